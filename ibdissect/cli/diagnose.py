@@ -30,7 +30,6 @@ class Diagnosed(Record):
     """The connections of one capture."""
 
     diagnosis: Diagnosis
-    start_ns: int
     members: Sequence[Member]
 
 
@@ -38,7 +37,7 @@ class Diagnosed(Record):
 @captures_argument
 @set_option
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
-@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Connections told as text.")
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Connections told, also of each host.")
 @click.option("--all", "every", is_flag=True, help="Tell of healthy connections, too.")
 @jobs_option("Follow N captures at a time, in processes.")
 @engine_option
@@ -74,7 +73,7 @@ def _tell(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engin
         else:
             from ibdissect.diagnosis.text import lines
 
-            echo("\n".join([*lines(one.diagnosis, paint, one.start_ns, top, every=every), *([""] if len(units) > 1 else [])]))
+            echo("\n".join([*lines(one.diagnosis, paint, top, every=every), *([""] if len(units) > 1 else [])]))
     if format_ == "json":
         from ibdissect.diagnosis.objects import json_text
 
@@ -98,5 +97,5 @@ def _diagnose(capture: Unit, *, common: Common, progress: Progress | None = None
             if stop is not None and stop():
                 raise Stopped
         name = public_name(str(capture))
-        found = Diagnosed(follower.result(name), int(follower.lanes.first_time), opened.reader.members)
+        found = Diagnosed(follower.result(name), opened.reader.members)
     return Outcome(name, found, found.diagnosis.frames, opened.damage)

@@ -18,6 +18,8 @@ from .measures import slow_by
 
 STALE, TIMEOUT_REASON, INFINITE = 10, 4, 7
 """REJ reasons of a queue pair that is still connected and of a timeout; the RNR retry count that means forever."""
+REDIRECTIONS = (24, 25)
+"""REJ reasons that send the asker to another port: no failure."""
 MOST_RETRIES = 7
 """A retry count has three bits."""
 MOST_CM_RETRIES = 15
@@ -58,6 +60,11 @@ class Capture(Record):
     """Connections by an end's host (its number) and queue pair."""
     large_only: set[int] = field(default_factory=set)
     """The paths (their `id`) on which several queue pairs were given up, each with packets larger than any that was acknowledged there."""
+
+
+def asking_side(found: Found, raw: Raw) -> int:
+    """Which end sends the requests that a cause is about."""
+    return raw.requester if found.half is None or found.half is raw.main else 1 - raw.requester
 
 
 def judge(raw: Raw, capture: Capture, times: Times | None) -> Found:
@@ -120,7 +127,8 @@ def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
     if before is not None:
         facts = {"before": before.first_frame}
         return Found("duplicate-qp-after-restart", first=first, decisive=frame, blamed=0, detail=detail, facts=facts)
-    return Found("refused", first=first, decisive=frame, blamed=side, detail=detail)
+    severity = INFO if reason in REDIRECTIONS else ERROR
+    return Found("refused", severity=severity, first=first, decisive=frame, blamed=side, detail=detail)
 
 
 def _still_connected(raw: Raw, capture: Capture) -> Raw | None:

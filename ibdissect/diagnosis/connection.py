@@ -10,6 +10,8 @@ from msgspec import field
 FAILED, SLOW, ODD, HEALTHY, CANNOT_TELL = "failed", "slow", "odd", "healthy", "cannot-tell"
 """Verdicts. Odd: works against the rules."""
 ERROR, WARNING, INFO, NONE = "error", "warning", "info", "none"
+SEVERITIES = {ERROR: 0, WARNING: 1, INFO: 2}
+"""The worst first."""
 
 
 class End(Record, frozen=True):
@@ -123,12 +125,19 @@ class Connection(Record, frozen=True):
     last_ns: int = 0
     since_ns: int | None = None
     """When the first frame of `evidence` was captured; None: nothing is wrong, or that frame was too far in the capture."""
+    until_ns: int | None = None
+    """When the other frame of `evidence` was captured."""
     round_trip_ns: int | None = None
     """The shortest between its two hosts."""
 
     @property
     def healthy(self) -> bool:
         return self.verdict in (HEALTHY, CANNOT_TELL)
+
+    @property
+    def redirected(self) -> bool:
+        """Whether it was refused only to send the asker to another port, which is no failure."""
+        return self.verdict == FAILED and self.severity == INFO
 
 
 class SharedCause(Record, frozen=True):
@@ -140,6 +149,14 @@ class SharedCause(Record, frozen=True):
     why: str
     of: int = 0
     """Connections of that host."""
+    advice: str = ""
+    """What to do."""
+    members: tuple[int, ...] = ()
+    """Which connections: indices into those of the capture."""
+    since_ns: int | None = None
+    """When the first of them began to show it."""
+    until_ns: int | None = None
+    """When the last of them showed it last; None: not known, or a host that is silent from `since_ns` to the end of the capture."""
 
 
 class Diagnosis(Record, frozen=True):
@@ -150,4 +167,7 @@ class Diagnosis(Record, frozen=True):
     connections: list[Connection]
     shared: list[SharedCause]
     notes: list[str]
-    """What limits the answers: bounds that were reached."""
+    """What limits the answers: bounds that were reached, a direction that is not in the capture."""
+    start_ns: int = 0
+    """When the capture begins; times are told from here on."""
+    end_ns: int = 0

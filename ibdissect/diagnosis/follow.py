@@ -32,6 +32,7 @@ class ConnectionFollower:
         """The next window."""
         loc, chunk = table.located, table.chunk
         self.frames = chunk.first + len(table) - 1
+        self.times.seen(table)
         if "bth" not in loc.start:
             return
         self.times.feed(table)

@@ -23,6 +23,14 @@ class FrameTimes:
         self._first: list[int] = []
         """The first frame of each of `_times`."""
         self._kept = 0
+        self.span: tuple[int, int] = (0, 0)
+        """When the capture begins, and when its last frame so far was captured."""
+
+    def seen(self, table: ChunkTable) -> None:
+        """A window of frames, of packets or of anything else."""
+        if len(table):
+            first, last = (int(table.chunk.time_ns[i]) for i in (0, -1))
+            self.span = (self.span[0] or first, last)
 
     def feed(self, table: ChunkTable) -> None:
         """The next window."""

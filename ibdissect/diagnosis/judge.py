@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ibdissect.wire.opcodes import SERVICES
+from ibdissect.wire.opcodes import CNP_SERVICE, SERVICES
 from ibdissect.wire.text import counted
 
 from .advice import advice
 from .assemble import Raw, bytes_of, text_of
-from .causes import Capture, Found, judge, large_only, sees, unanswered
+from .causes import Capture, Found, asking_side, judge, large_only, sees, unanswered
 from .checksums import Checksums
 from .connection import Connection, Diagnosis, End, SetUpState, Times
 from .frame_times import FrameTimes
 from .measures import counts_of, episodes_of, round_trip_of, times_of
-from .summary import shared_causes
+from .summary import one_sided, shared_causes
 from .words import explain
 
 
@@ -48,7 +48,7 @@ class Verdicts:
     def diagnosis(self, path: str, frames: int) -> Diagnosis:
         """The story of each connection, and what several have in common."""
         told = [self.tell(i) for i in range(len(self.raws))]
-        return Diagnosis(path, frames, told, shared_causes(told), self.notes)
+        return Diagnosis(path, frames, told, shared_causes(told), [*one_sided(told), *self.notes], *self.when.span)
 
     def tell(self, i: int) -> Connection:
         """One connection as a plain value."""
@@ -60,13 +60,14 @@ class Verdicts:
 def told(raw: Raw, found: Found, times: Times | None, capture: Capture, when: FrameTimes) -> Connection:
     """One connection as a plain value."""
     ends = ends_of(raw)
+    what_to_do = advice(found, ends, asking_side(found, raw))
     forward, back = sees(raw, raw.requester)
     return Connection(
         ends, transport_of(raw), raw.requester, raw.first_frame, raw.last_frame, found.cause, found.verdict, found.severity,
-        explain(found, raw, ends, times), advice(found), (found.first or None, found.decisive or None), set_up_of(raw, capture),
+        explain(found, raw, ends, times), what_to_do, (found.first or None, found.decisive or None), set_up_of(raw, capture),
         *end_of(raw, found, capture), found.detail, times, counts_of(raw), episodes_of(raw), found.blamed,
         "both" if forward and back else "requests" if forward else "answers", raw.first_time, raw.last_time,
-        when.of(found.first or None), round_trip_of(raw.main),
+        when.of(found.first or None), when.of(found.decisive or None), round_trip_of(raw.main),
     )  # fmt: skip
 
 
@@ -78,7 +79,7 @@ def ends_of(raw: Raw) -> tuple[End, End]:
 def transport_of(raw: Raw) -> str:
     """RC, UC, XRC ...: of the packets, else what the REQ asks for."""
     for lane in raw.lanes:
-        if lane is not None and lane.packets:
+        if lane is not None and lane.packets and int(lane.service) != CNP_SERVICE:
             return SERVICES.get(int(lane.service), "RC")
     kind = raw.setup.agreed.get("transport") if raw.setup is not None else None
     return {0: "RC", 1: "UC", 2: "RD", 3: "XRC"}.get(kind or 0, "RC")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -16,15 +17,25 @@ def diagnosis_object(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
     connections = [
         connection_object(one) | ({"capture": i} if several else {}) for i, each in enumerate(diagnoses) for one in each.connections
     ]
-    return {
-        "schema": 1,
-        "captures": [{"path": each.path, "frames": each.frames} | ({"notes": each.notes} if each.notes else {}) for each in diagnoses],
-        "connections": connections,
-        "summary": {
-            "connections": len(connections),
-            "causes": [shared_object(one) | ({"capture": i} if several else {}) for i, each in enumerate(diagnoses) for one in each.shared],
-        },
-    }
+    return {"schema": 1, "captures": _captures(diagnoses), "connections": connections, "summary": _summary(diagnoses)}
+
+
+def _captures(diagnoses: Sequence[Diagnosis]) -> list[dict[str, Any]]:
+    return [
+        {"path": each.path, "frames": each.frames, "start_ns": each.start_ns, "end_ns": each.end_ns}
+        | ({"notes": each.notes} if each.notes else {})
+        for each in diagnoses
+    ]
+
+
+def _summary(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
+    """The causes that connections have in common; `members` counts through the connections of all captures."""
+    before = [0, *accumulate(len(each.connections) for each in diagnoses)]
+    several = len(diagnoses) > 1
+    causes = [
+        shared_object(one, before[i]) | ({"capture": i} if several else {}) for i, each in enumerate(diagnoses) for one in each.shared
+    ]
+    return {"connections": before[-1], "causes": causes}
 
 
 AT_ONCE = 256
@@ -34,14 +45,12 @@ AT_ONCE = 256
 def json_text(diagnoses: Sequence[Diagnosis]) -> Iterator[str]:
     """`diagnosis_object` as JSON in pieces, with a line for each connection: of many, the whole text would take hundreds of megabytes."""
     several = len(diagnoses) > 1
-    summary = diagnosis_object([Diagnosis(each.path, each.frames, [], each.shared, each.notes) for each in diagnoses])
     found = [(i, one) for i, each in enumerate(diagnoses) for one in each.connections]
-    summary["summary"]["connections"] = len(found)
-    yield f'{{"schema": 1, "captures": {_text(summary["captures"])}, "connections": ['
+    yield f'{{"schema": 1, "captures": {_text(_captures(diagnoses))}, "connections": ['
     for first in range(0, len(found), AT_ONCE):
         some = [_text(_connection(one) | ({"capture": i} if several else {})) for i, one in found[first : first + AT_ONCE]]
         yield ",\n".join(some) + ("," if first + AT_ONCE < len(found) else "")
-    yield f'], "summary": {_text(summary["summary"])}}}'
+    yield f'], "summary": {_text(_summary(diagnoses))}}}'
 
 
 def _text(value: object) -> str:
@@ -67,9 +76,13 @@ def _connection(one: Connection) -> dict[str, Any]:
         "end": {"state": one.end_state, "time_ns": one.end_ns},
         "times_ns": one.times, "counts": one.counts, "episodes": [*one.episodes],
         "directions": one.directions, "blamed": one.blamed, "start_ns": one.start_ns, "last_ns": one.last_ns, "since_ns": one.since_ns,
-        "round_trip_ns": one.round_trip_ns,
+        "until_ns": one.until_ns, "round_trip_ns": one.round_trip_ns,
     }  # fmt: skip
 
 
-def shared_object(one: SharedCause) -> dict[str, Any]:
-    return {"cause": one.cause, "host": one.host, "connections": one.connections, "of": one.of, "why": one.why}
+def shared_object(one: SharedCause, before: int = 0) -> dict[str, Any]:
+    """A cause that several connections share; `before`: connections of captures that are listed before its own."""
+    return {
+        "cause": one.cause, "host": one.host, "connections": one.connections, "of": one.of, "why": one.why, "advice": one.advice,
+        "members": [before + i for i in one.members], "since_ns": one.since_ns, "until_ns": one.until_ns,
+    }  # fmt: skip

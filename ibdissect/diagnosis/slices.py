@@ -9,8 +9,16 @@ from msgspec import Struct as Record
 from ibdissect.engine.episodes import LOSS, PAUSE, REORDERING, RNR, TIMEOUT
 
 from .connection import Connection, Episode
-from .text import PARTS
 
+PARTS = (
+    ("transferring", "transferring"), ("ack_wait", "waiting for ACKs"), ("rnr_wait", "waiting for receive buffers"),
+    ("loss_recovery", "making good losses"), ("timeout", "waiting for time-outs"), ("idle_by_application", "idle"),
+)  # fmt: skip
+COST = {
+    "slow-by-loss": "loss_recovery", "slow-by-reordering": "loss_recovery", "slow-by-rnr": "rnr_wait", "slow-by-timeout": "timeout",
+    "slow-by-application": "idle_by_application",
+}  # fmt: skip
+"""The part of the time that a cause takes."""
 KINDS = {"rnr_wait": (RNR,), "loss_recovery": (LOSS, REORDERING), "timeout": (TIMEOUT,), "idle_by_application": (PAUSE,)}
 """Which episodes make a part of the time; the others have none."""
 
@@ -25,6 +33,19 @@ class Slice(Record, frozen=True):
     ns: int
     share: float
     """Of the whole, 0 to 1."""
+
+
+def cost(one: Connection) -> int:
+    """The time that trouble took."""
+    return one.times.rnr_wait + one.times.loss_recovery + one.times.timeout if one.times is not None else 0
+
+
+def when_of(one: Connection) -> tuple[int | None, int | None]:
+    """When what explains a connection began and ended: a cause that takes time lasts from its first episode to its last."""
+    found = episodes_in(one, COST.get(one.cause, ""))
+    if not found or one.since_ns is None:
+        return one.since_ns, one.until_ns
+    return min(one.since_ns, found[0].start_ns), max(one.until_ns or one.since_ns, *(each.end_ns for each in found))
 
 
 def slices(one: Connection) -> list[Slice]:

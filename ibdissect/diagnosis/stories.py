@@ -35,6 +35,7 @@ class Stories:
 
     def feed(self, table: ChunkTable) -> Iterable[object]:
         """The next chunk; there are no events before the end."""
+        self.times.seen(table)
         if "bth" not in table.located.start:
             return ()
         if self.follower is None:

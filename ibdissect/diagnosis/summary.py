@@ -1,30 +1,102 @@
-"""Which causes do several connections have in common with one host?"""
+"""Which causes do several connections have in common with one host, and of which connections is only one direction captured?"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
-from .connection import Connection, SharedCause
-from .words import shared_words
+from ibdissect.wire.text import counted
+
+from .advice import shared_advice
+from .connection import CANNOT_TELL, SEVERITIES, Connection, SharedCause
+from .slices import COST, when_of
+from .words import duration, of_busy, sum_of
 
 LEAST, SHARE = 2, 3
 """Connections that a cause must have in common with a host, and which part of the host's connections they must be: a third."""
+BLAMED = {
+    "retries-exhausted": "{host} does not answer: {n} connections with it were given up",
+    "icrc-wrong-at-sender": "{host} writes a wrong ICRC into its packets, on {n} connections",
+    "path-mtu": "large packets from or to {host} vanish on {n} connections, smaller ones pass",
+    "slow-by-loss": "{n} connections lose packets on the way {way} {host}",
+    "slow-by-reordering": "packets overtake each other on the way {way} {host}, on {n} connections",
+    "slow-by-timeout": "{n} connections {way} {host} waited for time-outs",
+    "slow-by-rnr": "{n} connections wait for receive buffers {way} {host}",
+    "slow-by-congestion": "{n} connections {way} {host} are slowed down by congestion",
+    "refused": "{host} refused {n} connections",
+    "connect-unanswered": "{host} did not answer {n} requests for a connection",
+    "rnr-exhausted": "{n} connections were given up because {host}, the receiver, had no receive buffers",
+}
+"""What is said of the host; `way`: whether it is the one that asks or the one that answers."""
 
 
 def shared_causes(connections: list[Connection]) -> list[SharedCause]:
     """Causes by the host they belong to: the blamed one, else the end that has it in a large part of its connections."""
     of_host: dict[str, int] = defaultdict(int)
-    groups: dict[tuple[str, str], list[Connection]] = defaultdict(list)
-    for one in connections:
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for i, one in enumerate(connections):
         for address in {end.address for end in one.ends}:
             of_host[address] += 1
         if one.healthy or one.cause == "slow-by-application":
             continue
         sides = (0, 1) if one.blamed is None else (one.blamed,)
         for side in sides:
-            groups[one.cause, one.ends[side].address].append(one)
-    found = []
-    for (cause, host), some in groups.items():
-        if len(some) >= LEAST and len(some) * SHARE >= of_host[host]:
-            found.append(SharedCause(cause, host, len(some), shared_words(cause, host, some, of_host[host]), of_host[host]))
-    return sorted(found, key=lambda one: (-one.connections, one.cause, one.host))
+            groups[one.cause, one.ends[side].address].append(i)
+    found = [
+        _shared(cause, host, some, connections, of_host[host]) for (cause, host), some in groups.items()
+        if len(some) >= LEAST and len(some) * SHARE >= of_host[host]
+    ]  # fmt: skip
+    worst = {one.cause: min(SEVERITIES.get(connections[i].severity, 3) for i in one.members) for one in found}
+    return sorted(found, key=lambda one: (worst[one.cause], -one.connections, one.cause, one.host))
+
+
+def _shared(cause: str, host: str, members: list[int], connections: list[Connection], of: int) -> SharedCause:
+    some = [connections[i] for i in members]
+    began, ended = ([at for at in ends if at is not None] for ends in zip(*map(when_of, some), strict=True))
+    lasting = cause == "retries-exhausted" and all(one.detail.get("scope") == "host" for one in some)
+    return SharedCause(
+        cause, host, len(some), _words(cause, host, some, of), of, shared_advice(cause, host, some), tuple(members),
+        min(began, default=None), None if lasting else max(ended, default=None),
+    )  # fmt: skip
+
+
+def _words(cause: str, host: str, some: list[Connection], of: int) -> str:
+    """The sentence about a cause that several connections share; what it cost, if it took time."""
+    asks = [one.ends[one.requester].address == host for one in some]
+    way = "from" if all(asks) else "to" if not any(asks) else "from or to"
+    if cause == "slow-by-rnr":
+        way = {"from": "of the peers of", "to": "at"}.get(way, "at or of the peers of")
+    told = BLAMED.get(cause, "{n} connections of {host} have the same cause: " + cause).format(host=host, n=len(some), way=way)
+    told += " (all that it has in this capture)" if len(some) == of else f" (of {of} that it has in this capture)"
+    part = COST.get(cause)
+    if part is not None:
+        timed = [one.times for one in some if one.times is not None]
+        spent = sum(getattr(one, part) for one in timed)
+        told += f"; that took {duration(spent)} {of_busy(spent, sum_of(timed), 'they were')}"
+    return told
+
+
+def one_sided(connections: list[Connection]) -> list[str]:
+    """A sentence about the connections of which only one direction is captured; none without such, or with few."""
+    some = [one for one in connections if one.directions != "both"]
+    if len(some) < LEAST or len(some) * SHARE < len(connections):
+        return []
+    missing = [_missing(one) for one in some]
+    for way, side in (("what {} sends", 0), ("what is sent to {}", 1)):
+        host, most = Counter(ends[side] for ends in missing).most_common(1)[0]
+        if most == len(some):
+            lost = f"{way.format(host)} is not in it"
+            break
+    else:
+        lost = "the answers to requests, or the requests, are not in it"
+    unclear = sum(one.verdict == CANNOT_TELL for one in some)
+    of = f"{len(some):,} of {counted(len(connections), 'connection', ',')}"
+    return [
+        f"this capture holds one direction only of {of}: {lost}. Whether and why they failed it mostly cannot tell: {unclear:,} of them "
+        "are unclear. Capture both directions, at a host or at a mirror port that copies what is received and what is sent."
+    ]
+
+
+def _missing(one: Connection) -> tuple[str, str]:
+    """Who sends the packets of a connection that are not captured, and who receives them."""
+    asks, answers = one.ends[one.requester].address, one.ends[1 - one.requester].address
+    return (answers, asks) if one.directions == "requests" else (asks, answers)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from .connection import Connection
-from .text import ORDER, PARTS, cost
+from .slices import PARTS, cost
+from .text import ORDER
 
 
 def by_cause(connections: Iterable[Connection]) -> list[dict[str, Any]]:

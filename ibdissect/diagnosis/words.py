@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any
 
-from ibdissect.wire.cm_names import REJ_REASONS
+import msgspec
+
+from ibdissect.engine.kinds import ROCE1
+from ibdissect.wire.cm_names import REJ_REASONS, service_text
 from ibdissect.wire.headers import RNR_TIMER_US
 from ibdissect.wire.text import counted
 from ibdissect.wire.ulp.nvme_rdma import STATUS as NVME_STATUS
 
 from .assemble import Raw
-from .causes import TIMEOUT_REASON, Found, rnr_limit
-from .connection import Connection, End, Times
+from .causes import REDIRECTIONS, TIMEOUT_REASON, Found, asking_side, rnr_limit
+from .connection import End, Times
+from .rejections import rejection
 
+MTUS = (256, 512, 1024, 2048, 4096)
+"""What the MTU of a port may be, in bytes of payload."""
 NUMBERS = ("no times", "once", "twice", "three times", "four times", "five times", "six times", "seven times", "eight times", "nine times")
 
 
@@ -31,6 +38,17 @@ def duration(ns: int) -> str:
     return f"{ns} ns"
 
 
+def clock(ns: int) -> str:
+    """A time of the day, in UTC: `12:13:20.504`. `ns`: since 1970."""
+    ms = round(ns / 1_000_000)
+    return f"{datetime.fromtimestamp(ms // 1000, UTC):%H:%M:%S}.{ms % 1000:03}"
+
+
+def day(ns: int) -> str:
+    """`2026-11-18`. `ns`: since 1970."""
+    return f"{datetime.fromtimestamp(ns // 1_000_000_000, UTC):%Y-%m-%d}"
+
+
 def share(part: int, whole: int) -> str:
     """`41 %`; below one percent with one digit behind the point."""
     value = 100 * part / whole if whole else 0.0
@@ -43,9 +61,7 @@ class Story:
     def __init__(self, found: Found, raw: Raw, ends: tuple[End, End], times: Times | None) -> None:
         self.found, self.raw, self.ends, self.times, self.facts = found, raw, ends, times, found.facts
         self.half: Any = found.half if found.half is not None else raw.main
-        side = raw.requester
-        if found.half is not None and found.half is not raw.main:
-            side = 1 - side
+        self.side = side = asking_side(found, raw)
         self.asks, self.answers = ends[side].address, ends[1 - side].address
         self.asker, self.other = ends[0].address, ends[1].address
 
@@ -54,6 +70,12 @@ class Story:
         """What the last RNR NAK asked to wait for, if it was not accepted before the capture or the connection ended."""
         return f", and PSN {self.half.rnr & 0xFFFFFF} was never accepted" if self.half.rnr >= self.half.una else ""
 
+    @property
+    def service(self) -> str:
+        """` to service ...`, as the REQ asks; empty if it is not captured."""
+        service = self.agreed("service_id")
+        return f" to service {service_text(service)}" if service is not None else ""
+
     def agreed(self, name: str) -> int | None:
         return self.raw.setup.agreed.get(name) if self.raw.setup is not None else None
 
@@ -61,20 +83,26 @@ class Story:
 def _refused(s: Story) -> str:
     reason, who = s.found.detail.get("reason"), s.ends[s.found.blamed or 0].address
     if reason == TIMEOUT_REASON and s.found.blamed == 1:
-        return f"{who} accepted the connection that {s.asker} asked for, waited in vain for its RTU and gave up: reason 4, timeout"
+        return (
+            f"{who} accepted the connection{s.service} that {s.asker} asked for, waited in vain for its RTU and gave up: reason 4, timeout"
+        )
     told = "the reason is cut off" if reason is None else f"reason {reason}"
     if isinstance(reason, int) and reason in REJ_REASONS:
         told += f", {REJ_REASONS[reason][0].lower()}{REJ_REASONS[reason][1:]}"
     status = s.found.detail.get("nvme_status")
-    if isinstance(status, int):
-        told += f"; NVMe status {status}, {NVME_STATUS.get(status, 'unknown')}"
-    return f"{who} refused the connection that {s.asker} asked for: {told}"
+    if isinstance(status, int) and status in NVME_STATUS:
+        told += f"; NVMe status {status}, {NVME_STATUS[status]}"
+    told += "".join(f"; {part}" for part in rejection(s.raw.setup))
+    if reason in REDIRECTIONS:
+        return f"{who} sent {s.asker}, which asked for a connection{s.service}, to another port: {told}"
+    return f"{who} refused the connection{s.service} that {s.asker} asked for: {told}"
 
 
 def _duplicate(s: Story) -> str:
+    qpn = f"QP 0x{s.ends[0].qpn:06x}" if s.ends[0].qpn is not None else "a queue pair"
     return (
-        f"{s.asker} asks with a queue pair that {s.other} still holds as connected: it started again without a DREQ, "
-        f"and {s.other} refused with reason 10, stale connection"
+        f"{s.asker} asked for a connection of {qpn}, which {s.other} still holds as connected (since frame {s.facts['before']}): no DREQ "
+        f"ended that, as when {s.asker} starts again; {s.other} refused it with reason 10, stale connection"
     )
 
 
@@ -82,104 +110,170 @@ def _unanswered(s: Story) -> str:
     setup = s.raw.setup
     assert setup is not None
     if setup.mra is not None:
-        return f"{s.other} received the REQ of {s.asker} and asked for time (MRA), but then neither accepted nor refused"
+        return (
+            f"{s.other} received the REQ of {s.asker}{s.service} and asked for time (MRA, frame {setup.mra[0]}), "
+            "but then neither accepted nor refused"
+        )
     if not setup.reqs:
         return f"{s.asker} gave up connecting to {s.other}, nobody answered its REQs (REJ, reason 4, timeout); they are not in the capture"
     lasted = setup.reqs[-1][1] - setup.reqs[0][1]
     within = f" in {duration(lasted)}" if lasted else ""
-    ended = ", and gave up" if setup.rej is not None or (setup.agreed.get("max_cm_retries") or 99) < setup.tries else ""
-    return f"{s.asker} sent its REQ {often(setup.tries)}{within} and got no answer from {s.other}{ended}"
+    limit = setup.agreed.get("max_cm_retries")
+    ended = ", and gave up" if setup.rej is not None else ""
+    if not ended and limit is not None and limit < setup.tries:
+        ended = f"; more often it may not ask (Max CM Retries {limit})"
+    told = f"{s.asker} sent its REQ {often(setup.tries)}{within}{s.service} and got no answer from {s.other}{ended}"
+    host = s.raw.hosts[1]
+    if not s.raw.hosts[0].heard:
+        return f"{told}; the capture holds nothing that is sent to {s.asker}, so an answer would not be seen"
+    if host.last_time > setup.reqs[0][1]:
+        return f"{told}; {s.other} is up, as it sends other packets (frame {host.last_frame})"
+    return f"{told}; {s.other} sends nothing else either since then"
 
 
 def _tried(s: Story) -> str:
     facts, last = s.facts, s.facts["last_ns"] - s.facts["first_ns"]
     within = f" in {duration(last)}" if last > 0 and facts["tries"] > 1 else ""
-    return f"{s.asks} sent PSN {facts['psn']} {often(facts['tries'])}{within}, it was never acknowledged, and {s.asks} gave up"
+    limit = s.agreed("retry_count")
+    may = f" (retry count {limit})" if limit is not None and facts["tries"] == limit + 1 else ""
+    return f"{s.asks} sent PSN {facts['psn']} {often(facts['tries'])}{within}{may}, it was never acknowledged, and {s.asks} gave up"
 
 
 def _exhausted(s: Story) -> str:
-    scope = s.found.detail.get("scope")
+    scope, host = s.found.detail.get("scope"), s.raw.hosts[1 - s.side]
+    qpn = s.ends[1 - s.side].qpn
+    queue_pair = f"QP 0x{qpn:06x}" if qpn is not None else "this queue pair"
     if scope == "qp":
-        return f"{_tried(s)}; {s.answers} sends afterwards (frame {s.facts['alive']}), so only this queue pair is dead"
+        return (
+            f"{_tried(s)}; {s.answers} still sends on other connections (frame {s.facts['alive']}), so that host is up: {queue_pair} there "
+            "does not answer, or what goes between these two is lost"
+        )
+    if scope == "host" and host.last_frame:
+        return f"{_tried(s)}; nothing else comes from {s.answers} either after its last packet (frame {host.last_frame})"
     if scope == "host":
-        return f"{_tried(s)}; {s.answers} sends nothing to anybody since then"
+        return f"{_tried(s)}; nothing at all comes from {s.answers} in this capture"
     return f"{_tried(s)}; the capture does not show what {s.answers} sends"
 
 
 def _path_mtu(s: Story) -> str:
     size, largest = s.facts["size"], s.facts["largest"]
-    when = "smaller ones still pass" if s.facts["passed"] else "a smaller one passed just before"
-    return f"{_tried(s)}; it holds {size} bytes, nothing above {largest} bytes was acknowledged on this path, {when}: larger packets vanish"
+    when = "smaller ones passed meanwhile or afterwards" if s.facts["passed"] else "a smaller one passed just before"
+    return (
+        f"{_tried(s)}; that packet carries {size:,} bytes, the largest that was acknowledged on this path {largest:,}, and {when}: "
+        f"packets above a size vanish on the way{_limit(size, largest)}"
+    )
+
+
+def _limit(size: int, largest: int) -> str:
+    """The MTUs that a port may have which lets one packet pass and not the other."""
+    between = [mtu for mtu in MTUS if largest <= mtu < size]
+    if not between:
+        return ""
+    which = f"{between[0]}" + (f"{' or' if len(between) == 2 else ' to'} {between[-1]}" if len(between) > 1 else "")
+    return f", as where a port has an MTU of {which}"
 
 
 def _mtu_mismatch(s: Story) -> str:
     size, mtu = s.facts["size"], s.facts["mtu"]
-    return f"{s.asks} sent {size} bytes in a packet, the path MTU is {mtu}: {s.answers} refused it (NAK invalid request)"
+    return (
+        f"{s.asks} sent a packet of {size:,} bytes, more than the path MTU of {mtu:,} {_agreed_mtu(s)}: "
+        f"{s.answers} refused it (NAK invalid request)"
+    )
+
+
+def _agreed_mtu(s: Story) -> str:
+    return "in the REQ" if s.agreed("mtu") else f"that {s.answers} keeps to in its own packets"
 
 
 def _invalid(s: Story) -> str:
     resources, reads = s.agreed("resources"), s.facts.get("reads", 0)
     if resources is not None and reads > resources:
         return (
-            f"{s.asks} had {reads} READs or atomics under way, {s.answers} allows {resources} (REP, Responder Resources): "
+            f"{s.asks} had {reads} READs or atomics under way, {s.answers} allows {resources} at a time (Responder Resources of its REP): "
             "it refused the next one (NAK invalid request)"
         )
     return f"{s.answers} refused a request of {s.asks} as invalid (NAK invalid request)"
 
 
 def _access(s: Story) -> str:
-    return f"{s.answers} refused a request of {s.asks}: its memory may not be accessed so (NAK remote access error)"
+    return f"{s.answers} refused a request of {s.asks}: its memory may not be accessed so (NAK remote access error){_memory(s)}"
+
+
+def _memory(s: Story) -> str:
+    return f"; R_Key, address and length are in frame {s.found.first}" if s.found.first not in (None, s.found.decisive) else ""
 
 
 def _operational(s: Story) -> str:
-    return f"{s.answers} could not carry out a request of {s.asks} (NAK remote operational error)"
+    return f"{s.answers} could not carry out a request of {s.asks} (NAK remote operational error), for a reason that is not on the wire"
 
 
 def _rnr_exhausted(s: Story) -> str:
     limit = rnr_limit(s.raw, s.half)
     allowed = f", whose RNR retry count is {limit}," if limit is not None else ""
-    return f"{s.answers} had no receive buffer for PSN {s.half.rnr & 0xFFFFFF} {often(s.half.rnr_count)}, and {s.asks}{allowed} gave up"
+    return (
+        f"{s.answers}, the receiver, had no receive buffer for PSN {s.half.rnr & 0xFFFFFF} {often(s.half.rnr_count)} (RNR NAK), "
+        f"and {s.asks}{allowed} gave up"
+    )
 
 
 def _rnr_ignored(s: Story) -> str:
     asked = RNR_TIMER_US[s.half.rnr_code] * 1000
     times = counted(s.half.hurried, "time")
-    return f"{s.asks} sent again long before the RNR timer of {s.answers} ({duration(asked)}) had run out, {times}"
+    return (
+        f"{s.answers} had no receive buffer and asked {s.asks} to wait at least {duration(asked)} (RNR NAK); "
+        f"{s.asks} sent again after less than half of that, {times}"
+    )
 
 
 def _reused(s: Story) -> str:
-    taken = f"{s.answers} takes it for a repetition, acknowledges it and drops it"
-    taken = taken if s.half.answers else "a responder drops it as a repetition"
-    return f"{s.asks} used {counted(s.half.reused, 'PSN')} for another message than before; {taken}: its data is lost"
+    taken = f"{s.answers} acknowledges that" if s.half.answers else "a responder takes that"
+    return (
+        f"{s.asks} used {counted(s.half.reused, 'PSN')} again that had been acknowledged, for another message; {taken} as a repetition and "
+        "does not deliver it: its data is lost"
+    )
 
 
 def _wrong_read(s: Story) -> str:
-    return f"{s.answers} answered a READ of {s.facts['wanted']} bytes with {s.facts['size']} bytes"
+    size, wanted = s.facts["size"], s.facts["wanted"]
+    return f"{s.answers} answered a READ of {wanted:,} bytes with {size:,} bytes, too {'few' if size < wanted else 'many'}"
 
 
 def _late_read(s: Story) -> str:
-    return f"{s.answers} began its answer to a READ of {s.facts['wanted']} bytes with a later part"
+    return f"{s.answers} began its answer to a READ of {s.facts['wanted']:,} bytes with a later part"
 
 
 HOW = {"constant": "as a constant", "swapped": "with its bytes reversed", "vlan": "over the VLAN tag, too", "other": "wrongly"}
 
 
 def _icrc(s: Story) -> str:
-    host, facts = s.ends[s.found.blamed or 0].address, s.facts
+    blamed, facts = s.found.blamed or 0, s.facts
+    host, peer = s.ends[blamed].address, s.ends[1 - blamed].address
     how = HOW.get(str(s.found.detail.get("how")), "wrongly")
     which = "all" if facts["wrong"] == facts["checked"] else f"{facts['wrong']:,} of"
-    taken = "its peer takes them although it must not" if s.half.answers else "whether its peer takes them is not captured"
-    so = "its packets are dropped" if s.found.verdict == "failed" else taken
-    return f"{host} writes the ICRC {how}, in {which} {facts['checked']:,} packets that can be checked: {so}"
+    taken = f"{peer} takes them, although a receiver must drop them" if s.half.answers else f"whether {peer} takes them is not captured"
+    if s.found.verdict == "failed":
+        taken = (
+            f"{peer} acknowledges none of this connection, as a receiver that drops them" if s.asks == host
+            else f"{peer} repeats its requests, as if the answers were dropped"
+        )  # fmt: skip
+    return f"{host} writes the ICRC {how}, in {which} {facts['checked']:,} packets of it that the capture holds whole: {taken}"
 
 
 def _versions(s: Story) -> str:
-    return f"{s.answers} answers in the other version of RoCE than {s.asks} speaks: {s.asks} hears nothing and repeats"
+    asks, back = s.raw.lanes[s.side], s.raw.lanes[1 - s.side]
+    used = ("v1", "v2") if asks.versions == 1 << ROCE1 else ("v2", "v1")
+    return (
+        f"{s.asks} speaks RoCE {used[0]}, {s.answers} answers in RoCE {used[1]} ({counted(back.packets, 'packet', ',')}): "
+        f"{s.asks} repeats as if nothing had come"
+    )
 
 
 def _partition(s: Story) -> str:
     used, agreed = s.facts["p_key"], s.facts["agreed"]
-    return f"{s.asks} sends with P_Key 0x{used:04x}, agreed was 0x{agreed:04x}: {s.answers} drops its packets silently"
+    return (
+        f"{s.asks} sends with P_Key 0x{used:04x}, the REQ says 0x{agreed:04x}: {s.answers} answers none of these packets, "
+        "as a receiver does with a P_Key that is not its queue pair's"
+    )
 
 
 def _stuck(s: Story) -> str:
@@ -195,22 +289,36 @@ def _slow(what: str, part: str, count: str) -> Callable[[Story], str]:
         assert s.times is not None
         spent = getattr(s.times, part)
         number = int(getattr(s.half, count))
-        return f"{what.format(s=s, n=often(number))}; that took {duration(spent)}, {share(spent, s.times.busy)} of the time it was not idle"
+        return f"{what.format(s=s, n=often(number))}; that took {duration(spent)} {of_busy(spent, s.times)}"
 
     return told
 
 
+def of_busy(spent: int, times: Times, who: str = "it was") -> str:
+    """A part of the time that remains where what connections were idle is left out."""
+    return f"of the {duration(times.busy)} in which {who} not idle ({share(spent, times.busy)})"
+
+
+def sum_of(times: Iterable[Times]) -> Times:
+    """The times of several connections, added up."""
+    every = [msgspec.structs.astuple(one) for one in times]
+    return Times(*map(sum, zip(*every, strict=True))) if every else Times()
+
+
 def _congestion(s: Story) -> str:
     cnps = sum(lane.cnps for lane in s.raw.lanes if lane is not None)
-    marks = f", {counted(s.half.marks, 'packet')} of {s.asks} came with a mark" if s.half.marks else ""
-    return f"{s.answers} told {s.asks} of congestion {often(cnps)} (CNP){marks}: {s.asks} sends more slowly"
+    marks = f"{counted(s.half.marks, 'packet')} of {s.asks} came with a mark of congestion" if s.half.marks else ""
+    if not cnps:
+        return f"{marks}, set by a switch on the way"
+    told = f"{s.answers} told {s.asks} of congestion {often(cnps)} (CNP), upon which {s.asks} sends more slowly"
+    return f"{told}; {marks}" if marks else told
 
 
 def _application(s: Story) -> str:
     assert s.times is not None
     return (
-        f"{s.asks} had nothing to send {often(s.half.pauses)} for 5 ms or more: {share(s.times.idle_by_application, s.times.span)} "
-        "of its time, nobody's fault"
+        f"{s.asks} had nothing to send {often(s.half.pauses)} for 5 ms or more: {duration(s.times.idle_by_application)} of the "
+        f"{duration(s.times.span)} from its first to its last packet ({share(s.times.idle_by_application, s.times.span)}), nobody's fault"
     )
 
 
@@ -230,7 +338,7 @@ def _unknown(s: Story) -> str:
     if half is None or not half.since:
         setup = s.raw.setup
         if setup is not None and setup.tries and setup.rep is None:
-            return f"{s.asker} sent its REQ {often(setup.tries)}, and nothing that answers it was captured"
+            return f"{s.asker} sent its REQ {often(setup.tries)}{s.service}, and nothing that answers it was captured"
         return "only part of its set-up was captured"
     if not half.answers:
         again = f", {counted(half.again, 'packet')} of them again" if half.again else ""
@@ -249,47 +357,18 @@ SAID: dict[str, Callable[[Story], str]] = {
     "read-length-wrong": _wrong_read, "read-order-wrong": _late_read,
     "icrc-wrong-at-sender": _icrc, "roce-version-mix": _versions, "wrong-partition": _partition,
     "ack-stuck": _stuck,
-    "slow-by-loss": _slow("packets of {s.asks} were lost and sent again {n}", "loss_recovery", "losses"),
+    "slow-by-loss": _slow("packets of {s.asks} were lost on the way to {s.answers} and sent again {n}", "loss_recovery", "losses"),
     "slow-by-reordering": _slow(
-        "nothing was lost, but packets of {s.asks} overtook each other {n}, and {s.answers} had all sent again", "loss_recovery", "losses"
+        "nothing was lost, but packets of {s.asks} overtook each other {n}, and {s.answers} asked to have all sent again", "loss_recovery",
+        "losses",
     ),
     "slow-by-timeout": _slow("{s.asks} waited {n} until its timer ran out before it sent again", "timeout", "timeouts"),
-    "slow-by-rnr": _slow("{s.answers} had no receive buffer {n} (RNR NAK){s.never}", "rnr_wait", "rnrs"),
+    "slow-by-rnr": _slow("{s.answers}, the receiver, had no receive buffer {n} (RNR NAK){s.never}", "rnr_wait", "rnrs"),
     "slow-by-congestion": _congestion, "slow-by-application": _application, "healthy": _healthy, "cannot-tell": _unknown,
 }  # fmt: skip
 """The sentence of each cause."""
 
+
 def explain(found: Found, raw: Raw, ends: tuple[End, End], times: Times | None) -> str:
     """The sentence about a connection."""
     return SAID[found.cause](Story(found, raw, ends, times))
-
-
-SHARED = {
-    "retries-exhausted": "{n} connections to {host} were given up: it does not answer them",
-    "icrc-wrong-at-sender": "{host} writes a wrong ICRC into its packets, on {n} connections",
-    "path-mtu": "large packets from or to {host} vanish on {n} connections, smaller ones pass: the path's MTU",
-    "slow-by-loss": "{n} connections of {host} lose packets",
-    "slow-by-reordering": "packets of {n} connections of {host} overtake each other",
-    "slow-by-rnr": "{n} connections of {host} wait for receive buffers",
-    "slow-by-congestion": "{n} connections of {host} are slowed down by congestion",
-    "refused": "{host} refused {n} connections",
-    "connect-unanswered": "{host} did not answer {n} requests for a connection",
-}
-
-
-COST = {"slow-by-loss": "loss_recovery", "slow-by-reordering": "loss_recovery", "slow-by-rnr": "rnr_wait", "slow-by-timeout": "timeout"}
-"""The part of the time that a cause takes."""
-
-
-def shared_words(cause: str, host: str, some: list[Connection], of: int) -> str:
-    """The sentence about a cause that several connections share; what it cost, if it took time."""
-    told = SHARED.get(cause, "{n} connections of {host} have the same cause: " + cause).format(host=host, n=len(some))
-    part = COST.get(cause)
-    if part is not None:
-        timed = [one.times for one in some if one.times is not None]
-        spent, busy = sum(getattr(one, part) for one in timed), sum(one.busy for one in timed)
-        told += f": {share(spent, busy)} of their time, {duration(spent)}"
-    return told + f" (of {of} that it has here)"
-
-
-__all__ = ["duration", "explain", "often", "share", "shared_words"]

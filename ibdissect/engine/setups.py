@@ -34,6 +34,8 @@ class SetUp:
         self.rtu: tuple[int, int] | None = None
         self.rej: tuple[int, int, int | None, int] | None = None
         """Frame, time, reason (None: cut off), and which end sent it."""
+        self.rej_body = b""
+        """The first REJ, up to its last byte that is not 0."""
         self.rejections: list[int] = []
         self.nvme_status: int | None = None
         self.dreqs: list[tuple[int, int, int]] = []
@@ -173,7 +175,7 @@ class SetUps:
         elif attribute == cm.REJ_ID:
             if setup.rej is None:
                 reason = field_of(body, cm.REJ.reason)
-                setup.rej = frame, time, reason, side
+                setup.rej, setup.rej_body = (frame, time, reason, side), body.rstrip(b"\0")
                 start = cm.REJ.private_data.bit // 8
                 port = (setup.agreed.get("service_id") or 0) & 0xFFFF
                 if reason == NVME_REASON and port in (SERVICE_NVME, 0) and len(body) >= start + 4:

@@ -125,7 +125,7 @@ def _stories(portrait: Portrait, most: int) -> Stories | None:
     if diagnosis is None:
         return None
     made = stories(diagnosis, portrait.report.first_ns, portrait.name)
-    proofs = [proof for one in made.told[: max(most, 1)] for proof in one.proofs]
+    proofs = [proof for one in made.every[: max(most, 1)] for proof in one.proofs]
     template, trees = environment().get_template("decoded.html"), portrait.model.trees(sorted({proof.frame for proof in proofs}))
     for proof in proofs:
         proof.decoded = template.render(number=proof.frame, frame=decoded(trees[proof.frame]))

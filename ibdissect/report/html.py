@@ -16,7 +16,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.digest import Digest
 from ibdissect.capture.remote import public_name
-from ibdissect.diagnosis.text import PARTS
+from ibdissect.diagnosis.slices import PARTS
 from ibdissect.errors import missing_extra
 from ibdissect.lint.finding import CaptureReport, Finding, Severity
 from ibdissect.lint.rule_page import TO_DO, page, summary

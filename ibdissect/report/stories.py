@@ -9,7 +9,18 @@ from msgspec import field
 
 from ibdissect.diagnosis.connection import Connection, Diagnosis
 from ibdissect.diagnosis.slices import slices
-from ibdissect.diagnosis.text import numbers, proofs, time_by_parts, verdicts, where_time_went, worst_first
+from ibdissect.diagnosis.text import (
+    begins,
+    culprits,
+    label,
+    life,
+    numbers,
+    proofs,
+    since_until,
+    time_by_parts,
+    verdicts,
+    where_time_went,
+)  # fmt: skip
 from ibdissect.diagnosis.words import duration
 from ibdissect.wire.text import counted
 
@@ -47,7 +58,9 @@ class Story(Record):
     why: str
     advice: str
     when: str
-    """When it began and how long it lasted, in words."""
+    """When what explains it began and ended, in words."""
+    life: str
+    """Its first and its last frame."""
     numbers: str
     time: str
     """The parts of its time in words."""
@@ -55,45 +68,73 @@ class Story(Record):
     proofs: list[Proof]
 
 
+class Culprit(Record):
+    """What several connections have in common with a host."""
+
+    cause: str
+    severity: str
+    why: str
+    advice: str
+    when: str
+    told: list[Story]
+    """The worst of these connections."""
+    more: int = 0
+    """Further ones."""
+
+
 class Stories(Record):
     """What the page says of the connections of one capture."""
 
     counts: str
-    shared: list[str] = field(default_factory=list)
+    shared: list[Culprit] = field(default_factory=list)
     told: list[Story] = field(default_factory=list)
+    """The worst of the others."""
     more: int = 0
     """Further connections with trouble."""
     where: list[str] = field(default_factory=list)
     """Where the time of all went, in words."""
     notes: list[str] = field(default_factory=list)
+    begins: str = ""
+    """When the capture begins, and how times are told."""
 
     @property
     def trouble(self) -> bool:
-        return bool(self.told)
+        return bool(self.told or self.shared)
+
+    @property
+    def every(self) -> list[Story]:
+        """Those of the culprits, then the others."""
+        return [*(one for each in self.shared for one in each.told), *self.told]
 
 
 def stories(diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = str) -> Stories:
     """The stories of the worst connections; `start_ns`: when the capture begins, `name`: the name of an address."""
     found = diagnosis.connections
-    bad = [one for one in worst_first(found) if not one.healthy]
-    where = [line.strip() for line in where_time_went(found, lambda text, _: text)][2:]
+    common, others = culprits(diagnosis)
+    bad = [one for one in others if not one.healthy]
+    where = [line.strip() for line in where_time_went(found, lambda text, _: text, name)][2:]
+    shared = [
+        Culprit(
+            each.shared.cause, each.members[0].severity, each.shared.why, each.shared.advice, each.when(start_ns),
+            [_story(one, start_ns, name, advice=False) for one in each.members[:SHOWN]], max(len(each.members) - SHOWN, 0),
+        )
+        for each in common
+    ]  # fmt: skip
     told = [_story(one, start_ns, name) for one in bad[:SHOWN]]
     return Stories(
-        f"{counted(len(found), 'connection', ',')}: {verdicts(found)}", [one.why for one in diagnosis.shared], told, len(bad) - len(told),
-        where, diagnosis.notes,
+        f"{counted(len(found), 'connection', ',')}: {verdicts(found)}", shared, told, len(bad) - len(told), where, diagnosis.notes,
+        begins(diagnosis) if found else "",
     )  # fmt: skip
 
 
-def _story(one: Connection, start_ns: int, name: Callable[[str], str]) -> Story:
+def _story(one: Connection, start_ns: int, name: Callable[[str], str], *, advice: bool = True) -> Story:
     ends = " → ".join(end.said(name) for end in one.ends)
-    since = one.since_ns if one.since_ns is not None else one.start_ns
-    when = f"since {duration(max(since - start_ns, 0))} after the capture began, frames {one.first_frame:,} to {one.last_frame:,}"
     parts, at = [], 0.0
     for part in slices(one):
         width = part.share * WIDTH
         parts.append(Part(part.part, at, width, f"{part.said}: {part.share:.1%}, {duration(part.ns)}"))
         at += width
     return Story(
-        one.cause, one.severity, f"{one.transport} {ends}", one.why, one.advice, when, numbers(one), time_by_parts(one), parts,
-        [Proof(*proof) for proof in proofs(one)],
+        label(one), one.severity, f"{one.transport} {ends}", one.why, one.advice if advice else "", since_until(one, start_ns),
+        life(one, start_ns), numbers(one), time_by_parts(one), parts, [Proof(*proof) for proof in proofs(one)],
     )  # fmt: skip

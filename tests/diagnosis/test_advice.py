@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.diagnosis.advice import ADVICE, REFUSALS, advice
+from ibdissect.diagnosis.advice import ADVICE, REFUSALS, advice, shared_advice
 from ibdissect.diagnosis.causes import Found
+from ibdissect.diagnosis.connection import End
 from ibdissect.wire.cm_names import REJ_REASONS
 from tests.diagnosis.lab import Lab
 from tests.diagnosis.test_causes import CAUSES
+
+ENDS = End("hosta", 1), End("hostb", 2)
 
 
 def test_every_cause_has_advice() -> None:
@@ -18,25 +21,40 @@ def test_every_cause_has_advice() -> None:
 
 def test_reasons_of_refusals_have_their_own() -> None:
     assert REFUSALS.keys() <= REJ_REASONS.keys()
-    told = {reason: advice(Found("refused", detail={"reason": reason})) for reason in (3, 8, 12, 24, 28, 29, 31, 35)}
-    assert "run out of" in told[3] and "Start the service" in told[8] and "path that the asker names" in told[12]
+    told = {reason: advice(Found("refused", detail={"reason": reason}, blamed=1), ENDS, 0) for reason in (3, 8, 12, 24, 28, 29, 31, 35)}
+    assert "run out of" in told[3] and told[8].startswith("On hostb: start the service") and "path that hosta names" in told[12]
     assert told[24].startswith("Nothing") and "application" in told[28] and "RNR retry count" in told[29]
-    assert told[31] == told[35] == ADVICE["refused"] == advice(Found("refused"))
+    assert told[31] == told[35] == advice(Found("refused"), ENDS, 0) == "Look into the log of the service on hostb."
 
 
 @pytest.mark.parametrize(("found", "said"), [
     (Found("connect-unanswered", facts={"asked_for_time": True}), "the REQ arrived"),
     (Found("connect-unanswered", facts={"asked_for_time": False}), "filtered"),
-    (Found("retries-exhausted", detail={"scope": "qp"}), "That host is alive"),
-    (Found("retries-exhausted", detail={"scope": "host"}), "still runs, then whether the network"),
-    (Found("remote-invalid-request", facts={"reads": 3}), "max_rd_atomic"), (Found("remote-invalid-request"), "Compare the request"),
+    (Found("retries-exhausted", detail={"scope": "qp"}), "On hostb: see whether the process"),
+    (Found("retries-exhausted", detail={"scope": "host"}), "See whether hostb is up"),
+    (Found("remote-invalid-request", facts={"reads": 3}), "On hosta: keep max_rd_atomic"),
+    (Found("remote-invalid-request"), "Compare the request"),
     (Found("healthy"), ""),
 ])  # fmt: skip
 def test_it_depends_on_what_was_seen(found: Found, said: str) -> None:
-    assert said in advice(found) and (said or not advice(found))
+    told = advice(found, ENDS, 0)
+    assert said in told and (said or not told)
 
 
 def test_it_is_told() -> None:
     lab = Lab()
     CAUSES["refused"][2](lab)
-    assert "path that the asker names" in lab.only().advice
+    assert "path that 10.0.0.1 names" in lab.only().advice
+
+
+def test_who_must_act_is_named_from_both_sides() -> None:
+    assert advice(Found("slow-by-rnr"), ENDS, 0).startswith("On hostb: post")
+    assert advice(Found("slow-by-rnr"), ENDS, 1).startswith("On hosta")
+
+
+def test_what_several_connections_need_is_said_once() -> None:
+    lab = Lab()
+    CAUSES["RNR exhausted"][2](lab)
+    one = lab.only()
+    assert shared_advice(one.cause, "10.0.0.2", [one, one]) == one.advice
+    assert "link of 10.0.0.9" in shared_advice("slow-by-loss", "10.0.0.9", [one])

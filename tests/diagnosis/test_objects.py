@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 from ibdissect.diagnosis.objects import diagnosis_object, json_text
-from tests.diagnosis.lab import Lab
+from tests.diagnosis.lab import MS, Lab, joined
+from tests.diagnosis.test_causes import repeated
 
 KEYS = {
     "ends", "transport", "requester", "first_frame", "last_frame", "verdict", "cause", "severity", "why", "advice", "detail", "frames",
-    "set_up", "end", "times_ns", "counts", "episodes", "directions", "blamed", "start_ns", "last_ns", "since_ns",
+    "set_up", "end", "times_ns", "counts", "episodes", "directions", "blamed", "start_ns", "last_ns", "since_ns", "until_ns",
     "round_trip_ns",
 }  # fmt: skip
 
@@ -21,7 +22,8 @@ def test_keys() -> None:
     assert found.keys() == {"schema", "captures", "connections", "summary"} and json.dumps(found)
     (one,) = found["connections"]
     assert one.keys() == KEYS and one["counts"]["messages"] == 5 and one["end"]["state"] == "closed"
-    assert found["captures"] == [{"path": "lab", "frames": 15}] and found["summary"] == {"connections": 1, "causes": []}
+    assert found["captures"] == [{"path": "lab", "frames": 15, "start_ns": one["start_ns"], "end_ns": one["last_ns"]}]
+    assert found["summary"] == {"connections": 1, "causes": []}
 
 
 def test_the_text_is_that_of_the_object() -> None:
@@ -36,3 +38,17 @@ def test_of_several_captures_each_connection_says_which() -> None:
     lab.good(0, 100, 5)
     found = diagnosis_object([lab.diagnosis(), lab.diagnosis()])
     assert [one["capture"] for one in found["connections"]] == [0, 1]
+
+
+def test_members_of_a_common_cause_count_through_all_captures() -> None:
+    labs = []
+    for i in range(3):
+        labs.append(Lab(b=bytes([10, 0, 0, 9]), qa=0x100 + i, qb=0x200 + i))
+        labs[-1].good(0, 1000 * i + 100, 5)
+        repeated(labs[-1], MS, 1000 * i + 105)
+    both = [joined(*labs).diagnosis(), joined(*labs).diagnosis()]
+    found = diagnosis_object(both)
+    first, second = found["summary"]["causes"]
+    assert [found["connections"][i]["cause"] for one in (first, second) for i in one["members"]] == ["retries-exhausted"] * 6
+    assert {found["connections"][i]["capture"] for i in second["members"]} == {1} and first["since_ns"] == second["since_ns"]
+    assert json.loads("".join(json_text(both)))["summary"] == found["summary"]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from ibdissect.diagnosis.connection import Times
-from ibdissect.diagnosis.text import lines, where_time_went, worst_first
+from ibdissect.diagnosis.text import lines, span_text, where_time_went, worst_first
+from ibdissect.diagnosis.words import duration, share, sum_of
+from ibdissect.wire import cm
 from ibdissect.wire.text import plain
-from tests.diagnosis.lab import START, Lab, joined
-from tests.diagnosis.test_causes import exhausted, idle, slow_rnr, slow_timeout
+from tests.diagnosis.lab import MS, SEC, START, US, Lab, joined
+from tests.diagnosis.test_causes import exhausted, idle, repeated, slow_rnr, slow_timeout
 
 
 def several() -> Lab:
@@ -26,12 +29,92 @@ def test_the_order() -> None:
 
 
 def test_the_text() -> None:
-    text = "\n".join(lines(several().diagnosis(), plain, START, 2))
+    text = "\n".join(lines(several().diagnosis(), plain, 2))
     assert text.startswith("lab: 6 connections in ") and "1 failed, 3 slow, 2 healthy" in text
     assert "✖ 10.0.1.2 QP 0x000102 → 10.0.2.2 QP 0x000202  RC  retries-exhausted" in text
-    assert "... and 2 more; --top 4 shows them all" in text and "slow-by-rnr" not in text
+    assert "... and 2 more; --top 4 shows them all" in text and "  slow-by-rnr" not in text
     assert "Where the time went" in text and "waiting for time-outs" in text.partition("Where the time went")[2]
-    assert "healthy" in "\n".join(lines(several().diagnosis(), plain, START, 20, every=True)).partition("waiting")[2]
+    assert "healthy" in "\n".join(lines(several().diagnosis(), plain, 20, every=True)).partition("waiting")[2]
+
+
+def test_times_are_said_with_their_begin_and_as_a_time_of_the_day() -> None:
+    text = "\n".join(lines(several().diagnosis(), plain, 20))
+    assert "It begins on 2023-11-14 at 22:13:20.000 UTC and lasts 1." in text
+    assert "    0.001 s to 0.141 s (22:13:20.001 UTC): 10.0.1.2 sent PSN 105 eight times" in text
+    assert "proved by frames 30 and 66; its first frame is 3, its last 66 (0.000 s to 0.141 s)" in text
+
+
+def test_a_cause_that_takes_time_lasts_from_its_first_episode_on() -> None:
+    """Not from the frame that ended the first wait: 80 ms of waiting do not fit into 60."""
+    text = "\n".join(lines(several().diagnosis(), plain, 20))
+    assert "    0.000 s to 0.080 s (22:13:20.000 UTC): 10.0.1.3 waited four times" in text
+    assert "    0.000 s to 0.080 s (22:13:20.000 UTC): 10.0.1.1 had nothing to send four times" in text
+
+
+@pytest.mark.parametrize(("since", "until", "said"), [
+    (None, None, ""), (504 * MS, 915 * MS, "0.504 s to 0.915 s (22:13:20.504 UTC)"), (504 * MS, None, "since 0.504 s (22:13:20.504 UTC)"),
+    (504 * MS, 504 * MS + 9, "0.504 s (22:13:20.504 UTC)"), (None, 915 * MS, "0.915 s (22:13:20.915 UTC)"),
+    (-MS, 0, "-0.001 s to 0.000 s (22:13:19.999 UTC)"),
+])  # fmt: skip
+def test_when(since: int | None, until: int | None, said: str) -> None:
+    assert span_text(START, *(None if at is None else START + at for at in (since, until))) == said
+
+
+def dead_host() -> Lab:
+    """Three connections to a host that is silent, and six others."""
+    dead, labs = bytes([10, 0, 0, 9]), []
+    for i in range(3):
+        labs.append(Lab(b=dead, qa=0x100 + i, qb=0x200 + i))
+        labs[-1].good(0, 1000 * i + 100, 5)
+        repeated(labs[-1], MS, 1000 * i + 105)
+    for i in range(6):
+        labs.append(Lab(b=bytes([10, 0, 0, 20 + i]), qa=0x300 + i, qb=0x400 + i))
+        labs[-1].good(SEC, 50_000 + 1000 * i, 5)
+    slow = Lab(b=bytes([10, 0, 0, 40]), qa=0x500, qb=0x600)
+    slow_rnr(slow)
+    return joined(*labs, slow)
+
+
+def test_the_evidence_of_a_culprit_stands_there_and_the_others_come_after() -> None:
+    said = [*lines(dead_host().diagnosis(), plain, 1)]
+    at = said.index("✖ 10.0.0.9 does not answer: 3 connections with it were given up (all that it has in this capture)  retries-exhausted")
+    assert said[at + 1] == "    since 0.001 s (22:13:20.001 UTC)" and said[at + 2].startswith("    What to do: See whether 10.0.0.9 is up")
+    assert said[at + 3].startswith("    - 10.0.0.1 QP 0x000100 → 10.0.0.9 QP 0x000200, proved by frames ")
+    assert said[at + 5] == "    ... and 2 more; --top 3 shows them all"
+    others = said[said.index("The others that failed or were slow") :]
+    assert "slow-by-rnr" in others[2] and sum("10.0.0.9" in line for line in others) == 1  # once more only where the time went
+
+
+def test_the_time_is_that_of_the_connections_that_are_named() -> None:
+    found = dead_host().diagnosis()
+    text = [line.strip() for line in lines(found, plain, 20)]
+    text = text[text.index("Where the time went") :]
+    whole = sum_of(one.times for one in found.connections if one.times is not None)
+    idle = f"in {duration(whole.idle_by_application)} of that they were idle. Of the other {duration(whole.busy)}:"
+    assert text[1] == f"10 connections with data lasted {duration(whole.span)}, added up; {idle}"
+    lost = f"{share(whole.timeout, whole.busy)}, {duration(whole.timeout)}"
+    assert text[2].startswith(f"{lost}: waiting for time-outs, in 3 connections; 10.0.0.1 (sender) waited in ")
+    assert text[3].count("(retries-exhausted)") == 3 and "most in" not in text[3]
+    assert "10.0.0.40 (receiver) lacked the buffers" in text[4]
+
+
+def test_one_direction_is_said_on_top() -> None:
+    lab = dead_host()
+    lab.frames = [(time, frame) for time, frame in lab.frames if frame[26:30] == lab.a]
+    said = [*lines(lab.diagnosis(), plain, 20)]
+    assert said[2].startswith("note: this capture holds one direction only of 10 of 10 connections: what is sent to 10.0.0.1 is not in it.")
+    assert "Capture both directions" in said[2]
+    assert not [line for line in lines(dead_host().diagnosis(), plain, 20) if line.startswith("note:")]
+
+
+def test_a_redirection_is_no_failure() -> None:
+    lab = Lab()
+    lab.req(0)
+    gid = bytes(10) + b"\xff\xff\x0a\0\0\7"
+    lab.short(200 * US, cm.REJ_ID, cm.REJ, back=True, reason=25, reject_info_length=len(gid), ari=gid)
+    text = "\n".join(lines(lab.diagnosis(), plain, 20))
+    assert ": 1 redirected" in text and "ℹ 10.0.0.1 QP 0x000111 → 10.0.0.2  RC  redirected" in text
+    assert "to another port: reason 25, port redirection; it names the port with GID ::ffff:10.0.0.7" in text
 
 
 def test_connections_that_lost_no_time_are_not_told_of() -> None:

@@ -21,20 +21,24 @@ def test_numbers() -> None:
     assert (share(41, 100), share(0, 100), share(1, 1000), share(1, 0)) == ("41 %", "0 %", "0.1 %", "0 %")
 
 
+SERVICE = "service 0x0000000001061144 (RDMA IP CM, TCP port 4420, NVMe)"
 WORDS = {
     "exhausted": "10.0.0.1 sent PSN 105 eight times in 140 ms, it was never acknowledged, and 10.0.0.1 gave up; "
-    "10.0.0.2 sends afterwards (frame 24), so only this queue pair is dead",
-    "path MTU": "it holds 4096 bytes, nothing above 64 bytes was acknowledged on this path, a smaller one passed just before: "
-    "larger packets vanish",
-    "refused": "10.0.0.2 refused the connection that 10.0.0.1 asked for: reason 12, primary remote port GID rejected",
-    "unanswered": "10.0.0.1 sent its REQ four times in 300 ms and got no answer from 10.0.0.2, and gave up",
-    "RNR exhausted": "10.0.0.2 had no receive buffer for PSN 103 twice, and 10.0.0.1, whose RNR retry count is 1, gave up",
-    "parts of a READ": "10.0.0.2 began its answer to a READ of 1000 bytes with a later part",
-    "READ": "10.0.0.2 answered a READ of 1000 bytes with 500 bytes",
-    "ICRC": "10.0.0.1 writes the ICRC as a constant, in all 6 packets that can be checked",
-    "partition": "10.0.0.1 sends with P_Key 0x8002, agreed was 0x8001: 10.0.0.2 drops its packets silently",
-    "MTU mismatch": "10.0.0.1 sent 4096 bytes in a packet, the path MTU is 1024: 10.0.0.2 refused it (NAK invalid request)",
-}  # fmt: skip
+    "10.0.0.2 still sends on other connections (frame 24), so that host is up: QP 0x000222 there does not answer",
+    "path MTU": "that packet carries 4,096 bytes, the largest that was acknowledged on this path 64, and a smaller one passed just before: "
+    "packets above a size vanish on the way, as where a port has an MTU of 256 to 2048",
+    "refused": f"10.0.0.2 refused the connection to {SERVICE} that 10.0.0.1 asked for: reason 12, primary remote port GID rejected",
+    "unanswered": f"10.0.0.1 sent its REQ four times in 300 ms to {SERVICE} and got no answer from 10.0.0.2; "
+    "more often it may not ask (Max CM Retries 3)",
+    "RNR exhausted": "10.0.0.2, the receiver, had no receive buffer for PSN 103 twice (RNR NAK), and 10.0.0.1, whose RNR retry count is 1, "
+    "gave up",
+    "parts of a READ": "10.0.0.2 began its answer to a READ of 1,000 bytes with a later part",
+    "READ": "10.0.0.2 answered a READ of 1,000 bytes with 500 bytes, too few",
+    "ICRC": "10.0.0.1 writes the ICRC as a constant, in all 6 packets of it that the capture holds whole: 10.0.0.2 takes them",
+    "partition": "10.0.0.1 sends with P_Key 0x8002, the REQ says 0x8001: 10.0.0.2 answers none of these packets",
+    "MTU mismatch": "10.0.0.1 sent a packet of 4,096 bytes, more than the path MTU of 1,024 in the REQ: 10.0.0.2 refused it "
+    "(NAK invalid request)",
+}
 
 
 @pytest.mark.parametrize("name", WORDS)
@@ -53,6 +57,6 @@ def test_every_cause_has_a_sentence() -> None:
 def test_what_is_not_captured_is_not_told() -> None:
     lab = Lab()
     CAUSES["PSN"][2](lab)
-    assert "10.0.0.2 takes it for a repetition, acknowledges it" in lab.only().why
+    assert "10.0.0.2 acknowledges that as a repetition" in lab.only().why
     lab.frames = [(time, frame) for time, frame in lab.frames if frame[26:30] == lab.a]
-    assert [one.why for one in lab.diagnosis().connections if "acknowledges" in one.why] == []
+    assert [one.why for one in lab.diagnosis().connections if "10.0.0.2 acknowledges" in one.why] == []

@@ -29,12 +29,27 @@ def test_the_worst_are_told_with_their_time() -> None:
     assert found.counts == "3 connections: 2 failed, 1 healthy" and found.trouble and not found.more
     one, two = found.told
     assert one.who.startswith("RC ") and "node2 QP 0x000202" in one.who and "10.0.0.3" in two.who
-    assert one.cause == "retries-exhausted" and one.severity == "error" and one.when.startswith("since 1 s after the capture began")
+    assert one.cause == "retries-exhausted" and one.severity == "error" and one.when == "1.000 s to 1.140 s (22:13:21.000 UTC)"
     assert [proof.what for proof in one.proofs] == ["where it began", "what decides it"]
     assert one.numbers == "6 messages, 384 bytes, 7 packets sent again" and "waiting for time-outs" in one.time
     assert sum(part.width for part in one.parts) == pytest.approx(WIDTH) and one.parts[0].x == 0
     assert [part.x for part in one.parts[1:]] == pytest.approx([one.parts[0].width, one.parts[0].width + one.parts[1].width])
-    assert len(found.where) == 1 and "waiting for time-outs" in found.where[0]
+    assert one.life == "its first frame is 7, its last 41 (0.001 s to 1.140 s)" and found.begins.startswith("It begins on 2023-11-14")
+    assert len(found.where) == 3 and "waiting for time-outs" in found.where[1] and "node2 QP 0x000202 140 ms" in found.where[2]
+
+
+def test_connections_of_a_culprit_stand_with_it() -> None:
+    labs = []
+    for i in range(3):
+        labs.append(Lab(b=bytes([10, 0, 0, 9]), qa=0x100 + i, qb=0x200 + i))
+        labs[-1].good(0, 1000 * i + 100, 5)
+        for n in range(8):
+            labs[-1].ask(SEC + n * TIMEOUT, 1000 * i + 105)
+    found = stories(joined(*labs, whole()).diagnosis(), START)
+    (culprit,) = [one for one in found.shared if "10.0.0.9" in one.why]
+    assert culprit.severity == "error" and culprit.when == "1.000 s to 1.140 s (22:13:21.000 UTC)" and culprit.advice and len(culprit.told) == 3
+    assert not any(one.advice for one in culprit.told) and not any("10.0.0.9 QP 0x000200" in one.who for one in found.told)
+    assert found.every[: len(culprit.told)] == found.shared[0].told
 
 
 def test_of_many_some_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

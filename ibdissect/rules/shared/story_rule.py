@@ -13,9 +13,6 @@ from ibdissect.lint.rule import INFERRED, INFO, Context, Hit, Moment, Rule, faul
 if TYPE_CHECKING:
     from ibdissect.diagnosis.connection import Connection
 
-REDIRECTIONS = (24, 25)
-"""REJ reasons that send the asker to another port."""
-
 
 class StoryRule(Rule):
     """Base of rules about what became of a connection: one cause of docs/diagnose.md each, one finding a connection."""
@@ -70,7 +67,7 @@ class RefusedRule(StoryRule):
         return one.set_up.start_ns is not None
 
     def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
-        return INFO if one.set_up.reason in REDIRECTIONS or stories.connected_later(one) else super().severity_of(one, stories)
+        return INFO if stories.connected_later(one) else super().severity_of(one, stories)
 
 
 def ends_text(one: Connection) -> str:

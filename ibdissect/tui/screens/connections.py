@@ -11,7 +11,8 @@ from textual import events
 from textual.binding import Binding
 
 from ibdissect.diagnosis.connection import Connection, Diagnosis, End, SharedCause
-from ibdissect.diagnosis.text import cost, verdicts, worst_first
+from ibdissect.diagnosis.slices import cost
+from ibdissect.diagnosis.text import verdicts, worst_first
 from ibdissect.study.connections import connection_filter, diagnosed, slice_filter
 from ibdissect.study.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable

@@ -31,8 +31,8 @@ async def test_the_worst_comes_first(slow: Path) -> None:
         table = await opened(app, pilot)
         assert [one.cause for one in table.items] == ["path-mtu", "refused", "slow-by-timeout", *["slow-by-rnr"] * 2, *["healthy"] * 3]
         said = drawn.text(app)
-        assert "8: 2 failed, 3 slow, 3 healthy" in said and "2 connections of 10.0.0.3 wait for receive buffers" in said
-        assert "larger packets" in said and "TTTT" in said and "RRRR" in said
+        assert "8: 2 failed, 3 slow, 3 healthy" in said and "2 connections wait for receive buffers at 10.0.0.3" in said
+        assert "packets above a size vanish" in said and "TTTT" in said and "RRRR" in said
         await pilot.press("down", "down")
         await until(pilot, lambda: "10.0.0.1 waited four times until its timer ran out" in drawn.text(app))
 
