@@ -40,9 +40,9 @@ def test_one_capture(repo: Path) -> None:
 def test_what_failed_stands_on_top_with_its_proofs(repo: Path) -> None:
     found = shown(repo / "captures/slow-lab.pcap")
     text = found.text
-    order = ("What failed, and why", "2 connections of 10.0.0.3 wait", "path-mtu", "slow-by-rnr", "worst thing")
+    order = ("What failed, and why", "2 connections wait for receive buffers", "The others", "Where the time went", "worst thing")
     assert [text.index(what) for what in order] == sorted(text.index(what) for what in order)
-    assert "8 connections: 2 failed, 3 slow, 3 healthy" in text and "What to do: Set the MTU" in text
+    assert "8 connections: 2 failed, 3 slow, 3 healthy" in text and "What to do: Compare the MTU" in text
     assert len(found.all("svg", class_="times")) == 4 and len(found.all("details", class_="proof")) == 10
     assert "frame 441: what decides it" in text and "100 % waiting for time-outs" in text
 
