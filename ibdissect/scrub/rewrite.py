@@ -13,8 +13,10 @@ from ibdissect.capture.scattered import Bytes, gather
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.session.capture import Capture
 from ibdissect.table import ChunkTable, Int
+from ibdissect.table.around_ip import extension_headers
 from ibdissect.table.unread import as_read
 from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.encapsulation import HopByHop, IPv6
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, RMPP_CLASSES
 from ibdissect.wire.numbers import ABORT, DATA, SA_CLASS, SMP_CLASSES
@@ -70,6 +72,7 @@ class Scrubber:
         table = ChunkTable(chunk, self.catalog)
         data, read = np.zeros_like(chunk.data), table.once(as_read).data
         _containers(chunk, data)
+        _extensions(table, data)
         spots: dict[str, list[Spot]] = {}
         marks: list[tuple[Int, Bytes]] = []
         texts: list[tuple[int, str, int, bytes]] = []
@@ -194,6 +197,18 @@ def _containers(chunk: Chunk, data: Bytes) -> None:
     rows = np.flatnonzero((chunk.link == LINK_IPOIB) & (chunk.caplen >= TYPE_AT + 4))
     index = chunk.offset[rows][:, None] + TYPE_AT + np.arange(4)
     data[index] = chunk.data[index]
+
+
+def _extensions(table: ChunkTable, data: Bytes) -> None:
+    """Copy kind and size of all IPv6 extension headers: a structure shows only the last of each kind, and what follows needs all."""
+    for name, starts in table.located.start.items():
+        if name.partition(".")[0] == "ip6":
+            rows = np.flatnonzero(starts >= 0)
+            whole, at = table.chunk.data, starts[rows] + IPv6.size
+            protocol = whole[starts[rows] + IPv6.next_header.bit // 8]
+            for some in extension_headers(whole, protocol, at, table.located.end[rows]):
+                for place in (at[some] + HopByHop.next_header.bit // 8, at[some] + HopByHop.length.bit // 8):
+                    data[place] = whole[place]
 
 
 def _cut_off(table: ChunkTable, data: Bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,15 +68,24 @@ def behind_extensions(finder: Finder, rows: Int, at: Int) -> tuple[npt.NDArray[n
     If a header was cut, or MAX_EXTENSIONS others stand before it, it counts as what the packet carries.
     """
     protocol, at = finder.data[at + wire.IPv6.next_header.bit // 8], at + wire.IPv6.size
-    for _ in range(MAX_EXTENSIONS):
-        some = np.flatnonzero(np.isin(protocol, list(wire.IP6_EXTENSIONS)))
-        some = some[at[some] + EXTENSION <= finder.loc.end[rows[some]]]
-        if not some.size:
-            break
+    for some in extension_headers(finder.data, protocol, at, finder.loc.end[rows]):
         for number, struct in wire.IP6_EXTENSIONS.items():
             which = some[protocol[some] == number]
             finder.loc.at(struct.key)[rows[which]] = at[which]
-        start = at[some]
-        protocol[some] = finder.data[start + wire.HopByHop.next_header.bit // 8]
-        at[some] += EXTENSION * (1 + finder.data[start + wire.HopByHop.length.bit // 8].astype(np.int64))
     return protocol, at
+
+
+def extension_headers(data: npt.NDArray[np.uint8], protocol: npt.NDArray[np.uint8], at: Int, end: Int) -> Iterator[Int]:
+    """Which packets have another extension header, as indices; `protocol` says of which kind, `at` where, until the next is asked for.
+
+    Each array holds one value for each packet; `end` is where the packet ends.
+    """
+    for _ in range(MAX_EXTENSIONS):
+        some = np.flatnonzero(np.isin(protocol, list(wire.IP6_EXTENSIONS)))
+        some = some[at[some] + EXTENSION <= end[some]]
+        if not some.size:
+            break
+        yield some
+        start = at[some]
+        protocol[some] = data[start + wire.HopByHop.next_header.bit // 8]
+        at[some] += EXTENSION * (1 + data[start + wire.HopByHop.length.bit // 8].astype(np.int64))

@@ -15,6 +15,7 @@ from ibdissect.scrub.rewrite import write_scrubbed
 from ibdissect.session.capture import Capture
 from ibdissect.wire.cm import REP, REQ
 from ibdissect.wire.dm import ServiceEntry
+from ibdissect.wire.encapsulation import IPv6
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.nvidia_routers import AdjSiteLocalSubnetEntry
 from ibdissect.wire.sa_paths import PathRecord
@@ -66,6 +67,20 @@ def test_the_ethertype_of_ip_over_infiniband_stays() -> None:
         frame = FILL[:40] + b"\x08\x06\0\7" + FILL[:16]
         (after,) = scrubbed_records(recorded(frame[:size], 242))
         assert after[40:44] == (frame[40:44] if size >= 44 else b"\0" * (size - 40)) and not any(after[44:])
+
+
+def test_packets_behind_many_extension_headers_stay_readable() -> None:
+    """Kind and size of each header stay, also where a kind comes again; its options do not."""
+    datagram = roce2(0x04, b"data")[34:]
+    kinds, sizes = (60, 43, 60, 60, 17), (0, 2, 1, 0)
+    headers = b"".join(bytes([kind, size]) + b"secret" + FILL[: 8 * size] for kind, size in zip(kinds[1:], sizes, strict=True))
+    ip = build(IPv6, version=6, payload_length=len(headers) + len(datagram), next_header=kinds[0], hop_limit=9)
+    (after,) = scrubbed_records(ethernet_pcap([bytes(range(2, 14)) + b"\x86\xdd" + ip + headers + datagram]))
+    at = 54
+    for kind, size in zip(kinds[1:], sizes, strict=True):
+        assert after[at : at + 2] == bytes([kind, size]) and b"secret" not in after
+        at += 8 + 8 * size
+    assert after[at + 2 : at + 6] == datagram[2:6] and after[at + 8] == 0x04
 
 
 RMPP = {
