@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.fabric import model
+from ibdissect.fabric.keys import Guard
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import Port
+from ibdissect.fabric.partitions import PKeys
 
 
 def port(subnet: Subnet, guid: int, frame: int = 1) -> Port:
@@ -68,3 +70,30 @@ def test_ports_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         subnet.port(second, number, 1)
     assert subnet.port_count == 3 and not first.alive and second.alive
+
+
+def test_a_node_takes_what_files_said_of_its_port_and_keeps_what_it_showed() -> None:
+    for own in (False, True):
+        subnet = Subnet()
+        known, shown = port(subnet, 1), port(subnet, 2)
+        known.guid = shown.guid = 7
+        subnet.without_node[7] = known
+        known.guard, known.p_keys = Guard(), PKeys()
+        subnet.assign(known, 5, 1, -3)
+        guard = known.guard
+        if own:
+            shown.guard = guard = Guard()
+            subnet.assign(shown, 8, 0, 9)
+        keys = known.p_keys
+        assert subnet.adopt(shown) and not subnet.adopt(shown)
+        assert shown.guard is guard and shown.p_keys is keys
+        assert shown.lids.now == ((8, 0) if own else (5, 1)) and subnet.by_lid(6) is (None if own else shown)
+
+
+@pytest.mark.parametrize(
+    ("lid", "lmc", "owned"), [(5, 0, [5]), (4, 1, [4, 5]), (4, 2, [4, 5, 6, 7]), (0xBFFE, 3, [0xBFFE, 0xBFFF]), (0, 3, [])]
+)
+def test_a_port_has_two_to_the_lmc_lids_below_multicast(lid: int, lmc: int, owned: list[int]) -> None:
+    subnet = Subnet()
+    subnet.assign(port(subnet, 1), lid, lmc, 3)
+    assert [number for number in range(0xC010) if subnet.by_lid(number) is not None] == owned

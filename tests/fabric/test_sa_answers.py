@@ -175,3 +175,11 @@ def test_records_of_unowned_lids_are_ignored() -> None:
     strays = [record(kind, lid=99) for kind in kinds] + [record(r.PortInfoRecord, end_port_lid=99), record(LinkRecord, from_lid=99)]
     subnet, _, _ = known(*strays)
     assert subnet.by_lid(99) is None and sorted(port.lid for port in subnet.ports() if port.lid) == [SWITCH, HOST]
+
+
+def test_a_node_record_tells_one_lid() -> None:
+    """It has no LMC; and it takes no LID from whoever showed it."""
+    subnet = learnt(record(r.NodeRecord, node(6), at=4, lid=6), record(r.NodeRecord, node(8), at=4, lid=6))
+    assert [lid for lid in range(16) if subnet.by_lid(lid) is not None] == [6]
+    owner = subnet.by_lid(6)
+    assert owner is not None and owner.node.guid == GUID + (6 << 4) and owner.lids.now == (6, 0)

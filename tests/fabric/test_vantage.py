@@ -13,7 +13,7 @@ from ibdissect.wire.numbers import P_KEY_TABLE, PORT_INFO
 from ibdissect.wire.sm import SMInfo
 from tests import craft
 from tests.craft import build, smp
-from tests.fabric.made import ANSWER, SET, answer, ask, node, p_keys, port_info
+from tests.fabric.made import ANSWER, GET, SET, answer, ask, node, p_keys, port_info
 from tests.table.made import tables_of
 
 
@@ -89,3 +89,12 @@ def test_two_hosts_with_one_number() -> None:
     vantage, five = seen([known, answer(5, 0x11, node(5)), here, answered, write, there, answered, write, here])
     assert vantage.ambiguous == {6, 7, 9}
     assert not vantage.astray(P_KEY_TABLE, 4, 6, [five]) and vantage.astray(P_KEY_TABLE, 6, 9, [five])
+
+
+@pytest.mark.parametrize(
+    ("method", "modifier", "moved"),
+    [(SET, 1, True), (SET, 2, True), (SET, 0, False), (SET, 3, False), (SET, 4, False), (GET, 1, False), (GET, 2, False)],
+)
+def test_only_a_handover_and_its_acknowledgement_move_the_master(method: int, modifier: int, moved: bool) -> None:
+    vantage, _ = seen([*NODE, ask(9, 0x20, method=method, modifier=modifier, body=build(SMInfo, guid=1, sm_state=3))])
+    assert vantage.handovers == ([2] if moved else [])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from ibdissect.lint.applicability import declared, port_kinds
+from ibdissect.fabric.model import Subnet
+from ibdissect.lint.applicability import PortFacts, declared, port_kinds
 from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, END_PORTS, EXTERNAL_PORT, LINK_PORTS, PORT_ZERO
 from ibdissect.wire.sm_port import PortInfo
-from tests.craft import erf_pcap
+from tests.craft import erf_pcap, native, sa_mad, ud
 from tests.fabric.made import SET, answer, ask, node, port_info, switch
 from tests.rules.test_rules import lint
-from tests.table.made import native_table
+from tests.table.made import native_table, tables_of
 
 NODE_INFO, PORT_INFO = 0x11, 0x15
 CA, SWITCH, ROUTER = (answer(5, NODE_INFO, body) for body in (node(5), switch(5), node(5, node_type=3)))
@@ -69,3 +71,26 @@ def test_kinds_without_facts() -> None:
     kinds = port_kinds(native_table(frames), PortInfo, None).tolist()
     assert kinds == [ALL_PORTS & ~EXTERNAL_PORT, ALL_PORTS & ~PORT_ZERO & ~EXTERNAL_PORT, ALL_PORTS & ~PORT_ZERO]
     assert all(kind & ADAPTER_PORT for kind in kinds)
+
+
+def test_kinds_of_what_the_facts_do_not_know() -> None:
+    """An SMP that nobody placed is about any port; a record is about the port that has its LID, in any chunk."""
+    frames = [answer(5, PORT_INFO, port_info(5), modifier=1)] * 2
+    none, empty = np.empty(0, np.int64), np.empty((0, 64), np.uint8)
+    facts = PortFacts(Subnet(), np.array([1]), np.array([2]), none, empty, none)
+    unknown, placed = port_kinds(native_table(frames), PortInfo, facts).tolist()
+    assert (unknown, placed) == (ALL_PORTS & ~PORT_ZERO & ~EXTERNAL_PORT, EXTERNAL_PORT)
+
+
+@pytest.mark.parametrize("before", range(3))
+def test_records_are_about_the_port_that_has_their_lid_in_their_frame(before: int) -> None:
+    subnet = Subnet()
+    owner = subnet.node(7, 2)[0]
+    owner.kind = 2
+    subnet.assign(subnet.port(owner, 0, 2), 5, 0, 2 + before)
+    body = (5).to_bytes(2, "big") + b"\1\0" + port_info(0)
+    record = sa_mad(0x81, 0x12, body)
+    *_, table = tables_of(erf_pcap([native()] * 2 + [ud(record)]), 1)
+    none, empty = np.empty(0, np.int64), np.empty((0, 64), np.uint8)
+    (kind,) = port_kinds(table, PortInfo, PortFacts(subnet, none, none, none, empty, none)).tolist()
+    assert kind == (EXTERNAL_PORT if before < 2 else ALL_PORTS & ~PORT_ZERO), "2 + before is the frame that shows the LID"

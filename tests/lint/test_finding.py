@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from ibdissect.lint.finding import Finding, Gid, Related, Secret, Severity, Span, value_of
+from ibdissect.lint.finding import CaptureReport, Finding, Gid, Related, Secret, Severity, Span, value_of
 from ibdissect.wire.headers import DETH, GRH
 from ibdissect.wire.sm import SMP, NodeDescription
 
@@ -82,3 +82,33 @@ def test_findings_make_a_table_of_pandas() -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame([finding("a"), finding("b")])
     assert list(table["code"]) == ["XYZ001", "XYZ001"] and "arguments" in table.columns
+
+
+@pytest.mark.parametrize(
+    ("given", "remarkable"),
+    [
+        ({}, False),
+        ({"status": "interrupted"}, True),
+        ({"error": "x"}, True),
+        ({"status": "truncated"}, False),
+        ({"undecoded": 5}, True),
+        ({"undecoded": 4}, False),
+        ({"undecoded": 5, "frames": 10}, False),
+        ({"infiniband": 0}, True),
+        ({"frames": 0}, True),
+        ({"unnumbered": 1}, True),
+    ],
+)
+def test_what_a_line_about_a_clean_capture_does_not_say(given: dict[str, object], remarkable: bool) -> None:
+    report = CaptureReport(path="x", **{"frames": 9, "infiniband": 9, "judged": 9, **given})  # type: ignore[arg-type]
+    assert report.remarkable is remarkable
+
+
+def test_sums_keep_one_of_the_worst_findings() -> None:
+    total = CaptureReport(path="", captures=0)
+    for number, severity in enumerate((Severity.INFO, Severity.ERROR, Severity.WARNING), 1):
+        one = finding("x")
+        one.severity = severity
+        total.add(CaptureReport(path="x", frames=number, checked=number, judged=1, by_rule={"XYZ001": number}, findings=[one]))
+    assert [one.severity for one in total.findings] == [Severity.ERROR]
+    assert (total.captures, total.frames, total.checked, total.judged, total.by_rule) == (3, 6, 6, 3, {"XYZ001": 6})

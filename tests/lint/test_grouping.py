@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from types import SimpleNamespace
@@ -9,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.fabric.file_lines import KnownFile, line_number
 from ibdissect.lint.engine import Context
+from ibdissect.lint.finding import Finding, Related, Severity
 from ibdissect.lint.grouping import SelectedFrames
 from ibdissect.lint.rule import REGISTRY, Hit, LazyHit, Rule, on_chunk
 from ibdissect.table.table import ChunkTable
@@ -62,3 +65,22 @@ def test_choice_by_chunk() -> None:
         table: Any = SimpleNamespace(chunk=SimpleNamespace(first=first))
         selected.choose(table, np.array([bit == "1" for bit in bits]))
     assert [frame for frame in range(9, 34) if frame not in selected] == [11, 13, 14, 15, 16, 17, 18, 19]
+
+
+def test_findings_that_rely_on_outdated_files_are_counted_as_infos() -> None:
+    """Once, by the severity that they had."""
+    linter, _ = lint([native()], Repeats)
+    line = line_number(0, 3)
+    linter.context.files = [KnownFile("a", 5)]
+    tally = linter.tally["ZZC001"]
+    tally.findings = [
+        Finding(code="ZZC001", name="x", severity=severity, frame=1, time_ns=0, template="x", related=(Related(0, "says so", file, 3),))
+        for severity, file in ((Severity.ERROR, "a"), (Severity.WARNING, "a"), (Severity.WARNING, "b"), (Severity.INFO, "a"))
+    ]
+    tally.lowered = Counter({Severity.WARNING: 2, Severity.INFO: 1})
+    linter.findings.flows.clear()
+    linter.findings.lower([line])
+    assert [one.severity.value for one in tally.findings] == ["info", "info", "warning", "info"]
+    assert +tally.lowered == {Severity.WARNING: 1, Severity.INFO: 3}, "an error was its rule's own severity"
+    linter.findings.lower([line])
+    assert +tally.lowered == {Severity.WARNING: 1, Severity.INFO: 3}

@@ -11,9 +11,12 @@ from ibdissect.flow.agents import Agents
 from ibdissect.flow.streams import Streams
 from ibdissect.lint.handlers import Handlers, handlers, in_order
 from ibdissect.lint.rule import REGISTRY, Context, Hit, Rule, on_chunk, on_end, on_event, on_struct
+from ibdissect.rules import load
 from ibdissect.table.connections import Connections
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
+
+RULES = load()
 
 
 class Quiet(Rule):
@@ -61,6 +64,12 @@ def test_handlers_are_found_by_what_they_handle() -> None:
     assert found.followers == [Agents, FabricFollower]
     assert found.conclusions == {FabricFollower: {"ZZH002"}}, "StateEvicted is no conclusion"
     assert Handlers((Quiet, Derived)).conclusions == {}
+
+
+def test_conditions_about_components_that_some_ports_lack_need_the_subnet() -> None:
+    elsewhere, *about = (next(rule for rule in RULES if rule.code == code) for code in ("AM009", "SEM003", "SEM004", "SEM062"))
+    found = Handlers((elsewhere, *about))
+    assert found.about_ports >= {"SEM003", "SEM004", "SEM062"} and FabricFollower in found.followers
 
 
 def test_they_are_found_once() -> None:

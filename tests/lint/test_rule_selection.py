@@ -29,6 +29,14 @@ def test_the_longer_prefix_wins() -> None:
     assert codes(["AM001"], ["AM"]) == {"AM001"}
 
 
+@pytest.mark.parametrize("ignored", ["AM001", "AM", "A", "am", "portinfo-extspeed-bit"])
+def test_what_is_ignored_alone_leaves_all_others(ignored: str) -> None:
+    gone = {rule.code for rule in RULES if rule.code.startswith(ignored.upper()) or rule.name == ignored}
+    assert gone and codes([], [ignored]) == {rule.code for rule in RULES} - gone
+    assert codes(["PKY"], [ignored]) == {rule.code for rule in RULES if rule.code.startswith("PKY")}
+    assert codes([ignored], [ignored]) == set(), "equally long: what is ignored wins"
+
+
 def test_no_crc_leaves_the_crc_rules_out() -> None:
     assert not any(rule.needs_crc for rule in select(RULES, crc=False))
     assert any(rule.needs_crc for rule in select(RULES))

@@ -1,0 +1,118 @@
+"""Does the description of a subnet hold each fact once, with its frame or its line, and no fact that nobody showed?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ibdissect.fabric import FabricFollower
+from ibdissect.fabric.describe import describe, ranges
+from ibdissect.fabric.file_lines import KnownFile, line_number
+from ibdissect.fabric.groups import Group
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.partitions import BLOCK, PKeys
+from tests.fabric.made import SET, answer, ask, node, p_keys, port_info, switch
+from tests.table.made import native_table
+
+P_KEY_TABLE = 0x16
+
+
+def described(frames: Sequence[bytes]) -> dict[str, Any]:
+    follower = FabricFollower()
+    for _ in follower.feed(native_table(frames)):
+        pass
+    return describe(follower.subnet, lambda kind, value: None)
+
+
+def port_of(found: dict[str, Any], number: int = 1) -> dict[str, Any]:
+    (of,) = found["nodes"]
+    return next(port for port in of["ports"] if port["number"] == number)
+
+
+@pytest.mark.parametrize(
+    ("keys", "valid"),
+    [
+        ((0x8001, 0x0001, 0x0000, 0x8000, 0x7FFF), {0: 0x8001, 1: 0x0001, 4: 0x7FFF}),
+        ((0xFFFF, *[0] * 30, 0x8001), {0: 0xFFFF, 31: 0x8001}),
+        ((0x8000, 0x0000), {}),
+    ],
+)
+def test_entries_without_a_base_key_are_no_p_keys(keys: tuple[int, ...], valid: dict[int, int]) -> None:
+    """0x8000 is as empty as 0; indices go on from block to block."""
+    frames = [answer(5, 0x11, node(5, partition_cap=64)), *(answer(5, P_KEY_TABLE, p_keys(*keys), modifier=block) for block in (0, 1))]
+    found = described(frames)
+    assert port_of(found)["p_keys"] == [
+        {"block": block, "frame": 2 + block, "keys": [*valid.values()], "indices": [BLOCK * block + i for i in valid]} for block in (0, 1)
+    ]
+    wanted: dict[int, list[bool]] = {}
+    for key in valid.values():
+        wanted.setdefault(key & 0x7FFF, []).append(key >= 0x8000)
+    assert {one["partition"]: [member["full"] for member in one["members"]] for one in found["partitions"]} == wanted
+
+
+@pytest.mark.parametrize("lmc", range(8))
+def test_lids_of_a_port(lmc: int) -> None:
+    """LMC has three bits; what stands above them are the protection bits of the M_Key."""
+    found = described([answer(0x80, 0x11, node(0x80)), answer(0x80, 0x15, port_info(0x80, lmc=lmc, m_key_protect_bits=3), modifier=1)])
+    assert (port_of(found)["lid"], port_of(found)["lmc"]) == (0x80, lmc)
+    assert [one["lid"] for one in found["lids"]] == [*range(0x80, 0x80 + (1 << lmc))] and found["counts"]["lids"] == 1 << lmc
+
+
+def test_switch_tables_enforce_and_make_no_members() -> None:
+    frames = [answer(5, 0x11, switch(5)), answer(5, P_KEY_TABLE, p_keys(0x8001), modifier=1 << 16)]
+    (partition,) = described(frames)["partitions"]
+    assert not partition["members"] and [one["port"] for one in partition["enforced_at"]] == [1]
+
+
+def test_a_group_of_which_only_the_members_are_known() -> None:
+    subnet = Subnet()
+    group = subnet.groups.by_mgid[b"\xff" * 16] = Group(b"\xff" * 16, 4)
+    group.members[bytes(16)] = (1, 4)
+    (found,) = describe(subnet, lambda kind, value: None)["groups"]
+    assert {name: found[name] for name in ("mlid", "p_key", "mtu", "mtu_code", "rate", "sl")} == dict.fromkeys(
+        ("mlid", "p_key", "mtu", "mtu_code", "rate", "sl"), 0
+    )
+    assert found["q_key"]["value"] == 0 and found["members"][0]["join_state"] == ["full member"]
+
+
+def test_facts_of_files_name_their_line_and_no_frame() -> None:
+    subnet = Subnet()
+    files = [KnownFile("a.conf", 0), KnownFile("b.conf", 0)]
+    of, _ = subnet.node(7, line_number(1, 12))
+    port = subnet.port(of, 1, line_number(1, 12))
+    port.p_keys = PKeys()
+    subnet.assign(port, 5, 0, line_number(0, 3))
+    found = describe(subnet, lambda kind, value: None, files)
+    assert (found["nodes"][0]["frame"], found["nodes"][0]["source"]) == (0, "b.conf:12")
+    assert [(one["frame"], one["source"]) for one in found["lids"]] == [(0, "a.conf:3")]
+    assert "source" not in describe(subnet, lambda kind, value: None)["nodes"][0], "without files the lines stay numbers"
+
+
+def test_hidden_keys_are_text() -> None:
+    key = ask(5, 0x15, method=SET, body=port_info(5, m_key=0x1234), modifier=1), answer(5, 0x15, port_info(5, m_key=0x1234), modifier=1)
+    follower = FabricFollower()
+    for _ in follower.feed(native_table([answer(5, 0x11, node(5)), *key])):
+        pass
+    shown, hidden = (
+        port_of(describe(follower.subnet, text))["m_key"] for text in (lambda kind, value: None, lambda kind, value: f"{kind}#1")
+    )
+    assert (shown["value"], shown["text"]) == (0x1234, "0x0000000000001234")
+    assert (hidden["value"], hidden["text"]) == (None, "M_Key#1")
+
+
+def test_ranges() -> None:
+    assert [ranges(numbers) for numbers in ([], [1], [1, 2], [1, 3], [1, 2, 3, 5, 7, 8])] == ["", "1", "1-2", "1,3", "1-3,5,7-8"]
+
+
+@pytest.mark.parametrize(
+    ("code", "page"), [(0x0FF0, None), (0x8000, 0), (0x8010, 1), (0x801F, 1), (0x87F0, 0x7F), (0x8810, 0x81), (0xFFF0, 0x7FF)]
+)
+def test_the_page_of_diagnostic_data_that_a_port_names(code: int, page: int | None) -> None:
+    """Eleven bits behind the first, without the last four."""
+    follower = FabricFollower()
+    for _ in follower.feed(native_table([answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5, diag_code=code), modifier=1)])):
+        pass
+    port = follower.subnet.by_lid(5)
+    assert port is not None and (port.pages or {}) == ({} if page is None else {page: 2})
