@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ibdissect.errors import ConfigError
+from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.lint.toml_rules import rules_of
 from ibdissect.session.check import Options, check
@@ -151,3 +152,20 @@ def test_hidden_keys_are_not_compared(when: str, tmp_path: Path) -> None:
     hidden = rules_of([{**GOOD, "code": "TOML002", "when": "frame contains c0:ff:ee"}], "site.toml")
     assert not check(path, Options(rules=hidden)).findings
     assert check(path, Options(rules=hidden, show_keys=True)).findings
+
+
+@pytest.mark.parametrize(("given", "wanted"), [("error", "error"), ("warning", "warning"), ("info", "info"), (None, "warning")])
+def test_the_severity_is_the_one_that_the_table_gives(tmp_path: Path, given: str | None, wanted: str) -> None:
+    table = {key: value for key, value in GOOD.items() if key != "severity"} | ({"severity": given} if given else {})
+    (rule,) = rules_of([table], "x.toml")
+    report = check(capture(tmp_path, FRAMES), Options(rules=[rule]))
+    assert {finding.severity.value for finding in report.findings} == {rule.severity.value} == {wanted}
+    assert {name: count for name, count in report.counts.items() if count} == {wanted: 2}
+
+
+@pytest.mark.parametrize("severity", list(Severity))
+def test_a_configured_severity_holds_for_findings_and_counts(tmp_path: Path, severity: Severity) -> None:
+    (rule,) = rules_of([GOOD], "x.toml")
+    report = check(capture(tmp_path, FRAMES), Options(rules=[rule], severities={"TOML001": severity}))
+    assert {finding.severity for finding in report.findings} == {severity}
+    assert {name: count for name, count in report.counts.items() if count} == {severity.value: 2}
