@@ -314,6 +314,7 @@ class Stream:
     rnr_naks: int = 0
     repeated: int = 0
     missing: int = 0
+    late: int = 0
 
 
 def count(path: str) -> dict[str, Any]:
@@ -473,6 +474,7 @@ def _stream(key: tuple[Any, ...], some: list[Packet], mtu: int) -> Stream:
         elif step < 0:
             if packet.psn in gaps:
                 gaps.discard(packet.psn)
+                found.late += 1
             else:
                 found.repeated += 1
         uses = _uses(packet, mtu)

@@ -31,7 +31,7 @@ CHANGED = [
     for name in ("rc_ops_mixed.pcap", "rc_batch_pipelined.pcap", "uc_send.pcap", "netem_reorder_resp.pcap", "cm_rping_big.pcap",
                  "rnr_recover.pcap", "ud_send_v6.pcap", "rc_send_mtu1024.pcap", "k612_netem_mess.pcap")
 ]  # fmt: skip
-STREAM = ("packets", "payload_bytes", "unknown_sizes", "naks", "rnr_naks", "repeated", "missing")
+STREAM = ("packets", "payload_bytes", "unknown_sizes", "naks", "rnr_naks", "repeated", "missing", "late")
 MESSAGE = ("messages", "complete", "bytes", "unknown_sizes", "retries", "naks")
 KINDS = ("SEND", "WRITE", "READ", "ATOMIC", "FLUSH", "ATOMIC WRITE")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not SHARED.is_dir(), reason="there are no shared captures")]

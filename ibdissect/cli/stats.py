@@ -127,7 +127,7 @@ TABLES = (
      "|no buffers=rnr_wait_ns|losses=loss_recovery_ns|time-outs=timeout_ns|idle=idle_by_application_ns"),
     ("Datagram services (SIDR)", "datagram_services", "frame|from=source|to=destination|service=service_id|requests|QP=qpn|outcome"),
     ("Streams", "streams", "=stream|from=source|to=destination|QP=dest_qp|packets|payload bytes=payload|repeated=repetitions"
-     "|in message=middle_restarts|READs=repeated_reads|missing=gone|NAK (code)=refused|RNR=rnr_naks|credits=least_credits"),
+     "|in message=middle_restarts|READs=repeated_reads|missing=gone|late|NAK (code)=refused|RNR=rnr_naks|credits=least_credits"),
     ("Messages", "messages", "=service|from=source|to=destination|QP=dest_qp|messages=kinds|complete|message bytes=payload"
      "|rate=bits_per_second|median=p50_ns|90 %=p90_ns|95 %=p95_ns|99 %=p99_ns|retries|NAKs=naks|CNPs=cnps"),
     ("Multicast senders", "multicast", "from=source|QP=source_qp|group|P_Key=p_key|packets|payload bytes=payload_bytes|largest"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ibdissect.bounded import BoundedDict
 from ibdissect.fabric import SWITCH, ChunkFollowed
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, DescriptionsRecorded, NodeInfos, NodesRecorded, PortGuids
 from ibdissect.fabric.vantage import AGES_NS
@@ -20,6 +21,10 @@ SAME = (
     NodeInfo.partition_cap, NodeInfo.device_id, NodeInfo.revision, NodeInfo.vendor_id,
 )  # fmt: skip
 """Fields that are the same in the NodeInfo of all ports of a node."""
+MAX_ADAPTERS = 16384
+"""Ports of adapters whose latest route is remembered."""
+MOVED_NS = 100_000_000
+"""A link that was plugged in elsewhere is not up again so soon."""
 OF_NODE = [at for one in SAME for at in range(*one.span)]
 """Their bytes."""
 
@@ -193,7 +198,8 @@ class PortGuidTwice(AttributeRule):
 
     Compare the GUIDs burnt into both devices.
 
-    Two NodeInfos with one PortGUID, of different nodes or of different ports of an adapter or router. Or two NodeInfos of one switch
+    Two NodeInfos with one PortGUID, of different nodes or of different ports of an adapter or router. Or one port of an adapter or router
+    that answers behind two ports of one switch, within a tenth of a second: no cable is moved so fast. Or two NodeInfos of one switch
     with different PortGUIDs, since all its ports show that of its port 0. An `info` after a link of the node was down, and where the
     answers are far apart: the adapter may have been replaced.
     """
@@ -207,6 +213,11 @@ class PortGuidTwice(AttributeRule):
     why = "the other port"
     holds_ns = AGES_NS
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.behind = BoundedDict[tuple[int, int, int], tuple[bytes, int, int]](MAX_ADAPTERS, "ports of adapters behind switches")
+        """By sender, PortGUID and number: the directed route of its latest NodeInfo, its frame and time."""
+
     def suspicious(self, smps: AttributeSmps) -> Mask:
         other_port = smps.now(NodeInfo.local_port_num) != smps.was(NodeInfo.local_port_num)
         other_port &= (smps.now(NodeInfo.node_type) != SWITCH) & (smps.was(NodeInfo.node_type) != SWITCH)
@@ -217,6 +228,28 @@ class PortGuidTwice(AttributeRule):
         now, before = NodeInfo(smp.body.tobytes()), NodeInfo(smp.before.tobytes())
         ports = {"number": now.local_port_num, "other_number": before.local_port_num}
         return {"guid": now.port_guid, "node": now.node_guid, "other": before.node_guid, **ports}, self.earlier(smp)
+
+    @on_event(ChunkFollowed)
+    def behind_two_ports(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        """One port of an adapter hangs at one port of a switch."""
+        smps = context.get(PortGuids).of(event)
+        direct = smps.answers & smps.smps.pure[smps.index] & (smps.now(NodeInfo.node_type) != SWITCH)
+        for smp in smps.each(direct & (smps.now(NodeInfo.port_guid) != 0)):
+            path, number = smps.smps.path(int(smps.index[smp.i])), smp.now(NodeInfo.local_port_num)
+            key = int(smps.sender[smp.i]), smp.now(NodeInfo.port_guid), number
+            before = self.behind.get(key)
+            self.behind.put(key, (path, smp.frame, smp.time_ns), smp.frame, smp.time_ns)
+            if before is None or len(path) < 2 or before[0][:-1] != path[:-1] or before[0] == path:
+                continue
+            if not 0 <= smp.time_ns - before[2] <= MOVED_NS:
+                continue
+            arguments = {"guid": key[1], "number": number, "node": smp.now(NodeInfo.node_guid), "now": path[-1], "before": before[0][-1]}
+            yield fault(
+                Seen(event.table, smp.rows), arguments, NodeInfo.port_guid, of=Seen(event.table, smp.rows).first(NodeInfo),
+                proof=[(before[1], "the other port of that switch")], key=key, about=(smp.slot,),
+                message="PortGUID 0x{guid:016x} (port {number} of node 0x{node:016x}) answers behind port {now} of a switch, "
+                "and behind its port {before} just before: two devices have it",
+            )  # fmt: skip
 
     @on_event(ChunkFollowed)
     def of_one_switch(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:

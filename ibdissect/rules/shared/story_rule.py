@@ -59,7 +59,7 @@ class StoryRule(Rule):
 
 
 class RefusedRule(StoryRule):
-    """Base of rules about connections that were refused: an info where the asker is sent elsewhere, or succeeds at a later try."""
+    """Base of rules about connections that were refused: an info where the asker succeeds at a later try."""
 
     cause = "refused"
 

@@ -11,7 +11,7 @@ from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sm import LedInfo, NodeDescription, NodeInfo, SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo, VLArbitrationTable
-from tests.craft import build, gmp, put, smp, ud
+from tests.craft import build, erf_pcap, gmp, put, smp, ud
 from tests.craft import mad as datagram
 from tests.fabric.made import GUID, SWITCH_GUID, answer, ask, port_info, switch_info
 from tests.fabric.made import node as port_node
@@ -188,7 +188,12 @@ case("SEM060", [recorded("one"), recorded("two"), answer(5, DESCRIPTION, build(N
 case("SEM034", [CA, answer(5, NODE_INFO, port_node(5, vendor_id=0x2D0, local_port_num=2, port_guid=9))],
      [CA, answer(5, NODE_INFO, port_node(5, local_port_num=2, port_guid=9))], frames=[2], twin_also=["SEM038"])  # fmt: skip
 case("SEM035", [CA, answer(6, NODE_INFO, port_node(6, port_guid=GUID + 0x51))], [CA, answer(6, NODE_INFO, port_node(6))], frames=[2])
-# all ports of a switch show the GUID of its port 0, those of another switch do not
+# one port behind two ports of a switch; a cable that was moved takes longer, and another switch may be another way to it
+BEHIND_2, BEHIND_3, OTHER_WAY = (answer(5, NODE_INFO, port_node(5), path=path) for path in ([1, 2], [1, 3], [2, 3]))
+case("SEM035", [BEHIND_2, BEHIND_3], [BEHIND_2, OTHER_WAY], frames=[2])
+case("SEM035", [BEHIND_2, BEHIND_3, BEHIND_2], [BEHIND_2, BEHIND_2, BEHIND_2], frames=[2])
+FAST, SLOW = (erf_pcap([BEHIND_2, BEHIND_3], step_ns=step) for step in (100_000_000, 100_001_000))
+case("SEM035", FAST, SLOW, frames=[2], file=None)
 TWIN = port_switch(6, port_guid=SWITCH_GUID + 0x50)
 case("SEM035", [PORT_SWITCH, answer(5, NODE_INFO, port_switch(5, port_guid=SWITCH_GUID + 1, local_port_num=4))],
      [PORT_SWITCH, answer(5, NODE_INFO, port_switch(5, local_port_num=4))], frames=[2])  # fmt: skip
