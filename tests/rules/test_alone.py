@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from ibdissect.capture.opening import WINDOW
+from ibdissect.lint.finding import Finding
+from ibdissect.lint.rule import Rule
 from tests.rules.cases import Case
 from tests.rules.findings import rules
-from tests.rules.test_rules import CASES, lint
+from tests.rules.test_rules import CASES, RULES, lint
 
 CONVERSATIONS = ("TXN", "SA", "CM", "PM", "CC", "RC", "MCG", "ROC")
 
@@ -22,3 +26,20 @@ def test_alone(proof: Case) -> None:
     assert {code for code, *_ in whole} == {proof.code}
     if proof.code.startswith(CONVERSATIONS):
         assert whole == found(window=1000), "chunks make a difference"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proof", [case for cases in CASES.values() for case in cases], ids=lambda case: case.code)
+def test_alone_as_among_all(proof: Case) -> None:
+    """`--select CODE` says of a rule what a check with all rules says of it: frame, count, severity, and what proves it.
+
+    Among all, a finding also names frames at which it explains what other rules found.
+    """
+
+    def found(chosen: Sequence[type[Rule]]) -> list[Finding]:
+        return [one for one in lint(proof.bad, proof.policy, proof.known, proof.damage, chosen) if one.code == proof.code]
+
+    alone, among = found([rules()[proof.code]]), found(RULES)
+    assert [(one.frame, one.count, one.severity) for one in alone] == [(one.frame, one.count, one.severity) for one in among]
+    for one, other in zip(alone, among, strict=True):
+        assert one.related == other.related[: len(one.related)]
