@@ -136,9 +136,9 @@ class Learner:
             self.subnet.contradictions.note(SIZE, guid, was, facts_now, smp.frame)
         node.learn(node.facts, facts_now, smp.frame)
         port = self.subnet.port(node, number, smp.frame)
-        port.guid = port_guid
+        port.take_guid(port_guid)
         manager = self.subnet.port(node, 0, smp.frame) if kind == SWITCH else port
-        manager.guid = port_guid
+        manager.take_guid(port_guid)
         if self.subnet.without_node and self.subnet.adopt(manager):
             self.dropped_nameless = True
         if new:

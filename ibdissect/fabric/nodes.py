@@ -57,13 +57,15 @@ class SwitchFacts(NamedTuple):
 class Port:
     """A port of a node; on a switch, port 0 is the management port and has the LID and keys."""
 
-    __slots__ = ("cut", "facing", "frame", "guard", "guid", "infos", "lids", "node", "number", "p_keys", "pages", "peer_frame", "qos")
+    __slots__ = ("cut", "facing", "frame", "guard", "guid", "infos", "lids", "node", "number", "p_keys", "pages", "peer_frame", "qos", "renamed")
 
     def __init__(self, node: Node, number: int, frame: int) -> None:
         self.node, self.number = node, number
         self.frame = frame
         """The first frame that showed it."""
         self.guid = 0
+        self.renamed = False
+        """Whether it showed several GUIDs: then none of them is known to be its own."""
         self.infos: Track[bytes] = Track()
         """PortInfo over time, 64 bytes."""
         self.lids = NEVER
@@ -149,6 +151,11 @@ class Port:
         """The port at the other end of the cable when `frame` was sent, and the frame since which that is known or unknown."""
         peer, since = self.facing.at(frame)
         return (peer if peer is not None and frame < peer.node.until else None), since
+
+    def take_guid(self, guid: int) -> None:
+        """Learn its GUID."""
+        self.renamed |= self.guid not in (0, guid)
+        self.guid = guid
 
     def lost_link(self, after: int, before: int) -> bool:
         """Whether the link of the port ended between two frames: the node behind it may have been restarted or replaced."""

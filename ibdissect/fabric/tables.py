@@ -123,7 +123,7 @@ def lane_of(entries: bytes, sl: int) -> int:
 class Qos:
     """SL to VL and VL arbitration of an (output) port; equal tables are stored once."""
 
-    __slots__ = ("arbitration", "first", "frame", "inputs", "others", "replaced", "since")
+    __slots__ = ("arbitration", "first", "frame", "inputs", "others", "outdated", "replaced", "since")
 
     def __init__(self) -> None:
         self.first = b""
@@ -133,6 +133,8 @@ class Qos:
         self.others: dict[int, bytes] | None = None
         self.arbitration: tuple[bytes, ...] = (b"",) * 4
         """The 64 bytes of each part (two of low, two of high priority); empty if not shown."""
+        self.outdated: tuple[tuple[int, tuple[bytes, ...]], ...] = ()
+        """Frame of each change of `arbitration` within the last ROWS frames, and what it was before."""
         self.frame = 0
         """Frame of the latest change."""
         self.since = 0
@@ -212,5 +214,10 @@ class Qos:
     def learn_arbitration(self, half: int, entries: bytes, frame: int) -> None:
         """Learn a part (1 to 4) of the VL arbitration table."""
         if self.arbitration[half - 1] != entries:
+            self.outdated = (*(change for change in self.outdated if change[0] > frame - ROWS), (frame, self.arbitration))
             self.arbitration = (*self.arbitration[: half - 1], entries, *self.arbitration[half:])
             self.frame = frame
+
+    def arbitration_at(self, frame: int) -> tuple[bytes, ...]:
+        """The four parts of the VL arbitration table when `frame` was sent."""
+        return next((before for since, before in self.outdated if since > frame), self.arbitration)

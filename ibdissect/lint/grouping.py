@@ -23,6 +23,8 @@ from .rule import INFO, SEEN, Context, Hit, LazyHit, Rule, Seen
 
 MAX_WAITING = 32768
 """Hits that wait for the end of the capture."""
+KEPT_APART = 64
+"""Hits of a flow in a chunk that are judged one by one at the end of the capture; the last one stands for all further ones."""
 MAX_FLOWS = 1 << 18
 """Flows remembered, of all rules together; beyond that the oldest is evicted, and its next hit starts a new finding."""
 OnOccurrence = Callable[[Rule, Severity | None, "Finding | None", Any, Any, int], object]
@@ -155,11 +157,15 @@ class Grouping:
         rows = table.occurrences(rule.on).rows[index]
         columns = flow_columns(rule, table, rows) if rule.flow else [rows.astype(np.uint64)]
         first, inverse = groups(columns) if len(index) else (index, index)
+        found = []
         for i, part in enumerate(members(inverse, len(first))):
-            hit = hit_at(rule, table, index[part[:1]])
-            hit.count, hit.frames = len(part), rows[part] + table.chunk.first
-            hit.key = np.stack([column[first[i]] for column in columns]).tobytes() if rule.flow else None
-            yield hit
+            key = np.stack([column[first[i]] for column in columns]).tobytes() if rule.flow else None
+            for k in range(min(len(part), KEPT_APART)):  # what becomes of each depends on its frame
+                some = part[k : k + 1] if k + 1 < KEPT_APART else part[k:]
+                hit = hit_at(rule, table, index[some[:1]])
+                hit.count, hit.frames, hit.key = len(some), rows[some] + table.chunk.first, key
+                found.append(hit)
+        yield from sorted(found, key=lambda hit: hit.frame)
 
     def _occurrences(self, rule: Rule, table: ChunkTable, index: npt.NDArray[np.int64]) -> None:
         """One finding per frame."""

@@ -14,6 +14,7 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit
 from ibdissect.rules.LNK.packet import LOCAL
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.link_rule import NO_LIMIT, VLS_AT, LinkRule, PortLimits, flows
+from ibdissect.rules.shared.named_paths import NamedByPaths
 from ibdissect.rules.shared.packet_flows import MANUFACTURER
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import also, foreign_lids
@@ -128,8 +129,8 @@ class UnassignedLid(LinkRule):
     Before the packet, a sweep that read every link and port. Or files given with --subnet that list all ports, such as the output of
     ibnetdiscover, or PortInfoRecords of all ports that are up, if no port shows the LID; then a source LID that nobody has is reported as
     well. Silent in subnets with routers or with virtual ports (IsVirtualizationSupported), whose LIDs appear in no PortInfo. An `info`
-    where that LID may have been assigned unseen: it sends packets itself, the sender's LID is not assigned either, or the capture missed
-    packets since the sweep. With a site policy, LIDs outside its ranges are reported too.
+    where that LID may have been assigned unseen: it sends packets itself, a PathRecord names it after the sweep, the sender's LID is not
+    assigned either, or the capture missed packets since the sweep. With a site policy, LIDs outside its ranges are reported too.
     """
 
     code, name, severity = "LNK020", "lid-not-assigned", WARNING
@@ -170,7 +171,8 @@ class UnassignedLid(LinkRule):
         if hit.message:  # findings from the site policy or a file need no sweep
             return None
         foreign = hit.arguments["slid"] not in context.get(FabricFollower).subnet.lids  # perhaps a packet of another subnet
-        return INFO if foreign or self.senders[hit.arguments["dlid"]] else super().severity_at_end(hit, context)
+        named = context.get(NamedByPaths).since(hit.arguments["dlid"], hit.related[0].frame)
+        return INFO if foreign or named or self.senders[hit.arguments["dlid"]] else super().severity_at_end(hit, context)
 
     def stands(self, hit: Hit, context: Context) -> bool:
         """A port may show later that it has a LID that no file lists, or that it may have virtual ports."""
@@ -187,6 +189,7 @@ class UnassignedLid(LinkRule):
     def files(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Also report LIDs, of senders too, that neither a subnet file with all ports nor the capture has."""
         subnet, native = event.subnet, event.table.once(Native)
+        event.table.once(context.get(NamedByPaths).take)
         self.senders[native.slids] = True
         if not subnet.listed:
             return
@@ -280,8 +283,8 @@ class LidAboveTop(LinkRule):
     Look at the subnet manager: it assigned the LID but did not raise the top, or the sender has an outdated LID.
 
     The packet, the sender's LID and cable, and what the switch showed before. Silent for a LID that sends, although no known port has it:
-    it may be in another subnet of the same file. LNK020 reports it where nobody has the LID. An `info` where the capture misses packets
-    in between, or a SubnSet was not answered.
+    it may be in another subnet of the same file. LNK020 reports it where nobody has the LID. An `info` where a PathRecord names the LID
+    after the switch showed its top, the capture misses packets in between, or a SubnSet was not answered.
     """
 
     code, name, severity = "LNK021", "dlid-above-lft-top", WARNING
@@ -296,8 +299,14 @@ class LidAboveTop(LinkRule):
         """LIDs that send."""
 
     @on_event(ChunkFollowed)
-    def note_senders(self, event: ChunkFollowed, _context: Context) -> None:
+    def note_senders(self, event: ChunkFollowed, context: Context) -> None:
+        event.table.once(context.get(NamedByPaths).take)
         self.senders[event.table.once(Native).slids] = True
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info where the SA gives out paths to that LID after the switch showed its top."""
+        named = context.get(NamedByPaths).since(hit.arguments["dlid"], hit.related[0].frame)
+        return INFO if named else super().severity_at_end(hit, context)
 
     def stands(self, hit: Hit, context: Context) -> bool:
         dlid = hit.arguments["dlid"]

@@ -95,23 +95,24 @@ class OtherModifier(LearntFactRule):
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         event = context.get(Transactions).matched
-        if event is None or not len(event.asked):
+        if event is None or not len(event):
             return
-        index = event.by_columns
-        asked = event.mads.modifier[event.asked[index]].astype(np.int64)
-        rows = event.frames[index] - table.chunk.first
+        asked, sure = event.mads.modifier[event.asked].astype(np.int64), np.ones(len(event), np.bool_)
+        for k, request in event.singles.items():
+            asked[k] = request.modifier
+            sure[k] = request.only_one_open and request.earlier is None and request.tries == 1 and not request.settled
+        rows = event.frames - table.chunk.first
         carried = table.values_at(MAD.attribute_modifier, rows).astype(np.int64)
-        same_attribute = table.values_at(MAD.attribute_id, rows) == event.attribute[index]
-        mgmt_class = event.mgmt_class[index]
+        same_attribute = table.values_at(MAD.attribute_id, rows) == event.attribute
+        mgmt_class = event.mgmt_class
         unlike = asked ^ carried
-        unlike &= np.where(event.attribute[index] == PORT_INFO, ~EXTENDED_SPEEDS, -1)
-        other = (unlike != 0) & same_attribute & (KNOWN_CLASSES[mgmt_class] | (mgmt_class == PM_CLASS)) & (mgmt_class != BM_CLASS)
-        other &= (event.method[index] == GET_RESP) & ((event.status[index] & 0x7FFF) == 0)
-        for i in np.flatnonzero(other).tolist():
-            k = int(index[i])
-            seen = Seen(table, int(rows[i]))
-            what = context.catalog.request_text(int(mgmt_class[i]), int(event.request_method[k]), int(event.attribute[k]))
+        unlike &= np.where(event.attribute == PORT_INFO, ~EXTENDED_SPEEDS, -1)
+        other = (unlike != 0) & sure & same_attribute & (KNOWN_CLASSES[mgmt_class] | (mgmt_class == PM_CLASS)) & (mgmt_class != BM_CLASS)
+        other &= (event.method == GET_RESP) & ((event.status & 0x7FFF) == 0)
+        for k in np.flatnonzero(other).tolist():
+            seen = Seen(table, int(rows[k]))
+            what = context.catalog.request_text(int(mgmt_class[k]), int(event.request_method[k]), int(event.attribute[k]))
             yield fault(
-                seen, {"what": what, "asked": int(asked[i]), "modifier": int(carried[i])}, MAD.attribute_modifier, int(carried[i]),
+                seen, {"what": what, "asked": int(asked[k]), "modifier": int(carried[k])}, MAD.attribute_modifier, int(carried[k]),
                 proof=[(int(event.last_frames[k]), "request")],
             )  # fmt: skip

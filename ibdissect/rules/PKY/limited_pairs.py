@@ -216,9 +216,13 @@ class BothLimited(LearntFactRule):
 
 
 def _turns(keys: tuple[Int, Int, Int, Int]) -> Int:
-    """Number the stretches of a direction with the same P_Key between changes."""
-    direction, p_key = groups(keys[:3])[1], keys[3]
+    """Number the stretches of the packets between two LIDs in which no direction of a queue pair changes its P_Key."""
+    direction, (way, _, _, p_key) = groups(keys[:3])[1], keys
     order = np.argsort(direction, kind="stable")
+    changed = np.zeros(len(order), np.bool_)
+    changed[order[1:]] = (np.diff(p_key[order]) != 0) & (np.diff(direction[order]) == 0)
+    ends = way >> 16, way & 0xFFFF
+    order = np.argsort(np.minimum(*ends) << 16 | np.maximum(*ends), kind="stable")
     turns = np.zeros_like(p_key)
-    turns[order[1:]] = np.cumsum(np.diff(p_key[order]) != 0)
+    turns[order] = np.cumsum(changed[order])
     return turns

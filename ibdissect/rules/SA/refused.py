@@ -186,23 +186,23 @@ class ReportUnwanted(Rule):
         self.ended: dict[int, tuple[int, int]] = {}
         """Frame and time of the cancellation that left a receiver without any."""
         self.reports = KeptDict[int, tuple[Hit, int]](MAX_RECEIVERS, self.dropped)
-        """Possible findings about reports not accepted so far, with their receivers, by frame."""
+        """Possible findings, with their receivers, by frame."""
+        self.wanting: set[int] = set()
+        """Receivers of such reports of which somebody at that address accepted one."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:
         """Follow accepted subscriptions and reports in frame order (both are rare), then the answers to the reports."""
         self._follow(table, context)
-        answers = context.get(Transactions).answers_to(self.reports)
-        wanting = {self.reports[one.request.frame][1] for one in answers if not one.status}  # somebody at that address wants them
-        for receiver in wanting:
-            self.ended.pop(receiver, None)
-        for frame in [frame for frame, (_, receiver) in self.reports.items() if receiver in wanting]:
-            del self.reports[frame]
+        for one in context.get(Transactions).answers_to(self.reports):
+            if not one.status:
+                self.wanting.add(self.reports[one.request.frame][1])
 
     @on_end
     def end(self, _context: Context) -> Iterator[Hit]:
-        for hit, _ in self.reports.values():
-            yield hit
+        for hit, receiver in self.reports.values():
+            if receiver not in self.wanting:
+                yield hit
 
     def _follow(self, table: ChunkTable, context: Context) -> None:
         groups = table.attributes()

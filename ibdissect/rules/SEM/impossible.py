@@ -8,7 +8,7 @@ from typing import Any
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, of_switch, switches
+from ibdissect.rules.shared.attribute_rule import AgainstPortGuid, AttributeRule, Mask, of_switch, switches
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ, SMP_ANSWER
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
@@ -151,7 +151,7 @@ class PortInfoReservedShown(Rule):
     example = "SubnGetResp(PortInfo) with 1 in the bits before RespTimeValue"
 
 
-class ManagerGuid(AttributeRule):
+class ManagerGuid(AgainstPortGuid):
     """A subnet manager names itself by a GUID that its port does not have.
 
     Managers of equal priority decide by GUID who is master, and standbys poll the master by it. With another port's GUID two managers may
@@ -166,7 +166,6 @@ class ManagerGuid(AttributeRule):
     reference = "IBA 14.2.5.13"
     message = "SMInfo of {port} has GUID 0x{now:016x}, the PortGUID is 0x{own:016x}"
     example = "NodeInfo of a port, then its GetResp(SMInfo) with another GUID"
-    by_entry = True
     at = SMInfo.guid
 
     def suspicious(self, smps: AttributeSmps) -> Mask:

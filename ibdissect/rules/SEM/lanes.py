@@ -191,7 +191,7 @@ class ArbitrationEmpty(_QosRule):
     def _all_high(self, smp: AttributeSmp, info: PortInfo, vls: int) -> bool:
         """Whether every data VL has a weight in the high-priority table, or may have one in a table that is not known."""
         port = smp.node.ports.get(self.flow_of(smp)[1])
-        halves = port.qos.arbitration[2:] if port is not None and port.qos is not None else (b"", b"")
+        halves = port.qos.arbitration_at(smp.frame)[2:] if port is not None and port.qos is not None else (b"", b"")
         if not halves[0]:
             return info.vl_high_limit == NO_HIGH_LIMIT and info.vl_arbitration_high_cap > 0
         entries = b"".join(halves)

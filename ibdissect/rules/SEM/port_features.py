@@ -6,7 +6,7 @@ from ibdissect.bounded import Dropped
 from ibdissect.fabric import SWITCH
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Rule
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters, node_info
+from ibdissect.rules.shared.attribute_rule import AgainstPortGuid, AttributeRule, Mask, adapters, node_info
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, METHODS_WITH_CONTENT
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
@@ -16,7 +16,7 @@ from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo
 
 
-class FirstGuidWritten(AttributeRule):
+class FirstGuidWritten(AgainstPortGuid):
     """A Set(GUIDInfo) writes a first GUID that is not the port's own.
 
     The first entry is the PortGUID and read-only. The port keeps its own; it may refuse the Set, including its other GUIDs.
@@ -30,7 +30,6 @@ class FirstGuidWritten(AttributeRule):
     reference = "IBA 14.2.5.5"
     message = "Set(GUIDInfo) of {port} with 0x{guid:016x} in entry 0, the PortGUID is 0x{own:016x}"
     example = "NodeInfo of a port, then SubnSet(GUIDInfo) of block 0 with another GUID in entry 0"
-    by_entry = True
     at = GUIDInfo.guid_block
 
     def suspicious(self, smps: AttributeSmps) -> Mask:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, Node
+from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node
 from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, NodesRecorded, history_of
 from ibdissect.fabric.nodes import SwitchFacts
 from ibdissect.fabric.vantage import CONFIGURED_NS
@@ -102,6 +102,18 @@ class AttributeRule(LearntFactRule):
         quoted |= {word: smp.was(field) for word, field in said.items()}
         about = {"port": smp.name, "method": METHODS[smp.method], **quoted, **arguments}
         return fault(smp, about, self.at, value, start=smp.body_at, proof=proof, key=self.flow_of(smp), about=(smp.slot,))
+
+
+class AgainstPortGuid(AttributeRule):
+    """Base of rules that compare a GUID with the port's own, the argument `own`; `by_entry` is True. Silent where the port showed several."""
+
+    by_entry = True
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        slot, entered = hit.key
+        node = context.get(FabricFollower).subnet.by_slot(slot)
+        port = node.manager(entered) if node is not None else None
+        return port is None or not port.renamed
 
 
 class Changed(AttributeRule):

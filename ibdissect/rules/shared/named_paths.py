@@ -1,0 +1,32 @@
+"""Which LIDs do the SA's PathRecords name? What subnet administration gives out, somebody has, and switches lead to it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ibdissect.rules.shared.mad_conditions import SA_ANSWER
+from ibdissect.table import ChunkTable
+from ibdissect.table.mask import occurrences_where
+from ibdissect.wire.numbers import LID_COUNT
+from ibdissect.wire.sa_paths import PathRecord
+
+
+class NamedByPaths:
+    """The LIDs at the ends of paths in good answers. One per capture; asked at its end."""
+
+    def __init__(self) -> None:
+        self.latest = np.zeros(LID_COUNT, np.int64)
+        """The last frame with such a path, by LID; 0: none."""
+
+    def take(self, table: ChunkTable) -> None:
+        """Process a chunk. Call it by `table.once`."""
+        found = table.occurrences(PathRecord)
+        if not len(found):
+            return
+        good = occurrences_where(SA_ANSWER, table, PathRecord)
+        for lid in (PathRecord.dlid, PathRecord.slid):
+            self.latest[table.values(lid)[good]] = found.rows[good] + table.chunk.first  # ascending: the last one stays
+
+    def since(self, lid: int, frame: int) -> bool:
+        """Whether a path named a LID after a frame, which showed that nobody has it or that it is out of reach."""
+        return bool(self.latest[lid] > frame)
