@@ -57,7 +57,9 @@ class SwitchFacts(NamedTuple):
 class Port:
     """A port of a node; on a switch, port 0 is the management port and has the LID and keys."""
 
-    __slots__ = ("cut", "facing", "frame", "guard", "guid", "infos", "lids", "node", "number", "p_keys", "pages", "peer_frame", "qos", "renamed")
+    __slots__ = (
+        "cut", "facing", "frame", "guard", "guid", "infos", "lids", "node", "number", "p_keys", "pages", "peer_frame", "qos", "renamed",
+    )  # fmt: skip
 
     def __init__(self, node: Node, number: int, frame: int) -> None:
         self.node, self.number = node, number

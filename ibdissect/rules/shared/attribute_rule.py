@@ -105,7 +105,7 @@ class AttributeRule(LearntFactRule):
 
 
 class AgainstPortGuid(AttributeRule):
-    """Base of rules that compare a GUID with the port's own, the argument `own`; `by_entry` is True. Silent where the port showed several."""
+    """Base of rules that compare a GUID with the port's own. Silent where the port showed several."""
 
     by_entry = True
 
