@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,11 +20,12 @@ from tests.diagnosis.lab import diagnosis
 
 SHARED = Path(__file__).parents[2] / "shared"
 FOLDERS = ("captures/rxe", "captures/real", "captures/opensm", "numbers", "public", "faults", "points")
-LARGEST = int(os.environ.get("NUMBERS_LARGEST", 400_000))
-"""Bytes of the largest capture that is counted by bytes; NUMBERS_LARGEST=100000000 counts all of them, which takes minutes."""
-CAPTURES = sorted(
-    path for folder in FOLDERS for path in (SHARED / folder).rglob("*.pcap*") if path.is_file() and path.stat().st_size <= LARGEST
-)
+LARGEST = 400_000
+"""Bytes of the largest capture that is counted by bytes; --thorough counts all of them, which takes minutes."""
+EVERY = sorted(path for folder in FOLDERS for path in (SHARED / folder).rglob("*.pcap*") if path.is_file())
+CAPTURES = [path for path in EVERY if path.stat().st_size <= LARGEST]
+LOST_FIRST = SHARED / "faults/roce-both/hub.pcap.gz"
+"""The first packet of a queue pair's stream was lost, and comes again: `messages` begin with the first one that was seen, and lack it."""
 CHANGED = [
     SHARED / "captures/rxe" / name
     for name in ("rc_ops_mixed.pcap", "rc_batch_pipelined.pcap", "uc_send.pcap", "netem_reorder_resp.pcap", "cm_rping_big.pcap",
@@ -86,7 +86,14 @@ def differences(path: Path) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: str(path.relative_to(SHARED)))
+def marked(path: Path) -> Any:
+    """A capture for parametrize: large ones with --thorough only."""
+    known = pytest.mark.xfail(strict=True, reason="a message whose first packet was lost before any was seen")
+    marks = [pytest.mark.thorough] * (path.stat().st_size > LARGEST) + [known] * (path == LOST_FIRST)
+    return pytest.param(path, marks=marks, id=str(path.relative_to(SHARED)))
+
+
+@pytest.mark.parametrize("path", [marked(path) for path in EVERY])
 def test_the_independent_counter_agrees(path: Path) -> None:
     assert not differences(path)
 

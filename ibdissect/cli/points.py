@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ibdissect.points.comparison import Comparison
     from ibdissect.study.capture_model import CaptureModel
 
+LATENCIES = ("min", "p50", "p90", "p95", "p99", "max")
 SHOWN = 10
 """Most conversations that the text lists."""
 ONE_CAPTURE = {"reason": "is not for several capture points yet", "hint": "lint each capture with it"}
@@ -197,9 +198,9 @@ def lines(result: dict[str, Any], paint: Paint) -> Iterator[str]:
         (printable(pair["from"]), printable(pair["to"]), *(pair[name] for name in names)) for pair in pairs
     ], ("from", "to", "matched", "lost", "not captured", "unknown", "outside", "reordered"), paint)  # fmt: skip
     yield from table_lines("Latency in microseconds", [
-        (printable(pair["from"]), printable(pair["to"]), *(micro(pair["latency_ns"][name]) for name in ("min", "p50", "p90", "p99", "max")))
+        (printable(pair["from"]), printable(pair["to"]), *(micro(pair["latency_ns"][name]) for name in LATENCIES))
         for pair in pairs
-    ], ("from", "to", "min", "median", "90 %", "99 %", "max"), paint)  # fmt: skip
+    ], ("from", "to", "min", "median", "90 %", "95 %", "99 %", "max"), paint)  # fmt: skip
     yield from table_lines("Changed on the way", [
         (printable(pair["from"]), printable(pair["to"]), ", ".join(f"{name} {count}" for name, count in pair["changed"].items()))
         for pair in pairs if pair["changed"]

@@ -1,12 +1,17 @@
-"""What are the percentiles of any number of values? Of every one, or of every second, fourth, ... one of many."""
+"""What are the percentiles of any number of latencies? Of every one, or of every second, fourth, ... one of many.
+
+They are those of docs/numbers.md, by nearest rank. Latencies between clocks that differ may be negative, so that `flow.exchanges.Times`,
+which keeps a histogram, cannot hold them.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ibdissect.flow.exchanges import PERCENTILES
 from ibdissect.table import Int
 
-NAMES = ("min", "p50", "p90", "p99", "max")
+NAMES = ("min", *(f"p{share}" for share in PERCENTILES), "max")
 
 
 class Percentiles:
@@ -29,8 +34,8 @@ class Percentiles:
             self._every *= 2
 
     def result(self) -> dict[str, int | None]:
-        """Minimum, percentiles and maximum; None without values."""
+        """Minimum, percentiles and maximum, None without values; and `one_of`: 1 if they are exact, n if of one value of n."""
         if not self._ends:
-            return dict.fromkeys(NAMES)
-        middle = np.rint(np.percentile(self._kept, (50, 90, 99))).astype(np.int64).tolist()
-        return dict(zip(NAMES, (self._ends[0], *middle, self._ends[1]), strict=True))
+            return dict.fromkeys(NAMES) | {"one_of": 1}
+        middle = np.percentile(self._kept, PERCENTILES, method="inverted_cdf").tolist()
+        return dict(zip(NAMES, (self._ends[0], *middle, self._ends[1]), strict=True)) | {"one_of": self._every}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests import commands
+from tests.conftest import SHARED
 from tests.diagnosis.lab import Lab
 from tests.diagnosis.test_causes import exhausted, slow_rnr
 
@@ -30,6 +34,43 @@ def test_the_exit_status_says_whether_a_connection_failed(tmp_path: Path) -> Non
     assert commands.run("diagnose", str(tmp_path / "none.pcap"), text=True).returncode == 2
 
 
+def parts_of(data: bytes, folder: Path, each: int) -> list[str]:
+    """A pcap as a set of files of `each` records."""
+    at, records = 24, []
+    while at < len(data):
+        end = at + 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+        records.append(data[at:end])
+        at = end
+    names = []
+    for i in range(0, len(records), each):
+        name = folder / f"part_{i // each:05}_2026010100{i // each:04}.pcap"
+        name.write_bytes(data[:24] + b"".join(records[i : i + each]))
+        names.append(str(name))
+    return names
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (SHARED / "faults").is_dir(), reason="needs ../shared")
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_every_byte_of_a_pipe_and_of_a_set_is_that_of_the_file(form: str, tmp_path: Path) -> None:
+    """151 connections with all causes; only the name differs."""
+    data = gzip.decompress((SHARED / "faults/roce-both/hub.pcap.gz").read_bytes())
+    path = tmp_path / "hub.pcap"
+    path.write_bytes(data)
+    words = ("diagnose", "--format", form, "--all")
+    whole = commands.run(*words, str(path), text=True).stdout
+    piped = subprocess.run([sys.executable, "-m", "ibdissect", *words, "-"], input=data, capture_output=True, check=False).stdout.decode()
+    in_parts = commands.run(*words, "--set", *parts_of(data, tmp_path, 3000), text=True).stdout
+    assert len(whole) > 10_000
+    for other in (piped, in_parts):
+        differ = [pair for pair in zip(whole.splitlines(), other.splitlines(), strict=True) if pair[0] != pair[1]]
+        if form == "text":
+            assert [(one.split(": ", 1)[1], one == whole.splitlines()[0]) for one, _ in differ] == [(differ[0][1].split(": ", 1)[1], True)]
+        else:
+            one, two = json.loads(whole), json.loads(other)
+            assert json.dumps(one.pop("captures")) != json.dumps(two.pop("captures")) and json.dumps(one) == json.dumps(two)
+
+
 def test_json_of_a_pipe_and_of_a_set_is_that_of_the_file(tmp_path: Path) -> None:
     path = written(tmp_path / "a.pcap", exhausted)
     whole = json.loads(commands.run("diagnose", "--format", "json", str(path), text=True).stdout)
@@ -38,17 +79,7 @@ def test_json_of_a_pipe_and_of_a_set_is_that_of_the_file(tmp_path: Path) -> None
         [sys.executable, "-m", "ibdissect", "diagnose", "--format", "json", "-"], input=path.read_bytes(), capture_output=True, check=False
     )
     assert json.loads(piped.stdout)["connections"] == whole["connections"]
-    data = path.read_bytes()
-    at, parts = 24, []
-    while at < len(data):
-        end = at + 16 + int.from_bytes(data[at + 8 : at + 12], "little")
-        parts.append(data[at:end])
-        at = end
-    names = []
-    for i in range(0, len(parts), 7):
-        name = tmp_path / f"part_{i:05}_2026010100000{i // 7}.pcap"
-        name.write_bytes(data[:24] + b"".join(parts[i : i + 7]))
-        names.append(str(name))
+    names = parts_of(path.read_bytes(), tmp_path, 7)
     done = commands.run("diagnose", "--format", "json", "--set", *names, text=True)
     assert json.loads(done.stdout)["connections"] == whole["connections"], done.stderr
 
