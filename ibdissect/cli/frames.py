@@ -203,10 +203,12 @@ class LadderText(Printer):
         return iter(())
 
     def tail(self) -> str:
+        from ibdissect.study.stalls import stalls
         from ibdissect.tui.widgets.ladder_lines import LEAST, Lanes
 
         lanes = Lanes(self.ladder, max(shutil.get_terminal_size((LEAST, 0)).columns, LEAST))
-        lines = [lanes.head(), *(line for step in self.ladder.steps for line in lanes.rows(step))]
+        steps = self.ladder.steps
+        lines = [lanes.head(), *(line for _, line, _ in lanes.lines(steps, stalls(steps)))]
         return "\n".join([*lines, *([counted(self.ladder.left_out, "more packet")] if self.ladder.left_out else [])]) + "\n"
 
 

@@ -8,11 +8,14 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.dfilter.compile import compile_filter
+from ibdissect.diagnosis.connection import Connection
 from ibdissect.lint.finding import Finding
+from ibdissect.study.connections import connection_of
 from ibdissect.study.conversations import conversation_filter
 from ibdissect.study.ladder import AGAIN, Ladder
 from ibdissect.study.number_text import duration
 from ibdissect.study.related_frames import filter_for_frame
+from ibdissect.study.stalls import stalls
 
 from .conversations import troubled
 from .portrait import Portrait
@@ -27,6 +30,8 @@ REACH = 1 << 14
 """Frames before and after it that are searched for packets of its conversation."""
 LEFT, RIGHT, STEP, TOP = 150, 790, 26, 44
 """Where the first and the last end stand, the distance of packets, and the first packet, in pixels."""
+STILL = 14
+"""Pixels of a line of a stall."""
 TEXT = 92
 """Characters of a packet's line."""
 
@@ -45,6 +50,14 @@ class Arrow(Record):
     again: bool
 
 
+class Still(Record):
+    """Time in which nothing was sent, to scale."""
+
+    y: float
+    height: float
+    text: str
+
+
 class Drawn(Record):
     """The packets around the one that matters."""
 
@@ -52,6 +65,7 @@ class Drawn(Record):
     filter: str
     ends: list[tuple[float, str]]
     arrows: list[Arrow]
+    stills: list[Still]
     height: float
 
 
@@ -60,7 +74,7 @@ def ladders(portrait: Portrait) -> list[Drawn]:
     made: dict[str, Drawn] = {}
     for title, text, frame in _wanted(portrait):
         if text not in made and (ladder := _ladder(portrait, text, frame)).steps:
-            made[text] = _drawn(portrait, title, text, ladder)
+            made[text] = _drawn(portrait, title, text, ladder, _owner(portrait, frame))
         if len(made) == SHOWN:
             break
     return list(made.values())
@@ -104,17 +118,28 @@ def _ladder(portrait: Portrait, text: str, frame: int) -> Ladder:
     return ladder
 
 
-def _drawn(portrait: Portrait, title: str, text: str, ladder: Ladder) -> Drawn:
+def _owner(portrait: Portrait, frame: int) -> Connection | None:
+    """The connection of a frame, which says what its stalls waited for."""
+    diagnosis = portrait.study.stories.diagnosis
+    return connection_of(diagnosis.connections, portrait.model.table([frame]), frame) if diagnosis is not None else None
+
+
+def _drawn(portrait: Portrait, title: str, text: str, ladder: Ladder, one: Connection | None) -> Drawn:
     ends, steps = ladder.ends, ladder.steps
     width = (RIGHT - LEFT) / max(len(ends) - 1, 1)
     at = {name: LEFT + i * width for i, name in enumerate(ends)}
-    arrows, findings = [], portrait.model.findings
+    arrows, stills, findings = [], list[Still](), portrait.model.findings
+    found, y = stalls(steps, one), float(TOP)
     for i, step in enumerate(steps):
+        if (stall := found.get(i)) is not None:
+            stills.append(Still(y - STEP / 2, stall.lines * STILL, f"{duration(stall.ns)} {stall.what}"))
+            y += stall.lines * STILL
         x1, x2 = at.get(step.source, LEFT), at.get(step.destination, RIGHT)
         worst, codes = findings.worst(step.frame), dict.fromkeys(findings.codes(step.frame, 1).get(step.frame, ()))
         label = step.label if len(step.label) <= TEXT else step.label[: TEXT - 1] + "…"
         arrows.append(Arrow(
-            step.frame, f"+{duration(step.time_ns - steps[i - 1].time_ns)}" if i else "", x1, x2, TOP + i * STEP, label,
+            step.frame, f"+{duration(step.time_ns - steps[i - 1].time_ns)}" if i else "", x1, x2, y, label,
             worst.value if worst is not None else "", ", ".join([*[step.note] * bool(step.note), *codes]), step.mark == AGAIN,
         ))  # fmt: skip
-    return Drawn(title, text, [(x, portrait.name(name)) for name, x in at.items()], arrows, TOP + len(steps) * STEP)
+        y += STEP
+    return Drawn(title, text, [(x, portrait.name(name)) for name, x in at.items()], arrows, stills, y)

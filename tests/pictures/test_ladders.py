@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.pictures.ladders import ALL, LEFT, RIGHT, SHOWN, ladders
+from ibdissect.pictures.ladders import ALL, LEFT, RIGHT, SHOWN, STEP, ladders
 
 from .looks import portrait
 
@@ -32,3 +35,14 @@ def test_the_fault_is_among_the_packets_of_a_long_conversation(repo: Path) -> No
 def test_a_clean_capture_has_none(repo: Path) -> None:
     with portrait(repo / "captures/rxe-rping.pcap") as found:
         assert ladders(found) == []
+
+
+def test_stalls_are_drawn_to_scale_and_say_what_was_waited_for(repo: Path) -> None:
+    with portrait(repo / "captures/slow-lab.pcap") as found:
+        made = ladders(found)
+    stills = [(one, still) for one in made for still in one.stills]
+    assert any("17 ms waiting for a time-out" in still.text for _, still in stills)
+    for one in made:
+        places = sorted([(arrow.y - STEP / 2, STEP) for arrow in one.arrows] + [(still.y, still.height) for still in one.stills])
+        assert all(y + height == pytest.approx(after) for (y, height), (after, _) in pairwise(places))  # nothing overlaps
+        assert one.height == pytest.approx(places[-1][0] + places[-1][1] + STEP / 2)

@@ -63,11 +63,11 @@ class LadderList(LineList):
         there = [i for i, step in enumerate(self.ladder.steps) if step.frame == self.frame]
         at = self.lines[self.cursor][0] if self.lines else there[0] if there else 0
         self.lanes = Lanes(self.ladder, self.line_width, self.start_ns)
-        self.lines = []
-        for i, step in enumerate(self.ladder.steps):
-            if (stall := self.stalls.get(i)) is not None:
-                self.lines += [(i, line, STALL_INKS.get(stall.kind, "dim")) for line in self.lanes.stall(stall)]
-            self.lines += [(i, line, INKS.get(step.mark, "")) for line in self.lanes.rows(step)]
+        steps = self.ladder.steps
+        self.lines = [
+            (i, line, STALL_INKS.get(stall.kind, "dim") if stall is not None else INKS.get(steps[i].mark, ""))
+            for i, line, stall in self.lanes.lines(steps, self.stalls)
+        ]
         self.renew()
         self.select(max((n for n, (i, *_) in enumerate(self.lines) if i == at), default=0), center=True)
 

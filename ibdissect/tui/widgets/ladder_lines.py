@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, Ladder, Step
 from ibdissect.study.number_text import duration
@@ -38,6 +38,13 @@ class Lanes:
             name = _told_apart(end, self.ends, max(room, 4))
             line = line.ljust(MARGIN + max(place - len(name) // 2, 0)) + name
         return line
+
+    def lines(self, steps: Sequence[Step], found: Mapping[int, Stall]) -> Iterator[tuple[int, str, Stall | None]]:
+        """All lines: the place of the step of each, its text, and the stall before that step if the line draws it."""
+        for i, step in enumerate(steps):
+            if (stall := found.get(i)) is not None:
+                yield from ((i, line, stall) for line in self.stall(stall))
+            yield from ((i, line, None) for line in self.rows(step))
 
     def rows(self, step: Step) -> Iterator[str]:
         """The lines of a step: what is missing before it, and itself."""

@@ -55,3 +55,12 @@ def test_a_narrow_ladder_keeps_the_psn() -> None:
     narrow, wide = (["".join(Lanes(ladder, width).rows(step)) for step in ladder.steps] for width in (80, 132))
     assert "SEND Middle PSN 7255059 len" in narrow[0] and " ACK PSN 7255059 " in narrow[1]
     assert "QP 0x000073 PSN 7255059 len 1024" in wide[0]
+
+
+def test_all_lines_with_the_stalls_before_their_steps() -> None:
+    ladder = Ladder(Presenter(None))
+    ladder.steps = STEPS
+    stall = Stall(17_000_000, "", "no packet", 3)
+    drawn = [*Lanes(ladder, 100).lines(STEPS, {2: stall})]
+    assert [(i, found) for i, _, found in drawn] == [(0, None), (1, None), *[(2, stall)] * 3, (2, None), (3, None), (3, None), (4, None)]
+    assert "17 ms no packet" in drawn[3][1] and "┊" in drawn[2][1]
