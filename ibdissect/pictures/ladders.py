@@ -10,7 +10,7 @@ from msgspec import Struct as Record
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.diagnosis.connection import Connection
 from ibdissect.lint.finding import Finding
-from ibdissect.study.connections import connection_of
+from ibdissect.study.connections import connection_of, points_of
 from ibdissect.study.conversations import conversation_filter
 from ibdissect.study.ladder import AGAIN, Ladder
 from ibdissect.study.number_text import duration
@@ -120,8 +120,10 @@ def _ladder(portrait: Portrait, text: str, frame: int) -> Ladder:
 
 def _owner(portrait: Portrait, frame: int) -> Connection | None:
     """The connection of a frame, which says what its stalls waited for."""
-    diagnosis = portrait.study.stories.diagnosis
-    return connection_of(diagnosis.connections, portrait.model.table([frame]), frame) if diagnosis is not None else None
+    diagnosis, model = portrait.study.stories.diagnosis, portrait.model
+    if diagnosis is None:
+        return None
+    return connection_of(diagnosis.connections, model.table([frame]), frame, points_of(diagnosis.connections, model.table))
 
 
 def _drawn(portrait: Portrait, title: str, text: str, ladder: Ladder, one: Connection | None) -> Drawn:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct as Record
 
 from ibdissect.diagnosis.connection import Connection, Diagnosis, End
 from ibdissect.diagnosis.slices import episodes_in
 from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import GID_SIZE, address_text, ends_at
+from ibdissect.table.networks import Networks
 from ibdissect.wire.headers import BTH
 
 if TYPE_CHECKING:
@@ -24,6 +29,8 @@ IDS = (
 """Where messages of connection management have the asker's id."""
 MAPPED = bytes(10) + b"\xff\xff"
 """What a GID begins with that holds an IPv4 address."""
+AT_ONCE = 1024
+"""Frames that are read at once to see where they were captured."""
 STEP = 1 << 15
 """Frames that are followed at once, where the study has not reached the end."""
 
@@ -35,18 +42,46 @@ def diagnosed(study: Study, wanted: Callable[[], bool] = lambda: True) -> Diagno
         return found if found is not None else Diagnosis(study.model.reader.path, study.done, [], [], [])
     from ibdissect.diagnosis.follow import ConnectionFollower
 
-    follower, done, frames = ConnectionFollower(), 0, study.model.index.frames
+    follower, networks, done, frames = ConnectionFollower(), Networks(), 0, study.model.index.frames
     while done < frames and wanted():
         chunk = study.model.index.after(done, min(STEP, frames - done))
         if not len(chunk):
             break
-        follower.feed(study.model.reading.table_of(chunk))
+        table = study.model.reading.table_of(chunk)
+        table.once(networks.tell_apart)
+        follower.feed(table)
         done = chunk.first + len(chunk) - 1
     return follower.result(study.model.reader.path)
 
 
-def connection_filter(one: Connection) -> str:
-    """The display filter for the frames of a connection: its data both ways, its set-up and end."""
+class Point(Record):
+    """The interface of a merged capture at which a connection was captured."""
+
+    id: int
+    name: str
+
+
+def points_of(connections: Sequence[Connection], table: Callable[[list[int]], ChunkTable]) -> dict[int, Point]:
+    """Where each connection was captured that another point captured, too, by its first frame; empty for a capture of one point.
+
+    `table`: makes a table of some frames.
+    """
+    same: dict[frozenset[End], list[Connection]] = defaultdict(list)
+    for one in connections:
+        same[frozenset(one.ends)].append(one)
+    frames = sorted(one.first_frame for some in same.values() if len(some) > 1 for one in some)
+    found: dict[int, Point] = {}
+    for at in range(0, len(frames), AT_ONCE):
+        some = frames[at : at + AT_ONCE]
+        chunk = table(some).chunk
+        names, ids = chunk.interface_names(np.arange(len(some))), chunk.interface[: len(some)].tolist()
+        found |= {frame: Point(i, name or f"interface {i}") for frame, i, name in zip(some, ids, names, strict=True)}
+    return found if len({point.id for point in found.values()}) > 1 else {}
+
+
+def connection_filter(one: Connection, point: Point | None = None) -> str:
+    """The display filter for the frames of a connection: its data both ways, its set-up and end; `point`: as captured there only."""
+    there = f"frame.interface_id == {point.id} && " if point is not None else ""
     near, far = one.ends
     ways = [f"{_way(a, b)} && infiniband.bth.destqp == 0x{b.qpn:06x}" for a, b in ((near, far), (far, near)) if b.qpn is not None]
     if one.set_up.id is not None:
@@ -54,20 +89,20 @@ def connection_filter(one: Connection) -> str:
         ways.append(f"(({_way(near, far)}) || ({_way(far, near)})) && ({ids})")
     ways.append(f"frame.number in {{{one.first_frame}, {one.last_frame}}}")  # whatever they are
     both = " || ".join(f"({way})" for way in ways)
-    return f"frame.number in {{{one.first_frame} .. {one.last_frame}}} && ({both})"
+    return f"{there}frame.number in {{{one.first_frame} .. {one.last_frame}}} && ({both})"
 
 
-def slice_filter(one: Connection, part: str, model: CaptureModel) -> tuple[str, int]:
+def slice_filter(one: Connection, part: str, model: CaptureModel, point: Point | None = None) -> tuple[str, int]:
     """The display filter for the frames of a part of its time, and the frame where the longest episode begins.
 
     Parts without episodes have all frames of the connection.
     """
     found = [(each.end_ns - each.start_ns, *_frames(model, each.start_ns, each.end_ns)) for each in episodes_in(one, part)]
     if not found:
-        return connection_filter(one), one.first_frame
+        return connection_filter(one, point), one.first_frame
     first = max(found, key=lambda each: (each[0], -each[1]))[1]
     ranges = ", ".join(f"{low} .. {high}" for low, high in joined([(low, high) for _, low, high in found]))
-    return f"frame.number in {{{ranges}}} && ({connection_filter(one)})", first
+    return f"frame.number in {{{ranges}}} && ({connection_filter(one, point)})", first
 
 
 def joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -81,14 +116,19 @@ def joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def connection_of(connections: Sequence[Connection], table: ChunkTable, frame: int) -> Connection | None:
-    """The connection that the only frame of a table belongs to, which is frame `frame`."""
+def connection_of(
+    connections: Sequence[Connection], table: ChunkTable, frame: int, points: Mapping[int, Point] | None = None
+) -> Connection | None:
+    """The connection that the only frame of a table belongs to, which is frame `frame`. `points`: as of `points_of`."""
     if int(table.located.at("bth")[0]) < 0:
         return None
     source, destination = (_told(end.address) for end in ends_at(table, 0))
     qpn = int(table.of_rows(BTH.destqp)[0][0])
     near = [one for one in connections if one.first_frame <= frame <= one.last_frame]
     near = [one for one in near if {end.address for end in one.ends} == {source, destination}]
+    if points:
+        here = int(table.chunk.interface[0])
+        near = [one for one in near if (point := points.get(one.first_frame)) is None or point.id == here]
     if qpn == CM_QPN:
         told = [one for one in near if frame in (one.first_frame, one.last_frame, *one.evidence)]
         return told[0] if told else near[0] if len(near) == 1 else None

@@ -307,3 +307,11 @@ def test_chosen_columns_are_aligned(repo: Path) -> None:
         "31            PKY001          20",
         "32            PKY001,PKY021   20",
     ]
+
+
+def test_a_ladder_has_its_stalls_to_scale(repo: Path) -> None:
+    done = run(str(repo / "captures/slow-lab.pcap"), "--format", "ladder", "-Y", "ip.addr == 10.0.0.5")
+    lines = done.stdout.decode().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.split()[:1] == ["376"])
+    height = next(n for n in range(1, 99) if "┊" not in lines[at - 1 - n])
+    assert 6 <= height <= 10 and sum("17 ms until it was sent again" in line for line in lines[at - height : at]) == 1

@@ -12,9 +12,9 @@ from ibdissect.diagnosis.connection import Connection
 from ibdissect.session.check import Options
 from ibdissect.study.background import Study
 from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.connections import connection_filter, connection_of, diagnosed, joined, slice_filter
+from ibdissect.study.connections import connection_filter, connection_of, diagnosed, joined, points_of, slice_filter
 from ibdissect.study.shown_frames import FilteredRows
-from tests.craft import erf_pcap, rc
+from tests.craft import erf_pcap, interfaces_pcapng, rc
 from tests.study.made import opened
 
 
@@ -105,3 +105,41 @@ def test_connections_of_lids(tmp_path: Path) -> None:
     assert [shown(model, connection_filter(one)) for one in found] == [[1, 2], [3]]
     assert [connection_of(found, model.table([frame]), frame) is one for frame, one in ((2, found[0]), (3, found[1]))] == [True, True]
     model.close()
+
+
+@pytest.fixture
+def merged(repo: Path, tmp_path: Path) -> Iterator[tuple[CaptureModel, Study]]:
+    """The slow capture twice, as two points 40 us apart: an interface each, all frames in order of time."""
+    frames = []
+    with ibdissect.open(str(repo / "captures/slow-lab.pcap")) as capture:
+        for frame in capture:
+            frames += [(frame.time_ns, 0, frame.data), (frame.time_ns + 40_000, 1, frame.data)]
+    frames.sort(key=lambda one: one[0])
+    path = tmp_path / "merged.pcapng"
+    path.write_bytes(interfaces_pcapng([(point, data) for _, point, data in frames], link=1, times=[time for time, *_ in frames]))
+    model = opened(path)
+    yield model, studied(model)
+    model.close()
+
+
+def test_connections_of_merged_points_are_told_apart(merged: tuple[CaptureModel, Study]) -> None:
+    """Each point's are complete: the other point's copies are no losses, before the end of the study neither."""
+    model, study = merged
+    found = diagnosed(study).connections
+    study.finished = False
+    assert [one.cause for one in diagnosed(study).connections] == [one.cause for one in found] and len(found) == 15
+    points = points_of(found, model.table)
+    assert sorted(point.name for point in points.values()) == ["interface 0"] * 7 + ["interface 1"] * 7
+    pair = [one for one in found if one.cause == "slow-by-timeout"]
+    assert [points[one.first_frame].name for one in pair] == ["interface 0", "interface 1"]
+    for one in pair:
+        frames = shown(model, connection_filter(one, points[one.first_frame]))
+        assert (frames[0], frames[-1]) == (one.first_frame, one.last_frame)
+        assert len(frames) == 68 + 5 * (one is pair[0]) < len(shown(model, connection_filter(one)))  # the first has the set-up, too
+        assert connection_of(found, model.table([frames[3]]), frames[3], points) is one
+        assert len(shown(model, slice_filter(one, "timeout", model, points[one.first_frame])[0])) == 8
+
+
+def test_a_capture_of_one_point_names_none(slow: tuple[CaptureModel, Study]) -> None:
+    model, study = slow
+    assert points_of(diagnosed(study).connections, model.table) == {}

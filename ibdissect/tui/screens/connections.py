@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct as Record
@@ -12,8 +12,8 @@ from textual.binding import Binding
 
 from ibdissect.diagnosis.connection import Connection, Diagnosis, End, SharedCause
 from ibdissect.diagnosis.slices import cost
-from ibdissect.diagnosis.text import verdicts, worst_first
-from ibdissect.study.connections import connection_filter, diagnosed, slice_filter
+from ibdissect.diagnosis.text import label, span_text, verdicts, worst_first
+from ibdissect.study.connections import Point, connection_filter, diagnosed, points_of, slice_filter
 from ibdissect.study.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable
 
@@ -49,27 +49,35 @@ class Chosen(Record):
 
 
 class SharedList(LineList):
-    """Causes that several connections have in common; choosing one goes to the first of these connections."""
+    """What limits the answers, and causes that several connections have in common; choosing one goes to the first of these."""
 
-    def __init__(self, shared: Sequence[SharedCause]) -> None:
+    def __init__(self, notes: Sequence[str], shared: Sequence[SharedCause], members: Sequence[Connection], start_ns: int) -> None:
+        """`members`: the connections that `shared` counts."""
         super().__init__(id="shared")
-        self.lines = shared
+        self.members = members
+        self.lines = [*((f"note: {note}", None) for note in notes), *((_shared(one, start_ns), one) for one in shared)]
 
     def on_mount(self) -> None:
         self.renew()
 
     def parts(self, index: int, width: int) -> list[Segment]:
-        return line_of(((" " * LEFT, None), (printable(self.lines[index].why), self.ink("strong"))), width)
+        text, one = self.lines[index]
+        return line_of(((" " * LEFT, None), (printable(text), self.ink("strong" if one is not None else "warning"))), width)
 
     def choose(self) -> None:
-        one: SharedCause = self.lines[self.cursor]
+        _, one = self.lines[self.cursor]
         table = self.screen.query_one(ConnectionTable)
+        wanted = {id(self.members[i]) for i in one.members} if one is not None else set()
         for line, place in enumerate(table.order):
-            item = table.items[place]
-            if item.cause == one.cause and one.host in {end.address for end in item.ends}:
+            if id(table.items[place]) in wanted:
                 table.select(line, center=True)
                 table.focus()
                 return
+
+
+def _shared(one: SharedCause, start_ns: int) -> str:
+    when = span_text(start_ns, one.since_ns, one.until_ns)
+    return f"{when}: {one.why}" if when else one.why
 
 
 class ConnectionTable(Table[Connection]):
@@ -78,17 +86,24 @@ class ConnectionTable(Table[Connection]):
     empty = "No connections: the capture holds no packets between queue pairs, and nobody asked for any."
     least_rest = BAR
 
-    def __init__(self, connections: Sequence[Connection], start_ns: int, name: Callable[[str], str] = str) -> None:
+    def __init__(
+        self, connections: Sequence[Connection], start_ns: int, name: Callable[[str], str] = str, points: Mapping[int, Point] | None = None
+    ) -> None:
+        """`points`: where connections of a merged capture were captured, by their first frames."""
         super().__init__(connections, id="told")
         near, far = (
             min(max(max((width_of(name(one.ends[side].address)) for one in connections), default=0), LEAST), MOST) for side in (0, 1)
         )
         self.part: str | None = None
         """The part of a bar that was clicked."""
-        cause = max((len(one.cause) for one in connections), default=0)
+        cause = max((len(label(one)) for one in connections), default=0)
+        points = points or {}
+        where = max((len(point.name) for point in points.values()), default=0)
+        at: Heading[Connection] = Heading("Point", min(max(where, 5), LEAST), lambda one: (printable(_point(points, one)), ""), "left")
         self.columns = [
             Heading("", 1, lambda one: (MARKS[one.severity], INKS[one.severity]), "left"),
-            Heading("Cause", max(cause, 5), lambda one: (one.cause, INKS[one.severity]), "left"),
+            Heading("Cause", max(cause, 5), lambda one: (label(one), INKS[one.severity]), "left"),
+            *([at] if points else []),
             Heading("Asked by", near, lambda one: _end(one, 0, name), "left"), Heading("QP", 8, lambda one: _qp(one.ends[0]), "left", 6),
             Heading("Other end", far, lambda one: _end(one, 1, name), "left"), Heading("QP", 8, lambda one: _qp(one.ends[1]), "left", 5),
             Heading("Frame", max(len(str(len(connections))), 7), lambda one: (number(one.evidence[0] or one.first_frame), ""), rank=7),
@@ -139,6 +154,11 @@ def _qp(end: End) -> Cell:
     return (f"0x{end.qpn:06x}", "strong") if end.qpn is not None else ("?", "dim")
 
 
+def _point(points: Mapping[int, Point], one: Connection) -> str:
+    point = points.get(one.first_frame)
+    return point.name if point is not None else ""
+
+
 NONE: Cell = "·", "dim"
 
 
@@ -187,15 +207,18 @@ class ConnectionScreen(Overlay[Chosen]):
     ]  # fmt: skip
     keys = "Enter its frames · Tab more · ▸ leads to frames · L ladder · o O sort · / search"
 
-    def __init__(self, diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = str, *, finished: bool = True) -> None:
+    def __init__(
+        self, diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = str, points: Mapping[int, Point] | None = None,
+        *, finished: bool = True,
+    ) -> None:  # fmt: skip
         found = diagnosis.connections
         counts = verdicts(found)
         so_far = "" if finished else f" of the first {counted(diagnosis.frames, 'frame', ',')}"
-        self.shared, self.table = SharedList(diagnosis.shared), ConnectionTable(worst_first(found), start_ns, name)
+        self.shared = SharedList(diagnosis.notes, diagnosis.shared, found, start_ns)
+        self.table = ConnectionTable(worst_first(found), start_ns, name, points)
         self.of_one = ToldList(start_ns, name)
         title = f"Connections   {number(len(found))}{so_far}" + (f": {counts}" if counts else "")
-        title += "".join(f" · {note}" for note in diagnosis.notes)
-        super().__init__(title, *([self.shared] if diagnosis.shared else []), self.table, self.of_one)
+        super().__init__(title, *([self.shared] if self.shared.lines else []), self.table, self.of_one)
 
     def on_mount(self) -> None:
         self.table.focus()
@@ -220,25 +243,27 @@ def _open(app: TuiApp) -> None:
     def work(wanted: Callable[[], bool]) -> None:
         finished = asked.finished
         found = diagnosed(asked, wanted)
+        points = points_of(found.connections, asked.model.table)
         if wanted() and asked is app.study:
-            app.call_later(show, found, finished)
+            app.call_later(show, found, points, finished)
 
-    def show(found: Diagnosis, finished: bool) -> None:
-        screen = ConnectionScreen(found, app.model.first_ns, app.main.packets.address, finished=finished)
-        app.over(screen, lambda chosen: use(app, chosen))
+    def show(found: Diagnosis, points: Mapping[int, Point], finished: bool) -> None:
+        screen = ConnectionScreen(found, app.model.first_ns, app.main.packets.address, points, finished=finished)
+        app.over(screen, lambda chosen: use(app, chosen, points.get(chosen.one.first_frame)))
 
     app.searching.work.run(work, "connections", app.model)
 
 
-def use(app: TuiApp, chosen: Chosen) -> None:
-    """Show what was chosen."""
+def use(app: TuiApp, chosen: Chosen, point: Point | None = None) -> None:
+    """Show what was chosen; `point`: as captured there only."""
     one = chosen.one
     if chosen.frame is not None:
         app.jump(chosen.frame)
     elif chosen.ladder:
-        draw(app, connection_filter(one), one.evidence[0] or one.first_frame, lambda: one)
+        draw(app, connection_filter(one, point), one.evidence[0] or one.first_frame, lambda: one)
     else:
-        text, frame = slice_filter(one, chosen.part, app.model) if chosen.part is not None else (connection_filter(one), one.evidence[0])
+        whole = connection_filter(one, point), one.evidence[0]
+        text, frame = slice_filter(one, chosen.part, app.model, point) if chosen.part is not None else whole
         app.filtering.enter(text)
         app.filtering.stay_at(frame or one.first_frame)
 

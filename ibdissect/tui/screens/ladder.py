@@ -14,7 +14,7 @@ from textual.binding import Binding
 from ibdissect.diagnosis.connection import Connection
 from ibdissect.engine.episodes import LOSS, REORDERING, RNR, TIMEOUT
 from ibdissect.study.background import Snapshot
-from ibdissect.study.connections import connection_of, diagnosed
+from ibdissect.study.connections import connection_of, diagnosed, points_of
 from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, REFUSED, Ladder, short_ends
 from ibdissect.study.number_text import number
 from ibdissect.study.related_frames import filter_for_ladder
@@ -101,7 +101,12 @@ def _find(app: TuiApp, shot: Snapshot) -> None:
     model, frame = app.model, app.main.packets.frame
     text = filter_for_ladder(model, frame, shot.conversations, app.study.connections.all) or app.filtering.text
     study = app.study
-    draw(app, text, frame, lambda: connection_of(diagnosed(study).connections, model.table([frame]), frame) if study.finished else None)
+
+    def owner() -> Connection | None:
+        found = diagnosed(study).connections if study.finished else []
+        return connection_of(found, model.table([frame]), frame, points_of(found, model.table)) if found else None
+
+    draw(app, text, frame, owner)
 
 
 def draw(app: TuiApp, text: str, frame: int, owner: Callable[[], Connection | None]) -> None:

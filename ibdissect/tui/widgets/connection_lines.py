@@ -9,7 +9,7 @@ from msgspec import Struct as Record
 
 from ibdissect.diagnosis.connection import Connection
 from ibdissect.diagnosis.slices import Slice, episodes_in, slices, widths
-from ibdissect.diagnosis.text import proofs
+from ibdissect.diagnosis.text import label, proofs, since_until
 from ibdissect.study.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable
 
@@ -52,13 +52,14 @@ def told(one: Connection, width: int, start_ns: int, name: Callable[[str], str] 
     found = [
         Told(
             (
-                (f"{MARKS[one.severity]} {one.cause}", INKS[one.severity]),
+                (f"{MARKS[one.severity]} {label(one)}", INKS[one.severity]),
                 (f"  {one.transport} {printable(' → '.join(ends))}", "strong"),
                 (f"  frames {number(one.first_frame)} to {number(one.last_frame)}", "dim"),
             )
         )
     ]
-    found += [Told(((line, ""),)) for line in _wrapped(one.why, width)]
+    when = since_until(one, start_ns)
+    found += [Told(((line, ""),)) for line in _wrapped(f"{when}: {one.why}" if when else one.why, width)]
     if one.advice:
         found += [Told(((line, "accent"),)) for line in _wrapped(f"To do: {one.advice}", width)]
     for frame, what in proofs(one):
