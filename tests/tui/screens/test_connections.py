@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+import ibdissect
 from ibdissect.tui.app import TuiApp
 from ibdissect.tui.screens.connections import ConnectionScreen, ConnectionTable, SharedList, ToldList
 from ibdissect.tui.screens.ladder import LadderList, LadderScreen
+from tests.craft import interfaces_pcapng
 from tests.tui import drawn, made
 from tests.tui.made import running, shows, until
 
@@ -120,3 +122,38 @@ async def test_before_the_end_it_says_of_how_many_frames(slow: Path) -> None:
         await opened(app, pilot)
         assert "8 of the first 506 frames: 2 failed" in drawn.text(app)
         app.study.finished = True
+
+
+async def test_one_direction_is_said_above(slow: Path, tmp_path: Path) -> None:
+    data, path = slow.read_bytes(), tmp_path / "one.pcap"
+    at, kept = 24, [data[:24]]
+    while at < len(data):
+        end = at + 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+        if data[at + 16 + 26 : at + 16 + 30] == bytes([10, 0, 0, 1]):
+            kept.append(data[at:end])
+        at = end
+    path.write_bytes(b"".join(kept))
+    async with running(path) as (app, pilot):
+        await opened(app, pilot)
+        assert "note: this capture holds one direction only of 9 of 9 connections: what is sent to 10.0.0.1" in drawn.text(app)
+
+
+async def test_merged_points_are_named_and_lead_to_their_own_frames(slow: Path, tmp_path: Path) -> None:
+    frames = []
+    with ibdissect.open(str(slow)) as capture:
+        for frame in capture:
+            frames += [(frame.time_ns, 0, frame.data), (frame.time_ns + 40_000, 1, frame.data)]
+    frames.sort(key=lambda one: one[0])
+    path = tmp_path / "merged.pcapng"
+    path.write_bytes(interfaces_pcapng([(point, data) for _, point, data in frames], link=1, times=[time for time, *_ in frames]))
+    async with running(path) as (app, pilot):
+        table = await opened(app, pilot)
+        said = drawn.text(app)
+        assert "Point" in said and "interfac" in said and len(table.items) == 15
+        await pilot.press("enter")
+        await until(pilot, lambda: "frame.interface_id == " in app.filtering.text and app.main.packets.frame)
+        shown = app.filtering.text
+        await opened(app, pilot)
+        await pilot.press("L")
+        await until(pilot, lambda: isinstance(app.screen, LadderScreen))
+        assert shown and app.screen.query_one(LadderList).stalls  # copies of the other point would fill them
