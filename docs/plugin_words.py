@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
@@ -15,9 +15,9 @@ from typing import Any
 
 from ibdissect.fabric import events as fabric_events
 from ibdissect.flow import events as flow_events
-from ibdissect.lint import rule, setting
+from ibdissect.lint import rule, sequence, setting
 from ibdissect.table import connection_events
-from ibdissect.wire import column, expr, field_kinds, places, spec, tail
+from ibdissect.wire import column, dialogue, expr, field_kinds, places, spec, tail
 
 PAGE = Path(__file__).parent / "plugin-words.md"
 FIELDS = (
@@ -57,6 +57,8 @@ def default(value: object) -> str:
         return f"{value:#x}"
     if isinstance(value, frozenset):
         return "{" + ", ".join(f"0x{one:02x}" for one in sorted(value)) + "}"
+    if isinstance(value, Mapping):
+        return repr(dict(value))
     return str(value) if isinstance(value, Enum) else repr(value)
 
 
@@ -163,6 +165,13 @@ def page() -> str:
         "",
     ]
     lines += ["## Computed columns", "", *functions(column, ("column",))]
+    lines += ["## Beside bytes", "", "From `ibdissect.wire.dialogue`: attributes of a structure, whatever their names.", ""]
+    lines += functions(dialogue, ("summary", "answer", "note"))
+    lines += ["At the top level of a plugin:", "", "| word | what it is |", "|---|---|"]
+    lines += [f"| `VendorClass({signature(dialogue.VendorClass)})` | {first_sentence(dialogue.VendorClass)} |", ""]
+    lines += [f"- `{name}`: {text}" for name, text in attributes(dialogue.VendorClass) if text]
+    lines += ["", "## Sequences", "", "From `ibdissect.lint.sequence`, in the `when` of a rule.", ""]
+    lines += functions(sequence, ("previous", "within", "unless"))
     lines += ["## Rules", "", "From `ibdissect.lint.rule` and `ibdissect.lint.setting`.", "", *rule_rows()]
     lines += ["## Events", "", "For `@on_event`.", "", *event_rows()]
     held = ", ".join(f"`{word}`" for word in sorted(field_kinds.HOLDS))

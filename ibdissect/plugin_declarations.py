@@ -10,12 +10,15 @@ from itertools import chain
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
+from ibdissect.dissect.summary_plugin import placeholders
 from ibdissect.errors import PluginError, SpecError, defined_in, nearest
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.handlers import MARKS, handler_methods
 from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.lint.sequence import Sequence, is_sequence
 from ibdissect.wire.catalog import Catalog, StructType, is_foreign
 from ibdissect.wire.column import ComputedField
+from ibdissect.wire.dialogue import Answer, Note, Summary, answers_of, notes_of, summary_of
 from ibdissect.wire.encapsulation import ROCE_PORT
 from ibdissect.wire.places import (
     Behind,
@@ -137,16 +140,38 @@ def _used(struct: StructType) -> Iterator[StructType]:
 
 def _struct(struct: StructType, used: Collection[StructType]) -> Iterator[str]:
     for name, value in vars(struct).items():
-        plain = name.startswith("_") or isinstance(value, (InTail, Field, FunctionType, staticmethod, classmethod, property, type))
+        said = isinstance(value, (Answer, Note, Summary)) or (isinstance(value, tuple) and all(isinstance(one, Note) for one in value))
+        plain = said or name.startswith("_") or isinstance(value, (InTail, Field, FunctionType, staticmethod, classmethod, property, type))
         if not (plain or hasattr(Struct, name)):
             yield ", ".join(filter(None, (f".{name}: a structure has no such attribute", nearest(name, _ATTRIBUTES, ""))))
     for name, value in (("prefix", struct.prefix), ("key", struct.key)):
         if not isinstance(value, str) or not _NAME.fullmatch(value):
             yield f".{name}: {value!r} is no part of a filter name: small letters, digits, dots, hyphens and underscores"
+    yield from _said(struct)
     if struct.size > MOST_BYTES:
         yield f": has {struct.size} bytes, a structure has at most {MOST_BYTES}"
     if not struct.carried_by and struct not in used:
         yield ".carried_by: is missing, so the structure is found nowhere: name its place, for example `carried_by = UdpPort(5555)`"
+
+
+def _said(struct: StructType) -> Iterator[str]:
+    """Mistakes in what a structure says of itself."""
+    for name in placeholders(summary_of(struct)):
+        if not isinstance(vars(struct).get(name), (Field, InTail)) and not isinstance(getattr(struct, name, None), Field):
+            yield f": its summary names {name!r}, which is none of its fields"
+    try:
+        notes_of(struct)
+    except SpecError as error:
+        yield str(error).removeprefix(struct.__name__)
+    answers = answers_of(struct)
+    if answers is None:
+        return
+    if answers.to is None and (answers.asks is None or answers.when is None):
+        yield ": answer() of one structure needs both: `asks`, which ones are requests, and `when`, which ones are answers"
+    for mine, theirs in answers.pairs:
+        for field, of in ((mine, struct), (theirs, answers.request(struct))):
+            if not isinstance(field, Field) or field.owner is not of:
+                yield f": answer(by=...): {field!r} is no field of {of.__name__}; write pairs (own field, field of the request)"
 
 
 _ATTRIBUTES = ("prefix", "key", "title", "section", "size", "carried_by")
@@ -217,6 +242,14 @@ def _rule(rule: type[Rule], names: Mapping[str, type[Rule]]) -> Iterator[str]:
         yield f"{rule.name} is the name of {other.code} already"
     if not (rule.__doc__ or "").strip() or rule.__doc__ == Rule.__doc__:
         yield "its docstring must say what the fault is, why it matters and what to do"
+    if rule.when is not None and is_sequence(rule.when):
+        if rule.on is None:
+            yield "its condition names no field of the structure that it is about: write `on = ...`"
+        else:
+            try:
+                Sequence(rule.on, rule.when)
+            except SpecError as error:
+                yield str(error)
     handlers = handler_methods(rule)
     if rule.when is None and not handlers:
         yield "has neither a condition (`when`) nor a handler (@on_struct, @on_event, @on_chunk, @on_end), so it never reports anything"

@@ -6,6 +6,7 @@ import numpy as np
 
 from ibdissect.dissect.named_values import MESSAGE
 from ibdissect.flow.message_table import MessageTable
+from ibdissect.flow.plugin_answers import PluginAnswers, answering
 from ibdissect.flow.requests import AnsweredMany
 from ibdissect.flow.transactions import Transactions
 from ibdissect.table import ChunkTable, Int
@@ -20,7 +21,7 @@ class Answers:
 
     def __init__(self, *, messages: bool = False) -> None:
         """`messages`: whether the values of messages are wanted, too."""
-        self.transactions, self.distinct = Transactions(), Distinct()
+        self.transactions, self.distinct, self.of_plugins = Transactions(), Distinct(), PluginAnswers()
         self.messages = MessageTable() if messages else None
         self._rows: Int = np.empty((1024, 4), np.int64)
         """Frame of the answer (ascending), of the request's first and latest try, response time in nanoseconds."""
@@ -35,6 +36,7 @@ class Answers:
         table = self.distinct.of(table)
         for event in self.transactions.feed(table):
             self.take(event)
+        self.take_plugins(table)
         if self.messages is not None:
             self.messages.feed(table)
 
@@ -44,15 +46,28 @@ class Answers:
 
     def take(self, event: object) -> None:
         """Process an event of a `Transactions`; ignores everything but answers."""
-        if not isinstance(event, AnsweredMany):
-            return
-        old, new = self._count, self._count + len(event)
-        if new > len(self._rows):
-            grown = np.empty((2 * new, 4), np.int64)
+        if isinstance(event, AnsweredMany):
+            self._add(np.stack((event.frames, event.request_frames, event.last_frames, np.maximum(event.latency_ns, 0)), axis=1))
+
+    def take_plugins(self, table: ChunkTable) -> None:
+        """Take the answers in a chunk that structures of plugins declare."""
+        found = self.of_plugins.feed(table) if answering(table.catalog) else ()
+        if found:
+            self._add(np.array([(one.frame, one.request_frame, one.request_frame, max(one.latency_ns, 0)) for one in found], np.int64))
+
+    def _add(self, rows: Int) -> None:
+        """Add answers, ascending; those of another protocol may lie between the latest ones, which are put into a new array."""
+        old, new = self._count, self._count + len(rows)
+        late = old > 0 and len(rows) > 0 and rows[0, _ANSWER] < self._rows[old - 1, _ANSWER]
+        if new > len(self._rows) or late:
+            grown = np.empty((max(2 * new, 1024), 4), np.int64)
             grown[:old] = self._rows[:old]
+            grown[old:new] = rows
+            if late:
+                grown[:new] = grown[np.argsort(grown[:new, _ANSWER], kind="stable")]
             self._rows = grown
-        for at, column in enumerate((event.frames, event.request_frames, event.last_frames, np.maximum(event.latency_ns, 0))):
-            self._rows[old:new, at] = column
+        else:
+            self._rows[old:new] = rows
         self._count = new
 
     def value(self, name: str, frame: int) -> int | None:
@@ -88,3 +103,16 @@ class Answers:
             answers = np.tile(rows[:, _ANSWER], 2)[first]
             self._by_request = count, frames, answers
         return frames, answers
+
+
+class PluginsFollower:
+    """Feeds the answers that plugins declare, as a follower of a check."""
+
+    after = ()
+
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+
+    def feed(self, table: ChunkTable) -> tuple[object, ...]:
+        self.answers.take_plugins(table)
+        return ()

@@ -18,9 +18,10 @@ from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.mad import MAD
 
-from .dependent_names import ABOUT, NAMES, context_text
+from .dependent_names import ABOUT, context_text, depends
 from .layout import BYTES, Item, Layout, Piece, items_of, layout_of
 from .summary import Summary, summaries
+from .summary_mad import NO_OUI, oui_at
 from .tree import Node, Tree, masked_bytes
 from .value import BESIDE, Presenter
 from .walk import Placement, Walk
@@ -147,10 +148,14 @@ class _Maker(Record):
             node.value, node.text = self.presenter.present(item.field, self.read(item), reveals=bool(item.hidden_spans))
             if node.value is None:
                 node.masked = ((0, length),)
-        if item.field in NAMES:
-            header = MAD(self.buffer, self.at[item.piece] - self.start + item.view)
-            about = tuple(field.read(header, field.bit) for field in ABOUT)
-            node.text = context_text(self.catalog, item.field, self.read(item), about)
+        if item.field is not None and depends(self.catalog, item.field):
+            at_mad = self.at[item.piece] - self.start + item.view
+            header = MAD(self.buffer, at_mad)
+            oui = oui_at(self.buffer, at_mad, max(self.stop) - self.start) if self.catalog.vendor_classes else NO_OUI
+            about = *(field.read(header, field.bit) for field in ABOUT), oui
+            node.text = context_text(self.catalog, item.field, self.read(item), about) or node.text
+        if item.may_lack and item.when is None and not node.text:
+            return
         node.children = [child for below in item.children for child in self.nodes(below)]
         yield node
 

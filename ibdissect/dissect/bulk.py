@@ -6,7 +6,7 @@ Writing the tree of each frame instead takes 16 times the CPU.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
@@ -29,9 +29,10 @@ from ibdissect.wire.convert import decode_text
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import plain_value
 
-from .dependent_names import ABOUT, NAMES, context_text
+from .dependent_names import ABOUT, context_text, depends
 from .layout import BYTES, OPAQUE, Item, Layout, Layouts
 from .summary import summaries
+from .summary_mad import NO_OUI, oui_at
 from .value import BESIDE, Presenter
 from .walk import Shape, Walk
 
@@ -130,6 +131,18 @@ class _Rows(Record):
         # The view gets a copy that starts at 0, so that a plugin function cannot see other frames.
         return [value_of(field, item.struct(bytes(data[a:b]), 0, b - a)) for a, b in zip(starts, stops, strict=True)]
 
+    def there(self, item: Item) -> list[bool]:
+        """Whether each row has an item that may be absent."""
+        if item.when is not None:
+            return [value in item.when[1] for value in self.numbers(item.when[0])]
+        assert isinstance(item.field, ComputedField)
+        return [bool(text) for text in self.computed(item, item.field)]
+
+    def ouis(self, item: Item) -> list[int]:
+        """The OUI of the MAD that the item's structure begins, in every row."""
+        ends = np.max(self.stop, axis=0).tolist()
+        return [oui_at(self.data, at, stop) for at, stop in zip((self.at[item.piece] + item.view).tolist(), ends, strict=True)]
+
     def rest(self, item: Item) -> list[bytes]:
         """From the item to the end of its piece, in every row."""
         starts = self.at[item.piece] + item.byte
@@ -179,7 +192,7 @@ class JsonLines:
         )
         template, columns = self._list(layout.layers, group)
         bodies = _filled(template, columns, len(shape.rows))
-        if any(item.when is not None for layer in layout.layers for item in layer.walk()):
+        if any(item.may_lack for layer in layout.layers for item in layer.walk()):
             return map(_joined, bodies)
         return bodies
 
@@ -209,11 +222,11 @@ class JsonLines:
     def _list(self, items: list[Item], rows: _Rows) -> tuple[str, list[Column]]:
         """The template of a list of items, and the columns that fill it."""
         templates, columns = [], []
-        optional = any(item.when is not None for item in items)
+        optional = any(item.may_lack for item in items)
         for item in items:
             template, more = self._object(item, rows)
-            if item.when is not None:
-                decides = [value in item.when[1] for value in rows.numbers(item.when[0])]
+            if item.may_lack:
+                decides = rows.there(item)
                 filled = _filled(template, more, len(decides))
                 template, more = "%s", [[SEPARATOR + text if yes else "" for text, yes in zip(filled, decides, strict=True)]]
             elif optional:
@@ -254,7 +267,7 @@ class JsonLines:
         columns += column
         if item.children:
             inner, more_columns = self._list(item.children, rows)
-            optional = all(child.when is not None for child in item.children)
+            optional = all(child.may_lack for child in item.children)
             template += f', "fields":{PERHAPS if optional else " "}[{inner}]'
             columns += more_columns
         return template + "}", columns
@@ -276,7 +289,7 @@ class JsonLines:
             return 'null, "text": ' + _literal(item.title), []
         if isinstance(field, ComputedField):
             return "%s", [[_said(*self.presenter.present(field, value)) for value in rows.computed(item, field)]]
-        if field in NAMES:
+        if depends(rows.catalog, field):
             return "%s", [self._in_context(field, item, rows)]
         if item.kind in BYTES and not field.secret:
             values = rows.rest(item) if item.kind == "rest" else rows.cut(item, item.byte, item.byte + item.length)
@@ -302,11 +315,13 @@ class JsonLines:
             catalog = rows.catalog
 
             def make(key: tuple[Any, ...]) -> str:
-                return _said(plain_value(field, key[0]), context_text(catalog, field, key[0], key[1:]))
+                text = context_text(catalog, field, key[0], key[1:]) or self.presenter.present(field, key[0])[1]
+                return _said(plain_value(field, key[0]), text)
 
             known = self._known[field] = _Known(make)
         matrix = rows.matrix(item.piece)
-        about = [extract(matrix, item.view * 8 + other.bit, other.bits).tolist() for other in ABOUT]
+        about: list[Sequence[int]] = [extract(matrix, item.view * 8 + other.bit, other.bits).tolist() for other in ABOUT]
+        about.append(rows.ouis(item) if rows.catalog.vendor_classes else [NO_OUI] * len(about[0]))
         raw = item.kind in OPAQUE
         values = rows.cut(item, item.byte, item.byte + item.length) if raw else rows.numbers(item)
         return list(map(known.__getitem__, zip(values, *about, strict=True)))

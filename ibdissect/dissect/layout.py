@@ -9,6 +9,8 @@ import msgspec
 from msgspec import Struct as Record
 
 from ibdissect.wire.catalog import StructType
+from ibdissect.wire.column import ComputedField
+from ibdissect.wire.dialogue import is_notes
 from ibdissect.wire.places import Parsed
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct
 from ibdissect.wire.tail import Laid
@@ -46,6 +48,11 @@ class Item(Record):
     """Text shown instead of a value: the title of the structure inside."""
     hidden_spans: tuple[tuple[int, int], ...] = ()
     """(start, stop) of bytes to hide, counted from the item's first byte: the keys in a hex field, all of a checksum that reveals one."""
+
+    @property
+    def may_lack(self) -> bool:
+        """Whether some frames of the shape lack it: its condition fails, or it holds notes and there are none."""
+        return self.when is not None or (isinstance(self.field, ComputedField) and is_notes(self.field))
 
     @property
     def name(self) -> str:

@@ -18,7 +18,7 @@ from ibdissect.wire.headers import AETH, AETH_KINDS, BTH, DETH, FLOW_CONTROL_OPS
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.ulp.ipoib import PROTOCOLS, IPoIB
 
-from . import summary_mad, summary_other
+from . import summary_mad, summary_other, summary_plugin
 from .value import Presenter
 
 
@@ -64,6 +64,12 @@ def summaries(table: ChunkTable, rows: Int, presenter: Presenter | None = None) 
         _flow_control(table, rows[link], position[link].tolist(), lines)
         other = ~(bth | link)
         summary_other.fill(table, rows[other], position[other].tolist(), lines.protocol, lines.info)
+        if summary_plugin.with_summary(table.catalog):
+            order = np.argsort(rows, kind="stable")
+            columns = [[column[i] for i in order] for column in (lines.protocol, lines.info)]
+            summary_plugin.fill(table, rows[order], columns[0], columns[1], presenter or Presenter())
+            for i, protocol, info in zip(order.tolist(), *columns, strict=True):
+                lines.protocol[i], lines.info[i] = protocol, info
         wrong = located.malformed[rows]
         for i in np.flatnonzero(wrong).tolist():
             lines.info[i] = f"{lines.info[i]} [Malformed: {MALFORMED[wrong[i]]}]".lstrip()

@@ -12,7 +12,7 @@ from ibdissect.wire import numbers
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.cm import REJ, SIDRRep
 from ibdissect.wire.cm_names import MESSAGES
-from ibdissect.wire.mad import BASE_VERSION_OPA, CLASS_VERSION, CLASSES, MAD, RMPP, RMPP_TYPES, is_response, is_vendor, status_text
+from ibdissect.wire.mad import BASE_VERSION_OPA, CLASS_VERSION, CLASSES, MAD, RMPP, RMPP_TYPES, is_response, is_vendor
 from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.opa import STLSMPDirected
@@ -79,12 +79,13 @@ def fill(table: ChunkTable, rows: Int, position: list[int], protocols: list[str]
     at = table.located.at("mad")[rows]
     headers = gather(table.chunk.data, at, 24).view("V24").ravel().tolist()
     starts, stops = at.tolist(), table.located.payload_end[rows].tolist()
-    heads: dict[bytes, tuple[str, str]] = {}
+    heads: dict[tuple[bytes, int], tuple[str, str]] = {}
     for place, header, start, stop in zip(position, headers, starts, stops, strict=True):
-        key = header[:8] + header[16:]
+        oui = oui_at(table.chunk.data, start, stop) if table.catalog.vendor_classes else NO_OUI
+        key = header[:8] + header[16:], oui
         known = heads.get(key)
         if known is None:
-            known = heads[key] = _head(table.catalog, header)
+            known = heads[key] = _head(table.catalog, header, oui)
         protocol, info = known
         if header[1] != numbers.LID_ROUTED:
             info += _details(table, header, start, stop, presenter)
@@ -100,23 +101,33 @@ def action(table: ChunkTable, row: int) -> tuple[str, str]:
     return _action(table.catalog, header)
 
 
-def _action(catalog: Catalog, header: bytes) -> tuple[str, str]:
+NO_OUI = -1
+
+
+def oui_at(data: Any, mad: int, stop: int) -> int:
+    """The OUI of a vendor's MAD of class 0x30 to 0x4F, in any bytes; NO_OUI if it has none."""
+    if mad + VENDOR_DATA_AT > stop or not 0x30 <= MAD(bytes(data[mad : mad + MAD.size])).mgmt_class <= 0x4F:
+        return NO_OUI
+    return int.from_bytes(bytes(data[mad + VENDOR_OUI_AT : mad + VENDOR_DATA_AT]), "big")
+
+
+def _action(catalog: Catalog, header: bytes, oui: int = NO_OUI) -> tuple[str, str]:
     mad = MAD(header)
     base_version, mgmt_class, method = mad.base_version, mad.mgmt_class, mad.method
     attr_id, modifier = mad.attribute_id, mad.attribute_modifier
     if mgmt_class == numbers.CM_CLASS and attr_id in MESSAGES:
         return MESSAGES[attr_id], ""
     shown = MODIFIERS.get(attr_id) if mgmt_class in numbers.SMP_CLASSES and base_version == 1 else None
-    return catalog.request_text(mgmt_class, method, attr_id, base_version), shown(modifier) if shown is not None else ""
+    return catalog.request_text(mgmt_class, method, attr_id, base_version, oui), shown(modifier) if shown is not None else ""
 
 
-def _head(catalog: Catalog, header: bytes) -> tuple[str, str]:
+def _head(catalog: Catalog, header: bytes, oui: int) -> tuple[str, str]:
     """Protocol, and the info that the common header gives."""
     mad = MAD(header)
     base_version, mgmt_class, method, status = mad.base_version, mad.mgmt_class, mad.method, mad.status
     attr_id, modifier = mad.attribute_id, mad.attribute_modifier
     protocol = PROTOCOLS.get(mgmt_class, "Vendor" if is_vendor(mgmt_class) else "MAD")
-    info, selected = _action(catalog, header)
+    info, selected = _action(catalog, header, oui)
     info += selected
     if mgmt_class in numbers.SMP_CLASSES and base_version == 1:
         if attr_id in MODIFIERS:
@@ -127,7 +138,7 @@ def _head(catalog: Catalog, header: bytes) -> tuple[str, str]:
             info += f" modifier 0x{modifier:x}"
     elif modifier and mgmt_class != numbers.CM_CLASS:
         info += f" modifier 0x{modifier:x}"
-    text = status_text(status, mgmt_class)
+    text = catalog.status_text(status, mgmt_class, oui)
     if text != "ok" and (is_response(method, modifier, mgmt_class) or mgmt_class != numbers.DIRECTED):
         info += f" status: {text}"
     return protocol, info

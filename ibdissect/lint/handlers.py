@@ -12,6 +12,7 @@ from ibdissect.wire.spec import Struct
 
 from .applicability import ABOUT_PORTS, declared
 from .rule import Rule
+from .sequence import is_sequence, judge_end, judge_window
 
 Handler = tuple[int, Callable[..., Any]]
 """Index of the rule, and its method, unbound."""
@@ -34,7 +35,10 @@ class Handlers:
         self.conclusions: dict[type[Any], set[str]] = {}
         """Codes of the rules that draw conclusions from a follower's state."""
         for place, kind in enumerate(kinds):
-            if kind.when is not None:
+            if kind.when is not None and is_sequence(kind.when):
+                self.of_chunk.append((place, judge_window))
+                self.at_end.append((place, judge_end))
+            elif kind.when is not None:
                 self.conditions.setdefault(kind.on, []).append(place)
                 if kind.on in ABOUT_PORTS and (kind.ports or declared(kind.when)):
                     self.about_ports.add(kind.code)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
+from ibdissect.dfilter.answers import PluginsFollower
 from ibdissect.diagnosis.stories import Stories
 from ibdissect.fabric import ChunkFollowed, FabricFollower, Subnet
 from ibdissect.fabric.describe import node_name
@@ -19,6 +20,7 @@ from ibdissect.fabric.ends import Ends
 from ibdissect.failures import Failures, collected
 from ibdissect.flow.events import Repeated
 from ibdissect.flow.exchanges import Exchange, Exchanges, Kind
+from ibdissect.flow.plugin_answers import answering
 from ibdissect.flow.streams import Streams
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.engine import Linter
@@ -167,6 +169,8 @@ class Study:
         followers[followers.index(self._follower)] = Listener(self._follower, self._followed)
         followers[followers.index(self._transactions)] = Listener(self._transactions, self._exchanged)
         followers[followers.index(self._streams)] = Listener(self._streams, self._streamed)
+        if answering(self.model.reading.catalog):
+            followers.append(PluginsFollower(self.model.answers))
 
     def _followed(self, event: object) -> None:
         if isinstance(event, ChunkFollowed):

@@ -15,8 +15,9 @@ from ibdissect import wire
 from ibdissect.errors import ConfigError, PluginError, defined_in
 
 from .column import ComputedField
+from .dialogue import VendorClass, notes_of
 from .encapsulation import ROCE_PORT
-from .mad import COMMON_ATTRIBUTES, MAD, method_name
+from .mad import COMMON_ATTRIBUTES, MAD, method_name, status_text
 from .numbers import LID_ROUTED, SMP_CLASSES
 from .places import Inside, Mad, MadFormat, Place, Stream, VendorOui
 from .spec import BIT_KINDS, Field, Struct, field_named
@@ -71,7 +72,10 @@ class Catalog:
                     others.append((place, struct))
                 else:
                     raise PluginError(defined_in(struct), f"{struct.__name__}.carried_by: {place!r} is not a place")
-        self._columns = tuple(_columns(modules))
+        noted = (notes_of(struct) for struct in self.structs if is_plugin(struct))
+        self._columns = (*_columns(modules), *(column for column in noted if column is not None))
+        self.vendor_classes = tuple(value for module in modules for value in vars(module).values() if isinstance(value, VendorClass))
+        """Names of vendors' management classes."""
         for column in self._columns:
             computed.setdefault(column.owner, []).append(column)
         _refuse_clashes(attributes)
@@ -88,7 +92,7 @@ class Catalog:
 
     def places(self, struct: StructType) -> tuple[object, ...]:
         """Where a structure is found: at the places that it names, and in the lists and choices of others."""
-        return struct.carried_by + self._laid.get(struct, ())
+        return (*struct.carried_by, *self._laid.get(struct, ()))
 
     def with_roce(self, ports: Iterable[int]) -> Catalog:
         """The same structures, with RoCE v2 on these UDP ports, too. Raises ConfigError for what is not a port."""
@@ -126,8 +130,11 @@ class Catalog:
         found = self.attributes.get((mgmt_class, attr_id), ())
         return next((struct for place, struct in found if place.takes(method, base_version)), None)
 
-    def attribute_name(self, mgmt_class: int, attr_id: int, method: int, base_version: int = 1) -> str:
-        """The name of an attribute, also of one that is not decoded; its number if unknown."""
+    def attribute_name(self, mgmt_class: int, attr_id: int, method: int, base_version: int = 1, oui: int | None = None) -> str:
+        """The name of an attribute, also of one that is not decoded; its number if unknown. `oui` of a vendor's MAD."""
+        named = self.vendor_class(mgmt_class, oui) if self.vendor_classes else None
+        if named is not None and attr_id in named.attributes:
+            return named.attributes[attr_id]
         struct = self.attribute(mgmt_class, attr_id, method, base_version)
         if struct is not None:
             return struct.title
@@ -135,9 +142,25 @@ class Catalog:
         known = UNDECODED.get((LID_ROUTED if subnet else mgmt_class, attr_id)) if base_version == 1 else None
         return known or ({} if subnet else COMMON_ATTRIBUTES).get(attr_id, f"attribute 0x{attr_id:04x}")
 
-    def request_text(self, mgmt_class: int, method: int, attr_id: int, base_version: int = 1) -> str:
-        """`PerfGet(PortCounters)`."""
-        return f"{method_name(mgmt_class, method)}({self.attribute_name(mgmt_class, attr_id, method, base_version)})"
+    def request_text(self, mgmt_class: int, method: int, attr_id: int, base_version: int = 1, oui: int | None = None) -> str:
+        """`PerfGet(PortCounters)`; `oui` of a vendor's MAD."""
+        named = self.vendor_class(mgmt_class, oui)
+        name = self.attribute_name(mgmt_class, attr_id, method, base_version, oui)
+        if named is None:
+            return f"{method_name(mgmt_class, method)}({name})"
+        known = named.methods.get(method)
+        said = method_name(mgmt_class, method) if known is None else f"{named.name}{known}"
+        return f"{said.replace('Vend', named.name, 1) if named.name else said}({name})"
+
+    def vendor_class(self, mgmt_class: int, oui: int | None) -> VendorClass | None:
+        """What a plugin calls a management class; `oui` of the MAD, None where it has none."""
+        named = (one for one in self.vendor_classes if one.mgmt_class == mgmt_class and one.oui in (None, oui))
+        return next(named, None)
+
+    def status_text(self, status: int, mgmt_class: int, oui: int | None = None) -> str:
+        """The text of a MAD's status; `ok` if no bit is set."""
+        named = self.vendor_class(mgmt_class, oui) if self.vendor_classes else None
+        return status_text(status, mgmt_class, named.status if named is not None else None)
 
     def of_vendor(self, mgmt_class: int, attr_id: int, oui: int | None) -> StructType | None:
         """The structure in the data of a vendor-class MAD; None if none is declared."""
@@ -204,6 +227,11 @@ def _refuse_mixed_names(names: Mapping[str, tuple[Field[Any], ...]]) -> None:
                     defined_in(field.owner),
                     f"{name} is a number in one but not in the other: {said(field.owner)}, {said(fields[0].owner)}",
                 )
+
+
+def is_plugin(struct: StructType) -> bool:
+    """Whether a structure comes from a plugin."""
+    return not struct.__module__.startswith(f"{wire.__name__}.")
 
 
 def is_foreign(field: Field[Any]) -> bool:

@@ -133,8 +133,11 @@ def is_response(method: int, modifier: int = 0, mgmt_class: int = 0) -> bool:
     return bool(method & RESPONSE_BIT) or method == TRAP_REPRESS or (mgmt_class == BM_CLASS and method == SEND and bool(modifier & 1))
 
 
-def status_text(status: int, mgmt_class: int = 0) -> str:
-    """Text of a MAD status; `ok` if no bit is set. In a directed-route SMP bit 15 is the direction and ignored."""
+def status_text(status: int, mgmt_class: int = 0, special_names: Mapping[int, str] | None = None) -> str:
+    """Text of a MAD status; `ok` if no bit is set. In a directed-route SMP bit 15 is the direction and ignored.
+
+    `special_names`: of bits 15:8, if not those of the class.
+    """
     if mgmt_class == DIRECTED:
         status &= 0x7FFF
     parts = []
@@ -149,7 +152,7 @@ def status_text(status: int, mgmt_class: int = 0) -> str:
         parts.append(f"reserved bits {status & 0xE0:#04x}")
     special = status >> 8
     if special:
-        parts.append(CLASS_STATUS.get(mgmt_class, {}).get(special, f"class-specific status {special}"))
+        parts.append((special_names or CLASS_STATUS.get(mgmt_class, {})).get(special, f"class-specific status {special}"))
     return ", ".join(parts) or "ok"
 
 

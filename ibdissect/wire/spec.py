@@ -392,7 +392,7 @@ class Struct(metaclass=_StructMeta):
     """The structure's name in the tree; defaults to the class name."""
     section: ClassVar[str] = ""
     """Source of the layout (standard, document, code)."""
-    carried_by: ClassVar[tuple[object, ...]] = ()
+    carried_by: ClassVar[Any] = ()
     """Places (`ibdissect.wire.places`) where the structure is found; a single place needs no tuple."""
     fields: ClassVar[tuple[Field[Any], ...]] = ()
     """All fields in wire order, sub-fields after the field they belong to."""

@@ -1,0 +1,89 @@
+"""Which PDUs answer which, of structures that declare it (`wire.dialogue.answer`)?"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.table.conversations import conversations
+from ibdissect.table.insides import of_streams
+from ibdissect.table.mask import Judge
+from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.dialogue import Answer, answers_of
+from ibdissect.wire.expr import Expr
+from ibdissect.wire.spec import Field
+
+if TYPE_CHECKING:
+    from ibdissect.table import ChunkTable
+
+MAX_OPEN = 65536
+"""Requests that wait for their answer; the oldest is given up first."""
+
+
+class PluginAnswer(Record, frozen=True):
+    """A PDU that answers another."""
+
+    frame: int
+    request_frame: int
+    latency_ns: int
+
+
+class _Spoken(Record, frozen=True):
+    """A request or an answer."""
+
+    row: int
+    """Of both kinds, first by row and then by place."""
+    at: int
+    asks: bool
+    key: Hashable
+    to: Hashable
+
+
+class PluginAnswers:
+    """Matches requests and answers of structures that declare `answers`. Feed it chunks in order."""
+
+    def __init__(self) -> None:
+        self._open = BoundedDict[Hashable, tuple[int, int, Hashable]](MAX_OPEN, "requests of plugins' protocols")
+        """Frame, time and receiver by what request and answer have in common."""
+
+    def feed(self, table: ChunkTable) -> list[PluginAnswer]:
+        """The answers of a chunk in frame order."""
+        found: list[PluginAnswer] = []
+        for number, (struct, answers) in enumerate(answering(table.catalog)):
+            of = table.shown if table.completes and of_streams(table.catalog) & {struct, answers.request(struct)} else table
+            spoken = [*_said(of, number, answers.request(struct), answers.asks, [b for _, b in answers.pairs], asks=True)]
+            spoken += _said(of, number, struct, answers.when, [a for a, _ in answers.pairs], asks=False)
+            for one in sorted(spoken, key=lambda one: (one.row, one.at)):
+                frame, time_ns = of.chunk.first + one.row, int(of.chunk.time_ns[one.row])
+                if one.asks:
+                    self._open.put(one.key, (frame, time_ns, one.to), frame, time_ns)
+                elif (asked := self._open.get(one.key)) is not None and asked[2] != one.to:
+                    del self._open[one.key]
+                    found.append(PluginAnswer(frame, asked[0], time_ns - asked[1]))
+        return sorted(found, key=lambda one: one.frame)
+
+
+@cache
+def answering(catalog: Catalog) -> tuple[tuple[StructType, Answer], ...]:
+    """The structures that declare what they answer."""
+    return tuple((struct, answers) for struct in catalog.structs if (answers := answers_of(struct)) is not None)
+
+
+def _said(table: ChunkTable, number: int, struct: StructType, when: Expr | None, by: list[Field[Any]], *, asks: bool) -> Iterator[_Spoken]:
+    """The occurrences of a structure for which a condition holds."""
+    found = table.occurrences(struct)
+    index = np.flatnonzero(Judge(table, struct).mask(when)) if when is not None else np.arange(len(found))
+    rows = found.rows[index]
+    values = [table.values(field)[index] for field in by]
+    same = zip(*(_plain(one) for one in values), strict=True) if values else iter([()] * len(index))
+    for row, at, (of, to), key in zip(rows.tolist(), found.at[index].tolist(), conversations(table, rows), same, strict=True):
+        yield _Spoken(row, at, asks, (number, of, key), to)
+
+
+def _plain(values: Any) -> list[Hashable]:
+    return values.tolist() if values.ndim == 1 else [row.tobytes() for row in values]

@@ -1,0 +1,285 @@
+"""How does a rule say that something must follow, or must not, without a line of code? Conditions on what came before, and what came later.
+
+`previous(field)` is a value of an earlier occurrence in the same conversation, `within(seconds)` how long ago that was, `unless(...)` what
+must not follow. A rule with one of these words in its `when` judges occurrence by occurrence, in capture order, across windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, cast
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.bounded import BoundedDict, Dropped
+from ibdissect.errors import SpecError
+from ibdissect.table import Bool, ChunkTable
+from ibdissect.table.conversations import conversations
+from ibdissect.table.insides import of_streams
+from ibdissect.table.mask import Judge
+from ibdissect.table.series import Numbers
+from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Value
+from ibdissect.wire.spec import Field, Struct
+
+from .conditions import hit_at
+from .finding import Related
+from .rule import LEARNT, Context, Hit, Rule
+
+Make = Callable[[ChunkTable, int, int, Hashable], Hit]
+"""Makes the hit of an occurrence, of its table, its index, the frame of the earlier one (0: none), and its conversation."""
+SECOND_NS = 1_000_000_000
+MAX_KEPT = 65536
+"""Conversations whose latest occurrence is kept, and findings that wait for what follows; the oldest are given up first."""
+
+
+class Previous(Value, Record, frozen=True, eq=False):
+    """A value of an earlier occurrence; see `previous`."""
+
+    field: Field[Any]
+    where: Expr | None
+    same: tuple[Field[Any], ...]
+    one_way: bool
+
+    def fields(self) -> Iterator[Field[Any]]:
+        """None: the values that it is computed from are elsewhere."""
+        yield from ()
+
+    def series(self, judge: Judge) -> Numbers:
+        """Its values in the occurrences that have one; only a `_Judge` knows them."""
+        values = cast("_Judge", judge).previous[self]
+        there = np.flatnonzero(values.frames > 0)
+        return Numbers(there, values.values[there])
+
+
+class Within(Expr, Record, frozen=True, eq=False):
+    """The earlier occurrence was not long ago; see `within`."""
+
+    seconds: float
+
+
+class Unless(Expr, Record, frozen=True, eq=False):
+    """What must not follow; see `unless`."""
+
+    what: Expr
+    same: tuple[Field[Any], ...]
+    seconds: float
+
+
+def previous(
+    field: Field[Any], *, where: Expr | None = None, same: Field[Any] | tuple[Field[Any], ...] = (), one_way: bool = False
+) -> Previous:
+    """The value of a field in the occurrence before, in the same conversation: `when = Pdu.sequence <= previous(Pdu.sequence)`.
+
+    `where`: in the latest one for which a condition holds. `same`: in the latest one with equal values of these fields. `one_way`: of those
+    in the same direction only. Where there is none, every comparison is false.
+    """
+    return Previous(field, where, _tuple(same), one_way)
+
+
+def within(seconds: float) -> Within:
+    """The occurrence that `previous` is about was at most so many seconds ago."""
+    return Within(seconds)
+
+
+def unless(what: Expr, *, within: float, same: Field[Any] | tuple[Field[Any], ...] = ()) -> Unless:
+    """That `what` does not hold for a later occurrence of the conversation, with equal values of `same`, within so many seconds.
+
+    The rule reports when that time is over; what the capture does not show to the end of it is not reported. Nor is anything in
+    conversations in which `what` was never seen: perhaps that direction was not captured.
+    """
+    return Unless(what, _tuple(same), within)
+
+
+def _tuple(same: Field[Any] | tuple[Field[Any], ...]) -> tuple[Field[Any], ...]:
+    return same if isinstance(same, tuple) else (same,)
+
+
+def is_sequence(condition: object) -> bool:
+    """Whether a condition needs more than one occurrence."""
+    return next(_words(condition), None) is not None
+
+
+def _words(condition: object) -> Iterator[Previous | Within | Unless]:
+    """The words of this module in a condition."""
+    if isinstance(condition, (Previous, Within, Unless)):
+        yield condition
+    elif isinstance(condition, (And, Or)):
+        for part in condition.parts:
+            yield from _words(part)
+    elif isinstance(condition, Not):
+        yield from _words(condition.part)
+    elif isinstance(condition, (Compare, Arith)):
+        yield from _words(condition.left)
+        yield from _words(condition.right)
+    elif isinstance(condition, In):
+        yield from _words(condition.value)
+
+
+class _Values(Record):
+    """Of each occurrence in a window: the value, frame and time of an earlier one; frame 0: there is none."""
+
+    values: Any
+    frames: Any
+    times: Any
+
+
+class _Judge(Judge):
+    """Judges occurrences whose earlier ones are known."""
+
+    def __init__(self, table: ChunkTable, struct: type[Struct], previous: dict[Previous, _Values]) -> None:
+        super().__init__(table, struct)
+        self.previous = previous
+
+    def mask(self, expr: Expr) -> Bool:
+        if isinstance(expr, Within):
+            (values, *_), rows = self.previous.values(), self.table.occurrences(cast("type[Struct]", self.domain)).rows
+            ago = self.table.chunk.time_ns[rows] - values.times
+            return cast("Bool", (values.frames > 0) & (ago >= 0) & (ago <= expr.seconds * SECOND_NS))
+        if isinstance(expr, Unless):
+            return np.ones(self.size, np.bool_)
+        return super().mask(expr)
+
+    def conjunction(self, expr: And) -> Bool:
+        found = np.ones(self.size, np.bool_)
+        for part in expr.parts:
+            found &= self.mask(part)
+        return found
+
+
+class _Waiting(Record):
+    """A finding that waits for what may follow."""
+
+    hit: Hit
+    until_ns: int
+
+
+class Sequence:
+    """The state of one rule. Feed it tables in order: `take` gives the hits, `end` those whose time is over at the end."""
+
+    def __init__(self, on: type[Struct], when: Expr) -> None:
+        words = list(_words(when))
+        self.on, self.when = on, when
+        self.previous = tuple(dict.fromkeys(word for word in words if isinstance(word, Previous)))
+        follows = [word for word in words if isinstance(word, Unless)]
+        self.unless = follows[0] if follows else None
+        if len(follows) > 1 or any(isinstance(word, Unless) for part in _alternatives(when) for word in _words(part)):
+            raise SpecError(on.__name__, "when", "`unless` may be said once, and joined to other conditions by & only")
+        if any(isinstance(word, Within) for word in words) and len(self.previous) != 1:
+            raise SpecError(on.__name__, "when", "`within` is about one `previous`, which the condition must have")
+        used = [field for word in words if isinstance(word, Previous) for field in (word.field, *word.same)]
+        used += list(self.unless.same) if self.unless is not None else []
+        if wrong := next((field for field in used if field.owner is not on), None):
+            raise SpecError(on.__name__, "when", f"{wrong!r} is no field of {on.__name__}, whose occurrences the rule compares")
+        self.dropped = Dropped("states of rules about sequences")
+        self._latest = [BoundedDict[Hashable, tuple[int, int, int]](MAX_KEPT, self.dropped) for _ in self.previous]
+        self._waiting = BoundedDict[Hashable, _Waiting](MAX_KEPT, self.dropped)
+        self._seen = BoundedDict[Hashable, None](MAX_KEPT, self.dropped)
+        """Conversations in which what should follow was seen."""
+        self._now_ns = 0
+
+    def take(self, table: ChunkTable, make: Make) -> Iterator[Hit]:
+        """The hits of a window."""
+        if not len(table):
+            return
+        of = table.shown if table.completes and self.on in of_streams(table.catalog) else table
+        found = of.occurrences(self.on)
+        if len(found):
+            yield from self._judge(of, make)
+        self._now_ns = max(self._now_ns, int(table.chunk.time_ns.max()))
+        yield from self.over()
+
+    def _judge(self, table: ChunkTable, make: Make) -> Iterator[Hit]:
+        rows = table.occurrences(self.on).rows
+        spoken = conversations(table, rows)
+        earlier = {one: self._earlier(table, n, one, rows.tolist(), spoken) for n, one in enumerate(self.previous)}
+        holds = _Judge(table, self.on, earlier).mask(self.when)
+        follows, same = self.unless, self._same(table, self.unless.same) if self.unless is not None else []
+        met = Judge(table, self.on).mask(follows.what) if follows is not None else np.zeros(len(rows), np.bool_)
+        proof = next(iter(earlier.values()), None)
+        for i in np.flatnonzero(holds | met).tolist():
+            if met[i]:
+                self._seen.put(spoken[i][0], None)
+                waited = self._waiting.pop((spoken[i][0], same[i]), None)
+                if waited is not None and waited.until_ns < int(table.chunk.time_ns[rows[i]]):
+                    yield waited.hit
+            if holds[i]:
+                hit = make(table, i, int(proof.frames[i]) if proof is not None else 0, spoken[i][0])
+                if follows is None:
+                    yield hit
+                    continue
+                key = spoken[i][0], same[i]
+                if key not in self._waiting:
+                    waits = _Waiting(hit, hit.time_ns + int(follows.seconds * SECOND_NS))
+                    self._waiting.put(key, waits, hit.frame, hit.time_ns)
+
+    def over(self) -> Iterator[Hit]:
+        """The hits that waited long enough, in frame order."""
+        late = [(key, one) for key, one in self._waiting.items() if one.until_ns < self._now_ns]
+        for key, one in sorted(late, key=lambda each: each[1].hit.frame):
+            conversation = key[0]  # type: ignore[index]
+            if conversation in self._seen:
+                del self._waiting[key]
+                yield one.hit
+
+    def _same(self, table: ChunkTable, fields: tuple[Field[Any], ...]) -> list[Hashable]:
+        values = [table.values(field) for field in fields]
+        each = [one.tolist() if one.ndim == 1 else [row.tobytes() for row in one] for one in values]
+        return list(zip(*each, strict=True)) if each else [()] * len(table.occurrences(self.on))
+
+    def _earlier(self, table: ChunkTable, number: int, one: Previous, rows: list[int], spoken: list[tuple[Any, Any]]) -> _Values:
+        """For each occurrence the latest one before with equal key for which `where` holds."""
+        latest, same = self._latest[number], self._same(table, one.same)
+        counts = Judge(table, self.on).mask(one.where) if one.where is not None else np.ones(len(rows), np.bool_)
+        times, first = table.chunk.time_ns, table.chunk.first
+        values = table.values(one.field)
+        size = len(rows)
+        found = _Values(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64))
+        for i, row in enumerate(rows):
+            key = (spoken[i] if one.one_way else spoken[i][0]), same[i]
+            before = latest.get(key)
+            if before is not None:
+                found.values[i], found.frames[i], found.times[i] = before
+            if counts[i]:
+                latest.put(key, (int(values[i]), first + row, int(times[row])), first + row, int(times[row]))
+        return found
+
+
+def _alternatives(condition: object) -> Iterator[object]:
+    """What stands in an Or or a Not."""
+    if isinstance(condition, Or):
+        yield from condition.parts
+    elif isinstance(condition, Not):
+        yield condition.part
+    elif isinstance(condition, And):
+        for part in condition.parts:
+            yield from _alternatives(part)
+
+
+def sequence_of(rule: Rule) -> Sequence:
+    """The state of a rule."""
+    found: Sequence | None = vars(rule).get("sequence")
+    if found is None:
+        assert rule.on is not None and rule.when is not None
+        found = vars(rule)["sequence"] = Sequence(rule.on, rule.when)
+    return found
+
+
+def judge_window(rule: Rule, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+    """What such a rule does in each window; what it is declared with is all it needs."""
+
+    def hit(of: ChunkTable, i: int, earlier: int, key: Hashable) -> Hit:
+        found = hit_at(rule, of, np.array([i]))
+        if rule.flow:
+            key = tuple(of.values(field)[i].tobytes() for field in rule.flow)
+        if earlier:
+            found.related, found.evidence = (Related(earlier, "the one before"),), LEARNT
+        found.key = key
+        return found
+
+    yield from sequence_of(rule).take(table, hit)
+
+
+def judge_end(rule: Rule, _context: Context) -> Iterator[Hit]:
+    """What is over when the capture ends."""
+    yield from sequence_of(rule).over()

@@ -1,0 +1,70 @@
+"""Is what a plugin says of its structures in the Info column and the tree, with names of its management class, and only its own?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ibdissect.errors import PluginError
+from ibdissect.plugins import load
+from tests import commands
+from tests.craft import erf_pcap, gmp
+from tests.talk import PLUGIN, capture
+
+
+def show(path: Path | str, *words: str) -> str:
+    done = commands.run("show", "--plugin", PLUGIN, str(path), *words, text=True)
+    assert done.returncode == 0, done
+    return str(done.stdout)
+
+
+def test_the_info_column(tmp_path: Path) -> None:
+    lines = show(capture(tmp_path / "a.pcapng", ("1:read", 5, 0), ("2:reply", 5, 1))).splitlines()
+    assert [line.partition("ACME")[2].split(maxsplit=1)[1] for line in lines] == [
+        "read tag 5 (UD SEND Only QP 0x000ace PSN 1 from QP 0x000ace len 8)",
+        "reply tag 5 (UD SEND Only QP 0x000ace PSN 1 from QP 0x000ace len 8)",
+    ]
+
+
+@pytest.mark.parametrize(("tag", "celsius", "notes"), [(1, 70, ""), (1, 71, "too hot"), (0, 71, "too hot; tag 0 is reserved")])
+def test_notes(tag: int, celsius: int, notes: str, tmp_path: Path) -> None:
+    path = capture(tmp_path / "a.pcapng", ("1:read", tag, 0), celsius=celsius)
+    tree = show(path, "--format", "tree").splitlines()
+    assert [line.split(":", 1)[1].strip() for line in tree if "Note:" in line] == [notes] * bool(notes)
+    (layer,) = (one for one in json.loads(show(path, "--format", "jsonl"))["layers"] if one["layer"] == "Talk")
+    assert [one["text"] for one in layer["fields"] if one["label"] == "Note"] == [notes] * bool(notes)
+    assert show(path, "-Y", 'acme.talk.note contains "hot"', "-e", "frame.number").split() == ["1"] * (celsius > 70)
+
+
+@pytest.mark.parametrize(("oui", "ours"), [("00ace2", True), ("00ace3", False)])
+def test_names_of_a_management_class(oui: str, ours: bool, tmp_path: Path) -> None:
+    body = bytes.fromhex("00" + oui)
+    (tmp_path / "a.pcap").write_bytes(erf_pcap([gmp(0x32, 0x81, 0x0200, body, at=36, header={"status": 0x0500})]))
+    line, tree = show(tmp_path / "a.pcap"), show(tmp_path / "a.pcap", "--format", "tree")
+    assert ('"text": "Fans (0x0200)"' in show(tmp_path / "a.pcap", "--format", "jsonl")) == ours
+    assert ("AcmeReply(Fans) status: a fan is broken" in line) == ours
+    assert ("VendGetResp(attribute 0x0200) status: class-specific status 5" in line) == (not ours)
+    for text in ("Reply (0x81)", "Fans (0x0200)", "0x0500 (a fan is broken)"):
+        assert (text in tree) == ours
+    for text in ("GetResp (0x81)", "0x0500 (class-specific status 5)"):
+        assert (text in tree) == (not ours)
+
+
+WRONG = {
+    ('summary("{op} tag {tag}")', 'summary("{op} tag {tog}")'): "Talk: its summary names 'tog', which is none of its fields",
+    ("answer(asks=op == 1, when=op == 2, by=tag)", "answer(asks=op == 1, by=tag)"): "Talk: answer() of one structure needs both",
+    ("when=op == 2, by=tag)", "when=op == 2, by=BTH.psn)"): "Talk: answer(by=...): <Field BTH.psn> is no field of Talk",
+    ('note(celsius > 70, "too hot")', 'note(BTH.psn > 70, "hot")'): "Talk.note 'hot': <Field BTH.psn> is no field of this structure",
+}
+
+
+@pytest.mark.parametrize("change", WRONG)
+def test_mistakes(change: tuple[str, str], tmp_path: Path) -> None:
+    text = Path(PLUGIN).read_text(encoding="utf-8").partition("class TagAgain")[0]
+    assert change[0] in text
+    (tmp_path / "wrong.py").write_text("from ibdissect.wire.headers import BTH\n" + text.replace(*change), encoding="utf-8")
+    with pytest.raises(PluginError) as caught:
+        load([str(tmp_path / "wrong.py")])
+    assert WRONG[change] in str(caught.value)

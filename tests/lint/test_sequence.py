@@ -1,0 +1,85 @@
+"""Do rules about sequences find what follows, and what does not, across windows, and stay silent where the capture does not tell?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibdissect.errors import PluginError, SpecError
+from ibdissect.lint.sequence import Sequence, is_sequence, previous, unless, within
+from ibdissect.plugins import load
+from ibdissect.session.check import Options, check
+from ibdissect.wire.headers import BTH, DETH
+from tests.talk import PLUGIN, Said, capture
+
+READ, OTHER, REPLY = "1:read", "2:read", "2:reply"
+LATER: Said = ("1:read", 99, 2000)
+CASES: dict[str, tuple[str, tuple[Said, ...], list[tuple[int, list[int]]]]] = {
+    "a tag again": ("ACME021", ((READ, 1, 0), (READ, 2, 1), (READ, 1, 998)), [(3, [1])]),
+    "a tag again after a second": ("ACME021", ((READ, 1, 0), (READ, 1, 1000)), [(2, [1])]),
+    "a tag again after more": ("ACME021", ((READ, 1, 0), (READ, 1, 1001)), []),
+    "the tag of the other side": ("ACME021", ((READ, 1, 0), (OTHER, 1, 1)), []),
+    "the tag of a reply": ("ACME021", ((READ, 1, 0), (REPLY, 1, 1)), []),
+    "no reply": ("ACME022", ((READ, 1, 0), (REPLY, 1, 1), (READ, 2, 1), LATER), [(3, [])]),
+    "a reply in time": ("ACME022", ((READ, 1, 0), (REPLY, 1, 500), LATER), []),
+    "a reply too late": ("ACME022", ((READ, 1, 0), (REPLY, 1, 501), LATER), [(1, [])]),
+    "a reply to another": ("ACME022", ((READ, 1, 0), (REPLY, 2, 1), LATER), [(1, [])]),
+    "the capture ends before": ("ACME022", ((READ, 2, 0), (REPLY, 2, 1), (READ, 1, 1), (READ, 3, 499)), []),
+    "that side is not captured": ("ACME022", ((READ, 1, 0), (READ, 2, 1), LATER), []),
+    "two reads, one reply": ("ACME022", ((READ, 1, 0), (READ, 1, 1), (REPLY, 1, 1), LATER), []),
+}
+
+
+def found(path: str, code: str, **options: Any) -> list[tuple[int, list[int]]]:
+    plugins = load([PLUGIN])
+    (rule,) = [one for one in plugins.rules if one.code == code]
+    report = check(path, Options(rules=(rule,), catalog=plugins.catalog, **options))
+    assert report.error is None, report.error
+    return [(one.frame, [each.frame for each in one.related]) for one in report.findings]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sequences(case: str, tmp_path: Path) -> None:
+    code, said, expected = CASES[case]
+    assert found(capture(tmp_path / "a.pcapng", *said), code) == expected
+
+
+@pytest.mark.parametrize(("numbers", "expected"), [((1, 2, 3), []), ((1, 3, 2), [(3, [2])]), ((5, 5, 6), [(2, [1])])])
+def test_a_value_is_compared_with_the_one_before(numbers: tuple[int, ...], expected: list[tuple[int, list[int]]], tmp_path: Path) -> None:
+    said = [(READ, tag, 1) for tag in range(len(numbers))]
+    assert found(capture(tmp_path / "a.pcapng", *said, sequences=numbers), "ACME023") == expected
+
+
+@pytest.mark.parametrize("case", ["a tag again", "no reply", "a reply too late", "a reply in time"])
+def test_windows_make_no_difference(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, said, expected = CASES[case]
+    path = capture(tmp_path / "a.pcapng", *said)
+    monkeypatch.setattr("ibdissect.capture.opening.WINDOW", 256, raising=False)
+    assert found(path, code) == expected
+
+
+def test_what_is_a_sequence() -> None:
+    assert is_sequence((BTH.psn == 1) & ~(previous(BTH.psn) == 2)) and is_sequence(unless(BTH.psn == 1, within=1.0))
+    assert not is_sequence((BTH.psn == 1) & BTH.psn.isin((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("when", "said"),
+    [
+        ((BTH.psn == 1) | unless(BTH.psn == 2, within=1.0), "`unless` may be said once"),
+        ((BTH.psn == 1) & unless(BTH.psn == 2, within=1.0) & unless(BTH.psn == 3, within=1.0), "`unless` may be said once"),
+        ((BTH.psn == 1) & within(1.0), "`within` is about one `previous`"), (previous(DETH.srcqp) == 1, "is no field of BTH"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_said(when: Any, said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        Sequence(BTH, when)
+
+
+def test_it_is_said_when_the_plugin_is_loaded(tmp_path: Path) -> None:
+    text = Path(PLUGIN).read_text(encoding="utf-8").replace("(Talk.op == 1) & unless", "(Talk.op == 1) | unless")
+    (tmp_path / "wrong.py").write_text(text.replace("ACME0", "SEQ0"), encoding="utf-8")
+    with pytest.raises(PluginError, match=r"rule SEQ022: .*`unless` may be said once"):
+        load([str(tmp_path / "wrong.py")])
