@@ -95,7 +95,7 @@ TOPICS = {
     "fabric": "known_tables sa_answers shared changes_of_links",
     "flow": "flows repetitions table",
     "fuzz": "agreement corpus declared screen",
-    "layers": "building captures plugin_fields",
+    "layers": "answers building captures plugin_fields",
     "lint": "engine_events",
     "oracle": "oracle",
     "pictures": "browser",

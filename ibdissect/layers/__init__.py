@@ -20,7 +20,7 @@ from .link import GRH, LRH, RWH, FlowControl
 from .mad import MAD, MadLayer
 from .plugin import from_scapy
 from .registry import catalog, register, use_catalog
-from .transport import BTH, DETH
+from .transport import BTH, DETH, RETH
 
 for _below, _key in ((Ether, "type"), (Dot1Q, "type"), (CookedLinux, "proto"), (CookedLinuxV2, "proto")):
     bind_layers(_below, GRH, **{_key: encapsulation.ETHERTYPE_ROCE})
@@ -48,9 +48,13 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "BTH", "DETH", "ERF", "GRH", "LRH", "MAD", "RWH", "FlowControl", "IPoIB", "Layer", "MadLayer",
+    "BTH", "DETH", "ERF", "GRH", "LRH", "MAD", "RETH", "RWH", "FlowControl", "IPoIB", "Layer", "MadLayer",
     "component_mask", "from_scapy", "layer", "register", "sa_query", "use_catalog",
 ]  # fmt: skip
+
+_SCAPYS = {"ICMP", "Neighbor", "TCP"}
+_declared = {struct.__name__ for struct in catalog().structs if struct.__module__ != encapsulation.__name__}
+globals()["__all__"] = sorted({*__all__, *_declared} - _SCAPYS)  # `import *` does not replace classes of scapy.all
 
 if scapy.config.conf.interactive:  # in Scapy's shell `ls("portinfo")` and `explore()` find classes that nobody has asked for yet
     for _struct in catalog().structs:

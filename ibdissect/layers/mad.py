@@ -22,6 +22,16 @@ _COMPUTED = dict.fromkeys(("base_version", "mgmt_class", "class_version", "metho
 _VENDOR = range(0x30, 0x50)
 
 
+CM_ANSWERS = {0x10: (0x11, 0x12, 0x13), 0x13: (0x11, 0x12, 0x14), 0x15: (0x16,), 0x17: (0x18,), 0x19: (0x11, 0x1A)}
+"""Attributes of connection management that answer another: REQ by MRA, REJ and REP, and so on (IBA 12.6)."""
+
+
+def _same_connection(answer: Packet, request: Packet) -> bool:
+    """Whether the ids in two messages of connection management agree, as far as they have any."""
+    mine = getattr(answer.payload, "remote_communication_id", None)
+    return mine is None or mine == getattr(request.payload, "local_communication_id", mine)
+
+
 class MadLayer(Layer):
     """A whole MAD, with the attribute as payload. Header fields that are None are computed from the attribute.
 
@@ -36,6 +46,27 @@ class MadLayer(Layer):
     """Start and end of the attribute in bytes (end None: up to the end of the MAD)."""
     early: ClassVar[dict[int, int]] = {}
     """Attributes that start elsewhere: attribute id -> offset."""
+
+    def haslayer(self, cls: Any, _subclass: bool | None = None) -> Any:
+        """`MAD in pkt` holds for every MAD, whatever its class."""
+        return super().haslayer(MadLayer if cls is MAD else cls, _subclass)
+
+    def getlayer(self, cls: Any, *args: Any, **kargs: Any) -> Any:
+        """`pkt[MAD]` is the MAD, whatever its class."""
+        return super().getlayer(MadLayer if cls is MAD else cls, *args, **kargs)
+
+    def hashret(self) -> bytes:
+        """Equal for a request and its answer: class and transaction."""
+        return bytes([self.place()[0]]) + int(self.transaction_id or 0).to_bytes(8, "big")
+
+    def answers(self, other: Packet) -> bool:
+        """Whether it answers another MAD: of the same class, attribute and transaction, with the method that answers the other's."""
+        if not isinstance(other, MadLayer) or self.hashret() != other.hashret():
+            return False
+        if self.mgmt_class == numbers.CM_CLASS:
+            return self.attribute_id in CM_ANSWERS.get(other.attribute_id, ()) and _same_connection(self, other)
+        asked = mad.is_response(other.method, other.attribute_modifier, other.mgmt_class)
+        return not asked and self.method in mad.RESPONSE_OF.get(other.method, ()) and self.attribute_id == other.attribute_id
 
     def place(self) -> tuple[int, int, Mad | VendorOui | None]:
         """Class and attribute id, taken from the payload's place if not set, and that place."""

@@ -17,7 +17,7 @@ from .derive import LAYERS, Layer, layer, make
 from .fields import Trailer, scapy_fields, trailer_bytes
 from .inner import IPoIB, looks_like_ipoib
 from .link import GRH, LRH, management_qp
-from .mad import mad_class
+from .mad import MadLayer, mad_class
 from .registry import payload_of_qp
 
 _UDP, _ICRC, _SEND_ONLY = 8, 4, 0x04
@@ -29,6 +29,16 @@ _EXTENDED = {name: getattr(headers, name) for opcode in OPCODES.values() for nam
 def _headers_size(opcode: int) -> int:
     known = OPCODES.get(opcode)
     return sum(_EXTENDED[name].size for name in known.headers) if known is not None else 0
+
+
+ANSWERED_BY = {"RDMA READ Request": "RDMA READ response", "CmpSwap": "ATOMIC Acknowledge", "FetchAdd": "ATOMIC Acknowledge"}
+ANSWERS = frozenset({"Acknowledge", *ANSWERED_BY.values()})
+"""What answers requests; those that are not named, by an acknowledgement."""
+
+
+def _kind(operation: str) -> str:
+    """What kind of packet an operation is, whatever part of its message."""
+    return next((kind for kind in (*ANSWERED_BY, *ANSWERS) if operation.casefold().startswith(kind.casefold())), operation)
 
 
 class _Chained(Layer):
@@ -83,6 +93,23 @@ class _BTH(_Chained):
         payload_end = min(payload_end, end)
         self.tail = {"pad_bytes": s[payload_end:end], "icrc": int.from_bytes(s[end:], "big")}
         return s[:payload_end]
+
+    def hashret(self) -> bytes:
+        """Equal for a request and its answer: what the MAD says, else the PSN."""
+        inner = self.getlayer(MadLayer)
+        return inner.hashret() if inner is not None else int(self.psn or 0).to_bytes(3, "big")
+
+    def answers(self, other: Packet) -> bool:
+        """Whether it is the acknowledgement or response to a request with its PSN, or a MAD that answers the other's."""
+        if not isinstance(other, BTH):
+            return False
+        mine, theirs = self.getlayer(MadLayer), other.getlayer(MadLayer)
+        if mine is not None or theirs is not None:
+            return mine is not None and theirs is not None and bool(mine.answers(theirs))
+        known, asked = OPCODES.get(self.opcode), OPCODES.get(other.opcode)
+        if known is None or asked is None or known.service != asked.service or self.psn != other.psn:
+            return False
+        return ANSWERED_BY.get(_kind(asked.operation), "Acknowledge") == _kind(known.operation) and _kind(asked.operation) not in ANSWERS
 
     def _opcode(self) -> int:
         """The OpCode of a single-packet message with these extended headers."""
@@ -152,6 +179,19 @@ class _DETH(_Chained):
         return pkt + pay
 
 
+class _RETH(_Chained):
+    """DMALen is computed if None: the bytes of the payload."""
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        if self.dmalen is None:
+            inner, size = self.payload, len(pay)
+            while isinstance(inner, _Chained):
+                inner, size = inner.payload, size - inner.declared.size
+            low, high = headers.RETH.dmalen.span
+            pkt = pkt[:low] + size.to_bytes(high - low, "big") + pkt[high:]
+        return pkt + pay
+
+
 def ip_room(udp: Packet) -> int:
     """Payload bytes according to the IP header below; 65535 without a lower layer."""
     ip: Any = udp.underlayer
@@ -177,6 +217,7 @@ _COMPUTED = {"opcode": None, "padcnt": None, "destqp": None, "p_key": 0xFFFF}
 _BTH_FIELDS = [*scapy_fields(headers.BTH.fields, layer, _COMPUTED), Trailer("pad_bytes", 24), Trailer("icrc", 32)]
 BTH = make(headers.BTH, _BTH, fields=_BTH_FIELDS, dispatch_hook=classmethod(_dispatch))
 DETH = make(headers.DETH, _DETH, fields=scapy_fields(headers.DETH.fields, layer, {"q_key": None, "srcqp": None}))
+RETH = make(headers.RETH, _RETH, fields=scapy_fields(headers.RETH.fields, layer, {"dmalen": None}))
 for _struct in _EXTENDED.values():
     if _struct not in LAYERS:
         make(_struct, _Chained)

@@ -31,7 +31,8 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.places import Inside, Parsed
 from ibdissect.wire.spec import Field
 from ibdissect.wire.tail import NAME as TAIL
-from ibdissect.wire.tail import Found, Laid, Part, Walked, walk
+from ibdissect.wire.tail import Laid, Part
+from ibdissect.wire.tail_walk import Found, Walked, walk
 
 from .bits import extract, part_of_little, value_at
 from .locate import Bool, Int

@@ -1,13 +1,13 @@
 """How is a structure declared whose size only the packet tells: lists, choices, texts, and what follows them?
 
 The fields of fixed size come first; from the first part of variable size on they are the tail. Each of its parts becomes a structure of its
-own, whose place is `Laid`, so that it has columns, a filter name and bytes as any other. `walk` finds all parts at once.
+own, whose place is `Laid`, so that it has columns, a filter name and bytes as any other. `tail_walk` finds all parts at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import Struct as Record
 from msgspec import field as each_new
@@ -19,17 +19,17 @@ from .expr import And, Arith, Compare, Expr, In, Not, Or, Value
 from .places import Place
 from .spec import Field, Struct, made, rest
 
+if TYPE_CHECKING:
+    from .tail_walk import Found
+
 V = TypeVar("V")
 StructType = type[Struct]
 Where = dict[StructType, int]
+"""Where the structure and its parts begin."""
 Data = bytes | memoryview
 Number = Callable[[Data, Where], int]
 Bounds = tuple[int, int]
 
-MOST = 4096
-"""Most entries of one list that are read."""
-DEEPEST = 16
-"""Most structures of variable size that may lie in each other."""
 NAME = "variable_part"
 """The name of the field that holds a tail."""
 
@@ -67,7 +67,7 @@ class Part(Record, eq=False):
 
 
 class Laid(Place, Record, frozen=True, eq=False):
-    """A part of a structure's tail; see `walk`."""
+    """A part of a structure's tail; see `tail_walk.walk`."""
 
     shared = True
     field: Field[Any]
@@ -87,20 +87,6 @@ class Laid(Place, Record, frozen=True, eq=False):
         if self.values is None:
             return found.parts.get(id(self.part), [])
         return [(at, stop) for value, at, stop in found.cases.get(id(self.part), ()) if value in self.values]
-
-
-class Found(Record, eq=False):
-    """What a walk through a tail found; offsets count from the start of the bytes."""
-
-    stop: int
-    """Where the structure ends."""
-    whole: bool = True
-    """Whether every part could be read to its end."""
-    parts: dict[int, list[Bounds]] = each_new(default_factory=dict)
-    cases: dict[int, list[tuple[int, int, int]]] = each_new(default_factory=dict)
-    """Of each choice: the deciding value, start and end."""
-    marks: dict[int, list[Bounds]] = each_new(default_factory=dict)
-    """What ends lists and texts, and belongs to none of their entries."""
 
 
 class Tail(Record, eq=False):
@@ -187,6 +173,8 @@ class Behind:
     def __get__(self, obj: Struct | None, owner: type[Struct]) -> Any:
         if obj is None:
             return self.part.struct if self.part.entry is not None and self.part.entry.of is not None else self.field
+        from .tail_walk import walk
+
         found = walk(owner, bytes(obj.buffer), obj.offset, obj.stop).parts.get(id(self.part), [])
         views = [self.part.struct(obj.buffer, at, stop) for at, stop in found]
         if self.part.entry is None:
@@ -333,118 +321,3 @@ def length_of(struct: StructType, length: object) -> Callable[[Data], int]:
     """What computes the length of a PDU from its first bytes, at least those of the structure's fixed fields (`places.Stream`)."""
     number = _number(struct, "carried_by", length, list(struct.fields))
     return lambda data: number(data, {struct: 0})
-
-
-# -- packets
-
-
-Walked = dict[tuple[StructType, int, int], Found]
-"""What walks found, by the structure, its start and its end."""
-
-
-def walk(struct: StructType, data: Data, at: int, stop: int, known: Walked | None = None, depth: int = 0) -> Found:
-    """Find the parts of the tail of a structure that starts at `at` and has bytes up to `stop`. Nothing is read beyond; the walk ends at
-    the first part that does not fit. `known` gets what was found of the structures inside."""
-    tail = struct.tail
-    assert tail is not None
-    known = {} if known is None else known
-    where, found = {struct: at}, Found(stop)
-    pos = at + struct.size
-    if pos > stop or depth > DEEPEST:
-        found.whole = False
-        return found
-    for part in tail.parts:
-        if part.present_of is not None and not part.present_of(data, where):
-            continue
-        limit = stop if part.size_of is None else pos + part.size_of(data, where)
-        if not pos <= limit <= stop:
-            found.whole, limit = False, stop
-            if part.entry is None:
-                return found
-        end = _read(part, data, where, pos, limit, found, known, depth)
-        if not found.whole:
-            return found
-        pos = end if part.size_of is None else limit
-        if part.align > 1:
-            pos = min(at + -(-(pos - at) // part.align) * part.align, stop)
-    found.stop = pos
-    return found
-
-
-def _read(part: Part, data: Data, where: Where, pos: int, limit: int, found: Found, known: Walked, depth: int) -> int:
-    """Find one part; returns where it ends."""
-    if part.entry is not None:
-        return _entries(part, data, where, pos, limit, found, known, depth)
-    if part.by_of is not None:
-        value = part.by_of(data, where)
-        chosen = part.cases.get(value)
-        if part.size_of is None and chosen is not None:
-            limit, found.whole = _extent(chosen, data, pos, limit, known, depth)
-        found.cases.setdefault(id(part), []).append((value, pos, limit))
-    elif part.field.kind != "rest":
-        limit, found.whole = pos + part.struct.size, pos + part.struct.size <= limit
-        where[part.struct] = pos
-    elif part.until is not None:
-        limit, after = _text_end(part, data, pos, limit)
-        found.marks[id(part)] = [(limit, after)]
-        found.parts[id(part)] = [(pos, limit)]
-        return after
-    if found.whole:
-        found.parts[id(part)] = [(pos, limit)]
-    return limit
-
-
-def _entries(part: Part, data: Data, where: Where, pos: int, limit: int, found: Found, known: Walked, depth: int) -> int:
-    """Find the entries of a list, which may not be whole."""
-    entry, ends, struct = part.entry, part.ends, part.struct
-    assert entry is not None
-    count = None if part.count_of is None else part.count_of(data, where)
-    places = found.parts.setdefault(id(part), [])
-    if ends is None and entry.kind != "rest" and struct.tail is None and struct.fields[-1].kind != "rest":
-        fixed = struct.size
-        fits = (limit - pos) // fixed
-        wanted = fits if count is None else count
-        taken = max(min(wanted, fits, MOST), 0)
-        found.whole &= taken == wanted
-        stop = pos + taken * fixed
-        places += zip(range(pos, stop, fixed), range(pos + fixed, stop + fixed, fixed), strict=True)
-        return stop
-    number = 0
-    while pos < limit if count is None else number < count:
-        if entry.kind == "rest":
-            end, after = _text_end(part, data, pos, limit)
-            fits_in = pos < limit
-        else:
-            end, fits_in = _extent(struct, data, pos, limit, known, depth)
-            after = end
-        if ends is not None and fits_in and ends(data, {struct: pos}):
-            found.marks.setdefault(id(part), []).append((pos, after))
-            return after
-        if after > end:
-            found.marks.setdefault(id(part), []).append((end, after))
-        number += 1
-        if not fits_in or after <= pos or number > MOST:
-            found.whole = False
-            return pos
-        if end > pos:  # an empty text is none
-            places.append((pos, end))
-        pos = after
-    return pos
-
-
-def _text_end(part: Part, data: Data, pos: int, limit: int) -> Bounds:
-    """Where a text ends, and what follows it begins."""
-    mark = cast(bytes, part.until)
-    end = bytes(data[pos:limit]).find(mark)
-    return (limit, limit) if end < 0 else (pos + end, pos + end + len(mark))
-
-
-def _extent(struct: StructType, data: Data, at: int, stop: int, known: Walked, depth: int) -> tuple[int, bool]:
-    """Where a structure ends, and whether it fits."""
-    if struct.tail is not None:
-        found = walk(struct, data, at, stop, known, depth + 1)
-        if found.whole:
-            known[struct, at, found.stop] = found
-        return found.stop, found.whole
-    end = stop if struct.fields[-1].kind == "rest" else at + struct.size
-    return end, at + struct.size <= end <= stop

@@ -20,7 +20,8 @@ from ibdissect.session.capture import Capture
 from ibdissect.table import ChunkTable
 from ibdissect.wire.places import UdpPort
 from ibdissect.wire.spec import Struct, nested, raw, rest, text, uint
-from ibdissect.wire.tail import MOST, case, choice, optional, repeat, text_until, walk
+from ibdissect.wire.tail import case, choice, optional, repeat, text_until
+from ibdissect.wire.tail_walk import MOST, walk
 from tests import commands
 from tests.craft import erf_pcap, mad, ud
 from tests.fuzz.container import pcapng
