@@ -91,6 +91,12 @@ def proof_frames(hit: Hit | LazyHit) -> list[int]:
     return [frame for frame, _ in hit.proof] if isinstance(hit, LazyHit) else [one.frame for one in hit.related]
 
 
+def apart(flow: Int) -> Iterator[Int]:
+    """The hits of a flow in a chunk one by one, as what becomes of each at the end depends on its frame; the last part has the rest."""
+    for k in range(min(len(flow), KEPT_APART)):
+        yield flow[k : k + 1] if k + 1 < KEPT_APART else flow[k:]
+
+
 class Grouping:
     """Makes findings of hits; one per capture. Hits with the same key, or of the same flow, become one finding with a count."""
 
@@ -160,8 +166,7 @@ class Grouping:
         found = []
         for i, part in enumerate(members(inverse, len(first))):
             key = np.stack([column[first[i]] for column in columns]).tobytes() if rule.flow else None
-            for k in range(min(len(part), KEPT_APART)):  # what becomes of each depends on its frame
-                some = part[k : k + 1] if k + 1 < KEPT_APART else part[k:]
+            for some in apart(part):
                 hit = hit_at(rule, table, index[some[:1]])
                 hit.count, hit.frames, hit.key = len(some), rows[some] + table.chunk.first, key
                 found.append(hit)

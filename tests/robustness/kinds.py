@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import struct
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.table.table import ChunkTable
-from ibdissect.wire.headers import LRH
+from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, GET, GET_RESP, RESPONSE_BIT, SET, SMP_CLASSES
-from ibdissect.wire.sm import NodeDescription
-from tests.craft import build, smp
+from ibdissect.wire.sm import SMP, NodeDescription, SMPDirected
+from tests.craft import build, put, smp
 from tests.fabric.made import node, port_info, switch
 
 from .manipulations import ERF, SECOND, Pcap, Record, at_time
@@ -115,3 +116,39 @@ def ids_again(pcap: Pcap) -> Pcap | None:
         return None
     late = pcap.records[-1].time_ns + 60 * SECOND
     return pcap.with_records([*pcap.records, *(erf_record(frame, late + n * MS) for n, frame in enumerate(more))])
+
+
+def answered(pcap: Pcap, frames: set[int]) -> Pcap | None:
+    """Each request in some frames is answered at once, with status 0; None if none of them is a management request."""
+    if pcap.link != ERF:
+        return None
+    records, some = [], False
+    for record, place in zip(pcap.records, placed(pcap), strict=True):
+        records.append(record)
+        if record.origin not in frames or "mad" not in place or "deth" not in place:
+            continue
+        answer = _answer(record, place)
+        if answer is not None:
+            records.append(at_time(replace(record, origin=0, data=answer), record.time_ns + 20_000, ERF))
+            some = True
+    return pcap.with_records(records) if some else None
+
+
+def _answer(record: Record, place: dict[str, int]) -> bytes | None:
+    data = bytearray(record.data)
+    mad, deth, bth, lrh = (place[name] for name in ("mad", "deth", "bth", "lrh"))
+    mgmt_class, method = _fields(record.data, mad, MAD.mgmt_class, MAD.method)
+    if method not in (GET, SET) or "grh" in place:
+        return None
+    put(data, MAD.method, GET_RESP, offset=mad)
+    if mgmt_class == DIRECTED:
+        put(data, SMPDirected.smp_status, 0x8000, offset=mad)
+        put(data, SMPDirected.hop_pointer, 0, offset=mad)
+    slid, dlid = _fields(record.data, lrh, LRH.slid, LRH.dlid)
+    put(data, LRH.slid, dlid, offset=lrh)
+    put(data, LRH.dlid, slid, offset=lrh)
+    (source,) = _fields(record.data, deth, DETH.srcqp)
+    put(data, BTH.destqp, source, offset=bth)
+    put(data, DETH.srcqp, int.from_bytes(record.data[bth + BTH.destqp.span[0] : bth + BTH.destqp.span[1]], "big"), offset=deth)
+    data[mad + SMP.data.span[0]] |= 1  # nodes answer with zeros where they have nothing
+    return bytes(data[:-6]) + bytes(6)

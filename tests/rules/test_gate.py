@@ -182,7 +182,7 @@ def test_rules_make_no_senders_of_transaction_ids() -> None:
     made = re.compile(r"transaction(_id|s)?\b[^\n]*>> ?(np\.uint64\()?32|high_word")
     root = REPO / "ibdissect/rules"
     found = {str(path.relative_to(root)) for path in root.rglob("*.py") if made.search(path.read_text())}
-    assert found <= {"OPA/switches.py", "TXN/timing.py"}, "a list that may only shrink"
+    assert found <= {"TXN/timing.py"}, "a list that may only shrink"
 
 
 def test_rules_do_not_know_how_origins_are_kept() -> None:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+
 from ibdissect.bounded import BoundedDict
+from ibdissect.fabric.senders import Senders
+from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, fault, on_struct
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
 from ibdissect.wire.numbers import GET_RESP, SET, STATUS
@@ -33,7 +38,7 @@ class OmniPath(Rule):
 
 MAX_SWITCHES = 16384
 Place = tuple[int, int, bytes]
-"""LID of the switch, or 0; the high word of the sender's transaction ids and the directed route from it, or 0 and nothing."""
+"""LID of the switch, or 0; the number of the sender (`fabric.senders`) and the directed route from it, or 0 and nothing."""
 
 
 class Shown(NamedTuple):
@@ -48,16 +53,19 @@ class Shown(NamedTuple):
     frame: int
 
 
-class _SwitchRule(Rule):
+class _SwitchRule(LearntFactRule):
     """Base of rules that compare what a Set writes with what the switch itself answered before, or else with the copy in the Set."""
 
     evidence = (
         "An answer of the switch alone; a Set, and the capacity that the switch answered before. Where it did not, the capacity in the Set "
-        "counts, unless it is 0: read-only components of a Set mean nothing to the switch."
+        "counts, unless it is 0: read-only components of a Set mean nothing to the switch. An `info` where the capture may have missed a "
+        "change in between."
     )
+    holds_ns = CONFIGURED_NS
 
     def __init__(self) -> None:
         self.shown = BoundedDict[Place, Shown](MAX_SWITCHES, "switches of Omni-Path")
+        self.senders = Senders()
 
     @on_struct(STLSwitchInfo)
     def switch(self, view: STLSwitchInfo, seen: Seen) -> Iterator[Hit]:
@@ -66,7 +74,8 @@ class _SwitchRule(Rule):
             return
         answer = mad.method == GET_RESP
         if route is not None:
-            place = (0, mad.transaction_id >> 32, route.initial_path[: min(route.hop_count, DR_MAX_HOPS) + 1])
+            sender = int(self.senders.of(np.array([mad.transaction_id], np.uint64))[0])
+            place = (0, sender, route.initial_path[: min(route.hop_count, DR_MAX_HOPS) + 1])
         else:
             place = (link.slid if answer else link.dlid, 0, b"")
         if answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.vantage import CONFIGURED_NS
-from ibdissect.flow.recovery import PSNS, distance
+from ibdissect.flow.recovery import distance
 from ibdissect.flow.streams import Streams
+from ibdissect.lint.grouping import apart
 from ibdissect.lint.rule import ERROR, INFO, Context, Hit
-from ibdissect.rules.shared.connection_rule import AgreedRule
+from ibdissect.rules.shared.connection_rule import AgreedRule, of_pair
 from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.connection_events import Connection, QueuePair
@@ -51,20 +53,18 @@ class OtherPartition(AgreedRule):
     def __init__(self) -> None:
         self.used = KeptDict[tuple[int, int], set[bool]](MAX_OTHERS, "connections in other partitions")
         """By REQ and partition: the sides that received packets in another partition than the connection's; True: the active one."""
-        self.psns = KeptDict[object, int](MAX_OTHERS, "connections in other partitions")
-        """The PSN of the first such packet of each finding."""
 
     def value(self, native: Native, index: Int) -> Int:
         return native.p_key[index]
 
     def found(self, table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair, value: int) -> Iterator[Hit]:
-        for hit in super().found(table, native, index, pair, end, value):
+        mine = index[of_pair(table, native, index, pair, end)]
+        for hit in chain.from_iterable(super(OtherPartition, self).found(table, native, one, pair, end, value) for one in apart(mine)):
             used = self.used.get_or_make((pair.req_frame, value & BASE), set, hit.frame, hit.time_ns)
             if used is not None:
                 used.add(pair.is_active(end))
-            row = np.array([hit.frame - table.chunk.first], np.int64)
-            self.psns.keep(hit.key, int(table.values_at(BTH.psn, row)[0]), hit.frame, hit.time_ns)
-            if used is None or hit.key not in self.psns:
+            hit.arguments["psn"] = int(table.values_at(BTH.psn, np.array([hit.frame - table.chunk.first], np.int64))[0])
+            if used is None:
                 hit.severity = INFO
             yield hit
 
@@ -78,7 +78,7 @@ class OtherPartition(AgreedRule):
         first = streams.state["first_frame"]
         slot = max((slot for slot in at if first[slot] <= frame), key=lambda slot: int(first[slot]), default=None)
         other = streams.other(slot) if slot is not None else None
-        return other is None or distance(int(streams.state["high"][other]), self.psns.get(hit.key, PSNS - 1)) < 0
+        return other is None or distance(int(streams.state["high"][other]), hit.arguments["psn"]) < 0
 
     def wrong(self, pair: Connection, end: QueuePair, value: int) -> bool:
         return bool(pair.p_key & BASE) and (pair.p_key ^ value) & BASE != 0
