@@ -212,8 +212,9 @@ def where_time_went(connections: list[Connection], paint: Paint, name: Callable[
         return
     yield ""
     yield paint("Where the time went", "path")
-    idle = f"in {duration(whole.idle_by_application)} of that they were idle. Of the other {duration(whole.busy)}:"
-    yield f"  {counted(len(timed), 'connection', ',')} with data lasted {duration(whole.span)}, added up; {idle}"
+    idle = f"; in {duration(whole.idle_by_application)} of that they were idle. Of the other {duration(whole.busy)}:"
+    idle = idle if whole.idle_by_application else ". Of that:"
+    yield f"  {counted(len(timed), 'connection', ',')} with data lasted {duration(whole.span)}{', added up' * (len(timed) > 1)}{idle}"
     said = dict(PARTS)
     for part in sorted(LOST, key=lambda part: -getattr(whole, part)):
         if (lost := getattr(whole, part)) and lost * 200 >= whole.busy:

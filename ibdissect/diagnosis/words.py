@@ -210,6 +210,8 @@ def _operational(s: Story) -> str:
 def _rnr_exhausted(s: Story) -> str:
     limit = rnr_limit(s.raw, s.half)
     allowed = f", whose RNR retry count is {limit}," if limit is not None else ""
+    if limit is not None and s.half.rnr_count > limit + 1:
+        allowed = f", which went on beyond its RNR retry count of {limit}, then"
     return (
         f"{s.answers}, the receiver, had no receive buffer for PSN {s.half.rnr & 0xFFFFFF} {often(s.half.rnr_count)} (RNR NAK), "
         f"and {s.asks}{allowed} gave up"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.diagnosis.words import SAID, duration, often, share
-from tests.diagnosis.lab import Lab
+from tests.diagnosis.lab import MS, US, Lab
 from tests.diagnosis.test_causes import CAUSES
 
 
@@ -39,6 +39,16 @@ WORDS = {
     "MTU mismatch": "10.0.0.1 sent a packet of 4,096 bytes, more than the path MTU of 1,024 in the REQ: 10.0.0.2 refused it "
     "(NAK invalid request)",
 }
+
+
+def test_a_requester_that_goes_on_beyond_its_limit_is_told_so() -> None:
+    lab = Lab()
+    time = lab.good(lab.up(rnr_retries=1), 100, 3)
+    for n in range(4):
+        lab.ask(time + n * MS, 103)
+        lab.answer(time + n * MS + 5 * US, 103, syndrome=0x21)
+    lab.down(time + 20 * MS)
+    assert "four times (RNR NAK), and 10.0.0.1, which went on beyond its RNR retry count of 1, then gave up" in lab.only().why
 
 
 @pytest.mark.parametrize("name", WORDS)
