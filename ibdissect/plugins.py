@@ -208,7 +208,17 @@ def _module(name: str) -> ModuleType:
     except (IbdissectError, SyntaxError) as error:
         raise PluginError(name, str(error)) from error
     except BaseException as error:  # a plugin is foreign code: report whatever it raises in one line
-        raise PluginError(name, f"cannot be imported: {error_text(error)}") from error
+        raise PluginError(name, f"cannot be imported: {error_text(error)}{_line_of(error, path)}") from error
+
+
+def _line_of(error: BaseException, path: Path) -> str:
+    """` (line 9)`, the last line of a plugin's file that an exception passed."""
+    trace, line = error.__traceback__, 0
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path.absolute()) or Path(trace.tb_frame.f_code.co_filename) == path:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f" (line {line})" if line else ""
 
 
 def _declared(path: Path, catalog: Catalog) -> ModuleType:

@@ -96,6 +96,7 @@ DECLARATIONS = {
     "arguments": (rule("@on_chunk\n    def f(self): yield"), "rule BBB001: f must take (self, table, context)"),
     "arguments at the end": (rule("@on_end\n    def f(self, table, context): yield"), "rule BBB001: f must take (self, context)"),
     "message": (rule(HANDLER + "yield", message="{"), "rule BBB001: its message is not a format string"),
+    "keyword": (struct('a = uint(16, "A", att="0")'), "TypeError: Unexpected keyword argument 'att' (line 10)"),
     "another plugin": ("import zed_is_nowhere", "No module named 'zed_is_nowhere'; if that is another plugin, name it with --plugin"),
 }
 
