@@ -8,14 +8,17 @@ import pytest
 from ibdissect.fabric.model import Subnet
 from ibdissect.lint.applicability import PortFacts, declared, port_kinds
 from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, END_PORTS, EXTERNAL_PORT, LINK_PORTS, PORT_ZERO
+from ibdissect.wire.sa_records import PKeyTableRecord
 from ibdissect.wire.sm_port import PortInfo
-from tests.craft import erf_pcap, native, sa_mad, ud
+from ibdissect.wire.sm_tables import PKeyTable
+from tests.craft import build, erf_pcap, native, sa_mad, ud
 from tests.fabric.made import SET, answer, ask, node, port_info, switch
 from tests.rules.test_rules import lint
 from tests.table.made import native_table, tables_of
 
 NODE_INFO, PORT_INFO = 0x11, 0x15
 CA, SWITCH, ROUTER = (answer(5, NODE_INFO, body) for body in (node(5), switch(5), node(5, node_type=3)))
+NO_FACTS = (*[np.empty(0, np.int64)] * 3, np.empty((0, 64), np.uint8), np.empty(0, np.int64))
 BAD = {"neighbor_mtu": 9, "capability_mask": 1}
 
 
@@ -76,8 +79,7 @@ def test_kinds_without_facts() -> None:
 def test_kinds_of_what_the_facts_do_not_know() -> None:
     """An SMP that nobody placed is about any port; a record is about the port that has its LID, in any chunk."""
     frames = [answer(5, PORT_INFO, port_info(5), modifier=1)] * 2
-    none, empty = np.empty(0, np.int64), np.empty((0, 64), np.uint8)
-    facts = PortFacts(Subnet(), np.array([1]), np.array([2]), none, empty, none)
+    facts = PortFacts(Subnet(), np.array([1]), np.array([2]), *NO_FACTS[2:])
     unknown, placed = port_kinds(native_table(frames), PortInfo, facts).tolist()
     assert (unknown, placed) == (ALL_PORTS & ~PORT_ZERO & ~EXTERNAL_PORT, EXTERNAL_PORT)
 
@@ -91,6 +93,16 @@ def test_records_are_about_the_port_that_has_their_lid_in_their_frame(before: in
     body = (5).to_bytes(2, "big") + b"\1\0" + port_info(0)
     record = sa_mad(0x81, 0x12, body)
     *_, table = tables_of(erf_pcap([native()] * 2 + [ud(record)]), 1)
-    none, empty = np.empty(0, np.int64), np.empty((0, 64), np.uint8)
-    (kind,) = port_kinds(table, PortInfo, PortFacts(subnet, none, none, none, empty, none)).tolist()
+    (kind,) = port_kinds(table, PortInfo, PortFacts(subnet, *NO_FACTS)).tolist()
     assert kind == (EXTERNAL_PORT if before < 2 else ALL_PORTS & ~PORT_ZERO), "2 + before is the frame that shows the LID"
+
+
+def test_kinds_of_ports_of_p_key_tables_without_facts() -> None:
+    """The port's number is in the upper half of the modifier; most records are of adapters, which number their ports from 1."""
+    smps = [answer(5, 0x16, modifier=modifier, body=bytes(64)) for modifier in (0, 1, 1 << 16, 0xFF << 16, 3 << 16 | 7)]
+    kinds = port_kinds(native_table(smps), PKeyTable, None).tolist()
+    zero, numbered = ALL_PORTS & ~EXTERNAL_PORT, ALL_PORTS & ~PORT_ZERO
+    assert kinds == [zero, zero, numbered, numbered, numbered]
+    records = [ud(sa_mad(0x81, 0x33, build(PKeyTableRecord, lid=5, port_num=number))) for number in (0, 1, 255)]
+    for facts in (None, PortFacts(Subnet(), *NO_FACTS)):
+        assert port_kinds(native_table(records), PKeyTable, facts).tolist() == [PORT_ZERO, *[numbered & ~EXTERNAL_PORT] * 2]

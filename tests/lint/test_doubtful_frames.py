@@ -98,3 +98,21 @@ def test_stretches(most: int, expected: list[int], lost: int, window: int, monke
         past.feed(table)
     assert [frame for frame in range(1, 9) if frame in past] == expected
     assert (past.dropped.count, past.dropped.frame) == (lost, {0: 0, 1: 7, 2: 3}[lost])
+
+
+@pytest.mark.parametrize("right", range(2 * doubtful_frames.SHARE))
+def test_what_share_of_wrong_icrcs_tells_damage(right: int) -> None:
+    """One of SHARE packets that were checked so far, the damaged one counted."""
+    frames = [*OTHERS[:1] * right, damaged(LESSON), CONTRADICTS]
+    severity = "info" if right + 1 >= doubtful_frames.SHARE else "error"
+    assert found(frames)[-1] == ("SEM034", right + 2, severity)
+
+
+@pytest.mark.parametrize(("back", "late"), [(0, False), (SECOND - 1, False), (SECOND, False), (SECOND + 1, True), (5 * SECOND, True)])
+def test_a_frame_is_late_by_more_than_a_second(back: int, late: bool) -> None:
+    past = PastFrames()
+    times = [100 * SECOND, 100 * SECOND - back, 101 * SECOND]
+    capture = Pcap(ETHERNET, tuple(Record(i, time, bytes(60), 60) for i, time in enumerate(times, 1)))
+    for table in tables_of(capture.packed()):
+        past.feed(table)
+    assert [frame in past for frame in (1, 2, 3)] == [False, late, False]

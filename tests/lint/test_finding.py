@@ -112,3 +112,33 @@ def test_sums_keep_one_of_the_worst_findings() -> None:
         total.add(CaptureReport(path="x", frames=number, checked=number, judged=1, by_rule={"XYZ001": number}, findings=[one]))
     assert [one.severity for one in total.findings] == [Severity.ERROR]
     assert (total.captures, total.frames, total.checked, total.judged, total.by_rule) == (3, 6, 6, 3, {"XYZ001": 6})
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"judged": 1}, ""),
+        ({"by_rule": {"PKY001": 1}}, ""),
+        ({"by_rule": {"CAP001": 1, "ROC001": 1}}, ""),
+        ({"by_rule": {"CAP001": 1}}, "no InfiniBand or RoCE was found in 9 frames"),
+        ({"checked": 1}, "no InfiniBand or RoCE was found in 1 frame that -Y and --frames select"),
+        ({"checked": 0}, "-Y and --frames select none of 9 frames"),
+        ({"checked": 0, "frames": 0}, "the capture holds no frames"),
+        ({"status": "interrupted"}, ""),
+    ],
+)
+def test_a_capture_in_which_nothing_could_be_checked_does_not_pass(given: dict[str, object], why: str) -> None:
+    for allowed in (False, True):
+        report = CaptureReport(path="x", **{"frames": 9, "checked": 9, **given})  # type: ignore[arg-type]
+        status = report.status
+        assert report.nothing_checked == why
+        report.judge_emptiness(allowed=allowed)
+        assert report.status == ("empty" if why else status)
+        assert report.error == (f"x: nothing could be checked: {why}" if why and not allowed else None)
+
+
+@pytest.mark.parametrize(("counted", "kept", "left"), [(0, 0, 0), (3, 3, 0), (3, 2, 1), (5, 0, 5)])
+def test_findings_that_are_counted_and_not_listed(counted: int, kept: int, left: int) -> None:
+    report = CaptureReport(path="x", by_rule={"A": counted}, findings=[finding("x")] * kept)
+    assert report.left_out == left and report.left_out_text.startswith(f"{left} finding" if left else "")
+    assert bool(report.left_out_text) is bool(left)
