@@ -39,7 +39,7 @@ TESTED_BY_OTHERS = {
     ),
     "fabric": (
         "tests/fabric/test_known_tables.py, test_shared.py and tests/subnet/test_roce.py",
-        "groups learn lid_writes records roce_network",
+        "groups learn records roce_network",
     ),
     "flow": (
         "tests/flow/test_flows.py and test_streams.py",

@@ -116,3 +116,21 @@ def test_the_page_of_diagnostic_data_that_a_port_names(code: int, page: int | No
         pass
     port = follower.subnet.by_lid(5)
     assert port is not None and (port.pages or {}) == ({} if page is None else {page: 2})
+
+
+def counted(*frames: bytes) -> dict[str, int]:
+    return {name: count for name, count in described(frames)["counts"].items() if count}
+
+
+def test_a_node_without_a_name_is_counted_until_it_says_who_it_is() -> None:
+    state = answer(5, 0x15, port_info(5), modifier=1)
+    assert counted(state) == {"unknown_nodes": 1, "ports": 1, "lids": 1}
+    assert counted(state, answer(5, 0x11, node(5))) == {"channel_adapters": 1, "ports": 1, "lids": 1}
+
+
+def test_a_node_that_becomes_another_kind_is_another_node() -> None:
+    frames = [answer(5, 0x11, node(5, num_ports=2)), answer(5, P_KEY_TABLE, p_keys(0x8001)), answer(5, 0x15, port_info(5), modifier=2)]
+    assert "p_keys" in port_of(described(frames))
+    again = described([*frames, answer(5, 0x11, node(5, num_ports=2, node_type=3))])
+    assert again["counts"]["routers"] == 1 and not again["counts"]["channel_adapters"]
+    assert [port["number"] for port in again["nodes"][0]["ports"]] == [1] and "p_keys" not in port_of(again)

@@ -65,3 +65,16 @@ def test_forgotten_flows_leave_no_state_behind(monkeypatch: pytest.MonkeyPatch) 
         found = lint([*map(send, sent), *shown(5, 0xFFFF)], "PKY003", "CAP016", chunks=(1,) * len(sent))
         wanted = [*((frames[0], "PKY003", len(frames)) for frames in kept.values()), (forgotten[0], "CAP016", len(forgotten))]
         assert sorted((one.frame, one.code, one.count) for one in found) == sorted(wanted)
+
+
+@pytest.mark.parametrize(
+    ("back", "found_at"),
+    [(None, [1]), ((5, 100, 0x9999), []), ((5, 100, 0x1999), []), ((5, 101, 0x9999), [1]), ((100, 5, 0x9998), [1, 2]), ((5, 100, 0x9998), [1])],
+)
+def test_a_port_that_answers_in_a_partition_holds_it(back: tuple[int, int, int] | None, found_at: list[int]) -> None:
+    """To the same port and in the same partition, whatever its table shows later."""
+    frames = [send((100, 0x9999))]
+    if back is not None:
+        slid, dlid, p_key = back
+        frames.append(native(0x04, bytes(8), slid=slid, dlid=dlid, bth={"p_key": p_key, "destqp": 2}))
+    assert [one.frame for one in lint([*frames, *shown(5, 0xFFFF)], "PKY003")] == found_at

@@ -1,0 +1,51 @@
+"""Is it certain which LID a port had, and did it change where the capture shows no Set?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.fabric.earlier_answers import PortInfos
+from ibdissect.fabric.lid_writes import LidWrites
+from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import Port
+
+
+def moved() -> tuple[LidWrites, Port]:
+    """A port that has LID 5 from frame 10 on and LID 6 from frame 20 on."""
+    subnet = Subnet()
+    port = subnet.port(subnet.node(1, 1)[0], 1, 1)
+    subnet.assign(port, 5, 0, 10)
+    subnet.assign(port, 6, 0, 20)
+    return LidWrites(PortInfos()), port
+
+
+@pytest.mark.parametrize(
+    ("written", "unseen"),
+    [(None, True), ((6, 9), True), ((6, 10), False), ((6, 15), False), ((6, 20), False), ((6, 21), True), ((5, 15), True), ((7, 15), True)],
+)
+def test_a_change_is_seen_if_a_set_of_that_lid_stands_before_it(written: tuple[int, int] | None, unseen: bool) -> None:
+    writes, port = moved()
+    if written is not None:
+        writes.latest[port.key] = (8, 1), written
+    for frame in (10, 15, 19):
+        assert writes.changed_unseen(port, frame) is unseen
+    assert not writes.changed_unseen(port, 20) and not writes.changed_unseen(port, 99), "nothing changed later"
+
+
+@pytest.mark.parametrize(("written", "certain"), [(None, False), (14, True), (15, False), (16, False)])
+def test_an_earlier_lid_is_certain_once_sets_of_the_port_are_captured(written: int | None, certain: bool) -> None:
+    writes, port = moved()
+    if written is not None:
+        writes.written[port.key] = written
+    assert writes.is_certain(port, 15) is certain
+    assert not writes.is_certain(port, 10), "that frame itself shows it"
+    assert not writes.is_certain(port, 9), "it had none"
+    if written is not None:
+        assert writes.change_frames(port) == {written + 1}
+
+
+def test_what_a_file_says_holds() -> None:
+    subnet = Subnet()
+    port = subnet.port(subnet.node(1, -2)[0], 1, -2)
+    subnet.assign(port, 5, 0, -2)
+    assert LidWrites(PortInfos()).is_certain(port, 1)
