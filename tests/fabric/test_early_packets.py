@@ -69,7 +69,10 @@ def test_forgotten_flows_leave_no_state_behind(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(
     ("back", "found_at"),
-    [(None, [1]), ((5, 100, 0x9999), []), ((5, 100, 0x1999), []), ((5, 101, 0x9999), [1]), ((100, 5, 0x9998), [1, 2]), ((5, 100, 0x9998), [1])],
+    [
+        (None, [1]), ((5, 100, 0x9999), []), ((5, 100, 0x1999), []), ((5, 101, 0x9999), [1]), ((100, 5, 0x9998), [1, 2]),
+        ((5, 100, 0x9998), [1]),
+    ],
 )
 def test_a_port_that_answers_in_a_partition_holds_it(back: tuple[int, int, int] | None, found_at: list[int]) -> None:
     """To the same port and in the same partition, whatever its table shows later."""
