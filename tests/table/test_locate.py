@@ -120,3 +120,14 @@ def test_no_bytes_raise_and_every_offset_lies_inside(seed: int) -> None:
             assert (found.at + struct_.size <= end[found.rows]).all() or struct_.__name__ == "ERF"
             assert (found.stop <= np.maximum(end[found.rows], found.at + struct_.size)).all()
             assert (np.diff(found.rows) >= 0).all()
+
+
+@pytest.mark.parametrize("words", [6, 511, 512, 513, 1023, 1024, 1025, 2046, 2047])
+def test_pktlen_has_eleven_bits(words: int) -> None:
+    """The five bits above them are reserved: they change nothing."""
+    frames = [bytearray(native(0x04, bytes(words * 4 - 24))) for _ in range(6)]
+    for reserved, frame in enumerate(frames[1:]):
+        frame[4] |= 0x08 << reserved
+    assert int.from_bytes(frames[0][4:6], "big") == words
+    located = native_table(map(bytes, frames)).located
+    assert not located.malformed.any() and (located.at("vcrc") - located.at("lrh") == words * 4).all()

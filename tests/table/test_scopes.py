@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from ibdissect.table.scopes import MAX_SCOPES, Scopes
+from tests.craft import ethernet_pcap, roce2
 from tests.fabric.made import answer, node
 from tests.fabric.made import ask as get
 from tests.made_interfaces import pcapng_of
@@ -45,3 +46,14 @@ def test_one_interface_needs_no_memory() -> None:
 def test_more_places_than_are_kept_are_nobodys() -> None:
     found = scopes([(i, ASKED) for i in range(MAX_SCOPES + 2)])
     assert found.dropped.count == 2 and not found.together((MAX_SCOPES + 1, MAX_SCOPES + 2)) and found.together((3, 3))
+
+
+def test_a_vlan_has_twelve_bits() -> None:
+    """What stands above them in the tag is a priority, which makes no place of its own."""
+    ids = [0, *(1 << bit for bit in range(12)), 0x7FF, 0xFFE, 0xFFF]
+    tags = [vlan | priority << 12 for vlan in ids for priority in (0, 1, 8, 15)]
+    found = Scopes()
+    for table in tables_of(ethernet_pcap([roce2(vlan=tag) for tag in tags])):
+        table.once(found.take)
+    assert sorted(scope.vlan for scope in found.known) == sorted(ids)
+    assert all(found.together((4 * i + 1, 4 * i + 4)) for i in range(len(ids))) and not found.together((4, 5))
