@@ -9,15 +9,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ibdissect.fabric.file_lines import KnownFile, line_number
-from ibdissect.lint.engine import Context
+from ibdissect.lint.engine import Context, Linter
 from ibdissect.lint.finding import Finding, Related, Severity
 from ibdissect.lint.grouping import SelectedFrames
 from ibdissect.lint.rule import REGISTRY, Hit, LazyHit, Rule, on_chunk
 from ibdissect.table.table import ChunkTable
-from tests.craft import native
+from ibdissect.wire.headers import BTH, LRH
+from tests.craft import erf_pcap, native
 from tests.lint.test_engine_events import lint
+from tests.table.made import tables_of
 
 
 class Repeats(Rule):
@@ -84,3 +87,47 @@ def test_findings_that_rely_on_outdated_files_are_counted_as_infos() -> None:
     assert +tally.lowered == {Severity.WARNING: 1, Severity.INFO: 3}, "an error was its rule's own severity"
     linter.findings.lower([line])
     assert +tally.lowered == {Severity.WARNING: 1, Severity.INFO: 3}
+
+
+class Low(Rule):
+    """A PSN is below 3."""
+
+    code, name, message = "ZZC002", "low", "low"
+    on, when, at = BTH, BTH.psn < 3, BTH.psn
+
+
+class LowOfFlow(Low):
+    """The same, once for each destination."""
+
+    code, name, flow = "ZZC003", "low-of-flow", (BTH.destqp,)
+
+
+class LowElsewhere(Low):
+    """The same, with a field of another structure as its place."""
+
+    code, name, at = "ZZC004", "low-elsewhere", LRH.dlid
+
+
+for one in (Low, LowOfFlow, LowElsewhere):
+    REGISTRY.pop(one.code)
+
+
+@pytest.mark.parametrize("rule", [Low, LowOfFlow, LowElsewhere])
+@pytest.mark.parametrize("most", [None, 1, 2])
+def test_every_occurrence_is_told_with_its_bytes(rule: type[Rule], most: int | None) -> None:
+    """Also those whose finding is not kept."""
+    told: list[tuple[str, int, int, int, bool]] = []
+
+    def tell(rule: Rule, _lowered: object, finding: object, frames: Any, at: Any, size: int) -> None:
+        for frame, start in np.broadcast(np.asarray(frames), at):
+            told.append((rule.code, int(frame), int(start), size, finding is not None))
+
+    frames = [native(bth={"psn": psn, "destqp": qp}) for psn, qp in ((0, 5), (9, 5), (1, 5), (2, 6), (3, 6))]
+    linter = Linter([rule], max_findings=most, on_occurrence=tell)
+    for table in tables_of(erf_pcap(frames)):
+        linter.feed(table)
+    found = linter.finish()
+    place = (0, 0) if rule is LowElsewhere else (8 + 9, 3)
+    assert sorted(one[1] for one in told) == [1, 3, 4] and {one[2:4] for one in told} == {place}
+    groups = 2 if rule is LowOfFlow else 3
+    assert len(found) == min(most or groups, groups) and linter.tally[rule.code].count == groups
