@@ -48,3 +48,28 @@ def test_masks_name_every_bit() -> None:
 @pytest.mark.parametrize(("lid", "text"), [(4, "4"), (0xBFFF, "49151"), (0xC001, "0xc001 (multicast)"), (0xFFFF, "0xffff (permissive)")])
 def test_lid_text(lid: int, text: str) -> None:
     assert convert.lid_text(lid) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0x0000, "0x0000 (limited member of partition 0x0000)"), (0x7FFF, "0x7fff (limited member of partition 0x7fff)"),
+        (0x4000, "0x4000 (limited member of partition 0x4000)"), (0x8000, "0x8000 (full member of partition 0x0000)"),
+        (0xBFFF, "0xbfff (full member of partition 0x3fff)"), (0xFFFF, "0xffff (full member of partition 0x7fff)"),
+    ],
+)  # fmt: skip
+def test_the_highest_bit_of_a_p_key_is_full_membership(value: int, text: str) -> None:
+    assert convert.p_key_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("lid", "text"),
+    [
+        (0xEFFFFFFF, "4026531839"),
+        (0xF0000000, "0xf0000000 (multicast)"),
+        (0xFFFFFFFE, "0xfffffffe (multicast)"),
+        (0xFFFFFFFF, "0xffffffff (permissive)"),
+    ],
+)
+def test_wide_lids(lid: int, text: str) -> None:
+    assert convert.opa_lid_text(lid) == text
