@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.fabric.file_lines import KnownFile, doubtful, line_number
-from ibdissect.lint.file_evidence import STALE_NS, with_lines
+from ibdissect.lint.file_evidence import COLLECTED_NS, STALE_NS, untrusted, with_lines
 from ibdissect.lint.finding import Related, Severity
 from ibdissect.lint.rule import Hit
 
@@ -29,3 +29,11 @@ def test_evidence(file: KnownFile, doubt: bool, severity: Severity | None, why: 
     assert found.severity is severity
     assert found.related == (Related(2, "a frame"), Related(0, why, "pkeys", 12))
     assert found.related[1].place == "pkeys:12"
+
+
+@pytest.mark.parametrize(("later_ns", "doubted"), [(-1, True), (0, True), (COLLECTED_NS, True), (COLLECTED_NS + 1, False)])
+def test_files_of_one_day_are_doubted_together(later_ns: int, doubted: bool) -> None:
+    """A file whose line the traffic refutes takes all along that are not more than a day newer."""
+    files = [KnownFile("old", NOW), KnownFile("other", NOW + later_ns)]
+    assert untrusted(files, [line_number(0, 3)]) == ({"old", "other"} if doubted else {"old"})
+    assert untrusted(files, []) == set()
