@@ -88,7 +88,7 @@ def checked(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("made", "short", "long", "most_calls", "most_held"),
     [
-        pytest.param(sweeps, 5, 25, 14.1, 2300, id="sweeps"),
+        pytest.param(sweeps, 5, 25, 8.8, 2300, id="sweeps"),
         pytest.param(partial(traffic, roce=False), 12000, 24000, 5.4, 800, id="native"),
         pytest.param(partial(traffic, roce=True), 8000, 16000, 2.5, 720, id="roce"),
     ],

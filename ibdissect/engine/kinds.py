@@ -26,3 +26,9 @@ MAX_PAUSES = 64
 """Pauses whose times are remembered, for each direction."""
 OPEN_VALUES = 8
 """Numbers that are kept of each."""
+FIND_PLACE, HANDLE_REQUEST, HANDLE_ANSWER, HANDLE_TRAP = range(4)
+"""What is done with an SMP: its port is found, and a request, an answer or a trap may be processed."""
+ROWS = 1 << 17
+"""Most records of a window."""
+AFTER_ALL = 1 << 40
+"""A frame after all others."""

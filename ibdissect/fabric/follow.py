@@ -11,21 +11,23 @@ from collections.abc import Container, Iterator
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.engine.ports import Hop
+from ibdissect.engine.smps import DONE, RECORDS, Steps
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.history import AFTER_ALL, NEIGHBOURS_NS
 from ibdissect.wire import numbers
 from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
 
-from .events import ChunkFollowed, FabricEvent, RepressSeen, StateEvicted, TrapSeen, WrongMKey
+from .events import ChunkFollowed, FabricEvent, PortStateChanged, RepressSeen, StateEvicted, TrapSeen, WrongMKey
 from .keys import refuses
 from .learn import M_KEY_SIZE, KeyedRequest, Learner, Smp
 from .model import Subnet
-from .nodes import NOBODY, SWITCH, Hop, Port
+from .nodes import NOBODY, SWITCH, Port
 from .records import Records
 from .routes import Routes
 from .senders import Senders
-from .smps import FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, HANDLE_TRAP, PlacedSmps, Places, Smps, in_bytes
+from .smps import PlacedSmps, Smps
 
 MAX_ASKED = 4096
 """PortInfo requests that wait for their answer."""
@@ -33,10 +35,6 @@ MAX_EARLY = 256
 """PortInfo requests remembered before the first M_Key."""
 NEIGHBOURS = 8
 """Latest PortInfo answers remembered, as an answer may be recorded before its request."""
-MAX_EXCHANGED = 1024
-"""Exchanges about P_Key tables remembered."""
-COPIED_NS = 10_000_000
-"""A copy of another mirror comes within this time; nobody who was answered sends the same transaction again so soon."""
 MAX_UNPLACED = 256
 """Requests to unknown ports that wait for a bad M_Key trap from the port."""
 LINK_STATE_TRAP, BAD_M_KEY_TRAP = 128, 256
@@ -52,6 +50,7 @@ class FabricFollower:
         self.routes = Routes(self.subnet)
         self.senders = Senders()
         self.learner = Learner(self.subnet, self.routes)
+        self.steps = self.learner.steps = Steps(self.subnet, self.routes, self, self.learner)
         self.asked = BoundedDict[tuple[object, ...], KeyedRequest](MAX_ASKED)
         """PortInfo requests by `_exchange_key`, once an M_Key was seen."""
         self.early = BoundedDict[tuple[object, ...], KeyedRequest](MAX_EARLY)
@@ -60,10 +59,6 @@ class FabricFollower:
         """M_Keys that Sets wrote, whether into ports whose NodeInfo is known, and the frame of the last such Set."""
         self.answered = BoundedDict[tuple[object, ...], int](NEIGHBOURS)
         """The latest PortInfo answers by `_exchange_key`, and their times: a request that comes right after is not a new one."""
-        self.exchanged = BoundedDict[tuple[object, ...], tuple[bytes, int, bytes]](MAX_EXCHANGED)
-        """What the latest exchanges about P_Key tables asked, and time and content of the answer (0: none yet)."""
-        self.done = 0
-        """Number of SMPs of the chunk that were processed."""
         self.unplaced = BoundedDict[tuple[int, ...], tuple[Smp, int]](MAX_UNPLACED)
         """Directed requests to unknown ports and the offset of their MAD, by the fields that a bad M_Key trap repeats."""
         self.onward = dict[int, Hop]()
@@ -77,6 +72,7 @@ class FabricFollower:
     def emit_only(self, events: Container[type[FabricEvent]]) -> None:
         """Emit only these of the high-volume events: a sweep of a large subnet changes the state and tables of every port."""
         self.learner.handled = events
+        self.steps.every_state = PortStateChanged in events
 
     def feed(self, table: ChunkTable) -> Iterator[FabricEvent]:
         """Process a chunk; yields each event while the state is that of its frame. Exhaust the iterator."""
@@ -86,15 +82,15 @@ class FabricFollower:
         smps = Smps(table, keyed=self.subnet.keyed_since > 0, senders=self.senders)
         if not self.subnet.keyed_since:
             self._await_key(smps, table.chunk.first)
-        places, self.records = Places(smps, self.routes), Records(table)
-        yield from self._each(smps, table, places)
+        self.records = Records(table)
+        slots, entered = np.full(len(smps.rows), -1, np.int64), np.zeros(len(smps.rows), np.int64)
+        yield from self._each(smps, table, slots, entered)
         last = table.chunk.first + len(table) - 1
         time_ns = int(table.chunk.time_ns[-1]) if len(table) else 0
         self.records.learn(self.subnet, AFTER_ALL)
-        places.settle_lids(self.subnet, table.chunk.first)
         yield from self._evicted(last, time_ns)
         self.subnet.contradictions.note_times(table.chunk)
-        followed = ChunkFollowed(last, time_ns, table, self.subnet, self._with_nodes(smps, places, table.chunk.first))
+        followed = ChunkFollowed(last, time_ns, table, self.subnet, self._with_nodes(smps, slots, entered, table.chunk.first))
         yield followed
         followed.derived.clear()  # what was derived refers to the event: the chunk's memory would wait for a garbage collection
 
@@ -118,8 +114,8 @@ class FabricFollower:
             yield StateEvicted(frame, time_ns, what, count)
         self.subnet.dropped.clear()
 
-    def _with_nodes(self, smps: Smps, places: Places, first: int) -> PlacedSmps:
-        distinct, which = np.unique(places.slot, return_inverse=True)
+    def _with_nodes(self, smps: Smps, slots: Int, entered: Int, first: int) -> PlacedSmps:
+        distinct, which = np.unique(slots, return_inverse=True)
         which = which.ravel()
         nodes = tuple(self.subnet.by_slot(slot) or NOBODY for slot in distinct.tolist())
         kind, ports, changed = (
@@ -129,120 +125,42 @@ class FabricFollower:
         for i in np.flatnonzero(changed).tolist():
             node = nodes[which[i]]
             ports[i] = node.facts_at(first + int(smps.rows[i]))[0].num_ports
-        return PlacedSmps(smps, np.arange(len(smps.rows)), places.slot, places.entered, nodes, which, kind, ports, changed != 0)
+        return PlacedSmps(smps, np.arange(len(smps.rows)), slots, entered, nodes, which, kind, ports, changed != 0)
 
-    def _each(self, smps: Smps, table: ChunkTable, places: Places) -> Iterator[FabricEvent]:
-        """Process some SMPs one by one, and the others as columns.
+    def _each(self, smps: Smps, table: ChunkTable, slots: Int, entered: Int) -> Iterator[FabricEvent]:
+        """Process the SMPs one by one, and find the node and the port of each."""
+        steps, out, dropped = self.steps, self.learner.out, self.subnet.dropped
+        steps.begin(smps, table.chunk.first, table.chunk.time_ns, smps.columns(), slots, entered)
+        while (why := steps.run(self.records.due)) != DONE:
+            if why == RECORDS:
+                self.records.learn(self.subnet, steps.frame)
+                continue
+            yield from out
+            out.clear()
+            if dropped:
+                yield from self._evicted(steps.frame, steps.time_ns)
+        steps.end()
 
-        Columns are valid while no route changes its end and no node is dropped; after that, all directed SMPs are processed one by one.
-        """
-        n, self.done = len(smps.rows), 0
-        handled, by_route = smps.kind != FIND_PLACE, ~smps.lid_routed
-        if not self.routes.turned:
-            yield from self._walk(smps, table, places, np.flatnonzero(handled | (by_route & ~places.sure)), first=True)
-        places.settle(self.done)
-        if self.done < n:
-            yield from self._walk(smps, table, places, self.done + np.flatnonzero((handled | by_route)[self.done :]), first=False)
-            places.settle(n)
-
-    def _walk(self, smps: Smps, table: ChunkTable, places: Places, steps: Int, *, first: bool) -> Iterator[FabricEvent]:
-        """Process SMPs one by one; the first walk stops when the columns become invalid. Sets `done`, the number processed."""
-        learner, routes, dropped = self.learner, self.routes, self.subnet.dropped
-        out, hops = learner.out, places.hops
-        rows = smps.rows[steps]
-        columns = (
-            steps, smps.kind[steps], places.group[steps], smps.modifier[steps], smps.attribute[steps], table.chunk.first + rows,
-            table.chunk.time_ns[rows], places.sure[steps], in_bytes(smps.bodies[steps]),
-        )  # fmt: skip
-        learner.dropped_nameless, due = False, self.records.due
-        plain = Smp(0, None, b"", None, 0, False)
-        """For answers whose way and sender do not matter."""
-        each = zip(*(column.tolist() for column in columns), strict=True)
-        for i, kind, group, modifier, attribute, frame, time_ns, sure, body in each:
-            if frame > due:
-                lost = self.records.learn(self.subnet, frame)
-                due = self.records.due
-                if first and lost:
-                    self.done = int(np.searchsorted(smps.rows, lost - table.chunk.first))
-                    return
-            keyed = i >= smps.keyed_from
-            if kind == HANDLE_TRAP:
-                self._trap(smps, i, frame, time_ns, body)
-            elif attribute != numbers.NODE_INFO or kind != HANDLE_ANSWER or smps.directed[i] or not learner.knows(smps, i):
-                hop = None
-                if attribute == numbers.P_KEY_TABLE and kind != FIND_PLACE and self._is_copy(smps, i, time_ns, body):
-                    continue
-                if group >= 0:
-                    hop = hops[group]
-                    if hop is not None and (routes.turned or not hop.node.alive):
-                        hop = places.look_up(group)
-                smp = None
-                if hop is None and group >= 0 and kind == FIND_PLACE:
-                    sender, path = places.ways[group]
-                    hop = routes.directed(routes.origin(sender), path)
-                elif hop is None:
-                    smp = self._address(smps, i, frame)
-                    hop = smp.hop
-                if kind == HANDLE_ANSWER:
-                    if smp is None:
-                        smp = self._directed_smp(smps, i, hop) if keyed or attribute == numbers.NODE_INFO else plain
-                    smp.i, smp.hop, smp.frame, smp.time_ns, smp.modifier, smp.body = i, hop, frame, time_ns, modifier, body
-                    asked = self._request_of(smps, smp) if keyed and attribute == numbers.PORT_INFO else None
-                    learner.answer(smps, smp, attribute, asked)
-                    hop = smp.hop
-                    if attribute == numbers.NODE_INFO:
-                        places.learn_route(group)
-                        if hop is None and smp.origin is not None:
-                            hop = routes.directed(smp.origin, smp.path)
-                elif kind == HANDLE_REQUEST:
-                    smp = smp or self._directed_smp(smps, i, hop)
-                    smp.frame, smp.time_ns, smp.modifier, smp.body = frame, time_ns, modifier, body
-                    self._ask(smps, smp, int(smps.method[i]), attribute)
-                if hop is not None and (not sure or routes.turned):
-                    places.put(i, hop)
-            if out:
-                yield from out
-                out.clear()
-            evicted = bool(dropped)
-            if evicted:
-                yield from self._evicted(frame, time_ns)
-            if first and (routes.turned or learner.dropped_nameless or places.missed or evicted):
-                self.done = i + 1
-                return
-        self.done = len(smps.rows)
-
-    def _is_copy(self, smps: Smps, i: int, time_ns: int, body: bytes) -> bool:
-        """Whether an exchange that was answered shortly before comes again: from another mirror, whose clock may differ."""
-        answers = bool(smps.answers[i])
-        to, of = (smps.slid[i], smps.dlid[i]) if answers else (smps.dlid[i], smps.slid[i])
-        key = (*self._exchange_key(smps, i, of, to), smps.sender(i))
-        asked, answered, answer = self.exchanged.get(key, (b"", 0, b""))
-        if answered and 0 <= time_ns - answered < COPIED_NS and body == (answer if answers else asked):
-            return True
-        self.exchanged.put(key, (asked, time_ns, body) if answers else (body, 0, b""))
-        return False
-
-    def _request_of(self, smps: Smps, smp: Smp) -> KeyedRequest | None:
+    def request_of(self, smps: Smps, i: int, time_ns: int) -> KeyedRequest | None:
         """The request that a PortInfo answers."""
-        exchange = self._exchange_key(smps, smp.i, smps.dlid[smp.i], smps.slid[smp.i])
-        self.answered.put(exchange, smp.time_ns)
+        exchange = self._exchange_key(smps, i, smps.dlid[i], smps.slid[i])
+        self.answered.put(exchange, time_ns)
         return self.asked.pop(exchange, None)
 
-    def _directed_smp(self, smps: Smps, i: int, hop: Hop | None) -> Smp:
-        """Like `_address`, for a directed SMP whose port is known."""
-        sender, path = smps.sender(i), smps.path(i)
-        return Smp(i, self.routes.origin(sender), path, hop, DIRECTED_SENDER + sender, not path)
+    def made(self, smps: Smps, i: int, hop: Hop | None, smp: Smp | None, frame: int, time_ns: int, body: bytes) -> Smp:
+        """An SMP whose port is `hop` as the steps that few need take it; `smp` if it is made already."""
+        if smp is None and smps.directed[i]:
+            sender, path = smps.sender(i), smps.path(i)
+            smp = Smp(i, self.routes.origin(sender), path, hop, DIRECTED_SENDER + sender, not path)
+        elif smp is None:
+            asked, asker = (smps.slid[i], smps.dlid[i]) if smps.answers[i] else (smps.dlid[i], smps.slid[i])
+            smp = Smp(i, None, b"", hop, asker, asked == asker != PERMISSIVE)
+        smp.frame, smp.time_ns, smp.modifier, smp.body = frame, time_ns, int(smps.modifier[i]), body
+        return smp
 
-    def _address(self, smps: Smps, i: int, frame: int) -> Smp:
-        """Find the node that a request goes to or an answer comes from."""
-        asked, asker = (smps.slid[i], smps.dlid[i]) if smps.answers[i] else (smps.dlid[i], smps.slid[i])
-        if not smps.directed[i]:
-            return Smp(i, None, b"", self.routes.by_lid(asked), asker, asked == asker != PERMISSIVE)
-        if smps.pure[i]:
-            smp = self._directed_smp(smps, i, None)
-            assert smp.origin is not None
-            smp.hop = self.routes.directed(smp.origin, smp.path)
-            return smp
+    def address(self, smps: Smps, i: int, frame: int) -> Smp:
+        """An SMP whose way is directed in part: find the node that a request goes to or an answer comes from."""
+        asked = smps.slid[i] if smps.answers[i] else smps.dlid[i]
         path = smps.path(i)
         slid, dlid = int(smps.dr_slid[i]), int(smps.dr_dlid[i])
         if dlid != PERMISSIVE:
@@ -257,7 +175,9 @@ class FabricFollower:
 
     # -- requests
 
-    def _ask(self, smps: Smps, smp: Smp, method: int, attribute: int) -> None:
+    def ask(self, smps: Smps, smp: Smp) -> None:
+        """Process a request."""
+        method, attribute = int(smps.method[smp.i]), int(smps.attribute[smp.i])
         presented = smps.m_key(smp.i)
         if attribute == numbers.PORT_INFO:
             exchange = self._exchange_key(smps, smp.i, smps.slid[smp.i], smps.dlid[smp.i])
@@ -307,10 +227,10 @@ class FabricFollower:
             return
         if method != numbers.SET:
             return
-        if attribute == numbers.PORT_INFO and guard is not None and self.learner.port_of(hop, smp.modifier & 0xFF, 0, smp.frame) is port:
+        if attribute == numbers.PORT_INFO and guard is not None and self.steps.port_of(hop, smp.modifier & 0xFF, 0) is port:
             guard.pending = int.from_bytes(smp.body[:M_KEY_SIZE], "big")
         elif attribute == numbers.P_KEY_TABLE:
-            target = self.learner.table_port(hop, smp.modifier >> 16, smp.frame)
+            target = self.steps.table_port(hop, smp.modifier >> 16)
             if target is not None and target.p_keys is not None:
                 target.p_keys.learn(smp.modifier & 0xFFFF, None, smp.frame)
 
@@ -329,7 +249,7 @@ class FabricFollower:
         what = smps.transaction(i), int(smps.modifier[i])
         return (*what, smps.path(i)) if smps.directed[i] else (*what, requester, target)
 
-    def _trap(self, smps: Smps, i: int, frame: int, time_ns: int, body: bytes) -> None:
+    def trap(self, smps: Smps, i: int, frame: int, time_ns: int, body: bytes) -> None:
         """Process a trap: a switch reports a link change, or any port a request with a wrong M_Key."""
         out, slid = self.learner.out, smps.slid[i]
         hop = self.routes.by_lid(slid) if not smps.directed[i] and 0 < slid < FIRST_MULTICAST else None

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.capture.chunk import Chunk
+from ibdissect.engine.ports import Hop
 
-from .nodes import Hop, Node
+from .nodes import Node
 
 MAX_CONTRADICTIONS = 1024
 ENOUGH = 4

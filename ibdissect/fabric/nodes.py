@@ -7,7 +7,8 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.table.history import AFTER_ALL, Track
+from ibdissect.engine.ports import Hop, NodeState, OriginState, PortState
+from ibdissect.table.history import Track
 from ibdissect.wire.sm_port import PortInfo
 
 from .identity import one_range
@@ -54,35 +55,35 @@ class SwitchFacts(NamedTuple):
     filter_raw_outbound_cap: int
 
 
-class Port:
+class Port(PortState):
     """A port of a node; on a switch, port 0 is the management port and has the LID and keys."""
 
-    __slots__ = (
-        "cut", "facing", "frame", "guard", "guid", "infos", "lids", "node", "number", "p_keys", "pages", "peer_frame", "qos", "renamed",
-    )  # fmt: skip
+    __slots__ = ()
+    node: Node
+    number: int
+    frame: int
+    """The first frame that showed it."""
+    guid: int
+    renamed: bool
+    """Whether it showed several GUIDs: then none of them is known to be its own."""
+    infos: Track[bytes]
+    """PortInfo over time, 64 bytes."""
+    lids: Track[tuple[int, int]]
+    """(base LID, LMC) over time."""
+    facing: Track[Port]
+    """The port at the other end of the cable, over time."""
+    peer_frame: int
+    """Frame that last showed the link."""
+    cut: int
+    """Frame that last showed that its link was lost."""
+    guard: Guard | None
+    p_keys: PKeys | None
+    pages: dict[int, int] | None
+    """VendorDiag pages referred to by DiagCode or earlier pages, and the first frame that did."""
+    qos: Qos | None
 
     def __init__(self, node: Node, number: int, frame: int) -> None:
-        self.node, self.number = node, number
-        self.frame = frame
-        """The first frame that showed it."""
-        self.guid = 0
-        self.renamed = False
-        """Whether it showed several GUIDs: then none of them is known to be its own."""
-        self.infos: Track[bytes] = Track()
-        """PortInfo over time, 64 bytes."""
-        self.lids = NEVER
-        """(base LID, LMC) over time."""
-        self.facing: Track[Port] = UNCABLED
-        """The port at the other end of the cable, over time."""
-        self.peer_frame = 0
-        """Frame that last showed the link."""
-        self.cut = 0
-        """Frame that last showed that its link was lost."""
-        self.guard: Guard | None = None
-        self.p_keys: PKeys | None = None
-        self.pages: dict[int, int] | None = None
-        """VendorDiag pages referred to by DiagCode or earlier pages, and the first frame that did."""
-        self.qos: Qos | None = None
+        super().__init__(node, number, frame, Track(), NEVER, UNCABLED)
 
     @property
     def key(self) -> int:
@@ -102,7 +103,8 @@ class Port:
     @property
     def info_frame(self) -> int:
         """Frame that first showed this PortInfo."""
-        return self.infos.since
+        since: int = self.infos.since
+        return since
 
     @property
     def info(self) -> PortInfo | None:
@@ -153,11 +155,6 @@ class Port:
         """The port at the other end of the cable when `frame` was sent, and the frame since which that is known or unknown."""
         peer, since = self.facing.at(frame)
         return (peer if peer is not None and frame < peer.node.until else None), since
-
-    def take_guid(self, guid: int) -> None:
-        """Learn its GUID."""
-        self.renamed |= self.guid not in (0, guid)
-        self.guid = guid
 
     def lost_link(self, after: int, before: int) -> bool:
         """Whether the link of the port ended between two frames: the node behind it may have been restarted or replaced."""
@@ -217,38 +214,43 @@ UNCABLED: Track[Port] = Track()
 """Shared peer history of all ports without a known link; never modify it."""
 
 
-class Node:
+class Node(NodeState):
     """A channel adapter, switch or router; GUID 0 if no NodeInfo was seen."""
 
-    __slots__ = (
-        "alive", "changed", "device_id", "facts", "forwarding", "frame", "guid", "kind", "linear_top", "multicast_top", "name", "origin",
-        "port_state_change", "ports", "slot", "switch", "system_guid", "unarbitrated", "unsure", "until", "vendor_id", "weight",
-    )  # fmt: skip
+    __slots__ = ()
+    guid: int
+    slot: int
+    frame: int
+    alive: bool
+    until: int
+    """Not alive once the node was dropped, at frame `until`: ignore references to it from there on."""
+    kind: int
+    system_guid: int
+    device_id: int
+    vendor_id: int
+    port_state_change: int
+    facts: Track[NodeFacts]
+    unsure: int
+    """Frame that reported a change of some link of this switch: links learnt before it are unreliable."""
+    name: bytes
+    origin: Origin | None
+    """Where the first directed route to it begins."""
+    switch: Track[SwitchFacts]
+    linear_top: Track[int]
+    """LinearFDBTop."""
+    multicast_top: Track[int]
+    """MulticastFDBTop; None where it is 0, which means nothing."""
+    changed: int
+    """Frame at which its known size or capabilities last changed; 0: never."""
+    unarbitrated: bool
+    """Some port showed a VL arbitration table without entries."""
+    forwarding: Forwarding | None
+    weight: int
+    """Size of its forwarding tables, as `Subnet.weigh` counted it."""
+    ports: dict[int, Port]
 
     def __init__(self, guid: int, slot: int, frame: int) -> None:
-        self.guid, self.slot, self.frame = guid, slot, frame
-        self.alive, self.until = True, AFTER_ALL + 1
-        """False once the node was dropped, at frame `until`: ignore references to it from there on."""
-        self.kind = self.system_guid = self.device_id = self.vendor_id = self.port_state_change = 0
-        self.facts: Track[NodeFacts] = Track()
-        self.unsure = 0
-        """Frame that reported a change of some link of this switch: links learnt before it are unreliable."""
-        self.name = b""
-        self.origin: Origin | None = None
-        """Where the first directed route to it begins."""
-        self.switch: Track[SwitchFacts] = Track()
-        self.linear_top: Track[int] = Track()
-        """LinearFDBTop."""
-        self.multicast_top: Track[int] = Track()
-        """MulticastFDBTop; None where it is 0, which means nothing."""
-        self.changed = 0
-        """Frame at which its known size or capabilities last changed; 0: never."""
-        self.unarbitrated = False
-        """Some port showed a VL arbitration table without entries."""
-        self.forwarding: Forwarding | None = None
-        self.weight = 0
-        """Size of its forwarding tables, as `Subnet.weigh` counted it."""
-        self.ports: dict[int, Port] = {}
+        super().__init__(guid, slot, frame, Track(), Track(), Track(), Track())
 
     @property
     def num_ports(self) -> int:
@@ -307,48 +309,24 @@ class SmFacts(NamedTuple):
     """0: unknown."""
 
 
-class Hop:
-    """Where a directed route ends: the node, and the port through which it enters."""
-
-    __slots__ = ("before", "entered", "frame", "node", "shaky")
-
-    def __init__(self, node: Node, entered: int, frame: int) -> None:
-        self.node, self.entered, self.frame = node, entered, frame
-        self.before: int | None = None
-        """Slot of the node that the route led to before."""
-        self.shaky = False
-        """The route led to A, B and A again: two indistinguishable origins, or a cable that was moved."""
-
-
-class Origin:
+class Origin(OriginState):
     """The routes of one sender."""
 
-    __slots__ = ("home", "hops", "joined", "sender", "shared", "turns", "valid_since")
+    __slots__ = ()
+    sender: int
+    """Number of the sender (`Senders`)."""
+    shared: int
+    """Frame since which two hosts are known to send with this number, so that no route is certain; 0: none."""
+    hops: BoundedDict[bytes, Hop]
+    """Routes by InitialPath[1 : HopCount + 1]."""
+    home: Track[tuple[Node, int]]
+    """The sender's own node and port, over time: where the route without a hop ends."""
+    turns: dict[bytes, int]
+    """Changed prefix -> frame of the change; longer routes learnt before it are void."""
+    valid_since: int
+    """Routes learnt before this frame are void."""
+    joined: Origin
+    """Another origin with a route to one of its nodes; itself if there is none."""
 
     def __init__(self, sender: int) -> None:
-        self.sender = sender
-        """Number of the sender (`Senders`)."""
-        self.shared = 0
-        """Frame since which two hosts are known to send with this number, so that no route is certain; 0: none."""
-        self.hops = BoundedDict[bytes, Hop](MAX_HOPS)
-        """Routes by InitialPath[1 : HopCount + 1]."""
-        self.home: Track[tuple[Node, int]] = Track()
-        """The sender's own node and port, over time: where the route without a hop ends."""
-        self.turns: dict[bytes, int] = {}
-        """Changed prefix -> frame of the change; longer routes learnt before it are void."""
-        self.valid_since = 0
-        """Routes learnt before this frame are void."""
-        self.joined = self
-        """Another origin with a route to one of its nodes; itself if there is none."""
-
-    def group(self) -> Origin:
-        """One origin that stands for all that are joined by common nodes, and so are in one subnet."""
-        while self.joined is not self:
-            self.joined = self = self.joined.joined
-        return self
-
-    def reach(self, node: Node) -> None:
-        """A route led to a node."""
-        if node.origin is None:
-            node.origin = self
-        self.group().joined = node.origin.group()
+        super().__init__(sender, BoundedDict(MAX_HOPS), Track())

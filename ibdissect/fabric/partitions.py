@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ibdissect.table.history import NONE, Track
+from ibdissect.engine.ports import BlockState
+from ibdissect.table.history import Track
 from ibdissect.wire.numbers import BASE, FULL
 
 from .file_lines import is_doubtful
@@ -56,15 +57,10 @@ class Member(Enum):
     """Perhaps a limited one as well: a table may hold both forms."""
 
 
-class Block(Track[bytes]):
-    """A block of a table over time, 64 bytes; None while a Set is pending or after the port may have restarted."""
+class Block(BlockState, Track[bytes]):  # type: ignore[misc] # Track adds no attributes to Fact
+    """A block of a table over time."""
 
-    __slots__ = ("contested", "number")
-
-    def __init__(self, number: int) -> None:
-        self.number, self.now, self.since, self.past = number, None, 0, NONE
-        self.contested = False
-        """Answers of a directed route contradict what was written: either may be another port's."""
+    __slots__ = ()
 
 
 class Membership(NamedTuple):
@@ -116,18 +112,6 @@ class PKeys:
             self.blocks = (*self.blocks, track)
         track.contested = False
         return track.learn(entries, frame)
-
-    def contradict(self, block: int, entries: bytes, frame: int) -> bool:
-        """Whether an answer along a directed route contradicts a block although no Set came between; it is unknown then.
-
-        The next Set, or an answer by LID, says what the block holds.
-        """
-        track = self.block(block)
-        if track is None or (not track.contested and track.now in (None, entries)):
-            return False
-        track.contested = True
-        track.learn(None, frame)
-        return True
 
     def forget(self, frame: int) -> None:
         """The port may have restarted: its table is unknown from now on."""

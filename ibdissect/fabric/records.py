@@ -55,18 +55,14 @@ class Records:
         """The frame of the next record."""
         return self._open[-1][0] if self._open else AFTER_ALL
 
-    def learn(self, subnet: Subnet, frame: int) -> int:
-        """Learn the records before a frame; returns the frame of the first one that dropped a node, or 0."""
-        lost = 0
+    def learn(self, subnet: Subnet, frame: int) -> None:
+        """Learn the records before a frame."""
         while self.due < frame:
             at, _, _, learn, struct, data = self._open.pop()
-            gone = len(subnet.gone)
             learn(subnet, struct(data), at)
-            lost = lost or (at if len(subnet.gone) > gone else 0)
         if subnet.groups.dropped:
             subnet.dropped["groups"] = subnet.groups.dropped
             subnet.groups.dropped = 0
-        return lost
 
 
 def _node(subnet: Subnet, record: Any, frame: int) -> None:

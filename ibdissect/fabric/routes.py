@@ -8,28 +8,28 @@ node changed. A route ends when a link on it goes down.
 from __future__ import annotations
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.engine.ports import Hop
+from ibdissect.engine.routes import RouteEnds
 from ibdissect.wire.numbers import PERMISSIVE
 
 from .mixed_subnets import ROUTE
 from .model import Subnet
-from .nodes import CA, MAX_HOPS, SWITCH, Hop, Node, Origin, Port
+from .nodes import MAX_HOPS, Node, Origin, Port
 
 MAX_ORIGINS = 1024
 MAX_TURNS = 64
 """Changed prefixes remembered per origin; beyond that, all older routes become void."""
 
 
-class Routes:
+class Routes(RouteEnds):
     """All origins of a subnet, bounded; the oldest origin is evicted first."""
 
+    origins: BoundedDict[int, Origin]
+    subnet: Subnet
+
     def __init__(self, subnet: Subnet) -> None:
-        self.subnet = subnet
-        self.origins = BoundedDict[int, Origin](MAX_ORIGINS)
+        super().__init__(subnet, BoundedDict(MAX_ORIGINS))
         self.count = 0
-        self.turned = False
-        """Whether any route ever changed its end or lost a link, so that known routes may be void."""
-        self.last_cut = 0
-        """Frame that last showed that a link was lost."""
 
     def cut(self, frame: int) -> None:
         """A link was lost: routes over it end."""
@@ -57,108 +57,45 @@ class Routes:
         hop = origin.hops.get(path) if origin is not None else None
         return hop if hop is not None and hop.node.alive else None
 
-    def directed(self, origin: Origin, path: bytes) -> Hop | None:
-        """The current end of an origin's route: from its NodeInfo, else along known links; None if unknown."""
-        hop = origin.hops.get(path)
-        if hop is not None and hop.node.alive and not self._void(origin, path, hop):
-            return hop
-        return self._along_links(origin, path)
-
-    def _void(self, origin: Origin, path: bytes, hop: Hop) -> bool:
-        if hop.frame < origin.valid_since or (hop.frame < self.last_cut and self._is_cut(origin, path, hop)):
-            return True
-        if not origin.turns:  # the usual case
-            return False
-        return any(since > hop.frame and len(turned) < len(path) and path.startswith(turned) for turned, since in origin.turns.items())
-
-    @staticmethod
-    def _is_cut(origin: Origin, path: bytes, hop: Hop) -> bool:
-        """Whether a link on the route was lost since its NodeInfo."""
-        for size, number in enumerate(path):
-            near = origin.hops.get(path[:size])
-            port = near.node.ports.get(number) if near is not None else None
-            if port is not None and port.cut > hop.frame:
-                return True
-        return False
-
     def lost(self, origin: Origin, path: bytes) -> bool:
         """Whether the end of a route was known, and the route ended since."""
         hop = origin.hops.get(path)
-        return hop is not None and hop.node.guid != 0 and self._void(origin, path, hop)
+        return hop is not None and hop.node.guid != 0 and self.void(origin, path, hop)
 
-    def _along_links(self, origin: Origin, path: bytes) -> Hop | None:
-        """Follow links from the end of the longest known prefix of the route."""
-        for size in range(len(path) - 1, -1, -1):
-            hop = origin.hops.get(path[:size])
-            if hop is not None:
-                if not hop.node.alive or self._void(origin, path[:size], hop):
-                    return None
-                return self.walk(hop.node, hop.entered, path[size:], hop.frame, from_origin=size == 0)
-        return None
+    def learn_home(self, origin: Origin, node: Node, entered: int, frame: int) -> None:
+        home = origin.home.now
+        if home is not None and home[0] is not node and home[0].guid and node.guid:
+            origin.shared = origin.shared or frame
+        origin.home.learn((node, entered), frame)
 
-    def walk(self, node: Node, entered: int, ports: bytes, frame: int, *, from_origin: bool = False) -> Hop | None:
-        """Leave `node` by the first of `ports`, follow the cable, leave by the next, and so on; None if a cable is unknown."""
-        for i, number in enumerate(ports):
-            if node.kind != SWITCH and not (from_origin and i == 0):
-                return None  # only switches forward SMPs (kernel smi.c, C14-9)
-            port = node.ports.get(number)
-            if port is None or port.peer is None:
-                return None
-            frame = max(frame, port.peer_frame)
-            node, entered = port.peer.node, port.peer.number
-        return Hop(node, entered, frame) if node.alive else None
-
-    def learn(self, origin: Origin, path: bytes, node: Node, entered: int, frame: int) -> Hop:
-        """Learn the end of a route, as a NodeInfo returned along it."""
-        hop = origin.hops.get(path)
-        if node.guid:
-            origin.reach(node)
-        if not path:
-            home = origin.home.now
-            if home is not None and home[0] is not node and home[0].guid and node.guid:
-                origin.shared = origin.shared or frame
-            origin.home.learn((node, entered), frame)
-        if hop is None:
-            while self.count >= MAX_HOPS and len(self.origins) > 1:
-                self._dropped(self.origins.popitem(last=False)[1], "routes")
-            hop = Hop(node, entered, frame)
-            if origin.hops.put(path, hop):
-                self.subnet.count_drop("routes")
-            else:
-                self.count += 1
-            return hop
-        if hop.node is not node or hop.entered != entered:
-            if hop.node is not node:
-                hop.shaky = hop.shaky or hop.before == node.slot
-                hop.before = hop.node.slot
-                if hop.node.guid and node.guid:
-                    way = origin.sender, path
-                    self.subnet.contradictions.note(ROUTE, way, hop.node.guid, node.guid, frame, certain=not path)
-                    was, now = _sender(path, hop.node, hop.entered), _sender(path, node, entered)
-                    if was is not None and now is not None and was is not now and self.subnet.contradictions.homes is None:
-                        self.subnet.contradictions.homes = origin.hops, was, now
-                        self.subnet.contradictions.met = any(way and one.node is now for way, one in origin.hops.items())
-            hop.node, hop.entered = node, entered
-            hop.frame = frame
-            self.turned = True
-            if len(origin.turns) >= MAX_TURNS and path not in origin.turns:
-                origin.turns.clear()
-                origin.valid_since = frame
-            origin.turns[path] = frame
-        elif self._void(origin, path, hop):
-            hop.frame = frame
+    def new_end(self, origin: Origin, path: bytes, node: Node, entered: int, frame: int) -> Hop:
+        while self.count >= MAX_HOPS and len(self.origins) > 1:
+            self._dropped(self.origins.popitem(last=False)[1], "routes")
+        hop = Hop(node, entered, frame)
+        if origin.hops.put(path, hop):
+            self.subnet.count_drop("routes")
+        else:
+            self.count += 1
         return hop
 
-    def before(self, origin: Origin, path: bytes, frame: int) -> Port | None:
-        """The port through which an SMP takes the last hop of a route; None if the node before it is unknown."""
-        if not path:
-            return None
-        hop = origin.hops.get(path[:-1])
-        if hop is None or not hop.node.alive or self._void(origin, path[:-1], hop):
-            return None
-        if hop.node.kind == CA and (len(path) > 1 or hop.entered != path[0]):
-            return None
-        return self.subnet.port(hop.node, path[-1], frame)
+    def other_end(self, origin: Origin, path: bytes, hop: Hop, node: Node, entered: int, frame: int) -> None:
+        if hop.node is not node:
+            hop.shaky = hop.shaky or hop.before == node.slot
+            hop.before = hop.node.slot
+            if hop.node.guid and node.guid:
+                way = origin.sender, path
+                self.subnet.contradictions.note(ROUTE, way, hop.node.guid, node.guid, frame, certain=not path)
+                was, now = _sender(path, hop.node, hop.entered), _sender(path, node, entered)
+                if was is not None and now is not None and was is not now and self.subnet.contradictions.homes is None:
+                    self.subnet.contradictions.homes = origin.hops, was, now
+                    self.subnet.contradictions.met = any(way and one.node is now for way, one in origin.hops.items())
+        hop.node, hop.entered = node, entered
+        hop.frame = frame
+        self.turned = True
+        if len(origin.turns) >= MAX_TURNS and path not in origin.turns:
+            origin.turns.clear()
+            origin.valid_since = frame
+        origin.turns[path] = frame
 
     def sure(self, origin: Origin, path: bytes, hop: Hop) -> bool:
         """Whether nothing contradicts a route: each known node on it is still linked to the next one."""

@@ -9,20 +9,19 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.capture.scattered import Bytes, gather
+from ibdissect.capture.scattered import gather
+from ibdissect.engine.kinds import FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, HANDLE_TRAP
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
 from ibdissect.table.mads import DirectedRoutes, Mads
-from ibdissect.table.rows import U64, groups, places_in
+from ibdissect.table.rows import U64, places_in
 from ibdissect.wire import numbers
 from ibdissect.wire.headers import BTH, LRH
-from ibdissect.wire.sm import NodeInfo, SMInfo, SMPDirected, SwitchInfo
+from ibdissect.wire.sm import SMInfo, SMPDirected, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
 
-from .model import Subnet
-from .nodes import Hop, Node, SwitchFacts
-from .routes import Routes
+from .nodes import Node, SwitchFacts
 from .senders import Senders
 
 SMP_SIZE, DATA_AT = SMPDirected.size, SMPDirected.data.bit // 8
@@ -34,14 +33,8 @@ READ_ATTRIBUTES = (
 """Attributes whose answers the follower reads."""
 _IS_READ = np.zeros(1 << 16, np.bool_)
 _IS_READ[list(READ_ATTRIBUTES)] = True
-FIND_PLACE, HANDLE_REQUEST, HANDLE_ANSWER, HANDLE_TRAP = 0, 1, 2, 3
-"""What the follower does with an SMP: it finds its port, and may process a request, an answer or a trap."""
 
 _READ: dict[int, tuple[Field[Any], ...]] = {
-    numbers.NODE_INFO: (
-        NodeInfo.node_type, NodeInfo.num_ports, NodeInfo.system_image_guid, NodeInfo.node_guid, NodeInfo.port_guid,
-        NodeInfo.partition_cap, NodeInfo.device_id, NodeInfo.local_port_num, NodeInfo.vendor_id,
-    ),
     numbers.SWITCH_INFO: (
         *(getattr(SwitchInfo, name) for name in SwitchFacts._fields), SwitchInfo.linear_fdb_top, SwitchInfo.multicast_fdb_top,
         SwitchInfo.port_state_change,
@@ -81,11 +74,7 @@ class Smps:
         """Who sent each directed-route SMP, int64[n] (`Senders`): only together with it a path means something."""
         if senders is not None:
             self.senders[directed] = senders.of(self.transactions[directed])
-        self._lids = slids, dlids = table.values_at(LRH.slid, rows), table.values_at(LRH.dlid, rows)
-        self.lid_routed: Bool = ~directed & ~trap
-        """LID-routed requests and answers, bool[n]."""
-        self.port_lids: npt.NDArray[np.uint16] = np.where(answer, slids, dlids)
-        """LID of the port that each goes to or comes from, if it is LID-routed, uint16[n]."""
+        self._lids = table.values_at(LRH.slid, rows), table.values_at(LRH.dlid, rows)
         self.sl = table.values_at(LRH.sl, rows)
         routes = table.once(DirectedRoutes)
         self.paths = routes.paths
@@ -108,7 +97,7 @@ class Smps:
         return int(shown[0]) if len(shown) else len(self.rows)
 
     def _kinds(self, answer: npt.NDArray[np.bool_], trap: npt.NDArray[np.bool_]) -> Int:
-        kind = np.zeros(len(self.rows), np.int64)
+        kind = np.full(len(self.rows), FIND_PLACE, np.int64)
         kind[trap] = HANDLE_TRAP
         read = answer & _IS_READ[self.attribute]
         kind[read] = HANDLE_ANSWER
@@ -134,6 +123,19 @@ class Smps:
     def dlid(self) -> list[int]:
         found: list[int] = self._lids[1].tolist()
         return found
+
+    def columns(self) -> dict[str, Any]:
+        """What `engine.smps.Steps` reads of each SMP."""
+        whole: dict[str, npt.NDArray[Any]] = {
+            "rows": self.rows, "kinds": self.kind, "attributes": self.attribute, "modifiers": self.modifier, "senders": self.senders,
+            "slids": self._lids[0], "dlids": self._lids[1],
+        }  # fmt: skip
+        flags = {"answers": self.answers, "pure": self.pure, "directed": np.array(self.directed, np.bool_)}
+        return {
+            **{name: column.astype(np.int64, copy=False) for name, column in whole.items()},
+            **{name: column.view(np.uint8) for name, column in flags.items()}, "transactions": self.transactions.astype(np.uint64),
+            "bodies": self.bodies.tobytes(), "paths": self._path_bytes, "path_size": self._path_size, "keyed_from": self.keyed_from,
+        }  # fmt: skip
 
     def transaction(self, i: int) -> int:
         return int(self.transactions[i])
@@ -225,12 +227,6 @@ class PlacedSmps(Record, dict=True):
         return self.smps.m_keys[self.index]
 
 
-def in_bytes(bodies: Bytes) -> npt.NDArray[Any]:
-    """Attributes, uint8[n, 64], such that `tolist` makes a `bytes` of each."""
-    rows: npt.NDArray[Any] = bodies.view(f"V{bodies.shape[1]}")[:, 0]
-    return rows
-
-
 def _smps(table: ChunkTable, mads: Mads, wanted: Bool) -> Int:
     """Indices of the wanted MADs that are complete SMPs to QP0, with an LRH."""
     wanted &= (mads.mgmt_class == numbers.LID_ROUTED) | (mads.mgmt_class == numbers.DIRECTED)
@@ -239,88 +235,3 @@ def _smps(table: ChunkTable, mads: Mads, wanted: Bool) -> Int:
     good = (mads.at[index] + SMP_SIZE <= table.located.payload_end[rows]) & (table.located.at("lrh")[rows] >= 0)
     good &= table.values_at(BTH.destqp, rows) == 0  # only QP0 accepts SMPs
     return index if good.all() else index[good]
-
-
-class Places:
-    """The port of every SMP of a chunk, as far as routes and LIDs are known. Each route is looked up once for all SMPs that take it.
-
-    A route is valid from the start of the chunk if known before, otherwise after the first NodeInfo that returns along it.
-    The follower must ensure that meanwhile no route changes its end and no node is dropped.
-    """
-
-    def __init__(self, smps: Smps, routes: Routes) -> None:
-        self.smps, self.routes = smps, routes
-        n = len(smps.rows)
-        pure = np.flatnonzero(smps.pure)
-        words = np.ascontiguousarray(smps.paths[pure].view(np.uint64).T)
-        first, which = groups([smps.senders[pure].view(np.uint64), *words])
-        group = np.full(n, -1, np.int64)
-        group[pure] = which
-        self.group: Int = group
-        """Number of each SMP's route; -1 if it is not directed all the way."""
-        samples = pure[first].tolist()
-        self.ways = [(smps.sender(i), smps.path(i)) for i in samples]
-        """Origin and path of each route."""
-        self.hops: list[Hop | None] = [routes.end_of(*way) for way in self.ways]
-        """Where each route leads."""
-        self._slots = [hop.node.slot if hop is not None else -1 for hop in self.hops]
-        self._entered = [hop.entered if hop is not None else 0 for hop in self.hops]
-        """Slot and port number, copied when the place became sure: a route that changes modifies its `Hop`."""
-        node_infos = np.flatnonzero(smps.pure & smps.answers & (smps.attribute == numbers.NODE_INFO))
-        since = np.full(len(first) + 1, n, np.int64)
-        since[group[node_infos[::-1]]] = node_infos[::-1]
-        since[:-1][np.array([hop is not None for hop in self.hops], np.bool_)] = -1
-        since[-1] = n
-        self.sure: Bool = np.arange(n) > since[group]
-        """Directed SMPs whose place is known once all earlier SMPs have been processed, bool[n]."""
-        self.missed = False
-        """A route is still unknown although NodeInfo returned along it."""
-        self._own: list[tuple[int, int, int]] = []
-        self.slot: Int = np.full(n, -1, np.int64)
-        """Slot of the node addressed or answering, -1 if unknown; valid after `settle`."""
-        self.entered: Int = np.zeros(n, np.int64)
-        """Number of the port through which the SMP entered."""
-
-    def put(self, i: int, hop: Hop) -> None:
-        """Set the place of SMP `i`."""
-        self._own.append((i, hop.node.slot, hop.entered))
-
-    def learn_route(self, group: int) -> None:
-        """NodeInfo returned along a route (-1: not a directed one): look the route up."""
-        if group >= 0 and self.hops[group] is None and self.look_up(group) is None:
-            self.missed = True
-
-    def look_up(self, group: int) -> Hop | None:
-        """Look a route up again."""
-        hop = self.routes.end_of(*self.ways[group])
-        if hop is not None:
-            self.hops[group], self._slots[group], self._entered[group] = hop, hop.node.slot, hop.entered
-        return hop
-
-    def settle(self, until: int) -> None:
-        """Fill in `slot` and `entered` for sure places before `until` and for those set by `put`; clears `sure`."""
-        index = np.flatnonzero(self.sure[:until])
-        group = self.group[index]
-        self.slot[index], self.entered[index] = np.array(self._slots, np.int64)[group], np.array(self._entered, np.int64)[group]
-        self.sure[:] = False
-        if self._own:
-            at, slot, number = np.array(self._own, np.int64).T
-            self.slot[at], self.entered[at] = slot, number
-            self._own.clear()
-
-    def settle_lids(self, subnet: Subnet, first: int) -> None:
-        """Fill in the places of LID-routed SMPs: the owner of the LID before each. `first`: number of the chunk's first frame."""
-
-        def owner(lid: int, frame: int) -> tuple[int, int]:
-            port, _ = subnet.owner(lid, frame)
-            return (port.node.slot, port.number) if port is not None else (-1, 0)
-
-        index = np.flatnonzero(self.smps.lid_routed & (self.slot < 0))
-        frames = first + self.smps.rows[index]
-        lids, which = np.unique(self.smps.port_lids[index], return_inverse=True)
-        found = np.array([owner(lid, first - 1) for lid in lids.tolist()], np.int64).reshape(-1, 2)[which]
-        for number, lid in enumerate(lids.tolist()):
-            track = subnet.lids.get(lid)
-            for since in reversed(track.changes_after(first - 1)) if track is not None else ():
-                found[(which == number) & (frames > since)] = owner(lid, since)
-        self.slot[index], self.entered[index] = found.T

@@ -5,65 +5,35 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.records import ROWS
+from ibdissect.engine import kinds
+from ibdissect.engine.facts import Fact
 
 V = TypeVar("V")
 
 SECOND_NS = 1_000_000_000
 NEIGHBOURS_NS = 500_000
 """Packets this close together may be in the wrong order: captures of several queues swap neighbours."""
-AFTER_ALL = 1 << 40
+AFTER_ALL = kinds.AFTER_ALL
 """A frame after all others: what never happens, and where to ask for the latest value."""
-KEPT = 4
-"""Earlier values kept per fact, in addition to those valid within the last ROWS frames, the maximum of a chunk.
-
-The value at every frame of the current chunk is known; at older frames it may be unknown.
-"""
-MANY = 64
-"""With more values, half of them are dropped at a time."""
-
-NONE: list[Any] = []
-"""The earlier values of all facts that never changed; nothing is added to it."""
 
 
-class Track(Generic[V]):
+class Track(Fact, Generic[V]):
     """A fact over time. None means unknown: never learnt, or no longer certain."""
 
-    __slots__ = ("now", "past", "since")
+    __slots__ = ()
+    if TYPE_CHECKING:
+        now: V | None
+        past: list[tuple[V | None, int]]
 
-    def __init__(self) -> None:
-        self.now: V | None = None
-        self.since = 0
-        """Frame that set `now`; 0 if nothing was learnt yet."""
-        self.past: list[tuple[V | None, int]] = NONE
-        """Earlier values with the frames that set them, oldest first."""
+        def learn(self, value: V | None, frame: int) -> bool: ...  # type: ignore[override] # a value of its kind
 
-    def learn(self, value: V | None, frame: int) -> bool:
-        """Learn a value from a frame; returns True if it differs from the current one."""
-        if value == self.now:
-            return False
-        self.change(value, frame)
-        return True
-
-    def change(self, value: V | None, frame: int) -> None:
-        """Learn a value from a frame that differs from the current one."""
-        if self.since:
-            past = self.past
-            if past:
-                past.append((self.now, self.since))
-                size = len(past)
-                if size > KEPT:
-                    old = 1 if size <= MANY else size // 2
-                    if past[old][1] <= frame - ROWS:
-                        self.past = past[old:]  # another thread may still go through the longer list
-            else:
-                self.past = [(self.now, self.since)]
-        self.now, self.since = value, frame
+        def change(self, value: V | None, frame: int) -> None: ...  # type: ignore[override]
 
     def at(self, frame: int) -> tuple[V | None, int]:
         """The value at `frame`, and the frame that set it; (None, 0) before the oldest value kept."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.abc
 import importlib.util
 import sys
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType
 from typing import Any
@@ -42,3 +44,34 @@ def plain(module: str) -> Any:  # Any: the module's attributes
         else:
             sys.modules["cython"] = before
     return found
+
+
+class Engine(importlib.abc.MetaPathFinder):
+    """Finds the engine's own modules in their .py files only."""
+
+    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+        file = FOLDER / f"{name.rpartition('.')[2]}.py"
+        if name.rpartition(".")[0] != "ibdissect.engine":
+            return None
+        return importlib.util.spec_from_file_location(name, loader=SourceFileLoader(name, str(file)))
+
+
+_OURS: dict[str, ModuleType] = {}
+"""Modules of a second ibdissect, whose engine is interpreted."""
+
+
+@contextlib.contextmanager
+def interpreted() -> Iterator[None]:
+    """What is imported meanwhile is the second ibdissect: for state that several modules of the engine share."""
+    kept = {name: sys.modules.pop(name) for name in [*sys.modules] if name.split(".")[0] in ("ibdissect", "cython")}
+    finder = Engine()
+    sys.meta_path.insert(0, finder)
+    sys.modules.update(_OURS)
+    sys.modules["cython"] = None  # type: ignore[assignment] # an import of it fails, as without Cython
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        del sys.modules["cython"]
+        _OURS.update({name: sys.modules.pop(name) for name in [*sys.modules] if name.split(".")[0] == "ibdissect"})
+        sys.modules.update(kept)

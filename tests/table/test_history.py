@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ibdissect.capture.records import ROWS
-from ibdissect.table.history import KEPT, MANY, Track
+from ibdissect.engine.facts import KEPT, MANY
+from ibdissect.table.history import Track
 
 
 def test_what_held_when() -> None:

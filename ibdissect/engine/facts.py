@@ -1,0 +1,70 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
+"""Which value holds now, and which did before? A fact with the frames that set it; `table.history.Track` adds what others ask of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .kinds import ROWS
+
+try:
+    import cython
+except ImportError:
+    from . import shadow as cython
+KEPT = 4
+"""Earlier values kept per fact, in addition to those valid within the last ROWS frames, the maximum of a chunk.
+
+The value at every frame of the current chunk is known; at older frames it may be unknown.
+"""
+MANY = 64
+"""With more values, half of them are dropped at a time."""
+NONE: list[Any] = []
+"""The earlier values of all facts that never changed; nothing is added to it."""
+_KEPT = cython.declare(cython.Py_ssize_t, KEPT)
+_MANY = cython.declare(cython.Py_ssize_t, MANY)
+
+
+@cython.cclass
+class Fact:
+    """A fact over time. None means unknown: never learnt, or no longer certain."""
+
+    __slots__ = ("now", "past", "since")
+
+    def __init__(self) -> None:
+        self.now: Any = None
+        self.since: Any = 0
+        """Frame that set `now`; 0 if nothing was learnt yet. An object, which many facts share."""
+        self.past: list[tuple[Any, int]] = NONE
+        """Earlier values with the frames that set them, oldest first."""
+
+    def learn(self, value: object, frame: Any) -> bool:
+        """Learn a value from a frame; returns True if it differs from the current one."""
+        if value == self.now:
+            return False
+        put(self, value, frame)
+        return True
+
+    def change(self, value: object, frame: Any) -> None:
+        """Learn a value from a frame that differs from the current one."""
+        put(self, value, frame)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def put(fact: Fact, value: object, frame: Any) -> cython.int:
+    """What `change` does. No method, so that a fact has no table of methods, which takes 8 bytes."""
+    size: cython.Py_ssize_t
+    old: cython.Py_ssize_t
+    if fact.since:
+        past: list[Any] = fact.past
+        if past:
+            past.append((fact.now, fact.since))
+            size = len(past)
+            if size > _KEPT:
+                old = 1 if size <= _MANY else size // 2
+                if past[old][1] <= frame - ROWS:
+                    fact.past = past[old:]  # another thread may still go through the longer list
+        else:
+            fact.past = [(fact.now, fact.since)]
+    fact.now, fact.since = value, frame
+    return 0

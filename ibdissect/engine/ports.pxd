@@ -1,0 +1,34 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
+from ibdissect.engine.common cimport i64
+from ibdissect.engine.facts cimport Fact
+
+cdef class PortState:
+    cdef public NodeState node
+    cdef public i64 number, frame, peer_frame, cut
+    cdef public object guid, guard, p_keys, pages, qos
+    cdef public bint renamed
+    cdef public Fact infos, lids, facing
+
+cdef class NodeState:
+    cdef public i64 slot, frame, until, kind, unsure, changed, weight
+    cdef public bint alive, unarbitrated
+    cdef public object guid, system_guid, device_id, vendor_id, port_state_change, name, origin, forwarding
+    cdef public Fact facts, switch, linear_top, multicast_top
+    cdef public dict ports
+
+cdef class Hop:
+    cdef public NodeState node
+    cdef public i64 entered, frame
+    cdef public object before
+    cdef public bint shaky
+
+cdef class OriginState:
+    cdef public object sender, hops
+    cdef public OriginState joined
+    cdef public i64 shared, valid_since
+    cdef public Fact home
+    cdef public dict turns
+
+cdef class BlockState(Fact):
+    cdef public i64 number
+    cdef public bint contested
