@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ibdissect.capture.scattered import gather
-from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower
-from ibdissect.fabric.nodes import Hop
+from ibdissect.engine.ports import Hop
+from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower, Node
 from ibdissect.fabric.smps import Smps
 from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, fault, on_event
@@ -113,7 +113,8 @@ class HopBeyondPorts(LearntFactRule):
 
 def _beyond(hop: Hop, number: int, frame: int) -> bool:
     """Whether the switch at the end of a route was known to have fewer ports when a frame was sent."""
-    facts, since = hop.node.facts_at(frame)
+    node: Node = hop.node
+    facts, since = node.facts_at(frame)
     return 0 < facts.num_ports < number and max(since, hop.frame) < frame
 
 
