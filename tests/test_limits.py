@@ -147,7 +147,7 @@ def test_every_bound_that_is_reached_is_reported(monkeypatch: pytest.MonkeyPatch
     """With limits of one, every kind of state reports evictions, and CAP016 reports all of them."""
     said, names = set[str](), set[str]()
     for rooms, chunks in (
-        (("rules", "flow", "fabric", "table", "lint", "diagnosis"), crowd(4, at_once=1)),
+        (("rules", "flow", "fabric", "table", "lint", "diagnosis", "engine"), crowd(4, at_once=1)),
         (("rules", "flow"), crowd(4, at_once=1)),
         (("rules", "flow"), requests(crowd(4, at_once=1))),
     ):

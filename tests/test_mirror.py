@@ -100,7 +100,7 @@ TOPICS = {
     "oracle": "oracle",
     "pictures": "browser",
     "report": "formats",
-    "robustness": "proofs slice",
+    "robustness": "kinds proofs slice",
     "rules": "alone early follower_order gate later_facts messages misses pairs rules who",
     "rules/MKY": "leases_and_violations",
     "rules/PKY": "random_traffic",
