@@ -36,6 +36,7 @@ SHOTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("transfer", "opensm/31-saquery-rmpp-ft36.pcap", ("slash", *"rmpp.segmentnumber", *["equals_sign"] * 2, "3", "enter", "R", "right")),
     ("fabric", "opensm/10-partitions.pcap", ("b", *("down",) * 9, "r", *("down",) * 14)),
     ("history", "opensm/12-two-sms.pcap", ("b", "t", "end", *("up",) * 3)),
+    ("sweeps", "opensm/12-two-sms.pcap", ("E", "right", "right")),
     ("menu", "opensm/10-partitions.pcap", ("f", "tab", *["down"] * 4, "space")),
     ("time", "rxe/netem_loss_send_bw.pcap", ("T",)),
     ("ladder", "rxe/netem_loss_send_bw.pcap", ("f", "L")),

@@ -35,6 +35,14 @@ FIELD_KINDS: Mapping[str, Kind] = {
     "nested": "bytes", "rest": "bytes", "text": "string",
 }  # fmt: skip
 
+HEADERS = ("lrh", "grh", "bth", "deth")
+"""Headers whose fields are meant by the ends of their names."""
+SHORT: Mapping[str, tuple[str, ...]] = {
+    "nak": ("infiniband.aeth.syndrome.opcode", "infiniband.aeth.syndrome.error_code"),
+    "rnr": ("infiniband.aeth.syndrome.opcode", "infiniband.aeth.syndrome.timer"), "name": ("ibdissect.node",),
+}  # fmt: skip
+"""Other words that people use for fields."""
+
 COMPUTED: Mapping[str, tuple[Kind, str]] = {
     "frame": ("bytes", "All bytes of the frame"), "frame.marked": ("bool", "The frame is marked in the terminal UI"),
     "frame.number": ("uint", "Frame number, from 1"), "frame.len": ("uint", "Bytes on the wire"),
@@ -199,12 +207,26 @@ class Names:
     def nearest(self, word: str) -> list[str]:
         """Up to three known names similar to `word`."""
         word = word.strip(".")
+        if common := self._common(word):
+            return common
         near = self.catalog.nearest(word)
         others = (*COMPUTED, *BOTH, *MARKS, *self._structs)
         import difflib
 
         near += [name for name in difflib.get_close_matches(word, others, 3, 0.6) if name not in near]
         return sorted(near, key=lambda name: -difflib.SequenceMatcher(None, name.removeprefix("infiniband."), word).ratio())[:3]
+
+
+    def _common(self, word: str) -> list[str]:
+        """Fields of packet headers that a short word stands for: `lid`, `qp`, `p_key`."""
+        short = word.lower().replace("_", "")
+        if short in SHORT:
+            return [*SHORT[short]]
+        fields = (f"infiniband.{header}" for header in HEADERS)
+        return [
+            name for header in fields for name in self.catalog.names
+            if name.startswith(f"{header}.") and short and name.removeprefix(f"{header}.").replace("_", "").endswith(short)
+        ][:3]  # fmt: skip
 
 
 def _of_fields(name: str, fields: tuple[Field[Any], ...]) -> Source:

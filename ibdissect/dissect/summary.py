@@ -76,6 +76,15 @@ def summaries(table: ChunkTable, rows: Int, presenter: Presenter | None = None) 
     return lines
 
 
+def addresses(table: ChunkTable, rows: Int) -> tuple[list[str], list[str]]:
+    """Source and destination in the lines of the given rows."""
+    n = len(rows)
+    lines = Summaries([""] * n, [""] * n, [], [])
+    if n:
+        _addresses(table, rows, lines)
+    return lines.source, lines.destination
+
+
 def _addresses(table: ChunkTable, rows: Int, lines: Summaries) -> None:
     for header, index, at in by_header(table, rows, (*SHOWN, *LINKS)):
         for offset, column in ((header.source, lines.source), (header.destination, lines.destination)):

@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
@@ -104,7 +105,7 @@ class CaptureModel:
         """Why reading ended early, if it did."""
         self.complete = False
         """The capture was read to its end."""
-        self._stop = threading.Event()
+        self._stop, self._enough = threading.Event(), False
         self.index = FrameIndex(plain_files(source, self.reader))
 
     # -- reading
@@ -115,6 +116,8 @@ class CaptureModel:
             for chunk in self.reader.chunks():
                 if self._stop.is_set():
                     return
+                if self._enough:
+                    break
                 self._take(chunk)
                 grew()
         except (CaptureError, OSError) as error:
@@ -158,6 +161,11 @@ class CaptureModel:
         if self.reader.rereadable:
             self.reader.close()
         self.index.close()
+
+    def stop_reading(self) -> None:
+        """Read no more frames; what is there stays."""
+        self._enough = True
+        self.reader.stop()
 
     @property
     def stopped(self) -> bool:
@@ -223,13 +231,13 @@ class CaptureModel:
         """Texts of fields by frame and filter name, for columns that the user added; the first occurrence in each frame."""
         found: dict[int, dict[str, str]] = {}
         show, every = self.presenter(frames[-1]), np.arange(len(frames))
-        table, state = self.table(frames), State(presenter=show, hide_keys=not self.show_keys, ends=self.ends)
+        table, state = self.table(frames), State(first_ns=self.first_ns, presenter=show, hide_keys=not self.show_keys, ends=self.ends)
         state.findings = self.findings.told(frames[0], frames[-1] - frames[0] + 1) if FINDING_NAMES.keys() & set(names) else {}
         for column in named_columns(self.catalog, names, first=True):
             rows, texts, _ = occurrences(column, table, state, every, partial(text_of, show))
             for row, text in zip(rows.tolist(), texts.tolist(), strict=True):
-                if text:
-                    found.setdefault(frames[row], {}).setdefault(column.name, printable(text))
+                if text is not None and text != "":
+                    found.setdefault(frames[row], {}).setdefault(column.name, _shown(column.name, text))
         return found
 
     def answer_text(self, frame: int, name: str) -> str:
@@ -303,6 +311,18 @@ class CaptureModel:
         for chunk in self.chunks(rows.checked, lambda: self.known_to(matcher), wanted, grew):
             rows.extend(np.flatnonzero(self.matches(matcher, chunk)) + chunk.first, chunk.first + len(chunk) - 1)
             grew()
+
+
+def _shown(name: str, value: object) -> str:
+    """The text of a value that may be a number of nanoseconds."""
+    from ibdissect.dfilter.names import COMPUTED  # not needed for the first rows
+
+    kind = COMPUTED[name][0] if name in COMPUTED else ""
+    if isinstance(value, int) and kind == "reltime":
+        return f"{value / 1e9:.9f}"
+    if isinstance(value, int) and kind == "abstime":
+        return f"{datetime.fromtimestamp(value // 1_000_000_000, UTC):%Y-%m-%d %H:%M:%S}.{value % 1_000_000_000:09}"
+    return printable(value.hex(" ") if isinstance(value, bytes) else str(value))
 
 
 def _comment(label: str, text: str) -> Node:

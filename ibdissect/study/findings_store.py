@@ -5,6 +5,7 @@ Every occurrence of every finding is kept, 16 bytes each; messages only for the 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -63,6 +64,9 @@ class FindingsStore:
         """Exact number by severity; replaced as a whole."""
         self.generation = 0
         """Grows with every change."""
+        self.silenced: frozenset[str] = frozenset()
+        """Codes of rules whose findings the user does not want to see in this session."""
+        self._changing = threading.Lock()
 
     # -- the thread that lints
 
@@ -86,10 +90,15 @@ class FindingsStore:
 
     def settle(self) -> None:
         """Make what was taken in visible to the screen."""
+        with self._changing:
+            self._settle()
+
+    def _settle(self) -> None:
         if not self._fresh and not self._singles:
             return
         fresh = np.concatenate([*self._fresh, np.array(self._singles, OCCURRENCE)])
         self._fresh, self._singles = [], []
+        fresh = fresh[~np.isin(fresh["kind"], self._of_rules(self.silenced))]
         settled = self._settled
         room = MAX_OCCURRENCES - len(settled)
         self.dropped += max(len(fresh) - room, 0)
@@ -110,6 +119,24 @@ class FindingsStore:
 
     def set_counts(self, by_rule: Mapping[str, int], counts: Mapping[Severity, int]) -> None:
         """Set the exact numbers so far; rules that are missing here have withdrawn their findings."""
+        with self._changing:
+            self._set_counts(by_rule, counts)
+
+    def silence(self, code: str) -> None:
+        """Take the findings of a rule away, and do not show later ones; any thread may call it."""
+        with self._changing:
+            self.silenced |= {code}
+            self._set_counts(self.by_rule, self.counts)
+
+    def _of_rules(self, codes: frozenset[str]) -> list[int]:
+        return [kind for kind, (rule, _) in enumerate(self._kinds) if rule.code in codes]
+
+    def _set_counts(self, by_rule: Mapping[str, int], counts: Mapping[Severity, int]) -> None:
+        for code in self.silenced & by_rule.keys():
+            severity = next((one.severity for one in self._findings if one.code == code), None)
+            if severity is not None:
+                counts = {**counts, severity: max(counts.get(severity, 0) - by_rule[code], 0)}
+        by_rule = {code: count for code, count in by_rule.items() if code not in self.silenced}
         gone = [kind for kind, (rule, _) in enumerate(self._kinds) if rule.code not in by_rule]
         if gone and (lost := np.isin(self._settled["kind"], gone)).any():
             self._room = self._settled = self._settled[~lost]

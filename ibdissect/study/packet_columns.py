@@ -19,8 +19,10 @@ class TimeFormat(StrEnum):
 
     RELATIVE = "since the first frame"
     DELTA = "since the frame shown before"
+    CAPTURED = "since the frame captured before"
     ABSOLUTE = "time of day, UTC"
     DATE = "date and time, UTC"
+    LOCAL = "date and time of this machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,12 @@ COLUMNS = (
 )
 BY_KEY = {column.key: column for column in COLUMNS}
 DEFAULT = tuple(column.key for column in COLUMNS)
+DELTA_CAPTURED = Column("frame.time_delta", "Δ captured", "right", 9, 12, 4, "frame.time_delta")
+DELTA_SHOWN = Column("delta_shown", "Δ shown", "right", 9, 12, 4)
+"""Time since the frame before: the one captured, the one shown."""
 MORE_COLUMNS = (
+    DELTA_CAPTURED,
+    DELTA_SHOWN,
     Column("ibdissect.request_frame", "Answers", "right", 7, 10, 4, "ibdissect.request_frame"),
     Column("ibdissect.response_frame", "Answered in", "right", 11, 11, 4, "ibdissect.response_frame"),
     Column("ibdissect.response_time", "Response", "right", 8, 8, 4, "ibdissect.response_time"),
@@ -73,7 +80,17 @@ GUTTER = 4
 
 
 def added(field: str) -> Column:
+    if field == DELTA_CAPTURED.field:
+        return DELTA_CAPTURED
     return Column(field, field.removeprefix("infiniband.").rpartition(".")[2], "left", 8, 24, 4, field)
+
+
+def typed(text: str, catalog: Catalog) -> str:
+    """The name of the field that a user typed; empty if no column can have its values."""
+    from ibdissect.dfilter.names import names_of  # not needed for the first rows
+
+    source = names_of(catalog).find(text.strip())
+    return source.name if source is not None and source.kind != "none" and not source.structs else ""
 
 
 def with_fields(shown: Sequence[Column], fields: Sequence[str]) -> list[Column]:
@@ -89,21 +106,19 @@ def recalled(keys: Sequence[str], catalog: Catalog) -> tuple[list[Column], list[
     for key in keys:
         if key in known:
             found.append(known[key])
-        elif catalog.names.get(key):
+        elif catalog.names.get(key) or typed(key, catalog):
             found.append(added(key))
         else:
             unknown.append(key)
     return found, unknown
 
 
-def time_text(line: Line, how: TimeFormat, first_ns: int, before_ns: int | None) -> str:
-    """The time column, to the microsecond; groups of three after the point."""
-    if how is TimeFormat.DELTA:
-        return seconds_text(line.time_ns - (line.time_ns if before_ns is None else before_ns))
+def time_text(line: Line, how: TimeFormat, first_ns: int) -> str:
+    """The time column, to the microsecond; groups of three after the point. The list knows the frame before."""
     if how is TimeFormat.RELATIVE:
         return seconds_text(line.time_ns - first_ns)
-    moment = datetime.fromtimestamp(line.time_ns // 1_000_000_000, UTC)
-    day = moment.strftime("%Y-%m-%d ") if how is TimeFormat.DATE else ""
+    moment = datetime.fromtimestamp(line.time_ns // 1_000_000_000, None if how is TimeFormat.LOCAL else UTC)
+    day = moment.strftime("%Y-%m-%d ") if how in (TimeFormat.DATE, TimeFormat.LOCAL) else ""
     micro = line.time_ns // 1000 % 1_000_000
     return f"{day}{moment:%H:%M:%S}.{micro // 1000:03} {micro % 1000:03}"
 

@@ -141,11 +141,11 @@ def _columns(found: object) -> list[str]:
 
 
 class FilterHistory:
-    """Filters entered before, newest last."""
+    """Filters entered before, newest last; or other lines, in a file of another name."""
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, name: str = "filters") -> None:
         folder = state_folder() if path is None else None
-        self.path = folder / "filters" if folder is not None else path
+        self.path = folder / name if folder is not None else path
         self.texts: list[str] = []
         self.note = ""
         try:
@@ -154,8 +154,9 @@ class FilterHistory:
         except (OSError, ValueError) as error:
             self.note = f"the filters of the last run cannot be read: {error}"
 
-    def add(self, text: str) -> None:
-        text = printable(" ".join(text.split()))
+    def add(self, text: str, *, path: bool = False) -> None:
+        """Remember a text; the spaces of a `path` stay."""
+        text = printable(text if path else " ".join(text.split()))
         if text:
             self.texts = [*(old for old in self.texts if old != text), text][-KEPT:]
             replace_text(self.path, "\n".join(self.texts) + "\n")

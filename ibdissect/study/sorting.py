@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from ibdissect.dfilter.computed import State
 from ibdissect.dissect.named_values import ANSWER_NAMES
-from ibdissect.dissect.summary import summaries
+from ibdissect.dissect.summary import addresses, summaries
 from ibdissect.session.rows import named_columns, occurrences
 from ibdissect.table import ChunkTable
 from ibdissect.wire.headers import BTH
 
 from .capture_model import STEP, CaptureModel, text_of
-from .packet_columns import Column
+from .packet_columns import BY_KEY, DELTA_CAPTURED, DELTA_SHOWN, Column
 from .shown_frames import AllRows, FilteredRows, SortedRows
 
 Int = npt.NDArray[np.int64]
@@ -39,6 +39,10 @@ def sort_rows(
     numbers = np.arange(1, total + 1, dtype=np.uint32) if isinstance(base, AllRows) else base.numbers().copy()
     if column.key == "number":
         keys: Int | None = numbers.astype(np.int64)
+    elif column.key == DELTA_SHOWN.key:
+        times = _keys(model, BY_KEY["time"], total, wanted, None)
+        keys = times[numbers.astype(np.int64) - 1] if times is not None else None
+        keys = np.diff(keys, prepend=keys[:1]) if keys is not None else None
     else:
         every = _keys(model, column, total, wanted, name)
         keys = every[numbers.astype(np.int64) - 1] if every is not None else None
@@ -62,6 +66,8 @@ def _keys(model: CaptureModel, column: Column, total: int, wanted: Callable[[], 
             part[:] = chunk.time_ns
         elif column.key == "length":
             part[:] = chunk.length
+        elif column.field == DELTA_CAPTURED.field:
+            part[:] = np.diff(chunk.time_ns, prepend=model.index.time_ns(done) if done else chunk.time_ns[0])
         elif column.field in ANSWER_NAMES and column.field:
             _answers(model, column.field, done + 1, part, texts)
         else:
@@ -89,13 +95,16 @@ def _read(model: CaptureModel, column: Column, table: ChunkTable, part: Int, tex
         values, there = table.of_rows(BTH.p_key)
         part[there] = values[there]
         return
-    if not column.field:
-        found = getattr(summaries(table, every, model.presenter(0)), column.key)
-        first = table.chunk.first
-        if column.key in NAMED and name is not None:
-            found = [name(text, first + i) for i, text in enumerate(found)]
+    if column.key in NAMED:
+        found = addresses(table, every)[NAMED.index(column.key)]
+        if name is not None:
+            found = _named(found, name, table.chunk.first)
             for row, ends in model.ends.routed(table).items():
                 found[row] = ends[NAMED.index(column.key)] or found[row]
+        part[:] = [texts.setdefault(text, len(texts)) for text in found]
+        return
+    if not column.field:
+        found = getattr(summaries(table, every, model.presenter(0)), column.key)
         part[:] = [texts.setdefault(text, len(texts)) for text in found]
         return
     show = model.presenter(0)
@@ -104,6 +113,14 @@ def _read(model: CaptureModel, column: Column, table: ChunkTable, part: Int, tex
     rows, values, _ = occurrences(source, table, state, every, partial(text_of, show))
     for row, text in zip(rows.tolist(), values.tolist(), strict=True):
         part[row] = texts.setdefault(str(text), len(texts))
+
+
+def _named(found: list[str], name: Name, first: int) -> list[str]:
+    """Names for the addresses of a chunk; frame by frame only where the owner of an address changed in it."""
+    last = first + len(found) - 1
+    names = {text: name(text, first) for text in set(found)}
+    moved = {text for text, one in names.items() if name(text, last) != one}
+    return [name(text, first + i) if text in moved else names[text] for i, text in enumerate(found)]
 
 
 def _natural(text: str) -> tuple[tuple[int, int | str], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,9 +12,12 @@ from ibdissect.errors import CaptureError, ConfigError
 
 from .capture_model import CaptureModel, Line
 
-TABLES = (".csv", ".txt")
+TABLES = (".csv", ".txt", ".json")
 TITLES = ["No.", "Time", "Source", "Destination", "Protocol", "P_Key", "Length", "Info"]
+KEYS = ("frame", "seconds", "source", "destination", "protocol", "p_key", "length", "info")
+"""The same in JSON."""
 TEXTS = [title not in ("No.", "Time", "P_Key", "Length") for title in TITLES]
+ENDS = ".pcap, .pcapng, .csv, .json or .txt"
 STEP = 4096
 """Frames written between two looks at whether to stop."""
 
@@ -42,13 +46,22 @@ def _capture(model: CaptureModel, pieces: Iterator[list[int]], file: IO[bytes], 
 
 
 def _table(model: CaptureModel, pieces: Iterator[list[int]], file: IO[bytes], path: str) -> int:
-    """Write the lines of the list, as CSV with titles or as text; keys are masked as on the screen."""
+    """Write the lines of the list, as CSV with titles, as JSON or as text; keys are masked as on the screen."""
     from ibdissect.export import csv
 
     blocks = ([list(column) for column in zip(*(_cells(model, one) for one in model.lines(piece)), strict=True)] for piece in pieces)
     if path.endswith(".csv"):
         return csv.write(TITLES, TEXTS, blocks, file)
     written = 0
+    if path.endswith(".json"):
+        file.write(b"[")
+        for block in blocks:
+            for row in zip(*block, strict=True):
+                values = (int(row[0]), float(row[1]), *row[2:5], row[5] or None, int(row[6]), row[7])
+                file.write((",\n" if written else "\n").encode() + json.dumps(dict(zip(KEYS, values, strict=True))).encode())
+                written += 1
+        file.write(b"\n]\n")
+        return written
     for block in blocks:
         lines = ["{:>8} {:>14} {:<24} {:<24} {:<8} {:<6} {:>6} {}\n".format(*row) for row in zip(*block, strict=True)]
         file.write("".join(lines).encode("utf-8", "backslashreplace"))
@@ -64,9 +77,9 @@ def _cells(model: CaptureModel, one: Line) -> tuple[str, ...]:
 def unwritable(path: str, source: str, *, frames: bool = True) -> str | None:
     """Why frames (or else bytes) cannot be written there; None when they can."""
     if not path.strip():
-        return "type a file name ending in .pcap, .pcapng, .csv or .txt" if frames else "type a file name"
+        return f"type a file name ending in {ENDS}" if frames else "type a file name"
     if frames and not path.endswith((".pcap", ".pcapng", *TABLES)):
-        return "the name must end in .pcap, .pcapng, .csv or .txt"
+        return f"the name must end in {ENDS}"
     target = Path(os.path.expanduser(path))
     if not target.parent.is_dir():
         return f"there is no folder {target.parent}"

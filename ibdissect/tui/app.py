@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +19,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.widgets import Input
 
+from ibdissect.capture.sets import files_of
 from ibdissect.errors import CaptureError
 from ibdissect.lint.finding import Finding
 from ibdissect.session.check import Options
@@ -39,7 +41,7 @@ from .keys.searching import Searching
 from .main_screen import MainScreen
 from .messages import Sized
 from .open_capture import OpenCapture
-from .screens import connections, conversations, fabric, findings_summary, ladder, page, statistics, time_chart
+from .screens import connections, conversations, fabric, findings_summary, ladder, page, statistics, sweeps, time_chart
 from .screens.choice import Choice
 from .screens.prompt import Prompt
 from .themes import ThemedApp, with_contrast
@@ -60,6 +62,7 @@ COMMANDS: tuple[Command, ...] = (
     conversations.COMMAND,
     ladder.COMMAND,
     fabric.COMMAND,
+    sweeps.COMMAND,
     Command("x", "Bytes pane", lambda app: app.main.toggle("bytes"), "Look", "bytes pane"),
     *columns.COMMANDS,
     *coloring.COMMANDS,
@@ -67,7 +70,7 @@ COMMANDS: tuple[Command, ...] = (
     *menu.COMMANDS,
     *keeping.COMMANDS,
     Command("question_mark,f1", "Help", lambda app: app.push_screen(page.help_page(COMMANDS)), word="help", rank=-3),
-    Command("q,ctrl+c", "Quit", lambda app: app.exit(), "Keep", "quit", "quit", -4),
+    Command("q,ctrl+c", "Quit", keeping.leave, "Keep", "quit", "quit", -4),
 )
 """Everything that a key of the main screen does: a new screen adds a line here."""
 BY_KEYS = {command.keys: command for command in COMMANDS}
@@ -104,6 +107,8 @@ class TuiApp(ThemedApp):
         self.load, self.first_filter, self.fields = load, display_filter, fields
         self.history = history if history is not None else FilterHistory()
         self.memory = memory if memory is not None else Profile().last()
+        self.recent = FilterHistory(self.history.path.with_name("recent") if self.history.path is not None else None, "recent")
+        """Paths of captures opened before."""
         self._numbers = itertools.count(1)
         self.captures: list[OpenCapture] = []
         """Those that are open, in the order of their tabs."""
@@ -182,6 +187,9 @@ class TuiApp(ThemedApp):
         threading.excepthook = self._thread_failed
         if not self.is_headless:
             end_in_time(self.exit)
+            for path in (path for one in self.captures for path in files_of(one.model.source)):
+                if path != "-" and os.path.isfile(path):
+                    self.recent.add(os.path.abspath(path), path=True)
         await self.show(self.capture, self.first_filter)
         for key in self._typed_ahead:
             self.post_message(key)
@@ -281,7 +289,7 @@ class TuiApp(ThemedApp):
             menu.menu(self)
 
     async def action_quit(self) -> None:
-        self.exit()
+        keeping.leave(self)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every key as a command of the palette."""
@@ -371,7 +379,7 @@ class TuiApp(ThemedApp):
 
     def get_css_variables(self) -> dict[str, str]:
         """Colours of the theme; those of text can be read."""
-        return with_contrast(super().get_css_variables())
+        return with_contrast(super().get_css_variables(), self.palette, dark=self.current_theme.dark)
 
     def watch_theme(self, theme: str) -> None:
         self.set_class(theme == "ibdissect-contrast", "contrast")

@@ -74,6 +74,8 @@ class MainScreen(Screen[None]):
         self.bit_line = Line(self.bytes_pane.bit_line, id="bits")
         self.findings_pane, self.key_bar = FindingsPane(model.findings, self.packets.sentence), KeyBar(commands)
         self._studied = 0
+        self.held = False
+        """New frames of a growing capture are not shown for now."""
         self.reveal: Callable[[Tree], Place | None] | None = None
         """What to go to in the tree of the frame that is selected next."""
         self.tabs = Line(self._tabs, id="tabs")
@@ -167,6 +169,9 @@ class MainScreen(Screen[None]):
     def look(self) -> None:
         """Show what the threads have found; the selected line stays where it is."""
         packets, filtering = self.packets, self.owner.filtering
+        if self.held:
+            self.title_bar.update()
+            return
         rows, height = packets.rows, packets.total
         at_end = self.model.live and packets.cursor == height - 1 > 0
         packets.grew()

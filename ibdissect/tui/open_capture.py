@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from ibdissect.session.check import Options
 from ibdissect.study.background import Study
 from ibdissect.study.capture_model import CaptureModel
+from ibdissect.study.kept_marks import KeptMarks
 from ibdissect.study.threads import Work
+from ibdissect.wire.text import counted
 
 from .keys.filtering import Filtering
 from .keys.following import Following
@@ -32,6 +34,8 @@ class OpenCapture:
         self.filtering, self.searching = Filtering(app), Searching(app)
         self.following, self.jumping = Following(app), Jumping(app)
         self.mode, self.started = mode, False
+        self.kept = KeptMarks(model, app.memory.path.parent if app.memory.path is not None else None)
+        """Marks and notes of the last run, and those for the next one."""
 
     @property
     def name(self) -> str:
@@ -40,6 +44,8 @@ class OpenCapture:
     def start(self, app: TuiApp, display_filter: str, frame: int = 0) -> None:
         """Read the capture in threads, with a filter applied, and select a frame as soon as it is there."""
         self.started = True
+        if count := self.kept.recall():
+            self.main.key_bar.note = f"{counted(count, 'frame')} marked or noted in the last run"
         Work(lambda: self.model.scan(app.news), "scan", self.model).start()
         # The first rows come first.
         app.set_timer(0.25, Work(lambda: self.study.run(app.news), "study", self.model).start)
@@ -51,5 +57,6 @@ class OpenCapture:
             self.filtering.stay_at(frame)
 
     def close(self) -> None:
+        self.kept.keep()
         self.model.close()
         self.study.close()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Mapping
+from functools import lru_cache, partial
 
+from rich.color import Color as RichColor
+from rich.color import ColorSystem
 from textual.app import App
 from textual.color import BLACK, WHITE, Color
 from textual.driver import Driver
@@ -26,6 +29,36 @@ INKS = (*TINTS[:8], "tint-info", "tint-code", "error", "warning", "accent", "suc
 """Names of colours that text has."""
 LEAST = 4.5
 """Contrast of text and what is behind it (WCAG 2 AA)."""
+SYSTEMS = {"256": ColorSystem.EIGHT_BIT, "standard": ColorSystem.STANDARD}
+"""Palettes of terminals without true colour, by Rich's names."""
+SIXTEEN = (
+    "#000000", "#aa0000", "#00aa00", "#aa5500", "#0000aa", "#aa00aa", "#00aaaa", "#aaaaaa",
+    "#555555", "#ff5555", "#55ff55", "#ffff55", "#5555ff", "#ff55ff", "#55ffff", "#ffffff",
+)  # fmt: skip
+"""What Rich takes the 16 colours for; terminals differ."""
+BARS: Mapping[tuple[str, bool], dict[str, str]] = {
+    ("256", True): {"background": "#121212", "surface": "#1c1c1c", "panel": "#262626", "tint-cursor": "#005f87", "tint-quiet": "#444444",
+                    "tint-span": "#005f5f", "tint-rule": "#585858"},
+    ("256", False): {"background": "#ffffff", "surface": "#eeeeee", "panel": "#e4e4e4", "tint-cursor": "#87afff", "tint-quiet": "#d0d0d0",
+                     "tint-span": "#afd7af", "tint-rule": "#b2b2b2"},
+    ("standard", True): {"background": "#000000", "surface": "#000000", "panel": "#000000", "tint-cursor": "#aaaaaa",
+                         "tint-quiet": "#0000aa", "tint-span": "#0000aa", "tint-bits": "#ffff55", "tint-bits-text": "#000000"},
+    ("standard", False): {"background": "#ffffff", "surface": "#ffffff", "panel": "#ffffff", "tint-cursor": "#0000aa",
+                          "tint-quiet": "#aaaaaa", "tint-span": "#aaaaaa", "tint-bits": "#ffff55", "tint-bits-text": "#000000"},
+}  # fmt: skip
+"""Colours behind text in each palette, of dark and light themes, for themes whose own would become one and the same."""
+APART = 1.25
+"""Contrast of the selected row with and without focus, and of other rows."""
+
+
+@lru_cache(4096)
+def in_palette(color: Color, palette: str) -> Color:
+    """The colour that a terminal shows instead; the same in true colour."""
+    system = SYSTEMS.get(palette)
+    if system is None:
+        return color
+    found = RichColor.from_rgb(*color.rgb).downgrade(system)
+    return Color.parse(SIXTEEN[found.number or 0]) if palette == "standard" else Color(*found.get_truecolor())
 
 
 def contrast(one: Color, other: Color) -> float:
@@ -40,20 +73,38 @@ def _luminance(color: Color) -> float:
 
 
 @lru_cache(4096)
-def readable(color: Color, *behind: Color) -> Color:
-    """The colour, made lighter or darker until text in it is readable on all of these backgrounds."""
+def readable(color: Color, *behind: Color, palette: str = "truecolor") -> Color:
+    """The colour, made lighter or darker until text in it is readable on all of these backgrounds, as a terminal shows them."""
+    behind = tuple(in_palette(one, palette) for one in behind)
     white = min(contrast(WHITE, one) for one in behind) >= min(contrast(BLACK, one) for one in behind)
     steps = (color.blend(WHITE if white else BLACK, step / 20) for step in range(21))
-    return next((one for one in steps if all(contrast(one, other) >= LEAST for other in behind)), WHITE if white else BLACK)
+    found = (one for one in steps if all(contrast(in_palette(one, palette), other) >= LEAST for other in behind))
+    return next(found, WHITE if white else BLACK)
 
 
-def with_contrast(variables: dict[str, str]) -> dict[str, str]:
-    """The variables of a theme, colours of text so that they can be read on its background and its bars."""
-    behind = [Color.parse(variables[name]) for name in ("background", "surface", "panel")]
-    if any(color.ansi is not None for color in behind):
+def with_contrast(variables: dict[str, str], palette: str = "truecolor", *, dark: bool = True) -> dict[str, str]:
+    """The variables of a theme for a terminal's palette, colours of text so that they can be read on its background and its bars."""
+    if any(Color.parse(variables[name]).ansi is not None for name in ("background", "surface", "panel")):
         return variables  # the terminal's own colours, which are not known
+    if palette in SYSTEMS:
+        variables = variables | _bars(variables, palette, dark=dark)
+    behind = [Color.parse(variables[name]) for name in ("background", "surface", "panel")]
     inks = {name: Color.parse(variables[name]) for name in INKS}
-    return variables | {name: readable(ink, *behind).hex for name, ink in inks.items() if ink.ansi is None and ink.a == 1}
+    found = {name: readable(ink, *behind, palette=palette).hex for name, ink in inks.items() if ink.ansi is None and ink.a == 1}
+    text = Color.parse(found.get("foreground", variables["foreground"]))
+    for name in ("tint-cursor", "tint-quiet"):
+        bar = in_palette(Color.parse(variables[name]), palette)
+        fits = contrast(in_palette(text, palette), bar) >= LEAST
+        found[f"{name}-text"] = (text if fits else max(BLACK, WHITE, key=partial(contrast, bar))).hex
+    return variables | found
+
+
+def _bars(variables: dict[str, str], palette: str, *, dark: bool) -> dict[str, str]:
+    """Colours behind text to be used instead of a theme's, if a terminal's selected rows could not be told from others."""
+    rows = [in_palette(Color.parse(variables[name]), palette) for name in ("background", "tint-cursor", "tint-quiet")]
+    apart = all(contrast(one, other) >= APART for i, one in enumerate(rows) for other in rows[:i])
+    return {} if apart else BARS[palette, dark]
+
 
 THEMES = (
     Theme(
@@ -76,13 +127,18 @@ class ThemedApp(App[None]):
     """An application that looks like all others of this package."""
 
     CSS_PATH = "ibdissect.tcss"
+    palette = "truecolor"
+    """The colours that the terminal has: `truecolor`, `256` or `standard`."""
 
     def __init__(self, driver: type[Driver] | None = None) -> None:
         super().__init__(driver_class=driver)
         self.scroll_sensitivity_y = 3.0
+        self.palette = self.console.color_system or self.palette
         for theme in THEMES:
             self.register_theme(theme)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Names that the style sheet uses, for themes that lack them."""
-        return _DARK if self.current_theme.dark else _LIGHT
+        found = _DARK if self.current_theme.dark else _LIGHT
+        text = "#ffffff" if self.current_theme.dark else "#000000"
+        return found | {"tint-cursor-text": text, "tint-quiet-text": text}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 from ibdissect.study import packet_columns
@@ -24,11 +25,11 @@ def test_unknown_columns(tmp_path: Path) -> None:
 def test_times() -> None:
     line = Line(1, 1_700_000_000_214_031_500, "", "", "", None, 0, "", False)
     first = 1_700_000_000_000_000_000
-    assert time_text(line, TimeFormat.RELATIVE, first, None) == "0.214 031"
-    assert time_text(line, TimeFormat.DELTA, first, line.time_ns - 2_000) == "0.000 002"
-    assert time_text(line, TimeFormat.DELTA, first, None) == "0.000 000"
-    assert time_text(line, TimeFormat.ABSOLUTE, first, None) == "22:13:20.214 031"
-    assert time_text(line, TimeFormat.DATE, first, None) == "2023-11-14 22:13:20.214 031"
+    assert time_text(line, TimeFormat.RELATIVE, first) == "0.214 031"
+    assert time_text(line, TimeFormat.ABSOLUTE, first) == "22:13:20.214 031"
+    assert time_text(line, TimeFormat.DATE, first) == "2023-11-14 22:13:20.214 031"
+    moment = datetime.fromtimestamp(line.time_ns // 1_000_000_000).strftime("%Y-%m-%d %H:%M:%S")
+    assert time_text(line, TimeFormat.LOCAL, first) == f"{moment}.214 031"
     assert seconds_text(-1_500_000) == "-0.001 500"
 
 

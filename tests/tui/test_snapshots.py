@@ -56,12 +56,13 @@ WALKS: dict[str, dict[str, tuple[str, ...]]] = {
         "profiles": ("P",),
     },
     "ping": {"messages": ("C",), "payload": ("R",), "ladder": ("L",), "time": ("T",)},
+    "sweep": {"sweeps": ("E",)},
     "slow": {"connections": ("W", "down", "down"), "stalls": ("W", "down", "down", "L")},
     "points": {"delays": ("T", "b", "b"), "journey": ("f",)},
 }  # fmt: skip
 """Screens of each capture, and the keys that lead there; the first one opens a screen. They are drawn at all sizes in both themes."""
 
-SAMPLES = {"ping": "rxe-rping.pcap", "slow": "slow-lab.pcap"}
+SAMPLES = {"ping": "rxe-rping.pcap", "sweep": "opensm-first-sweep.pcap", "slow": "slow-lab.pcap"}
 
 def app_on(path: Path) -> TuiApp:
     def options() -> Options:

@@ -20,6 +20,30 @@ def test_contrast() -> None:
     assert contrast(dim, panel) < LEAST <= contrast(readable(dim, panel), panel) and readable(WHITE, panel) == WHITE
 
 
+@pytest.mark.parametrize("palette", ["256", "standard"])
+def test_focus_and_text_in_terminals_with_few_colours(palette: str) -> None:
+    """In what the terminal shows: the selected row with and without focus and the others differ; text can be read on each."""
+    for theme in themes.THEMES:
+        plain = {**theme.to_color_system().generate(), **theme.variables}
+        found = themes.with_contrast(plain, palette, dark=theme.dark)
+        there = {name: Color.parse(text) for name, text in found.items() if name in themes.INKS or name.startswith("tint-")}
+        there |= {name: Color.parse(found[name]) for name in ("background", "surface", "panel")}
+        rows = [themes.in_palette(there[name], palette) for name in ("background", "tint-cursor", "tint-quiet")]
+        assert all(contrast(one, other) >= themes.APART for i, one in enumerate(rows) for other in rows[:i]), theme.name
+        for ink in themes.INKS:
+            for row, behind in zip(("", "-cursor", "-quiet"), rows, strict=True):
+                text = there[ink] if not row else readable(there[ink], behind, palette=palette)
+                assert contrast(themes.in_palette(text, palette), behind) >= LEAST, (theme.name, ink, row)
+        for name in ("cursor", "quiet"):
+            text, bar = (themes.in_palette(there[f"tint-{name}{part}"], palette) for part in ("-text", ""))
+            assert contrast(text, bar) >= LEAST, (theme.name, name)
+
+
+def test_sixteen_colours_are_those_of_the_library() -> None:
+    """Each of the colours stays what it is."""
+    assert [themes.in_palette(Color.parse(text), "standard").hex.lower() for text in themes.SIXTEEN] == [*themes.SIXTEEN]
+
+
 @pytest.mark.slow
 async def test_text_in_every_theme(tmp_path: Path) -> None:
     """The selected row, focused or not, the rows beside it, and the names of all inks on background and bars."""

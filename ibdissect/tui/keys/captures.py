@@ -16,6 +16,9 @@ from .command import Command
 if TYPE_CHECKING:
     from ..app import TuiApp
 
+NAMES = 6
+"""Names of files that are offered at once."""
+
 
 def ask_path(app: TuiApp) -> None:
     """Ask for a file, and open it beside those that are open."""
@@ -26,6 +29,7 @@ def ask_path(app: TuiApp) -> None:
         except CaptureError as error:
             app.warn(str(error))
         else:
+            app.recent.add(os.path.abspath(os.path.expanduser(answer[1])), path=True)
             app.run_worker(app.open(model))
 
     def check(_: str, path: str) -> str | None:
@@ -34,7 +38,46 @@ def ask_path(app: TuiApp) -> None:
             return "type the path of a capture file"
         return None if os.path.exists(there) else "there is no such file"
 
-    app.over(Prompt("Open a capture", check, placeholder="other.pcapng"), done)
+    prompt = Prompt("Open a capture (Tab completes, ↑ ↓ recent ones)", check, placeholder="other.pcapng", complete=complete_path,
+                    earlier=app.recent.texts)  # fmt: skip
+    app.over(prompt, done)
+
+
+def complete_path(text: str) -> tuple[str, str]:
+    """A path as far as only one way leads on, and the names that begin so."""
+    folder, _, begin = os.path.expanduser(text).rpartition("/")
+    try:
+        with os.scandir(folder + "/" if "/" in os.path.expanduser(text) else ".") as there:
+            names = sorted(one.name + "/" * one.is_dir() for one in there if one.name.startswith(begin) and (begin or one.name[0] != "."))
+    except OSError as error:
+        return text, error.strerror or ""
+    if not names:
+        return text, "no file begins so"
+    low, high = names[0], names[-1]  # in between all begin as these two do
+    more = low[: next((i for i, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), min(len(low), len(high)))]
+    said = "" if len(names) == 1 else ", ".join(names[:NAMES]) + (" …" if len(names) > NAMES else "")
+    return text[: len(text) - len(begin)] + more, said
+
+
+def hold(app: TuiApp) -> None:
+    """Stop following a capture that grows, go on, or end the reading."""
+    model, main = app.model, app.main
+    if model.complete:
+        app.note("The capture has been read to its end")
+        return
+    entries = [("hold", "go on showing new frames" if main.held else "show no new frames for now", "they are read all the same"),
+               ("stop", "read no more", "what is there stays")]  # fmt: skip
+
+    def done(key: str) -> None:
+        if key == "hold":
+            main.held = not main.held
+        else:
+            main.held = False
+            model.stop_reading()
+        main.key_bar.say("held: H goes on" if main.held else "")
+        app.news()
+
+    app.choose("Live capture", entries, done)
 
 
 def step(app: TuiApp, by: int) -> None:
@@ -69,6 +112,7 @@ def decode_as(app: TuiApp) -> None:
 
 COMMANDS = (
     Command("ctrl+o", "Open another capture", ask_path, "Keep", "open another capture"),
+    Command("H", "Hold or stop a live capture", hold, "Look", "hold or stop a capture that grows"),
     Command("right_square_bracket,ctrl+pagedown", "Next capture", partial(step, by=1), "Move", "next, previous capture"),
     Command("left_square_bracket,ctrl+pageup", "Previous capture", partial(step, by=-1), "Move", "next, previous capture"),
     Command("ctrl+w", "Close this capture", lambda app: app.run_worker(app.close()), "Keep", "close this capture"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ibdissect.study import packet_columns
@@ -15,6 +16,9 @@ from .command import Command
 
 if TYPE_CHECKING:
     from ..app import TuiApp
+
+ASIDE = 16
+"""Characters by which Info is scrolled sideways."""
 
 
 def next_time_format(app: TuiApp) -> None:
@@ -99,9 +103,11 @@ def choose_columns(app: TuiApp) -> None:
             for key in packets.chosen.keys() | widths.keys():
                 app.memory.keep(f"width {key}", str(widths.get(key, "")))
             packets.chosen = widths
-            _show(app, [column for column in offered if column.key in keys])
+            _show(app, [choice.by_key[key] for key in keys])
 
-    app.over(ColumnChoice(offered, [column.key for column in packets.columns], packets.given, widths), done)
+    shown = [column.key for column in packets.columns]
+    choice = ColumnChoice(offered, shown, packets.given, widths, lambda text: packet_columns.typed(text, app.model.catalog))
+    app.over(choice, done)
 
 
 def add_column(app: TuiApp) -> None:
@@ -110,6 +116,10 @@ def add_column(app: TuiApp) -> None:
         app.note("Select a field of the tree that has a value")
     elif all(column.key != node.name for column in packets.columns):
         _show(app, [*packets.columns[:-1], packet_columns.added(node.name), packets.columns[-1]])
+
+
+def move_aside(app: TuiApp, by: int) -> None:
+    app.main.packets.move_aside(by)
 
 
 def _show(app: TuiApp, chosen: list[Column]) -> None:
@@ -124,5 +134,7 @@ COMMANDS = (
     Command("i", "Names of ports", toggle_names, "Look", "names of nodes, or addresses"),
     Command("o", "Sort the list", choose_sort, "Look", "sort the list by a column; so does a click on its heading"),
     Command("v", "Columns", choose_columns, "Look", "columns and their widths"),
+    Command("less_than_sign", "Info further left", partial(move_aside, by=-ASIDE), "Look", "scroll Info sideways"),
+    Command("greater_than_sign", "Info further right", partial(move_aside, by=ASIDE), "Look", "scroll Info sideways"),
     Command("plus", "Add the selected field as a column", add_column, "Look", "add the selected field as a column"),
 )  # fmt: skip

@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from ..app import TuiApp
 
 SIGNS = {"slash": "/", "plus": "+", "question_mark": "?", "number_sign": "#",
-         "right_square_bracket": "]", "left_square_bracket": "[",
-         "apostrophe": "'", "quotation_mark": '"', "alt+left": "Alt+←", "alt+right": "Alt+→"}  # fmt: skip
+         "less_than_sign": "<", "greater_than_sign": ">", "right_square_bracket": "]", "left_square_bracket": "[",
+         "apostrophe": "'", "quotation_mark": '"', "alt+left": "Alt+←", "alt+right": "Alt+→",
+         "up": "↑", "down": "↓", "left": "←", "right": "→", "enter": "Enter", "escape": "Esc", "tab": "Tab", "asterisk": "*",
+         "pageup": "PgUp", "pagedown": "PgDn", "home": "Home", "end": "End", "shift+left": "Shift+←", "shift+right": "Shift+→"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,12 @@ class Command:
     @property
     def key(self) -> str:
         """The key as a person writes it."""
-        name = self.keys.partition(",")[0]
-        return SIGNS.get(name, f"Ctrl+{name[5:].upper()}" if name.startswith("ctrl+") else name)
+        return key_text(self.keys.partition(",")[0])
+
+
+def key_text(name: str) -> str:
+    """A key as a person writes it, by Textual's name."""
+    return SIGNS.get(name, f"Ctrl+{name[5:].upper()}" if name.startswith("ctrl+") else name)
 
 
 def help_groups(commands: tuple[Command, ...]) -> dict[str, list[tuple[str, str]]]:

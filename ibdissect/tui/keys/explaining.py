@@ -23,7 +23,30 @@ def explain(app: TuiApp, finding: Finding) -> None:
     said = {line.frame: line.info for line in app.model.lines(there)}
     said |= {frame: text for frame, tree in app.model.trees(there).items() if (text := proof_text(tree, finding))}
     page = finding_page(finding, app.study.rules.get(finding.code), app.model.catalog, said)
-    app.push_screen(page, lambda frame: app.jumping.to_proof(frame, finding))
+
+    def done(frame: int | None) -> None:
+        if frame == 0:
+            silence(app, finding.code)
+        else:
+            app.jumping.to_proof(frame, finding)
+
+    app.push_screen(page, done)
+
+
+def silence(app: TuiApp, code: str) -> None:
+    """Ask how the findings of a rule are to be left out: here and now, or in all runs, by a line of the configuration."""
+    line = f'ignore = ["{code}"]'
+    entries = [("here", "until the end of this session", ""), ("line", "always: copy the line for ibdissect.toml", line)]
+
+    def done(key: str) -> None:
+        app.model.findings.silence(code)
+        if key == "line":
+            app.copy_to_clipboard(line)
+        app.main.packets.redraw()
+        app.news()
+        app.main.key_bar.say(f"{code} is silent" + (f"; copied: {line}" if key == "line" else " in this session"))
+
+    app.choose(f"Silence {code}", entries, done)
 
 
 def explain_frame(app: TuiApp) -> None:

@@ -6,16 +6,22 @@ import os
 from typing import TYPE_CHECKING
 
 from ibdissect.study import writing
+from ibdissect.study.filters import combined
 from ibdissect.study.number_text import number
 from ibdissect.study.shown_frames import in_order
+from ibdissect.study.sweeps import frames_filter
 from ibdissect.study.threads import Work
 from ibdissect.wire.text import counted, printable
 
+from ..screens.choice import Choice
 from ..screens.prompt import Prompt
 from .command import Command
 
 if TYPE_CHECKING:
     from ..app import TuiApp
+
+LOST = "Marks and notes cannot be kept:"
+"""Begins the question before the program ends."""
 
 
 def mark(app: TuiApp) -> None:
@@ -49,6 +55,23 @@ def note(app: TuiApp) -> None:
         app.over(Prompt(title, lambda _, text: None), done)
 
 
+def ignore(app: TuiApp) -> None:
+    """Leave the selected frame out of the list, or the marked ones if there are any: the filter says so, and can be changed."""
+    frames = sorted(app.model.marked) or [app.main.packets.frame]
+    if frames[0]:
+        app.filtering.enter(combined(app.filtering.text, frames_filter(frames), "and not" if app.filtering.text else "not") or "")
+
+
+def leave(app: TuiApp) -> None:
+    """End the program; ask before marks and notes are lost, as those of a pipe are. Asked already: end."""
+    lost = [one.name for one in app.captures if not one.kept.keep()]
+    if not lost or (isinstance(app.screen, Choice) and app.screen.heading.startswith(LOST)):
+        app.exit()
+        return
+    entries = [("write", "write the frames", "notes are comments of a pcapng file"), ("quit", "quit", "without marks and notes")]
+    app.choose(f"{LOST} {', '.join(lost)}", entries, lambda key: write(app) if key == "write" else app.exit())
+
+
 def copy(app: TuiApp) -> None:
     pane, line = app.main.tree_pane, app.main.packets.line(app.main.packets.cursor)
     entries: list[tuple[str, str, str]] = []
@@ -74,7 +97,11 @@ def copy(app: TuiApp) -> None:
 
 def write(app: TuiApp) -> None:
     model, rows, marked = app.model, app.main.packets.rows, sorted(app.model.marked)
-    kinds = (*((f"marked ({number(len(marked))})",) if marked else ()), f"displayed ({number(len(rows))})")
+    here, between = app.main.packets.frame, marked[-1] - marked[0] + 1 if len(marked) > 1 else 0
+    kinds = (
+        *((f"marked ({number(len(marked))})",) if marked else ()), f"displayed ({number(len(rows))})",
+        *((f"from first to last marked ({number(between)})",) if between else ()), *((f"this frame ({here})",) if here else ()),
+    )  # fmt: skip
 
     def check(_: str, path: str) -> str | None:
         return writing.unwritable(path, str(model.source) if isinstance(model.source, str) else "-")
@@ -83,6 +110,10 @@ def write(app: TuiApp) -> None:
         path = os.path.expanduser(answer[1])
         if answer[0].startswith("marked"):
             take, total = (lambda low, high: marked[low:high]), len(marked)
+        elif answer[0].startswith("from"):
+            take, total = (lambda low, high: list(range(marked[0] + low, marked[0] + high))), between
+        elif answer[0].startswith("this"):
+            take, total = (lambda low, high: [here][low:high]), 1
         else:
             take, total = in_order(rows).frames, len(rows)
 
@@ -107,6 +138,8 @@ COMMANDS = (
     Command("m", "Mark the frame", mark, "Keep", "mark a frame", "mark", 15),
     Command("M", "Mark all displayed frames, or none", mark_all, "Keep", "mark all frames shown, or none"),
     Command("K", "Note on the frame", note, "Keep", "note on a frame, a comment in pcapng"),
+    Command("I", "Ignore the frame", ignore, "Search", "leave out this frame, or the marked ones"),
     Command("y", "Copy", copy, "Keep", "copy field, value, bytes, as filter, frame", "copy", 17),
-    Command("w", "Write frames to a file", write, "Keep", "write displayed or marked frames: pcap, pcapng, csv, txt", "write", 16),
-)
+    Command("w", "Write frames to a file", write, "Keep", "write displayed, marked, a range, this frame: pcap, pcapng, csv, json, txt",
+            "write", 16),
+)  # fmt: skip

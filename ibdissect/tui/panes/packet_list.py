@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 Shown = TypeVar("Shown", Line, Step)
 """What is shown of a packet in a list."""
 
+OF_LIST = {*ANSWER_NAMES, packet_columns.DELTA_CAPTURED.field}
+"""Fields whose values are not read from the packets."""
 PAGE = 64
 """Rows dissected together."""
 REST = 0.03
@@ -66,6 +68,8 @@ class PacketList(LineList):
         self.rules: list[tuple[Filter, str]] | None = None
         """Coloring rules: the ink of the frames that a filter matches, the first rule counts. None: not known yet."""
         self.given: dict[str, int] = {}
+        self.aside = 0
+        """Characters of Info that are left of what is shown."""
         self._wanted: dict[str, int] = {}
         self._pages: LRUCache[int, list[Line]] = LRUCache(64)
         self._extra: dict[int, dict[str, str]] = {}
@@ -119,6 +123,11 @@ class PacketList(LineList):
         self._extra.clear()
         self._colored.clear()
         self.renew()
+
+    def move_aside(self, by: int) -> None:
+        """Show what stands further right (or left, below 0) in Info."""
+        self.aside = max(self.aside + by, 0)
+        self.redraw()
 
     def redraw(self) -> None:
         self._colored.clear()  # what is known of a frame may be more than before
@@ -201,7 +210,7 @@ class PacketList(LineList):
                 by_frame = {line.frame: line for line in page}
                 page = [by_frame[frame] for frame in shown]
             self._pages[number] = page
-            fields = [column.field for column in self.columns if column.field and column.field not in ANSWER_NAMES]
+            fields = [column.field for column in self.columns if column.field and column.field not in OF_LIST]
             if fields and frames:
                 self._extra.update(self.model.fields(frames, fields))
             if page and self._measure(page):
@@ -214,10 +223,14 @@ class PacketList(LineList):
         return page[place] if place < len(page) else None
 
     def _time(self, row: int, line: Line) -> str:
-        before = None
-        if self.time_format is TimeFormat.DELTA and row:
-            before = self.model.index.time_ns(self.rows.frame(row - 1))
-        return packet_columns.time_text(line, self.time_format, self.reference_ns or self.model.first_ns, before)
+        if self.time_format in (TimeFormat.DELTA, TimeFormat.CAPTURED):
+            return self._delta(row, line, shown=self.time_format is TimeFormat.DELTA)
+        return packet_columns.time_text(line, self.time_format, self.reference_ns or self.model.first_ns)
+
+    def _delta(self, row: int, line: Line, *, shown: bool) -> str:
+        """The time since the frame before: the one shown, or the one captured."""
+        before = (self.rows.frame(row - 1) if row else 0) if shown else line.frame - 1
+        return packet_columns.seconds_text(line.time_ns - self.model.index.time_ns(before) if before else 0)
 
     def parts(self, index: int, width: int) -> list[Segment]:
         line = self.line(index)
@@ -241,6 +254,8 @@ class PacketList(LineList):
             if given is None:
                 continue
             text = self._text(index, line, column)
+            if column.key == "info" and self.aside:
+                text = "‹" + text[self.aside + 1 :]
             quiet = column.key in ("number", "time", "length", "p_key")
             limited = column.key == "p_key" and line.p_key is not None and not line.p_key & 0x8000
             style = self.ink("strong") if limited or (marked and column.key == "number") else dim if quiet else tint
@@ -273,6 +288,8 @@ class PacketList(LineList):
         key = column.key
         if column.field in ANSWER_NAMES:  # asked anew each time: the answer may come later
             return self.model.answer_text(line.frame, column.field)
+        if column in (packet_columns.DELTA_CAPTURED, packet_columns.DELTA_SHOWN):
+            return self._delta(row, line, shown=column is packet_columns.DELTA_SHOWN)
         if column.field:
             return self._extra.get(line.frame, {}).get(column.field, "")
         if key == "number":

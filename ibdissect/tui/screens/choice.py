@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.segment import Segment
@@ -18,7 +18,7 @@ from textual.widgets import Label, OptionList, SelectionList
 from textual.widgets.option_list import Option
 from textual.widgets.selection_list import Selection
 
-from ibdissect.study.packet_columns import NARROWEST, Column
+from ibdissect.study.packet_columns import NARROWEST, Column, added
 from ibdissect.wire.text import printable
 
 
@@ -76,19 +76,26 @@ class ColumnChoice(ModalScreen[list[str] | None]):
     BINDINGS = [
         Binding("escape,q", "dismiss(None)", "back"), Binding("enter", "done", "done", priority=True),
         Binding("left", "widen(-1)", "narrower", priority=True), Binding("right", "widen(1)", "wider", priority=True),
+        Binding("less_than_sign", "move(-1)", "further left", priority=True),
+        Binding("greater_than_sign", "move(1)", "further right", priority=True),
+        Binding("plus,a", "add", "add a field", priority=True),
     ]  # fmt: skip
 
-    def __init__(self, columns: Sequence[Column], shown: Sequence[str], given: Mapping[str, int], widths: dict[str, int]) -> None:
-        """`given`: how wide each column is now."""
+    def __init__(
+        self, columns: Sequence[Column], shown: Sequence[str], given: Mapping[str, int], widths: dict[str, int],
+        typed: Callable[[str], str] = lambda text: "",
+    ) -> None:  # fmt: skip
+        """`given`: how wide each column is now. `typed`: the name of the field that a text means, empty for none."""
         super().__init__()
-        self.shown, self.given, self.widths = set(shown), given, widths
-        self.columns = sorted(columns, key=lambda column: column.key not in self.shown)
+        self.shown, self.given, self.widths, self.typed = set(shown), given, widths, typed
+        order = {key: place for place, key in enumerate(shown)}
+        self.columns = sorted(columns, key=lambda column: order.get(column.key, len(order)))
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Label("Columns of the packet list", classes="heading")
             yield Columns(*(Selection(self._label(column), column.key, column.key in self.shown) for column in self.columns))
-            yield Label("space changes, ← → width, Enter takes; + adds a field of the tree", classes="hint", markup=False)
+            yield Label("space changes · ← → width · < > place · + a field by its name · Enter takes", classes="hint", markup=False)
 
     def _label(self, column: Column) -> Text:
         """The title, the width if it was chosen, and the name of a field by which filters and commands know it."""
@@ -105,5 +112,46 @@ class ColumnChoice(ModalScreen[list[str] | None]):
             del self.widths[column.key]
         offered.replace_option_prompt_at_index(offered.highlighted or 0, self._label(column))
 
+    def _renew(self, at: int) -> None:
+        """Show the columns as they are now, with the cursor on one."""
+        offered = self.query_one(Columns)
+        chosen = set(offered.selected)
+        offered.clear_options()
+        offered.add_options([Selection(self._label(column), column.key, column.key in chosen) for column in self.columns])
+        offered.highlighted = at
+
+    def action_move(self, step: int) -> None:
+        """Put the column at the cursor further left or right."""
+        at = self.query_one(Columns).highlighted or 0
+        to = at + step
+        if 0 <= to < len(self.columns):
+            self.columns[at], self.columns[to] = self.columns[to], self.columns[at]
+            self._renew(to)
+
+    def action_add(self) -> None:
+        """Ask for a field by its name, and show it in front of the column at the cursor."""
+        from .prompt import Prompt  # which needs nothing of this
+
+        def check(_: str, text: str) -> str | None:
+            return None if self.typed(text) else "no field that a column can show has this name"
+
+        def done(answer: tuple[str, str] | None) -> None:
+            name = self.typed(answer[1]) if answer is not None else ""
+            if name:
+                there = next((column for column in self.columns if column.key == name), None)
+                at, column = self.query_one(Columns).highlighted or 0, there or added(name)
+                self.columns = [one for one in self.columns if one is not there]
+                self.columns.insert(at, column)
+                self._renew(at)
+                self.query_one(Columns).select(name)
+
+        self.app.push_screen(Prompt("Column of a field", check, placeholder="infiniband.bth.psn"), done)
+
     def action_done(self) -> None:
-        self.dismiss(list(self.query_one(SelectionList).selected))
+        chosen = set(self.query_one(SelectionList).selected)
+        self.dismiss([column.key for column in self.columns if column.key in chosen])
+
+    @property
+    def by_key(self) -> dict[str, Column]:
+        """The columns that are offered, those that were typed among them."""
+        return {column.key: column for column in self.columns}

@@ -57,29 +57,31 @@ def _percentile(one: Conversation, share: float) -> Cell:
 
 class ConversationTable(Table[Conversation]):
     empty = "No data packets: the capture holds no conversation between queue pairs."
-    rest_title, least_rest = "Over time", SPARK
+    rest_title, least_rest, rest_rank = "Over time", SPARK, 4
 
     def __init__(self, conversations: Sequence[Conversation], name: Callable[[str], str] = str, id: str = "conversations") -> None:
         super().__init__(conversations, id=id)
         near = _wide((name(str(one.near)) for one in conversations), "One end")
         far = _wide((name(str(one.far)) for one in conversations), "Other end")
         self.columns = [
-            Heading("One end", near, lambda one: (name(str(one.near)), ""), "left"), Heading("QP", 8, lambda one: _qp(one.near_qp), "left"),
+            Heading("One end", near, lambda one: (name(str(one.near)), ""), "left", least=LEAST),
+            Heading("QP", 8, lambda one: _qp(one.near_qp), "left"),
             Heading("", 1, lambda one: ("⇄" if one.packets[1] else "→", "dim"), "left"),
-            Heading("Other end", far, lambda one: (name(str(one.far)), ""), "left"), Heading("QP", 8, lambda one: _qp(one.far_qp), "left"),
-            Heading("Svc", 4, lambda one: (one.service, "dim"), "left", 1),
-            Heading("Packets →", 9, lambda one: (number(one.packets[0]), "")),
-            Heading("Packets ←", 9, lambda one: _some(one.packets[1], ""), rank=2),
-            Heading("Bytes", 8, lambda one: (octets(sum(one.octets)), ""), rank=4),
+            Heading("Other end", far, lambda one: (name(str(one.far)), ""), "left", least=LEAST),
+            Heading("QP", 8, lambda one: _qp(one.far_qp), "left"),
+            Heading("Svc", 4, lambda one: (one.service, "dim"), "left", 5),
+            Heading("Packets →", 9, lambda one: (number(one.packets[0]), ""), rank=3),
+            Heading("Packets ←", 9, lambda one: _some(one.packets[1], ""), rank=6),
+            Heading("Bytes", 8, lambda one: (octets(sum(one.octets)), ""), rank=7),
             Heading("Repeated", 8, lambda one: _trouble(one, one.repeated, "again")),
-            Heading("of all", 7, lambda one: (f"{one.repeated / one.total:.2%}", "") if one.repeated else NONE, rank=7),
-            Heading("Missing", 7, lambda one: _trouble(one, one.missing, "again"), rank=3),
+            Heading("of all", 7, lambda one: (f"{one.repeated / one.total:.2%}", "") if one.repeated else NONE, rank=8),
+            Heading("Missing", 7, lambda one: _trouble(one, one.missing, "again"), rank=2),
             Heading("NAKs", 5, lambda one: _trouble(one, one.naks, "nak"), rank=1),
-            Heading("RNR", 5, lambda one: _trouble(one, one.not_ready, "nak"), rank=5),
-            Heading("Messages", 8, lambda one: _some(one.messages, ""), rank=8),
-            Heading("Median", 7, lambda one: _percentile(one, 0.5), rank=9),
-            Heading("99 %", 7, lambda one: _percentile(one, 0.99), rank=10),
-            Heading("Pair by", 8, lambda one: (one.known_by or "one way", "dim"), "left", 6),
+            Heading("RNR", 5, lambda one: _trouble(one, one.not_ready, "nak"), rank=4),
+            Heading("Messages", 8, lambda one: _some(one.messages, ""), rank=9),
+            Heading("Median", 7, lambda one: _percentile(one, 0.5), rank=10),
+            Heading("99 %", 7, lambda one: _percentile(one, 0.99), rank=11),
+            Heading("Pair by", 8, lambda one: (one.known_by or "one way", "dim"), "left", 8),
         ]  # fmt: skip
 
     def rest(self, item: Conversation, room: int) -> Cell:

@@ -10,13 +10,15 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from .page import view_page
+
 T = TypeVar("T")
 
 
 class Overlay(Screen[T | None]):
     """Returns what was chosen, None when it was left. The first part that takes keys has the focus."""
 
-    BINDINGS = [Binding("escape,q", "dismiss(None)", "back")]
+    BINDINGS = [Binding("escape,q", "dismiss(None)", "back"), Binding("question_mark,f1", "help", "these keys", show=False)]
     keys = ""
     """Keys and what they do, except Escape."""
 
@@ -27,6 +29,15 @@ class Overlay(Screen[T | None]):
     def content(self) -> ComposeResult:
         """The widgets between title and keys."""
         yield from self.shown
+
+    def title_text(self, text: str) -> None:
+        """Change the title."""
+        self.query_one(".screen-title", Static).update(f" {text}")
+
+    def action_help(self) -> None:
+        """The keys of this view, and of the part that has the focus."""
+        found = [one.binding for one in self.active_bindings.values() if one.node is not self.app and one.binding.description]
+        self.app.push_screen(view_page(self.heading.partition("   ")[0], self.keys, found))
 
     def compose(self) -> ComposeResult:
         yield Static(f" {self.heading}", classes="screen-title", markup=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from rich.text import Text
@@ -21,7 +21,7 @@ from ibdissect.lint.rule_page import page, summary
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable, value_text
 
-from ..keys.command import Command, help_groups
+from ..keys.command import Command, help_groups, key_text
 from .choice import Options
 
 MOVE = (
@@ -39,15 +39,15 @@ EVIDENCE = {
 
 
 class PageScreen(ModalScreen[int | None]):
-    """Returns the frame that was chosen among `frames`, None when the page was only read."""
+    """Returns the frame that was chosen among `frames`, 0 to silence the rule that the page is about, None when it was only read."""
 
     BINDINGS = [
         Binding("escape,q,e,question_mark", "dismiss(None)", "back"),
         Binding("up,k", "scroll(-1)", show=False),
         Binding("down,j", "scroll(1)", show=False),
         Binding("pageup", "scroll(-12)", show=False),
-        Binding("pagedown,space", "scroll(12)", show=False),
-    ]
+        Binding("pagedown,space", "scroll(12)", show=False), Binding("x", "silence", show=False),
+    ]  # fmt: skip
 
     def __init__(self, title: Text, body: Text, frames: list[tuple[int, str]] | None = None) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class PageScreen(ModalScreen[int | None]):
                       for frame, why in self.frames),
                     id="page-frames", compact=True,
                 )  # fmt: skip
-            hint = "Enter goes to the frame · " if self.frames else ""
+            hint = "Enter goes to the frame · x silences the rule · " if self.frames else ""
             yield Label(f"{hint}PgUp PgDn scroll · Esc back", classes="hint", markup=False)
 
     def on_mount(self) -> None:
@@ -78,6 +78,10 @@ class PageScreen(ModalScreen[int | None]):
 
     def action_scroll(self, lines: int) -> None:
         self.query_one("#page-body", VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    def action_silence(self) -> None:
+        if self.frames:
+            self.dismiss(0)
 
     @on(OptionList.OptionSelected)
     def _chosen(self, event: OptionList.OptionSelected) -> None:
@@ -96,6 +100,21 @@ def help_page(commands: tuple[Command, ...]) -> PageScreen:
         body.append("\n")
     body.append("Keys (M_Key, Q_Key, R_Key, …) are masked unless started with --show-keys; a masked key has a number, M_Key#3.", "dim")
     return PageScreen(Text("Keys"), body)
+
+
+def view_page(name: str, keys: str, bindings: Iterable[Binding]) -> PageScreen:
+    """The keys of a view: those that its last line names, and what else it knows."""
+    body = Text()
+    for one in keys.split(" · "):
+        body.append(f"  {one}\n")
+    body.append("\n")
+    told: dict[str, list[str]] = {}
+    for binding in bindings:
+        told.setdefault(binding.description, []).append(key_text(binding.key))
+    for what, names in told.items():
+        body.append(f"  {' '.join(dict.fromkeys(names)):<24}", "bold cyan")
+        body.append(f" {what}\n")
+    return PageScreen(Text(f"Keys: {name}"), body)
 
 
 def finding_page(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from textual import on
 from textual.app import ComposeResult
@@ -22,15 +22,19 @@ class Prompt(ModalScreen[tuple[str, str] | None]):
     `ask` may return a question about a valid text; entering it again means yes.
     """
 
-    BINDINGS = [Binding("escape", "dismiss(None)", "back"), Binding("up", "kind(-1)", show=False), Binding("down", "kind(1)", show=False)]
+    BINDINGS = [Binding("escape", "dismiss(None)", "back"), Binding("up", "kind(-1)", show=False), Binding("down", "kind(1)", show=False),
+                Binding("tab", "complete", show=False, priority=True)]  # fmt: skip
 
     def __init__(
         self, title: str, check: Callable[[str, str], str | None], *, value: str = "", kinds: tuple[str, ...] = (), kind: str = "",
-        placeholder: str = "", ask: Callable[[str], str | None] | None = None,
+        placeholder: str = "", ask: Callable[[str], str | None] | None = None, complete: Callable[[str], tuple[str, str]] | None = None,
+        earlier: Sequence[str] = (),
     ) -> None:  # fmt: skip
+        """`complete`: what Tab makes of a text, and what it says; `earlier`: texts that ↑ and ↓ bring back, the newest last."""
         super().__init__()
         self.heading, self.check, self.value, self.kinds, self.placeholder = title, check, value, kinds, placeholder
         self.ask, self._asked = ask, ""
+        self.complete, self.earlier, self._recalled = complete, earlier, 0
         self.early: list[str] | None = []
         """Characters typed before it was drawn; afterwards None."""
         self.kind = kind or (kinds[0] if kinds else "")
@@ -65,6 +69,20 @@ class Prompt(ModalScreen[tuple[str, str] | None]):
             self.kind = self.kinds[(self.kinds.index(self.kind) + step) % len(self.kinds)]
             self._show_kinds()
             self._judge(self.query_one(Input).value)
+        elif self.earlier:
+            self._recalled = max(1, min(self._recalled - step, len(self.earlier)))
+            self._put(self.earlier[-self._recalled])
+
+    def _put(self, text: str) -> None:
+        line = self.query_one(Input)
+        line.value = text
+        line.cursor_position = len(text)
+
+    def action_complete(self) -> None:
+        if self.complete is not None:
+            text, said = self.complete(self.query_one(Input).value)
+            self._put(text)
+            self.call_after_refresh(self.query_one("#prompt-reason", Label).update, printable(said))
 
     def _judge(self, text: str) -> str | None:
         reason = self.check(self.kind, text)

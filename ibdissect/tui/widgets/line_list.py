@@ -18,12 +18,12 @@ from ..themes import readable
 from .cells import INKS, cut, ink
 
 
-def _readable(part: Segment) -> Segment:
-    """The same text in a colour that stands out from its background."""
+def _readable(part: Segment, palette: str) -> Segment:
+    """The same text in a colour that stands out from its background in the terminal's palette."""
     style = part.style
     if style is None or style.color is None or style.bgcolor is None or not style.color.triplet or not style.bgcolor.triplet:
         return part
-    color = readable(Color(*style.color.triplet), Color(*style.bgcolor.triplet))
+    color = readable(Color(*style.color.triplet), Color(*style.bgcolor.triplet), palette=palette)
     return Segment(part.text, style + Style(color=color.rich_color), part.control)
 
 
@@ -151,7 +151,8 @@ class LineList(ScrollView, can_focus=True):
             strip = Strip(segments).extend_cell_length(width, base).crop(0, width)
             if selected:
                 style = self.ink("cursor" if self.has_focus else "cursor-quiet")
-                strip = Strip([_readable(part) for part in Segment.apply_style(strip, post_style=style)], width)
+                palette = getattr(self.app, "palette", "truecolor")
+                strip = Strip([_readable(part, palette) for part in Segment.apply_style(strip, post_style=style)], width)
             self._strips[key] = strip
         return strip
 

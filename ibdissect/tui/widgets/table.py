@@ -38,6 +38,8 @@ class Heading(Generic[T]):
     align: str = "right"
     rank: int = 0
     """Without room for all columns, those with the highest rank are left out first; 0: never."""
+    least: int = 0
+    """Cells that it is narrowed to before any column is left out; 0: not narrowed."""
 
 
 class Table(LineList, Generic[T]):
@@ -49,7 +51,8 @@ class Table(LineList, Generic[T]):
     rest_title = ""
     """Title of what is drawn after the columns."""
     least_rest = 0
-    """Cells it has at least, while columns can be left out."""
+    """Cells it has at least, while columns of a rank above `rest_rank` can be left out."""
+    rest_rank = 0
 
     def __init__(self, items: Sequence[T], *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -125,7 +128,7 @@ class Table(LineList, Generic[T]):
             head = columns[self.sorted_by]
             sign = "▾" if head.align == "right" else "▴"
             columns[self.sorted_by] = replace(head, title=f"{head.title[: head.width - 1]}{sign}", rank=0)
-        return fitting(columns, width, self.least_rest)
+        return fitting(columns, width, self.least_rest, self.rest_rank)
 
 
 def _room(columns: Sequence[Heading[T]], width: int) -> int:
@@ -134,11 +137,20 @@ def _room(columns: Sequence[Heading[T]], width: int) -> int:
     return room if room >= SOME else 0
 
 
-def fitting(columns: Sequence[Heading[T]], width: int, rest: int = 0) -> list[Heading[T]]:
-    """The columns that fit, in order, with `rest` cells left after them; at last the widest one is narrowed."""
+def fitting(columns: Sequence[Heading[T]], width: int, rest: int = 0, rest_rank: int = 0) -> list[Heading[T]]:
+    """The columns that fit, in order, with `rest` cells left after them while columns above `rest_rank` can go instead; at last the
+    widest one is narrowed.
+    """
     shown = list(columns)
     while (over := MARGIN + sum(head.width + GAP for head in shown) + rest - width) > 0:
+        wide = max(range(len(shown)), key=lambda i: shown[i].width - shown[i].least if shown[i].least else 0)
+        if 0 < shown[wide].least < shown[wide].width:
+            shown[wide] = replace(shown[wide], width=shown[wide].width - 1)
+            continue
         least = max(shown, key=lambda head: head.rank)
+        if rest and least.rank <= rest_rank:
+            rest = 0
+            continue
         if not least.rank:
             widest = max(range(len(shown)), key=lambda i: shown[i].width)
             shown[widest] = replace(shown[widest], width=max(shown[widest].width - over, min(NARROW, shown[widest].width)))

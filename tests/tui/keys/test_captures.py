@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ibdissect.tui.keys.captures import complete_path
 from ibdissect.tui.screens.choice import Choice
 from ibdissect.tui.screens.prompt import Prompt
 from tests import craft
+from tests.study.made import TOTAL
 from tests.study.test_decoding import FRAMES
 from tests.tui import drawn, made
 from tests.tui.made import running, shows, text, type_text, until
@@ -95,3 +97,48 @@ async def test_findings_in_a_pipe_are_reported_to_be_older(tmp_path: Path) -> No
         await pilot.pause()
         assert app.capture is before and [one.qp for one in app.model.decodings] == [0x12]
         assert any("earlier findings stay" in one.message for one in app._notifications)
+
+
+def test_paths_are_completed(tmp_path: Path) -> None:
+    for name in ("first-a.pcap", "first-b.pcap", "second.pcap", ".hidden"):
+        (tmp_path / name).touch()
+    (tmp_path / "folder").mkdir()
+    assert complete_path(f"{tmp_path}/fi") == (f"{tmp_path}/first-", "first-a.pcap, first-b.pcap")
+    assert complete_path(f"{tmp_path}/s") == (f"{tmp_path}/second.pcap", "")
+    assert complete_path(f"{tmp_path}/fo") == (f"{tmp_path}/folder/", "")
+    assert "hidden" not in complete_path(f"{tmp_path}/")[1] and complete_path(f"{tmp_path}/.h")[0].endswith(".hidden")
+    assert complete_path(f"{tmp_path}/x") == (f"{tmp_path}/x", "no file begins so")
+    assert complete_path(f"{tmp_path}/none/x")[1]
+
+
+async def test_recent_captures_come_back(tmp_path: Path) -> None:
+    two = tmp_path / "two.pcap"
+    two.write_bytes(craft.erf_pcap([craft.rc(0x04, bytes(8))]))
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        for path in (two, made.capture(tmp_path)):
+            app.recent.add(str(path), path=True)
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: isinstance(app.screen, Prompt) and app.screen.early is None)
+        await pilot.press("up", "up", "enter")
+        await until(pilot, lambda: len(app.captures) == 2)
+        assert app.captures[1].model.source == str(two)
+
+
+async def test_a_growing_capture_is_held_and_ended(tmp_path: Path) -> None:
+    path = made.capture(tmp_path)
+    app = made.app_on(path, follow=True)
+    async with app.run_test(size=made.SIZE) as pilot:
+        await until(pilot, lambda: app.main.packets.total == TOTAL)
+        await pilot.press("H", "enter")
+        assert app.main.held
+        with path.open("ab") as file:
+            file.write(craft.erf_pcap(made.frames())[24:])
+        await until(pilot, lambda: app.model.index.frames == 2 * TOTAL)
+        await pilot.pause(0.3)
+        assert app.main.packets.total == TOTAL, "no new frames are shown"
+        await pilot.press("H", "enter")
+        await until(pilot, lambda: app.main.packets.total == 2 * TOTAL)
+        await pilot.press("H", "down", "enter")
+        await until(pilot, lambda: app.model.complete)
+        await pilot.press("H")
+        await until(pilot, lambda: any("to its end" in note.message for note in app._notifications))

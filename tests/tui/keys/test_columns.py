@@ -13,9 +13,10 @@ from ibdissect.study import packet_columns
 from ibdissect.study.shown_frames import SortedRows
 from ibdissect.tui.panes.bars import KeyBar
 from ibdissect.tui.screens.choice import ColumnChoice
+from ibdissect.tui.screens.prompt import Prompt
 from tests.study.made import TOTAL
 from tests.tui import made
-from tests.tui.made import running, shows, text, until
+from tests.tui.made import running, shows, text, type_text, until
 
 
 async def test_the_next_run_shows_the_same_columns(tmp_path: Path) -> None:
@@ -63,11 +64,12 @@ async def test_a_note_names_unknown_columns(tmp_path: Path, known: tuple[str, ..
 async def test_time_formats(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         seen = [text(app, 1)]
-        for _ in range(3):
+        for _ in range(5):
             await pilot.press("t")
             await pilot.pause()
             seen.append(text(app, 1))
-        assert "0.001 000" in seen[0] and "22:13:20.001 000" in seen[2] and "2023-11-14 22:13:20" in seen[3]
+        assert all("0.001 000" in one for one in seen[:3]) and "22:13:20.001 000" in seen[3] and "2023-11-14 22:13:20" in seen[4]
+        assert ":20.001 000" in seen[5], "of this machine's zone"
         await pilot.press("t")
         await pilot.pause()
         assert text(app, 1) == seen[0]
@@ -102,7 +104,7 @@ async def test_theme_and_time_format_are_those_of_the_last_run_and_time_has_a_re
         await pilot.pause()
     async with running(path, size=(80, 24)) as (app, pilot):
         assert app.theme == "ibdissect-light" and app.main.packets.time_format.name == "DELTA"
-        await pilot.press("t", "t", "t", "end", "Z", "home")
+        await pilot.press(*["t"] * 5, "end", "Z", "home")
         await pilot.pause()
         assert "-0." in text(app, 0), "times count from the last frame, at 80 columns, too"
 
@@ -155,3 +157,36 @@ async def test_the_end_of_a_heading_sorts_nothing(tmp_path: Path) -> None:
         packets = app.main.packets
         await pilot.click(packets, offset=(4 + packets.given["number"], 0))
         assert packets.rows is app.model.rows
+
+
+async def test_a_column_of_a_typed_field_in_a_place_of_its_own(tmp_path: Path) -> None:
+    path = made.capture(tmp_path)
+    async with running(path, (160, 40)) as (app, pilot):
+        await pilot.press("v", "plus")
+        await until(pilot, lambda: isinstance(app.screen, Prompt) and app.screen.early is None)
+        await type_text(pilot, "bth.no")
+        await pilot.press("enter")
+        assert isinstance(app.screen, Prompt), "there is no such field"
+        app.screen.query_one("#prompt-input").value = "frame.time_delta"  # type: ignore[attr-defined]
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, ColumnChoice))
+        await pilot.press("greater_than_sign", "greater_than_sign", "less_than_sign", "enter")
+        await until(pilot, lambda: app.screen is app.main)
+        shown = [column.key for column in app.main.packets.columns]
+        assert shown[:3] == ["number", "frame.time_delta", "time"] and "Δ captured" in app.main.packets.head
+        assert app.main.packets.cells(3)[1] == "0.001 000" and app.main.packets.cells(0)[1] == "0.000 000"
+        app.main.packets.set_columns([*app.main.packets.columns, packet_columns.DELTA_SHOWN, packet_columns.added("frame.time_relative")])
+        app.filtering.apply("frame.number in {3, 9}")
+        await until(pilot, lambda: not app.filtering.busy and app.main.packets.total == 2)
+        assert [app.main.packets.cells(1)[i] for i in (1, -2, -1)] == ["0.001 000", "0.006 000", "0.008000000"]
+    async with running(path, (160, 40)) as (app, _):
+        assert [column.key for column in app.main.packets.columns] == shown
+
+
+async def test_info_is_scrolled_sideways(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path), (80, 24)) as (app, pilot):
+        before = text(app, 1)
+        await pilot.press("greater_than_sign")
+        assert "‹" in text(app, 1) and app.main.packets.aside == 16
+        await pilot.press("less_than_sign", "less_than_sign")
+        assert text(app, 1) == before

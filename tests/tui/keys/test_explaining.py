@@ -73,3 +73,19 @@ async def test_a_clean_capture_has_nothing_to_go_to(tmp_path: Path) -> None:
         await pilot.press("e", "enter", "escape", "C")
         await until(pilot, lambda: isinstance(app.screen, ConversationScreen))
         assert app.screen.query_one(ConversationTable).count() <= 1
+
+
+async def test_a_rule_is_silenced_here(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        store = app.model.findings
+        finding = next(one for one in store.of_frame(3) if one.code == "PKY003")
+        errors = sum(store.counts.values())
+        app.explain(finding)
+        await until(pilot, lambda: isinstance(app.screen, PageScreen))
+        await pilot.press("x")
+        await until(pilot, lambda: isinstance(app.screen, Choice))
+        assert 'ignore = ["PKY003"]' in [entry[2] for entry in app.screen.entries]  # type: ignore[attr-defined]
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is app.main)
+        assert "PKY003" not in {one.code for one in store.all()} and "PKY003" not in store.by_rule
+        assert sum(store.counts.values()) == errors - 1 and "PKY003" not in store.codes(1, 30).get(3, ())

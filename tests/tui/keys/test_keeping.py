@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from textual.widgets import Input, Label, OptionList
@@ -82,3 +83,45 @@ async def test_a_note_is_a_comment_in_pcapng(tmp_path: Path) -> None:
     model = CaptureModel(str(out))
     model.scan(lambda: None)
     assert [layer.text for layer in model.tree(1).layers if layer.label == "Comment"] == ["look here"] and model.index.frames == 1
+
+
+async def test_marks_and_notes_are_there_in_the_next_run(tmp_path: Path) -> None:
+    path = made.capture(tmp_path)
+    async with running(path) as (app, pilot):
+        app.jump(3)
+        await shows(pilot, 3)
+        await pilot.press("m")
+        app.model.note(5, "look here")
+        await pilot.press("q")
+    async with running(path) as (app, _):
+        assert app.model.marked == {3} and app.model.reader.comments.get(5, ()) == ["look here"]
+
+
+async def test_ignored_frames_and_ranges(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        app.jump(3)
+        await shows(pilot, 3)
+        await pilot.press("I")
+        await until(pilot, lambda: not app.filtering.busy and app.main.packets.count() == TOTAL - 1)
+        app.model.marked = {4, 6, 7}
+        await pilot.press("I")
+        await until(pilot, lambda: not app.filtering.busy and app.main.packets.count() == TOTAL - 4)
+        await pilot.press("w", "down", "down")
+        await until(pilot, lambda: isinstance(app.screen, Prompt) and app.screen.kind.startswith("from first"))
+        app.screen.query_one("#prompt-input").value = str(tmp_path / "range.json")  # type: ignore[attr-defined]
+        await pilot.press("enter")
+        await until(pilot, lambda: (tmp_path / "range.json").exists())
+        rows = json.loads((tmp_path / "range.json").read_text())
+        assert [row["frame"] for row in rows] == [4, 5, 6, 7] and rows[0]["p_key"] == "0xffff" and rows[0]["info"]
+
+
+async def test_marks_of_a_pipe_are_asked_about(tmp_path: Path) -> None:
+    app = made.app_on(made.capture(tmp_path))
+    async with app.run_test(size=made.SIZE) as pilot:
+        await until(pilot, lambda: app.study.finished)
+        app.capture.kept.path = None
+        app.model.marked = {3}
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, Choice))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: not app.is_running or app._exit)

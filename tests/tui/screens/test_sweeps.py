@@ -1,0 +1,41 @@
+"""Is a sweep shown port by port, the slowest first, beside the one before, and does a port lead to its frames?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibdissect.tui.screens.choice import Choice
+from ibdissect.tui.screens.page import PageScreen
+from ibdissect.tui.screens.sweeps import SweepScreen
+from tests import craft
+from tests.study.made import written
+from tests.study.test_sweeps import two_sweeps
+from tests.tui import drawn
+from tests.tui.made import running, until
+
+
+async def test_sweeps(tmp_path: Path) -> None:
+    async with running(two_sweeps(tmp_path)) as (app, pilot):
+        await pilot.press("E")
+        await until(pilot, lambda: isinstance(app.screen, SweepScreen))
+        screen = app.screen
+        assert isinstance(screen, SweepScreen) and (screen.at, screen.other) == (0, -1), "the sweep of the selected frame"
+        assert "Sweep 1 of 2" in drawn.text(app) and "slowest" in drawn.text(app) and "201 ms" in drawn.text(app)
+        await pilot.press("right")
+        assert (screen.at, screen.other) == (1, 0)
+        text = drawn.text(app)
+        assert "no answer" in text and "201 ms" in text and "in 1" in text and "not asked in this sweep" in text
+        await pilot.press("question_mark")
+        assert isinstance(app.screen, PageScreen) and "later sweep" in app.screen.body.plain
+        await pilot.press("escape", "v")
+        assert isinstance(app.screen, Choice)
+        await pilot.press("end", "enter")
+        assert screen.other == -1
+        await pilot.press("left", "enter")
+        await until(pilot, lambda: app.main.packets.rows.frames(0, 9) == [5, 6, 7])
+
+
+async def test_without_a_manager(tmp_path: Path) -> None:
+    async with running(written(tmp_path, craft.rc(0x04, bytes(4)))) as (app, pilot):
+        await pilot.press("E")
+        await until(pilot, lambda: any("No subnet manager" in note.message for note in app._notifications))
