@@ -30,7 +30,7 @@ may report themselves.
 """
 OPEN = {"CNX008": {"CNX004"}, "CNX013": {"RC009"}, "CNX014": {"CNX013"}, "RC011": {"RC001"}}
 """Rules that err on the thinned proof or twin of another one; mend them, and shorten the list."""
-STEP = 15
+STEP = 30
 """Of so many manipulations one is tried; all of them with --thorough."""
 MOST = 60
 """Frames of a proof from which single ones are not left out one by one."""

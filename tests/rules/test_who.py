@@ -27,6 +27,12 @@ PROOFS = [
     pytest.param(case, (code, i) in QUICK, id=f"{code}_{i}") for code, cases in sorted(CASES.items()) if code.startswith(FAMILIES)
     for i, case in enumerate(cases) if not (case.policy or case.known or case.damage or case.bad.startswith(PCAPNG))
 ]  # fmt: skip
+MIRRORED = [
+    pytest.param(*one.values, 1 + (n + other) % 2, marks=[pytest.mark.thorough] * other, id=f"{one.id}-{1 + (n + other) % 2}")
+    for n, one in enumerate(PROOFS)
+    for other in (0, 1)
+]
+"""Each proof with one or two interfaces; with --thorough each with both."""
 Timed = list[tuple[int, int, bytes]]
 """Time, interface and frame of each record."""
 
@@ -46,8 +52,7 @@ def warned(case: Case, link: int, found: Timed) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("case", "quick"), PROOFS)
-@pytest.mark.parametrize("interfaces", [1, 2])
+@pytest.mark.parametrize(("case", "quick", "interfaces"), MIRRORED)
 def test_a_mirror_that_records_all_twice(case: Case, quick: bool, interfaces: int) -> None:
     """On one interface, or another mirror on another one."""
     for capture in (case.twin,) if quick else (case.bad, case.twin):
