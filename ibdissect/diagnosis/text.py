@@ -122,7 +122,7 @@ def lines(diagnosis: Diagnosis, paint: Paint, top: int, *, every: bool = False) 
         yield from story(one, paint, start_ns)
     if len(others) > top:
         yield ""
-        yield f"... and {len(others) - top:,} more; --top {len(others)} shows them all"
+        yield f"... and {len(others) - top:,} more ({verdicts(others[top:])}); --top {len(others)} shows them all"
     yield from where_time_went(diagnosis.connections, paint)
 
 
@@ -215,9 +215,10 @@ def where_time_went(connections: list[Connection], paint: Paint, name: Callable[
     idle = f"; in {duration(whole.idle_by_application)} of that they were idle. Of the other {duration(whole.busy)}:"
     idle = idle if whole.idle_by_application else ". Of that:"
     yield f"  {counted(len(timed), 'connection', ',')} with data lasted {duration(whole.span)}{', added up' * (len(timed) > 1)}{idle}"
-    said = dict(PARTS)
+    said, rest = dict(PARTS), whole.busy
     for part in sorted(LOST, key=lambda part: -getattr(whole, part)):
         if (lost := getattr(whole, part)) and lost * 200 >= whole.busy:
+            rest -= lost
             some = sorted(((one, time) for one, times in timed if (time := getattr(times, part))), key=lambda each: -each[1])
             of = f"{said[part]}, in {counted(len(some), 'connection', ',')}"
             yield f"  {share(lost, whole.busy)}, {duration(lost)}: {of}{_who(some, part, lost, name)}"
@@ -225,6 +226,8 @@ def where_time_went(connections: list[Connection], paint: Paint, name: Callable[
                 f"{' → '.join(end.said(name) for end in one.ends)} {duration(time)} ({label(one)})" for one, time in some[:MOST]
             )
             yield paint(f"    {'most in ' if len(some) > MOST else ''}{shown}", "faint")
+    if rest * 200 >= whole.busy:
+        yield f"  {share(rest, whole.busy)}, {duration(rest)}: transferring, and waits that are shorter"
 
 
 def _who(some: list[tuple[Connection, int]], part: str, lost: int, name: Callable[[str], str]) -> str:

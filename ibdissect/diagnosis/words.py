@@ -121,7 +121,7 @@ def _unanswered(s: Story) -> str:
     limit = setup.agreed.get("max_cm_retries")
     ended = ", and gave up" if setup.rej is not None else ""
     if not ended and limit is not None and limit < setup.tries:
-        ended = f"; more often it may not ask (Max CM Retries {limit})"
+        ended = f", as often as it may (Max CM Retries {limit})"
     told = f"{s.asker} sent its REQ {often(setup.tries)}{within}{s.service} and got no answer from {s.other}{ended}"
     host = s.raw.hosts[1]
     if not s.raw.hosts[0].heard:
@@ -149,7 +149,7 @@ def _exhausted(s: Story) -> str:
             "does not answer, or what goes between these two is lost"
         )
     if scope == "host" and host.last_frame:
-        return f"{_tried(s)}; nothing else comes from {s.answers} either after its last packet (frame {host.last_frame})"
+        return f"{_tried(s)}; {s.answers} sends nothing at all after frame {host.last_frame}"
     if scope == "host":
         return f"{_tried(s)}; nothing at all comes from {s.answers} in this capture"
     return f"{_tried(s)}; the capture does not show what {s.answers} sends"
@@ -189,8 +189,8 @@ def _invalid(s: Story) -> str:
     resources, reads = s.agreed("resources"), s.facts.get("reads", 0)
     if resources is not None and reads > resources:
         return (
-            f"{s.asks} had {reads} READs or atomics under way, {s.answers} allows {resources} at a time (Responder Resources of its REP): "
-            "it refused the next one (NAK invalid request)"
+            f"{s.asks} had {reads} READs or atomics under way, {s.answers} allows {resources} at a time (Responder Resources of its REP), "
+            f"and {s.answers} refused one (NAK invalid request)"
         )
     return f"{s.answers} refused a request of {s.asks} as invalid (NAK invalid request)"
 

@@ -32,9 +32,17 @@ def test_the_text() -> None:
     text = "\n".join(lines(several().diagnosis(), plain, 2))
     assert text.startswith("lab: 6 connections in ") and "1 failed, 3 slow, 2 healthy" in text
     assert "✖ 10.0.1.2 QP 0x000102 → 10.0.2.2 QP 0x000202  RC  retries-exhausted" in text
-    assert "... and 2 more; --top 4 shows them all" in text and "  slow-by-rnr" not in text
+    assert "... and 2 more (2 slow); --top 4 shows them all" in text and "  slow-by-rnr" not in text
     assert "Where the time went" in text and "waiting for time-outs" in text.partition("Where the time went")[2]
     assert "healthy" in "\n".join(lines(several().diagnosis(), plain, 20, every=True)).partition("waiting")[2]
+
+
+def test_the_rest_of_the_time_is_said_if_it_is_half_a_percent() -> None:
+    """In the whole lab it is less than that; without the dead and the slow connection it is more."""
+    rest = "transferring, and waits that are shorter"
+    assert rest not in "\n".join(where_time_went(several().diagnosis().connections, plain))
+    some = [one for one in several().diagnosis().connections if one.cause == "slow-by-rnr" or one.healthy]
+    assert rest in "\n".join(where_time_went(some, plain)).splitlines()[-1]
 
 
 def test_times_are_said_with_their_begin_and_as_a_time_of_the_day() -> None:

@@ -28,8 +28,8 @@ WORDS = {
     "path MTU": "that packet carries 4,096 bytes, the largest that was acknowledged on this path 64, and a smaller one passed just before: "
     "packets above a size vanish on the way, as where a port has an MTU of 256 to 2048",
     "refused": f"10.0.0.2 refused the connection to {SERVICE} that 10.0.0.1 asked for: reason 12, primary remote port GID rejected",
-    "unanswered": f"10.0.0.1 sent its REQ four times in 300 ms to {SERVICE} and got no answer from 10.0.0.2; "
-    "more often it may not ask (Max CM Retries 3)",
+    "unanswered": f"10.0.0.1 sent its REQ four times in 300 ms to {SERVICE} and got no answer from 10.0.0.2, "
+    "as often as it may (Max CM Retries 3)",
     "RNR exhausted": "10.0.0.2, the receiver, had no receive buffer for PSN 103 twice (RNR NAK), and 10.0.0.1, whose RNR retry count is 1, "
     "gave up",
     "parts of a READ": "10.0.0.2 began its answer to a READ of 1,000 bytes with a later part",
