@@ -17,6 +17,7 @@ from ibdissect.rules.shared.mad_conditions import BY_SMP
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.bits import value_at
+from ibdissect.table.rows import groups, members
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD
@@ -87,17 +88,16 @@ class HopBeyondPorts(LearntFactRule):
         smps: Smps = event.smps.smps
         routes = context.get(FabricFollower).routes
         asks = np.flatnonzero(smps.pure & (smps.method != GET_RESP))
-        ways: dict[tuple[int, bytes], list[int]] = {}
-        for i in asks.tolist():
-            way = smps.sender(i), smps.path(i)
-            if way in ways or len(ways) < MAX_WAYS:
-                ways.setdefault(way, []).append(i)
-        for (sender, path), index in ways.items():
+        starts, which = groups([smps.senders[asks], *smps.paths[asks].view(np.uint64).T])
+        ways = members(which, len(starts))
+        for way in np.argsort(starts)[:MAX_WAYS].tolist():
+            index = asks[ways[way]]
+            sender, path = smps.sender(index[0]), smps.path(index[0])
             for length in range(len(path)):
                 hop = routes.end_of(sender, path[:length])
-                if hop is None or hop.node.kind != SWITCH:
+                if hop is None or hop.node.kind != SWITCH or _has(hop.node, path[length], event.table.chunk.first):
                     continue
-                first = next((i for i in index if _beyond(hop, path[length], event.table.chunk.first + int(smps.rows[i]))), None)
+                first = next((i for i in index.tolist() if _beyond(hop, path[length], event.table.chunk.first + int(smps.rows[i]))), None)
                 if first is None:
                     continue
                 seen, node = Seen(event.table, int(smps.rows[first])), hop.node
@@ -106,9 +106,14 @@ class HopBeyondPorts(LearntFactRule):
                 about = {"route": route, "node": name, "number": path[length], "ports": facts.num_ports}
                 yield fault(
                     seen, about, self.at, start=int(smps.mad[first]), proof=[(since, f"NodeInfo: {facts.num_ports} ports")],
-                    rows=smps.rows[[i for i in index if i >= first]], key=(sender, path), about=(node.slot,),
+                    rows=smps.rows[index[index >= first]], key=(sender, path), about=(node.slot,),
                 )  # fmt: skip
                 break
+
+
+def _has(node: Node, number: int, frame: int) -> bool:
+    """Whether a switch has a port, as is known now and since a frame: most have, and nothing more need be asked."""
+    return number <= node.num_ports and node.changed < frame
 
 
 def _beyond(hop: Hop, number: int, frame: int) -> bool:
