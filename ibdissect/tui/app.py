@@ -187,6 +187,7 @@ class TuiApp(ThemedApp):
         threading.excepthook = self._thread_failed
         if not self.is_headless:
             end_in_time(self.exit)
+            self.take_palette()
             for path in (path for one in self.captures for path in files_of(one.model.source)):
                 if path != "-" and os.path.isfile(path):
                     self.recent.add(os.path.abspath(path), path=True)

@@ -133,9 +133,14 @@ class ThemedApp(App[None]):
     def __init__(self, driver: type[Driver] | None = None) -> None:
         super().__init__(driver_class=driver)
         self.scroll_sensitivity_y = 3.0
-        self.palette = self.console.color_system or self.palette
         for theme in THEMES:
             self.register_theme(theme)
+
+    def take_palette(self) -> None:
+        """Use the colours that the terminal has; pictures and tests, which are drawn without one, have all."""
+        if not self.is_headless and (self.console.color_system or self.palette) != self.palette:
+            self.palette = self.console.color_system or self.palette
+            self.refresh_css(animate=False)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Names that the style sheet uses, for themes that lack them."""
