@@ -81,12 +81,14 @@ _HIGH_CAP = cython.declare(cython.Py_ssize_t, PortInfo.vl_arbitration_high_cap.b
 class Steps:
     """The SMPs of one window after the other: `begin` it, then `run` until all are done."""
 
-    def __init__(self, subnet: Any, routes: Any, follower: Any, learner: Any) -> None:
-        """`routes` are `RouteEnds` that make origins; `follower` and `learner` know what few packets need."""
-        self.subnet, self.routes, self.follower, self.learner = subnet, routes, follower, learner
+    def __init__(self, subnet: Any, routes: Any, out: list[Any]) -> None:
+        """`routes` are `RouteEnds` that make origins; `out` takes events."""
+        self.subnet, self.routes = subnet, routes
+        self.follower: Any = None
+        self.learner: Any = None
         self.lids: dict[int, Any] = subnet.lids
         self.dropped: dict[str, int] = subnet.dropped
-        self.out: list[Any] = learner.out
+        self.out = out
         self.exchanged: OrderedDict[tuple[Any, ...], tuple[bytes, int, bytes]] = OrderedDict()
         """What the latest exchanges about P_Key tables asked, and time and content of the answer (0: none yet)."""
         self.every_state = True
@@ -95,12 +97,13 @@ class Steps:
         """The frame as an object, which all facts that it shows share."""
         self.at = self.count = self.first = self.keyed_from = self.frame = self.time_ns = 0
 
-    def begin(self, smps: Any, first: i64, times: Any, columns: dict[str, Any], slots: Any, entries: Any) -> None:
+    def begin(self, follower: Any, smps: Any, first: i64, times: Any, columns: dict[str, Any], slots: Any, entries: Any) -> None:
         """A window whose first frame is `first`: its SMPs, their columns as int64[n], the times of its rows.
 
-        `slots` and `entries`, int64[n], take the node and port of each SMP.
+        `slots` and `entries`, int64[n], take the node and port of each SMP. `follower` and its learner, which hold these steps, know what
+        few packets need; they are let go of at the end.
         """
-        self.smps, self.first = smps, first
+        self.follower, self.learner, self.smps, self.first = follower, follower.learner, smps, first
         self.rows, self.times = memoryview(columns["rows"]), memoryview(times)
         self.kinds, self.attributes = memoryview(columns["kinds"]), memoryview(columns["attributes"])
         self.modifiers, self.senders = memoryview(columns["modifiers"]), memoryview(columns["senders"])
@@ -115,7 +118,8 @@ class Steps:
 
     def end(self) -> None:
         """Let go of the window."""
-        self.smps, none = None, array("q")
+        self.follower = self.learner = self.smps = None
+        none = array("q")
         self.rows = self.kinds = self.attributes = self.modifiers = self.senders = self.slids = self.dlids = self.times = memoryview(none)
         self.transactions = memoryview(array("Q"))
         self.slots = self.entries = memoryview(none)

@@ -50,7 +50,7 @@ class FabricFollower:
         self.routes = Routes(self.subnet)
         self.senders = Senders()
         self.learner = Learner(self.subnet, self.routes)
-        self.steps = self.learner.steps = Steps(self.subnet, self.routes, self, self.learner)
+        self.steps = self.learner.steps = Steps(self.subnet, self.routes, self.learner.out)
         self.asked = BoundedDict[tuple[object, ...], KeyedRequest](MAX_ASKED)
         """PortInfo requests by `_exchange_key`, once an M_Key was seen."""
         self.early = BoundedDict[tuple[object, ...], KeyedRequest](MAX_EARLY)
@@ -130,7 +130,7 @@ class FabricFollower:
     def _each(self, smps: Smps, table: ChunkTable, slots: Int, entered: Int) -> Iterator[FabricEvent]:
         """Process the SMPs one by one, and find the node and the port of each."""
         steps, out, dropped = self.steps, self.learner.out, self.subnet.dropped
-        steps.begin(smps, table.chunk.first, table.chunk.time_ns, smps.columns(), slots, entered)
+        steps.begin(self, smps, table.chunk.first, table.chunk.time_ns, smps.columns(), slots, entered)
         while (why := steps.run(self.records.due)) != DONE:
             if why == RECORDS:
                 self.records.learn(self.subnet, steps.frame)

@@ -68,7 +68,8 @@ def test_the_state_of_a_check_is_freed_at_its_end_without_the_garbage_collector(
 
     def noted(*arguments: Any, **options: Any) -> Linter:
         linter = made(*arguments, **options)
-        state.extend(map(weakref.ref, (linter.context.get(FabricFollower), linter.findings, linter.findings.consequences)))
+        follower = linter.context.get(FabricFollower)
+        state.extend(map(weakref.ref, (follower, follower.learner, linter.findings, linter.findings.consequences)))
         return linter
 
     monkeypatch.setattr(check, "linter_of", noted)

@@ -77,7 +77,7 @@ def test_open_filter_walk_findings_and_quit(terminal: Terminal, tmp_path: Path) 
     screen = terminal.wait("3 of 30 shown", "NAK")
     assert "SubnGetResp" not in screen
     terminal.press("f", "e")
-    terminal.wait("Why it matters", "Esc back")
+    terminal.wait("Why it matters", "· Esc")
     terminal.press("Escape")
     time.sleep(0.5)  # Escape with a key right behind it would be that key with Alt
     terminal.press("/", "C-u", "Enter")

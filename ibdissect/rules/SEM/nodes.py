@@ -241,7 +241,7 @@ class PortGuidTwice(AttributeRule):
             self.behind.put(key, (path, smp.frame, smp.time_ns), smp.frame, smp.time_ns)
             if before is None or len(path) < 2 or before[0][:-1] != path[:-1] or before[0] == path:
                 continue
-            if not 0 <= smp.time_ns - before[2] <= MOVED_NS:
+            if not 0 < smp.time_ns - before[2] <= MOVED_NS:  # equal times tell nothing
                 continue
             arguments = {"guid": key[1], "number": number, "node": smp.now(NodeInfo.node_guid), "now": path[-1], "before": before[0][-1]}
             yield fault(
