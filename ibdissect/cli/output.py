@@ -15,7 +15,7 @@ import click
 
 from ibdissect.capture.discover import discover, one_set, sets_of
 from ibdissect.capture.owners import followed
-from ibdissect.capture.sets import Unit, files_of
+from ibdissect.capture.sets import ENDINGS, Unit, files_of
 from ibdissect.cli.common import Common, incomplete, say
 from ibdissect.cli.console import echo, progress_bar
 from ibdissect.errors import ConfigError, missing_extra, writing
@@ -188,10 +188,15 @@ def captures_of(paths: tuple[str, ...], *, quiet: bool = False) -> list[str]:
 
 
 def refuse_captures(files: Sequence[str], **targets: str | None) -> None:
-    """Raise ConfigError for an option whose file, the target, is one of the captures."""
+    """Raise ConfigError for an option whose file, the target, is one of the captures, or by its name another one that is there.
+
+    `lint --write-baseline *.pcap` names the first capture as the file to write.
+    """
     for name, target in targets.items():
         if target is not None and os.path.exists(target) and any(os.path.exists(file) and os.path.samefile(target, file) for file in files):
             raise ConfigError(f"--{name.replace('_', '-')}", target, "is one of the captures", hint="name another file")
+        if target is not None and name != "write" and target.endswith(ENDINGS) and os.path.exists(target):
+            raise ConfigError(f"--{name.replace('_', '-')}", target, "is a capture by its name", hint="name the file to write first")
 
 
 def write_text(result: str, output: str | None) -> None:

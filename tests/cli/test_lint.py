@@ -253,6 +253,9 @@ def test_no_capture_is_written_over(files: Path, option: str) -> None:
     done = run("bad.pcap", "clean.pcap", option, "link", cwd=files)
     assert done.returncode == 2 and b"is one of the captures" in done.stderr
     assert (files / "bad.pcap").read_bytes() == BAD
+    done = run(option, "bad.pcap", "clean.pcap", cwd=files)  # *.pcap behind an option that takes a file
+    assert done.returncode == 2 and b"is a capture by its name" in done.stderr
+    assert (files / "bad.pcap").read_bytes() == BAD
 
 
 def test_a_report_replaces_a_file_whole_or_goes_into_a_pipe(files: Path) -> None:
