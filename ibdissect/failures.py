@@ -228,15 +228,29 @@ def patient(function: Callable[..., Any], most: int | None = None) -> Iterator[N
     except _Stop as stop:
         where = _line_of(code, stop.__traceback__)
     finally:
-        with _LOCK:
-            del _CALLS[thread]
-            if call.stopped:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), None)
+        _over(thread)
     if call.stopped:
         _ENDLESS.add(code)
         raise TookTooLong(f"it did not end within {seconds} s")
     if where:
         raise Interrupted(f"Ctrl+C ended it at {where}")
+
+
+def _over(thread: int) -> None:
+    """A call has ended; a _Stop that is under way is raised here, at the latest.
+
+    It is not taken back: PyThreadState_SetAsyncExc(thread, NULL) leaves CPython 3.11 looking for it at each call, and in an endless loop
+    if a trace or profile function is set.
+    """
+    while True:
+        try:
+            with _LOCK:
+                _CALLS.pop(thread, None)
+            for _ in range(64):
+                pass
+            return
+        except _Stop:
+            continue
 
 
 def _line_of(code: Any, trace: TracebackType | None) -> str:

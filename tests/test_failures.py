@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,6 +20,7 @@ from ibdissect.pytest_plugin import NotClean, assert_clean
 from ibdissect.rules.AM.packet import NodeDescriptionModifier
 from ibdissect.session.check import Options, check
 from tests import commands
+from tests.conftest import REPO
 from tests.craft import erf_pcap, native, smp
 
 BAD = erf_pcap([smp(1, 0x10, modifier=1), native(), smp(1, 0x10, modifier=1)])
@@ -212,3 +215,29 @@ def test_slow_functions_and_ours_are_not_stopped(monkeypatch: pytest.MonkeyPatch
     slow.__module__ = "ibdissect.wire.x"
     monkeypatch.setattr(failures_module, "PATIENCE_S", 1)
     assert guarded(slow, limit=1) == ([1], True)
+
+
+STOPPED = """
+import sys
+import ibdissect.failures as failures
+
+def endless():
+    while True:
+        pass
+
+try:
+    with failures.patient(endless, 1):
+        endless()
+except failures.TookTooLong:
+    sys.setprofile(lambda *_: None)
+    (lambda: 0)()
+    sys.setprofile(None)
+    print("goes on")
+"""
+
+
+@pytest.mark.slow
+def test_a_debugger_goes_on_after_a_function_was_stopped() -> None:
+    """An exception that was taken back left CPython 3.11 in an endless loop as soon as a profile or trace function was set."""
+    done = subprocess.run([sys.executable, "-c", STOPPED], cwd=REPO, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "goes on\n", done.stderr
