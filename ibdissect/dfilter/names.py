@@ -216,7 +216,6 @@ class Names:
         near += [name for name in difflib.get_close_matches(word, others, 3, 0.6) if name not in near]
         return sorted(near, key=lambda name: -difflib.SequenceMatcher(None, name.removeprefix("infiniband."), word).ratio())[:3]
 
-
     def _common(self, word: str) -> list[str]:
         """Fields of packet headers that a short word stands for: `lid`, `qp`, `p_key`."""
         short = word.lower().replace("_", "")

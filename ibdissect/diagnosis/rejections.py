@@ -38,7 +38,7 @@ def rejection(setup: SetUp | None) -> list[str]:
 
 def _part(body: bytes, field: Field[bytes]) -> bytes:
     """The bytes of a field, as far as they are captured."""
-    return body[field.bit // 8 : (field.bit + field.bits) // 8]
+    return body[slice(*field.span)]
 
 
 def _bytes(data: bytes) -> str:

@@ -146,7 +146,7 @@ def _culprit(culprit: Culprit, paint: Paint, start_ns: int, top: int) -> Iterato
         yield f"    {paint('What to do:', 'label')} {printable(shared.advice)}"
     for one in members[:top]:
         yield f"    - {_ends(one)}, {paint(proved(one), 'faint')}"
-        yield f"      {_dated(one, start_ns)}"
+        yield f"      {dated(since_until(one, start_ns), one.why)}"
     if len(members) > top:
         yield f"    ... and {len(members) - top:,} more; --top {len(members)} shows them all"
 
@@ -155,9 +155,9 @@ def _ends(one: Connection) -> str:
     return f"{one.ends[0]} → {one.ends[1]}"
 
 
-def _dated(one: Connection, start_ns: int) -> str:
-    when = since_until(one, start_ns)
-    return f"{when}: {one.why}" if when else one.why
+def dated(when: str, why: str) -> str:
+    """A sentence with the time that it is about, if that is known."""
+    return f"{when}: {why}" if when else why
 
 
 def proved(one: Connection) -> str:
@@ -170,7 +170,7 @@ def story(one: Connection, paint: Paint, start_ns: int) -> Iterator[str]:
     """One connection."""
     sign = SIGNS.get(one.severity, "✔")
     yield f"{paint(sign, one.severity)} {_ends(one)}  {one.transport}  {paint(label(one), one.severity)}"
-    yield f"    {_dated(one, start_ns)}"
+    yield f"    {dated(since_until(one, start_ns), one.why)}"
     yield paint("    " + "; ".join(filter(None, (proved(one), life(one, start_ns)))), "faint")
     for text in (numbers(one), time_by_parts(one)):
         if text:

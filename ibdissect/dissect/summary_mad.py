@@ -80,9 +80,10 @@ def fill(table: ChunkTable, rows: Int, position: list[int], protocols: list[str]
     headers = gather(table.chunk.data, at, 24).view("V24").ravel().tolist()
     starts, stops = at.tolist(), table.located.payload_end[rows].tolist()
     heads: dict[tuple[bytes, int], tuple[str, str]] = {}
+    begin, end = MAD.transaction_id.span  # all but this decides the text
     for place, header, start, stop in zip(position, headers, starts, stops, strict=True):
         oui = oui_at(table.chunk.data, start, stop) if table.catalog.vendor_classes else NO_OUI
-        key = header[:8] + header[16:], oui
+        key = header[:begin] + header[end:], oui
         known = heads.get(key)
         if known is None:
             known = heads[key] = _head(table.catalog, header, oui)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.table import ChunkTable, Int
-from ibdissect.table.insides import of_streams
+from ibdissect.table.insides import with_pdus
 from ibdissect.wire.catalog import Catalog, StructType, is_plugin
 from ibdissect.wire.dialogue import summary_of
 from ibdissect.wire.spec import Field, Struct
@@ -33,7 +33,7 @@ def fill(table: ChunkTable, rows: Int, protocols: list[str], infos: list[str], p
     """Put what plugins say before the infos of some rows, ascending; behind those of MADs."""
     said: dict[int, tuple[str, list[str]]] = {}
     for struct, text in with_summary(table.catalog):
-        of = table.shown if table.completes and struct in of_streams(table.catalog) else table
+        of = with_pdus(table, struct)
         found = of.occurrences(struct)
         for i in np.flatnonzero(np.isin(found.rows, rows)).tolist():
             words = {name: _word(presenter, struct, of.view(struct, i), name) for name in placeholders(text)}

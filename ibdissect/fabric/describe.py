@@ -9,7 +9,7 @@ from ibdissect.wire.convert import RATE_GBPS, decode_text
 from ibdissect.wire.names import LINK_SPEED, LINK_SPEED_EXT, LINK_WIDTH, MTU, NODE_TYPE, PORT_PHYSICAL_STATE, PORT_STATE, VL_CAP
 from ibdissect.wire.numbers import BASE, FULL, MASTER
 from ibdissect.wire.sm_port import PortInfo
-from ibdissect.wire.text import gid_text, printable
+from ibdissect.wire.text import gid_text, printable, runs
 
 from .file_lines import KnownFile, place_text
 from .groups import Group, GroupFacts
@@ -109,13 +109,7 @@ def port_name(port: Port) -> str:
 
 def ranges(numbers: Iterable[int]) -> str:
     """Ascending numbers as text: `1-3,7`."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in parts)
+    return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in runs(numbers))
 
 
 def width_of(info: PortInfo) -> str | None:

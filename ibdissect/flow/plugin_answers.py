@@ -11,8 +11,9 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.table.conversations import conversations
-from ibdissect.table.insides import of_streams
+from ibdissect.table.insides import with_pdus
 from ibdissect.table.mask import Judge
+from ibdissect.table.rows import keys_of
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.dialogue import Answer, answers_of
 from ibdissect.wire.expr import Expr
@@ -55,7 +56,7 @@ class PluginAnswers:
         """The answers of a chunk in frame order."""
         found: list[PluginAnswer] = []
         for number, (struct, answers) in enumerate(answering(table.catalog)):
-            of = table.shown if table.completes and of_streams(table.catalog) & {struct, answers.request(struct)} else table
+            of = with_pdus(table, struct, answers.request(struct))
             spoken = [*_said(of, number, answers.request(struct), answers.asks, [b for _, b in answers.pairs], asks=True)]
             spoken += _said(of, number, struct, answers.when, [a for a, _ in answers.pairs], asks=False)
             for one in sorted(spoken, key=lambda one: (one.row, one.at)):
@@ -80,10 +81,6 @@ def _said(table: ChunkTable, number: int, struct: StructType, when: Expr | None,
     index = np.flatnonzero(Judge(table, struct).mask(when)) if when is not None else np.arange(len(found))
     rows = found.rows[index]
     values = [table.values(field)[index] for field in by]
-    same = zip(*(_plain(one) for one in values), strict=True) if values else iter([()] * len(index))
+    same = keys_of(values, len(index))
     for row, at, (of, to), key in zip(rows.tolist(), found.at[index].tolist(), conversations(table, rows), same, strict=True):
         yield _Spoken(row, at, asks, (number, of, key), to)
-
-
-def _plain(values: Any) -> list[Hashable]:
-    return values.tolist() if values.ndim == 1 else [row.tobytes() for row in values]

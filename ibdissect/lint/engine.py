@@ -17,7 +17,7 @@ from ibdissect.fabric.refuted import Refuted
 from ibdissect.failures import PATIENCE_OF_RULES_S, Failures, patient
 from ibdissect.table import Bool, ChunkTable, crcs, not_roce
 from ibdissect.table.copies import Copies
-from ibdissect.table.insides import of_streams
+from ibdissect.table.insides import with_pdus
 from ibdissect.table.networks import Networks
 from ibdissect.wire.spec import Struct
 
@@ -252,8 +252,7 @@ class Linter:
         self.failures.add(who, error, frame)
 
     def _handle_structs(self, _rule: Rule, table: ChunkTable, struct: type[Struct], handler: Handler) -> None:
-        if table.completes and struct in of_streams(table.catalog):
-            table = table.shown
+        table = with_pdus(table, struct)
         found = table.occurrences(struct)
         for i, row in enumerate(found.rows.tolist()):
             self._take(handler, table.view(struct, i), Seen(table, row))

@@ -16,8 +16,9 @@ from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.errors import SpecError
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.conversations import conversations
-from ibdissect.table.insides import of_streams
+from ibdissect.table.insides import with_pdus
 from ibdissect.table.mask import Judge
+from ibdissect.table.rows import keys_of
 from ibdissect.table.series import Numbers
 from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Value
 from ibdissect.wire.spec import Field, Struct
@@ -182,7 +183,7 @@ class Sequence:
         """The hits of a window."""
         if not len(table):
             return
-        of = table.shown if table.completes and self.on in of_streams(table.catalog) else table
+        of = with_pdus(table, self.on)
         found = of.occurrences(self.on)
         if len(found):
             yield from self._judge(of, make)
@@ -222,10 +223,8 @@ class Sequence:
                 del self._waiting[key]
                 yield one.hit
 
-    def _same(self, table: ChunkTable, fields: tuple[Field[Any], ...]) -> list[Hashable]:
-        values = [table.values(field) for field in fields]
-        each = [one.tolist() if one.ndim == 1 else [row.tobytes() for row in one] for one in values]
-        return list(zip(*each, strict=True)) if each else [()] * len(table.occurrences(self.on))
+    def _same(self, table: ChunkTable, fields: tuple[Field[Any], ...]) -> list[tuple[Any, ...]]:
+        return keys_of([table.values(field) for field in fields], len(table.occurrences(self.on)))
 
     def _earlier(self, table: ChunkTable, number: int, one: Previous, rows: list[int], spoken: list[tuple[Any, Any]]) -> _Values:
         """For each occurrence the latest one before with equal key for which `where` holds."""

@@ -20,6 +20,7 @@ from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.find_structures import HEADERS
 from ibdissect.table.joined import in_order
 from ibdissect.table.locate import EXTENDED_STRUCTS
+from ibdissect.table.rows import python_values
 from ibdissect.wire.catalog import BOTH, Catalog, StructType
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.convert import decode_text
@@ -169,7 +170,7 @@ def plain_values(run: Run) -> list[Any]:
     """The values of a run: numbers, bool, bytes or text."""
     if isinstance(run.values, list):
         return list(map(decode_text, run.values)) if run.field.is_text else list(run.values)
-    values = [row.tobytes() for row in run.values] if run.values.ndim == 2 else run.values.tolist()
+    values = python_values(run.values)
     return list(map(decode_text, values)) if run.field.kind == "text" else values
 
 

@@ -6,11 +6,11 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ibdissect.capture.sets import files_of
+from ibdissect.wire.text import runs
 
 from .capture_model import CaptureModel
 from .saved_state import read_text, replace_text
@@ -54,7 +54,8 @@ class KeptMarks:
                 return False
             try:
                 size = min(os.path.getsize(self.paths[0]), HEAD)
-                kept: dict[str, Any] = {"head_size": size, "head": self._head(size), "marked": _ranges(model.marked), "notes": model.notes}
+                kept: dict[str, Any] = {"head_size": size, "head": self._head(size)}
+                kept |= {"marked": runs(sorted(model.marked)), "notes": model.notes}
                 text = json.dumps(kept)
             except OSError:
                 return False
@@ -79,17 +80,6 @@ class KeptMarks:
             there = sorted(self.path.parent.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
             for path in there[MAX_KEPT:]:
                 path.unlink(missing_ok=True)
-
-
-def _ranges(numbers: Iterable[int]) -> list[list[int]]:
-    """Numbers as ranges, first and last."""
-    found: list[list[int]] = []
-    for number in sorted(numbers):
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    return found
 
 
 def _numbers(ranges: list[list[int]]) -> set[int]:

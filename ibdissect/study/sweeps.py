@@ -18,7 +18,7 @@ from ibdissect.flow.requests import AnsweredMany, Request, Unanswered
 from ibdissect.flow.transactions import Transactions
 from ibdissect.table.addresses import End
 from ibdissect.wire import numbers
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import printable, runs
 
 if TYPE_CHECKING:
     from .background import Study
@@ -138,32 +138,22 @@ def find_sweeps(study: Study, wanted: Callable[[], bool] = lambda: True) -> Swee
             for request, frame, time_ns in _ended(event):
                 left_out += not _take(study, found, places.pop(request.frame, None), request, frame, time_ns)
     for request in transactions.open_requests():
-        if _of_subnet(request.mgmt_class):
+        if request.mgmt_class in numbers.SMP_CLASSES:
             left_out += not _take(study, found, places.pop(request.frame, None), request, 0, 0)
     return Sweeps(list(_divided(found)), left_out)
 
 
 def frames_filter(frames: Sequence[int]) -> str:
     """The display filter for some frames."""
-    parts: list[list[int]] = []
-    for frame in sorted(set(frames)):
-        if parts and frame == parts[-1][1] + 1:
-            parts[-1][1] = frame
-        else:
-            parts.append([frame, frame])
-    return f"frame.number in {{{', '.join(str(a) if a == b else f'{a} .. {b}' for a, b in parts)}}}"
-
-
-def _of_subnet(mgmt_class: int) -> bool:
-    return mgmt_class in (numbers.LID_ROUTED, numbers.DIRECTED)
+    return f"frame.number in {{{', '.join(str(a) if a == b else f'{a} .. {b}' for a, b in runs(sorted(set(frames))))}}}"
 
 
 def _ended(event: object) -> Iterator[tuple[Request, int, int]]:
     """Requests of subnet management that an event tells the end of, with frame and time of the answer, 0 for none."""
     if isinstance(event, AnsweredMany):
-        for one in event.some(np.isin(event.mgmt_class, (numbers.LID_ROUTED, numbers.DIRECTED))):
+        for one in event.some(np.isin(event.mgmt_class, [*numbers.SMP_CLASSES])):
             yield one.request, one.frame, one.time_ns
-    elif isinstance(event, Unanswered) and _of_subnet(event.request.mgmt_class):
+    elif isinstance(event, Unanswered) and event.request.mgmt_class in numbers.SMP_CLASSES:
         yield event.request, 0, 0
 
 
@@ -230,19 +220,14 @@ def _end(end: End) -> str:
 
 def _divided(found: list[Asked]) -> Iterator[Sweep]:
     """Sweeps, the earliest first."""
-    by_manager: dict[str, list[Sweep]] = {}
-    every: list[Sweep] = []
-    ports: dict[tuple[str, int], PortAsked] = {}
-    of_sweep: dict[int, dict[tuple[str, int], PortAsked]] = {}
+    latest: dict[str, tuple[Sweep, dict[tuple[str, int], PortAsked]]] = {}
+    every: list[tuple[Sweep, dict[tuple[str, int], PortAsked]]] = []
     for one in sorted(found, key=lambda one: (one.time_ns, one.frames)):
-        sweeps = by_manager.setdefault(one.place.manager, [])
-        begins = not sweeps or one.time_ns - sweeps[-1].end_ns > PAUSE_NS
-        if begins or (one.place.home and len(of_sweep[id(sweeps[-1])]) > 1):
-            sweeps.append(Sweep(one.place.manager, one.time_ns))
-            every.append(sweeps[-1])
-            of_sweep[id(sweeps[-1])] = {}
-        sweep = sweeps[-1]
-        sweep.end_ns, ports = max(sweep.end_ns, one.end_ns), of_sweep[id(sweep)]
+        sweep, ports = latest.get(one.place.manager, (None, {}))
+        if sweep is None or one.time_ns - sweep.end_ns > PAUSE_NS or (one.place.home and len(ports) > 1):
+            sweep, ports = latest[one.place.manager] = Sweep(one.place.manager, one.time_ns), {}
+            every.append((sweep, ports))
+        sweep.end_ns = max(sweep.end_ns, one.end_ns)
         key = one.place.node, one.place.port
         port = ports.setdefault(key, PortAsked(*key, len(ports) + 1, one.time_ns))
         port.asked += not one.sets
@@ -252,6 +237,6 @@ def _divided(found: list[Asked]) -> Iterator[Sweep]:
         port.times += [one.response_ns] if one.response_ns >= 0 else []
         port.what[f"Set {one.what}" if one.sets else one.what] += 1
         port.frames += one.frames
-    for sweep in every:
-        sweep.ports = sorted(of_sweep[id(sweep)].values(), key=lambda port: (-port.unanswered, -port.slowest_ns, port.order))
+    for sweep, ports in every:
+        sweep.ports = sorted(ports.values(), key=lambda port: (-port.unanswered, -port.slowest_ns, port.order))
         yield sweep

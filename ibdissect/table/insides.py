@@ -89,6 +89,11 @@ def of_streams(catalog: Catalog) -> frozenset[StructType]:
     return frozenset(found)
 
 
+def with_pdus(table: ChunkTable, *structs: StructType) -> ChunkTable:
+    """The table to ask for occurrences of some structures: that which shows PDUs of several packets, if one of them may be such a PDU."""
+    return table.shown if table.completes and not of_streams(table.catalog).isdisjoint(structs) else table
+
+
 @cache
 def watched(catalog: Catalog) -> frozenset[Field[Any]]:
     """Fields in which a key may lie, and which a function reads, or a plugin declares or explains."""

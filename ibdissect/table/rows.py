@@ -136,6 +136,16 @@ def groups(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int, Int]:
     return _exact(columns)
 
 
+def python_values(values: npt.NDArray[Any]) -> list[Any]:
+    """The values of a column as Python's own: numbers, or the bytes of each row."""
+    return values.tolist() if values.ndim == 1 else [row.tobytes() for row in values]
+
+
+def keys_of(columns: Sequence[npt.NDArray[Any]], size: int) -> list[tuple[Any, ...]]:
+    """What the rows of some columns hold, as keys of a dict; empty tuples without columns. `size`: the number of rows."""
+    return list(zip(*map(python_values, columns), strict=True)) if columns else [()] * size
+
+
 def run_starts(values: npt.NDArray[Any]) -> Int:
     """Where each run of equal values begins, int64[g], from 0 on; [0] if there are no values."""
     return np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))

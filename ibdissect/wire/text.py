@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .spec import Field
@@ -33,6 +33,17 @@ def _escape(code: int) -> str:
 def counted(count: int, noun: str, form: str = "") -> str:
     """`1 switch`, `2 switches`; with the format `,` also `1,965 frames`."""
     return f"{count:{form}} {noun}" + ("" if count == 1 else "es" if noun.endswith("ch") else "s")
+
+
+def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Ascending numbers as ranges, first and last."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return found
 
 
 def visible_json(text: str) -> str:

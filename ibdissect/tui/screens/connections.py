@@ -12,7 +12,7 @@ from textual.binding import Binding
 
 from ibdissect.diagnosis.connection import Connection, Diagnosis, End, SharedCause
 from ibdissect.diagnosis.slices import cost
-from ibdissect.diagnosis.text import label, span_text, verdicts, worst_first
+from ibdissect.diagnosis.text import dated, label, span_text, verdicts, worst_first
 from ibdissect.study.connections import Point, connection_filter, diagnosed, points_of, slice_filter
 from ibdissect.study.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable
@@ -76,8 +76,7 @@ class SharedList(LineList):
 
 
 def _shared(one: SharedCause, start_ns: int) -> str:
-    when = span_text(start_ns, one.since_ns, one.until_ns)
-    return f"{when}: {one.why}" if when else one.why
+    return dated(span_text(start_ns, one.since_ns, one.until_ns), one.why)
 
 
 class ConnectionTable(Table[Connection]):

@@ -9,7 +9,7 @@ from msgspec import Struct as Record
 
 from ibdissect.diagnosis.connection import Connection
 from ibdissect.diagnosis.slices import Slice, episodes_in, slices, widths
-from ibdissect.diagnosis.text import label, proofs, since_until
+from ibdissect.diagnosis.text import dated, label, proofs, since_until
 from ibdissect.study.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable
 
@@ -58,8 +58,7 @@ def told(one: Connection, width: int, start_ns: int, name: Callable[[str], str] 
             )
         )
     ]
-    when = since_until(one, start_ns)
-    found += [Told(((line, ""),)) for line in _wrapped(f"{when}: {one.why}" if when else one.why, width)]
+    found += [Told(((line, ""),)) for line in _wrapped(dated(since_until(one, start_ns), one.why), width)]
     if one.advice:
         found += [Told(((line, "accent"),)) for line in _wrapped(f"To do: {one.advice}", width)]
     for frame, what in proofs(one):
