@@ -142,6 +142,16 @@ class PKeys:
                 shown.append(since)
         return keys, known, tuple(sorted(set(shown)))
 
+    def forms(self, after: int) -> tuple[set[int], set[int]]:
+        """Partitions that blocks have held in their limited form at any time, and in their full form from frame `after` on."""
+        limited, full = set[int](), set[int]()
+        for block in self.blocks:
+            for value in {value for value, _ in (*block.past, (block.now, 0))}:
+                limited.update(key for key in keys_in(value) if 0 < key < FULL)
+            if not block.past and block.since <= after:
+                full.update(key & BASE for key in keys_in(block.now) if key & FULL)
+        return limited, full
+
     def members(self) -> dict[int, int]:
         """The 16-bit keys, each once, with a frame that showed it: of the table as it is now or, if never shown, of partitions.conf."""
         if not self.blocks and self.intended is not None:

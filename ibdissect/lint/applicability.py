@@ -12,11 +12,12 @@ written; where it holds, and for every Set, it is evaluated again with the value
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from msgspec import Struct as Record
+from msgspec import field as default
 
 from ibdissect.capture.scattered import Bytes
 from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, Subnet
@@ -47,7 +48,7 @@ ZERO = {CA: ADAPTER_PORT, ROUTER: ROUTER_PORT, SWITCH: PORT_ZERO}
 """What kind of port a number above 0, and the number 0, stand for at each kind of node."""
 
 
-class PortFacts(Record, frozen=True):
+class PortFacts(Record, frozen=True, eq=False):
     """What is known of the nodes that the SMPs of a chunk go to or come from, and of the ports that its PortInfos are about."""
 
     subnet: Subnet
@@ -61,6 +62,10 @@ class PortFacts(Record, frozen=True):
     """PortInfo as the same port answered it before, uint8[n, 64]."""
     since: Int
     """Frame of that answer; 0: there was none."""
+    judges: dict[tuple[ChunkTable, type[Struct], int], _Applying] = default(default_factory=dict)
+    """Of all Sets of an attribute in a table, about some kinds of port: rules share what they read."""
+    kinds_of: dict[tuple[ChunkTable, type[Struct]], Int] = default(default_factory=dict)
+    """What `port_kinds` found."""
 
 
 def port_facts(event: ChunkFollowed, infos: PortInfos) -> PortFacts:
@@ -69,7 +74,8 @@ def port_facts(event: ChunkFollowed, infos: PortInfos) -> PortFacts:
     return PortFacts(event.subnet, event.smps.rows, event.smps.kind, smps.rows, smps.before, smps.since)
 
 
-def declared(condition: object) -> bool:
+@cache
+def declared(condition: Expr | None) -> bool:
     """Whether a condition names a component that some ports do not have, or that is read-only."""
     return any(field.ports or field.read_only for field in _fields(condition))
 
@@ -100,14 +106,25 @@ def applying(table: ChunkTable, struct: type[Struct] | None, condition: Expr, po
     judges, 0 for all."""
     if struct not in ABOUT_PORTS:
         return hits
-    kinds = port_kinds(table, struct, facts)
     found = np.zeros(len(hits), np.bool_)
-    some = np.flatnonzero(hits | (_sets(table, struct) if declared(condition) else False))
-    some = some[kinds[some] & ~ports == 0] if ports else some
-    if declared(condition):
-        found[some] = _Applying(table, struct, some, kinds, facts).mask(condition)
-    else:
-        found[some] = True
+    sets = table.once(_SETS[struct]) if declared(condition) else found
+    if not (hits.any() or sets.any()):
+        return found
+    kinds = port_kinds(table, struct, facts)
+    sure, asked = np.flatnonzero(hits & ~sets), np.flatnonzero(sets)
+    if ports:
+        sure, asked = (some[kinds[some] & ~ports == 0] for some in (sure, asked))
+    if not declared(condition):
+        found[sure] = True
+        return found
+    if len(sure):
+        found[sure] = _Applying(table, struct, sure, kinds, facts).mask(condition)
+    if len(asked):
+        known = facts.judges if facts is not None else {}
+        judge = known.get((table, struct, ports))
+        if judge is None:
+            judge = known[table, struct, ports] = _Applying(table, struct, asked, kinds, facts)
+        found[asked] = judge.mask(condition)
     return found
 
 
@@ -124,8 +141,19 @@ def _sets(table: ChunkTable, struct: type[Struct]) -> Bool:
     return sets
 
 
+_SETS = {struct: partial(_sets, struct=struct) for struct in ABOUT_PORTS}
+"""Attribute -> which of its occurrences stand in a Set, for `table.once`."""
+
+
 def port_kinds(table: ChunkTable, struct: type[Struct], facts: PortFacts | None) -> Int:
     """The kinds of port that each occurrence of an attribute of ports may be about, as bits, int64[k]."""
+    known = facts.kinds_of if facts is not None else {}
+    if (table, struct) not in known:
+        known[table, struct] = _port_kinds(table, struct, facts)
+    return known[table, struct]
+
+
+def _port_kinds(table: ChunkTable, struct: type[Struct], facts: PortFacts | None) -> Int:
     shift, lid_of, number_of, part = ABOUT_PORTS[struct]
     found, data, (mad, _) = table.occurrences(struct), table.chunk.data, _methods(table, struct)
     smp = np.isin(value_at(data, mad, MAD.mgmt_class), list(numbers.SMP_CLASSES))
@@ -182,7 +210,7 @@ class _Applying(Judge):
         assert which is not None and found.rows is not None
         keep = self.kinds[which] & ~field.ports == 0 if field.ports else np.ones(len(which), np.bool_)
         values = found.values
-        if field.read_only and (copies := np.flatnonzero(_sets(self.table, self.domain)[which])).size:
+        if field.read_only and (copies := np.flatnonzero(self.table.once(_SETS[self.domain])[which])).size:
             values = values.copy()
             if self.facts is not None and self.domain is PortInfo and len(self.facts.info_rows):
                 place = places_in(self.facts.info_rows, self.table.occurrences(PortInfo).rows[which[copies]])

@@ -70,3 +70,11 @@ def test_bounded() -> None:
         keys.learn(block, p_keys(0xFFFF), 1)
     assert len(keys.blocks) == KEPT_BLOCKS
     assert keys.judge(0x1234, 9, 65535)[0] is Verdict.UNKNOWN
+
+
+def test_forms_are_those_ever_limited_and_those_full_from_a_frame_on() -> None:
+    keys = table(p_keys(0xFFFF, 0x1234, 0x9235), p_keys(0x1236))
+    assert keys.forms(10) == ({0x1234, 0x1236}, {0x7FFF, 0x1235})
+    assert keys.forms(9)[1] == set(), "the block was shown later"
+    keys.learn(0, p_keys(0x9234), 20)
+    assert keys.forms(30) == ({0x1234, 0x1236}, set()), "a block that changed may have been anything"

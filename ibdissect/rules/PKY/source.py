@@ -18,7 +18,7 @@ from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
 from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native
-from ibdissect.table.rows import by_value, groups, members
+from ibdissect.table.rows import by_value, distinct_values, groups, is_in, members
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import BASE, FULL, GET_MULTI_RESP, GET_RESP, GET_TABLE_RESP, P_KEY_TABLE, PORT_INFO, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.sa_paths import PathRecord
@@ -48,7 +48,8 @@ class NotInSourceTable(RefusingTable):
         named = (native.p_key & FULL != 0) & (native.p_key & BASE != 0)  # partition 0 is PKY002
         index = np.flatnonzero(named & (native.dest_qp > 0) & BY_P_KEY_TABLE[native.opcode])
         index = index[(native.dest_qp[index] > 1) | _asks(event.table, native.rows[index])]  # an answer repeats the P_Key of its request
-        ways = native.slid[index].astype(np.int64) << 40 | native.p_key[index].astype(np.int64) << 24 | native.dest_qp[index]
+        index = index[_may_be_limited(subnet, native.slid[index] << 16 | native.p_key[index], event.table.chunk.first)]
+        ways = native.slid[index] << 40 | native.p_key[index] << 24 | native.dest_qp[index]
         for way, where in by_value(ways):
             slid, p_key, qp = way >> 40, way >> 24 & 0xFFFF, way & 0xFFFFFF
             changes = subnet.changes(slid, after=event.table.chunk.first)
@@ -68,6 +69,18 @@ class NotInSourceTable(RefusingTable):
                 hit = hit_of(event.table, RefusedPackets(Verdict.ABSENT, port, proof, slid, qp, 0, p_key, rows), "sender")
                 hit.message = FULL_OF_LIMITED
                 yield hit
+
+
+def _may_be_limited(subnet: Subnet, ways: Int, first: int) -> Bool:
+    """Which LIDs and P_Keys, `lid << 16 | p_key`, are of ports whose tables may have held the limited form alone since frame `first`.
+
+    Tables of few ports do: the others cost nothing per packet."""
+    found: list[int] = []
+    for lid in distinct_values(ways >> 16) if subnet.partitioned else ():
+        for port in subnet.owners(lid):
+            limited, full = port.p_keys.forms(first) if port.p_keys is not None else (set(), set())
+            found += [lid << 16 | FULL | base for base in limited - full]
+    return is_in(ways, np.array(found, np.int64))
 
 
 def _asks(table: ChunkTable, rows: Int) -> Bool:

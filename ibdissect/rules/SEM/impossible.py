@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ibdissect.fabric import FabricFollower
+from ibdissect.fabric import ChunkFollowed, FabricFollower
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
 from ibdissect.rules.shared.attribute_rule import AgainstPortGuid, AttributeRule, Mask, of_switch, switches
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ, SMP_ANSWER
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import LAST_UNICAST
@@ -200,7 +201,11 @@ class OtherPrefix(AttributeRule):
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         of_end = ~switches(smps) | (smps.number == 0)
-        return smps.sets & (smps.slot >= 0) & of_end & (smps.now(PortInfo.gid_prefix) != 0)
+        prefix = smps.now(PortInfo.gid_prefix)
+        found = smps.sets & (smps.slot >= 0) & of_end & (prefix != 0)
+        for one in {*prefix[found].tolist()}:
+            found &= (prefix != one) | (smps.frames < _usual_since(smps.event, one))
+        return found
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         prefix = smp.now(PortInfo.gid_prefix)
@@ -208,7 +213,7 @@ class OtherPrefix(AttributeRule):
         for port in smp.columns.event.subnet.ports():
             info, since = port.info_at(smp.frame) if port.is_endport and port.key != smp.key else (None, 0)
             if info is not None and info.gid_prefix == prefix:
-                return None  # in nearly all subnets, as soon as the first port is looked at
+                return None
             if info is not None and info.gid_prefix:
                 known.setdefault(info.gid_prefix, []).append(since)
         if len(known) != 1:
@@ -220,6 +225,21 @@ class OtherPrefix(AttributeRule):
         subnet = context.get(FabricFollower).subnet
         new = hit.arguments["now"]
         return len([port for port in subnet.ports() if port.info is not None and port.info.gid_prefix == new]) <= 1
+
+
+def _usual_since(event: ChunkFollowed, prefix: int) -> int:
+    """A frame since which two end ports have shown a GID prefix, so that no port's Set is the first with it; AFTER_ALL if there is none."""
+    one, other = AFTER_ALL, AFTER_ALL
+    for port in event.subnet.ports():
+        since = AFTER_ALL
+        for body, frame in reversed(port.infos.values()) if port.is_endport else ():
+            if body is None or PortInfo(body).gid_prefix != prefix:
+                break
+            since = frame
+        one, other = sorted((one, other, since))[:2]
+        if other <= event.table.chunk.first:
+            break
+    return other
 
 
 class RawFilterWithoutCap(AttributeRule):

@@ -90,13 +90,19 @@ class HopBeyondPorts(LearntFactRule):
         asks = np.flatnonzero(smps.pure & (smps.method != GET_RESP))
         starts, which = groups([smps.senders[asks], *smps.paths[asks].view(np.uint64).T])
         ways = members(which, len(starts))
-        for way in np.argsort(starts)[:MAX_WAYS].tolist():
+        good = set[tuple[int, bytes]]()
+        """Routes that leave no switch by a port that it may lack: most routes are one of them and a further hop."""
+        for way in np.argsort(starts)[:MAX_WAYS].tolist() if not routes.turned else ():
             index = asks[ways[way]]
             sender, path = smps.sender(index[0]), smps.path(index[0])
-            for length in range(len(path)):
+            so_far = True
+            for length in range(len(path) - 1 if (sender, path[:-1]) in good else 0, len(path)):
                 hop = routes.end_of(sender, path[:length])
                 if hop is None or hop.node.kind != SWITCH or _has(hop.node, path[length], event.table.chunk.first):
+                    if so_far:
+                        good.add((sender, path[: length + 1]))
                     continue
+                so_far = False
                 first = next((i for i in index.tolist() if _beyond(hop, path[length], event.table.chunk.first + int(smps.rows[i]))), None)
                 if first is None:
                     continue

@@ -350,6 +350,9 @@ case("SEM070", [*OTHERS, NEW_PREFIX], [*OTHERS, SAME_PREFIX], frames=[7])
 # a manager that changes it writes it to all
 MOVED = [answer(lid, PORT_INFO, port_info(lid, gid_prefix=0xFEC0 << 48)) for lid in (5, 6)]
 case("SEM070", [*OTHERS, NEW_PREFIX], [*OTHERS, NEW_PREFIX, *MOVED])
+# the port itself had it before: a second port with it makes it usual
+MINE, ANOTHER = (answer(lid, PORT_INFO, port_info(lid, gid_prefix=0xFEC0 << 48)) for lid in (5, 6))
+case("SEM070", [*OTHERS[:6], MINE, NEW_PREFIX], [*OTHERS[:6], ANOTHER, NEW_PREFIX], frames=[8])
 write_case("SEM071", [PORT_SWITCH, INFO], PORT_INFO, set_port(0, filter_raw_inbound=1), set_port(0), modifier=3)
 CAN_FILTER = answer(5, SWITCH_INFO, switch_info(filter_raw_inbound_cap=1))
 FILTERS = ask(5, PORT_INFO, method=SET, body=set_port(0, filter_raw_inbound=1), modifier=3)

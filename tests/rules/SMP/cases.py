@@ -183,4 +183,7 @@ case("SMP026", ROUTE_0, smp(1, NODE_INFO, path=[1, 3, 2]))
 case("SMP026", ROUTE_0, smp(0x81, NODE_INFO, node(5), path=[1, 0, 2]))  # it counts on the way out
 ON_ROUTE = smp(ANSWER, NODE_INFO, switch(9), path=[1])
 case("SMP027", [ON_ROUTE, smp(1, NODE_INFO, path=[1, 9])], [ON_ROUTE, smp(1, NODE_INFO, path=[1, 8])], frames=[2])
+GOOD_ROUTES = [smp(1, NODE_INFO, path=[1, 8]), smp(1, NODE_INFO, path=[1, 8, 3])]
+BAD_ROUTES = [smp(1, NODE_INFO, path=path) for path in ([1, 9], [1, 9, 3])]  # both end at the same port
+case("SMP027", [ON_ROUTE, *GOOD_ROUTES, *BAD_ROUTES], [ON_ROUTE, *GOOD_ROUTES], frames=[4, 5])
 case("SMP028", smp(ANSWER, NODE_INFO, node(5), header={"status": 0x0100}), smp(ANSWER, NODE_INFO, node(5), header={"status": 0x001C}))
