@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from ibdissect.bounded import KeptDict
 from ibdissect.flow.congestion import Congestion
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end
-from ibdissect.rules.shared.accepted import AcceptedRule
+from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule, Pair, pair_of
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, ETHERTYPES_VLAN, UDP, Ethernet, IPv4, IPv6
@@ -19,8 +22,8 @@ from ibdissect.wire.text import gid_text
 
 DYNAMIC_PORTS = 0xC000
 DEFAULT_PKEY = 0xFFFF
-MULTICAST_4, MULTICAST_6 = 0xE0, 0xFF
-"""First byte of the first IPv4 address, and of all IPv6 addresses, that are no host's."""
+MULTICAST_4, MULTICAST_6 = 0xE, 0xFF
+"""First four bits of IPv4's multicast addresses (what follows, 240/4, Linux takes as a host's), first byte of IPv6's."""
 GROUP_MAC = 1
 """The bit of a MAC address's first byte that tells groups."""
 IS_ROCE = present(BTH) & ~present(LRH)
@@ -63,7 +66,7 @@ class SourcePort(Rule):
 def _no_sender_4(table: ChunkTable) -> Bool:
     """0.0.0.0, multicast or broadcast as the source."""
     source = table.values(IPv4.source)
-    none: Bool = ~source.any(axis=1) | (source[:, 0] >= MULTICAST_4)
+    none: Bool = ~source.any(axis=1) | (source[:, 0] >> 4 == MULTICAST_4) | (source == 0xFF).all(axis=1)
     return none
 
 
@@ -149,7 +152,8 @@ class TimeToLive(AcceptedRule):
 
     Set the hop limit in the address handle or queue pair (64 or more). After the last router, 1 may be right.
 
-    One packet is enough. Silent if its receiver answers the sender later: then it arrived.
+    One packet is enough. Silent if its receiver answers the sender later: then it arrived. Silent, too, if its source MAC address sends for
+    other hosts as well: that is a router's, perhaps the last one.
     """
 
     code, name, severity = "ROC010", "roce-ttl-1", WARNING
@@ -162,10 +166,34 @@ class TimeToLive(AcceptedRule):
     message = "time to live {left} in a packet {where}"
     example = "a RoCE v2 packet from 10.0.0.1 to 192.168.0.2 with TTL 1"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.senders = KeptDict[bytes, set[bytes]](MAX_PAIRS, "source MAC addresses of packets with a time to live of 1")
+        """By MAC address that sent such a packet, up to two source addresses of IPv4 or IPv6."""
+
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         left = seen.value(IPv4.ttl) if seen.first(IPv4) is not None else seen.value(IPv6.hop_limit)
         where = "to another network: the first router drops it" if left else "that nobody may send or forward"
-        return {"left": left, "where": where, **super().computed(seen, i)}
+        frame = seen.first(Ethernet)
+        mac = bytes(frame.source) if frame is not None and left else b""
+        if mac and mac not in self.senders:
+            self.senders.keep(mac, set(), seen.frame, seen.time_ns)
+        return {"left": left, "where": where, "mac": mac, **super().computed(seen, i)}
+
+    @on_chunk
+    def senders_of(self, table: ChunkTable, _context: Context) -> None:
+        """Which addresses a MAC address sends for that sent a packet with a time to live of 1."""
+        for mac, sources in self.senders.items():
+            if len(sources) > 1:
+                continue
+            found = table.occurrences(Ethernet)
+            rows = found.rows[(table.values(Ethernet.source) == np.frombuffer(mac, np.uint8)).all(axis=1)]
+            for field in (IPv4.source, IPv6.source):
+                values = table.values_at(field, rows)
+                sources.update(value.tobytes() for value in np.unique(values[values.any(axis=1)], axis=0)[: 2 - len(sources)])
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return len(self.senders.get(hit.arguments["mac"], ())) < 2 and super().stands(hit, context)
 
 
 class RoceManagementQKey(Rule):
@@ -190,22 +218,39 @@ class RocePKey(Rule):
     RoCE ports hold only the default partition 0xFFFF; VLANs separate traffic instead. A receiver drops a packet with another P_Key.
 
     Check the P_Key index in the application; it must be 0.
+
+    One packet is enough. Silent if its receiver sends to its sender with that P_Key, too: then both ports hold the partition.
     """
 
     code, name, severity = "ROC012", "roce-pkey", WARNING
     reference = "Shanley, default P_Key; soft-RoCE captures"
     when = IS_ROCE & (BTH.p_key != DEFAULT_PKEY) & ((BTH.p_key & BASE) != 0)
+    at = BTH.p_key
     flow = (*PACKET_FLOW, BTH.p_key)
+    waits = True
     message = "P_Key 0x{p_key:04x}, RoCE uses 0xffff"
     example = "a RoCE v2 packet with P_Key 0x8001"
 
+    def __init__(self) -> None:
+        self.pairs = KeptDict[tuple[Pair, int], None](MAX_PAIRS, "senders with a P_Key other than the default")
 
-class Fragmented(Rule):
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        pair, p_key = pair_of(seen), seen.value(BTH.p_key)
+        self.pairs.keep((pair, p_key), None, seen.frame, seen.time_ns)
+        return {"pair": pair, "key": p_key}
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return (tuple((there, here) for here, there in hit.arguments["pair"]), hit.arguments["key"]) not in self.pairs
+
+
+class Fragmented(AcceptedRule):
     """A RoCE packet was fragmented by IP.
 
     Cards do not reassemble fragments: the packet is lost, and the sender retransmits the same size until the connection fails.
 
     Make the path MTU of the queue pairs fit the smallest Ethernet MTU on the way, with 60 to 80 bytes to spare for headers.
+
+    One packet is enough. Silent if its receiver answers the sender later: software (rxe) takes fragments.
     """
 
     code, name, severity = "ROC013", "roce-frag", WARNING

@@ -41,7 +41,7 @@ class AcceptedRule(PacketRule):
         """Frame of the latest acceptance and of the latest refusal of each pair, and the latest time of an acceptance; 0: none."""
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
-        pair = tuple((_plain(seen, source), _plain(seen, destination)) for source, destination in ADDRESSES)
+        pair = pair_of(seen)
         if pair not in self.answers:
             self.answers.keep(pair, (0, 0, 0), seen.frame, seen.time_ns)
         return {"pair": pair}
@@ -69,6 +69,11 @@ class AcceptedRule(PacketRule):
     def stands(self, hit: Hit, context: Context) -> bool:
         accepted, refused, latest = self.answers.get(hit.arguments["pair"], (0, 0, 0))
         return (accepted < hit.frame and latest <= hit.time_ns) or refused > hit.frame
+
+
+def pair_of(seen: Seen) -> Pair:
+    """Who sent a packet to whom."""
+    return tuple((_plain(seen, source), _plain(seen, destination)) for source, destination in ADDRESSES)
 
 
 def _plain(seen: Seen, field: Field[Any]) -> Any:

@@ -75,7 +75,18 @@ roce("ROC010", roce2(ip={"ttl": 1, **FAR}), roce2(ip={"ttl": 2, **FAR}))
 roce("ROC010", roce2(ip={"ttl": 0, **FAR}), roce2(ip={"ttl": 1}))
 roce("ROC011", general(0), general(0x80010000))
 roce("ROC012", roce2(bth={"p_key": 0x8001}), roce2(bth={"p_key": 0xFFFF}))
+# an acknowledgement, in that partition or in another
+PARTITION, ELSEWHERE = ({"destqp": 0x34, "p_key": p_key} for p_key in (0x8001, 0x8002))
+ANSWER: dict[str, Any] = {"ext": {"AETH": {"syndrome": 0x1F, "msn": 1}}, "ip": {"source": BACK, "destination": THERE}}
+ASKED: dict[str, Any] = {"ip": {"source": THERE, "destination": BACK}}
+case(
+    "ROC012", [roce2(bth={"p_key": 0x8001}, **ASKED), roce2(0x11, bth=ELSEWHERE, **ANSWER)],
+    [roce2(bth={"p_key": 0x8001}, **ASKED), roce2(0x11, bth=PARTITION, **ANSWER)], file=ethernet_pcap, frames=[1, 2],
+)  # fmt: skip
 roce("ROC013", roce2(ip={"more_fragments": 1, "dont_fragment": 0}), roce2(ip={"dont_fragment": 0}))
+PART = roce2(ip={"more_fragments": 1, "dont_fragment": 0, **ASKED["ip"]})
+TAKEN = roce2(0x11, bth={"destqp": 0x34}, **ANSWER)
+case("ROC013", [PART, roce2()], [PART, TAKEN], file=ethernet_pcap, frames=[1])
 roce("ROC015", roce1(), roce2())
 
 
@@ -119,7 +130,14 @@ for quiet in (
     case("ROC010", roce6(1, QUIET_FAR, NEAR), quiet, file=ethernet_pcap, frames=[1])
 roce("ROC016", roce2(ip={"source": bytes(4)}), roce2(ip={"source": THERE}))
 roce("ROC016", roce2(ip={"source": bytes([224, 0, 0, 1])}), roce2(ip={"source": bytes([223, 0, 0, 1])}))
+roce("ROC016", roce2(ip={"source": bytes([239, 0, 0, 1])}), roce2(ip={"source": bytes([240, 0, 0, 1])}))  # Linux uses it
+roce("ROC016", roce2(ip={"source": b"\xff" * 4}), roce2(ip={"source": b"\xff\xff\xff\xfe"}))
 FRAME = roce2()
 roce("ROC017", FRAME[:6] + bytes(6) + FRAME[12:], bytes(12) + FRAME[12:])  # the twin is of the loopback interface
 roce("ROC017", FRAME[:6] + b"\x03" + FRAME[7:], FRAME[:6] + b"\x02" + FRAME[7:])
 roce("ROC010", roce2(ip={"ttl": 0}), roce2(ip={"ttl": 1}))
+# a MAC address that sends for two hosts is that of a router; with 0 nobody sends
+ANOTHER = roce2(ip={"ttl": 63, "source": bytes([10, 0, 0, 2])})
+LAST_HOP = roce2(ip={"ttl": 1, **FAR})
+case("ROC010", [LAST_HOP, roce2(ip={"ttl": 63, **FAR})], [LAST_HOP, ANOTHER], frames=[1], file=ethernet_pcap)
+case("ROC010", [roce2(ip={"ttl": 0, **FAR}), ANOTHER], [LAST_HOP, ANOTHER], frames=[1], file=ethernet_pcap)
