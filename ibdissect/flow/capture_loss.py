@@ -134,6 +134,18 @@ class CaptureLoss:
         """Whether a packet between a frame and about a time is missing, so that a fact from that frame may have changed unseen."""
         return self._any(0 if self.set_back else self._second_of(frame), time_ns // SECOND_NS + NEAR)
 
+    def between_frames(self, frame: int, later: int) -> bool:
+        """Whether a packet between two frames is missing; computed to a few seconds."""
+        return self._any(*self._seconds_of(frame, later))
+
+    def counted_between(self, frame: int, later: int) -> bool:
+        """The same, by losses that the card counted and packets that are cut off alone."""
+        first, last = self._seconds_of(frame, later)
+        return any(first <= second <= last for one in (self.counted_losses, self.cut) for second in one.seconds)
+
+    def _seconds_of(self, frame: int, later: int) -> tuple[int, int]:
+        return (0, AFTER_ALL) if self.set_back else (self._second_of(frame), self._second_of(later) + NEAR)
+
     def nanoseconds_between(self, frame: int, later: int) -> int:
         """Time between two frames, to a second; very long if the clock was set back."""
         return AFTER_ALL if self.set_back else (self._second_of(later) - self._second_of(frame)) * SECOND_NS

@@ -30,7 +30,7 @@ class OtherService(AgreedRule):
     Compare the queue pair types that both programs create with the TransportServiceType of the REQ.
 
     The first packets of a direction, after REQ and REP. Silent once the direction used the right service: the queue pair number may have
-    been reused since. On RoCE an `info` where the capture misses packets.
+    been reused since. An `info` where the capture misses packets meanwhile.
     """
 
     code, name, severity = "BTH018", "opcode-header-vs-service", ERROR

@@ -15,6 +15,7 @@ from ibdissect.flow.stream_packets import GOES_ON
 from ibdissect.flow.streams import Streams
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.connection_rule import JUDGED
+from ibdissect.rules.shared.silence import QuotingRule
 from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import ends_of
 from ibdissect.table.connection_events import Connection
@@ -55,7 +56,7 @@ def agreed(context: Context) -> Iterator[tuple[int, Connection, int, str]]:
                 yield slot, connection, psn, what
 
 
-class StartingPSN(Rule):
+class StartingPSN(QuotingRule):
     """A connection does not begin with the agreed PSN.
 
     Each side starts with the PSN that its peer announced: in the REP for the requester's packets, in the REQ for the responder's. The
@@ -66,12 +67,12 @@ class StartingPSN(Rule):
     REQ and REP before the first packet. Silent if the responder's first answer counts more messages than the capture shows; an `info` if
     the PSN is above the agreed one and no answer tells. If its PSN is at most 1024 above the agreed one, the capture may have missed
     packets. Then an acknowledgement must count it as the first message (MSN 1), or the responder asks for the agreed PSN and the requester
-    goes back to its own first one twice.
+    goes back to its own first one twice. An `info`, too, where the capture misses packets since the REQ.
     """
 
     code, name, severity = "CM008", "cm-psn-mismatch", WARNING
     reference = "IBA 12.7.31, 9.7.7.1; python-rdma REQ, REP"
-    needs = (Connections, Streams)
+    needs = (*QuotingRule.needs, Connections, Streams)
     message = "{ends}: begins with PSN {psn}, the {what} said {wanted}"
     example = "a REQ with starting PSN 100, a REP with 200, and a SEND of the requester with PSN 100"
 
@@ -146,19 +147,19 @@ class StartingPSN(Rule):
         return None
 
 
-class AgreedMTU(Rule):
+class AgreedMTU(QuotingRule):
     """Packets of a connection are longer than the path MTU in its REQ.
 
     Switches and the receiver may drop them; the message never arrives.
 
     Set the path MTU of the queue pair to the value in the REQ.
 
-    REQ and REP before the first packet, and a longer packet of any kind.
+    REQ and REP before the first packet, and a longer packet of any kind. An `info` where the capture misses packets since the REQ.
     """
 
     code, name, severity = "CM009", "cm-mtu", WARNING
     reference = "IBA 12.7.14; python-rdma REQ"
-    needs = (Connections, Streams)
+    needs = (*QuotingRule.needs, Connections, Streams)
     message = "{ends}: packets with {found} bytes of payload, the path MTU of the REQ is {agreed}"
     example = "a REQ with path MTU 256, and a SEND First with 512 bytes"
 

@@ -47,8 +47,7 @@ class OtherPartition(AgreedRule):
         f"{AgreedRule.evidence} Silent where both ends use the other partition, or one acknowledges what the other sends in it: the queue "
         "pairs were set up again where the capture does not show it."
     )
-    waits = True
-    needs = (Connections, Streams)
+    needs = (*AgreedRule.needs, Streams)
 
     def __init__(self) -> None:
         self.used = KeptDict[tuple[int, int], set[bool]](MAX_OTHERS, "connections in other partitions")

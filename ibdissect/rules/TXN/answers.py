@@ -14,7 +14,7 @@ from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Mome
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.answers_elsewhere import Elsewhere
 from ibdissect.rules.shared.patience import lifetime_ns
-from ibdissect.rules.shared.silence import PATIENCE_NS, UnansweredRule, warm
+from ibdissect.rules.shared.silence import PATIENCE_NS, QuotingRule, UnansweredRule, warm
 from ibdissect.table import Bool
 from ibdissect.table.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
@@ -111,7 +111,7 @@ class AnswerFromElsewhere(Elsewhere):
     example = "a PerformanceGet to LID 2, answered by LID 9 with the same transaction id"
 
 
-class AnswerOfOtherMethod(Rule):
+class AnswerOfOtherMethod(QuotingRule):
     """A request is answered with the wrong method.
 
     Get and Set are answered with GetResp, GetTable with GetTableResp, Report with ReportResp. The requester takes another method for the
@@ -119,7 +119,7 @@ class AnswerOfOtherMethod(Rule):
 
     Correct the responder.
 
-    A request and its answer. A GetResp with an error may refuse any request.
+    A request and its answer. A GetResp with an error may refuse any request. An `info` where the capture misses packets meanwhile.
     """
 
     code, name, severity = "TXN006", "response-method-mismatch", WARNING
@@ -139,14 +139,14 @@ class AnswerOfOtherMethod(Rule):
             )  # fmt: skip
 
 
-class TrapWithResponse(Rule):
+class TrapWithResponse(QuotingRule):
     """A Trap is answered with a response.
 
     Only TrapRepress tells a sender that its trap has arrived; it ignores anything else and repeats the trap.
 
     Correct the manager that sent the answer.
 
-    The trap and the answer with its transaction id.
+    The trap and the answer with its transaction id. An `info` where the capture misses packets meanwhile.
     """
 
     code, name, severity = "TXN008", "response-to-trap", ERROR
@@ -191,7 +191,7 @@ IDLE_NS = 60 * SECOND_NS
 """If nothing was recorded for so long while a connection waited, recording may have stopped."""
 
 
-class PatienceExceeded(Rule):
+class PatienceExceeded(QuotingRule):
     """One side asked for more time (MRA) and did not answer within it.
 
     The other side gives up when the ServiceTimeout of the MRA is over: the connection fails although both are alive.
@@ -200,7 +200,7 @@ class PatienceExceeded(Rule):
 
     Packets of both sides, and the answer is late or never comes. The other side waits for the ServiceTimeout and the way there and back:
     twice the packet lifetime, where PortInfo showed it. An `info` if the connection was set up nevertheless. Silence counts only where the
-    capture shows that it misses nothing: in ERF by its traffic, elsewhere no packet is missing within ten seconds. An `info` where nothing
+    capture shows that it misses nothing: in ERF by its traffic, elsewhere no packet is missing within ten seconds; a late answer is an `info` where packets are missing. An `info` where nothing
     at all was recorded for a minute meanwhile, as between two recordings. Silent where the capture's clock was set back, as it may have
     been set forward, too.
     """

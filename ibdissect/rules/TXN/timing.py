@@ -20,6 +20,7 @@ from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_event
 from ibdissect.rules.shared.patience import announced
+from ibdissect.rules.shared.silence import QuotingRule
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import value_at
 from ibdissect.table.history import NEIGHBOURS_NS, SECOND_NS
@@ -61,7 +62,7 @@ def _last_second(times: Column, most: int) -> slice | Int:
     return slice(late[0], None) if len(late) == len(times) - late[0] else late
 
 
-class TransactionReused(Rule):
+class TransactionReused(QuotingRule):
     """A requester uses one transaction id for two outstanding requests.
 
     Answers are matched by this number: the requester may confuse the two answers. Linux refuses to send such a request.
@@ -69,7 +70,7 @@ class TransactionReused(Rule):
     Correct the tool: it must increment the id with every request.
 
     Two different requests of one sender to one receiver within 50 ms, with no answer in between. In ERF captures, which may miss
-    packets, two answers must follow. Directed routes are not judged.
+    packets, two answers must follow; an `info` where it misses packets meanwhile. Directed routes are not judged.
     """
 
     code, name, severity = "TXN002", "duplicate-tid-different-payload", WARNING

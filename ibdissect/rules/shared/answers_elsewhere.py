@@ -12,8 +12,8 @@ from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import AnsweredFromElsewhere
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Related
-from ibdissect.lint.rule import Context, Hit, Rule, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.silence import lowered_severity
+from ibdissect.lint.rule import Context, Hit, fault, on_chunk, on_end, on_event
+from ibdissect.rules.shared.silence import QuotingRule, lowered_severity
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.wire.mad import MAD
@@ -22,14 +22,14 @@ from ibdissect.wire.numbers import LID_ROUTED, PERMISSIVE
 MAX_UNCERTAIN = 4096
 
 
-class Elsewhere(Rule):
+class Elsewhere(QuotingRule):
     """Base of rules about answers from other LIDs, which may belong to the same port if its LMC is unknown."""
 
     evidence = (
         "A request, and an answer with its transaction id from another LID. LIDs within one block of 128 may belong to one port: they "
         "count as different only if the port that was asked showed its LID and LMC, and Sets or a later answer show that it "
         "kept them. Silent for answers with a GRH, which may come through another router. An answer that repeats the addresses of its "
-        "request counts if no other answer follows; it is an `info` where the capture misses packets."
+        "request counts if no other answer follows. An `info` where the capture misses packets meanwhile."
     )
     needs = (Transactions, CaptureLoss)
     explains = ("MAD004", "TXN001")  # of the answer, and of the request
@@ -63,6 +63,11 @@ class Elsewhere(Rule):
                 continue
             yield from self._judged(event, context)
         self.seen.clear()
+
+    @staticmethod
+    def lost(loss: CaptureLoss, shown: int, frame: int) -> bool:
+        """By what the card counted alone: an answer from elsewhere by itself looks like one whose request is missing."""
+        return loss.counted_between(shown, frame)
 
     def _judged(self, event: AnsweredFromElsewhere, context: Context) -> Iterator[Hit]:
         request, asked, sender = event.request, event.request.target.lid, event.sender.lid

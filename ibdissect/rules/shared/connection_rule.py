@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_chunk
+from ibdissect.lint.rule import Context, Hit, Seen, fault, on_chunk
+from ibdissect.rules.shared.silence import QuotingRule
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.connection_events import Connection, QueuePair
 from ibdissect.table.connections import Connections
@@ -23,14 +24,14 @@ SERVICE_SHIFT = 5
 """The high three bits of an OpCode are the transport service."""
 
 
-class AgreedRule(Rule):
+class AgreedRule(QuotingRule):
     """Base of rules about packets from one end of a connection to the other: one finding per direction and value."""
 
     evidence = (
         "A packet between the REP of its connection and the connection's end. Silent for connections whose REQ and REP are not "
-        "in the capture."
+        "in the capture, an `info` where the capture misses packets meanwhile."
     )
-    needs: ClassVar[tuple[type[Any], ...]] = (Connections,)
+    needs: ClassVar[tuple[type[Any], ...]] = (*QuotingRule.needs, Connections)
     field: ClassVar[Field[int]]
 
     def value(self, native: Native, index: Int) -> Int:

@@ -107,6 +107,27 @@ def warm(time_ns: int, context: Context, least_ns: int = 0) -> bool:
     return bool(time_ns - context.get(Transactions).first_ns >= max(WARM_UP_NS, least_ns))
 
 
+class QuotingRule(Rule):
+    """Base of rules that compare a packet with an earlier one: an INFO where the capture misses packets between the two.
+
+    A connection may have been set up again, a transaction id used again, an answer sent where the capture does not show it.
+    """
+
+    waits = True
+    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss,)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO if packets are missing after the first frame that the finding quotes."""
+        shown = min((one.frame for one in hit.related if 0 < one.frame < hit.frame), default=hit.frame)
+        lost = hit.evidence is not SEEN and shown < hit.frame and self.lost(context.get(CaptureLoss), shown, hit.frame)
+        return Severity.INFO if lost else super().severity_at_end(hit, context)
+
+    @staticmethod
+    def lost(loss: CaptureLoss, shown: int, frame: int) -> bool:
+        """Whether packets are missing between two frames."""
+        return loss.between_frames(shown, frame)
+
+
 class LearntFactRule(Rule):
     """Base of all rules that quote earlier frames about the subnet: the gate that their verdicts pass, whoever writes them.
 
