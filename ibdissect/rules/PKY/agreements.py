@@ -19,7 +19,6 @@ from ibdissect.rules.shared.connection_rule import AgreedRule, of_pair
 from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.connection_events import Connection, QueuePair
-from ibdissect.table.connections import Connections
 from ibdissect.table.native_packets import Native
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE

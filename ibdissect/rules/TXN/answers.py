@@ -200,9 +200,9 @@ class PatienceExceeded(QuotingRule):
 
     Packets of both sides, and the answer is late or never comes. The other side waits for the ServiceTimeout and the way there and back:
     twice the packet lifetime, where PortInfo showed it. An `info` if the connection was set up nevertheless. Silence counts only where the
-    capture shows that it misses nothing: in ERF by its traffic, elsewhere no packet is missing within ten seconds; a late answer is an `info` where packets are missing. An `info` where nothing
-    at all was recorded for a minute meanwhile, as between two recordings. Silent where the capture's clock was set back, as it may have
-    been set forward, too.
+    capture shows that it misses nothing: in ERF by its traffic, elsewhere no packet is missing within ten seconds; a late answer is an
+    `info` where packets are missing. An `info` where nothing at all was recorded for a minute meanwhile, as between two recordings. Silent
+    where the capture's clock was set back, as it may have been set forward, too.
     """
 
     code, name, severity = "TXN010", "mra-timer-exceeded", WARNING
