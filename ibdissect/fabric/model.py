@@ -285,6 +285,14 @@ class Subnet:
         for node in self.slots.values():
             yield from node.ports.values()
 
+    def end_ports(self) -> Iterator[Port]:
+        """Those with a LID of their own (`Port.is_endport`)."""
+        for node in self.slots.values():
+            if node.kind != SWITCH:
+                yield from node.ports.values()
+            elif (port := node.ports.get(0)) is not None:
+                yield port
+
     def count_drop(self, what: str) -> None:
         self.dropped[what] = self.dropped.get(what, 0) + 1
 

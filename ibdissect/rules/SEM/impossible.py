@@ -210,8 +210,8 @@ class OtherPrefix(AttributeRule):
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         prefix = smp.now(PortInfo.gid_prefix)
         known: dict[int, list[int]] = {}
-        for port in smp.columns.event.subnet.ports():
-            info, since = port.info_at(smp.frame) if port.is_endport and port.key != smp.key else (None, 0)
+        for port in smp.columns.event.subnet.end_ports():
+            info, since = port.info_at(smp.frame) if port.key != smp.key else (None, 0)
             if info is not None and info.gid_prefix == prefix:
                 return None
             if info is not None and info.gid_prefix:
@@ -230,9 +230,9 @@ class OtherPrefix(AttributeRule):
 def _usual_since(event: ChunkFollowed, prefix: int) -> int:
     """A frame since which two end ports have shown a GID prefix, so that no port's Set is the first with it; AFTER_ALL if there is none."""
     one, other = AFTER_ALL, AFTER_ALL
-    for port in event.subnet.ports():
+    for port in event.subnet.end_ports():
         since = AFTER_ALL
-        for body, frame in reversed(port.infos.values()) if port.is_endport else ():
+        for body, frame in reversed(port.infos.values()):
             if body is None or PortInfo(body).gid_prefix != prefix:
                 break
             since = frame

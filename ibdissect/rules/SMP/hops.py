@@ -33,12 +33,14 @@ MAX_WAYS = 4096
 def _zero_hop(table: ChunkTable) -> Bool:
     """Outbound directed SMPs with a 0 among the hops of their path."""
     at = table.occurrences(SMPDirected).at
-    hops = value_at(table.chunk.data, at, SMPDirected.hop_count).astype(np.int64)
-    path = gather(table.chunk.data, at + SMPDirected.initial_path.span[0], DR_MAX_HOPS + 1)
-    number = np.arange(DR_MAX_HOPS + 1)
-    inside = (number >= 1) & (number <= np.minimum(hops, DR_MAX_HOPS)[:, None])
-    zero: Bool = ((path == 0) & inside).any(axis=1) & (hops <= DR_MAX_HOPS)
-    zero &= value_at(table.chunk.data, at, SMPDirected.d) == 0
+    hops = value_at(table.chunk.data, at, SMPDirected.hop_count)
+    zero: Bool = (hops > 0) & (hops <= DR_MAX_HOPS)
+    some = np.flatnonzero(zero)
+    zero[some] = value_at(table.chunk.data, at[some], SMPDirected.d) == 0
+    some = np.flatnonzero(zero)
+    longest = int(hops[some].max(initial=0))
+    path = gather(table.chunk.data, at[some] + SMPDirected.initial_path.span[0] + 1, longest)
+    zero[some] = ((path == 0) & (np.arange(longest, dtype=np.uint8) < hops[some, None])).any(axis=1)
     return zero
 
 
@@ -87,7 +89,9 @@ class HopBeyondPorts(LearntFactRule):
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         smps: Smps = event.smps.smps
         routes = context.get(FabricFollower).routes
-        asks = np.flatnonzero(smps.pure & (smps.method != GET_RESP))
+        switches = (node for node in event.subnet.slots.values() if node.kind == SWITCH)
+        least = min((_ports_since(node, event.table.chunk.first) for node in switches), default=0xFF)  # most routes stay below it
+        asks = np.flatnonzero(smps.pure & (smps.method != GET_RESP) & (smps.paths[:, 1:] > least).any(axis=1))
         starts, which = groups([smps.senders[asks], *smps.paths[asks].view(np.uint64).T])
         ways = members(which, len(starts))
         good = set[tuple[int, bytes]]()
@@ -98,7 +102,7 @@ class HopBeyondPorts(LearntFactRule):
             so_far = True
             for length in range(len(path) - 1 if (sender, path[:-1]) in good else 0, len(path)):
                 hop = routes.end_of(sender, path[:length])
-                if hop is None or hop.node.kind != SWITCH or _has(hop.node, path[length], event.table.chunk.first):
+                if hop is None or hop.node.kind != SWITCH or path[length] <= _ports_since(hop.node, event.table.chunk.first):
                     if so_far:
                         good.add((sender, path[: length + 1]))
                     continue
@@ -117,9 +121,9 @@ class HopBeyondPorts(LearntFactRule):
                 break
 
 
-def _has(node: Node, number: int, frame: int) -> bool:
-    """Whether a switch has a port, as is known now and since a frame: most have, and nothing more need be asked."""
-    return number <= node.num_ports and node.changed < frame
+def _ports_since(node: Node, frame: int) -> int:
+    """How many ports a switch has, as is known now and since before a frame; 0 if that is not known."""
+    return node.num_ports if node.changed < frame else 0
 
 
 def _beyond(hop: Hop, number: int, frame: int) -> bool:
