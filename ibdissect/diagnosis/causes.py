@@ -192,7 +192,8 @@ def _of_half(raw: Raw, half: Any, side: int, capture: Capture, times: Times | No
     if half.reused:
         yield Found("psn-reused", ODD, ERROR, half.reused_first, half.reused_frame, side)
     if half.hurried >= 2 or (half.hurried and half.hurried == half.rnrs):
-        yield Found("rnr-timer-ignored", ODD, WARNING, half.rnr_first or half.hurried_frame, half.hurried_frame, side)
+        severity = WARNING if half.hurried > 1 else INFO  # a single one may be a copy from a slower mirror
+        yield Found("rnr-timer-ignored", ODD, severity, half.rnr_first or half.hurried_frame, half.hurried_frame, side)
     if not half.unread and not half.forgotten:  # an answer that is cut off may have asked for what was sent again
         yield from _slow(raw, half, side, times)
 

@@ -236,8 +236,11 @@ class Half:
                 self.tries, self.first_try_time = 1, p.time
         self.requests += 1
         self.mark(p)
+        soon: cython.bint = 2 * (p.time - self.rnr_time) < RNR_TIMER_US[self.rnr_code] * 1000
+        if self.hurried == 1 and again and not soon:
+            self.hurried = 0  # the one before was a copy, or the exception
         if self.rnr != NOWHERE and pos <= self.rnr < end:
-            if 2 * (p.time - self.rnr_time) < RNR_TIMER_US[self.rnr_code] * 1000:
+            if soon:
                 self.hurried, self.hurried_frame = self.hurried + 1, p.frame
             close_episode(self, p.time)
             self.rnr = NOWHERE

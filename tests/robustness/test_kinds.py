@@ -56,10 +56,6 @@ KINDS: dict[str, Callable[[Pcap, Case], bytes | None]] = {
 }  # fmt: skip
 
 
-BESIDE = {"CNX010": "a copy that comes 150 us late looks like a try that comes too early"}
-"""Rules that err beside something, and how; a list that may only shrink."""
-
-
 def a_third(first: int) -> list[Any]:
     """Every third rule for parametrize; the others only with --thorough."""
     return [pytest.param(code, marks=[pytest.mark.thorough] * (i % 3 != first)) for i, code in enumerate(sorted(BY_CODE))]
@@ -79,7 +75,7 @@ def test_what_stands_beside_accuses_nobody(code: str, pytestconfig: pytest.Confi
     for proof in files(code, thorough):
         for which, raw in enumerate((proof.bad, proof.twin)):
             pcap = read_bytes(raw)
-            known = reported(proof, raw, pcap.packed(), proof.twin) | MEANT.keys() | BESIDE.keys()
+            known = reported(proof, raw, pcap.packed(), proof.twin) | MEANT.keys()
             for kind in [*KINDS] if thorough else [[*KINDS][(int(code[-3:]) + which) % len(KINDS)]]:
                 changed = KINDS[kind](pcap, proof)
                 new = [one for one in lint(changed) if one.severity != "info" and one.code not in known] if changed else []

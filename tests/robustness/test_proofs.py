@@ -28,8 +28,12 @@ ONE_PACKET = frozenset({
 """Rules whose twin is legal because of one packet, or whose proof is a different fault without one; nothing shows that it is missing. They
 may report themselves.
 """
-OPEN = {"CNX008": {"CNX004"}, "CNX013": {"RC009"}, "CNX014": {"CNX013"}, "RC011": {"RC001"}}
-"""Rules that err on the thinned proof or twin of another one; mend them, and shorten the list."""
+SAYS_LESS = {
+    "CNX008": ("CNX004", "without the REQ its partition is unknown; that nobody acknowledges is left"),
+    "CNX014": ("CNX013", "without the packets that show the MTU, the request is refused as before, and nothing says why"),
+    "RC011": ("RC001", "a packet is lost and not sent again, whether or not the responder asked for it"),
+}
+"""Proofs that show less without some packets: the rule that tells what is left, and why that is so."""
 STEP = 30
 """Of so many manipulations one is tried; all of them with --thorough."""
 MOST = 60
@@ -96,7 +100,7 @@ def accused(proof: Case, kind: str, start: int, step: int) -> set[tuple[str, ...
     """New errors and warnings in the manipulated captures."""
     raw = proof.bad if kind == "proof" else proof.twin
     pcap = read_bytes(raw)
-    codes = reported(proof, raw, pcap.packed()) | ({proof.code} & ONE_PACKET) | OPEN.get(proof.code, set())
+    codes = reported(proof, raw, pcap.packed()) | ({proof.code} & ONE_PACKET) | {SAYS_LESS.get(proof.code, (proof.code, ""))[0]}
     new = set()
     for name, blob in [*manipulated(pcap)][start % step :: step]:
         for one in lint(blob, proof.policy, proof.known):

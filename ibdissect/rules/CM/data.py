@@ -33,6 +33,8 @@ PSN_NAK = 0x60
 """Syndrome of a NAK with a PSN sequence error."""
 FIRST_RNR = 0x20
 """Syndromes below it acknowledge."""
+LATE_COPY_NS = 500_000
+"""A slow mirror's copy comes within this time; it is no try of its own."""
 ENOUGH = 2
 """A requester that goes back to its first packet this often has no earlier one."""
 
@@ -81,6 +83,8 @@ class StartingPSN(QuotingRule):
         """Frame and PSN of acknowledgements with MSN 1, and of NAKs for a PSN (True), by source, destination and its queue pair."""
         self.restarts = Counter[int]()
         """How often streams went back to their first packet."""
+        self.latest: dict[int, int] = {}
+        """When they did so last."""
         self.earlier: set[int] = set()
         """Streams that went back to before their first packet."""
 
@@ -90,7 +94,9 @@ class StartingPSN(QuotingRule):
         if back < 0:
             self.earlier.add(event.slot)
         elif back == 0:
-            self.restarts[event.slot] += 1
+            if event.time_ns - self.latest.get(event.slot, 0) > LATE_COPY_NS:
+                self.restarts[event.slot] += 1
+            self.latest[event.slot] = event.time_ns
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> None:

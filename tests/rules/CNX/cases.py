@@ -150,8 +150,8 @@ case("CNX008", partition(0x8001), partition(0xFFFF), also=["RC002"], twin_also=[
 # -- refusals
 CODES = {"CNX011": 0x62, "CNX012": 0x63, "CNX013": 0x61}
 for code, syndrome in CODES.items():
-    case(code, shown(works, tries(1), told(110, syndrome, at=50 * US)), shown(works, tries(1), told(110, 0x60, at=50 * US), tries(
-        1, start=SEC + 100 * US), told(110, at=150 * US)), severity="error", twin_also=["RC002", "RC004"], file=None)  # fmt: skip
+    case(code, shown(works, tries(1), told(110, syndrome, at=50 * US)), shown(works, tries(1), told(110, 0x60, 109, at=50 * US), tries(
+        1, start=SEC + 100 * US), told(110, msn=110, at=150 * US)), severity="error", twin_also=["RC002", "RC004"], file=None)  # fmt: skip
 LONG = {"opcode": WRITE_FIRST, "size": 2048, "dma": 3000}
 case("CNX014", shown(works, tries(1, **LONG), told(110, 0x61, at=50 * US)), shown(works, tries(1), told(110, 0x61, at=50 * US)),
      also=["CM009"], twin_also=["CNX013"], file=None)  # fmt: skip
