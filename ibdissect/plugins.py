@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import importlib.abc
 import importlib.util
+import io
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from functools import lru_cache, partial, wraps
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError, IbdissectError, PluginError
-from ibdissect.failures import complain, error_text, patient
+from ibdissect.failures import complain, error_text
 from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.patience import patient
 from ibdissect.plugin_declarations import check_modules, check_names, check_rules
 from ibdissect.rules import load as load_rules
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
@@ -155,6 +159,8 @@ def _shown(show: Any, bits: int) -> Any:
         try:
             with patient(show):
                 text = show(value)
+            if not isinstance(text, str):
+                complain(show, TypeError(f"it returned {type(text).__name__}; `show` gives the text that stands for a value"))
             return printable(str(text))
         except Exception as error:  # foreign code
             complain(show, error)
@@ -250,10 +256,34 @@ def _importable(names: Iterable[str]) -> Iterator[None]:
     sys.meta_path.append(finder)
     _LOADED.clear()
     try:
-        with redirect_stdout(sys.stderr):  # what a plugin prints must not get into JSON
+        with redirect_stdout(sys.stderr), _only_reading(names):  # what a plugin prints must not get into JSON
             yield
     finally:
         sys.meta_path.remove(finder)
+
+
+@contextmanager
+def _only_reading(names: Iterable[str]) -> Iterator[None]:
+    """Refuse to open files for writing to the plugins themselves while they are loaded: that would happen in each command."""
+    files, opened = {os.path.realpath(name): name for name in names}, io.open
+
+    def careful(file: Any, mode: str = "r", *others: Any, **named: Any) -> Any:
+        if set(mode) & set("wax+"):
+            caller: FrameType | None = sys._getframe(1)
+            while caller is not None and caller.f_globals.get("__name__", "").partition(".")[0] == "pathlib":
+                caller = caller.f_back
+            name = files.get(os.path.realpath(caller.f_code.co_filename)) if caller is not None else None
+            if name is not None and caller is not None:
+                what = printable(str(file))
+                reason = f"line {caller.f_lineno} opens {what!r} to write each time it is loaded; do that in a program of its own"
+                raise PluginError(name, reason)
+        return opened(file, mode, *others, **named)
+
+    io.open = builtins.open = careful
+    try:
+        yield
+    finally:
+        io.open = builtins.open = opened
 
 
 class _Named(importlib.abc.MetaPathFinder, importlib.abc.Loader):

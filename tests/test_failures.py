@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import pytest
 
-from ibdissect import failures as failures_module
-from ibdissect.failures import MOST, NAMED, Failures, TookTooLong, guarded, patient
+from ibdissect.failures import MOST, NAMED, Failures
 from ibdissect.flow.transactions import Transactions
 from ibdissect.pytest_plugin import NotClean, assert_clean
 from ibdissect.rules.AM.packet import NodeDescriptionModifier
 from ibdissect.session.check import Options, check
 from tests import commands
-from tests.conftest import REPO
 from tests.craft import erf_pcap, native, smp
 
 BAD = erf_pcap([smp(1, 0x10, modifier=1), native(), smp(1, 0x10, modifier=1)])
@@ -183,61 +178,3 @@ def test_a_command_that_dies_or_loads_a_plugin_leaves_nothing_to_the_next(tmp_pa
         (tmp_path / f"{name}.toml").write_text(f'plugins = ["{name}.py"]')
     for name, status in (("one", 0), ("other", 0), ("deadly", -9), ("one", 0)):
         assert commands.run("rules", "BAD001", "--config", f"{name}.toml", cwd=tmp_path).returncode == status, name
-
-
-def endless() -> None:
-    while True:
-        try:
-            while True:
-                pass
-        except Exception:
-            continue
-
-
-@pytest.mark.slow
-def test_a_function_that_does_not_end_is_stopped_and_not_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures_module, "PATIENCE_S", 1)
-    with pytest.raises(TookTooLong, match="did not end within 1 s"), patient(endless):
-        endless()
-    with pytest.raises(TookTooLong, match="not called again"), patient(endless):
-        raise AssertionError("was called")
-    assert not failures_module._CALLS
-
-
-@pytest.mark.slow
-def test_slow_functions_and_ours_are_not_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow() -> list[int]:
-        sleep(2.5)
-        return [1]
-
-    monkeypatch.setattr(failures_module, "PATIENCE_S", 8)
-    assert guarded(slow, limit=1) == ([1], True)
-    slow.__module__ = "ibdissect.wire.x"
-    monkeypatch.setattr(failures_module, "PATIENCE_S", 1)
-    assert guarded(slow, limit=1) == ([1], True)
-
-
-STOPPED = """
-import sys
-import ibdissect.failures as failures
-
-def endless():
-    while True:
-        pass
-
-try:
-    with failures.patient(endless, 1):
-        endless()
-except failures.TookTooLong:
-    sys.setprofile(lambda *_: None)
-    (lambda: 0)()
-    sys.setprofile(None)
-    print("goes on")
-"""
-
-
-@pytest.mark.slow
-def test_a_debugger_goes_on_after_a_function_was_stopped() -> None:
-    """An exception that was taken back left CPython 3.11 in an endless loop as soon as a profile or trace function was set."""
-    done = subprocess.run([sys.executable, "-c", STOPPED], cwd=REPO, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout == "goes on\n", done.stderr

@@ -17,7 +17,7 @@ import click
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
-from ibdissect import failures
+from ibdissect import failures, patience
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit, files_of
@@ -107,7 +107,7 @@ def interruptible() -> Iterator[Stop]:
         try:
             interrupt_reads()  # a read from a pipe may block for hours
         finally:
-            failures.end_plugins()  # a plugin's function may run for ever
+            patience.end_plugins()  # a plugin's function may run for ever
 
     # Signals can be handled only in the main thread; if SIGINT is ignored (background job of a script), leave it so.
     main = threading.current_thread() is threading.main_thread()
@@ -120,7 +120,7 @@ def interruptible() -> Iterator[Stop]:
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         allow_reads()
-        failures.allow_plugins()
+        patience.allow_plugins()
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from ibdissect.fabric.division import Division
 from ibdissect.fabric.earlier_answers import PortInfos
 from ibdissect.fabric.file_lines import KnownFile
 from ibdissect.fabric.refuted import Refuted
-from ibdissect.failures import PATIENCE_OF_RULES_S, Failures, patient
+from ibdissect.failures import Failures
+from ibdissect.patience import PATIENCE_OF_RULES_S, patient
 from ibdissect.table import Bool, ChunkTable, crcs, not_roce
 from ibdissect.table.copies import Copies
 from ibdissect.table.insides import with_pdus

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.failures import complain, patient
+from ibdissect.failures import complain
+from ibdissect.patience import patient
 from ibdissect.wire.column import ComputedField, evaluate
 from ibdissect.wire.expr import Arith
 from ibdissect.wire.spec import Struct
