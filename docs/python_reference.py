@@ -24,6 +24,7 @@ from ibdissect.session.capture import Capture, Frame
 from ibdissect.session.columns import Column, Columns
 from ibdissect.session.connections import ConnectionTable
 from ibdissect.session.findings import FindingsTable
+from ibdissect.session.tabular import CaptureTable
 
 REPO = Path(__file__).resolve().parents[1]
 PAGE = REPO / "docs/python.md"
@@ -33,7 +34,7 @@ Written by `python docs/python_reference.py` from the docstrings; a test keeps i
 [examples/tour.ipynb](examples/tour.ipynb) as a notebook, [examples/tutorial.py](examples/tutorial.py) as a script. Names of fields are
 those of filters: `ibdissect fields` lists them. Errors are `ibdissect.errors.IbdissectError` and its subclasses, which say what to do.
 """
-CLASSES: tuple[type[Any], ...] = (Capture, Frame, Columns, Column, ConnectionTable, FindingsTable, Finding, Tree, Node)
+CLASSES: tuple[type[Any], ...] = (Capture, Frame, Columns, Column, ConnectionTable, FindingsTable, CaptureTable, Finding, Tree, Node)
 HIDDEN = {
     "chunks", "table_of", "table_at", "tables", "learn", "number_keys", "presenter", "finish", "report", "answers", "codes", "state",
     "selected", "hosts", "masker", "services", "keys_to", "reader", "read", "secrets", "template", "stable", "arguments", "struct", "raw",
@@ -65,6 +66,14 @@ print(duckdb.sql("select code, count(*) from findings group by 1 order by 1").fe
 import duckdb
 connections = ibdissect.open("captures/rxe-rping.pcap").connection_table()
 print(duckdb.sql("select source, destination, verdict, messages, bytes from connections").fetchall())
+""",
+    "Capture.requests": """
+import duckdb
+waits = capture.requests()
+print(duckdb.sql("select request, count(*), max(response_time) from waits group by 1 order by 1").fetchall())
+""",
+    "Capture.sql": """
+print(capture.sql("select mad_method, count(*) as mads from mads group by 1 order by 1").to_pylist())
 """,
     "Columns": """
 table = capture.table()

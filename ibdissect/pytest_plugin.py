@@ -27,6 +27,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--ibdissect-fail-on", choices=("error", "warning", "info"), help="fail at this severity or worse (error)")
     group.addoption("--ibdissect-baseline", metavar="FILE", help="findings that are known and do not fail")
     group.addoption("--ibdissect-allow-empty", action="store_true", help="let a capture pass in which nothing could be checked")
+    group.addoption(
+        "--ibdissect-plugin", action="append", default=[], metavar="NAME", help="a plugin, as of `ibdissect --plugin`"
+    )
     group.addoption("--ibdissect-config", metavar="FILE", help="configuration file (ibdissect.toml, pyproject.toml)")
 
 
@@ -70,7 +73,8 @@ class CaptureItem(pytest.Item):
         names = ("select", "ignore", "fail_on", "baseline", "config", "allow_empty")
         given = {name: self.config.getoption(f"--ibdissect-{name.replace('_', '-')}") for name in names}
         below = self.path.is_relative_to(Path.cwd())
-        assert_clean(self.path.relative_to(Path.cwd()) if below else self.path, **given)
+        plugins = self.config.getoption("--ibdissect-plugin")
+        assert_clean(self.path.relative_to(Path.cwd()) if below else self.path, plugins=plugins, **given)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The findings, without a traceback."""

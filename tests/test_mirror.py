@@ -35,7 +35,7 @@ TESTED_BY_OTHERS = {
     ),
     "export": (
         "tests/export/test_export.py",
-        "database files frames tables",
+        "answers files frames tables",
     ),
     "fabric": (
         "tests/fabric/test_known_tables.py, test_shared.py and tests/subnet/test_roce.py",
@@ -86,12 +86,12 @@ TOPICS = {
     ".": (
         "bad_input budget captures coverage docs fabric_numbers floods guides hostile hostile_pcapng hostile_places hostile_world numbers "
         "integrations interrupts limits offsets old_plugins packaging plugin_docs plugin_package plugin_places python_reference secrets "
-        "secrets_more sentences splices tutorial windows work zed"
+        "secrets_more sentences splices tutorial windows work wrong_plugins zed"
     ),
     "capture": "window_memory",
     "cli": "honest_ends main refusals sets",
     "dfilter": "corners keys recorded tshark",
-    "export": "export",
+    "export": "connections export",
     "fabric": "known_tables sa_answers shared changes_of_links",
     "flow": "flows repetitions table",
     "fuzz": "agreement corpus declared screen",

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import ibdissect
-from ibdissect.export import messages, records
 from ibdissect.flow.statistics import Statistics
 from ibdissect.pictures.portrait import Portrait, read
+from ibdissect.session import messages, records
 from ibdissect.session.check import Options
 from ibdissect.session.reading import open_reading
 from tests import changed_captures, independent_counter

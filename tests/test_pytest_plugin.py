@@ -93,6 +93,12 @@ def test_options_and_configuration_decide(project: Path) -> None:
     assert wrong.returncode == 1 and "no rule has this code" in wrong.stdout and "Traceback" not in wrong.stdout
 
 
+def test_rules_of_plugins_are_checked(project: Path) -> None:
+    (project / "site.toml").write_text('[[rule]]\ncode = "SITE001"\nname = "any"\nseverity = "error"\nwhen = "lrh"\nmessage = "seen"\n')
+    done = run("--ibdissect", "--ibdissect-plugin", "site.toml", "captures/clean.pcap")
+    assert done.returncode == 1 and "SITE001" in done.stdout
+
+
 def test_known_findings_do_not_fail(project: Path) -> None:
     assert commands.run("lint", "-q", "captures/bad.pcap", "--write-baseline", "known.json").returncode == 0
     assert run("--ibdissect", "--ibdissect-baseline", "known.json", "captures/bad.pcap").returncode == 0

@@ -217,16 +217,15 @@ def _by_windows(capture: Unit, wanted: ExportArguments, ending: str, common: Com
 
 def _others(opened: Capture, wanted: ExportArguments, ending: str, common: Common, file: IO[bytes]) -> int:
     """Write findings, connections, messages or records and return the number of rows."""
-    from ibdissect.export import connections, messages, records, tables
-    from ibdissect.session import connections as connection_table
-    from ibdissect.session import findings
+    from ibdissect.export import tables
+    from ibdissect.session import connections, findings, messages, records
 
     masked = Counter[str]()
     if wanted.findings:
         report = output.findings_of(opened, common, wanted.max_findings)
         schema, batches = findings.SCHEMA, findings.batches(report.findings)
     elif wanted.connections:
-        schema, batches = connection_table.SCHEMA, connections.batches(opened)
+        schema, batches = connections.SCHEMA, connections.selected(opened)
     elif wanted.messages:
         schema, batches = messages.SCHEMA, messages.batches(opened)
     else:

@@ -21,7 +21,7 @@ from ibdissect.cli.output import captures_argument, findings_of, opened_capture,
 @click.option("--format", "format_", type=click.Choice(("text", "csv", "json", "jsonl")), default="text", show_default=True)
 @common_options
 def command(captures: tuple[str, ...], query: str, as_set: bool, names: tuple[str, ...], points: bool, format_: str, common: Common) -> int:
-    """Run QUERY (DuckDB's SQL) over the tables packets, mads, connections, messages, records, findings and ports of CAPTURE.
+    """Run QUERY (DuckDB's SQL) over the tables packets, mads, connections, messages, records, requests, findings and ports of CAPTURE.
 
     Columns are named after filter fields, with underscores for dots and without `infiniband.`: bth_destqp. `show tables` lists
     those that are always there; a query may name any other field. Keys are null unless --show-keys is given. A query cannot
@@ -29,24 +29,27 @@ def command(captures: tuple[str, ...], query: str, as_set: bool, names: tuple[st
     seen, and what became of it.
     """
     require_extra("duckdb", "pyarrow")
-    from ibdissect.export.database import Database
+    from ibdissect.export import answers
+    from ibdissect.session.database import Database, Made
 
-    comparison = None
+    others: dict[str, Made] = {}
     if points:
         from ibdissect.cli.points import compared
+        from ibdissect.export import sightings
 
         comparison, captures = compared(captures, common), captures[:1]
+        others["sightings"] = sightings.SCHEMA, lambda: sightings.batches(comparison)
     with (
         opened_capture(source_of(captures, as_set, quiet=common.quiet), common, passes=1) as opened,
-        Database(opened, names, lambda: findings_of(opened, common).findings, comparison) as database,
+        Database(opened, names, lambda: findings_of(opened, common).findings, others) as database,
     ):
         if format_ == "text":
-            lines = iter(database.text(query))
+            lines = iter(answers.text(database, query))
             first = next(lines, None)  # the capture is read before the first line
             with lifted():
                 for line in lines if first is None else chain([first], lines):
                     echo(line)
         else:
-            database.write(query, sys.stdout.buffer, f".{format_}")
+            answers.write(database, query, sys.stdout.buffer, f".{format_}")
             sys.stdout.flush()
     return 0

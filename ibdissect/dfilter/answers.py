@@ -53,7 +53,7 @@ class Answers:
         """Take the answers in a chunk that structures of plugins declare."""
         found = self.of_plugins.feed(table) if answering(table.catalog) else ()
         if found:
-            self._add(np.array([(one.frame, one.request_frame, one.request_frame, max(one.latency_ns, 0)) for one in found], np.int64))
+            self._add(np.array([(one.frame, one.request.frame, one.request.frame, max(one.latency_ns, 0)) for one in found], np.int64))
 
     def _add(self, rows: Int) -> None:
         """Add answers, ascending; those of another protocol may lie between the latest ones, which are put into a new array."""

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.table.addresses import End, ends_at
 from ibdissect.table.conversations import conversations
 from ibdissect.table.insides import with_pdus
 from ibdissect.table.mask import Judge
@@ -26,11 +27,22 @@ MAX_OPEN = 65536
 """Requests that wait for their answer; the oldest is given up first."""
 
 
+class PluginRequest(Record, frozen=True):
+    """A PDU that waits for another."""
+
+    frame: int
+    time_ns: int
+    struct: StructType
+    ends: tuple[End, End]
+    to: Hashable
+    """The end of the conversation that it goes to."""
+
+
 class PluginAnswer(Record, frozen=True):
     """A PDU that answers another."""
 
     frame: int
-    request_frame: int
+    request: PluginRequest
     latency_ns: int
 
 
@@ -49,8 +61,8 @@ class PluginAnswers:
     """Matches requests and answers of structures that declare `answers`. Feed it chunks in order."""
 
     def __init__(self) -> None:
-        self._open = BoundedDict[Hashable, tuple[int, int, Hashable]](MAX_OPEN, "requests of plugins' protocols")
-        """Frame, time and receiver by what request and answer have in common."""
+        self.open = BoundedDict[Hashable, PluginRequest](MAX_OPEN, "requests of plugins' protocols")
+        """Requests without an answer so far, by what request and answer have in common."""
 
     def feed(self, table: ChunkTable) -> list[PluginAnswer]:
         """The answers of a chunk in frame order."""
@@ -62,10 +74,11 @@ class PluginAnswers:
             for one in sorted(spoken, key=lambda one: (one.row, one.at)):
                 frame, time_ns = of.chunk.first + one.row, int(of.chunk.time_ns[one.row])
                 if one.asks:
-                    self._open.put(one.key, (frame, time_ns, one.to), frame, time_ns)
-                elif (asked := self._open.get(one.key)) is not None and asked[2] != one.to:
-                    del self._open[one.key]
-                    found.append(PluginAnswer(frame, asked[0], time_ns - asked[1]))
+                    asking = answers.request(struct)
+                    self.open.put(one.key, PluginRequest(frame, time_ns, asking, ends_at(of, one.row), one.to), frame, time_ns)
+                elif (asked := self.open.get(one.key)) is not None and asked.to != one.to:
+                    del self.open[one.key]
+                    found.append(PluginAnswer(frame, asked, time_ns - asked.time_ns))
         return sorted(found, key=lambda one: one.frame)
 
 

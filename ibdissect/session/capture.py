@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -24,8 +25,11 @@ from ibdissect.wire.text import printable
 
 from .columns import Columns
 from .reading import Progress, Reading, Selection, plain_files
+from .tabular import CaptureTable
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ibdissect.dfilter.answers import Answers
     from ibdissect.dfilter.computed import Findings, State
     from ibdissect.diagnosis.connection import Connection
@@ -64,7 +68,11 @@ class Frame:
 
 
 class Capture(Reading):
-    """An opened capture: iterate its frames, dissect one, get columns, lint it. Close it, or use a `with` statement."""
+    """An opened capture: iterate its frames, dissect one, get columns, lint it. Close it, or use a `with` statement.
+
+    `progress` is a function that you may set: it is called after each window of some MiB with the number of its last frame and the bytes
+    read so far. What it raises ends the reading and arrives where you asked: so a program cancels.
+    """
 
     def __init__(
         self, source: Source | Sequence[str], *, plugins: Iterable[str] = (), show_keys: bool = False, follow: bool = False,
@@ -113,6 +121,15 @@ class Capture(Reading):
         if self._index is not None:
             self._index.close()
             self._index = None
+
+    def __len__(self) -> int:
+        """The number of frames; found in one pass on first use. TypeError for a pipe, which can be read only once."""
+        if not self.reader.rereadable:
+            raise TypeError(f"{self.path} is a pipe: the number of its frames is known at its end")
+        return self._indexed().frames
+
+    def __bool__(self) -> bool:
+        return True  # without counting frames
 
     def __repr__(self) -> str:
         return f"<ibdissect.Capture {printable(self.path)}>"
@@ -252,6 +269,40 @@ class Capture(Reading):
             self.joins = joins
         return follower.result(self.path).connections
 
+    def messages(self) -> CaptureTable:
+        """The messages of queue pairs and of connection management, in the order of their first frames, as `export --messages` has them,
+        for Arrow, polars, DuckDB and pandas. CaptureError for a pipe; ConfigError if pyarrow is missing.
+        """
+        return self._table("messages")
+
+    def records(self) -> CaptureTable:
+        """The records of RMPP transfers, as `export --records` has them. CaptureError; ConfigError if pyarrow is missing."""
+        return self._table("records")
+
+    def requests(self) -> CaptureTable:
+        """Management requests, and those of plugins' protocols, with their answers and how long these took, as the table `requests` of
+        `ibdissect sql` has them. CaptureError; ConfigError if pyarrow is missing.
+        """
+        return self._table("requests")
+
+    def _table(self, name: str) -> CaptureTable:
+        try:
+            module = import_module(f"ibdissect.session.{name}")
+        except ModuleNotFoundError as error:
+            raise missing_extra("export", str(error.name)) from error
+        return CaptureTable(f"{name} of {self.path}", module.SCHEMA, lambda: module.batches(self))
+
+    def sql(self, query: str) -> pa.Table:
+        """The result of a query with DuckDB's SQL over the tables that `ibdissect sql` has, as an Arrow table: polars.DataFrame(x),
+        x.to_pandas(). FilterError for a query that DuckDB refuses; ConfigError if duckdb or pyarrow is missing.
+        """
+        try:
+            from .database import Database
+        except ModuleNotFoundError as error:
+            raise missing_extra("export", str(error.name)) from error
+        with Database(self, (), self.lint) as database:
+            return database.run(query).read_all()
+
     def connection_table(self) -> ConnectionTable:
         """What `connections` gives, as a table for Arrow, polars, DuckDB and pandas. CaptureError; ConfigError if pyarrow is missing."""
         try:
@@ -302,7 +353,19 @@ class Capture(Reading):
         """The report of a check with the given options. CaptureError if the capture cannot be read (a pipe only once), or not all of it."""
         from ibdissect.session.check import check_reading
 
-        report = check_reading(Reading(self.reader, catalog=self.catalog, show_keys=options.show_keys), options, progress=self.progress)
+        stopped: list[Exception] = []
+
+        def told(frame: int, read: int) -> None:
+            try:
+                if self.progress is not None:
+                    self.progress(frame, read)
+            except Exception as error:  # the caller cancels, which is no fault in the capture
+                stopped.append(error)
+                raise
+
+        report = check_reading(Reading(self.reader, catalog=self.catalog, show_keys=options.show_keys), options, progress=told)
+        if stopped:
+            raise stopped[0]
         if report.error is not None:
             (self._refuse_incomplete if report.status == "unreadable" else self.on_incomplete)(report.error)
         return report

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.dfilter.computed import State
 from ibdissect.dfilter.names import names_of
 from ibdissect.dissect import named_values
 from ibdissect.errors import missing_extra
 from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.convert import decode_text
 from ibdissect.wire.spec import BYTE_KINDS, Field
 from ibdissect.wire.text import printable
 
 from .rows import Rows, named_columns, objects, occurrences, plain_values, texts
-from .tabular import Tabular, table_html
+from .tabular import Source, Tabular, table_html
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ibdissect.dfilter.answers import Answers
     from ibdissect.dfilter.compile import Filter
-    from ibdissect.dfilter.computed import Findings
-    from ibdissect.fabric.ends import Ends
 
     from .arrow import ArrowColumns
 
@@ -38,20 +33,6 @@ DEFAULT = (
     "infiniband.mad.mgmtclass", "infiniband.mad.method", "infiniband.mad.attributeid", "_ws.col.info",
 )  # fmt: skip
 """Columns of an export or an Arrow table if no names are given."""
-
-
-class Source(Protocol):
-    catalog: Catalog
-    show_keys: bool
-
-    @property
-    def path(self) -> str: ...
-
-    def tables(self) -> Iterator[ChunkTable]: ...
-    def answers(self, names: Iterable[str] = ()) -> Answers: ...
-    def codes(self) -> Findings: ...
-    def ends(self) -> Ends: ...
-    def state(self, names: Iterable[str]) -> State: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +169,7 @@ class Columns(Tabular):
         only = self._only
         codes = self._capture.codes() if only is not None and only.codes else {}
         answers = self._capture.answers(only.names) if only is not None and only.ahead else None
-        for table in self._capture.tables():
+        for table in self._capture.tables(progress=self._capture.progress):
             yield table, np.arange(len(table)) if only is None else np.flatnonzero(only.rows(table, codes, answers))
 
 

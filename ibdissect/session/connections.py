@@ -16,7 +16,7 @@ from ibdissect.wire.cm_names import service_text
 from ibdissect.wire.text import counted
 
 from .arrow import BATCH, SECONDS, TIME, decimal
-from .tabular import Tabular, table_html
+from .tabular import Source, Tabular, table_html
 
 _EPISODE = pa.struct([("kind", pa.string()), ("start_ns", pa.int64()), ("end_ns", pa.int64()), ("retries", pa.int64())])
 _INT, _TEXT = pa.int64(), pa.string()
@@ -66,6 +66,17 @@ def batches(connections: Iterable[tuple[int, Connection]]) -> Iterator[pa.Record
     while some := list(islice(rest, BATCH)):
         rows = [_row(number, one) for number, one in some]
         yield pa.RecordBatch.from_arrays([_column([row.get(each.name) for row in rows], each.type) for each in SCHEMA], schema=SCHEMA)
+
+
+def selected(opened: Source) -> Iterator[pa.RecordBatch]:
+    """The connections whose first frame is selected, as record batches of SCHEMA."""
+    found = opened.connections()
+    chosen = enumerate(found, 1)
+    if opened.selection is None or not found:
+        return batches(chosen)
+    firsts = {one.first_frame for one in found}
+    frames = {frame for table, rows in opened.selected() for frame in (table.chunk.first + rows).tolist() if frame in firsts}
+    return batches((number, one) for number, one in chosen if one.first_frame in frames)
 
 
 def _column(values: list[Any], kind: pa.DataType) -> pa.Array:

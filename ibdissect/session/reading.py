@@ -84,7 +84,7 @@ class Reading:
         """Records that straddle RMPP segments, from the frames read so far."""
         self.joins = True
         """Whether messages are put together: needed to show, select and number keys, but not for a plain check."""
-        self.messages = JoinedRecords()
+        self.joined_messages = JoinedRecords()
         """Messages of upper layers that came in several packets, from the frames read so far."""
         self._joiner: Joiner | None = None
         self._message_joiner: MessageJoiner | None = None
@@ -125,7 +125,7 @@ class Reading:
         numbers = frames if frames is not None else range(chunk.first, chunk.first + len(chunk))
 
         def completed() -> list[tuple[int, SaRecord | WholeMessage]]:
-            return sorted([*self.joined.among(numbers), *self.messages.among(numbers)], key=itemgetter(0))
+            return sorted([*self.joined.among(numbers), *self.joined_messages.among(numbers)], key=itemgetter(0))
 
         return ChunkTable(chunk, self.catalog, self.services, completed)
 
@@ -190,7 +190,7 @@ class Reading:
         if self._message_joiner is None and self.services.any:
             from ibdissect.flow.whole_messages import MessageJoiner  # few captures have messages of known services
 
-            self._message_joiner = MessageJoiner(self.messages, self.services)
+            self._message_joiner = MessageJoiner(self.joined_messages, self.services)
         if self._message_joiner is not None:
             self._message_joiner.feed(table)
 

@@ -236,8 +236,8 @@ SQL_VALUES = """select null::timestamp_ns a, null::decimal(9, 2) b, 0.0 / 0 c, d
 
 
 def test_sql_reads_only_the_columns_of_the_query(native: Path) -> None:
-    from ibdissect.export.database import Database
     from ibdissect.session.capture import Capture
+    from ibdissect.session.database import Database
 
     with Capture(str(native)) as opened, Database(opened, (), opened.lint) as database:
         assert database._read_by("select count(*) from packets") == {"packets": []}
@@ -251,7 +251,7 @@ def test_sql_reads_only_the_columns_of_the_query(native: Path) -> None:
 def test_sql_knows_every_filter_name_and_says_which_tables_there_are(native: Path) -> None:
     lines = run("sql", str(native), "show tables", "--format", "jsonl").stdout.splitlines()
     tables = [json.loads(line) for line in lines]
-    assert {each["name"] for each in tables} == {"packets", "mads", "ports", "connections", "messages", "records", "findings"}
+    assert {each["name"] for each in tables} == {"packets", "mads", "ports", "connections", "messages", "records", "requests", "findings"}
     assert {"name": "packets", "column": "bth_psn", "type": "uinteger"} in tables
     query = "select p.lrh_lnh, frame_time_delta, ibdissect_code, mad_classversion from packets p order by frame_number limit 1"
     found = json.loads(run("sql", str(native), query, "--format", "json").stdout)

@@ -18,7 +18,7 @@ def test_answers_belong_to_the_request_of_the_other_side_with_equal_fields(tmp_p
     answers = PluginAnswers()
     with open_reading(capture(tmp_path / "a.pcapng", *SAID), catalog=load([PLUGIN]).catalog) as reading:
         found = [one for table in reading.tables() for one in answers.feed(table)]
-    assert [(one.frame, one.request_frame, one.latency_ns) for one in found] == [(3, 2, 3_000_000), (4, 1, 5_000_000)]
+    assert [(one.frame, one.request.frame, one.latency_ns) for one in found] == [(3, 2, 3_000_000), (4, 1, 5_000_000)]
 
 
 def test_filters_and_columns_know_them(tmp_path: Path) -> None:

@@ -77,3 +77,40 @@ class Once(io.BytesIO):
 
     def seekable(self) -> bool:
         return False
+
+
+def test_messages_records_and_lengths_keep_columns_without_rows(capture: ibdissect.Capture) -> None:
+    pytest.importorskip("pyarrow")
+    assert (len(capture), bool(capture)) == (3, True)
+    none = capture.table().filter("lrh.slid == 1000").select("lrh.slid")
+    assert (len(none.frames()), str(none.to_arrow().schema.types[0])) == (0, "uint16")
+    for table in (capture.records(), capture.findings(select="PKY001"), capture.messages()):
+        found = table.to_arrow()
+        assert found.num_rows == len(list(table)) and found.schema == table.schema() and len(found.schema) > 10
+    assert "CaptureTable: records" in repr(capture.records()) and "<th" in capture.records()._repr_html_()
+
+
+def test_pandas_keeps_types_without_rows(capture: ibdissect.Capture) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    found = capture.table().filter("lrh.slid == 1000").select("frame.number", "lrh.slid").to_pandas()
+    assert [str(kind) for kind in found.dtypes] == ["Int64", "UInt16"]
+
+
+class Enough(Exception):
+    """The program has seen enough."""
+
+
+@pytest.mark.parametrize("ask", ["lint", "connections", "frames", "messages"])
+def test_a_program_cancels_by_raising_in_progress(capture: ibdissect.Capture, ask: str) -> None:
+    seen = []
+
+    def progress(frame: int, read: int) -> None:
+        seen.append((frame, read > 0))
+        raise Enough
+
+    capture.progress = progress
+    asked = {"lint": capture.lint, "connections": capture.connections, "frames": capture.table().frames}
+    with pytest.raises(Enough):
+        asked.get(ask, lambda: [*capture.requests()])()
+    assert seen == [(3, True)]

@@ -127,7 +127,7 @@ def test_a_check_joins_records() -> None:
     opened = open_reading(io.BytesIO(erf_pcap(IN_ORDER)))
     opened.joins = False
     assert [len(table.shown.joined) for table in opened.tables(keys=False)] == [2]
-    assert opened.messages.among([1, 2, 3]) == []
+    assert opened.joined_messages.among([1, 2, 3]) == []
 
 
 def test_each_entry_of_a_list_is_found_once() -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from ibdissect.dissect.named_values import MESSAGE_KINDS, MESSAGE_NAMES
-from ibdissect.session.arrow import BATCH, SECONDS, TIME, decimal
-from ibdissect.session.capture import Capture
+
+from .arrow import BATCH, SECONDS, TIME, decimal
+from .tabular import Source
 
 SCHEMA = pa.schema([
     ("kind", pa.string()), ("service", pa.string()), ("source", pa.string()), ("destination", pa.string()), ("dest_qp", pa.int64()),
@@ -20,7 +21,7 @@ SCHEMA = pa.schema([
 """One row per message, in order of the first frame; the columns are the filter names `ibdissect.message.*`, and who sent it to whom."""
 
 
-def batches(opened: Capture) -> Iterator[pa.RecordBatch]:
+def batches(opened: Source) -> Iterator[pa.RecordBatch]:
     """The messages whose first frame is selected, as record batches of SCHEMA."""
     table = opened.answers(MESSAGE_NAMES).messages
     assert table is not None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from types import MappingProxyType, TracebackType
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -17,20 +17,15 @@ import pyarrow as pa
 from ibdissect.dfilter.names import names_of
 from ibdissect.errors import CaptureError, FilterError, nearest
 from ibdissect.lint.finding import Finding
-from ibdissect.session import connections as connection_table
-from ibdissect.session import findings
-from ibdissect.session.arrow import BATCH, ArrowColumns, schema_of
-from ibdissect.session.capture import Capture
-from ibdissect.session.rows import NamedColumn, named_columns
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, RESPONSE_BIT
 from ibdissect.wire.text import printable
 
-from . import connections, messages, records, tables
-
-if TYPE_CHECKING:
-    from ibdissect.points.comparison import Comparison
+from . import connections, findings, messages, records, requests
+from .arrow import BATCH, ArrowColumns, schema_of
+from .rows import NamedColumn, named_columns
+from .tabular import Source
 
 PACKETS = (
     "frame.number", "frame.time", "frame.len", "frame.cap_len", "frame.interface_id", "_ws.col.source", "_ws.col.destination",
@@ -60,18 +55,19 @@ NO_COLUMN = re.compile(r'(?:Referenced column|Table "(\w+)" does not have a colu
 NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
 _NOTHING = pa.RecordBatchReader.from_batches(pa.schema([]), [])
 """The empty result of a statement that returns nothing."""
-SHOWN_ROWS = 10_000
-"""Most rows of the text table; the other formats write all."""
+Made = tuple[pa.Schema, Callable[[], Iterable[pa.RecordBatch]]]
+"""What a table has, and what makes its rows."""
+NOTHING: Mapping[str, Made] = MappingProxyType({})
 
 
 class Database:
     """A DuckDB of one capture, on disk in a private folder. Tables hold only those columns of the capture that the query reads."""
 
     def __init__(
-        self, opened: Capture, names: Iterable[str], found: Callable[[], list[Finding]], comparison: Comparison | None = None
+        self, opened: Source, names: Iterable[str], found: Callable[[], list[Finding]], others: Mapping[str, Made] = NOTHING
     ) -> None:
-        """`comparison`: of this capture with others of the same traffic."""
-        self.opened, self.findings, self.comparison = opened, found, comparison
+        """`names`: more columns of `packets`. `found` gives the findings; `others` are more tables."""
+        self.opened, self.findings, self.others = opened, found, others
         known = opened.catalog.names
         self.columns: dict[str, dict[str, NamedColumn]] = {}
         """By table, then by name in SQL."""
@@ -115,38 +111,7 @@ class Database:
             result = self.connection.sql(query)
             return _NOTHING if result is None else result.to_arrow_reader(BATCH)
         except duckdb.Error as error:
-            raise self._refused(query, error) from error
-
-    def write(self, query: str, file: IO[bytes], ending: str) -> int:
-        """Write the result in a format of `tables.write`; return the number of rows."""
-        reader = self.run(query)
-        try:
-            return tables.write(reader, reader.schema, file, ending)
-        except pa.ArrowException as error:
-            raise self._refused(query, error) from error
-
-    def text(self, query: str) -> Iterator[str]:
-        """The result as lines of a table; control characters are escaped."""
-        reader = self.run(query)
-        rows: list[tuple[str, ...]] = []
-        try:
-            for batch in reader:
-                rows += zip(*(map(printable, tables.as_texts(column)) for column in batch.columns), strict=True)
-                if len(rows) > SHOWN_ROWS:
-                    break
-        except pa.ArrowException as error:
-            raise self._refused(query, error) from error
-        names, more = reader.schema.names, len(rows) > SHOWN_ROWS
-        del rows[SHOWN_ROWS:]
-        if not names:
-            return
-        widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-        yield "  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True)).rstrip()
-        yield "  ".join("-" * width for width in widths)
-        for row in rows:
-            yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        if more:
-            yield f"... more than {SHOWN_ROWS} rows: --format csv prints all"
+            raise self.refused(query, error) from error
 
     def _read_by(self, query: str) -> dict[str, list[str]]:
         """The columns of each table that a query reads. Adds those to the tables that are other names of filters."""
@@ -220,21 +185,19 @@ class Database:
             for batch in batches() if name in wanted else ():
                 self._insert(name, pa.Table.from_batches([batch]), _of_sql(schema))
 
-    def _others(self) -> dict[str, tuple[pa.Schema, Callable[[], Iterable[pa.RecordBatch]]]]:
+    def _others(self) -> dict[str, Made]:
         """Tables whose columns are not filter names: what they have, and what makes their rows."""
-        tables: dict[str, tuple[pa.Schema, Callable[[], Iterable[pa.RecordBatch]]]] = {
-            "connections": (connection_table.SCHEMA, lambda: connections.batches(self.opened)),
+        return {
+            "connections": (connections.SCHEMA, lambda: connections.selected(self.opened)),
             "messages": (messages.SCHEMA, lambda: messages.batches(self.opened)),
             "records": (records.SCHEMA, lambda: records.batches(self.opened)),
+            "requests": (requests.SCHEMA, lambda: requests.batches(self.opened)),
             "findings": (findings.SCHEMA, lambda: findings.batches(self.findings())),
+            **self.others,
         }
-        if (comparison := self.comparison) is not None:
-            from . import sightings
 
-            tables["sightings"] = sightings.SCHEMA, lambda: sightings.batches(comparison)
-        return tables
-
-    def _refused(self, query: str, error: Exception) -> FilterError:
+    def refused(self, query: str, error: Exception) -> FilterError:
+        """What to say of a query that DuckDB does not run."""
         missing = NO_TABLE.search(str(error))
         if missing is not None:
             hint = nearest(missing[1], (*self.columns, *self._others()))
@@ -261,7 +224,7 @@ class Database:
             self.connection.execute(f"INSERT INTO {name} ({', '.join(schema.names)}) SELECT * FROM new_rows")
 
 
-def _not_loaded(opened: Capture, error: Exception) -> CaptureError:
+def _not_loaded(opened: Source, error: Exception) -> CaptureError:
     return CaptureError(opened.path, f"cannot be loaded into a database: {' '.join(str(error).split())}")
 
 

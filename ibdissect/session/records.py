@@ -13,9 +13,10 @@ import pyarrow as pa
 from ibdissect.dissect.tree import Node
 from ibdissect.flow.reassembly import Reassembled
 from ibdissect.flow.transfers import Transfers, nodes
-from ibdissect.session.arrow import BATCH, TIME
-from ibdissect.session.capture import Capture
 from ibdissect.wire.mad import method_name
+
+from .arrow import BATCH, TIME
+from .tabular import Source
 
 SCHEMA = pa.schema([
     ("layer", pa.string()), ("record", pa.int64()), ("frames", pa.list_(pa.int64())), ("offsets", pa.list_(pa.int64())),
@@ -27,7 +28,7 @@ SCHEMA = pa.schema([
 of the transfer's first segment, `complete` whether all segments were seen; `fields` are filter names with values, as a JSON object."""
 
 
-def batches(opened: Capture, masked: Counter[str] | None = None) -> Iterator[pa.RecordBatch]:
+def batches(opened: Source, masked: Counter[str] | None = None) -> Iterator[pa.RecordBatch]:
     """The records of which a frame is selected, as record batches of SCHEMA.
 
     `masked` counts the keys that are null, by filter name.
@@ -39,7 +40,7 @@ def batches(opened: Capture, masked: Counter[str] | None = None) -> Iterator[pa.
         )
 
 
-def _rows(opened: Capture, masked: Counter[str]) -> Iterator[tuple[Any, ...]]:
+def _rows(opened: Source, masked: Counter[str]) -> Iterator[tuple[Any, ...]]:
     transfers, only, chosen = Transfers(), opened.selection, bytearray()
     presenter = opened.presenter()
 
