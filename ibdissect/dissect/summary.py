@@ -99,21 +99,25 @@ def _addresses(table: ChunkTable, rows: Int, lines: Summaries) -> None:
                     column[i] = known[value]
 
 
-def _transport(table: ChunkTable, rows: Int, position: Int, lines: Summaries) -> None:
-    """Summaries of transport packets except MADs, OpCode by OpCode."""
+def _by_opcode(table: ChunkTable, rows: Int) -> Iterator[tuple[int, bool, Int]]:
+    """Rows of transport packets by OpCode: the OpCode, whether its extended headers fit, and which of the rows, ascending."""
     if not len(rows):
         return
-    located, data = table.located, table.chunk.data
-    opcodes = located.opcode[rows].astype(np.int64)
+    opcodes = table.located.opcode[rows].astype(np.int64)
     # Extended headers that do not fit are not read: such rows form their own group.
-    short = located.at("bth")[rows] + 12 + EXTENDED_SIZE[opcodes] > located.limit[rows]
-    groups = opcodes | (short.astype(np.int64) << 8)
-    for group, chosen in by_value(groups):
-        code = group & 0xFF
+    short = table.located.at("bth")[rows] + BTH.size + EXTENDED_SIZE[opcodes] > table.located.limit[rows]
+    for group, chosen in by_value(opcodes | (short.astype(np.int64) << 8)):
+        yield group & 0xFF, group < 0x100, chosen
+
+
+def _transport(table: ChunkTable, rows: Int, position: Int, lines: Summaries) -> None:
+    """Summaries of transport packets except MADs, OpCode by OpCode."""
+    located, data = table.located, table.chunk.data
+    for code, whole, chosen in _by_opcode(table, rows):
         some = rows[chosen]
         bth = located.at("bth")[some]
         length = payload_sizes(table, some)
-        protocol, infos = _infos(table, code, bth, length, whole=group == code)
+        protocol, infos = _infos(table, code, bth, length, whole=whole)
         ecn = data[bth + 4] >> 6
         places = position[chosen].tolist()
         for place, info in zip(places, infos, strict=True):
@@ -124,18 +128,46 @@ def _transport(table: ChunkTable, rows: Int, position: Int, lines: Summaries) ->
             lines.info[places[i]] += (" FECN" if ecn[i] & 2 else "") + (" BECN" if ecn[i] & 1 else "")
 
 
+def opcode_lines(table: ChunkTable, rows: Int) -> Iterator[tuple[Int, str, str, Int]]:
+    """Transport packets whose lines begin alike: their rows, protocol, info as far as the queue pair, and `QP << 24 | PSN` of each.
+
+    Messages that may be IPoIB packets are left out.
+    """
+    data = table.chunk.data
+    for code, whole, chosen in _by_opcode(table, rows):
+        some = rows[chosen]
+        if code in _SEND_ONLY:
+            some = np.delete(some, _likely_ipoib(table, some))
+        bth = table.located.at("bth")[some]
+        order = value_at(data, bth, BTH.destqp).astype(np.int64) << 24 | value_at(data, bth, BTH.psn)
+        opcode = OPCODES.get(code)
+        if opcode is not None and opcode.operation == "Acknowledge" and whole:
+            for syndrome, index in by_value(data[bth + BTH.size]):
+                yield some[index], opcode.service, f"{_syndrome(syndrome)} QP ", order[index]
+        elif len(some):
+            protocol, (info, *_) = _infos(table, code, bth[:1], payload_sizes(table, some[:1]), whole=whole)
+            yield some, protocol, info.partition("0x")[0] if opcode is not None else f"OpCode 0x{code:02x} QP ", order
+
+
 _SEND_ONLY = frozenset({0x04, 0x24, 0x64})
 """SEND Only of RC and UC (IPoIB connected mode, RFC 4755) and of UD (RFC 4391)."""
+
+
+def _likely_ipoib(table: ChunkTable, rows: Int) -> Int:
+    """Which messages begin as IPoIB packets do."""
+    data, payload, stop = table.chunk.data, table.located.at("payload")[rows], table.located.payload_end[rows]
+    likely = np.flatnonzero((payload >= 0) & (stop - payload >= 24))
+    if not likely.size:
+        return likely
+    is_type = np.isin(u16(data, payload[likely]), list(PROTOCOLS))
+    found: Int = likely[is_type & (value_at(data, payload[likely], IPoIB.reserved) == 0)]
+    return found
 
 
 def _ipoib(table: ChunkTable, rows: Int, places: list[int], lines: Summaries) -> None:
     """Summarise messages that are IPoIB packets as such."""
     data, payload, stop = table.chunk.data, table.located.at("payload")[rows], table.located.payload_end[rows]
-    likely = np.flatnonzero((payload >= 0) & (stop - payload >= 24))
-    if not likely.size:
-        return
-    likely = likely[np.isin(u16(data, payload[likely]), list(PROTOCOLS)) & (value_at(data, payload[likely], IPoIB.reserved) == 0)]
-    for i in likely.tolist():
+    for i in _likely_ipoib(table, rows).tolist():
         inner = summary_other.ipoib(data[payload[i] : stop[i]].tobytes())
         if inner is not None:
             place = places[i]

@@ -9,10 +9,12 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.dfilter.computed import State
-from ibdissect.dissect.named_values import ANSWER_NAMES
-from ibdissect.dissect.summary import addresses, summaries
-from ibdissect.session.rows import named_columns, occurrences
+from ibdissect.capture.chunk import Chunk
+from ibdissect.dfilter.computed import FINDING_NAMES, State
+from ibdissect.dissect.named_values import ANSWER_NAMES, answer_text
+from ibdissect.dissect.summary import addresses
+from ibdissect.dissect.summary_order import alike
+from ibdissect.session.rows import NamedColumn, named_columns, occurrences
 from ibdissect.table import ChunkTable
 from ibdissect.wire.headers import BTH
 
@@ -24,95 +26,128 @@ Int = npt.NDArray[np.int64]
 NAMED = ("source", "destination")
 NOTHING = -(1 << 62)
 """The value of a frame that has none: it comes first, and last when the highest come first."""
+NUMBER = re.compile(r"0x[0-9a-f]{1,15}|[0-9]{1,18}")
 Name = Callable[[str, int], str]
 """What the list shows for an address at a frame."""
 
 
 def sort_rows(
-    model: CaptureModel, base: AllRows | FilteredRows, column: Column, *, down: bool, wanted: Callable[[], bool], name: Name | None = None
+    model: CaptureModel, base: AllRows | FilteredRows, column: Column, *, down: bool, wanted: Callable[[], bool], name: Name | None = None,
+    progress: Callable[[float], object] = lambda part: None,
 ) -> SortedRows | None:  # fmt: skip
     """The frames of `base` by the values of a column, equal ones in the order of the capture; None when it is no longer wanted.
 
     `name`: None if the list shows addresses. Numbers are compared as numbers; in texts numbers count as numbers, too (LID 9 before LID 10).
+    Info: by its words, then by queue pair and PSN. `progress` is told now and then which part of the capture was read.
     """
     total = base.total if isinstance(base, AllRows) else base.checked
     numbers = np.arange(1, total + 1, dtype=np.uint32) if isinstance(base, AllRows) else base.numbers().copy()
+    at = numbers.astype(np.int64) - 1
     if column.key == "number":
-        keys: Int | None = numbers.astype(np.int64)
-    elif column.key == DELTA_SHOWN.key:
-        times = _keys(model, BY_KEY["time"], total, wanted, None)
-        keys = times[numbers.astype(np.int64) - 1] if times is not None else None
-        keys = np.diff(keys, prepend=keys[:1]) if keys is not None else None
+        keys: tuple[Int, ...] | None = (at,)
     else:
-        every = _keys(model, column, total, wanted, name)
-        keys = every[numbers.astype(np.int64) - 1] if every is not None else None
+        every = _Keys(model, BY_KEY["time"] if column.key == DELTA_SHOWN.key else column, total, name).read(wanted, progress)
+        keys = tuple(one[at] for one in every) if every is not None else None
+        if column.key == DELTA_SHOWN.key and keys is not None:
+            keys = (np.diff(keys[0], prepend=keys[0][:1]),)
     if keys is None:
         return None
-    order = np.argsort(-keys if down else keys, kind="stable")
+    signed = [-one if down else one for one in reversed(keys)]
+    order = np.lexsort(signed) if len(signed) > 1 else np.argsort(signed[0], kind="stable")
     return SortedRows(base, numbers[order], column.key, down=down)
 
 
-def _keys(model: CaptureModel, column: Column, total: int, wanted: Callable[[], bool], name: Name | None) -> Int | None:
-    """The value of a column in each frame, as a number that is compared, int64[total]; None when it is no longer wanted."""
-    keys, texts, done = np.full(total, NOTHING, np.int64), dict[str, int](), 0
-    while done < total:
-        if not wanted() or model.stopped:
-            return None
-        chunk = model.index.after(done, min(STEP, total - done))
-        if not len(chunk):
-            break
-        part = keys[done : done + len(chunk)]
-        if column.key == "time":
+class _Keys:
+    """The value of a column in each frame, as one or two numbers that are compared."""
+
+    def __init__(self, model: CaptureModel, column: Column, total: int, name: Name | None) -> None:
+        self.model, self.column, self.total, self.name = model, column, total, name
+        self.numbers: Int = np.full(total, NOTHING, np.int64)
+        """A number, or the place of a text among `texts`."""
+        self.more: Int | None = np.full(total, -1, np.int64) if column.key == "info" else None
+        """What lines that begin with the same text are compared by."""
+        self.texts: dict[str, int] = {}
+        self._infos: dict[int, str] = {}
+        self._state = State(first_ns=model.first_ns, presenter=model.presenter(0), hide_keys=not model.show_keys, ends=model.ends)
+        self._source = named_columns(model.catalog, [column.field], first=True)[0] if column.field and not self._answered else None
+
+    @property
+    def _answered(self) -> bool:
+        return self.column.field in ANSWER_NAMES
+
+    def read(self, wanted: Callable[[], bool], progress: Callable[[float], object]) -> tuple[Int, ...] | None:
+        """int64[total], one or two of them; None when they are no longer wanted."""
+        model, done = self.model, 0
+        while done < self.total:
+            if not wanted() or model.stopped:
+                return None
+            chunk = model.index.after(done, min(STEP, self.total - done))
+            if not len(chunk):
+                break
+            self._chunk(chunk, slice(done, done + len(chunk)))
+            done += len(chunk)
+            progress(done / self.total)
+        found = self.numbers
+        if self.texts:
+            ranks = np.empty(len(self.texts), np.int64)
+            ranks[[self.texts[text] for text in sorted(self.texts, key=_natural)]] = np.arange(len(self.texts))
+            found = np.where(found >= 0, ranks[np.maximum(found, 0)], NOTHING)
+        return (found,) if self.more is None else (found, self.more)
+
+    def _chunk(self, chunk: Chunk, where: slice) -> None:
+        part, key = self.numbers[where], self.column.key
+        if key == "time":
             part[:] = chunk.time_ns
-        elif column.key == "length":
+        elif key == "length":
             part[:] = chunk.length
-        elif column.field == DELTA_CAPTURED.field:
-            part[:] = np.diff(chunk.time_ns, prepend=model.index.time_ns(done) if done else chunk.time_ns[0])
-        elif column.field in ANSWER_NAMES and column.field:
-            _answers(model, column.field, done + 1, part, texts)
+        elif self.column.field == DELTA_CAPTURED.field:
+            part[:] = np.diff(chunk.time_ns, prepend=self.model.index.time_ns(where.start) if where.start else chunk.time_ns[0])
+        elif self._answered:
+            rows, values = self.model.answers.values(self.column.field, chunk.first, len(chunk))
+            text = answer_text(self.column.field) if self.column.field.endswith(".kind") else None
+            part[rows[::-1]] = values[::-1] if text is None else [self._text(text(value)) for value in values[::-1].tolist()]
         else:
-            _read(model, column, model.reading.table_of(chunk), part, texts, name)
-        done += len(chunk)
-    if texts:
-        ranks = np.empty(len(texts) + 1, np.int64)
-        ranks[[texts[text] for text in sorted(texts, key=_natural)]] = np.arange(len(texts))
-        keys = np.where(keys >= 0, ranks[np.maximum(keys, 0)], NOTHING)
-    return keys
+            self._read(self.model.reading.table_of(chunk), part, where)
 
+    def _text(self, text: str) -> int:
+        return self.texts.setdefault(text, len(self.texts))
 
-def _answers(model: CaptureModel, field: str, first: int, part: Int, texts: dict[str, int]) -> None:
-    for i in range(len(part)):
-        value = model.answers.value(field, first + i)
-        if isinstance(value, int):
-            part[i] = value
-        elif value is not None:
-            part[i] = texts.setdefault(str(value), len(texts))
+    def _read(self, table: ChunkTable, part: Int, where: slice) -> None:
+        key = self.column.key
+        if key == "p_key":
+            values, there = table.of_rows(BTH.p_key)
+            part[there] = values[there]
+        elif key in NAMED:
+            self._ends(table, part, NAMED.index(key))
+        elif self._source is not None:
+            self._field(self._source, table, part)
+        else:
+            more = self.more[where] if self.more is not None else None
+            for one in alike(table, key, self.model.presenter(0), self._infos):
+                part[one.rows] = self._text(one.text)
+                if more is not None and one.numbers is not None:
+                    more[one.rows] = one.numbers
 
+    def _ends(self, table: ChunkTable, part: Int, side: int) -> None:
+        found = addresses(table, np.arange(len(table)))[side]
+        if self.name is not None:
+            found = _named(found, self.name, table.chunk.first)
+            for row, ends in self.model.ends.routed(table).items():
+                found[row] = ends[side] or found[row]
+        part[:] = [self._text(text) for text in found]
 
-def _read(model: CaptureModel, column: Column, table: ChunkTable, part: Int, texts: dict[str, int], name: Name | None) -> None:
-    every = np.arange(len(table))
-    if column.key == "p_key":
-        values, there = table.of_rows(BTH.p_key)
-        part[there] = values[there]
-        return
-    if column.key in NAMED:
-        found = addresses(table, every)[NAMED.index(column.key)]
-        if name is not None:
-            found = _named(found, name, table.chunk.first)
-            for row, ends in model.ends.routed(table).items():
-                found[row] = ends[NAMED.index(column.key)] or found[row]
-        part[:] = [texts.setdefault(text, len(texts)) for text in found]
-        return
-    if not column.field:
-        found = getattr(summaries(table, every, model.presenter(0)), column.key)
-        part[:] = [texts.setdefault(text, len(texts)) for text in found]
-        return
-    show = model.presenter(0)
-    state = State(presenter=show, hide_keys=not model.show_keys, ends=model.ends)
-    (source,) = named_columns(model.catalog, [column.field], first=True)
-    rows, values, _ = occurrences(source, table, state, every, partial(text_of, show))
-    for row, text in zip(rows.tolist(), values.tolist(), strict=True):
-        part[row] = texts.setdefault(str(text), len(texts))
+    def _field(self, source: NamedColumn, table: ChunkTable, part: Int) -> None:
+        """The first value of a field in each frame: numbers as numbers, all else and keys (their masks) as text."""
+        state = self._state
+        if source.name in FINDING_NAMES:
+            state.findings = self.model.findings.told(table.chunk.first, len(table))
+        state.begin(table, self.model.first_ns)
+        plain = source.type not in ("text", "uint64") and not any(field.secret for field in source.fields)
+        read = (lambda run, _: run.values.astype(np.int64)) if plain else partial(text_of, self.model.presenter(0))
+        rows, values, hidden = occurrences(source, table, state, np.arange(len(table)), read)
+        state.end(table)
+        rows, values = rows[~hidden][::-1], values[~hidden][::-1]  # of several in a frame the last one written stays
+        part[rows] = values if plain else [self._text(str(text)) for text in values.tolist()]
 
 
 def _named(found: list[str], name: Name, first: int) -> list[str]:
@@ -123,9 +158,11 @@ def _named(found: list[str], name: Name, first: int) -> list[str]:
     return [name(text, first + i) if text in moved else names[text] for i, text in enumerate(found)]
 
 
-def _natural(text: str) -> tuple[tuple[int, int | str], ...]:
-    """A text with its numbers as numbers."""
-    return tuple(
-        (0, int(part, 16)) if part.startswith("0x") else (0, int(part)) if part.isdigit() else (1, part)
-        for part in re.findall(r"0x[0-9a-f]{1,15}|[0-9]{1,18}|[^0-9]+", text)
-    )
+def _natural(text: str) -> str:
+    """What a text is compared by: with the length of each number before its digits, the longer number is the higher one."""
+    return NUMBER.sub(_digits, text)
+
+
+def _digits(found: re.Match[str]) -> str:
+    digits = str(int(found[0], 16) if found[0].startswith("0x") else int(found[0]))
+    return f"\0{chr(len(digits))}{digits}"

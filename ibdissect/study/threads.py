@@ -23,11 +23,16 @@ class Latest:
 
     def __init__(self) -> None:
         self._number = 0
-        self.busy = False
+        self.name = ""
+        """Of the work that runs; empty for none."""
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.name)
 
     def cancel(self) -> None:
         self._number += 1
-        self.busy = False
+        self.name = ""
 
     def run(
         self, work: Callable[[Callable[[], bool]], None], name: str, model: CaptureModel, done: Callable[[], None] = lambda: None
@@ -35,7 +40,7 @@ class Latest:
         """Start `work(wanted)` on a capture; then `done`, if it is still wanted."""
         self._number += 1
         number = self._number
-        self.busy = True
+        self.name = name
 
         def wanted() -> bool:
             return self._number == number
@@ -43,7 +48,7 @@ class Latest:
         def whole() -> None:
             work(wanted)
             if wanted():
-                self.busy = False
+                self.name = ""
                 done()
 
         Work(whole, name, model).start()

@@ -8,7 +8,7 @@ import pytest
 
 from ibdissect.study.packet_columns import BY_KEY, added
 from ibdissect.study.shown_frames import FilteredRows, SortedRows, in_order
-from ibdissect.study.sorting import sort_rows
+from ibdissect.study.sorting import _natural, sort_rows
 from tests import craft
 from tests.study.made import opened, written
 
@@ -24,6 +24,8 @@ FRAMES = [
         ("number", [1, 2, 3, 4], [4, 3, 2, 1]), ("time", [1, 2, 3, 4], [4, 3, 2, 1]), ("length", [4, 1, 3, 2], [2, 3, 1, 4]),
         ("source", [4, 2, 1, 3], [1, 3, 2, 4]), ("p_key", [3, 4, 2, 1], [1, 2, 4, 3]), ("protocol", [1, 2, 3, 4], [1, 2, 3, 4]),
         ("infiniband.bth.psn", [2, 1, 4, 3], [3, 1, 4, 2]), ("infiniband.reth.dmalen", [1, 2, 3, 4], [1, 2, 3, 4]),
+        ("info", [2, 1, 4, 3], [3, 1, 4, 2]),
+        ("frame.time_delta", [1, 2, 3, 4], [2, 3, 4, 1]), ("_ws.col.source", [4, 2, 1, 3], [1, 3, 2, 4]),
     ],
 )  # fmt: skip
 def test_order(tmp_path: Path, key: str, up: list[int], down: list[int]) -> None:
@@ -44,4 +46,22 @@ def test_only_the_frames_shown_are_sorted(tmp_path: Path) -> None:
     model.fill(base, matcher, lambda: True, lambda: None)
     rows = sort_rows(model, base, BY_KEY["length"], down=True, wanted=lambda: True)
     assert isinstance(rows, SortedRows) and rows.frames(0, 9) == [3, 1] and rows.frame(1) == 1 and rows.nearest(4) == 0
+    model.close()
+
+
+def test_hidden_keys_are_not_put_in_order(tmp_path: Path) -> None:
+    """Their order would tell which is higher; the order of their masks tells nothing."""
+    frames = [craft.smp(0x01, 0x15, m_key=key) for key in (9, 5, 7)]
+    for show, order in ((False, [1, 2, 3]), (True, [2, 3, 1])):
+        model = opened(written(tmp_path, *frames), show_keys=show)
+        rows = sort_rows(model, model.rows, added("infiniband.smplid.mkey"), down=False, wanted=lambda: True)
+        assert rows is not None and rows.frames(0, 9) == order
+        model.close()
+
+
+def test_progress_is_told_and_numbers_in_texts_count(tmp_path: Path) -> None:
+    model, told = opened(written(tmp_path, *FRAMES)), list[float]()
+    sort_rows(model, model.rows, BY_KEY["info"], down=False, wanted=lambda: True, progress=told.append)
+    assert told == [1.0]
+    assert sorted(["LID 10", "LID 9", "0x0a b", "2-3", "2-10", "2"], key=_natural) == ["2", "2-3", "2-10", "0x0a b", "LID 9", "LID 10"]
     model.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 ASIDE = 16
 """Characters by which Info is scrolled sideways."""
+SORT = "sort"
+"""Name of the work that sorts the list."""
+SLOW = 0.5
+"""Seconds after which a sort says how far it is."""
 
 
 def next_time_format(app: TuiApp) -> None:
@@ -59,8 +64,14 @@ def sort_by(app: TuiApp, key: str) -> None:
         return
     base, names = in_order(now), packets.named
 
+    def progress(part: float) -> None:
+        if time.monotonic() - begun > SLOW:
+            app.call_later(app.main.key_bar.say, f"sorting by {column.title}: {part:.0%}; Esc stops")
+
     def work(wanted: Callable[[], bool]) -> None:
-        rows = sort_rows(model, base, column, down=same, wanted=wanted, name=packets.address if names else None)
+        rows = sort_rows(
+            model, base, column, down=same, wanted=wanted, name=packets.address if names else None, progress=progress
+        )
         if rows is not None and wanted():
             app.call_later(done, rows)
 
@@ -70,8 +81,16 @@ def sort_by(app: TuiApp, key: str) -> None:
             way = "highest first" if rows.down else "lowest first"
             app.main.key_bar.say(f"sorted by {column.title}, {way}; o and the same column twice: by time")
 
+    begun = time.monotonic()
     app.main.key_bar.say(f"sorting by {column.title}…")
-    app.filtering.work.run(work, "sort", model)
+    app.filtering.work.run(work, SORT, model)
+
+
+def stop(app: TuiApp) -> None:
+    """End a sort; the list stays as it is. A filter goes on."""
+    if app.filtering.work.name == SORT:
+        app.filtering.work.cancel()
+        app.main.key_bar.say("not sorted")
 
 
 def choose_sort(app: TuiApp) -> None:
@@ -133,6 +152,7 @@ COMMANDS = (
     Command("Z", "Time reference", set_reference, "Look", "count times from this frame"),
     Command("i", "Names of ports", toggle_names, "Look", "names of nodes, or addresses"),
     Command("o", "Sort the list", choose_sort, "Look", "sort the list by a column; so does a click on its heading"),
+    Command("escape", "Stop sorting", stop),
     Command("v", "Columns", choose_columns, "Look", "columns and their widths"),
     Command("less_than_sign", "Info further left", partial(move_aside, by=-ASIDE), "Look", "scroll Info sideways"),
     Command("greater_than_sign", "Info further right", partial(move_aside, by=ASIDE), "Look", "scroll Info sideways"),

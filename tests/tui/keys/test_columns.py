@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from textual.widgets import SelectionList
 from ibdissect.fabric.names import Names
 from ibdissect.study import packet_columns
 from ibdissect.study.shown_frames import SortedRows
+from ibdissect.tui.keys import columns
 from ibdissect.tui.panes.bars import KeyBar
 from ibdissect.tui.screens.choice import ColumnChoice
 from ibdissect.tui.screens.prompt import Prompt
@@ -190,3 +192,13 @@ async def test_info_is_scrolled_sideways(tmp_path: Path) -> None:
         assert "‹" in text(app, 1) and app.main.packets.aside == 16
         await pilot.press("less_than_sign", "less_than_sign")
         assert text(app, 1) == before
+
+
+async def test_a_sort_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "sort_rows", lambda *_, wanted, **__: [time.sleep(0.001) for _ in iter(wanted, False)] and None)
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("o", "enter")
+        await until(pilot, lambda: app.filtering.work.name == columns.SORT)
+        await pilot.press("escape")
+        await until(pilot, lambda: not app.filtering.busy)
+        assert app.main.packets.rows is app.model.rows and app.query_one(KeyBar).note == "not sorted"
