@@ -246,7 +246,7 @@ def _checked(path: Path, table: dict[str, Any]) -> Config:
         name = known.get(key)
         if name is None:
             raise ConfigError(str(path), key, "there is no such key", hint=nearest(key, known))
-        read: Reader = READERS.get(name, _codes)
+        read: Reader = READERS.get(name, codes)
         try:
             values[name] = read(value, path)
         except Wrong as wrong:
@@ -254,7 +254,8 @@ def _checked(path: Path, table: dict[str, Any]) -> Config:
     return Config(source=str(path), **values)
 
 
-def _codes(value: Any, _path: Path, inside: str = "") -> tuple[str, ...]:
+def codes(value: Any, _path: Path, inside: str = "") -> tuple[str, ...]:
+    """A list of codes of rules; a text may hold several with commas between them. Raises Wrong."""
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
@@ -263,13 +264,13 @@ def _codes(value: Any, _path: Path, inside: str = "") -> tuple[str, ...]:
 
 
 def _plugins(value: Any, path: Path) -> tuple[str, ...]:
-    return tuple(str(path.parent / item) if item.endswith((".py", ".toml")) else item for item in _codes(value, path))
+    return tuple(str(path.parent / item) if item.endswith((".py", ".toml")) else item for item in codes(value, path))
 
 
 def _per_path(value: Any, path: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
         raise Wrong("a table of glob = list of rule codes", value)
-    return tuple((glob, _codes(codes, path, glob)) for glob, codes in value.items())
+    return tuple((glob, codes(codes, path, glob)) for glob, codes in value.items())
 
 
 def _severity(value: Any, _path: Path) -> dict[str, str]:

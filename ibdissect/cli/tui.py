@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -100,9 +101,11 @@ def _confine(common: Common, *, network: bool) -> None:
 
 def _show(models: list[CaptureModel], options: Options | None, common: Common, in_browser: bool) -> None:
     """Run the screen until it is left."""
+    from ibdissect.cli import config_edit
     from ibdissect.cli.checking import check_options
     from ibdissect.tui.app import TuiApp
     from ibdissect.tui.drivers import BrowserDriver, TerminalDriver
+    from ibdissect.tui.keys.explaining import Configuration
 
     if not in_browser and not sys.stderr.isatty():  # Textual draws on it: point it to the terminal of standard output
         sys.stderr.flush()
@@ -114,7 +117,11 @@ def _show(models: list[CaptureModel], options: Options | None, common: Common, i
 
         fields = load(names).columns
     driver: Any = BrowserDriver if in_browser else TerminalDriver
-    TuiApp(models, lambda: options or check_options(common), display_filter=common.filter or "", driver=driver, fields=fields).run()
+    file = config_edit.written(common.settings)
+    TuiApp(
+        models, lambda: options or check_options(common), display_filter=common.filter or "", driver=driver, fields=fields,
+        configuration=None if in_browser else Configuration(file, partial(config_edit.ignore, file)),
+    ).run()
 
 
 def started(command: str) -> subprocess.Popen[bytes]:

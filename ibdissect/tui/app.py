@@ -34,6 +34,7 @@ from ibdissect.wire.text import printable
 from .drivers import end_in_time
 from .keys import captures, coloring, columns, explaining, filtering, following, jumping, keeping, menu, searching
 from .keys.command import Command
+from .keys.explaining import Configuration
 from .keys.filtering import Filtering
 from .keys.following import Following
 from .keys.jumping import Jumping
@@ -101,10 +102,12 @@ class TuiApp(ThemedApp):
     def __init__(
         self, models: Sequence[CaptureModel], load: Callable[[], Options], *, display_filter: str = "",
         history: FilterHistory | None = None, memory: Profile | None = None, driver: type[Driver] | None = None, fields: Sequence[str] = (),
+        configuration: Configuration | None = None,
     ) -> None:  # fmt: skip
-        """`fields`: shown as columns beside those of the profile."""
+        """`fields`: shown as columns beside those of the profile. `configuration`: what silences a rule in all runs; None: nothing does."""
         super().__init__(driver)
         self.load, self.first_filter, self.fields = load, display_filter, fields
+        self.configuration = configuration
         self.history = history if history is not None else FilterHistory()
         self.memory = memory if memory is not None else Profile().last()
         self.recent = FilterHistory(self.history.path.with_name("recent") if self.history.path is not None else None, "recent")

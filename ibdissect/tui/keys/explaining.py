@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
+from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.finding import Finding
 from ibdissect.study.tree_layers import proof_text
 
@@ -12,6 +14,16 @@ from .command import Command
 
 if TYPE_CHECKING:
     from ..app import TuiApp
+
+
+class Configuration(NamedTuple):
+    """The file that says which rules run."""
+
+    path: str
+    """Where it is, or would be."""
+    ignore: Callable[[str], object]
+    """Adds a rule, by its code, to those that do not run. Raises ConfigError or CaptureError: the file stays as it was."""
+
 
 PROOFS = 32
 """Frames of a finding whose values are shown."""
@@ -35,16 +47,33 @@ def explain(app: TuiApp, finding: Finding) -> None:
 
 def silence(app: TuiApp, code: str) -> None:
     """Ask how the findings of a rule are to be left out: here and now, or in all runs, by a line of the configuration."""
-    line = f'ignore = ["{code}"]'
+    line, file = f'ignore = ["{code}"]', app.configuration
     entries = [("here", "until the end of this session", ""), ("line", "always: copy the line for ibdissect.toml", line)]
+    entries += [("file", "always: write it to the configuration", file.path)] if file is not None else []
 
     def done(key: str) -> None:
+        if key == "file":
+            sure = [("", "no", "nothing is written"), ("file", f"add {code} to `ignore`", "all else in it stays as it is")]
+            app.choose(f"Change {file.path if file is not None else ''}?", sure, lambda yes: write() if yes else None)
+        else:
+            if key == "line":
+                app.copy_to_clipboard(line)
+            silent(f"; copied: {line}" if key == "line" else " in this session")
+
+    def write() -> None:
+        try:
+            assert file is not None
+            file.ignore(code)
+        except (CaptureError, ConfigError) as error:
+            app.warn(str(error))
+        else:
+            silent(f", also in later runs: {file.path}")
+
+    def silent(how: str) -> None:
         app.model.findings.silence(code)
-        if key == "line":
-            app.copy_to_clipboard(line)
         app.main.packets.redraw()
         app.news()
-        app.main.key_bar.say(f"{code} is silent" + (f"; copied: {line}" if key == "line" else " in this session"))
+        app.main.key_bar.say(f"{code} is silent{how}")
 
     app.choose(f"Silence {code}", entries, done)
 

@@ -103,7 +103,7 @@ class KeyBar(Widget):
         key, word, note = (ink(self, name) for name in ("marked", "dim", "strong"))
         line = Text(" ", no_wrap=True, overflow="ellipsis")
         if self.note:
-            line.append(cut(self.note, width // 2), note).append("   ")
+            line.append(cut(self.note, max(width - 2, 1)), note).append("   ")
         left = width - line.cell_len
         chosen: set[str] = set()
         self._places = []

@@ -65,7 +65,7 @@ class PageScreen(ModalScreen[int | None]):
                       for frame, why in self.frames),
                     id="page-frames", compact=True,
                 )  # fmt: skip
-            hint = "Enter goes to the frame · x silences the rule · " if self.frames else ""
+            hint = "Enter goes there · x silences the rule · " if self.frames else ""
             yield Label(f"{hint}PgUp PgDn scroll · Esc back", classes="hint", markup=False)
 
     def on_mount(self) -> None:

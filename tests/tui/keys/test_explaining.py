@@ -6,6 +6,8 @@ from pathlib import Path
 
 from textual.widgets import OptionList
 
+from ibdissect.errors import ConfigError
+from ibdissect.tui.keys.explaining import Configuration, silence
 from ibdissect.tui.screens.choice import Choice
 from ibdissect.tui.screens.conversations import ConversationScreen, ConversationTable
 from ibdissect.tui.screens.findings_summary import RuleTable, SummaryScreen
@@ -89,3 +91,31 @@ async def test_a_rule_is_silenced_here(tmp_path: Path) -> None:
         await until(pilot, lambda: app.screen is app.main)
         assert "PKY003" not in {one.code for one in store.all()} and "PKY003" not in store.by_rule
         assert sum(store.counts.values()) == errors - 1 and "PKY003" not in store.codes(1, 30).get(3, ())
+
+
+async def test_a_rule_is_silenced_in_the_configuration_after_a_question(tmp_path: Path) -> None:
+    written_: list[str] = []
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        app.configuration = Configuration("/etc/ibdissect.toml", written_.append)
+        silence(app, "PKY003")
+        await until(pilot, lambda: isinstance(app.screen, Choice))
+        await pilot.press("end", "enter")
+        await until(pilot, lambda: isinstance(app.screen, Choice) and "/etc/ibdissect.toml" in app.screen.heading)
+        await pilot.press("enter")
+        assert not written_ and "PKY003" in app.model.findings.by_rule, "the first answer is no"
+        silence(app, "PKY003")
+        await until(pilot, lambda: isinstance(app.screen, Choice))
+        await pilot.press("end", "enter")
+        await until(pilot, lambda: isinstance(app.screen, Choice) and "Change" in app.screen.heading)
+        await pilot.press("end", "enter")
+        await until(pilot, lambda: app.screen is app.main)
+        assert written_ == ["PKY003"] and "PKY003" not in app.model.findings.by_rule
+
+        def refused(code: str) -> None:
+            raise ConfigError("/etc/ibdissect.toml", "ignore", f"could not be changed: add {code} by hand")
+
+        app.configuration = Configuration("/etc/ibdissect.toml", refused)
+        silence(app, "CAP001")
+        await until(pilot, lambda: isinstance(app.screen, Choice))
+        await pilot.press("end", "enter", "end", "enter")
+        await until(pilot, lambda: any("add CAP001 by hand" in note.message for note in app._notifications))

@@ -1,0 +1,62 @@
+"""Is a rule added to `ignore`, and is nothing else in the file touched?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibdissect.cli.config import NAME, Config, read_config
+from ibdissect.cli.config_edit import ignore, with_ignored, written
+from ibdissect.errors import CaptureError, ConfigError
+
+SITE = '[site]\nignore = ["not ours"]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("", 'ignore = ["PKY001"]\n'), ("# ours\n", '# ours\nignore = ["PKY001"]\n'),
+        ("fail-on = 'error'", "fail-on = 'error'\nignore = [\"PKY001\"]\n"),
+        ("ignore = []\n", 'ignore = ["PKY001"]\n'), ("ignore = ['CAP001', ]  # ]\n", "ignore = ['CAP001', \"PKY001\", ]  # ]\n"),
+        ('ignore = "CAP001,MAD"\n', 'ignore = ["CAP001", "MAD", "PKY001"]\n'), ('"ignore" = []\n', None),
+        ("ignore = [\n  # [\n  'CAP001', # why\n]\n", "ignore = [\n  # [\n  'CAP001', \"PKY001\", # why\n]\n"),
+        (SITE, 'ignore = ["PKY001"]\n' + SITE), ("x = 1\r\n", 'x = 1\r\nignore = ["PKY001"]\r\n'),
+        ("ignore = ['PKY001']\n", "ignore = ['PKY001']\n"), ('a = """\nignore = []"""\n', 'a = """\nignore = []"""\nignore = ["PKY001"]\n'),
+        ("ignore = 3\n", None), ("not toml", None), ("ignore = [['x']]\n", None),
+    ],
+)  # fmt: skip
+def test_of_our_own_file(text: str, changed: str | None) -> None:
+    assert with_ignored(text, "PKY001") == changed
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("[project]\nname = 'x'\n", "[project]\nname = 'x'\n\n[tool.ibdissect]\nignore = [\"PKY001\"]\n"),
+        ("[tool.ibdissect]\nselect = ['PKY']\n[tool.x]\nignore = []\n",
+         "[tool.ibdissect]\nignore = [\"PKY001\"]\nselect = ['PKY']\n[tool.x]\nignore = []\n"),
+        ("[tool.x]\nignore = []\n[tool.ibdissect]\nignore = ['A']\n",
+         "[tool.x]\nignore = []\n[tool.ibdissect]\nignore = ['A', \"PKY001\"]\n"),
+    ],
+)  # fmt: skip
+def test_of_a_project(text: str, changed: str) -> None:
+    assert with_ignored(text, "PKY001", of_project=True) == changed
+
+
+def test_the_file_that_was_read_is_changed_or_a_new_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert written(Config()) == written(Config(source="--config")) == str(tmp_path / NAME) and written(Config(source="a.toml")) == "a.toml"
+    ignore(written(Config()), "PKY001")
+    ignore(written(Config()), "CAP001")
+    assert read_config(None).ignore == ("PKY001", "CAP001")
+
+
+def test_a_file_that_is_not_understood_stays(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    path.write_text("ignore = 3")
+    with pytest.raises(ConfigError, match="by hand"):
+        ignore(str(path), "PKY001")
+    assert path.read_text() == "ignore = 3"
+    with pytest.raises(CaptureError):
+        ignore(str(tmp_path / "none" / NAME), "PKY001")
