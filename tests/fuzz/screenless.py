@@ -110,7 +110,7 @@ def _nodes(model: CaptureModel, tree: Tree, pane: BytesPane, width: int) -> Iter
             made, error = model.filter(text)
             if made is None:
                 yield f"the filter of a field is refused: {text}: {error}"
-            elif not made.rows(table := model.table([tree.frame]))[0] and not (isinstance(node.value, str) and _zeroed(table, node)):
+            elif not made.rows(table := model.table([tree.frame]))[0] and not _zeroed(table, node):
                 yield f"the filter of a field does not match its frame: {text}"
 
 
