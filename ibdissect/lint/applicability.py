@@ -67,6 +67,11 @@ class PortFacts(Record, frozen=True, eq=False):
     kinds_of: dict[tuple[ChunkTable, type[Struct]], Int] = default(default_factory=dict)
     """What `port_kinds` found."""
 
+    def close(self) -> None:
+        """Forget what refers to the chunk, and to these facts: only the garbage collector would free it."""
+        self.judges.clear()
+        self.kinds_of.clear()
+
 
 def port_facts(event: ChunkFollowed, infos: PortInfos) -> PortFacts:
     """The facts that hold for a chunk whose SMPs have been followed."""

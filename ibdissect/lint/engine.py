@@ -138,6 +138,8 @@ class Linter:
             for number, part in self.parts.items():
                 part.feed(table.only_rows(numbers == number), selected)
         self.findings.consequences.trim()
+        if self.port_facts is not None:
+            self.port_facts.close()
         self.context.table = self.port_facts = None  # its memory is used again
 
     def left_out(self, table: ChunkTable) -> bool:

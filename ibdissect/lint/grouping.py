@@ -24,7 +24,7 @@ from .rule import INFO, SEEN, Context, Hit, LazyHit, Rule, Seen
 MAX_WAITING = 32768
 """Hits that wait for the end of the capture."""
 KEPT_APART = 64
-"""Hits of a flow in a chunk that are judged one by one at the end of the capture; the last one stands for all further ones."""
+"""Hits of a flow that are judged one by one at the end of the capture; the last one in a chunk stands for all further ones there."""
 MAX_FLOWS = 1 << 18
 """Flows remembered, of all rules together; beyond that the oldest is evicted, and its next hit starts a new finding."""
 OnOccurrence = Callable[[Rule, Severity | None, "Finding | None", Any, Any, int], object]
@@ -91,10 +91,13 @@ def proof_frames(hit: Hit | LazyHit) -> list[int]:
     return [frame for frame, _ in hit.proof] if isinstance(hit, LazyHit) else [one.frame for one in hit.related]
 
 
-def apart(flow: Int) -> Iterator[Int]:
-    """The hits of a flow in a chunk one by one, as what becomes of each at the end depends on its frame; the last part has the rest."""
-    for k in range(min(len(flow), KEPT_APART)):
-        yield flow[k : k + 1] if k + 1 < KEPT_APART else flow[k:]
+def apart(flow: Int, before: int = 0) -> Iterator[Int]:
+    """The hits of a flow in a chunk one by one, as what becomes of each at the end depends on its frame; the last part has the rest.
+
+    `before`: hits of the flow in earlier chunks that were kept apart."""
+    number = max(1, KEPT_APART - before)
+    for k in range(min(len(flow), number)):
+        yield flow[k : k + 1] if k + 1 < number else flow[k:]
 
 
 class Grouping:
@@ -122,6 +125,8 @@ class Grouping:
         """By code, for rules with findings; with `timing` for all rules."""
         self.flows = BoundedDict[tuple[Any, ...], Finding | None](MAX_FLOWS, self.dropped)
         """The finding of each flow, by code and key; None if it is only counted."""
+        self.apart = BoundedDict[tuple[str, bytes], int](MAX_FLOWS)
+        """Hits of each flow that were kept apart, of rules that wait."""
         self.selected = SelectedFrames()
         self.past, self.damaged = PastFrames(), DamagedFrames()
 
@@ -166,7 +171,10 @@ class Grouping:
         found = []
         for i, part in enumerate(members(inverse, len(first))):
             key = np.stack([column[first[i]] for column in columns]).tobytes() if rule.flow else None
-            for some in apart(part):
+            before = self.apart.get((rule.code, key), 0) if key is not None else 0
+            if key is not None:
+                self.apart.put((rule.code, key), before + min(len(part), KEPT_APART))
+            for some in apart(part, before):
                 hit = hit_at(rule, table, index[some[:1]])
                 hit.count, hit.frames, hit.key = len(some), rows[some] + table.chunk.first, key
                 found.append(hit)

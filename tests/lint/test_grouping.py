@@ -14,7 +14,7 @@ import pytest
 from ibdissect.fabric.file_lines import KnownFile, line_number
 from ibdissect.lint.engine import Context, Linter
 from ibdissect.lint.finding import Finding, Related, Severity
-from ibdissect.lint.grouping import SelectedFrames
+from ibdissect.lint.grouping import KEPT_APART, SelectedFrames, apart
 from ibdissect.lint.rule import REGISTRY, Hit, LazyHit, Rule, on_chunk
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, LRH
@@ -131,3 +131,39 @@ def test_every_occurrence_is_told_with_its_bytes(rule: type[Rule], most: int | N
     assert sorted(one[1] for one in told) == [1, 3, 4] and {one[2:4] for one in told} == {place}
     groups = 2 if rule is LowOfFlow else 3
     assert len(found) == min(most or groups, groups) and linter.tally[rule.code].count == groups
+
+
+@pytest.mark.parametrize(
+    ("size", "before", "parts"),
+    [(63, 0, [1] * 63), (64, 0, [1] * 64), (66, 0, [1] * 63 + [3]), (5, 62, [1, 4]), (5, 63, [5]), (5, 64, [5]), (5, 900, [5]), (0, 0, [])],
+)
+def test_hits_of_a_flow_that_are_judged_one_by_one(size: int, before: int, parts: list[int]) -> None:
+    assert [len(part) for part in apart(np.arange(size), before)] == parts
+
+
+class Waits(Rule):
+    """All packets are one flow, whose hits are judged at the end."""
+
+    code, name, message = "ZZC002", "waits", "hit"
+    when = BTH.opcode == 4
+    flow = (BTH.destqp,)
+    waits = True
+
+    def __init__(self) -> None:
+        self.judged: list[int] = []
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        self.judged.append(hit.count)
+        return hit.frame > 1
+
+
+REGISTRY.pop(Waits.code)
+
+
+def test_a_long_flow_is_judged_once_a_chunk_when_many_hits_were_kept() -> None:
+    frames = [native(bth={"opcode": 4})] * (KEPT_APART + 20)
+    linter, found = lint(frames, Waits, window=10 * len(frames[0]))
+    (rule,) = linter.rules
+    assert isinstance(rule, Waits) and sum(rule.judged) == len(frames) and len(rule.judged) < len(frames)
+    assert rule.judged[: KEPT_APART - 1] == [1] * (KEPT_APART - 1) and max(rule.judged) > 1
+    assert [(one.frame, one.count) for one in found] == [(2, len(frames) - 1)]

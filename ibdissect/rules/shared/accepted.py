@@ -77,8 +77,10 @@ def pair_of(seen: Seen) -> Pair:
 
 
 def _plain(seen: Seen, field: Field[Any]) -> Any:
-    value = seen.table.values_at(field, np.array([seen.row]))[0]
-    return value.tobytes() if getattr(value, "ndim", 0) else int(value)
+    values, place = seen.table.values(field), seen.table.first(field.owner)[seen.row]
+    if values.ndim > 1:
+        return values[place].tobytes() if place >= 0 else bytes(values.shape[1])
+    return int(values[place]) if place >= 0 else 0
 
 
 def _equal(table: ChunkTable, field: Field[Any], rows: Any, value: Any) -> Any:
