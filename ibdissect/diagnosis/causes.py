@@ -12,9 +12,11 @@ from ibdissect.engine.kinds import ROCE1, ROCE2, SOON_NS
 from ibdissect.engine.setups import SetUp
 from ibdissect.wire.headers import RNR_TIMER_US
 
-from .assemble import Raw
+from .asked import Asked
+from .assemble import Raw, text_of
 from .connection import CANNOT_TELL, ERROR, FAILED, HEALTHY, INFO, NONE, ODD, SLOW, WARNING, Times
 from .measures import slow_by
+from .rejections import leads_back
 
 STALE, TIMEOUT_REASON, INFINITE = 10, 4, 7
 """REJ reasons of a queue pair that is still connected and of a timeout; the RNR retry count that means forever."""
@@ -58,6 +60,9 @@ class Capture(Record):
     """How a host writes the ICRC wrongly; None if it does not."""
     earlier: dict[tuple[int, int], list[Raw]]
     """Connections by an end's host (its number) and queue pair."""
+    asked: Asked = field(default_factory=Asked)
+    served: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """When somebody answered a request of a host (its number) last, and the frame of that: then it lived."""
     large_only: set[int] = field(default_factory=set)
     """The paths (their `id`) on which several queue pairs were given up, each with packets larger than any that was acknowledged there."""
 
@@ -113,6 +118,8 @@ def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
         goes_on = setup.rej is None and setup.mra is None and setup.tries <= (MOST_CM_RETRIES if limit is None else limit)
         severity = WARNING if goes_on else ERROR
         first, facts = asked[0] if asked else decisive, dict[str, Any](asked_for_time=setup.mra is not None)
+        facts["quiet_ns"] = capture.end_ns - setup.last_time
+        facts |= capture.asked.answers(raw.hosts[1].number, setup)
         return Found("connect-unanswered", severity=severity, first=first, decisive=decisive, blamed=1, facts=facts)
     if setup.rej is None or (setup.rtu is not None and raw.main is not None):
         return None
@@ -128,7 +135,8 @@ def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
         facts = {"before": before.first_frame}
         return Found("duplicate-qp-after-restart", first=first, decisive=frame, blamed=0, detail=detail, facts=facts)
     severity = INFO if reason in REDIRECTIONS else ERROR
-    return Found("refused", severity=severity, first=first, decisive=frame, blamed=side, detail=detail)
+    facts = {"next": capture.asked.after(raw.hosts[0].number, setup, frame), "back": leads_back(setup, text_of(raw.hosts[side]))}
+    return Found("refused", severity=severity, first=first, decisive=frame, blamed=side, detail=detail, facts=facts)
 
 
 def _still_connected(raw: Raw, capture: Capture) -> Raw | None:
@@ -158,10 +166,20 @@ def _data(raw: Raw, capture: Capture, times: Times | None) -> Found | None:
         if half is not None and half.since:
             for one in _of_half(raw, half, side, capture, times if side == raw.requester else None):
                 one.half = one.half or half
+                one.facts |= _ending(raw, half, side, capture)
                 if found is None or RANK[one.verdict] < RANK[found.verdict]:
                     found = one
                 break
     return found
+
+
+def _ending(raw: Raw, half: Any, side: int, capture: Capture) -> dict[str, Any]:
+    """How a direction ended: the DREQ after its last request, and who sent it, else how long the capture goes on without a request."""
+    last = half.last_request_time
+    for frame, time, by in raw.setup.dreqs if raw.setup is not None else ():
+        if time >= last:
+            return {"dreq": (frame, by)}
+    return {"quiet_ns": capture.end_ns - last} if last else {}
 
 
 RANK = {FAILED: 0, ODD: 1, SLOW: 2, CANNOT_TELL: 3, HEALTHY: 4}
@@ -234,6 +252,17 @@ def large_only(raws: list[Raw], capture: Capture) -> set[int]:
                 first = half.open.first()
                 sizes.setdefault(id(half.path), []).append(first is not None and first[2] > half.path.largest >= 0)
     return {path for path, larger in sizes.items() if len(larger) > 1 and all(larger)}
+
+
+def served(raws: list[Raw]) -> dict[int, tuple[int, int]]:
+    """When somebody answered a request of each host last, and the frame of that, by the host's number."""
+    found: dict[int, tuple[int, int]] = {}
+    for raw in raws:
+        for side in (0, 1):
+            half, host = raw.half(side), raw.hosts[side].number
+            if half is not None and half.answers and half.last_answer_time > found.get(host, (0, 0))[0]:
+                found[host] = half.last_answer_time, half.last_answer
+    return found
 
 
 def rnr_limit(raw: Raw, half: Any) -> int | None:
@@ -320,11 +349,14 @@ def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found
     if agreed is not None and asks is not None and asks.pkey >= 0 and (asks.pkey ^ agreed) & 0x7FFF:
         facts |= {"p_key": asks.pkey, "agreed": agreed}
         yield Found("wrong-partition", first=first, decisive=last, blamed=side, facts=facts)
-    if not shown and not half.answers:
-        facts["one_way"] = True
+    facts["host_quiet_ns"] = capture.end_ns - target.last_time
+    served = capture.served.get(target.number)
+    if not shown and served is not None and served[0] > half.first_try_time:
+        facts["served"] = served[1]
     alive = target.last_time > when or (bool(half.last_try) and target.last_time > half.first_try_time + half.longest_wait)
     if alive:
         facts["alive"] = target.last_frame
+    facts["others_pass"] = half.path.passed > half.first_try_time
     facts["passed"] = half.path.passed > half.first_try_time or bool(half.naks and half.last_answer_time > half.first_try_time)
     just_before = half.tries > MOST_RETRIES and half.first_try_time - half.path.passed < half.longest_wait
     apart = half.largest >= 0 or id(half.path) in capture.large_only  # it is not that the queue pair was dead from the beginning

@@ -10,6 +10,8 @@ from msgspec import field
 FAILED, SLOW, ODD, HEALTHY, CANNOT_TELL = "failed", "slow", "odd", "healthy", "cannot-tell"
 """Verdicts. Odd: works against the rules."""
 ERROR, WARNING, INFO, NONE = "error", "warning", "info", "none"
+BOTH = "both"
+"""Both directions are captured."""
 SEVERITIES = {ERROR: 0, WARNING: 1, INFO: 2}
 """The worst first."""
 

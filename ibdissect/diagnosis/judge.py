@@ -9,8 +9,9 @@ from ibdissect.wire.opcodes import CNP_SERVICE, SERVICES
 from ibdissect.wire.text import counted
 
 from .advice import advice
+from .asked import Asked
 from .assemble import Raw, bytes_of, text_of
-from .causes import Capture, Found, asking_side, judge, large_only, sees, unanswered
+from .causes import Capture, Found, asking_side, judge, large_only, sees, served, unanswered
 from .checksums import Checksums
 from .connection import Connection, Diagnosis, End, SetUpState, Times
 from .frame_times import FrameTimes
@@ -32,6 +33,7 @@ class Verdicts:
                     earlier.setdefault((raw.hosts[side].number, qpn), []).append(raw)
         self.capture = Capture(int(lanes.last_time), lambda host: checksums.of(bytes_of(host)), earlier)
         self.capture.large_only = large_only(raws, self.capture)
+        self.capture.asked, self.capture.served = Asked(raws), served(raws)
         self.raws, self.when, self.notes = raws, when, notes_of(lanes, raws)
         self.times = [times_of(raw.main) for raw in raws]
         self.found = [judge(raw, self.capture, times) for raw, times in zip(raws, self.times, strict=True)]

@@ -17,17 +17,42 @@ TEXT = 4
 """So many printable characters are a text."""
 
 
+def named_gid(setup: SetUp) -> str:
+    """The address of the port that a REJ names by its GID; empty if it names none."""
+    about = _about(setup)
+    return address_text(about[:GID_SIZE]) if setup.rej is not None and setup.rej[2] in GID_REASONS and any(about[:GID_SIZE]) else ""
+
+
+def asked_gid(setup: SetUp) -> str:
+    """The address of the port that the REQ asks for by its GID; empty if it is not captured."""
+    gid = setup.agreed.get("asked_gid")
+    return address_text(gid.to_bytes(GID_SIZE, "big")) if gid else ""
+
+
+def leads_back(setup: SetUp | None, host: str) -> bool:
+    """Whether the REJ of a host names that host itself as the port to ask."""
+    return setup is not None and named_gid(setup).removeprefix("::ffff:") == host
+
+
+def _about(setup: SetUp) -> bytes:
+    """The additional information of its REJ, as far as it is captured."""
+    about = _part(setup.rej_body, cm.REJ.ari)[: field_of(setup.rej_body, cm.REJ.reject_info_length) or 0]
+    return about if setup.rej is None or setup.rej[2] not in GID_REASONS or len(about) >= GID_SIZE else b""
+
+
 def rejection(setup: SetUp | None) -> list[str]:
     """What is told of it, each in words; empty if the capture does not show more than a reason."""
     if setup is None or setup.rej is None:
         return []
     reason, body = setup.rej[2], setup.rej_body
     told = []
-    about = _part(body, cm.REJ.ari)[: field_of(body, cm.REJ.reject_info_length) or 0]
+    about = _about(setup)
     if reason == MTU_REASON and about and 1 <= about[0] <= 5:
         told.append(f"it takes a path MTU of {128 << about[0]}")
-    elif reason in GID_REASONS and len(about) >= GID_SIZE and any(about[:GID_SIZE]):
-        told.append(f"it names the port with GID {address_text(about[:GID_SIZE])}")
+    elif named := named_gid(setup):
+        asked = asked_gid(setup)
+        told.append(f"it names the port with GID {named}")
+        told += [f"the REQ asks for the one with GID {asked}"] if asked not in ("", named) else []
     elif reason in LID_REASONS and len(about) >= 2 and any(about[:2]):
         told.append(f"it names the port with LID {int.from_bytes(about[:2], 'big')}")
     private = _part(body, cm.REJ.private_data).rstrip(b"\0")

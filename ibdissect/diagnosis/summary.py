@@ -7,12 +7,14 @@ from collections import Counter, defaultdict
 from ibdissect.wire.text import counted
 
 from .advice import shared_advice
-from .connection import CANNOT_TELL, SEVERITIES, Connection, SharedCause
+from .connection import BOTH, CANNOT_TELL, SEVERITIES, Connection, SharedCause
 from .slices import COST, when_of
-from .words import duration, of_busy, sum_of
+from .words import duration, of_whole, sum_of
 
 LEAST, SHARE = 2, 3
 """Connections that a cause must have in common with a host, and which part of the host's connections they must be: a third."""
+PLACED = frozenset({"path-mtu", "wrong-partition", "roce-version-mix", "connect-unanswered", "icrc-wrong-at-sender"})
+"""Causes that lie in how a host or the way to it is set up: two connections that show one are no chance, however many it has."""
 BLAMED = {
     "retries-exhausted": "{host} does not answer: {n} connections with it were given up",
     "icrc-wrong-at-sender": "{host} writes a wrong ICRC into its packets, on {n} connections",
@@ -24,6 +26,8 @@ BLAMED = {
     "slow-by-congestion": "{n} connections {way} {host} are slowed down by congestion",
     "refused": "{host} refused {n} connections",
     "connect-unanswered": "{host} did not answer {n} requests for a connection",
+    "wrong-partition": "{host} sends with another partition than was agreed on, on {n} connections",
+    "roce-version-mix": "{host} and the others speak different versions of RoCE on {n} connections",
     "rnr-exhausted": "{n} connections were given up because {host}, the receiver, had no receive buffers",
 }
 """What is said of the host; `way`: whether it is the one that asks or the one that answers."""
@@ -43,10 +47,23 @@ def shared_causes(connections: list[Connection]) -> list[SharedCause]:
             groups[one.cause, one.ends[side].address].append(i)
     found = [
         _shared(cause, host, some, connections, of_host[host]) for (cause, host), some in groups.items()
-        if len(some) >= LEAST and len(some) * SHARE >= of_host[host]
+        if len(some) >= LEAST and (_placed(cause, host, [connections[i] for i in some]) or len(some) * SHARE >= of_host[host])
     ]  # fmt: skip
     worst = {one.cause: min(SEVERITIES.get(connections[i].severity, 3) for i in one.members) for one in found}
     return sorted(found, key=lambda one: (worst[one.cause], -one.connections, one.cause, one.host))
+
+
+def _placed(cause: str, host: str, some: list[Connection]) -> bool:
+    """Whether a cause lies at a host: it belongs to that host in all of some connections, or all of them come from there, or lead there."""
+    if cause not in PLACED:
+        return False
+    sides = (0, 1) if all(one.blamed is None for one in some) else (0,)
+    return any(all(one.ends[_end(one, side)].address == host for one in some) for side in sides)
+
+
+def _end(one: Connection, side: int) -> int:
+    """The end that a cause belongs to, else the one that asks (0) or answers (1)."""
+    return one.blamed if one.blamed is not None else side ^ one.requester
 
 
 def _shared(cause: str, host: str, members: list[int], connections: list[Connection], of: int) -> SharedCause:
@@ -66,18 +83,18 @@ def _words(cause: str, host: str, some: list[Connection], of: int) -> str:
     if cause == "slow-by-rnr":
         way = {"from": "of the peers of", "to": "at"}.get(way, "at or of the peers of")
     told = BLAMED.get(cause, "{n} connections of {host} have the same cause: " + cause).format(host=host, n=len(some), way=way)
-    told += " (all that it has in this capture)" if len(some) == of else f" (of {of} that it has in this capture)"
+    told += f" ({'all its' if len(some) == of else f'of its {of}'} connections in this capture)"
     part = COST.get(cause)
     if part is not None:
-        timed = [one.times for one in some if one.times is not None]
+        timed = [one.times for one in some if one.times is not None and one.directions == BOTH]
         spent = sum(getattr(one, part) for one in timed)
-        told += f"; that took {duration(spent)} {of_busy(spent, sum_of(timed), 'they were')}"
+        told += f"; that took {duration(spent)} {of_whole(spent, sum_of(timed), 'their')}" if timed else ""
     return told
 
 
 def one_sided(connections: list[Connection]) -> list[str]:
     """A sentence about the connections of which only one direction is captured; none without such, or with few."""
-    some = [one for one in connections if one.directions != "both"]
+    some = [one for one in connections if one.directions != BOTH]
     if len(some) < LEAST or len(some) * SHARE < len(connections):
         return []
     missing = [_missing(one) for one in some]

@@ -9,14 +9,20 @@ from msgspec import Struct as Record
 
 from ibdissect.wire.text import Paint, counted, printable
 
-from .connection import CANNOT_TELL, ERROR, FAILED, HEALTHY, INFO, ODD, SEVERITIES, SLOW, WARNING, Connection, Diagnosis, SharedCause
+from .connection import BOTH, CANNOT_TELL, FAILED, HEALTHY, ODD, SEVERITIES, SLOW, Connection, Diagnosis, SharedCause, Times
 from .slices import PARTS, cost, when_of
 from .words import clock, day, duration, share, sum_of
 
 ORDER = {FAILED: 0, ODD: 1, SLOW: 2, CANNOT_TELL: 3, HEALTHY: 4}
 SAID = {FAILED: "failed", ODD: "against the rules", SLOW: "slow", CANNOT_TELL: "unclear", HEALTHY: "healthy"}
 REDIRECTED = "redirected"
-SIGNS = {ERROR: "✖", WARNING: "⚠", INFO: "ℹ"}
+SIGNS = {FAILED: "✖", ODD: "‼", SLOW: "⚠"}
+"""The mark of each verdict; a redirection has that of an info."""
+HEALTHY_SIGN, UNCLEAR_SIGN, INFO_SIGN = "✔", "?", "ℹ"
+SILENT = ("psn-reused",)
+"""Causes that lose data without a word to anybody: they are told first."""
+LASTING = frozenset({"retries-exhausted", "icrc-wrong-at-sender", "wrong-partition", "roce-version-mix", "path-mtu"})
+"""Causes that may have been there before anything showed them."""
 LOST = ("rnr_wait", "loss_recovery", "timeout", "ack_wait")
 """The parts that somebody waits in."""
 MOST = 3
@@ -24,13 +30,27 @@ MOST = 3
 
 
 def worst_first(connections: Iterable[Connection]) -> list[Connection]:
-    """Failed ones, then odd ones, then slow ones by what it cost them; those that were only redirected after those that failed."""
-    return sorted(connections, key=lambda one: (ORDER[one.verdict], SEVERITIES.get(one.severity, 3), -cost(one), one.first_frame))
+    """Those that lost data silently, failed ones, other odd ones, then slow ones by what it cost them; those that were only redirected
+    after those that failed."""
+    return sorted(connections, key=_rank)
+
+
+def _rank(one: Connection) -> tuple[bool, int, int, int, int]:
+    return one.cause not in SILENT, ORDER[one.verdict], SEVERITIES.get(one.severity, 3), -cost(one), one.first_frame
 
 
 def label(one: Connection) -> str:
     """The cause as a heading says it: a port redirection is no refusal."""
-    return REDIRECTED if one.redirected else one.cause
+    if one.verdict == ODD:
+        return f"{one.cause} ({SAID[ODD]})"
+    return REDIRECTED if one.redirected else SAID[CANNOT_TELL] if one.verdict == CANNOT_TELL else one.cause
+
+
+def sign(one: Connection) -> str:
+    """The mark of its verdict."""
+    if one.redirected:
+        return INFO_SIGN
+    return SIGNS.get(one.verdict, UNCLEAR_SIGN if one.verdict == CANNOT_TELL else HEALTHY_SIGN)
 
 
 def verdicts(connections: Iterable[Connection]) -> str:
@@ -51,16 +71,22 @@ def proofs(one: Connection) -> list[tuple[int, str]]:
     ]
 
 
-def span_text(start_ns: int, since: int | None, until: int | None) -> str:
+def span_text(start_ns: int, since: int | None, until: int | None, *, lasting: bool = False) -> str:
     """When something was so, in seconds since a capture began and as a time of the day: `0.504 s to 0.915 s (12:13:20.504 UTC)`.
 
-    Empty where neither is known.
+    Empty where neither is known. `lasting`: it may have begun before anything showed it.
     """
     begin = since if since is not None else until
     if begin is None:
         return ""
-    told = f"since {moment(start_ns, begin)}" if until is None else to(start_ns, begin, until)
-    return f"{told} ({clock(begin)} UTC)"
+    latest = "at the latest " if lasting else ""
+    if until is None or lasting:
+        told = f"{latest}since {moment(start_ns, begin)}"
+        last = moment(start_ns, until) if until is not None else told
+        told += f", until {last} at least" if last not in told else ""
+    else:
+        told = to(start_ns, begin, until)
+    return f"{told} ({clock(begin, start_ns)} UTC)"
 
 
 def to(start_ns: int, since: int, until: int) -> str:
@@ -76,7 +102,7 @@ def moment(start_ns: int, ns: int) -> str:
 
 def since_until(one: Connection, start_ns: int) -> str:
     """When what explains a connection was so; empty for a healthy one."""
-    return span_text(start_ns, *when_of(one))
+    return span_text(start_ns, *when_of(one), lasting=one.cause == "icrc-wrong-at-sender")
 
 
 class Culprit(Record):
@@ -86,7 +112,7 @@ class Culprit(Record):
     members: list[Connection]
 
     def when(self, start_ns: int) -> str:
-        return span_text(start_ns, self.shared.since_ns, self.shared.until_ns)
+        return span_text(start_ns, self.shared.since_ns, self.shared.until_ns, lasting=self.shared.cause in LASTING)
 
 
 def culprits(diagnosis: Diagnosis) -> tuple[list[Culprit], list[Connection]]:
@@ -128,10 +154,11 @@ def lines(diagnosis: Diagnosis, paint: Paint, top: int, *, every: bool = False) 
 
 def begins(diagnosis: Diagnosis) -> str:
     """When the capture begins, how long it is, and how times and ends are written."""
-    start = diagnosis.start_ns
+    start, unknown = diagnosis.start_ns, any(end.qpn is None for one in diagnosis.connections for end in one.ends)
     return (
         f"It begins on {day(start)} at {clock(start)} UTC and lasts {moment(start, diagnosis.end_ns)}. Times count from its begin. "
         "A → B: A asked for the connection (REQ), or sends the requests if that is not captured."
+        + (" An end without QP: its number is not captured." if unknown else "")
     )
 
 
@@ -139,7 +166,7 @@ def _culprit(culprit: Culprit, paint: Paint, start_ns: int, top: int) -> Iterato
     """A cause that several connections share: what, since when, what to do, and which connections show it."""
     shared, members = culprit.shared, culprit.members
     worst = members[0].severity
-    yield f"{paint(SIGNS.get(worst, '✔'), worst)} {printable(shared.why)}  {paint(shared.cause, worst)}"
+    yield f"{paint(sign(members[0]), worst)} {printable(shared.why)}  {paint(shared.cause, worst)}"
     if when := culprit.when(start_ns):
         yield f"    {when}"
     if shared.advice:
@@ -168,8 +195,7 @@ def proved(one: Connection) -> str:
 
 def story(one: Connection, paint: Paint, start_ns: int) -> Iterator[str]:
     """One connection."""
-    sign = SIGNS.get(one.severity, "✔")
-    yield f"{paint(sign, one.severity)} {_ends(one)}  {one.transport}  {paint(label(one), one.severity)}"
+    yield f"{paint(sign(one), one.severity)} {_ends(one)}  {one.transport}  {paint(label(one), one.severity)}"
     yield f"    {dated(since_until(one, start_ns), one.why)}"
     yield paint("    " + "; ".join(filter(None, (proved(one), life(one, start_ns)))), "faint")
     for text in (numbers(one), time_by_parts(one)):
@@ -181,7 +207,10 @@ def story(one: Connection, paint: Paint, start_ns: int) -> Iterator[str]:
 
 def life(one: Connection, start_ns: int) -> str:
     """Its first and its last frame, set-up and end included."""
-    return f"its first frame is {one.first_frame}, its last {one.last_frame} ({to(start_ns, one.start_ns, one.last_ns)})"
+    unseen = "; its set-up is not captured" if one.set_up.state == "not-captured" and one.set_up.id is None else ""
+    if one.first_frame == one.last_frame:
+        return f"its only frame is {one.first_frame} ({moment(start_ns, one.start_ns)}){unseen}"
+    return f"its first frame is {one.first_frame}, its last {one.last_frame} ({to(start_ns, one.start_ns, one.last_ns)}){unseen}"
 
 
 def numbers(one: Connection) -> str:
@@ -190,6 +219,10 @@ def numbers(one: Connection) -> str:
     if not (counts.messages or counts.payload_bytes):
         return ""
     again = f", {counted(counts.packets_sent_again, 'packet', ',')} sent again" if counts.packets_sent_again else ""
+    if one.cause == "psn-reused":
+        again = f", {counted(counts.packets_sent_again, 'packet', ',')} with a PSN that was sent before"
+    if not counts.messages and one.directions != BOTH:
+        return f"{counted(counts.payload_bytes, 'byte', ',')} of answers to READs; requests are not captured"
     return f"{counted(counts.messages, 'message', ',')}, {counted(counts.payload_bytes, 'byte', ',')}{again}"
 
 
@@ -198,6 +231,8 @@ def time_by_parts(one: Connection) -> str:
     if one.times is None or not one.times.span:
         return ""
     span = one.times.span
+    if one.directions != BOTH:
+        return f"{duration(span)} from its first to its last data; one direction is not captured, so where that went is not told"
     parts = [(getattr(one.times, name), said) for name, said in PARTS]
     return f"{duration(span)} from its first to its last data: " + ", ".join(
         f"{share(part, span)} {said}" for part, said in sorted(parts, reverse=True) if part * 100 >= span
@@ -206,37 +241,41 @@ def time_by_parts(one: Connection) -> str:
 
 def where_time_went(connections: list[Connection], paint: Paint, name: Callable[[str], str] = str) -> Iterator[str]:
     """The time of all connections together by its parts, who waited or made wait, and in which connections most. `name`: of an address."""
-    timed = [(one, one.times) for one in connections if one.times is not None and one.times.span]
+    timed = [(one, one.times) for one in connections if one.times is not None and one.times.span and one.directions == BOTH]
     whole = sum_of(times for _, times in timed)
     if whole.busy <= 0 or not any(getattr(whole, part) for part in LOST):
         return
     yield ""
     yield paint("Where the time went", "path")
-    idle = f"; in {duration(whole.idle_by_application)} of that they were idle. Of the other {duration(whole.busy)}:"
-    idle = idle if whole.idle_by_application else ". Of that:"
-    yield f"  {counted(len(timed), 'connection', ',')} with data lasted {duration(whole.span)}{', added up' * (len(timed) > 1)}{idle}"
+    yield f"  {counted(len(timed), 'connection', ',')} with data lasted {duration(whole.span)}{', added up' * (len(timed) > 1)}. Of that:"
     said, rest = dict(PARTS), whole.busy
     for part in sorted(LOST, key=lambda part: -getattr(whole, part)):
-        if (lost := getattr(whole, part)) and lost * 200 >= whole.busy:
+        if (lost := getattr(whole, part)) and lost * 200 >= whole.span:
             rest -= lost
             some = sorted(((one, time) for one, times in timed if (time := getattr(times, part))), key=lambda each: -each[1])
             of = f"{said[part]}, in {counted(len(some), 'connection', ',')}"
-            yield f"  {share(lost, whole.busy)}, {duration(lost)}: {of}{_who(some, part, lost, name)}"
+            yield f"  {share(lost, whole.span)}, {duration(lost)}: {of}{_who(some, part, lost, name, timed)}"
             shown = ", ".join(
                 f"{' → '.join(end.said(name) for end in one.ends)} {duration(time)} ({label(one)})" for one, time in some[:MOST]
             )
             yield paint(f"    {'most in ' if len(some) > MOST else ''}{shown}", "faint")
-    if rest * 200 >= whole.busy:
-        yield f"  {share(rest, whole.busy)}, {duration(rest)}: transferring, and waits that are shorter"
+    if whole.idle_by_application * 200 >= whole.span:
+        yield f"  {share(whole.idle_by_application, whole.span)}, {duration(whole.idle_by_application)}: idle, nothing was asked for"
+    if rest * 200 >= whole.span:
+        yield f"  {share(rest, whole.span)}, {duration(rest)}: transferring, and waits that are shorter"
 
 
-def _who(some: list[tuple[Connection, int]], part: str, lost: int, name: Callable[[str], str]) -> str:
-    """The host that lacks the buffers, or that waits, if one has half of a lost time or more."""
+def _who(
+    some: list[tuple[Connection, int]], part: str, lost: int, name: Callable[[str], str], timed: list[tuple[Connection, Times]]
+) -> str:
+    """The host that lacks the buffers, or that waits, if one has half of a lost time or more; not one that all connections have, which says
+    nothing."""
     by_host = Counter[str]()
     for one, time in some:
         by_host[one.ends[1 - one.requester if part == "rnr_wait" else one.requester].address] += time
     host, most = by_host.most_common(1)[0]
-    if most * 2 < lost:
+    everywhere = len(timed) > 1 and all(host in (end.address for end in one.ends) for one, _ in timed)
+    if most * 2 < lost or (everywhere and part != "rnr_wait"):
         return ""
     does = "(receiver) lacked the buffers" if part == "rnr_wait" else "(sender) waited"
     return f"; {name(host)} {does} in {duration(most)} of that ({share(most, lost)})"

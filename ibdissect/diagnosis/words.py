@@ -38,9 +38,10 @@ def duration(ns: int) -> str:
     return f"{ns} ns"
 
 
-def clock(ns: int) -> str:
-    """A time of the day, in UTC: `12:13:20.504`. `ns`: since 1970."""
-    ms = round(ns / 1_000_000)
+def clock(ns: int, start_ns: int = 0) -> str:
+    """A time of the day, in UTC: `12:13:20.504`. `ns`: since 1970; `start_ns`: when the capture begins, so that both times and what lies
+    between them are rounded alike."""
+    ms = round(start_ns / 1_000_000) + round((ns - start_ns) / 1_000_000)
     return f"{datetime.fromtimestamp(ms // 1000, UTC):%H:%M:%S}.{ms % 1000:03}"
 
 
@@ -76,6 +77,29 @@ class Story:
         service = self.agreed("service_id")
         return f" to service {service_text(service)}" if service is not None else ""
 
+    @property
+    def infiniband(self) -> bool:
+        """Whether its ends are LIDs."""
+        return self.asker.startswith("LID ")
+
+    @property
+    def one_way(self) -> bool:
+        """Whether the capture holds nothing that goes to the one that asks: answers cannot be in it."""
+        return not self.raw.hosts[self.side].heard
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it holds no request of this direction: what was lost or sent again cannot be counted."""
+        return not self.half.requests
+
+    @property
+    def ended(self) -> str:
+        """How it ended, as far as the capture shows; empty where it ends at once, too."""
+        if (dreq := self.facts.get("dreq")) is not None:
+            return f"; {self.ends[dreq[1]].address} then ended the connection (DREQ, frame {dreq[0]})"
+        quiet = self.facts.get("quiet_ns", 0)
+        return f"; {self.asks} sent nothing more on this connection in the {duration(quiet)} that follow" if quiet > 0 else ""
+
     def agreed(self, name: str) -> int | None:
         return self.raw.setup.agreed.get(name) if self.raw.setup is not None else None
 
@@ -88,14 +112,21 @@ def _refused(s: Story) -> str:
         )
     told = "the reason is cut off" if reason is None else f"reason {reason}"
     if isinstance(reason, int) and reason in REJ_REASONS:
-        told += f", {REJ_REASONS[reason][0].lower()}{REJ_REASONS[reason][1:]}"
+        name = REJ_REASONS[reason]
+        told += f", {name if name[:2].isupper() else name[0].lower() + name[1:]}"
+    if s.raw.setup is not None and not s.raw.setup.reqs:
+        told += "; the REQ, which names the service, is not captured"
     status = s.found.detail.get("nvme_status")
     if isinstance(status, int) and status in NVME_STATUS:
         told += f"; NVMe status {status}, {NVME_STATUS[status]}"
     told += "".join(f"; {part}" for part in rejection(s.raw.setup))
-    if reason in REDIRECTIONS:
-        return f"{who} sent {s.asker}, which asked for a connection{s.service}, to another port: {told}"
-    return f"{who} refused the connection{s.service} that {s.asker} asked for: {told}"
+    if reason not in REDIRECTIONS:
+        return f"{who} refused the connection{s.service} that {s.asker} asked for: {told}"
+    if s.facts.get("back"):
+        told += ", which is its own, the one that was asked: who follows comes back here"
+    after = s.facts.get("next")
+    told += f"; {s.asker} then asked {after[1]} (frame {after[0]})" if after else f"; {s.asker} did not ask for that service again"
+    return f"{who} told {s.asker}, which asked for a connection{s.service}, to ask another port: {told}"
 
 
 def _duplicate(s: Story) -> str:
@@ -111,56 +142,71 @@ def _unanswered(s: Story) -> str:
     assert setup is not None
     if setup.mra is not None:
         return (
-            f"{s.other} received the REQ of {s.asker}{s.service} and asked for time (MRA, frame {setup.mra[0]}), "
-            "but then neither accepted nor refused"
+            f"{s.other} received the REQ of {s.asker}{s.service} and asked for {duration(4096 << setup.mra[2])} "
+            f"(MRA, frame {setup.mra[0]}), but neither accepted nor refused in the {duration(s.facts['quiet_ns'])} that follow"
         )
     if not setup.reqs:
         return f"{s.asker} gave up connecting to {s.other}, nobody answered its REQs (REJ, reason 4, timeout); they are not in the capture"
     lasted = setup.reqs[-1][1] - setup.reqs[0][1]
     within = f" in {duration(lasted)}" if lasted else ""
     limit = setup.agreed.get("max_cm_retries")
-    ended = ", and gave up" if setup.rej is not None else ""
+    ended = f"; {s.asker} then gave up (REJ, reason 4, timeout, frame {setup.rej[0]})" if setup.rej is not None else ""
     if not ended and limit is not None and limit < setup.tries:
-        ended = f", as often as it may (Max CM Retries {limit})"
-    told = f"{s.asker} sent its REQ {often(setup.tries)}{within}{s.service} and got no answer from {s.other}{ended}"
-    host = s.raw.hosts[1]
+        ended = f"; its Max CM Retries of {limit} allow no more"
+    told = f"{s.asker} sent its REQ {often(setup.tries)}{within}{s.service}"
     if not s.raw.hosts[0].heard:
-        return f"{told}; the capture holds nothing that is sent to {s.asker}, so an answer would not be seen"
+        return f"{told}, as if no answer came{ended}; the capture holds nothing that is sent to {s.asker}, so answers cannot be seen"
+    told = f"{told} and got no answer from {s.other}{ended}"
+    answers, host = s.facts.get("answers"), s.raw.hosts[1]
+    if answers is not None:
+        which = "for the same service" if s.facts["same_service"] else "for other services" if s.service else "of others"
+        return f"{told}; {s.other} is up, and answers REQs {which} (frame {answers})"
     if host.last_time > setup.reqs[0][1]:
-        return f"{told}; {s.other} is up, as it sends other packets (frame {host.last_frame})"
+        return f"{told}; {s.other} is up, as it sends other packets (frame {host.last_frame}), but answers no REQ in this capture"
     return f"{told}; {s.other} sends nothing else either since then"
 
 
 def _tried(s: Story) -> str:
+    """How often a request was sent, and how that ended."""
     facts, last = s.facts, s.facts["last_ns"] - s.facts["first_ns"]
     within = f" in {duration(last)}" if last > 0 and facts["tries"] > 1 else ""
     limit = s.agreed("retry_count")
-    may = f" (retry count {limit})" if limit is not None and facts["tries"] == limit + 1 else ""
-    return f"{s.asks} sent PSN {facts['psn']} {often(facts['tries'])}{within}{may}, it was never acknowledged, and {s.asks} gave up"
+    may = f" (its retry count of {limit} allows no more)" if limit is not None and facts["tries"] == limit + 1 else ""
+    heard = "as if no acknowledgement came" if s.one_way and not s.half.answers else "and it was never acknowledged"
+    return f"{s.asks} sent PSN {facts['psn']} {often(facts['tries'])}{within}{may}, {heard}{s.ended}"
 
 
 def _exhausted(s: Story) -> str:
     scope, host = s.found.detail.get("scope"), s.raw.hosts[1 - s.side]
     qpn = s.ends[1 - s.side].qpn
     queue_pair = f"QP 0x{qpn:06x}" if qpn is not None else "this queue pair"
+    if scope == "qp" and s.facts["others_pass"]:
+        return (
+            f"{_tried(s)}; {s.answers} acknowledges what {s.asks} sends to other queue pairs there meanwhile, so host and network work: "
+            f"{queue_pair} does not answer"
+        )
     if scope == "qp":
         return (
             f"{_tried(s)}; {s.answers} still sends on other connections (frame {s.facts['alive']}), so that host is up: {queue_pair} there "
-            "does not answer, or what goes between these two is lost"
+            f"does not answer, or what {s.asks} sends to it is lost"
         )
     if scope == "host" and host.last_frame:
-        return f"{_tried(s)}; {s.answers} sends nothing at all after frame {host.last_frame}"
+        quiet = duration(max(s.facts["host_quiet_ns"], 0))
+        return f"{_tried(s)}; the last packet of {s.answers} is frame {host.last_frame}, none comes from it in the {quiet} after that"
     if scope == "host":
         return f"{_tried(s)}; nothing at all comes from {s.answers} in this capture"
-    return f"{_tried(s)}; the capture does not show what {s.answers} sends"
+    told = f"{_tried(s)}; what {s.answers} sends is not captured"
+    if "served" in s.facts:
+        told += f", but it is up: it asks {s.asks} or others meanwhile, who answer (frame {s.facts['served']})"
+    return told
 
 
 def _path_mtu(s: Story) -> str:
     size, largest = s.facts["size"], s.facts["largest"]
     when = "smaller ones passed meanwhile or afterwards" if s.facts["passed"] else "a smaller one passed just before"
     return (
-        f"{_tried(s)}; that packet carries {size:,} bytes, the largest that was acknowledged on this path {largest:,}, and {when}: "
-        f"packets above a size vanish on the way{_limit(size, largest)}"
+        f"{_tried(s)}; that packet carries {size:,} bytes, the largest that {s.answers} acknowledged of {s.asks} on any connection has "
+        f"{largest:,}, and {when}: packets above a size vanish on the way{_limit(size, largest)}"
     )
 
 
@@ -189,10 +235,15 @@ def _invalid(s: Story) -> str:
     resources, reads = s.agreed("resources"), s.facts.get("reads", 0)
     if resources is not None and reads > resources:
         return (
-            f"{s.asks} had {reads} READs or atomics under way, {s.answers} allows {resources} at a time (Responder Resources of its REP), "
-            f"and {s.answers} refused one (NAK invalid request)"
+            f"{s.asks} had {reads} READs or atomics under way, {s.answers} allows {resources} at a time (Responder Resources of its REP): "
+            f"{s.answers} refused the one in frame {s.found.first} (NAK invalid request)"
         )
-    return f"{s.answers} refused a request of {s.asks} as invalid (NAK invalid request)"
+    return f"{s.answers} refused a request of {s.asks} as invalid (NAK invalid request){_unseen(s)}"
+
+
+def _unseen(s: Story) -> str:
+    """That a refused request is not in the capture."""
+    return "; that request is not in the capture" if s.found.first in (None, s.found.decisive) else ""
 
 
 def _access(s: Story) -> str:
@@ -200,21 +251,27 @@ def _access(s: Story) -> str:
 
 
 def _memory(s: Story) -> str:
-    return f"; R_Key, address and length are in frame {s.found.first}" if s.found.first not in (None, s.found.decisive) else ""
+    """What was to be accessed. The R_Key is a secret: the frame shows it, masked."""
+    if s.found.first in (None, s.found.decisive):
+        return _unseen(s)
+    access = s.facts.get("access")
+    what = f"{access.said}; its R_Key is" if access is not None else "R_Key, address and length are"
+    return f"; {what} in frame {s.found.first}"
 
 
 def _operational(s: Story) -> str:
-    return f"{s.answers} could not carry out a request of {s.asks} (NAK remote operational error), for a reason that is not on the wire"
+    told = f"{s.answers} could not carry out a request of {s.asks} (NAK remote operational error), for a reason that is not on the wire"
+    return told + _unseen(s)
 
 
 def _rnr_exhausted(s: Story) -> str:
     limit = rnr_limit(s.raw, s.half)
-    allowed = f", whose RNR retry count is {limit}," if limit is not None else ""
+    allowed = f"; the RNR retry count of {s.asks} is {limit}" if limit is not None else ""
     if limit is not None and s.half.rnr_count > limit + 1:
-        allowed = f", which went on beyond its RNR retry count of {limit}, then"
+        allowed = f"; {s.asks} went on beyond its RNR retry count of {limit}"
     return (
-        f"{s.answers}, the receiver, had no receive buffer for PSN {s.half.rnr & 0xFFFFFF} {often(s.half.rnr_count)} (RNR NAK), "
-        f"and {s.asks}{allowed} gave up"
+        f"{s.answers}, the receiver, had no receive buffer for PSN {s.half.rnr & 0xFFFFFF} {often(s.half.rnr_count)} (RNR NAK)"
+        f"{allowed}{s.ended}"
     )
 
 
@@ -228,9 +285,14 @@ def _rnr_ignored(s: Story) -> str:
 
 
 def _reused(s: Story) -> str:
-    taken = f"{s.answers} acknowledges that" if s.half.answers else "a responder takes that"
+    number = counted(s.half.reused, "PSN")
+    if not s.half.answers:
+        return (
+            f"{s.asks} used {number} again for another message (frame {s.half.reused_frame}); acknowledgements are not captured: if the "
+            f"one before was acknowledged, {s.answers} takes the other one as a repetition, and its data is lost"
+        )
     return (
-        f"{s.asks} used {counted(s.half.reused, 'PSN')} again that had been acknowledged, for another message; {taken} as a repetition and "
+        f"{s.asks} used {number} again that had been acknowledged, for another message; {s.answers} acknowledges that as a repetition and "
         "does not deliver it: its data is lost"
     )
 
@@ -258,7 +320,7 @@ def _icrc(s: Story) -> str:
             f"{peer} acknowledges none of this connection, as a receiver that drops them" if s.asks == host
             else f"{peer} repeats its requests, as if the answers were dropped"
         )  # fmt: skip
-    return f"{host} writes the ICRC {how}, in {which} {facts['checked']:,} packets of it that the capture holds whole: {taken}"
+    return f"{host} writes the ICRC {how}, in {which} {facts['checked']:,} whole packets of that host in this capture: {taken}"
 
 
 def _versions(s: Story) -> str:
@@ -266,39 +328,41 @@ def _versions(s: Story) -> str:
     used = ("v1", "v2") if asks.versions == 1 << ROCE1 else ("v2", "v1")
     return (
         f"{s.asks} speaks RoCE {used[0]}, {s.answers} answers in RoCE {used[1]} ({counted(back.packets, 'packet', ',')}): "
-        f"{s.asks} repeats as if nothing had come"
+        f"{s.asks} repeats as if nothing had come{s.ended}"
     )
 
 
 def _partition(s: Story) -> str:
     used, agreed = s.facts["p_key"], s.facts["agreed"]
-    return (
-        f"{s.asks} sends with P_Key 0x{used:04x}, the REQ says 0x{agreed:04x}: {s.answers} answers none of these packets, "
-        "as a receiver does with a P_Key that is not its queue pair's"
-    )
+    told = f"{s.asks} sends with P_Key 0x{used:04x}, the REQ says 0x{agreed:04x}"
+    if s.one_way:
+        return f"{told}: a receiver drops what is not of its queue pair's partition; what {s.answers} answers is not captured{s.ended}"
+    return f"{told}: {s.answers} answers none of these packets, as a receiver does with a P_Key that is not its queue pair's{s.ended}"
 
 
 def _stuck(s: Story) -> str:
     half = s.half
     return (
         f"{s.answers} acknowledges PSN {half.last_ack & 0xFFFFFF} with MSN {half.last_msn} again and again ({often(half.same_acks + 1)}) "
-        f"and never what {s.asks} sent after it"
+        f"and never what {s.asks} sent after it{s.ended}"
     )
 
 
-def _slow(what: str, part: str, count: str) -> Callable[[Story], str]:
+def _slow(what: str, part: str, count: str, hidden: str = "") -> Callable[[Story], str]:
     def told(s: Story) -> str:
         assert s.times is not None
-        spent = getattr(s.times, part)
-        number = int(getattr(s.half, count))
-        return f"{what.format(s=s, n=often(number))}; that took {duration(spent)} {of_busy(spent, s.times)}"
+        spent, number = getattr(s.times, part), int(getattr(s.half, count))
+        if s.hidden or not s.half.answers:
+            sentence = hidden if s.hidden and hidden else what
+            return f"{sentence.format(s=s, n=often(number))}; one direction only is captured, so how long that took is not told"
+        return f"{what.format(s=s, n=often(number))}; that took {duration(spent)} {of_whole(spent, s.times)}"
 
     return told
 
 
-def of_busy(spent: int, times: Times, who: str = "it was") -> str:
-    """A part of the time that remains where what connections were idle is left out."""
-    return f"of the {duration(times.busy)} in which {who} not idle ({share(spent, times.busy)})"
+def of_whole(spent: int, times: Times, whose: str = "its") -> str:
+    """A part of the time from the first to the last data of one connection, or of several added up."""
+    return f"of {whose} {duration(times.span)} ({share(spent, times.span)})"
 
 
 def sum_of(times: Iterable[Times]) -> Times:
@@ -312,7 +376,7 @@ def _congestion(s: Story) -> str:
     marks = f"{counted(s.half.marks, 'packet')} of {s.asks} came with a mark of congestion" if s.half.marks else ""
     if not cnps:
         return f"{marks}, set by a switch on the way"
-    told = f"{s.answers} told {s.asks} of congestion {often(cnps)} (CNP), upon which {s.asks} sends more slowly"
+    told = f"{s.answers} told {s.asks} of congestion {often(cnps)} (CNP), which asks it to send more slowly"
     return f"{told}; {marks}" if marks else told
 
 
@@ -359,7 +423,10 @@ SAID: dict[str, Callable[[Story], str]] = {
     "read-length-wrong": _wrong_read, "read-order-wrong": _late_read,
     "icrc-wrong-at-sender": _icrc, "roce-version-mix": _versions, "wrong-partition": _partition,
     "ack-stuck": _stuck,
-    "slow-by-loss": _slow("packets of {s.asks} were lost on the way to {s.answers} and sent again {n}", "loss_recovery", "losses"),
+    "slow-by-loss": _slow(
+        "packets of {s.asks} were lost on the way to {s.answers} {n}, and {s.asks} sent again from there on", "loss_recovery", "losses",
+        "{s.answers} told {s.asks} {n} that packets are missing (NAK sequence error)",
+    ),
     "slow-by-reordering": _slow(
         "nothing was lost, but packets of {s.asks} overtook each other {n}, and {s.answers} asked to have all sent again", "loss_recovery",
         "losses",

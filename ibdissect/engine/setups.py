@@ -63,12 +63,12 @@ def field_of(body: bytes, field: Field[Any]) -> int | None:
     return int.from_bytes(body[field.bit // 8 : end], "big") >> end * 8 - field.bit - field.bits & (1 << field.bits) - 1
 
 
-AGREED = {
+AGREED: dict[str, Field[Any]] = {
     "p_key": cm.REQ.partition_key, "mtu": cm.REQ.path_packet_payload_mtu, "retry_count": cm.REQ.retry_count,
     "rnr_retry_count": cm.REQ.rnr_retry_count, "ack_timeout": cm.REQ.primary_local_ack_timeout, "max_cm_retries": cm.REQ.max_cm_retries,
     "cm_timeout": cm.REQ.remote_cm_response_timeout, "initiator_depth": cm.REQ.initiator_depth,
     "asker_resources": cm.REQ.responder_resources, "transport": cm.REQ.transport_service_type, "extended": cm.REQ.extended_transport_type,
-    "service_id": cm.REQ.service_id,
+    "service_id": cm.REQ.service_id, "asked_gid": cm.REQ.primary_remote_port_gid,
 }  # fmt: skip
 """What a REQ proposes."""
 SERVICE_NVME, NVME_REASON = 4420, 28

@@ -22,7 +22,7 @@ def test_every_cause_has_advice() -> None:
 def test_reasons_of_refusals_have_their_own() -> None:
     assert REFUSALS.keys() <= REJ_REASONS.keys()
     told = {reason: advice(Found("refused", detail={"reason": reason}, blamed=1), ENDS, 0) for reason in (3, 8, 12, 24, 28, 29, 31, 35)}
-    assert "run out of" in told[3] and told[8].startswith("On hostb: start the service") and "path that hosta names" in told[12]
+    assert "run out of" in told[3] and told[8].startswith("On hostb: start the service") and "remote GID that hosta names" in told[12]
     assert told[24].startswith("Nothing") and "application" in told[28] and "RNR retry count" in told[29]
     assert told[31] == told[35] == advice(Found("refused"), ENDS, 0) == "Look into the log of the service on hostb."
 
@@ -33,7 +33,7 @@ def test_reasons_of_refusals_have_their_own() -> None:
     (Found("retries-exhausted", detail={"scope": "qp"}), "On hostb: see whether the process"),
     (Found("retries-exhausted", detail={"scope": "host"}), "See whether hostb is up"),
     (Found("remote-invalid-request", facts={"reads": 3}), "On hosta: keep max_rd_atomic"),
-    (Found("remote-invalid-request"), "Compare the request"),
+    (Found("remote-invalid-request"), "Compare that request"),
     (Found("healthy"), ""),
 ])  # fmt: skip
 def test_it_depends_on_what_was_seen(found: Found, said: str) -> None:
@@ -44,7 +44,7 @@ def test_it_depends_on_what_was_seen(found: Found, said: str) -> None:
 def test_it_is_told() -> None:
     lab = Lab()
     CAUSES["refused"][2](lab)
-    assert "path that 10.0.0.1 names" in lab.only().advice
+    assert "remote GID that 10.0.0.1 names" in lab.only().advice
 
 
 def test_who_must_act_is_named_from_both_sides() -> None:

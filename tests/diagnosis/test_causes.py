@@ -506,7 +506,7 @@ def test_the_last_try_of_a_connection_that_was_given_up(change: str) -> None:
     found = next(one for one in every if one.ends[0].address == "10.0.0.1")
     assert found.cause == {"": "retries-exhausted", "acknowledged": "healthy"}.get(change, "cannot-tell")
     if not change:
-        assert found.detail == {"tries": 1, "scope": "host"} and "once, it was never acknowledged" in found.why
+        assert found.detail == {"tries": 1, "scope": "host"} and "once, and it was never acknowledged" in found.why
 
 
 @pytest.mark.parametrize(("reason", "severity"), [(23, "error"), (24, "info"), (25, "info"), (26, "error")])
@@ -516,4 +516,4 @@ def test_who_is_sent_elsewhere_was_not_refused(reason: int, severity: str) -> No
     lab.short(200 * US, cm.REJ_ID, cm.REJ, back=True, local_communication_id=0, reason=reason)
     found = lab.only()
     assert (found.cause, found.detail, found.set_up.state) == ("refused", {"reason": reason}, "refused")
-    assert found.severity == severity and found.redirected == (reason in (24, 25)) == ("to another port" in found.why)
+    assert found.severity == severity and found.redirected == (reason in (24, 25)) == ("to ask another port" in found.why)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.diagnosis.lab import MS, SEC, Lab, joined
-from tests.diagnosis.test_causes import lossy, repeated
+from tests.diagnosis.test_causes import CAUSES, lossy, repeated
 
 
 def test_a_dead_host_is_named_and_the_one_that_asks_everybody_is_not() -> None:
@@ -25,3 +27,15 @@ def test_one_connection_shares_nothing() -> None:
     lab = Lab()
     lossy(lab)
     assert lab.diagnosis().shared == []
+
+
+@pytest.mark.parametrize(("name", "hosts"), [("partition", ["10.0.0.1"]), ("access", [])])
+def test_what_lies_in_how_a_host_is_set_up_needs_no_large_part_of_its_connections(name: str, hosts: list[str]) -> None:
+    """Two of eight connections of the host: another partition is its own fault; two refused requests may be those of two applications."""
+    labs = []
+    for i in range(8):
+        labs.append(Lab(b=bytes([10, 0, 0, 20 + i]), qa=0x100 + i, qb=0x200 + i))
+        CAUSES[name][2](labs[i]) if i < 2 else labs[i].good(19 * SEC, 100, 5)
+    labs[1].frames = [(time + 5 * SEC, frame) for time, frame in labs[1].frames]
+    found = joined(*labs).diagnosis().shared
+    assert [one.host for one in found if one.cause == CAUSES[name][0]] == hosts

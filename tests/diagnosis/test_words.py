@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.diagnosis.words import SAID, duration, often, share
-from tests.diagnosis.lab import MS, US, Lab
-from tests.diagnosis.test_causes import CAUSES
+from tests.diagnosis.lab import MS, SEC, US, C, Lab, joined
+from tests.diagnosis.test_causes import CAUSES, partition, psn_reused, repeated
 
 
 @pytest.mark.parametrize(("ns", "text"), [
@@ -23,18 +23,19 @@ def test_numbers() -> None:
 
 SERVICE = "service 0x0000000001061144 (RDMA IP CM, TCP port 4420, NVMe)"
 WORDS = {
-    "exhausted": "10.0.0.1 sent PSN 105 eight times in 140 ms, it was never acknowledged, and 10.0.0.1 gave up; "
-    "10.0.0.2 still sends on other connections (frame 24), so that host is up: QP 0x000222 there does not answer",
-    "path MTU": "that packet carries 4,096 bytes, the largest that was acknowledged on this path 64, and a smaller one passed just before: "
-    "packets above a size vanish on the way, as where a port has an MTU of 256 to 2048",
+    "exhausted": "10.0.0.1 sent PSN 105 eight times in 140 ms, and it was never acknowledged; 10.0.0.1 sent nothing more on this "
+    "connection in the 859 ms that follow; 10.0.0.2 still sends on other connections (frame 24), so that host is up: QP 0x000222 there "
+    "does not answer, or what 10.0.0.1 sends to it is lost",
+    "path MTU": "that packet carries 4,096 bytes, the largest that 10.0.0.2 acknowledged of 10.0.0.1 on any connection has 64, and "
+    "a smaller one passed just before: packets above a size vanish on the way, as where a port has an MTU of 256 to 2048",
     "refused": f"10.0.0.2 refused the connection to {SERVICE} that 10.0.0.1 asked for: reason 12, primary remote port GID rejected",
-    "unanswered": f"10.0.0.1 sent its REQ four times in 300 ms to {SERVICE} and got no answer from 10.0.0.2, "
-    "as often as it may (Max CM Retries 3)",
-    "RNR exhausted": "10.0.0.2, the receiver, had no receive buffer for PSN 103 twice (RNR NAK), and 10.0.0.1, whose RNR retry count is 1, "
-    "gave up",
+    "unanswered": f"10.0.0.1 sent its REQ four times in 300 ms to {SERVICE} and got no answer from 10.0.0.2; "
+    "its Max CM Retries of 3 allow no more; 10.0.0.2 is up, as it sends other packets (frame 11), but answers no REQ",
+    "RNR exhausted": "10.0.0.2, the receiver, had no receive buffer for PSN 103 twice (RNR NAK); the RNR retry count of 10.0.0.1 is 1; "
+    "10.0.0.1 then ended the connection (DREQ, frame 14)",
     "parts of a READ": "10.0.0.2 began its answer to a READ of 1,000 bytes with a later part",
     "READ": "10.0.0.2 answered a READ of 1,000 bytes with 500 bytes, too few",
-    "ICRC": "10.0.0.1 writes the ICRC as a constant, in all 6 packets of it that the capture holds whole: 10.0.0.2 takes them",
+    "ICRC": "10.0.0.1 writes the ICRC as a constant, in all 6 whole packets of that host in this capture: 10.0.0.2 takes them",
     "partition": "10.0.0.1 sends with P_Key 0x8002, the REQ says 0x8001: 10.0.0.2 answers none of these packets",
     "MTU mismatch": "10.0.0.1 sent a packet of 4,096 bytes, more than the path MTU of 1,024 in the REQ: 10.0.0.2 refused it "
     "(NAK invalid request)",
@@ -48,7 +49,7 @@ def test_a_requester_that_goes_on_beyond_its_limit_is_told_so() -> None:
         lab.ask(time + n * MS, 103)
         lab.answer(time + n * MS + 5 * US, 103, syndrome=0x21)
     lab.down(time + 20 * MS)
-    assert "four times (RNR NAK), and 10.0.0.1, which went on beyond its RNR retry count of 1, then gave up" in lab.only().why
+    assert "four times (RNR NAK); 10.0.0.1 went on beyond its RNR retry count of 1; 10.0.0.1 then ended" in lab.only().why
 
 
 @pytest.mark.parametrize("name", WORDS)
@@ -70,3 +71,51 @@ def test_what_is_not_captured_is_not_told() -> None:
     assert "10.0.0.2 acknowledges that as a repetition" in lab.only().why
     lab.frames = [(time, frame) for time, frame in lab.frames if frame[26:30] == lab.a]
     assert [one.why for one in lab.diagnosis().connections if "10.0.0.2 acknowledges" in one.why] == []
+
+
+def from_the_first_packet(lab: Lab) -> None:
+    repeated(lab, 0, 105)
+
+
+def as_often_as_it_may(lab: Lab) -> None:
+    lab.req(0, 4)
+    lab.put(9 * SEC, C, bytes([10, 0, 0, 4]), 0x64, 5, 1, ext={"DETH": {"q_key": 1, "srcqp": 5}}, payload=bytes(64))
+
+
+ONE_WAY = {
+    "retries-exhausted": (from_the_first_packet, "eight times in 140 ms, as if no acknowledgement came", "sends is not captured"),
+    "connect-unanswered": (as_often_as_it_may, "as if no answer came", "so answers cannot be seen"),
+    "wrong-partition": (partition, "the REQ says 0x8001", "a receiver drops what is not of its queue pair's partition"),
+    "psn-reused": (psn_reused, "for another message (frame ", "acknowledgements are not captured"),
+}
+NEVER = ("gave up", "never acknowledged", "got no answer", "had been acknowledged", "answers none", "%")
+
+
+@pytest.mark.parametrize("cause", ONE_WAY)
+def test_what_one_direction_cannot_show_is_not_claimed(cause: str) -> None:
+    lab = Lab()
+    made, *said = ONE_WAY[cause]
+    made(lab)
+    lab.frames = [(time, frame) for time, frame in lab.frames if frame[26:30] != lab.b]
+    (found,) = lab.diagnosis().connections
+    assert found.cause == cause and all(part in found.why for part in said) and not [word for word in NEVER if word in found.why]
+
+
+def test_losses_are_not_counted_where_only_answers_are_captured() -> None:
+    lab = Lab()
+    CAUSES["loss"][2](lab)
+    lab.frames = [(time, frame) for time, frame in lab.frames if frame[26:30] == lab.b]
+    found = lab.only()
+    assert "10.0.0.2 told 10.0.0.1" in found.why and "packets are missing (NAK sequence error)" in found.why and "%" not in found.why
+    assert "lost on the way" not in found.why
+
+
+def test_a_queue_pair_that_is_dead_beside_others_that_work() -> None:
+    """What the same two hosts do meanwhile tells a dead queue pair from a lossy path."""
+    lab = Lab()
+    CAUSES["exhausted"][2](lab)
+    other = Lab(qa=0x901, qb=0x902)
+    other.good(0, 7000, 20, step=20 * MS)
+    (found,) = [one for one in joined(lab, other).diagnosis().connections if one.cause == "retries-exhausted"]
+    assert "acknowledges what 10.0.0.1 sends to other queue pairs there meanwhile" in found.why and "is lost" not in found.why
+    assert "If it is well" not in found.advice

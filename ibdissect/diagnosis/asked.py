@@ -1,0 +1,58 @@
+"""Which host answers REQs, for which service, and whom does an asker ask next? An index of the set-ups of a capture."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterable
+from typing import Any
+
+from ibdissect.engine.setups import SetUp
+
+from .assemble import Raw, text_of
+
+Service = int | None
+
+
+class Asked:
+    """Made once for a capture; hosts are numbers of the engine."""
+
+    def __init__(self, raws: Iterable[Raw] = ()) -> None:
+        self._answers: dict[tuple[int, Service], list[tuple[int, int]]] = {}
+        """Times and frames of the answers of a host, for a service, and for any (None)."""
+        self._asks: dict[tuple[int, Service], list[tuple[int, int]]] = {}
+        """First frames of the REQs of a host for a service, and who is asked."""
+        self._hosts: dict[int, Any] = {}
+        for raw in raws:
+            if raw.setup is None:
+                continue
+            self._hosts[raw.hosts[1].number] = raw.hosts[1]
+            service, answer = raw.setup.agreed.get("service_id"), answer_of(raw.setup)
+            if answer is not None:
+                for key in {service, None}:
+                    insort(self._answers.setdefault((raw.hosts[1].number, key), []), answer)
+            if raw.setup.reqs and service is not None:
+                insort(self._asks.setdefault((raw.hosts[0].number, service), []), (raw.setup.reqs[0][0], raw.hosts[1].number))
+
+    def answers(self, host: int, setup: SetUp) -> dict[str, object]:
+        """`answers`: the frame in which a host that leaves REQs unanswered answers another one, the first after them if there is such a
+        one; `same_service`: that is for the same service. Empty if it answers none."""
+        service = setup.agreed.get("service_id")
+        for key in (service, None) if service is not None else (None,):
+            found = self._answers.get((host, key))
+            if found:
+                place = min(bisect_right(found, (setup.first_time, 0)), len(found) - 1)
+                return {"answers": found[place][1], "same_service": key is not None}
+        return {}
+
+    def after(self, asker: int, setup: SetUp, frame: int) -> tuple[int, str] | None:
+        """The first REQ of an asker for the same service after a frame, and the address that it asks; None: there is none, or it cannot be
+        told."""
+        found = self._asks.get((asker, setup.agreed.get("service_id")), [])
+        place = bisect_right(found, (frame, 1 << 62))
+        return (found[place][0], text_of(self._hosts[found[place][1]])) if place < len(found) else None
+
+
+def answer_of(setup: SetUp) -> tuple[int, int] | None:
+    """Time and frame of the first answer to its REQs: REP, MRA, or a REJ of the host that was asked."""
+    found = [setup.rep, setup.mra, setup.rej if setup.rej is not None and setup.rej[3] == 1 else None]
+    return min(((one[1], one[0]) for one in found if one is not None), default=None)

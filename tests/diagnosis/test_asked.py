@@ -1,0 +1,62 @@
+"""What else is known of hosts that were asked for connections?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.wire import cm
+from tests.diagnosis.lab import MS, SEC, US, C, Lab, joined
+
+OWN, OTHER = (bytes(10) + b"\xff\xff\x0a\0\0" + bytes([last]) for last in (2, 3))
+
+
+def unanswered() -> Lab:
+    lab = Lab(qa=0x900)
+    lab.req(SEC, 4, local_communication_id=0xA9)
+    data = Lab(qa=0x901, qb=0x902)
+    data.good(9 * SEC, 9000, 2)
+    return joined(lab, data)
+
+
+@pytest.mark.parametrize(("service", "said", "advice"), [
+    (0x1061144, "answers REQs for the same service (frame 8)", "room for more connections"),
+    (0x1061145, "answers REQs for other services (frame 8)", "whether the service listens on 10.0.0.2: that host answers"),
+])  # fmt: skip
+def test_a_host_that_answers_others(service: int, said: str, advice: str) -> None:
+    """The first answer after the REQs that have none is named, even if there are earlier ones."""
+    labs = [Lab(qa=0x700 + n) for n in range(2)]
+    for n, lab in enumerate(labs):
+        lab.req(2 * SEC * n, local_communication_id=0xB5 + n, service_id=service)
+        lab.short(2 * SEC * n + MS, cm.REJ_ID, cm.REJ, back=True, local_communication_id=0, remote_communication_id=0xB5 + n, reason=28)
+    (found,) = [one for one in joined(*labs, unanswered()).diagnosis().connections if one.cause == "connect-unanswered"]
+    assert said in found.why and "10.0.0.2 is up" in found.why and advice in found.advice
+
+
+def test_a_host_that_answers_nobody() -> None:
+    (found,) = [one for one in unanswered().diagnosis().connections if one.cause == "connect-unanswered"]
+    assert "but answers no REQ in this capture" in found.why and "UDP port 4791 or QP1 is filtered" in found.advice
+
+
+def redirected(gid: bytes) -> Lab:
+    lab = Lab()
+    lab.req(0)
+    lab.short(200 * US, cm.REJ_ID, cm.REJ, back=True, reason=25, reject_info_length=len(gid), ari=gid)
+    return lab
+
+
+def test_a_redirection_to_the_one_that_was_asked() -> None:
+    found = redirected(OWN).only()
+    assert "which is its own, the one that was asked: who follows comes back here" in found.why
+    assert found.advice.startswith("On 10.0.0.2: correct the port")
+    assert "its own" not in redirected(OTHER).only().why
+
+
+def test_who_follows_a_redirection() -> None:
+    there = Lab(b=C)
+    there.req(10 * MS, local_communication_id=0xA7)
+    (found,) = [one for one in joined(redirected(OTHER), there).diagnosis().connections if one.redirected]
+    assert found.why.endswith("10.0.0.1 then asked 10.0.0.3 (frame 3)")
+    there = Lab(b=C)
+    there.req(10 * MS, local_communication_id=0xA7, service_id=0x1061145)
+    (found,) = [one for one in joined(redirected(OTHER), there).diagnosis().connections if one.redirected]
+    assert found.why.endswith("10.0.0.1 did not ask for that service again")
