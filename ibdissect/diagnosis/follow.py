@@ -26,12 +26,10 @@ class ConnectionFollower:
         """`times`: remembers the times of frames, for others, too."""
         self.lanes, self.reader, self.checksums = Lanes(), Reader(), Checksums()
         self.times = times if times is not None else FrameTimes()
-        self.frames = 0
 
     def feed(self, table: ChunkTable) -> None:
         """The next window."""
         loc, chunk = table.located, table.chunk
-        self.frames = chunk.first + len(table) - 1
         self.times.seen(table)
         if "bth" not in loc.start:
             return
@@ -48,4 +46,4 @@ class ConnectionFollower:
 
     def result(self, path: str) -> Diagnosis:
         """What became of all connections; call once, at the end. `path`: the capture's name."""
-        return self.verdicts().diagnosis(path, self.frames)
+        return self.verdicts().diagnosis(path, self.times.frames)

@@ -23,6 +23,8 @@ class FrameTimes:
         self._first: list[int] = []
         """The first frame of each of `_times`."""
         self._kept = 0
+        self.frames = 0
+        """The last frame so far."""
         self.span: tuple[int, int] = (0, 0)
         """When the capture begins, and when its last frame so far was captured."""
 
@@ -31,6 +33,7 @@ class FrameTimes:
         if len(table):
             first, last = (int(table.chunk.time_ns[i]) for i in (0, -1))
             self.span = (self.span[0] or first, last)
+            self.frames = table.chunk.first + len(table) - 1
 
     def feed(self, table: ChunkTable) -> None:
         """The next window."""

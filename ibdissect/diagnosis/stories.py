@@ -59,7 +59,7 @@ class Stories:
     @property
     def diagnosis(self) -> Diagnosis | None:
         """What became of all connections; None without any. Ask at the end of the capture."""
-        return self.verdicts.diagnosis("", self.follower.frames) if self.verdicts is not None and self.follower is not None else None
+        return self.verdicts.diagnosis("", self.times.frames) if self.verdicts is not None else None
 
     def of_cause(self, cause: str) -> list[Connection]:
         """The connections that a cause explains, in the order of their first frames. Ask at the end of the capture."""

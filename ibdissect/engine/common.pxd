@@ -30,17 +30,25 @@ cdef enum:
     MAX_PAUSES = 64
     OPEN_VALUES = 8
 
+# One check for all bytes of a number: its first and its last one are looked at with bounds, what lies between cannot be outside.
 cdef inline int b16(const u8[::1] p, Py_ssize_t at) except -1 nogil:
     return p[at] << 8 | p[at + 1]
 
 cdef inline int b24(const u8[::1] p, Py_ssize_t at) except -1 nogil:
-    return p[at] << 16 | p[at + 1] << 8 | p[at + 2]
+    cdef int low = p[at + 2]
+    cdef const u8* q = &p[at]
+    return q[0] << 16 | q[1] << 8 | low
 
 cdef inline i64 b32(const u8[::1] p, Py_ssize_t at) except -1 nogil:
-    return <i64>(<u32>p[at] << 24 | <u32>p[at + 1] << 16 | <u32>p[at + 2] << 8 | p[at + 3])
+    cdef u32 low = p[at + 3]
+    cdef const u8* q = &p[at]
+    return <i64>(<u32>q[0] << 24 | <u32>q[1] << 16 | <u32>q[2] << 8 | low)
 
 cdef inline u64 b64(const u8[::1] p, Py_ssize_t at) except? 0xFFFFFFFFFFFFFFFFULL nogil:
-    return <u64>b32(p, at) << 32 | <u64>b32(p, at + 4)
+    cdef u64 low = p[at + 7]
+    cdef const u8* q = &p[at]
+    return (<u64>q[0] << 56 | <u64>q[1] << 48 | <u64>q[2] << 40 | <u64>q[3] << 32
+            | <u64>q[4] << 24 | <u64>q[5] << 16 | <u64>q[6] << 8 | low)
 
 cdef inline u64 mix(u64 a, u64 b) noexcept nogil:
     cdef u64 h = (a ^ (b * 0x9E3779B97F4A7C15ULL)) * 0xD6E8FEB86659FD93ULL
@@ -48,12 +56,15 @@ cdef inline u64 mix(u64 a, u64 b) noexcept nogil:
     return h ^ h >> 29
 
 cdef inline u64 hashed(const u8[::1] p, Py_ssize_t at, Py_ssize_t end, u64 h) except? 0xFFFFFFFFFFFFFFFFULL nogil:
-    cdef Py_ssize_t rest
-    while end - at >= 8:
+    cdef Py_ssize_t size = end - at
+    cdef u64 rest = 0
+    while end - at >= 16:
+        h = mix(h ^ b64(p, at), b64(p, at + 8))
+        at += 16
+    if end - at >= 8:
         h = mix(h, b64(p, at))
         at += 8
-    rest = end - at
     while at < end:
-        h = mix(h, p[at])
+        rest = rest << 8 | p[at]
         at += 1
-    return mix(h, <u64>rest)
+    return mix(h ^ rest, <u64>size)

@@ -38,11 +38,14 @@ if not cython.compiled:
 
     def hashed(p: Sequence[int], at: int, end: int, h: int) -> int:
         """A hash of bytes and of a hash before them."""
-        while end - at >= 8:
+        size, rest = end - at, 0
+        while end - at >= 16:
+            h = mix(h ^ b64(p, at), b64(p, at + 8))
+            at += 16
+        if end - at >= 8:
             h = mix(h, b64(p, at))
             at += 8
-        rest = end - at
         while at < end:
-            h = mix(h, p[at])
+            rest = rest << 8 | p[at]
             at += 1
-        return mix(h, rest)
+        return mix(h ^ rest, size & MASK)

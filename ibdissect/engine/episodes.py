@@ -9,7 +9,7 @@ LOSS, REORDERING, TIMEOUT, RNR, PAUSE = "loss", "reordering", "timeout", "rnr", 
 MAX_EPISODES, MAX_HOLES, MAX_ALL = 128, 256, 100_000
 """Episodes and skipped ranges that are kept for each direction, and episodes for all."""
 MAX_ENTRIES = 1 << 19
-"""Skipped ranges, READs that are under way and classes of waits that are kept for all directions together."""
+"""Skipped ranges and classes of waits that are kept for all directions together."""
 
 
 def open_episode(half: Any, kind: str, start: int, end: int) -> None:
@@ -59,33 +59,11 @@ def fill(holes: list[list[int]], pos: int, end: int) -> bool:
     return False
 
 
-def wrong_read(half: Any, read: list[int], p: Any, size: int) -> None:
-    """Responses up to this one do not make what the READ asked for: so many bytes, or -1, a later part first. `read` as in `Half.reads`.
-
-    Counts once a direction, and not where another READ of another length may have these responses: part of one may be asked for again.
-    """
-    rivals = [one for one in half.reads if one[0] < read[0] + read[1] and (one[0], one[3]) != (read[0], read[3])]
-    if not half.wrong_frame and not rivals and read[3] >= 0:
-        half.wrong_frame, half.wrong_request, half.wrong_size, half.wrong_wanted = p.frame, read[4], size, read[3]
-
-
-def add_gap(gaps: dict[int, list[int]], gap: int, room: int) -> bool:
-    """Keep a time that an answer ended, in classes of a sixteenth of an octave: [number, sum]. False: no room for another class."""
-    shift = max(0, gap.bit_length() - 5)
-    one = gaps.get(shift << 5 | gap >> shift)
-    if one is None:
-        if room <= 0:
-            return False
-        one = gaps[shift << 5 | gap >> shift] = [0, 0]
-    one[0] += 1
-    one[1] += gap
-    return True
-
-
 def beyond(half: Any, trip: int) -> tuple[int, int]:
     """The sum of all gaps of a direction, and of what they last beyond a round trip. Of the long ones number and sum are enough."""
-    total, wait = half.long_sum, max(0, half.long_sum - half.long_gaps * trip)
-    for number, length in half.gaps.values():
+    gaps = half.gaps
+    total, wait = gaps.long_sum, max(0, gaps.long_sum - gaps.long_count * trip)
+    for _, number, length in gaps.classes():
         total += length
         wait += max(0, length - number * trip)
     return total, wait

@@ -11,24 +11,22 @@ from typing import TYPE_CHECKING
 
 from ibdissect.wire.headers import RNR_TIMER_US
 
-from .episodes import LOSS, RNR, TIMEOUT, add_gap, close_episode, count_again, fill, open_episode, skip, wider, wrong_read
+from .episodes import LOSS, RNR, TIMEOUT, close_episode, count_again, fill, open_episode, skip
 
 try:
     import cython
 except ImportError:
     from . import shadow as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import (  # isort: skip
-        BUSY, COPY_NS, GROUP_NS, IDLE, MAX_PAUSES, OF_ANSWER, OF_REQUEST, PAUSE_NS, RECOVERY, RING, SOON_NS, TRANSFERRING, WAITING, i64,
-    )  # fmt: skip
+    from cython.cimports.ibdissect.engine.common import COPY_NS, OF_ANSWER, OF_REQUEST, PAUSE_NS, RING, SOON_NS, i64
+    from cython.cimports.ibdissect.engine.direction import Direction
     from cython.cimports.ibdissect.engine.packets import Packet
-    from cython.cimports.ibdissect.engine.waits import Path, Waits
+    from cython.cimports.ibdissect.engine.waits import Waits
 else:
-    from .kinds import (  # isort: skip
-        BUSY, COPY_NS, GROUP_NS, IDLE, MAX_PAUSES, OF_ANSWER, OF_REQUEST, PAUSE_NS, RECOVERY, RING, SOON_NS, TRANSFERRING, WAITING,
-    )  # fmt: skip
+    from .direction import Direction
+    from .kinds import COPY_NS, OF_ANSWER, OF_REQUEST, PAUSE_NS, RING, SOON_NS
     from .packets import Packet
-    from .waits import Path, Waits
+    from .waits import Waits
 
     if TYPE_CHECKING:
         i64 = int
@@ -38,118 +36,13 @@ else:
 NOWHERE = cython.declare(cython.longlong, -(1 << 60))
 _UNKNOWN = cython.declare(cython.longlong, 1 << 20)
 _CANDIDATE = cython.declare(cython.longlong, -(1 << 60) + 1)
-_LONGEST = cython.declare(cython.longlong, 1 << 53)  # 104 days: no sum overflows where clocks jump
+_PARTS = cython.declare(cython.longlong, -(1 << 40))  # bytes of a READ of which responses are missing: never as many as asked for
 
 
 @cython.final
 @cython.cclass
-class Half:
-    """The state of one direction. `una`: the first position that is not acknowledged; `front`: the one after the last that was sent."""
-
-    def __init__(self, path: Path, reliable: bool = True) -> None:
-        self.path, self.reliable = path, reliable
-        self.una = self.front = 0
-        self.recover = self.rnr = self.round_next = self.open_pos = self.last_ack = self.answered = NOWHERE
-        self.state = IDLE
-        self.started = self.half_sent = self.asked = self.in_round = self.unasked = False
-        self.mtu = self.agreed_mtu = self.timer = self.since = self.wrong_wanted = 0
-        self.requests = self.answers = self.messages = self.payload = self.again = self.naks = self.rnr_naks = self.unread = 0
-        self.marks = self.mark_groups = self.mark_time = self.mark_frame = self.mark_last = self.copies = self.missed = self.dropped = 0
-        self.forgotten = self.held = 0
-        self.transferring = self.rnr_wait = self.loss_recovery = self.timeout = self.idle = 0
-        self.pauses = self.paused = self.pause_frame = self.open_dma = self.msg_frame = self.last_frame = self.first_frame = 0
-        self.last_request = self.last_answer = self.last_request_time = self.last_answer_time = 0
-        self.tries = self.last_try = self.last_try_end = self.last_try_time = self.rounds = self.first_try_time = self.longest_wait = 0
-        self.rnr_time = self.rnr_frame = self.rnr_first = self.rnr_count = self.rnr_code = self.hurried = self.hurried_frame = 0
-        self.nak_code = self.fatal_frame = self.fatal_request = self.fatal_size = self.fatal_reads = 0
-        self.reorder_proof = self.loss_proof = self.same_acks = self.same_frame = self.same_first = 0
-        self.last_msn = self.largest = -1
-        self.reused = self.reused_first = self.reused_frame = self.wrong_frame = self.wrong_request = self.wrong_size = 0
-        self.losses = self.timeouts = self.rnrs = self.loss_first = self.loss_last = 0
-        self.timeout_first = self.timeout_last = self.rnr_begin = self.rnr_last = 0
-        self.gaps, self.holes, self.reads = {}, [], []
-        self.open = Waits()
-        self.long_gaps = self.long_sum = 0
-        self.episodes, self.late, self.nakked, self.unanswered = [], [], {}, []
-        self.sent = self.heard = self.quiet = memoryview(array("q"))
-
-    @cython.cfunc
-    @cython.exceptval(-9223372036854775807)
-    def unwrap(self, psn: cython.int) -> i64:
-        """The position of a PSN: the nearest one to those sent last."""
-        d: i64 = (psn - self.front) & 0xFFFFFF
-        return self.front + (d - 0x1000000 if d >= 0x800000 else d)
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def spend(self, now: i64, request: cython.bint) -> cython.int:
-        """The time since the packet before belongs to the state after it; `unasked` makes it a time-out's."""
-        if self.since:
-            gap: i64 = min(max(0, now - self.since), _LONGEST)
-            if self.unasked:
-                self.timeout += gap
-            elif self.state == IDLE:
-                self.idle += gap
-                if gap >= PAUSE_NS:
-                    self.pauses += 1
-                    self.paused += gap
-                    self.pause_frame = self.last_frame
-                    if self.pauses <= MAX_PAUSES:
-                        if 2 * self.pauses > len(self.quiet):
-                            self.quiet = memoryview(wider(self.quiet, 0, 2))
-                        self.quiet[2 * self.pauses - 2], self.quiet[2 * self.pauses - 1] = self.since, now
-            elif self.state == RECOVERY:
-                self.loss_recovery += gap
-            elif self.state == WAITING:
-                self.rnr_wait += gap
-            elif self.state == BUSY and not request:
-                if gap >= self.path.trip:
-                    self.long_gaps += 1
-                    self.long_sum += gap
-                elif not add_gap(self.gaps, gap, self.path.room.entries):
-                    self.forgotten += 1
-                    self.transferring += gap
-            else:
-                self.transferring += gap
-        self.since = now
-        self.unasked = False
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def judge(self) -> cython.int:
-        """The state after a packet."""
-        if self.rnr != NOWHERE:
-            self.state = WAITING
-        elif self.una < self.recover:
-            self.state = RECOVERY
-        elif self.una < self.front and self.reliable:
-            self.state = BUSY
-        else:
-            self.state = TRANSFERRING if self.half_sent else IDLE
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def account(self) -> cython.int:
-        """What its lists hold is taken from the room that all directions share."""
-        now: i64 = len(self.holes) + len(self.unanswered) + len(self.reads) + len(self.gaps)
-        self.path.room.entries -= now - self.held
-        self.held = now
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def mark(self, p: Packet) -> cython.int:
-        """Count a mark of congestion."""
-        if p.marked:
-            self.marks += 1
-            if not self.mark_groups or p.time - self.mark_time > GROUP_NS:
-                self.mark_groups += 1
-                self.mark_time = p.time
-            self.mark_last = p.frame
-            self.mark_frame = self.mark_frame or p.frame
-        return 0
+class Half(Direction):
+    """A direction, and what each of its packets changes."""
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -177,11 +70,6 @@ class Half:
         return not (self.asked and pos <= self.una) and not (self.in_round and pos == self.round_next)
 
     @cython.ccall
-    def idle_times(self) -> object:
-        """When the first pauses of the application began and ended, one after the other."""
-        return list(self.quiet[: 2 * min(self.pauses, MAX_PAUSES)])
-
-    @cython.ccall
     @cython.exceptval(-1)
     def request(self, p: Packet) -> cython.int:
         """A packet of the requester; 1 if it is a copy of one before."""
@@ -194,6 +82,7 @@ class Half:
         elif not self.requests and not self.open.count and self.answers and pos > self.front:
             self.front = pos
         k: cython.Py_ssize_t = (pos & (RING - 1)) * OF_REQUEST
+        i: i64
         if pos < self.front and self.repeated_copy(p, pos):
             self.copies += 1
             return 1
@@ -201,9 +90,9 @@ class Half:
             if pos < self.front or self.open_dma < 0 or pos - self.open_pos <= (self.open_dma + 255) // 256:
                 self.front = pos
                 self.open.ends(self.open_pos, pos)
-                for one in self.reads:
-                    if one[0] == self.open_pos:
-                        one[1] = min(one[1], pos - one[0])
+                for i in range(self.reads.count):
+                    if self.reads.value(i, 0) == self.open_pos:
+                        self.reads.put(i, 1, min(self.reads.value(i, 1), pos - self.open_pos))
             self.open_pos = NOWHERE
         n: i64 = self.psns(p)
         if self.open_pos == _CANDIDATE:
@@ -211,11 +100,12 @@ class Half:
         end: i64 = pos + n
         again: cython.bint = False
         if pos < self.front:
-            if self.holes and fill(self.holes, pos, end):
+            if self.held and fill(self.holes, pos, end):
+                self.listed = True
                 if pos in self.nakked:
                     self.nakked[pos] = True
                 else:
-                    self.late = [*self.late[-7:], pos]
+                    self.late = [*self.late, pos] if len(self.late) < 8 else [*self.late[1:], pos]
             else:
                 again = True
                 self.resent(p, pos, end)
@@ -223,6 +113,7 @@ class Half:
         follows: cython.bint = self.requests and pos == self.front
         if not again:
             if pos > self.front:
+                self.listed = True
                 self.forgotten += skip(self.holes, self.front, pos, self.path.room.entries) and self.reliable and self.answers > 0
             if pos >= self.front:
                 self.in_round, self.rounds = False, 0
@@ -249,12 +140,12 @@ class Half:
             self.una = self.front
         if p.op == 12 or p.op == 19 or p.op == 20:
             span: i64 = _UNKNOWN if p.op == 12 and not p.has_reth else n  # cut off: until its last response, or the next request
-            self.reads.append([pos, span, 0, p.dma if p.has_reth else -1, p.frame, 0, follows])
-            if len(self.reads) > 8 * RING:  # more than can be under way
-                self.reads.pop(0)
-            elif self.path.room.entries <= 0:
-                self.reads.pop(0)
+            if self.reads.count >= 8 * RING:  # more than can be under way
+                self.reads.drop()
+            if self.reads.add(self.path.room, pos, span, 0, p.dma if p.has_reth else -1, p.frame, 0):
                 self.forgotten += 1
+            else:
+                self.reads.put(self.reads.count - 1, 6, follows)
         if (p.op == 0 or p.op == 1 or p.op == 6 or p.op == 7) and not self.mtu:
             self.mtu = p.size
         self.half_sent = not p.last
@@ -338,10 +229,12 @@ class Half:
         elif p.op != 17 or p.syndrome >= 0:
             if p.op != 17:
                 self.response(p, pos)
-            elif self.reads and self.reads[0][0] + self.reads[0][2] <= pos and self.reads[0][2] < self.reads[0][1]:
-                self.recover = self.front  # an ACK of a later request tells that a response is missing
-                self.asked = True
-                self.reads.pop(0)
+            elif self.reads.count:
+                got: i64 = self.reads.value(0, 2)
+                if self.reads.value(0, 0) + got <= pos and got < self.reads.value(0, 1):
+                    self.recover = self.front  # an ACK of a later request tells that a response is missing
+                    self.asked = True
+                    self.reads.drop()
             if p.op == 17:
                 if pos == self.last_ack and p.msn == self.last_msn and self.una < self.front:
                     self.same_acks += 1
@@ -383,7 +276,8 @@ class Half:
         if self.una >= self.recover > NOWHERE:
             close_episode(self, p.time)
             self.recover = NOWHERE
-        while self.holes and self.holes[0][1] <= pos:
+        while self.held and self.holes and self.holes[0][1] <= pos:
+            self.listed = True
             self.missed += self.holes[0][1] - self.holes[0][0]
             self.holes.pop(0)
         return 0
@@ -429,8 +323,8 @@ class Half:
                 if self.open.value(n, 0) <= pos < self.open.value(n, 1):
                     self.fatal_request, self.fatal_size = self.open.value(n, 5), self.open.value(n, 4)
                     break
-            for one in self.reads:
-                self.fatal_reads += one[2] < one[1]
+            for n in range(self.reads.count):
+                self.fatal_reads += self.reads.value(n, 2) < self.reads.value(n, 1)
         return 0
 
     @cython.cfunc
@@ -438,49 +332,85 @@ class Half:
     def response(self, p: Packet, pos: i64) -> cython.int:
         """A response of a READ or atomic: whether one before it is missing, and whether it holds what was asked for."""
         if (p.op == 13 or p.op == 14) and p.size and self.mtu != p.size:
-            self.mtu = self.path.mtu = p.size
-            for one in self.reads:
-                if one[3] > 0:
-                    one[1] = max(1, (one[3] + p.size - 1) // p.size)
-                    if self.open_pos == one[0]:
-                        self.front, self.open_pos = one[0] + one[1], NOWHERE
-                        self.open.ends(one[0], self.front)
+            self.resized(p.size)
+        reads: Waits = self.reads
         seen: cython.bint = False
-        while self.reads:
-            one = self.reads[0]
-            expected: i64 = one[0] + one[2]
-            if one[2] >= one[1] or (pos >= one[0] + one[1] and len(self.reads) > 1 and one[2] == 0 and self.reads[1][0] == one[0]):
-                self.reads.pop(0)  # complete, or asked again before it was answered
+        while reads.count:
+            start: i64 = reads.value(0, 0)
+            end: i64 = start + reads.value(0, 1)
+            got: i64 = reads.value(0, 2)
+            if start + got >= end or (pos >= end and reads.count > 1 and not got and reads.value(1, 0) == start):
+                reads.drop()  # complete, or asked again before it was answered
                 continue
-            if pos < expected:
+            if pos < start + got:
                 break
-            if pos > expected:
+            if pos > start + got:
                 self.recover = self.front
                 self.asked = True
-                if pos >= one[0] + one[1]:
-                    self.reads.pop(0)
+                if pos >= end:
+                    reads.drop()
                     continue
-                one[5] = -1 << 40
-                self.forgotten += skip(self.unanswered, max(expected, self.answered), pos, self.path.room.entries)
-            one[2] = pos - one[0] + 1
-            one[5] += p.size
+                reads.put(0, 5, _PARTS)
+                self.listed = True
+                self.forgotten += skip(self.unanswered, max(start + got, self.answered), pos, self.path.room.entries)
+            got = pos - start + 1
+            size: i64 = reads.value(0, 5) + p.size
+            reads.put(0, 2, got)
+            reads.put(0, 5, size)
             seen = True
-            if pos == one[0] and one[6] and (p.op == 14 or p.op == 15):
-                wrong_read(self, one, p, -1)
-            elif p.op < 17 and one[5] >= 0 and (one[5] >= one[3] if p.op < 15 else one[5] != one[3]):
-                wrong_read(self, one, p, one[5])
-            if self.open_pos == one[0] and p.op < 17 and p.op > 14:  # the newest request ends here
+            if pos == start and reads.value(0, 6) and (p.op == 14 or p.op == 15):
+                self.wrong_read(p, -1)
+            elif p.op < 17 and size >= 0 and (size >= reads.value(0, 3) if p.op < 15 else size != reads.value(0, 3)):
+                self.wrong_read(p, size)
+            if self.open_pos == start and p.op < 17 and p.op > 14:  # the newest request ends here
                 self.front, self.open_pos = pos + 1, NOWHERE
-                self.open.ends(one[0], pos + 1)
-            if one[2] >= one[1] or p.op == 15 or p.op >= 16:
-                self.reads.pop(0)
-            elif one[1] == _UNKNOWN:
+                self.open.ends(start, pos + 1)
+            if start + got >= end or p.op == 15 or p.op >= 16:
+                reads.drop()
+            elif end - start == _UNKNOWN:
                 self.front = max(self.front, pos + 2)  # there is one more response at least
             break
         if pos >= self.answered:
             self.answered = pos + 1
-        elif not (self.unanswered and fill(self.unanswered, pos, pos + 1)):
-            return 0
+        else:
+            if not self.held or not fill(self.unanswered, pos, pos + 1):
+                return 0
+            self.listed = True
         if seen or not self.requests:
             self.payload += p.size
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def resized(self, mtu: i64) -> cython.int:
+        """Responses have another size than known before: READs that are under way take another number of PSNs."""
+        self.mtu = self.path.mtu = mtu
+        n: i64
+        for n in range(self.reads.count):
+            if self.reads.value(n, 3) > 0:
+                span: i64 = max(1, (self.reads.value(n, 3) + mtu - 1) // mtu)
+                self.reads.put(n, 1, span)
+                if self.open_pos == self.reads.value(n, 0):
+                    self.front = self.open_pos + span
+                    self.open.ends(self.open_pos, self.front)
+                    self.open_pos = NOWHERE
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def wrong_read(self, p: Packet, size: i64) -> cython.int:
+        """Responses up to this one do not make what the first READ asked for: so many bytes, or -1, a later part first.
+
+        Counts once a direction, and not where another READ of another length may have these responses: part of one may be asked for again.
+        """
+        start: i64 = self.reads.value(0, 0)
+        wanted: i64 = self.reads.value(0, 3)
+        n: i64
+        if self.wrong_frame or wanted < 0:
+            return 0
+        for n in range(self.reads.count):
+            other: i64 = self.reads.value(n, 0)
+            if other < start + self.reads.value(0, 1) and (other != start or self.reads.value(n, 3) != wanted):
+                return 0
+        self.wrong_frame, self.wrong_request, self.wrong_size, self.wrong_wanted = p.frame, self.reads.value(0, 4), size, wanted
         return 0

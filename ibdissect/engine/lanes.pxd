@@ -9,18 +9,21 @@ cdef class Host:
     cdef public i64 number, sent, heard, first_time, last_time, last_frame, checked, wrong
 
 cdef class Lane:
-    cdef public u64 key, pair
+    cdef public u64 key
+    cdef public i64 qpn, packets, network
     cdef public Host src, dst
-    cdef public i64 qpn, network, first_frame, last_frame, first_time, last_time, packets, side, requests_bad, pkey, pkeys, service
-    cdef public i64 cnps, cnp_time, cnp_frame, cnp_last, checked, wrong, wrong_first, wrong_last, versions, version_frame, order
-    cdef public u64 cnp_ident
-    cdef public bint settled
     cdef public Lane peer
     cdef public Half requests, answers
+    cdef public i64 last_frame, last_time, pkey, versions, checked
+    cdef public i64 first_frame, first_time, side, pkeys, service, order
+    cdef public i64 cnps, cnp_time, cnp_frame, cnp_last, wrong, wrong_first, wrong_last, version_frame
+    cdef public u64 pair, cnp_ident
+    cdef public bint settled
     cdef public object setup, backlog, hits
 
 cdef class Lanes:
     cdef public dict lanes, hosts, paths, expected, waiting, older
+    cdef public list near, near_hosts
     cdef public object setups, finished, queue, data, mads, recent, end
     cdef public Room room
     cdef public i64 hosts_dropped, halves, held, dropped, order, collisions, last_time, first_time, frames

@@ -45,6 +45,8 @@ LOOKED_FOR = cython.declare(cython.longlong, 512)
 """Packets of a lane whose PSNs are compared with those of other lanes."""
 MAX_RECENT = 256
 """Datagrams that are remembered, to leave out their copies."""
+_NEAR = cython.declare(cython.ulonglong, (1 << 14) - 1)
+"""Mask of the hash by which a lane or a host is found again without the dict: each has one place, which another one may have taken."""
 _UC = cython.declare(cython.int, UC)
 _SERVICE = cython.declare(cython.int, 0xE0)
 _CM_QPN = cython.declare(cython.int, 1)
@@ -67,7 +69,7 @@ class Lane:
 
     def __init__(self, key: u64, pair: u64, src: Host, dst: Host, qpn: i64, network: i64, order: i64) -> None:
         self.key, self.pair, self.src, self.dst, self.qpn, self.network, self.order = key, pair, src, dst, qpn, network, order
-        self.first_frame = self.last_frame = self.first_time = self.last_time = self.packets = self.side = self.requests_bad = 0
+        self.first_frame = self.last_frame = self.first_time = self.last_time = self.packets = self.side = 0
         self.pkey = self.pkeys = self.service = -1
         self.cnps = self.cnp_time = self.cnp_frame = self.cnp_last = self.checked = self.wrong = self.wrong_first = self.wrong_last = 0
         self.versions = self.version_frame = 0
@@ -85,6 +87,8 @@ class Lanes:
     def __init__(self) -> None:
         self.lanes, self.hosts, self.paths, self.expected, self.waiting, self.older = {}, {}, {}, {}, {}, {}
         self.setups, self.finished, self.queue, self.recent = SetUps(), [], [], {}
+        places: list[Any] = [None] * (_NEAR + 1)
+        self.near, self.near_hosts = places, places[:]
         self.data = self.mads = self.end = None
         self.held = self.dropped = self.order = self.collisions = self.last_time = self.first_time = self.frames = 0
         self.packet = Packet()
@@ -95,7 +99,6 @@ class Lanes:
         p: Packet = self.packet
         i: cython.Py_ssize_t
         lane: Lane
-        found, key = None, cython.cast(u64, 0)  # the lane of the packet before
         self.data, self.mads, self.end = memoryview(data), memoryview(mads), memoryview(end)
         for i in range(reader.rows):
             reader.read(i, p)
@@ -107,20 +110,20 @@ class Lanes:
                 self.first_time = p.time
             if p.kind == OTHER:
                 self.datagram(p, i)
-                found = None  # a set-up may begin a new lane of the same queue pair
                 continue
-            if found is None or key != p.lane:
-                key, found = p.lane, self.lanes.get(p.lane)
-            if found is None:
+            lane = self.near[p.lane & _NEAR]
+            if lane is None or lane.key != p.lane:
+                lane = self.lanes.get(p.lane)
+                if lane is not None:
+                    self.near[p.lane & _NEAR] = lane
+            if lane is None:
                 lane = self.new_lane(p)
                 if lane is None:
                     self.left_out(p)
                     continue
-            else:
-                lane = found
-                if lane.qpn != p.qpn or lane.src.lo != p.src_lo or lane.dst.lo != p.dst_lo:
-                    self.collisions += 1
-                    continue
+            elif lane.qpn != p.qpn or lane.src.lo != p.src_lo or lane.dst.lo != p.dst_lo:
+                self.collisions += 1
+                continue
             if lane.peer is None and p.kind != CNP and lane.packets < LOOKED_FOR:
                 self.unpaired(lane, p)
             else:
@@ -132,13 +135,18 @@ class Lanes:
     @cython.cfunc
     def host(self, hi: u64, lo: u64) -> Host | None:
         """The host of an address; None if there are too many."""
-        found = self.hosts.get((hi, lo))
-        if found is None:
+        place: u64 = mix(hi, lo) & _NEAR
+        host: Host = self.near_hosts[place]
+        if host is not None and host.lo == lo and host.hi == hi:
+            return host
+        host = self.hosts.get((hi, lo))
+        if host is None:
             if len(self.hosts) >= MAX_HOSTS:
                 self.hosts_dropped += 1
                 return None
-            found = self.hosts[hi, lo] = Host(hi, lo, len(self.hosts))
-        return found
+            host = self.hosts[hi, lo] = Host(hi, lo, len(self.hosts))
+        self.near_hosts[place] = host
+        return host
 
     @cython.cfunc
     def new_lane(self, p: Packet) -> Lane | None:
@@ -174,7 +182,7 @@ class Lanes:
         if before is not None:
             self.settle(before)
             self.finished.append(before)
-        self.lanes[key] = lane
+        self.lanes[key] = self.near[key & _NEAR] = lane
         hint = self.expected.pop(key, None)
         if hint is not None:
             lane.setup, lane.side = hint

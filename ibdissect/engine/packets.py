@@ -23,6 +23,7 @@ if cython.compiled:
         CNP,
         NATIVE,
         NOTHING,
+        OTHER,
         REQUEST,
         ROCE1,
         ROCE2,
@@ -37,7 +38,7 @@ if cython.compiled:
     )
 else:
     from .common import b16, b24, b32, b64, hashed, mix
-    from .kinds import CNP, NATIVE, NOTHING, REQUEST, ROCE1, ROCE2
+    from .kinds import CNP, NATIVE, NOTHING, OTHER, REQUEST, ROCE1, ROCE2
 
     if TYPE_CHECKING:
         i64 = u64 = int
@@ -106,6 +107,8 @@ _UDP_LENGTH = cython.declare(cython.Py_ssize_t, _at(UDP.length))
 _CHECKSUM = cython.declare(cython.Py_ssize_t, headers.ICRC.size)
 _MAPPED = cython.declare(cython.ulonglong, 0xFFFF << 32)
 _POSITIVE = cython.declare(cython.ulonglong, (1 << 63) - 1)  # of hashes that are kept among signed numbers
+_CM_QPN = cython.declare(cython.int, 1)
+_WRONG = cython.declare(cython.int, 2)
 _SAME = cython.declare(cython.Py_ssize_t, 64)
 _IDENT = cython.declare(cython.Py_ssize_t, 32)
 
@@ -113,8 +116,9 @@ _IDENT = cython.declare(cython.Py_ssize_t, 32)
 @cython.final
 @cython.cclass
 class Packet:
-    """One packet. `lane`: a hash of who sends to which queue pair of whom; `ident`: of what two copies of a packet have in common;
-    `content`: of what a packet and its repetition have in common. `size`: bytes of payload on the wire, however many were captured.
+    """One packet. `lane`: a hash of who sends to which queue pair of whom; `ident`: of what two copies of a packet have in common: with an
+    ICRC that is or may be right, that is enough; `content`: of what a packet and its repetition have in common. Datagrams have neither but
+    those of connection management. `size`: bytes of payload on the wire, however many were captured.
     `numbered`: its IPv4 identification is not zero, so that a repetition by its sender has another one."""
 
     def __init__(self) -> None:
@@ -221,13 +225,17 @@ class Reader:
         p.ackreq, p.becn = self.data[at + _ACK] >> 7, self.data[at + _ECN] >> 6 & 1
         p.marked |= self.data[at + _ECN] >> 7
         p.network, p.bad_icrc, p.wire = cython.cast(cython.int, self.networks[i]), self.bad[i], stop - at
-        p.lane = mix(mix(mix(p.src_hi, p.src_lo), mix(p.dst_hi, p.dst_lo)), cython.cast(u64, p.qpn) << 32 | cython.cast(u64, p.network))
         ext: cython.Py_ssize_t = at + self.extended[opcode]
         p.size = max(0, stop - _CHECKSUM - (self.data[at + _FLAGS] >> 4 & 3) - ext)
-        h: u64 = mix(p.ident << 24 | p.psn, cython.cast(u64, p.opcode) << 56 | p.size)
-        if self.icrc[i] >= 0:
-            h = hashed(self.data, self.icrc[i], self.icrc[i] + _CHECKSUM, h)
-        p.ident = hashed(self.data, at + _BTH, min(end, at + _BTH + _IDENT), h) & _POSITIVE
+        if p.kind == OTHER and p.qpn != _CM_QPN:
+            p.lane = p.ident = 0
+            return 0
+        p.lane = mix(mix(mix(p.src_hi, p.src_lo), mix(p.dst_hi, p.dst_lo)), cython.cast(u64, p.qpn) << 32 | cython.cast(u64, p.network))
+        sealed: i64 = b32(self.data, self.icrc[i]) if self.icrc[i] >= 0 else 0
+        h: u64 = mix(p.ident << 24 | p.psn, cython.cast(u64, p.opcode) << 56 | p.size) ^ cython.cast(u64, sealed)
+        if not sealed or p.bad_icrc == _WRONG:  # not filled in, cut off, or perhaps always the same
+            h = hashed(self.data, at + _BTH, min(end, at + _BTH + _IDENT), h)
+        p.ident = h & _POSITIVE
         if p.kind >= CNP:
             return 0
         p.first = op == 0 or op == 4 or op == 5 or op == 6 or 10 <= op <= 12 or 16 <= op <= 20 or op >= 23 or op == 13

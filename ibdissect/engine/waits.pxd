@@ -9,10 +9,11 @@ cdef class Path:
     cdef public Room room
 
 cdef class Waits:
-    cdef i64[::1] ring
     cdef public i64 count, start
+    cdef i64[::1] ring
     cdef i64 value(self, i64 n, Py_ssize_t what) except? -9223372036854775807
-    cdef int add(self, Room room, i64 pos, i64 end, i64 time, i64 frame, i64 size, i64 message) except? -1
+    cdef int put(self, i64 n, Py_ssize_t what, i64 value) except? -1
+    cdef int add(self, Room room, i64 zeroth, i64 first, i64 second, i64 third, i64 fourth, i64 fifth) except? -1
     cdef int drop(self) except? -1
     cdef int ends(self, i64 pos, i64 end) except? -1
     cpdef object first(self)

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""Which packets wait to be acknowledged, and what is known of the path they take? A ring of numbers that grows up to a bound."""
+"""Which packets wait for something, and what is known of the path they take? A ring of numbers that grows up to a bound."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ else:
 
 
 MAX_ALL_WAITING = 1 << 20
-"""Unacknowledged packets for which there is room in all directions together."""
+"""Packets that wait for which there is room in all directions together."""
 
 
 @cython.final
 @cython.cclass
 class Room:
-    """What all directions may still keep: `episodes`, `entries` (of lists), `waiting` packets."""
+    """What all directions may still keep: `episodes`, `entries` (of lists and classes of times), `waiting` packets."""
 
     def __init__(self) -> None:
         self.episodes, self.entries, self.waiting = MAX_ALL, MAX_ENTRIES, MAX_ALL_WAITING
@@ -49,8 +49,12 @@ class Path:
 @cython.final
 @cython.cclass
 class Waits:
-    """The packets of one direction, oldest first. Of each: 0 position, 1 the position behind it, 2 time, 3 frame, 4 size, 5 the frame where
-    its message began."""
+    """Packets of one direction, oldest first, with OPEN_VALUES numbers each.
+
+    Of a packet that is not acknowledged: 0 position, 1 the position behind it, 2 time, 3 frame, 4 size, 5 where its message began.
+    Of a READ that is not answered to its end: 0 position, 1 how many PSNs it takes, 2 how many were answered, 3 DMALen or -1, 4 frame,
+    5 bytes that were answered, 6 whether it followed the request before it.
+    """
 
     def __init__(self) -> None:
         self.ring, self.count, self.start = memoryview(array("q")), 0, 0
@@ -63,7 +67,14 @@ class Waits:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def add(self, room: Room, pos: i64, end: i64, time: i64, frame: i64, size: i64, message: i64) -> cython.int:
+    def put(self, n: i64, what: cython.Py_ssize_t, value: i64) -> cython.int:
+        """Change a number of the n-th packet."""
+        self.ring[((self.start + n) & (len(self.ring) // OPEN_VALUES - 1)) * OPEN_VALUES + what] = value
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def add(self, room: Room, zeroth: i64, first: i64, second: i64, third: i64, fourth: i64, fifth: i64) -> cython.int:
         """One more; 1 if there is no room for it."""
         if self.count >= MAX_WAITING:
             return 1
@@ -74,15 +85,15 @@ class Waits:
             room.waiting -= more
             self.ring, self.start = memoryview(wider(self.ring, self.start, OPEN_VALUES)), 0
         at: cython.Py_ssize_t = ((self.start + self.count) & (len(self.ring) // OPEN_VALUES - 1)) * OPEN_VALUES
-        self.ring[at], self.ring[at + 1], self.ring[at + 2] = pos, end, time
-        self.ring[at + 3], self.ring[at + 4], self.ring[at + 5] = frame, size, message
+        self.ring[at], self.ring[at + 1], self.ring[at + 2] = zeroth, first, second
+        self.ring[at + 3], self.ring[at + 4], self.ring[at + 5], self.ring[at + 6] = third, fourth, fifth, 0
         self.count += 1
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1)
     def drop(self) -> cython.int:
-        """The oldest one is acknowledged."""
+        """The oldest one waits no longer."""
         self.start += 1
         self.count -= 1
         return 0
@@ -92,7 +103,7 @@ class Waits:
     def ends(self, pos: i64, end: i64) -> cython.int:
         """The newest one, if it is the request at `pos`, takes the positions before `end`."""
         if self.count and self.value(self.count - 1, 0) == pos:
-            self.ring[((self.start + self.count - 1) & (len(self.ring) // OPEN_VALUES - 1)) * OPEN_VALUES + 1] = end
+            self.put(self.count - 1, 1, end)
         return 0
 
     @cython.ccall

@@ -51,7 +51,7 @@ def test_lengths_come_from_the_headers_where_frames_are_cut() -> None:
 
 def test_a_capture_without_packets_has_no_connections() -> None:
     data = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)
-    assert diagnosis(data).connections == [] and ConnectionFollower().frames == 0
+    assert diagnosis(data).connections == [] and ConnectionFollower().times.frames == 0
 
 
 def test_from_python() -> None:

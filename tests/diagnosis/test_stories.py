@@ -50,6 +50,18 @@ def test_times_of_further_frames_are_those_of_the_last_known_one(monkeypatch: py
     assert (told.times.dropped.count, told.times.dropped.frame) == (1, 22)
 
 
+@pytest.mark.parametrize("window", [256, 1 << 20])
+def test_frames_of_windows_without_transport_headers_count(window: int) -> None:
+    lab = Lab()
+    for i in range(20):
+        lab.frames.append((START + i, b"\xff" * 12 + b"\x08\x06" + bytes(46)))
+    lab.good(0, 100, 3)
+    for i in range(20):
+        lab.frames.append((START + SEC + i, b"\xff" * 12 + b"\x08\x06" + bytes(46)))
+    told = fed(lab.pcap(), window).diagnosis
+    assert told is not None and told.frames == len(lab.frames) == 46
+
+
 def test_who_computes_its_icrcs_wrongly() -> None:
     lab = Lab()
     lab.good(0, 100, 5)

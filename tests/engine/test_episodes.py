@@ -12,7 +12,6 @@ from ibdissect.engine.episodes import (
     MAX_ALL,
     RNR,
     TIMEOUT,
-    add_gap,
     beyond,
     close_episode,
     count_again,
@@ -29,8 +28,8 @@ class Trouble:
 
     def __init__(self) -> None:
         self.episodes: list[list[object]] = []
-        self.dropped = self.long_gaps = self.long_sum = 0
-        self.gaps: dict[int, list[int]] = {}
+        self.dropped = 0
+        self.gaps = plain("gaps").Gaps()
         self.path, self.room = self, plain("waits").Room()
 
 
@@ -53,11 +52,10 @@ def test_holes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_gaps_beyond_a_round_trip() -> None:
     half = Trouble()
     for gap in (0, 10, 10, 1000, 5_000_000):
-        assert add_gap(half.gaps, gap, 1)
-    assert add_gap(half.gaps, 10, 0) and not add_gap(half.gaps, 1 << 30, 0)  # no room for another class
-    half.gaps[10][0], half.gaps[10][1] = 2, 20
+        assert not half.gaps.add(half.room, gap, 1 << 40)
     assert beyond(half, 100) == (5_001_020, 900 + 4_999_900)
-    half.long_gaps, half.long_sum = 2, 1000
+    for _ in range(2):
+        half.gaps.add(half.room, 500, 500)  # as long as a round trip: number and sum
     assert beyond(half, 100) == (5_002_020, 900 + 4_999_900 + 800)
     assert beyond(half, 1 << 40) == (5_002_020, 0)
 

@@ -1,0 +1,151 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
+"""What is remembered of one direction of a connection, and where did its time go? The state that the steps of `halves` change."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from .episodes import wider
+
+try:
+    import cython
+except ImportError:
+    from . import shadow as cython
+if cython.compiled:
+    from cython.cimports.ibdissect.engine.common import (  # isort: skip
+        BUSY, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, TRANSFERRING, WAITING, i64,
+    )  # fmt: skip
+    from cython.cimports.ibdissect.engine.gaps import Gaps
+    from cython.cimports.ibdissect.engine.packets import Packet
+    from cython.cimports.ibdissect.engine.waits import Path, Waits
+else:
+    from .gaps import Gaps
+    from .kinds import BUSY, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, TRANSFERRING, WAITING
+    from .packets import Packet
+    from .waits import Path, Waits
+
+    if TYPE_CHECKING:
+        i64 = int
+    else:
+        i64 = None
+
+NOWHERE = cython.declare(cython.longlong, -(1 << 60))
+_LONGEST = cython.declare(cython.longlong, 1 << 53)  # 104 days: no sum overflows where clocks jump
+
+
+@cython.cclass
+class Direction:
+    """The state of one direction. `una`: the first position that is not acknowledged; `front`: the one after the last that was sent.
+
+    `held`: ranges in `holes` and `unanswered`; `listed`: they changed since they were counted.
+    """
+
+    def __init__(self, path: Path, reliable: bool = True) -> None:
+        self.path, self.reliable = path, reliable
+        self.una = self.front = 0
+        self.recover = self.rnr = self.round_next = self.open_pos = self.last_ack = self.answered = NOWHERE
+        self.state = IDLE
+        self.started = self.half_sent = self.asked = self.in_round = self.unasked = self.listed = False
+        self.mtu = self.agreed_mtu = self.timer = self.since = self.wrong_wanted = 0
+        self.requests = self.answers = self.messages = self.payload = self.again = self.naks = self.rnr_naks = self.unread = 0
+        self.marks = self.mark_groups = self.mark_time = self.mark_frame = self.mark_last = self.copies = self.missed = self.dropped = 0
+        self.forgotten = self.held = 0
+        self.transferring = self.rnr_wait = self.loss_recovery = self.timeout = self.idle = 0
+        self.pauses = self.paused = self.pause_frame = self.open_dma = self.msg_frame = self.last_frame = self.first_frame = 0
+        self.last_request = self.last_answer = self.last_request_time = self.last_answer_time = 0
+        self.tries = self.last_try = self.last_try_end = self.last_try_time = self.rounds = self.first_try_time = self.longest_wait = 0
+        self.rnr_time = self.rnr_frame = self.rnr_first = self.rnr_count = self.rnr_code = self.hurried = self.hurried_frame = 0
+        self.nak_code = self.fatal_frame = self.fatal_request = self.fatal_size = self.fatal_reads = 0
+        self.reorder_proof = self.loss_proof = self.same_acks = self.same_frame = self.same_first = 0
+        self.last_msn = self.largest = -1
+        self.reused = self.reused_first = self.reused_frame = self.wrong_frame = self.wrong_request = self.wrong_size = 0
+        self.losses = self.timeouts = self.rnrs = self.loss_first = self.loss_last = 0
+        self.timeout_first = self.timeout_last = self.rnr_begin = self.rnr_last = 0
+        self.gaps = Gaps()
+        self.open, self.reads = Waits(), Waits()
+        none: list[Any] = []
+        asked: dict[int, bool] = {}
+        self.holes, self.unanswered, self.episodes, self.late, self.nakked = none, none[:], none[:], none[:], asked
+        self.sent = self.heard = self.quiet = memoryview(array("q"))
+
+    @cython.cfunc
+    @cython.exceptval(-9223372036854775807)
+    def unwrap(self, psn: cython.int) -> i64:
+        """The position of a PSN: the nearest one to those sent last."""
+        d: i64 = (psn - self.front) & 0xFFFFFF
+        return self.front + (d - 0x1000000 if d >= 0x800000 else d)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def spend(self, now: i64, request: cython.bint) -> cython.int:
+        """The time since the packet before belongs to the state after it; `unasked` makes it a time-out's."""
+        if self.since:
+            gap: i64 = min(max(0, now - self.since), _LONGEST)
+            if self.unasked:
+                self.timeout += gap
+            elif self.state == IDLE:
+                self.idle += gap
+                if gap >= PAUSE_NS:
+                    self.pauses += 1
+                    self.paused += gap
+                    self.pause_frame = self.last_frame
+                    if self.pauses <= MAX_PAUSES:
+                        if 2 * self.pauses > len(self.quiet):
+                            self.quiet = memoryview(wider(self.quiet, 0, 2))
+                        self.quiet[2 * self.pauses - 2], self.quiet[2 * self.pauses - 1] = self.since, now
+            elif self.state == RECOVERY:
+                self.loss_recovery += gap
+            elif self.state == WAITING:
+                self.rnr_wait += gap
+            elif self.state == BUSY and not request:
+                if self.gaps.add(self.path.room, gap, self.path.trip):
+                    self.forgotten += 1
+                    self.transferring += gap
+            else:
+                self.transferring += gap
+        self.since = now
+        self.unasked = False
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def judge(self) -> cython.int:
+        """The state after a packet."""
+        if self.rnr != NOWHERE:
+            self.state = WAITING
+        elif self.una < self.recover:
+            self.state = RECOVERY
+        elif self.una < self.front and self.reliable:
+            self.state = BUSY
+        else:
+            self.state = TRANSFERRING if self.half_sent else IDLE
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def account(self) -> cython.int:
+        """What its lists hold is taken from the room that all directions share."""
+        if self.listed:
+            now: i64 = len(self.holes) + len(self.unanswered)
+            self.path.room.entries -= now - self.held
+            self.held, self.listed = now, False
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def mark(self, p: Packet) -> cython.int:
+        """Count a mark of congestion."""
+        if p.marked:
+            self.marks += 1
+            if not self.mark_groups or p.time - self.mark_time > GROUP_NS:
+                self.mark_groups += 1
+                self.mark_time = p.time
+            self.mark_last = p.frame
+            self.mark_frame = self.mark_frame or p.frame
+        return 0
+
+    @cython.ccall
+    def idle_times(self) -> object:
+        """When the first pauses of the application began and ended, one after the other."""
+        return list(self.quiet[: 2 * min(self.pauses, MAX_PAUSES)])
