@@ -30,6 +30,7 @@ else:
     else:
         i64 = None
 
+_NOTHING = cython.declare(cython.longlong[::1], memoryview(array("q")))  # one for all that are empty
 NOWHERE = cython.declare(cython.longlong, -(1 << 60))
 _LONGEST = cython.declare(cython.longlong, 1 << 53)  # 104 days: no sum overflows where clocks jump
 
@@ -67,7 +68,7 @@ class Direction:
         none: list[Any] = []
         asked: dict[int, bool] = {}
         self.holes, self.unanswered, self.episodes, self.late, self.nakked = none, none[:], none[:], none[:], asked
-        self.sent = self.heard = self.quiet = memoryview(array("q"))
+        self.sent = self.heard = self.quiet = _NOTHING
 
     @cython.cfunc
     @cython.exceptval(-9223372036854775807)

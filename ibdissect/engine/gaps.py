@@ -25,6 +25,7 @@ else:
     else:
         i64 = None
 
+_NOTHING = cython.declare(cython.longlong[::1], memoryview(array("q")))  # one for all that are empty
 _SLOT = cython.declare(cython.Py_ssize_t, 3)
 _FEWEST = cython.declare(cython.Py_ssize_t, 8)
 
@@ -38,7 +39,7 @@ class Gaps:
     """
 
     def __init__(self) -> None:
-        self.table, self.count, self.long_count, self.long_sum = memoryview(array("q")), 0, 0, 0
+        self.table, self.count, self.long_count, self.long_sum = _NOTHING, 0, 0, 0
 
     @cython.cfunc
     @cython.exceptval(-1)

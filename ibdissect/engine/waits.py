@@ -22,7 +22,7 @@ else:
     else:
         i64 = None
 
-
+_NOTHING = cython.declare(cython.longlong[::1], memoryview(array("q")))  # one for all that are empty
 MAX_ALL_WAITING = 1 << 20
 """Packets that wait for which there is room in all directions together."""
 
@@ -57,7 +57,7 @@ class Waits:
     """
 
     def __init__(self) -> None:
-        self.ring, self.count, self.start = memoryview(array("q")), 0, 0
+        self.ring, self.count, self.start = _NOTHING, 0, 0
 
     @cython.cfunc
     @cython.exceptval(-9223372036854775807)
