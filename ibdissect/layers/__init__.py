@@ -38,7 +38,7 @@ vars(scapy.config)["ibdissect"] = sys.modules["ibdissect"]  # `explore()` evalua
 def __getattr__(name: str) -> type[Packet]:
     """The layer of the structure with this class name (for Ethernet, IP and UDP use Scapy's own)."""
     for struct in catalog().structs:
-        if struct.__name__ == name and struct.__module__ != encapsulation.__name__:
+        if struct.__name__ == name and struct.__module__ != encapsulation.__name__ and struct not in catalog().tail_parts:
             return layer(struct)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

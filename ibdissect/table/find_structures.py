@@ -145,6 +145,7 @@ def _inside(table: ChunkTable, struct: StructType, place: Inside) -> Occurrences
     outer = outer.pick(keep)
     at = outer.at + place.field.bit // 8
     stop = outer.stop if place.field.kind == "rest" else at + place.field.bits // 8
+    at = at + place.at
     good = at + struct.size <= stop
     if place.skip is not None:
         field, unit, add = place.skip

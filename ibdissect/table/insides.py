@@ -30,7 +30,6 @@ from ibdissect.wire.catalog import Catalog, StructType, is_foreign
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.places import Inside, Parsed
 from ibdissect.wire.spec import Field
-from ibdissect.wire.tail import NAME as TAIL
 from ibdissect.wire.tail import Laid, Part
 from ibdissect.wire.tail_walk import Found, Walked, walk
 
@@ -150,7 +149,7 @@ def unread_insides(table: ChunkTable) -> list[tuple[Int, Int, Int]]:
             one = insides(table, field)
             hide = (one.broken | one.unknown) & ~_begun(table, field)
             found.append((outer.rows[hide], one.at[hide], one.stop[hide]))
-            if field.name == TAIL and field.owner.tail is not None:
+            if field.owner.tail is not None and field is field.owner.tail.field:
                 found += [_unknown_cases(table, outer, part) for part in field.owner.tail.parts if _may_hold_key(table.catalog, part)]
     return found
 
@@ -203,13 +202,17 @@ def _read(table: ChunkTable, field: Field[Any], outer: Occurrences) -> Insides:
     begin, stop = extent(field, outer)
     broken, due, listed = np.zeros(count, np.bool_), np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     covered: list[Spans] = [[] for _ in range(count)]
+    data, one_by_one = table.chunk.data, _one_by_one(field)
+    if one_by_one:
+        covered = [[(first, found.stop)] for first, found in zip(begin.tolist(), walks(table, field.owner, outer)[0], strict=True)]
     for place, struct in inner_of(table.catalog)[field]:
         here = _due(table, place, outer)
         due |= here
         listed |= here & isinstance(place, Laid | Parsed)
         index, at, end, failed = spans_of(table, struct, place, outer, here)
         broken |= failed
-        if isinstance(place, Laid) and place.values is None and (place.part.by is not None or place.part.until is not None):
+        itself = not one_by_one and isinstance(place, Laid) and place.values is None
+        if itself and isinstance(place, Laid) and (place.part.by is not None or place.part.until is not None):
             values = _values_of(table.catalog, place.part)  # the cases of a choice must cover it themselves
             for i, found in enumerate(walks(table, place.field.owner, outer)[0]):
                 covered[i] += _apart(found, place.part, values)
@@ -219,9 +222,12 @@ def _read(table: ChunkTable, field: Field[Any], outer: Occurrences) -> Insides:
         for inner in _fields_below(table.catalog, struct):
             np.logical_or.at(broken, index, _read(table, inner, _owners(struct, inner, within)).broken)
         ends = end if struct.fields[-1].kind == "rest" else at + struct.size
+        if one_by_one and isinstance(place, Laid):
+            for k in np.flatnonzero(ends < end).tolist():  # a choice holds more than its structure
+                broken[index[k]] |= data[ends[k] : end[k]].any()
+            continue
         for i, a, b in zip(index.tolist(), at.tolist(), ends.tolist(), strict=True):
             covered[i].append((a, b))
-    data = table.chunk.data
     for i in np.flatnonzero((due if strict else listed) & ~broken).tolist():
         reached = int(begin[i])
         last = max((b for _, b in covered[i]), default=reached)
@@ -230,6 +236,12 @@ def _read(table: ChunkTable, field: Field[Any], outer: Occurrences) -> Insides:
             reached = max(reached, b)
         broken[i] |= data[last : stop[i]].any()
     return Insides(begin, stop, broken, ~due & strict)
+
+
+def _one_by_one(field: Field[Any]) -> bool:
+    """Whether a field holds a tail whose parts follow each other without a gap."""
+    tail = field.owner.tail
+    return tail is not None and field is tail.field and all(part.align == 1 and part.at is None for part in tail.parts)
 
 
 def _fields_below(catalog: Catalog, struct: StructType) -> tuple[Field[Any], ...]:
@@ -286,7 +298,7 @@ def spans_of(
     begin, stop = extent(place.field, outer)
     failed = np.zeros(len(outer), np.bool_)
     if isinstance(place, Inside):
-        at = begin.copy()
+        at = begin + place.at
         if place.skip is not None:
             field, unit, add = place.skip
             at += _value(table, outer, field).astype(np.int64) * unit + add
@@ -332,11 +344,17 @@ def _laid(table: ChunkTable, struct: StructType, place: Laid, outer: Occurrences
     founds, failed = walks(table, place.field.owner, outer)
     which: list[int] = []
     spans: Spans = []
+    part, values = id(place.part), place.values
     for i, found in enumerate(founds):
-        bounds = place.bounds(found)
-        if bounds:
+        if values is None:
+            bounds = found.parts.get(part, ())
             spans += bounds
             which += [i] * len(bounds)
+            continue
+        for value, first, stop in found.cases.get(part, ()):
+            if value in values:
+                spans.append((first, stop))
+                which.append(i)
     index = np.array(which, np.int64)
     at, end = np.array(spans, np.int64).reshape(-1, 2).T
     failed = failed & here

@@ -57,6 +57,8 @@ class Inside(Place, Record, frozen=True):
     """(field, unit, add): the structure starts `value * unit + add` bytes into `field`, for example after a header with options."""
     modifier: tuple[int, int] | None = None
     """(mask, value): only in MADs with this attribute modifier."""
+    at: int = 0
+    """It starts so many bytes into `field`."""
 
 
 class Behind(Place, Record, frozen=True):

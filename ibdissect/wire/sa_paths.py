@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 from .convert import lid_text, rate_text, timeout_text
 from .names import MTU, NODE_TYPE
-from .places import Mad, Parsed
-from .spec import Struct, bit, enum, flag, gid, guid, lid, pad, part, pkey, rest, secret, uint
+from .places import Mad
+from .spec import Struct, bit, enum, flag, gid, guid, lid, nested, pad, part, pkey, rest, secret, uint
+from .tail import repeat
 
 SELECTOR: Mapping[int, str] = {0: "greater than", 1: "less than", 2: "exactly", 3: "largest available"}
 """MTUSelector and RateSelector (IBA 15.2.5.16)."""
@@ -65,6 +66,13 @@ class PathRecord(Struct):
     reserved_480 = pad(32, at="60")
 
 
+class MultiPathGID(Struct):
+    """A source or destination of a MultiPathRecord, sources first."""
+
+    key, section, size = "multipathrecord", "IBA 15.2.5.20; opensm", 16
+    gid = gid("GID", at="0")
+
+
 class MultiPathRecord(Struct):
     """A request for paths between any of some ports and any of others; the source GIDs come first, then the destinations."""
 
@@ -97,20 +105,7 @@ class MultiPathRecord(Struct):
     dgid_count = uint(8, "DGIDCount", at="16")
     service_id56_lsb = uint(56, "ServiceID56LSB", at="17", base="hex", holds="data")
     sdgid = rest("SDGID", at="24")
-
-
-def _listed_gids(record: bytes) -> Iterator[int]:
-    """Where the GIDs of a MultiPathRecord are: SGIDCount sources, then DGIDCount destinations."""
-    count = record[MultiPathRecord.sgid_count.span[0]] + record[MultiPathRecord.dgid_count.span[0]]
-    return iter(range(MultiPathRecord.size, MultiPathRecord.size + 16 * count, 16))
-
-
-class MultiPathGID(Struct):
-    """A source or destination of a MultiPathRecord, sources first."""
-
-    key, section, size = "multipathrecord", "IBA 15.2.5.20; opensm", 16
-    carried_by = (Parsed(MultiPathRecord.sdgid, _listed_gids, whole=True),)
-    gid = gid("GID", at="0")
+    gids = repeat(nested(MultiPathGID, "GID"), count=sgid_count + dgid_count)
 
 
 class MCMemberRecord(Struct):

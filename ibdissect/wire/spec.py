@@ -445,6 +445,8 @@ class Struct(metaclass=_StructMeta):
         cls.fields = tuple(chain(*in_order.values()))
         cls.size = at // 8
         cls.title = vars(cls).get("title") or cls.__name__
+        if "tail" in vars(cls) and cls.tail is not None:
+            cls.tail.compile()
 
     def __init__(self, buffer: bytes | memoryview, offset: int = 0, stop: int | None = None) -> None:
         self.buffer, self.offset = buffer, offset

@@ -20,7 +20,7 @@ from .places import Place
 from .spec import Field, Struct, made, rest
 
 if TYPE_CHECKING:
-    from .tail_walk import Found
+    pass
 
 V = TypeVar("V")
 StructType = type[Struct]
@@ -31,7 +31,7 @@ Number = Callable[[Data, Where], int]
 Bounds = tuple[int, int]
 
 NAME = "variable_part"
-"""The name of the field that holds a tail."""
+"""The name of the field that holds a tail without a name of its own."""
 
 
 class Part(Record, eq=False):
@@ -43,6 +43,8 @@ class Part(Record, eq=False):
     """Entries of a list, likewise; None: up to the end."""
     until: Expr | bytes | None = None
     """What ends it: the entry for which a condition holds, the bytes after a text."""
+    at: object = None
+    """Where it starts, counted from the start of the structure; None: behind the part before it."""
     align: int = 1
     entry: Field[Any] | None = None
     """Of a list: what each entry is."""
@@ -58,12 +60,17 @@ class Part(Record, eq=False):
     """Of a list of structures: that structure. Otherwise one made of the part's fields."""
     within: Field[Any] = cast("Field[Any]", None)
     """The field that holds the tail."""
+    sources: dict[str, tuple[StructType, str, object, list[Field[Any]]]] = each_new(default_factory=dict)
+    """What the functions below are compiled from."""
     size_of: Number | None = None
     """Computes the size from the bytes of a packet; the others likewise."""
+    at_of: Number | None = None
     count_of: Number | None = None
     by_of: Number | None = None
     present_of: Number | None = None
     ends: Number | None = None
+    fixed: int = 0
+    """Bytes of each entry of a list whose entries have all one size, and are not asked whether they end it; else 0."""
 
 
 class Laid(Place, Record, frozen=True, eq=False):
@@ -82,12 +89,6 @@ class Laid(Place, Record, frozen=True, eq=False):
         """The field below which it is shown: the tail, or the bytes of the choice."""
         return self.field if self.values is None else self.part.field
 
-    def bounds(self, found: Found) -> list[Bounds]:
-        """Where it is among what a walk found."""
-        if self.values is None:
-            return found.parts.get(id(self.part), [])
-        return [(at, stop) for value, at, stop in found.cases.get(id(self.part), ()) if value in self.values]
-
 
 class Tail(Record, eq=False):
     """What follows the fixed fields of a structure."""
@@ -95,6 +96,14 @@ class Tail(Record, eq=False):
     owner: StructType
     field: Field[Any]
     parts: list[Part]
+
+    def compile(self) -> None:
+        """Make the functions that compute sizes, counts and conditions; all fields have their places now. SpecError for a wrong value."""
+        for part in self.parts:
+            for name, source in part.sources.items():
+                setattr(part, name, _number(*source))
+            if part.entry is not None and part.entry.kind != "rest" and part.ends is None and part.struct.tail is None:
+                part.fixed = part.struct.size if part.struct.fields[-1].kind != "rest" else 0
 
     def structs(self) -> Iterator[StructType]:
         """The structures that were made of its parts."""
@@ -125,26 +134,29 @@ def text_until(mark: bytes, label: str, *, ws: str = "") -> Field[str]:
 
 
 def repeat(
-    entry: Field[V], *, count: int | Value | None = None, size: int | Value | None = None, until: Expr | None = None, align: int = 1
-) -> Field[tuple[V, ...]]:
+    entry: Field[V], *, count: int | Value | None = None, size: int | Value | None = None, until: Expr | None = None, align: int = 1,
+    at: int | Value | None = None,
+) -> Field[tuple[V, ...]]:  # fmt: skip
     """A list of `entry`: `nested(Lane, "Lane")`, `uint(32, "Id")`, `text_until(...)`.
 
     It has `count` entries, or fills `size` bytes, or goes on to the end. The entry for which `until` holds ends it, and is none of it.
+    `at`: it starts that many bytes behind the start of the structure, for layouts that give an offset.
     """
     field: Field[Any] = Field("rest", 0, entry.label)
-    field.part = Part(size, count, until, align, entry)
+    field.part = Part(size, count, until, at, align, entry)
     return cast("Field[tuple[V, ...]]", field)
 
 
 def choice(
-    by: Value, cases: Mapping[int, type[Struct]], label: str, *, size: int | Value | None = None, align: int = 1, ws: str = ""
-) -> Field[bytes]:
+    by: Value, cases: Mapping[int, type[Struct]], label: str, *, size: int | Value | None = None, align: int = 1, ws: str = "",
+    at: int | Value | None = None,
+) -> Field[bytes]:  # fmt: skip
     """Bytes that hold one of several structures, chosen by a field before them. Other files add to `cases` by `case`.
 
-    Without `size` it is as long as the structure; where none is declared for the value, it is all that follows.
+    Without `size` it is as long as the structure; where none is declared for the value, it is all that follows. `at` as in `repeat`.
     """
     field: Field[bytes] = Field("rest", 0, label, ws=ws)
-    field.part = Part(size, align=align, by=by, cases=cases)
+    field.part = Part(size, at=at, align=align, by=by, cases=cases)
     return field
 
 
@@ -193,7 +205,9 @@ def _value(field: Field[Any], view: Struct) -> Any:
 
 
 def cut_tail(cls: StructType, own: list[Field[Any]]) -> list[Field[Any]]:
-    """Make structures of the parts from the first one of variable size on; returns the fields before, and one that holds the tail."""
+    """Make structures of the parts from the first one of variable size on; returns the fields before, and one that holds the tail: a `rest`
+    just before them, which gives their bytes a name, or one that is made.
+    """
     if cls.__mro__[1].tail is not None:  # type: ignore[attr-defined]
         raise SpecError(cls.__name__, "", f"is derived from {cls.__mro__[1].__name__}, which ends with parts of variable size")
     first = next(i for i, field in enumerate(own) if _varies(field))
@@ -204,9 +218,9 @@ def cut_tail(cls: StructType, own: list[Field[Any]]) -> list[Field[Any]]:
             runs[-1].append(field)
         else:
             runs.append([field])
-    hidden = rest("Variable part", show=lambda data: f"{len(data)} bytes")
-    hidden.name = NAME
-    known = own[:first]
+    named = first > 0 and own[first - 1].kind == "rest"
+    hidden = own[first - 1] if named else rest("Variable part", show=lambda data: f"{len(data)} bytes")
+    known = before = own[: first - named]
     parts = []
     for run in runs:
         part = _part(cls, run, known, hidden)
@@ -214,9 +228,11 @@ def cut_tail(cls: StructType, own: list[Field[Any]]) -> list[Field[Any]]:
         known = known + run
         for field in run:
             setattr(cls, field.name, Behind(part, part.field if part.entry is not None else field))
-    setattr(cls, NAME, hidden)
+    if not named:
+        hidden.name = NAME
+        setattr(cls, NAME, hidden)
     cls.tail = Tail(cls, hidden, parts)
-    return [*own[:first], hidden]
+    return [*before, hidden]
 
 
 def _varies(field: Field[Any]) -> bool:
@@ -230,21 +246,21 @@ def _part(cls: StructType, run: list[Field[Any]], known: list[Field[Any]], hidde
     part.within = hidden
     if part.entry is None and field.kind == "nested":
         part.entry, part.count, part.single = field, 1, True
-    for name in ("size", "count", "by", "present"):
+    for name in ("size", "count", "at", "by", "present"):
         if (value := getattr(part, name)) is not None:
-            setattr(part, f"{name}_of", _number(cls, field.name, value, known))
+            part.sources[f"{name}_of"] = cls, field.name, value, known
     entry = part.entry
     if entry is not None and entry.of is not None:
         part.struct, part.field = entry.of, field
         if isinstance(part.until, Expr):
-            part.ends = _number(entry.of, field.name, part.until, list(entry.of.fields))
+            part.sources["ends"] = entry.of, field.name, part.until, list(entry.of.fields)
         return part
     body: dict[str, Any] = {"__module__": cls.__module__, "__doc__": cls.__doc__, "prefix": cls.prefix, "key": cls.key}
     body |= {"section": cls.section, "title": vars(cls).get("title") or cls.__name__, "carried_by": (Laid(hidden, part),)}
     if entry is not None:
         entry.name, run, part.field = field.name, [entry], entry
         if isinstance(part.until, Expr):
-            part.ends = _number(cls, field.name, part.until, run)
+            part.sources["ends"] = cls, field.name, part.until, run
         elif entry.part is not None:
             part.until = entry.part.until
     else:
@@ -260,50 +276,55 @@ def _part(cls: StructType, run: list[Field[Any]], known: list[Field[Any]], hidde
 
 
 def _number(cls: StructType, name: str, value: object, known: list[Field[Any]]) -> Number:
-    """A function that computes a value from the fields before it, in the bytes of a packet; 0 where a field is absent."""
+    """A function that computes a value from the fields before it, in the bytes of a packet; 0 where a field is absent.
+
+    It is compiled, because it runs for each occurrence.
+    """
+    names: dict[str, Any] = {"number": int.from_bytes}
+    made: Number = eval(f"lambda data, where: {_source(cls, name, value, known, names)}", names)
+    return made
+
+
+def _source(cls: StructType, name: str, value: object, known: list[Field[Any]], names: dict[str, Any]) -> str:
+    """The value as an expression of Python; `names` gets what it needs."""
+
+    def of(part: object) -> str:
+        return _source(cls, name, part, known, names)
+
     if isinstance(value, int):
-        number = value
-        return lambda data, where: number
+        return str(int(value))
     if isinstance(value, Field):
-        return _reader(cls, name, value, known)
-    if isinstance(value, (Arith, Compare)):
-        left, right, apply = _number(cls, name, value.left, known), _number(cls, name, value.right, known), _OPERATORS[value.op]
-        return lambda data, where: apply(left(data, where), right(data, where))
+        return _reader(cls, name, value, known, names)
+    if isinstance(value, (Arith, Compare)) and value.op in _OPERATORS:
+        right = of(value.right) if value.op != "<<" else f"min({of(value.right)}, 64)"
+        return f"({of(value.left)} {value.op} {right})"
     if isinstance(value, In):
-        inner, choices = _number(cls, name, value.value, known), value.choices
-        return lambda data, where: inner(data, where) in choices
+        choices = f"choices{len(names)}"
+        names[choices] = value.choices
+        return f"({of(value.value)} in {choices})"
     if isinstance(value, Not):
-        inner = _number(cls, name, value.part, known)
-        return lambda data, where: not inner(data, where)
+        return f"(not {of(value.part)})"
     if isinstance(value, (And, Or)):
-        parts, every = [_number(cls, name, one, known) for one in value.parts], all if isinstance(value, And) else any
-        return lambda data, where: every(part(data, where) for part in parts)
+        return "(" + (" and " if isinstance(value, And) else " or ").join(of(part) for part in value.parts) + ")"
     raise SpecError(cls.__name__, name, f"{value!r} is neither a number nor a field before it")
 
 
-_OPERATORS: Mapping[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "&": lambda a, b: a & b, ">>": lambda a, b: a >> b,
-    "<<": lambda a, b: a << min(b, 64), "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
-}  # fmt: skip
+_OPERATORS = frozenset({"+", "-", "*", "&", ">>", "<<", "==", "!=", "<", "<=", ">", ">="})
 
 
-def _reader(cls: StructType, name: str, field: Field[Any], known: list[Field[Any]]) -> Number:
+def _reader(cls: StructType, name: str, field: Field[Any], known: list[Field[Any]], names: dict[str, Any]) -> str:
+    """What reads a number: of the structure itself, which is always there, or of another part before, which may be absent."""
     way = _way(field, known)
     if way is None or field.kind not in ("uint", "flag", "pad") or field.count != 1:
         raise SpecError(cls.__name__, name, f"depends on {field.name or field!r}, which is no number before it in this structure")
     outer, extra = way
-    order: Any = "little" if field.little else "big"
-
-    def read(data: Data, where: Where) -> int:
-        at = where.get(outer.owner)
-        if at is None:
-            return 0
-        low, high = field.span
-        shift, mask = field.shift_mask
-        return int.from_bytes(data[at + extra + low : at + extra + high], order) >> shift & mask
-
-    return read
+    low, high = (edge + extra for edge in field.span)
+    shift, mask = field.shift_mask
+    owner, behind = f"part{len(names)}", vars(cls).get(outer.name)
+    names[owner] = behind.part.struct if isinstance(behind, Behind) else cls
+    read = f"data[at + {low}]" if high == low + 1 else f"number(data[at + {low}:at + {high}], {'little' if field.little else 'big'!r})"
+    read += f" >> {shift}" if shift else ""
+    return f"(0 if (at := where.get({owner})) is None else {read} & {mask})"
 
 
 def _way(field: Field[Any], known: list[Field[Any]]) -> tuple[Field[Any], int] | None:

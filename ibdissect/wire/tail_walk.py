@@ -47,6 +47,11 @@ def walk(struct: StructType, data: Data, at: int, stop: int, known: Walked | Non
     for part in tail.parts:
         if part.present_of is not None and not part.present_of(data, where):
             continue
+        if part.at_of is not None:
+            pos = at + part.at_of(data, where)
+            if not at + struct.size <= pos <= stop:
+                found.whole = False
+                return found
         limit = stop if part.size_of is None else pos + part.size_of(data, where)
         if not pos <= limit <= stop:
             found.whole, limit = False, stop
@@ -87,12 +92,11 @@ def _read(part: Part, data: Data, where: Where, pos: int, limit: int, found: Fou
 
 def _entries(part: Part, data: Data, where: Where, pos: int, limit: int, found: Found, known: Walked, depth: int) -> int:
     """Find the entries of a list, which may not be whole."""
-    entry, ends, struct = part.entry, part.ends, part.struct
+    entry, ends, struct, fixed = part.entry, part.ends, part.struct, part.fixed
     assert entry is not None
     count = None if part.count_of is None else part.count_of(data, where)
     places = found.parts.setdefault(id(part), [])
-    if ends is None and entry.kind != "rest" and struct.tail is None and struct.fields[-1].kind != "rest":
-        fixed = struct.size
+    if fixed:
         fits = (limit - pos) // fixed
         wanted = fits if count is None else count
         taken = max(min(wanted, fits, MOST), 0)

@@ -90,7 +90,7 @@ def test_layers_can_be_shown() -> None:
 
 def test_every_structure_is_found_by_name() -> None:
     for struct in STRUCTS:
-        if struct.__module__ != "ibdissect.wire.encapsulation":
+        if struct.__module__ != "ibdissect.wire.encapsulation" and struct not in builtin().tail_parts:
             assert getattr(ibdissect.layers, struct.__name__) is layer(struct)
             assert struct.__name__ in dir(ibdissect.layers)
     with pytest.raises(AttributeError):

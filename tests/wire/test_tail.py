@@ -19,7 +19,7 @@ from ibdissect.errors import PluginError, SpecError
 from ibdissect.session.capture import Capture
 from ibdissect.table import ChunkTable
 from ibdissect.wire.places import UdpPort
-from ibdissect.wire.spec import Struct, nested, raw, rest, text, uint
+from ibdissect.wire.spec import Struct, nested, pad, raw, rest, text, uint
 from ibdissect.wire.tail import case, choice, optional, repeat, text_until
 from ibdissect.wire.tail_walk import MOST, walk
 from tests import commands
@@ -221,7 +221,7 @@ WRONG = {
         "d: follows a part of",
     ),
     "a size that is text": (lambda: {"a": uint(8, "A"), "b": repeat(uint(8, "B"), count="a")}, "b: 'a' is neither"),
-    "rest before": (lambda: (lambda c: {"c": c, "r": rest("R"), "b": raw(c, "B")})(uint(8, "C")), "r: holds the rest"),
+    "rest before": (lambda: (lambda c: {"c": c, "r": rest("R"), "d": uint(8, "D"), "b": raw(c, "B")})(uint(8, "C")), "r: holds the rest"),
     "rest between": (lambda: (lambda c: {"c": c, "b": raw(c, "B"), "r": rest("R"), "d": uint(8, "D")})(uint(8, "C")), "r: holds the rest"),
     "no whole bytes": (lambda: (lambda c: {"c": c, "b": raw(c, "B"), "d": uint(4, "D")})(uint(8, "C")), "middle of a byte"),
 }
@@ -261,3 +261,29 @@ def test_a_structure_in_itself_ends() -> None:
     data = b"\0" + b"\1" + b"\1c" + b"line\n" + b"w"
     outer = Outer(data, 0, len(data))
     assert (outer.nest, outer.chosen, outer.last, outer.word) == (None, b"\1c", "line", "w")
+
+
+class Offsets(Struct):
+    """Two parts whose places the structure gives, in bytes that have a name."""
+
+    prefix, key, section, size = "listed", "offsets", "tests", 4
+    names_at = uint(8, "Names At")
+    names_size = uint(8, "Names Size")
+    count = uint(8, "Count")
+    _1 = pad(8)
+    data = rest("Data")
+    numbers = repeat(uint(8, "Number"), count=count)
+    names = repeat(text_until(b"\0", "Name"), at=names_at, size=names_size)
+
+
+@pytest.mark.parametrize(("names_at", "names", "whole"), [
+    (6, ("a", "b"), True), (7, ("", "b"), True), (4, ("\1\2a", "b"), True), (3, None, False), (10, (), False), (11, None, False),
+])  # fmt: skip
+def test_parts_at_an_offset_in_bytes_with_a_name(names_at: int, names: tuple[str, ...] | None, whole: bool) -> None:
+    """Beside the bounds: in the head, at the end, behind it."""
+    data = bytes((names_at, 0 if names_at == 10 else 10 - names_at if 4 <= names_at < 10 else 1, 2, 0)) + b"\1\2a\0b\0"
+    view = Offsets(data)
+    assert (view.data, view.numbers) == (data[4:], (1, 2))
+    assert walk(Offsets, data, 0, len(data)).whole == (whole or names == ())
+    assert view.names == (() if not names else tuple(name for name in names if name))
+    assert Offsets.data.filter_name == "listed.offsets.data"

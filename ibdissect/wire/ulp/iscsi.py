@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from ..places import Inside, Parsed
-from ..spec import Struct, bit, enum, flag, pad, part, raw, rest, uint
+from ..places import Inside
+from ..spec import Struct, bit, enum, flag, nested, pad, part, raw, rest, uint
+from ..tail import optional, repeat, text_until
 from .iser import ISERControl
 
 OPCODES: Mapping[int, str] = {
@@ -19,6 +20,13 @@ OPCODES: Mapping[int, str] = {
 HEADER = 48
 """Bytes of the basic header segment."""
 _WITH_KEYS = frozenset({0x03, 0x04, 0x23, 0x24})
+
+
+class ISCSIKey(Struct):
+    """One `key=value` of a login or of text negotiation."""
+
+    key, section, size, title = "iser.iscsi.key", "RFC 7143 6.1", 0, "Key"
+    key_value = text_until(b"\0", "KeyValue", ws="iscsi.keyvalue")
 
 
 class ISCSI(Struct):
@@ -37,6 +45,10 @@ class ISCSI(Struct):
     lun = uint(64, "LUN or opcode specific", at="8", base="hex", ws="iscsi.lun")
     initiator_task_tag = uint(32, "InitiatorTaskTag", at="16", base="hex", ws="iscsi.initiatortasktag")
     body = rest("Body", at="20")
+    keys = optional(
+        opcode.isin(_WITH_KEYS),
+        repeat(nested(ISCSIKey, "Key"), at=total_ahs_length * 4 + HEADER, size=data_segment_length),
+    )
 
 
 class ISCSICommand(Struct):
@@ -88,29 +100,3 @@ class ISCSILoginResponse(Struct):
     status = uint(16, "Status", at="16", base="hex", ws="iscsi.login.status")
     status_class = part(status, 15, 8, "Status Class", values={0: "success", 1: "redirection", 2: "initiator error", 3: "target error"})
     reserved2 = pad(80, at="18")
-
-
-def find_keys(pdu: bytes) -> Iterator[tuple[int, int]]:
-    """Where the `key=value` texts of a login or text PDU are; each ends with a zero byte."""
-    if len(pdu) < HEADER or pdu[0] & 0x3F not in _WITH_KEYS:
-        return
-    at = HEADER + 4 * pdu[4]
-    end = min(at + int.from_bytes(pdu[5:8], "big"), len(pdu))
-    while at < end:
-        zero = pdu.find(b"\0", at, end)
-        stop = end if zero < 0 else zero
-        if stop > at:
-            yield at, stop
-        at = stop + 1
-
-
-def text_of(value: bytes) -> str:
-    return value.decode("utf-8", "replace")
-
-
-class ISCSIKey(Struct):
-    """One `key=value` of a login or of text negotiation."""
-
-    key, section, size, title = "iser.iscsi.key", "RFC 7143 6.1", 0, "Key"
-    carried_by = (Parsed(ISERControl.pdu, find_keys),)
-    key_value = rest("KeyValue", at="0", ws="iscsi.keyvalue", show=text_of)

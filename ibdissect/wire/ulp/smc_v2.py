@@ -143,14 +143,17 @@ class SMCDAccept(Struct):
     link = uint(32, "Link Identifier", at="20", base="hex")
 
 
-def there(where: int, _: bytes) -> list[int]:
-    """A fixed offset."""
-    return [where]
+VERSION_2 = (SMCHandshake.version, frozenset({2}))
 
 
 def in_version_2(find: Callable[[bytes], list[int]], *conditions: tuple[Field[Any], frozenset[int]]) -> Parsed:
-    """In the body of messages of version 2."""
-    return Parsed(SMCHandshake.body, find, (*conditions, (SMCHandshake.version, frozenset({2}))))
+    """In the body of messages of version 2, where a function finds it."""
+    return Parsed(SMCHandshake.body, find, (*conditions, VERSION_2))
+
+
+def at_in_version_2(at: int, *conditions: tuple[Field[Any], frozenset[int]]) -> Inside:
+    """In the body of messages of version 2, at an offset."""
+    return Inside(SMCHandshake.body, (*conditions, VERSION_2), at=at)
 
 
 class SMCDAcceptV2(Struct):
@@ -158,7 +161,7 @@ class SMCDAcceptV2(Struct):
 
     prefix, key, section, size = "smc", "smcd.v2", f"{KERNEL} struct smc_clc_msg_accept_confirm d1", 42
     title = "SMC-D Accept or Confirm, Version 2"
-    carried_by = (in_version_2(partial(there, SMCDAccept.size), *messages(SMC_D, ACCEPT, CONFIRM)),)
+    carried_by = (at_in_version_2(SMCDAccept.size, *messages(SMC_D, ACCEPT, CONFIRM)),)
     chid = uint(16, "ISMv2 CHID", at="0", base="hex")
     eid = text(EID, "Negotiated EID", at="2")
     gid_extension = uint(64, "GID Extension", at="34", base="hex")
@@ -169,7 +172,7 @@ class SMCAcceptV2(Struct):
 
     prefix, key, section, size = "smc", "accept.v2", f"{KERNEL} struct smc_clc_msg_accept_confirm r1", 40
     title = "SMC Accept or Confirm, Version 2"
-    carried_by = (in_version_2(partial(there, SMCAccept.size), *messages(SMC_R, ACCEPT, CONFIRM)),)
+    carried_by = (at_in_version_2(SMCAccept.size, *messages(SMC_R, ACCEPT, CONFIRM)),)
     eid = text(EID, "Negotiated EID", at="0")
     reserved = pad(64, at="32")
 
@@ -202,8 +205,8 @@ class SMCFirstContact(Struct):
     prefix, key, section, size = "smc", "first.contact", f"{KERNEL} struct smc_clc_first_contact_ext", 36
     title = "First Contact Extension"
     carried_by = (
-        in_version_2(partial(there, EXTENSION_R), *messages(SMC_R, ACCEPT, CONFIRM), FIRST_CONTACT),
-        in_version_2(partial(there, EXTENSION_D), *messages(SMC_D, ACCEPT, CONFIRM), FIRST_CONTACT),
+        at_in_version_2(EXTENSION_R, *messages(SMC_R, ACCEPT, CONFIRM), FIRST_CONTACT),
+        at_in_version_2(EXTENSION_D, *messages(SMC_D, ACCEPT, CONFIRM), FIRST_CONTACT),
     )
     flags = uint(8, "Flags", at="0", base="hex")
     direct = bit(flags, 7, "No Routing (v2 Direct)")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from ..places import CmPayload, CmService, Parsed
-from ..spec import Struct, bit, enum, gid, pad, part, raw, rest, secret, uint
+from ..places import CmPayload, CmService
+from ..spec import Struct, bit, enum, gid, nested, pad, part, raw, rest, secret, uint
+from ..tail import optional, repeat
 
 NAME = "SRP.T10:"
 """Prefix of SRP service names in an I/O controller's list, which gives their service ids (SRP r16a annex B)."""
@@ -87,6 +88,19 @@ TASK_FUNCTIONS: Mapping[int, str] = {1: "Abort Task", 2: "Abort Task Set", 4: "C
 """Task management functions (kernel scsi/srp.h)."""
 
 
+DIRECT, INDIRECT, IMMEDIATE = 1, 2, 3
+"""Formats of data descriptors."""
+
+
+class SRPDescriptor(Struct):
+    """Memory of the initiator that the target may read or write."""
+
+    key, section, size, title = "srp.descriptor", "SRP r16a 6.8; kernel scsi/srp.h struct srp_direct_buf", 16, "Memory descriptor"
+    virtual_address = uint(64, "Virtual Address", at="0", base="hex")
+    memory_handle = secret(32, "R_Key", "Memory Handle (R_Key)", at="8")
+    length = uint(32, "Length", at="12", unit="bytes")
+
+
 class SRPCommand(Struct):
     """A SCSI command; the rest of the CDB and the data descriptors follow."""
 
@@ -109,34 +123,16 @@ class SRPCommand(Struct):
     additional_cdb_length = uint(8, "Additional CDB Length", at="31", base="hex")
     cdb = raw(16, "CDB", at="32")
     additional = rest("Additional CDB and Descriptors", at="48")
-
-
-DIRECT, INDIRECT, IMMEDIATE = 1, 2, 3
-"""Formats of data descriptors."""
-DESCRIPTOR, INDIRECT_HEAD = 16, 20
-
-
-def find_descriptors(unit: bytes) -> Iterator[int]:
-    """Where a command's memory descriptors are: those for data out, then those for data in, a table's own before its entries."""
-    at = SRPCommand.size + (unit[31] & 0xFC)
-    for kind, count in ((unit[5] >> 4, unit[6]), (unit[5] & 0xF, unit[7])):
-        if kind in (DIRECT, INDIRECT):
-            yield at
-        if kind == INDIRECT:
-            yield from range(at + INDIRECT_HEAD, at + INDIRECT_HEAD + count * DESCRIPTOR, DESCRIPTOR)
-        elif kind > IMMEDIATE:
-            return
-        at += {DIRECT: DESCRIPTOR, INDIRECT: INDIRECT_HEAD + count * DESCRIPTOR, IMMEDIATE: 4}.get(kind, 0)
-
-
-class SRPDescriptor(Struct):
-    """Memory of the initiator that the target may read or write."""
-
-    key, section, size, title = "srp.descriptor", "SRP r16a 6.8; kernel scsi/srp.h struct srp_direct_buf", DESCRIPTOR, "Memory descriptor"
-    carried_by = (Parsed(SRPCommand.additional, find_descriptors, whole=True),)
-    virtual_address = uint(64, "Virtual Address", at="0", base="hex")
-    memory_handle = secret(32, "R_Key", "Memory Handle (R_Key)", at="8")
-    length = uint(32, "Length", at="12", unit="bytes")
+    additional_cdb = optional(additional_cdb_length > 3, raw(additional_cdb_length & 0xFC, "Additional CDB"))
+    out_first = optional(data_out.isin((DIRECT, INDIRECT)), nested(SRPDescriptor, "Data Out Descriptor"))
+    out_total = optional(data_out == INDIRECT, uint(32, "Data Out Total Length", unit="bytes"))
+    out_table = optional(data_out == INDIRECT, repeat(nested(SRPDescriptor, "Data Out Descriptor"), count=data_out_count))
+    out_immediate = optional(data_out == IMMEDIATE, uint(32, "Data Out Immediate Length", unit="bytes"))
+    in_first = optional((data_out <= IMMEDIATE) & data_in.isin((DIRECT, INDIRECT)), nested(SRPDescriptor, "Data In Descriptor"))
+    in_total = optional((data_out <= IMMEDIATE) & (data_in == INDIRECT), uint(32, "Data In Total Length", unit="bytes"))
+    in_table = optional(
+        (data_out <= IMMEDIATE) & (data_in == INDIRECT), repeat(nested(SRPDescriptor, "Data In Descriptor"), count=data_in_count)
+    )
 
 
 class SRPTaskManagement(Struct):
