@@ -50,6 +50,16 @@ def load(names: Iterable[str]) -> LoadedPlugins:
     return _load(chosen) if chosen else LoadedPlugins(builtin(), ())
 
 
+def layers(names: Iterable[str]) -> ModuleType:
+    """Load plugins and make their structures Scapy layers: `layers(["zed.py"]).Inventory(count=3)`, or from then on
+    `from ibdissect.layers import Inventory`. Scapy dissects them at their places; packets can be pickled. PluginError as of `load`.
+    """
+    import ibdissect.layers as made
+
+    made.use_catalog(load(names).catalog)
+    return made
+
+
 @lru_cache(maxsize=8)
 def _load(names: tuple[str, ...]) -> LoadedPlugins:
     before = set(REGISTRY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -220,3 +221,27 @@ def test_little_endian_fields(repo: Path, tmp_path: Path, capture: str) -> None:
     beat = next(layer for layer in tree["layers"] if layer["layer"] == "Beat")
     (turned,) = beat["fields"][1]["fields"]
     assert (turned["value"], turned["offset"], turned["fields"][0]["offset"]) == (2, 22, 22)
+
+
+LAYERS = """
+import pickle, sys
+from pathlib import Path
+from ibdissect.plugins import layers
+made = layers([sys.argv[1]])
+if len(sys.argv) == 3:
+    from ibdissect.layers import Lane, SMP
+    packet = Lane(errors=7, lane=2)
+    Path(sys.argv[2]).write_bytes(pickle.dumps([packet, SMP(m_key=5)]))
+else:
+    lane, smp = pickle.loads(sys.stdin.buffer.read())
+    print(type(lane).__name__, lane.errors, bytes(lane).hex(), smp.m_key, lane.declared.__module__ == made.Lane.declared.__module__)
+"""
+
+
+@pytest.mark.slow
+def test_layers_of_a_plugin_are_imported_and_pickled_between_processes(repo: Path, tmp_path: Path) -> None:
+    plugin = str(repo / "docs/examples/zed/zed.py")
+    subprocess.run([sys.executable, "-c", LAYERS, plugin, str(tmp_path / "p")], check=True)
+    pickled = (tmp_path / "p").read_bytes()
+    done = subprocess.run([sys.executable, "-c", LAYERS, plugin], input=pickled, capture_output=True, check=False)
+    assert done.stdout == b"Lane 7 0200000700000000 5 True\n", done.stderr

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, ClassVar
 
 from scapy.config import conf
@@ -58,11 +60,24 @@ class Layer(Packet):
             built = transform(built)
         return ready.post_build(built, ready.do_build_payload())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle: the class is made again from the structure, which is found by its module and name."""
+        _, arguments, *state = super().__reduce__()
+        return _again, (self.declared.__module__, self.declared.__qualname__, *arguments), *state
+
     def __setattr__(self, attr: str, val: Any) -> None:
         if attr in self.parts:
             object.__setattr__(self, attr, val)
         else:
             super().__setattr__(attr, val)
+
+
+def _again(module: str, name: str, data: bytes = b"") -> Layer:
+    """A packet from its bytes, of the layer of a structure. ImportError if its plugin is not loaded (`ibdissect.plugins.layers`)."""
+    if module.startswith("ibdissect_plugin_") and module not in sys.modules:
+        raise ImportError(f"{name} is of a plugin that is not loaded: call ibdissect.plugins.layers([FILE]) first")
+    struct: StructType = getattr(import_module(module), name)
+    return layer(struct)(data)
 
 
 def _part(field: Field[Any]) -> property:

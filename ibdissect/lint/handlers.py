@@ -8,11 +8,12 @@ from types import FunctionType
 from typing import Any
 
 from ibdissect.fabric import FabricFollower
+from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.wire.spec import Struct
 
 from .applicability import ABOUT_PORTS, declared
 from .rule import Rule
-from .sequence import is_sequence, judge_end, judge_window
+from .sequence import is_sequence, judge_end, judge_window, waits_in_vain
 
 Handler = tuple[int, Callable[..., Any]]
 """Index of the rule, and its method, unbound."""
@@ -38,6 +39,8 @@ class Handlers:
             if kind.when is not None and is_sequence(kind.when):
                 self.of_chunk.append((place, judge_window))
                 self.at_end.append((place, judge_end))
+                if waits_in_vain(kind.when):
+                    wanted.add(CaptureLoss)
             elif kind.when is not None:
                 self.conditions.setdefault(kind.on, []).append(place)
                 if kind.on in ABOUT_PORTS and (kind.ports or declared(kind.when)):

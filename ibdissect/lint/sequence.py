@@ -14,6 +14,7 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.errors import SpecError
+from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.conversations import conversations
 from ibdissect.table.insides import with_pdus
@@ -24,7 +25,7 @@ from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Value
 from ibdissect.wire.spec import Field, Struct
 
 from .conditions import hit_at
-from .finding import Related
+from .finding import Related, Severity
 from .rule import LEARNT, Context, Hit, Rule
 
 Make = Callable[[ChunkTable, int, int, Hashable], Hit]
@@ -87,13 +88,19 @@ def unless(what: Expr, *, within: float, same: Field[Any] | tuple[Field[Any], ..
     """That `what` does not hold for a later occurrence of the conversation, with equal values of `same`, within so many seconds.
 
     The rule reports when that time is over; what the capture does not show to the end of it is not reported. Nor is anything in
-    conversations in which `what` was never seen: perhaps that direction was not captured.
+    conversations in which `what` was never seen: perhaps that direction was not captured. Where the capture may have lost packets
+    meanwhile, it is an info.
     """
     return Unless(what, _tuple(same), within)
 
 
 def _tuple(same: Field[Any] | tuple[Field[Any], ...]) -> tuple[Field[Any], ...]:
     return same if isinstance(same, tuple) else (same,)
+
+
+def waits_in_vain(condition: Expr) -> bool:
+    """Whether a condition is about what does not follow, which a capture that lost packets cannot tell."""
+    return any(isinstance(word, Unless) for word in _words(condition))
 
 
 def is_sequence(condition: object) -> bool:
@@ -264,8 +271,9 @@ def sequence_of(rule: Rule) -> Sequence:
     return found
 
 
-def judge_window(rule: Rule, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+def judge_window(rule: Rule, table: ChunkTable, context: Context) -> Iterator[Hit]:
     """What such a rule does in each window; what it is declared with is all it needs."""
+    sequence = sequence_of(rule)
 
     def hit(of: ChunkTable, i: int, earlier: int, key: Hashable) -> Hit:
         found = hit_at(rule, of, np.array([i]))
@@ -276,9 +284,19 @@ def judge_window(rule: Rule, table: ChunkTable, _context: Context) -> Iterator[H
         found.key = key
         return found
 
-    yield from sequence_of(rule).take(table, hit)
+    yield from _as_sure_as_seen(sequence, sequence.take(table, hit), context)
 
 
-def judge_end(rule: Rule, _context: Context) -> Iterator[Hit]:
+def judge_end(rule: Rule, context: Context) -> Iterator[Hit]:
     """What is over when the capture ends."""
-    yield from sequence_of(rule).over()
+    yield from _as_sure_as_seen(sequence_of(rule), sequence_of(rule).over(), context)
+
+
+def _as_sure_as_seen(sequence: Sequence, hits: Iterator[Hit], context: Context) -> Iterator[Hit]:
+    """What did not follow may have been lost by the capture: then it is an info, as for all rules about silence."""
+    for hit in hits:
+        if sequence.unless is not None:
+            loss = context.get(CaptureLoss)
+            if loss.between(hit.frame, hit.time_ns + int(sequence.unless.seconds * SECOND_NS)) or not loss.proves_silence(hit.time_ns):
+                hit.severity = Severity.INFO
+        yield hit

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ibdissect.errors import PluginError, SpecError
+from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.sequence import Sequence, is_sequence, previous, unless, within
 from ibdissect.plugins import load
 from ibdissect.session.check import Options, check
@@ -58,6 +59,17 @@ def test_windows_make_no_difference(case: str, tmp_path: Path, monkeypatch: pyte
     path = capture(tmp_path / "a.pcapng", *said)
     monkeypatch.setattr("ibdissect.capture.opening.WINDOW", 256, raising=False)
     assert found(path, code) == expected
+
+
+@pytest.mark.parametrize(("lost", "severity"), [(False, "warning"), (True, "info")])
+def test_what_the_capture_may_have_lost_is_an_info(lost: bool, severity: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(CaptureLoss, "between", lambda _self, frame, until_ns: asked.append((frame, until_ns)) or lost)
+    plugins = load([PLUGIN])
+    rules = tuple(one for one in plugins.rules if one.code == "ACME022")
+    path = capture(tmp_path / "a.pcapng", (READ, 1, 0), (REPLY, 1, 1), (READ, 2, 1), LATER)
+    (one,) = check(path, Options(rules=rules, catalog=plugins.catalog)).findings
+    assert (one.frame, one.severity.value, asked) == (3, severity, [(3, one.time_ns + 500_000_000)])
 
 
 def test_what_is_a_sequence() -> None:
