@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .kinds import ROWS
 
@@ -11,6 +11,12 @@ try:
     import cython
 except ImportError:
     from . import shadow as cython
+if cython.compiled:
+    from cython.cimports.ibdissect.engine.common import i64
+elif TYPE_CHECKING:
+    i64 = int
+else:
+    i64 = None
 KEPT = 4
 """Earlier values kept per fact, in addition to those valid within the last ROWS frames, the maximum of a chunk.
 
@@ -47,6 +53,64 @@ class Fact:
     def change(self, value: object, frame: Any) -> None:
         """Learn a value from a frame that differs from the current one."""
         put(self, value, frame)
+
+    def at(self, frame: i64) -> tuple[Any, int]:
+        """The value at `frame`, and the frame that set it; (None, 0) before the oldest value kept."""
+        since: i64 = self.since
+        past: list[Any] = self.past
+        low: cython.Py_ssize_t = 0
+        high: cython.Py_ssize_t = len(past)
+        middle: cython.Py_ssize_t
+        if frame >= since:
+            return self.now, self.since
+        while low < high:
+            middle = (low + high) // 2
+            since = past[middle][1]
+            if frame < since:
+                high = middle
+            else:
+                low = middle + 1
+        return past[low - 1] if low else (None, 0)
+
+    def since_frame(self, frame: i64) -> list[Any]:
+        """The known values that were valid at a frame or later, latest first."""
+        until: i64 = self.since
+        found: list[Any] = []
+        past: list[Any] = self.past
+        place: cython.Py_ssize_t = len(past)
+        if self.now is not None:
+            found.append(self.now)
+        while until > frame and place:
+            place -= 1
+            if past[place][0] is not None:
+                found.append(past[place][0])
+            until = past[place][1]
+        return found
+
+    def changes_after(self, frame: i64) -> list[int]:
+        """Frames after another at which the value changed, latest first."""
+        found: list[Any] = []
+        changed(self, frame, found)
+        return found
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def changed(fact: Fact, after: i64, found: list[Any]) -> cython.int:
+    """Add the frames after another at which a value changed, latest first."""
+    since: i64 = fact.since
+    past: list[Any] = fact.past
+    place: cython.Py_ssize_t = len(past)
+    if since <= after:
+        return 0
+    found.append(fact.since)
+    while place:
+        place -= 1
+        since = past[place][1]
+        if since <= after:
+            break
+        found.append(past[place][1])
+    return 0
 
 
 @cython.cfunc

@@ -1,11 +1,12 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 from ibdissect.engine.common cimport i64
-from ibdissect.engine.facts cimport Fact
+from ibdissect.engine.facts cimport Fact, changed
 
 cdef class PortState:
     cdef public NodeState node
     cdef public i64 number, frame, peer_frame, cut
-    cdef public object guid, guard, p_keys, pages, qos
+    cdef public object guid, guard, pages, qos
+    cdef public PKeysState p_keys
     cdef public bint renamed
     cdef public Fact infos, lids, facing
 
@@ -32,3 +33,10 @@ cdef class OriginState:
 cdef class BlockState(Fact):
     cdef public i64 number
     cdef public bint contested
+
+cdef class PKeysState:
+    cdef public tuple blocks
+    cdef public object intended, size
+    cdef public i64 doubted
+
+cdef int state_changed(PortState port, i64 after, list found) except? -1

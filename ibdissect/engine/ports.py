@@ -13,9 +13,9 @@ except ImportError:
     from . import shadow as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import i64
-    from cython.cimports.ibdissect.engine.facts import Fact
+    from cython.cimports.ibdissect.engine.facts import Fact, changed
 else:
-    from .facts import Fact
+    from .facts import Fact, changed
 
     if TYPE_CHECKING:
         i64 = int
@@ -44,10 +44,52 @@ class PortState:
         self.pages: Any = None
         self.qos: Any = None
 
+    def changes(self, after: i64) -> set[int]:
+        """Frames later than `after` at which the known state of the port, its node or its peers changed."""
+        found: list[Any] = []
+        peer: PortState
+        state_changed(self, after, found)
+        for peer in self.facing.since_frame(after):
+            state_changed(peer, after, found)
+        return set(found)
+
     def take_guid(self, guid: object) -> None:
         """Learn its GUID."""
         self.renamed = self.renamed or bool(self.guid and self.guid != guid)
         self.guid = guid
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def state_changed(port: PortState, after: i64, found: list[Any]) -> cython.int:
+    """Add the frames later than `after` at which the known state of a port or its node changed."""
+    node: NodeState = port.node
+    keys: PKeysState | None
+    block: BlockState
+    changed(port.lids, after, found)
+    changed(port.infos, after, found)
+    changed(port.facing, after, found)
+    changed(node.facts, after, found)
+    changed(node.switch, after, found)
+    changed(node.linear_top, after, found)
+    keys = port.p_keys
+    if keys is not None:
+        for block in keys.blocks:
+            changed(block, after, found)
+    return 0
+
+
+def owner_changes(owners: Fact, after: i64) -> set[int]:
+    """Frames later than `after` at which the owner of a LID, by its history, or the owner's known state changed."""
+    found: list[Any] = []
+    port: PortState
+    peer: PortState
+    changed(owners, after, found)
+    for port in owners.since_frame(after):
+        state_changed(port, after, found)
+        for peer in port.facing.since_frame(after):
+            state_changed(peer, after, found)
+    return set(found)
 
 
 @cython.cclass
@@ -129,3 +171,16 @@ class BlockState(Fact):
         self.number = number
         self.contested = False
         """Answers of a directed route contradict what was written: either may be another port's."""
+
+
+@cython.cclass
+class PKeysState:
+    """The P_Key table of a port, block by block."""
+
+    __slots__ = ("blocks", "doubted", "intended", "size")
+
+    def __init__(self) -> None:
+        self.blocks: tuple[Any, ...] = ()
+        self.intended: Any = None
+        self.doubted = 0
+        self.size: Any = 0

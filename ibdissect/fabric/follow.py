@@ -188,9 +188,7 @@ class FabricFollower:
                 self.subnet.count_drop("requests")
         elif method == numbers.TRAP_REPRESS and attribute == numbers.NOTICE:
             self.learner.out.append(
-                RepressSeen(
-                    smp.frame, smp.time_ns, self._port(smp), smps.slid[smp.i], smps.dlid[smp.i], smps.transaction(smp.i), smp.body
-                )
+                RepressSeen(smp.frame, smp.time_ns, self._port(smp), smps.slid[smp.i], smps.dlid[smp.i], smps.transaction(smp.i), smp.body)
             )
         hop = smp.hop
         if method == numbers.SET and attribute == numbers.PORT_INFO:
@@ -254,7 +252,7 @@ class FabricFollower:
         out, slid = self.learner.out, smps.slid[i]
         hop = self.routes.by_lid(slid) if not smps.directed[i] and 0 < slid < FIRST_MULTICAST else None
         port = hop.node.manager(hop.entered) if hop is not None else None
-        header = slid, smps.dlid[i], int(smps.sl[i]), smps.directed[i]
+        header = slid, smps.dlid[i], int(smps.sl[i]), bool(smps.directed[i])
         out.append(TrapSeen(frame, time_ns, port, body, smps.transaction(i), *header, int(smps.mad[i])))
         if hop is None:
             return

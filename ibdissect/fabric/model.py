@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.engine.ports import owner_changes
 from ibdissect.table.history import AFTER_ALL, Clock, Track
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
@@ -210,7 +211,7 @@ class Subnet:
         found: set[int] = set()
         for lid in lids:
             if lid in self.lids:
-                found.update(self.lids[lid].changes_after(after), *(port.changes(after) for port in self.owners(lid, after)))
+                found |= owner_changes(self.lids[lid], after)
         return found
 
     def assign(self, port: Port, lid: int, lmc: int, frame: int) -> Port | None:

@@ -182,18 +182,6 @@ class Port(PortState):
             self.qos = Qos()
         return self.qos
 
-    def changes(self, after: int) -> set[int]:
-        """Frames later than `after` at which the known state of the port, its node or its peers changed."""
-        found: set[int] = set()
-        for port in (self, *self.facing.since_frame(after)):
-            node = port.node
-            for track in (port.lids, port.infos, port.facing, node.facts, node.switch, node.linear_top):
-                if track.since > after:
-                    found.update(track.changes_after(after))
-            if port.p_keys is not None:
-                found.update(port.p_keys.changes(after))
-        return found
-
     def __str__(self) -> str:
         return self._named(self.lids.now)
 

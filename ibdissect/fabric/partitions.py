@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ibdissect.engine.ports import BlockState
+from ibdissect.engine.ports import BlockState, PKeysState
 from ibdissect.table.history import Track
 from ibdissect.wire.numbers import BASE, FULL
 
@@ -74,19 +74,17 @@ class Membership(NamedTuple):
     """Number of the file as a whole."""
 
 
-class PKeys:
+class PKeys(PKeysState):
     """The P_Key table of one port, block by block."""
 
-    __slots__ = ("blocks", "doubted", "intended", "size")
-
-    def __init__(self) -> None:
-        self.blocks: tuple[Block, ...] = ()
-        self.intended: Membership | None = None
-        """What partitions.conf says; used as the table until the first block is shown or written."""
-        self.doubted = 0
-        """Frame that wrote a block that was never shown, or after which the port may have restarted; 0: none."""
-        self.size = 0
-        """Number of entries, if a file said so; 0: unknown."""
+    __slots__ = ()
+    blocks: tuple[Block, ...]
+    intended: Membership | None
+    """What partitions.conf says; used as the table until the first block is shown or written."""
+    doubted: int
+    """Frame that wrote a block that was never shown, or after which the port may have restarted; 0: none."""
+    size: int
+    """Number of entries, if a file said so; 0: unknown."""
 
     @property
     def several(self) -> bool:

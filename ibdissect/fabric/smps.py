@@ -63,7 +63,7 @@ class Smps:
         self.method, self.attribute, self.answers = method[keep], attribute[keep], answer
         self.modifier = mads.modifier[keep]
         self.mad = at - table.chunk.offset[rows]
-        self.directed: list[bool] = directed.tolist()
+        self.directed: npt.NDArray[np.bool_] = directed
         self.transactions: U64 = mads.transaction[keep]
         self.m_keys: U64 = mads.column(SMPDirected.m_key)[keep]
         slid, dlid = mads.column(SMPDirected.dr_slid)[keep], mads.column(SMPDirected.dr_dlid)[keep]
@@ -130,7 +130,7 @@ class Smps:
             "rows": self.rows, "kinds": self.kind, "attributes": self.attribute, "modifiers": self.modifier, "senders": self.senders,
             "slids": self._lids[0], "dlids": self._lids[1],
         }  # fmt: skip
-        flags = {"answers": self.answers, "pure": self.pure, "directed": np.array(self.directed, np.bool_)}
+        flags = {"answers": self.answers, "pure": self.pure, "directed": self.directed}
         return {
             **{name: column.astype(np.int64, copy=False) for name, column in whole.items()},
             **{name: column.view(np.uint8) for name, column in flags.items()}, "transactions": self.transactions.astype(np.uint64),
@@ -215,6 +215,11 @@ class PlacedSmps(Record, dict=True):
     @cached_property
     def transaction(self) -> U64:
         return self.smps.transactions[self.index]
+
+    @cached_property
+    def directed(self) -> Bool:
+        """Which take directed routes, bool[n]."""
+        return self.smps.directed[self.index]
 
     @cached_property
     def sender(self) -> Int:

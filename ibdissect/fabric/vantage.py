@@ -15,7 +15,7 @@ import numpy as np
 from ibdissect.bounded import Dropped
 from ibdissect.table import Bool, Int
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.rows import is_in
+from ibdissect.table.rows import by_value, distinct_values, is_in
 from ibdissect.wire import numbers
 from ibdissect.wire.sm import SMInfo
 
@@ -74,7 +74,7 @@ class Vantage:
         self._tables(event, smps.rows[sets & (smps.attribute == numbers.P_KEY_TABLE)] + first)
         index = np.flatnonzero(sets & (smps.attribute != numbers.SM_INFO))
         frames, slots = smps.rows[index] + first, smps.slot[index]
-        directed = np.array(smps.smps.directed, np.bool_)[smps.index[index]]
+        directed = smps.directed[index]
         attribute = smps.attribute[index]
         managing = (slots >= 0) & ~shared[index] & (directed | ~is_in(attribute, np.array(ALSO_TOOLS)))
         eras = np.searchsorted(self.handovers, frames[managing])
@@ -95,13 +95,14 @@ class Vantage:
     def _gets(self, event: ChunkFollowed, shared: Bool) -> None:
         """Remember who asks which node along directed routes."""
         smps, first = event.smps, event.table.chunk.first
-        directed = np.array(smps.smps.directed, np.bool_)[smps.index]
-        index = np.flatnonzero(((smps.method == numbers.GET) | (smps.method == numbers.GET_RESP)) & directed & ~shared & (smps.slot >= 0))
-        frames = smps.rows[index] + first
-        eras = np.searchsorted(self.handovers, frames)
-        for asked in {*zip(smps.slot[index].tolist(), eras.tolist(), smps.sender[index].tolist(), strict=True)}:
-            if len(self._asked) < MAX_NODES:  # further nodes count as not managed
-                self._asked.add(asked)
+        index = np.flatnonzero(
+            ((smps.method == numbers.GET) | (smps.method == numbers.GET_RESP)) & smps.directed & ~shared & (smps.slot >= 0)
+        )
+        places = smps.slot[index] * (MAX_HANDOVERS + 1) + np.searchsorted(self.handovers, smps.rows[index] + first)
+        for sender, mine in by_value(smps.sender[index]):
+            for place in distinct_values(places[mine]):
+                if len(self._asked) < MAX_NODES:  # further nodes count as not managed
+                    self._asked.add((*divmod(place, MAX_HANDOVERS + 1), sender))
 
     def _tables(self, event: ChunkFollowed, frames: Int) -> None:
         for frame in frames.tolist():
@@ -112,10 +113,9 @@ class Vantage:
         """Which directed SMPs come from a sender whose number another host is known to use, too; bool[n]."""
         smps, first = event.smps, event.table.chunk.first
         shared = np.zeros(len(smps), np.bool_)
-        directed = np.array(smps.smps.directed, np.bool_)[smps.index]
         for sender, origin in self.follower.routes.origins.items():
             if origin.shared:
-                shared |= directed & (smps.sender == sender) & (smps.rows + first >= origin.shared)
+                shared |= smps.directed & (smps.sender == sender) & (smps.rows + first >= origin.shared)
         for frame in (smps.rows[shared & (smps.method == numbers.GET_RESP)] + first).tolist():
             if self._room(len(self.ambiguous) < MAX_AMBIGUOUS, event, frame):
                 self.ambiguous.add(frame)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
-from operator import itemgetter
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -35,22 +32,9 @@ class Track(Fact, Generic[V]):
 
         def change(self, value: V | None, frame: int) -> None: ...  # type: ignore[override]
 
-    def at(self, frame: int) -> tuple[V | None, int]:
-        """The value at `frame`, and the frame that set it; (None, 0) before the oldest value kept."""
-        if frame >= self.since:
-            return self.now, self.since
-        i = bisect_right(self.past, frame, key=itemgetter(1))
-        return self.past[i - 1] if i else (None, 0)
+        def at(self, frame: int) -> tuple[V | None, int]: ...
 
-    def since_frame(self, frame: int) -> Iterator[V]:
-        """The known values that were valid at a frame or later."""
-        until = None
-        for value, since in ((self.now, self.since), *reversed(self.past)):
-            if until is not None and until <= frame:
-                return
-            if value is not None:
-                yield value
-            until = since
+        def since_frame(self, frame: int) -> list[V]: ...
 
     def values(self) -> list[tuple[V | None, int]]:
         """The values kept with the frames that set them, oldest first."""
@@ -59,17 +43,6 @@ class Track(Fact, Generic[V]):
     def changes(self) -> list[int]:
         """Frames at which the value changed, oldest first."""
         return [since for _, since in self.values()]
-
-    def changes_after(self, frame: int) -> list[int]:
-        """Frames after another at which the value changed, latest first."""
-        found = []
-        if self.since > frame:
-            found.append(self.since)
-            for _, since in reversed(self.past):
-                if since <= frame:
-                    break
-                found.append(since)
-        return found
 
 
 class Clock:

@@ -24,6 +24,16 @@ def test_compiled_and_interpreted_facts_are_the_same(changes: list[tuple[object,
         frame += step
         assert one.learn(value, frame) == other.learn(value, frame)
         assert (one.now, one.since, one.past) == (other.now, other.since, other.past)
+    for asked in {0, frame + 1, *(since + by for since in one.changes_after(-1) for by in (-1, 0, 1))}:
+        assert one.at(asked) == other.at(asked) == latest(one, asked)
+        assert one.since_frame(asked) == other.since_frame(asked)
+        assert one.changes_after(asked) == other.changes_after(asked) == [since for since in one.changes_after(-1) if since > asked]
+
+
+def latest(fact: Any, frame: int) -> tuple[object, int]:
+    """The value at a frame, found step by step."""
+    values = [*fact.past, (fact.now, fact.since)]
+    return next(((value, since) for value, since in reversed(values) if since <= frame), (None, 0))
 
 
 def test_values_are_kept_for_a_window() -> None:
