@@ -43,7 +43,7 @@ def test_smps_of_both_classes_and_nothing_else() -> None:
         craft.native(0x04, bytes(300)),
     )
     assert found.rows.tolist() == [0, 1, 2, 4] and found.kind.tolist() == [HANDLE_ANSWER, FIND_PLACE, FIND_PLACE, HANDLE_ANSWER]
-    assert found.directed == [False, False, False, True] and found.pure.tolist() == found.directed
+    assert found.directed.tolist() == found.pure.tolist() == [False, False, False, True]
     assert found.path(3) == bytes([1, 2, 3])
     assert (found.slid[0], found.dlid[2], found.m_key(2)) == (5, 5, 7)
     assert found.facts[0] is found.facts[2] is found.facts[3] is None
