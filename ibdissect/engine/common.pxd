@@ -50,6 +50,10 @@ cdef inline u64 b64(const u8[::1] p, Py_ssize_t at) except? 0xFFFFFFFFFFFFFFFFUL
     return (<u64>q[0] << 56 | <u64>q[1] << 48 | <u64>q[2] << 40 | <u64>q[3] << 32
             | <u64>q[4] << 24 | <u64>q[5] << 16 | <u64>q[6] << 8 | low)
 
+cdef inline bytes cut(const u8[::1] p, Py_ssize_t at, Py_ssize_t end):
+    end = min(end, p.shape[0])
+    return (<const char*>&p[at])[:end - at] if at < end else b""
+
 cdef inline u64 mix(u64 a, u64 b) noexcept nogil:
     cdef u64 h = (a ^ (b * 0x9E3779B97F4A7C15ULL)) * 0xD6E8FEB86659FD93ULL
     h = (h ^ h >> 32) * 0xD6E8FEB86659FD93ULL

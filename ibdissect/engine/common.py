@@ -30,6 +30,10 @@ if not cython.compiled:
         """64 bits."""
         return b32(p, at) << 32 | b32(p, at + 4)
 
+    def cut(p: Sequence[int], at: int, end: int) -> bytes:
+        """Some of the bytes, as many as there are."""
+        return bytes(p[at:end])
+
     def mix(a: int, b: int) -> int:
         """A hash of two numbers of 64 bits."""
         h = (a ^ (b * 0x9E3779B97F4A7C15 & MASK)) * 0xD6E8FEB86659FD93 & MASK

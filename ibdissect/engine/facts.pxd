@@ -5,4 +5,5 @@ cdef class Fact:
     cdef public object now, since, past
 
 cdef int changed(Fact fact, i64 after, list found) except? -1
+cdef int end(Fact fact, object frame) except? -1
 cdef int put(Fact fact, object value, object frame) except? -1

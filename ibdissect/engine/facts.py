@@ -72,6 +72,14 @@ class Fact:
                 low = middle + 1
         return past[low - 1] if low else (None, 0)
 
+    def values(self) -> list[tuple[Any, int]]:
+        """The values kept with the frames that set them, oldest first."""
+        return [*self.past, (self.now, self.since)] if self.since else []
+
+    def changes(self) -> list[int]:
+        """Frames at which the value changed, oldest first."""
+        return [since for _, since in self.values()]
+
     def since_frame(self, frame: i64) -> list[Any]:
         """The known values that were valid at a frame or later, latest first."""
         until: i64 = self.since
@@ -92,6 +100,15 @@ class Fact:
         found: list[Any] = []
         changed(self, frame, found)
         return found
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def end(fact: Fact, frame: Any) -> cython.int:
+    """The value is unknown from a frame on."""
+    if fact.now is not None:
+        put(fact, None, frame)
+    return 0
 
 
 @cython.cfunc

@@ -1,17 +1,18 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 from ibdissect.engine.common cimport i64
-from ibdissect.engine.facts cimport Fact, changed
+from ibdissect.engine.facts cimport Fact, changed, end, put
 
 cdef class PortState:
     cdef public NodeState node
     cdef public i64 number, frame, peer_frame, cut
-    cdef public object guid, guard, pages, qos
+    cdef public object guid, pages, qos
     cdef public PKeysState p_keys
+    cdef public GuardState guard
     cdef public bint renamed
     cdef public Fact infos, lids, facing
 
 cdef class NodeState:
-    cdef public i64 slot, frame, until, kind, unsure, changed, weight
+    cdef public i64 slot, frame, until, kind, unsure, changed, weight, window, place
     cdef public bint alive, unarbitrated
     cdef public object guid, system_guid, device_id, vendor_id, port_state_change, name, origin, forwarding
     cdef public Fact facts, switch, linear_top, multicast_top
@@ -39,4 +40,14 @@ cdef class PKeysState:
     cdef public object intended, size
     cdef public i64 doubted
 
+cdef class GuardState:
+    cdef public Fact held, timer
+    cdef public object pending
+
+cdef class Shared:
+    cdef public dict blocks
+
+cdef BlockState find_block(PKeysState keys, i64 number)
+cdef int holds_several(PKeysState keys) except? -1
+cdef object kept(Shared shared, object block)
 cdef int state_changed(PortState port, i64 after, list found) except? -1

@@ -13,15 +13,22 @@ except ImportError:
     from . import shadow as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import i64
-    from cython.cimports.ibdissect.engine.facts import Fact, changed
+    from cython.cimports.ibdissect.engine.facts import Fact, changed, end, put
 else:
-    from .facts import Fact, changed
+    from .facts import Fact, changed, end, put
 
     if TYPE_CHECKING:
         i64 = int
     else:
         i64 = None
 
+KEPT_BLOCKS = 16
+"""Blocks remembered per port: 512 keys, more than adapters have; of a longer table only what it holds is known, never what it lacks."""
+MAX_SHARED = 65536
+"""Distinct table blocks that are stored only once."""
+_KEPT_BLOCKS = cython.declare(cython.Py_ssize_t, KEPT_BLOCKS)
+_SHARED = cython.declare(cython.Py_ssize_t, MAX_SHARED)
+_EMPTY = cython.declare(object, bytes(64))
 _NEVER = cython.declare(cython.longlong, AFTER_ALL + 1)
 
 
@@ -98,7 +105,8 @@ class NodeState:
 
     __slots__ = (
         "alive", "changed", "device_id", "facts", "forwarding", "frame", "guid", "kind", "linear_top", "multicast_top", "name", "origin",
-        "port_state_change", "ports", "slot", "switch", "system_guid", "unarbitrated", "unsure", "until", "vendor_id", "weight",
+        "place", "port_state_change", "ports", "slot", "switch", "system_guid", "unarbitrated", "unsure", "until", "vendor_id", "weight",
+        "window",
     )  # fmt: skip
 
     def __init__(self, guid: object, slot: i64, frame: i64, facts: Fact, switch: Fact, linear_top: Fact, multicast_top: Fact) -> None:
@@ -108,6 +116,7 @@ class NodeState:
         self.alive, self.until = True, _NEVER
         self.kind = self.system_guid = self.device_id = self.vendor_id = self.port_state_change = 0
         self.unsure = self.changed = self.weight = 0
+        self.window = self.place = 0
         self.name: Any = b""
         self.origin: Any = None
         self.unarbitrated = False
@@ -184,3 +193,117 @@ class PKeysState:
         self.intended: Any = None
         self.doubted = 0
         self.size: Any = 0
+
+    def block(self, number: i64) -> BlockState | None:
+        """A block over time; None if it was never shown."""
+        return find_block(self, number)
+
+    def learn(self, number: i64, entries: bytes | None, frame: Any) -> bool:
+        """Learn that a block was shown (64 bytes) or became uncertain (None); True if that is new."""
+        block: BlockState | None = find_block(self, number)
+        if block is None:
+            if entries is None:
+                self.doubted = self.doubted or frame
+            if entries is None or len(self.blocks) >= _KEPT_BLOCKS:
+                return False
+            block = BlockState(number)
+            self.blocks = (*self.blocks, block)
+        block.contested = False
+        return block.learn(entries, frame)
+
+    def forget(self, frame: Any) -> None:
+        """The port may have restarted: its table is unknown from now on."""
+        block: BlockState
+        self.doubted = self.doubted or frame
+        for block in self.blocks:
+            block.contested = False
+            end(block, frame)
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one block holds keys."""
+        return bool(holds_several(self))
+
+
+@cython.cfunc
+def find_block(keys: PKeysState, number: i64) -> BlockState | None:
+    """What `PKeysState.block` says."""
+    block: BlockState
+    for block in keys.blocks:
+        if block.number == number:
+            return block
+    return None
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def holds_several(keys: PKeysState) -> cython.int:
+    """What `PKeysState.several` says."""
+    block: BlockState
+    found: cython.int = 0
+    if len(keys.blocks) < 2:
+        return 0
+    for block in keys.blocks:
+        found += block.now is not None and block.now != _EMPTY
+    return found > 1
+
+
+@cython.cclass
+class GuardState:
+    """A port's M_Key as learnt."""
+
+    __slots__ = ("held", "pending", "timer")
+
+    def __init__(self, held: Fact, timer: Fact) -> None:
+        self.held, self.timer = held, timer
+        self.pending: Any = None
+
+    def learn(self, value: object, frame: Any) -> bool:
+        """Learn a port's key from an answer; True if it is new."""
+        self.pending = None
+        if value == self.held.now:
+            return False
+        end(self.timer, frame)
+        put(self.held, value, frame)
+        return True
+
+    def forget(self, frame: Any) -> None:
+        """The port may have restarted: its key is unknown from now on."""
+        end(self.held, frame)
+        self.pending = None
+        end(self.timer, frame)
+
+
+def forget_volatile(port: PortState, frame: Any) -> None:
+    """Make M_Key and P_Key table unknown: a restarting port loses them unless they are in non-volatile memory."""
+    if port.guard is not None:
+        port.guard.forget(frame)
+    if port.p_keys is not None:
+        port.p_keys.forget(frame)
+
+
+@cython.final
+@cython.cclass
+class Shared:
+    """Blocks of tables, of which equal ones are stored once."""
+
+    __slots__ = ("blocks",)
+
+    def __init__(self) -> None:
+        self.blocks: dict[Any, Any] = {}
+
+    def share(self, block: object) -> Any:
+        """An equal block that is stored only once."""
+        return kept(self, block)
+
+
+@cython.cfunc
+def kept(shared: Shared, block: object) -> object:
+    """What `Shared.share` says."""
+    found: object = shared.blocks.get(block)
+    if found is not None:
+        return found
+    if len(shared.blocks) >= _SHARED:
+        shared.blocks.clear()
+    shared.blocks[block] = block
+    return block

@@ -15,19 +15,31 @@ from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 
 from . import kinds
+from .ports import forget_volatile
 
 try:
     import cython
 except ImportError:
     from . import shadow as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import b16, b24, b64, i64, u64
+    from cython.cimports.ibdissect.engine.common import b16, b24, b64, cut, i64, u64
     from cython.cimports.ibdissect.engine.facts import Fact, put
-    from cython.cimports.ibdissect.engine.ports import BlockState, Hop, NodeState, OriginState, PortState
+    from cython.cimports.ibdissect.engine.ports import (
+        BlockState,
+        GuardState,
+        Hop,
+        NodeState,
+        OriginState,
+        PKeysState,
+        PortState,
+        find_block,
+        holds_several,
+        kept,
+    )  # fmt: skip
 else:
-    from .common import b16, b24, b64
+    from .common import b16, b24, b64, cut
     from .facts import Fact, put
-    from .ports import BlockState, Hop, NodeState, OriginState, PortState
+    from .ports import BlockState, GuardState, Hop, NodeState, OriginState, PKeysState, PortState, find_block, holds_several, kept
 
     if TYPE_CHECKING:
         i64 = u64 = int
@@ -55,7 +67,9 @@ _P_KEY_TABLE = cython.declare(cython.longlong, numbers.P_KEY_TABLE)
 _PERMISSIVE = cython.declare(cython.longlong, numbers.PERMISSIVE)
 _FIRST_MULTICAST = cython.declare(cython.longlong, numbers.FIRST_MULTICAST)
 _SWITCH = cython.declare(cython.longlong, 2)  # NodeInfo.NodeType
-_INIT = cython.declare(cython.int, 2)  # PortInfo.PortState: Down and Init
+_DOWN = cython.declare(cython.int, 1)  # PortInfo.PortState
+_INIT = cython.declare(cython.int, 2)
+_ACTIVE = cython.declare(cython.int, 4)
 _NODE_TYPE = cython.declare(cython.Py_ssize_t, NodeInfo.node_type.bit // 8)
 _NUM_PORTS = cython.declare(cython.Py_ssize_t, NodeInfo.num_ports.bit // 8)
 _SYSTEM_GUID = cython.declare(cython.Py_ssize_t, NodeInfo.system_image_guid.bit // 8)
@@ -81,8 +95,8 @@ _HIGH_CAP = cython.declare(cython.Py_ssize_t, PortInfo.vl_arbitration_high_cap.b
 class Steps:
     """The SMPs of one window after the other: `begin` it, then `run` until all are done."""
 
-    def __init__(self, subnet: Any, routes: Any, out: list[Any]) -> None:
-        """`routes` are `RouteEnds` that make origins; `out` takes events."""
+    def __init__(self, subnet: Any, routes: Any, out: list[Any], nobody: NodeState) -> None:
+        """`routes` are `RouteEnds` that make origins; `out` takes events; `nobody` stands for unknown nodes."""
         self.subnet, self.routes = subnet, routes
         self.follower: Any = None
         self.learner: Any = None
@@ -91,17 +105,23 @@ class Steps:
         self.out = out
         self.exchanged: OrderedDict[tuple[Any, ...], tuple[bytes, int, bytes]] = OrderedDict()
         """What the latest exchanges about P_Key tables asked, and time and content of the answer (0: none yet)."""
+        self.shared = subnet.shared
+        self.nobody = nobody
+        self.nodes: list[Any] = []
+        """The nodes of the window's SMPs so far; the first one is nobody."""
+        self.every_table = True
+        """Whether each new block of a P_Key table is told, not only those of tables with several."""
         self.every_state = True
-        """Whether each change of a PortState is told, not only those that something follows from."""
+        """Whether each change of a PortState is told."""
         self.shown: Any = 0
         """The frame as an object, which all facts that it shows share."""
-        self.at = self.count = self.first = self.keyed_from = self.frame = self.time_ns = 0
+        self.at = self.count = self.first = self.keyed_from = self.frame = self.time_ns = self.window = 0
 
-    def begin(self, follower: Any, smps: Any, first: i64, times: Any, columns: dict[str, Any], slots: Any, entries: Any) -> None:
+    def begin(self, follower: Any, smps: Any, first: i64, times: Any, columns: dict[str, Any], which: Any, entries: Any) -> None:
         """A window whose first frame is `first`: its SMPs, their columns as int64[n], the times of its rows.
 
-        `slots` and `entries`, int64[n], take the node and port of each SMP. `follower` and its learner, which hold these steps, know what
-        few packets need; they are let go of at the end.
+        `which` and `entries`, int64[n] of zeros, take the index of each SMP's node in `nodes`, and its port. `follower` and its learner,
+        which hold these steps, know what few packets need; they are let go of at the end.
         """
         self.follower, self.learner, self.smps, self.first = follower, follower.learner, smps, first
         self.rows, self.times = memoryview(columns["rows"]), memoryview(times)
@@ -110,10 +130,10 @@ class Steps:
         self.slids, self.dlids = memoryview(columns["slids"]), memoryview(columns["dlids"])
         self.transactions, self.answers = memoryview(columns["transactions"]), memoryview(columns["answers"])
         self.pure, self.directed = memoryview(columns["pure"]), memoryview(columns["directed"])
-        self.bodies, self.paths, self.path_size = columns["bodies"], columns["paths"], columns["path_size"]
-        self.data, self.path_data = memoryview(self.bodies), memoryview(self.paths)
-        self.slots, self.entries = memoryview(slots), memoryview(entries)
+        self.data, self.path_data, self.path_size = memoryview(columns["bodies"]), memoryview(columns["paths"]), columns["path_size"]
+        self.which, self.entries, self.nodes = memoryview(which), memoryview(entries), [self.nobody]
         self.keyed_from = columns["keyed_from"]
+        self.window += 1
         self.at, self.count = 0, len(self.rows)
 
     def end(self) -> None:
@@ -122,8 +142,8 @@ class Steps:
         none = array("q")
         self.rows = self.kinds = self.attributes = self.modifiers = self.senders = self.slids = self.dlids = self.times = memoryview(none)
         self.transactions = memoryview(array("Q"))
-        self.slots = self.entries = memoryview(none)
-        self.bodies = self.paths = b""
+        self.which = self.entries = memoryview(none)
+        self.nodes = []
         self.pure = self.directed = self.answers = self.data = self.path_data = memoryview(b"")
         self.count = self.at = 0
 
@@ -175,7 +195,7 @@ class Steps:
 
     def body_of(self, i: cython.Py_ssize_t) -> bytes:
         """The attribute of an SMP."""
-        return self.bodies[i * _BODY : (i + 1) * _BODY]
+        return cut(self.data, i * _BODY, (i + 1) * _BODY)
 
     def made(self, i: cython.Py_ssize_t, hop: Hop | None, smp: Any) -> Any:
         """The SMP as the learner takes it."""
@@ -185,14 +205,19 @@ class Steps:
     def path(self, i: cython.Py_ssize_t) -> bytes:
         """The directed route of an SMP, without the unused first byte; at most 63 hops."""
         at: cython.Py_ssize_t = i * self.path_size + 1
-        return self.paths[at : at + self.path_data[at - 1]]
+        return cut(self.path_data, at, at + self.path_data[at - 1])
 
     @cython.cfunc
     @cython.exceptval(-1)
     def place(self, i: cython.Py_ssize_t, hop: Hop | None) -> cython.int:
         """The SMP reached or left the port where `hop` ends."""
+        node: NodeState
         if hop is not None:
-            self.slots[i], self.entries[i] = hop.node.slot, hop.entered
+            node = hop.node
+            if node.window != self.window:
+                node.window, node.place = self.window, len(self.nodes)
+                self.nodes.append(node)
+            self.which[i], self.entries[i] = node.place, hop.entered
         return 0
 
     @cython.cfunc
@@ -222,7 +247,7 @@ class Steps:
         elif attribute == _P_KEY_TABLE:
             self.p_keys(i, hop)
         else:
-            self.learner.answer(self.smps, self.made(i, hop, smp), attribute)
+            self.learner.answer(self.smps, i, hop, attribute, self.shown, self.time_ns, self.body_of(i))
         return hop
 
     @cython.cfunc
@@ -236,7 +261,7 @@ class Steps:
             key = self.transactions[i], self.modifiers[i], self.dlids[i], self.slids[i]
         else:
             key = self.transactions[i], self.modifiers[i], self.slids[i], self.dlids[i]
-        body: bytes = self.bodies[i * _BODY : (i + 1) * _BODY]
+        body: bytes = cut(self.data, i * _BODY, (i + 1) * _BODY)
         known: Any = self.exchanged.get(key)
         if known is None:
             known = b"", 0, b""
@@ -352,16 +377,14 @@ class Steps:
         """A block of a port's P_Key table."""
         port: PortState | None = self.of_table(hop, self.modifiers[i] >> 16)
         number: i64 = self.modifiers[i] & 0xFFFF
+        keys: PKeysState | None
         block: BlockState | None = None
-        one: BlockState
         if port is None:
             return 0
-        if port.p_keys is not None:
-            for one in port.p_keys.blocks:
-                if one.number == number:
-                    block = one
-                    break
-        body: bytes = self.bodies[i * _BODY : (i + 1) * _BODY]
+        keys = port.p_keys
+        if keys is not None:
+            block = find_block(keys, number)
+        body: bytes = cut(self.data, i * _BODY, (i + 1) * _BODY)
         if block is not None:
             if self.directed[i] and (block.contested or (block.now is not None and body != block.now)):
                 # Nobody wrote it: another host's route with the same number leads to another port. The block is unknown
@@ -371,7 +394,10 @@ class Steps:
                 return 0
             if body == block.now:
                 return 0
-        self.learner.p_keys(self.shown, self.time_ns, port, number, body)
+        if keys is None:
+            keys = self.subnet.begin_table(port)
+        if keys.learn(number, kept(self.shared, body), self.shown) and (self.every_table or holds_several(keys)):
+            self.learner.p_keys_learnt(self.shown, self.time_ns, port, number)
         return 0
 
     @cython.cfunc
@@ -392,7 +418,7 @@ class Steps:
             own = port is node.ports.get(hop.entered)
             if own and node.kind and receiver != port.number:
                 return 0  # the route leads to another port than assumed
-        body: bytes = self.bodies[i * _BODY : (i + 1) * _BODY]
+        body: bytes = cut(self.data, i * _BODY, (i + 1) * _BODY)
         if body != port.infos.now:
             self.changed_info(i, port, body, own)
         if own or (node.kind != _SWITCH and port.facing.now is not None):  # another port of an adapter may be in another subnet
@@ -408,13 +434,29 @@ class Steps:
         was: cython.int = before[_STATE] & 15 if before is not None and port.infos.since > 0 else 0
         state: cython.int = self.data[at + _STATE] & 15
         # External ports of a switch have no LIDs, so their PortInfos are often equal.
-        put(port.infos, body if own else self.subnet.share(body), self.shown)
-        if was != state and (1 <= state <= _INIT or self.every_state):
-            self.learner.state_changed(self.shown, self.time_ns, port, was, state)
+        put(port.infos, body if own else kept(self.shared, body), self.shown)
+        if was != state:
+            self.other_state(port, was, state)
         if self.data[at + _DIAG] & 0x80:
             self.learner.add_page(port, b16(self.data, at + _DIAG) >> 4 & 0x7FF, self.shown)
         if not self.data[at + _LOW_CAP] or not self.data[at + _HIGH_CAP]:
             port.node.unarbitrated = True
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def other_state(self, port: PortState, was: cython.int, state: cython.int) -> cython.int:
+        """A port shows another PortState than before (0: none)."""
+        peer: PortState | None = port.facing.now
+        if state == _DOWN:
+            self.learner.port_down(self.shown, self.time_ns, port, was)
+        elif state == _INIT and _INIT < was <= _ACTIVE:
+            if port.node.kind != _SWITCH:
+                forget_volatile(port, self.shown)
+            if peer is not None and peer.node.kind != _SWITCH:
+                forget_volatile(peer, self.shown)
+        if self.every_state:
+            self.learner.state_changed(self.shown, self.time_ns, port, was, state)
         return 0
 
     @cython.cfunc
@@ -429,12 +471,16 @@ class Steps:
         key: u64 = b64(self.data, at + _M_KEY)
         protect: i64 = self.data[at + _LMC] >> 6
         lease: i64 = b16(self.data, at + _LEASE)
-        guard: Any = port.guard
+        guard: GuardState | None = port.guard
+        changed: cython.bint
         if guard is None:
-            if key or protect or lease:
-                self.learner.m_key(self.smps, self.made(i, hop, smp), port, (key, protect, lease), asked)
-        elif key or (key, protect, lease) != guard.held.now:
-            self.learner.m_key(self.smps, self.made(i, hop, smp), port, (key, protect, lease), asked)
+            changed = key != 0 or protect != 0 or lease != 0
         else:
-            guard.pending = None  # still no key
+            changed = key != 0 or (key, protect, lease) != guard.held.now
+            if not changed:
+                guard.pending = None  # still no key
+        if changed:
+            if key and smp is None:
+                smp = self.made(i, hop, smp)
+            self.learner.m_key(self.smps, i, smp, self.shown, self.time_ns, port, (key, protect, lease), asked)
         return 0

@@ -19,11 +19,11 @@ from ibdissect.wire import numbers
 from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
 
-from .events import ChunkFollowed, FabricEvent, PortStateChanged, RepressSeen, StateEvicted, TrapSeen, WrongMKey
+from .events import ChunkFollowed, FabricEvent, PKeysLearnt, PortStateChanged, RepressSeen, StateEvicted, TrapSeen, WrongMKey
 from .keys import refuses
 from .learn import M_KEY_SIZE, KeyedRequest, Learner, Smp
 from .model import Subnet
-from .nodes import NOBODY, SWITCH, Port
+from .nodes import NOBODY, SWITCH, Node, Port
 from .records import Records
 from .routes import Routes
 from .senders import Senders
@@ -50,7 +50,7 @@ class FabricFollower:
         self.routes = Routes(self.subnet)
         self.senders = Senders()
         self.learner = Learner(self.subnet, self.routes)
-        self.steps = self.learner.steps = Steps(self.subnet, self.routes, self.learner.out)
+        self.steps = self.learner.steps = Steps(self.subnet, self.routes, self.learner.out, NOBODY)
         self.asked = BoundedDict[tuple[object, ...], KeyedRequest](MAX_ASKED)
         """PortInfo requests by `_exchange_key`, once an M_Key was seen."""
         self.early = BoundedDict[tuple[object, ...], KeyedRequest](MAX_EARLY)
@@ -71,8 +71,7 @@ class FabricFollower:
 
     def emit_only(self, events: Container[type[FabricEvent]]) -> None:
         """Emit only these of the high-volume events: a sweep of a large subnet changes the state and tables of every port."""
-        self.learner.handled = events
-        self.steps.every_state = PortStateChanged in events
+        self.steps.every_state, self.steps.every_table = PortStateChanged in events, PKeysLearnt in events
 
     def feed(self, table: ChunkTable) -> Iterator[FabricEvent]:
         """Process a chunk; yields each event while the state is that of its frame. Exhaust the iterator."""
@@ -83,14 +82,16 @@ class FabricFollower:
         if not self.subnet.keyed_since:
             self._await_key(smps, table.chunk.first)
         self.records = Records(table)
-        slots, entered = np.full(len(smps.rows), -1, np.int64), np.zeros(len(smps.rows), np.int64)
-        yield from self._each(smps, table, slots, entered)
+        which, entered = np.zeros(len(smps.rows), np.int64), np.zeros(len(smps.rows), np.int64)
+        yield from self._each(smps, table, which, entered)
+        nodes = tuple(self.steps.nodes)
+        self.steps.end()
         last = table.chunk.first + len(table) - 1
         time_ns = int(table.chunk.time_ns[-1]) if len(table) else 0
         self.records.learn(self.subnet, AFTER_ALL)
         yield from self._evicted(last, time_ns)
         self.subnet.contradictions.note_times(table.chunk)
-        followed = ChunkFollowed(last, time_ns, table, self.subnet, self._with_nodes(smps, slots, entered, table.chunk.first))
+        followed = ChunkFollowed(last, time_ns, table, self.subnet, self._with_nodes(smps, nodes, which, entered, table.chunk.first))
         yield followed
         followed.derived.clear()  # what was derived refers to the event: the chunk's memory would wait for a garbage collection
 
@@ -114,23 +115,19 @@ class FabricFollower:
             yield StateEvicted(frame, time_ns, what, count)
         self.subnet.dropped.clear()
 
-    def _with_nodes(self, smps: Smps, slots: Int, entered: Int, first: int) -> PlacedSmps:
-        distinct, which = np.unique(slots, return_inverse=True)
-        which = which.ravel()
-        nodes = tuple(self.subnet.by_slot(slot) or NOBODY for slot in distinct.tolist())
-        kind, ports, changed = (
-            np.array([(node.kind, node.num_ports, node.changed >= first) for node in nodes], np.int64)
-            .reshape(-1, 3)[which].T
-        )  # fmt: skip
+    @staticmethod
+    def _with_nodes(smps: Smps, nodes: tuple[Node, ...], which: Int, entered: Int, first: int) -> PlacedSmps:
+        facts = np.array([(node.slot, node.kind, node.num_ports, node.changed >= first) for node in nodes], np.int64)
+        slots, kind, ports, changed = facts.T[:, which]
         for i in np.flatnonzero(changed).tolist():
             node = nodes[which[i]]
             ports[i] = node.facts_at(first + int(smps.rows[i]))[0].num_ports
         return PlacedSmps(smps, np.arange(len(smps.rows)), slots, entered, nodes, which, kind, ports, changed != 0)
 
-    def _each(self, smps: Smps, table: ChunkTable, slots: Int, entered: Int) -> Iterator[FabricEvent]:
+    def _each(self, smps: Smps, table: ChunkTable, which: Int, entered: Int) -> Iterator[FabricEvent]:
         """Process the SMPs one by one, and find the node and the port of each."""
         steps, out, dropped = self.steps, self.learner.out, self.subnet.dropped
-        steps.begin(self, smps, table.chunk.first, table.chunk.time_ns, smps.columns(), slots, entered)
+        steps.begin(self, smps, table.chunk.first, table.chunk.time_ns, smps.columns(), which, entered)
         while (why := steps.run(self.records.due)) != DONE:
             if why == RECORDS:
                 self.records.learn(self.subnet, steps.frame)
@@ -139,7 +136,6 @@ class FabricFollower:
             out.clear()
             if dropped:
                 yield from self._evicted(steps.frame, steps.time_ns)
-        steps.end()
 
     def request_of(self, smps: Smps, i: int, time_ns: int) -> KeyedRequest | None:
         """The request that a PortInfo answers."""

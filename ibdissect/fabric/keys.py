@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ibdissect.engine.ports import GuardState
 from ibdissect.table.history import SECOND_NS, Track
 from ibdissect.wire.numbers import GET, SET, TRAP_REPRESS
 
@@ -32,31 +33,18 @@ def hides(held: MKey, presented: int) -> bool:
     return held.protect == 1 and held.key != 0 and presented != held.key
 
 
-class Guard:
+class Guard(GuardState):
     """A port's M_Key as learnt, with a pending change and the lease timer."""
 
-    __slots__ = ("held", "pending", "timer")
+    __slots__ = ()
+    held: Track[MKey]
+    pending: int | None
+    """Key that a pending Set installs; until its answer, either key may be valid."""
+    timer: Track[int]
+    """When the lease timer of a refused request started, in ns; None while it does not run."""
 
     def __init__(self) -> None:
-        self.held: Track[MKey] = Track()
-        self.pending: int | None = None
-        """Key that a pending Set installs; until its answer, either key may be valid."""
-        self.timer: Track[int] = Track()
-        """When the lease timer of a refused request started, in ns; None while it does not run."""
-
-    def learn(self, value: MKey, frame: int) -> bool:
-        """Learn a port's key from an answer; True if it is new."""
-        self.pending = None
-        if value == self.held.now:
-            return False
-        self.timer.learn(None, frame)
-        return self.held.learn(value, frame)
-
-    def forget(self, frame: int) -> None:
-        """The port may have restarted: its key is unknown from now on."""
-        self.held.learn(None, frame)
-        self.pending = None
-        self.timer.learn(None, frame)
+        super().__init__(Track(), Track())
 
     def check(self, method: int, presented: int, frame: int, time_ns: int) -> MKey | None:
         """Process a request to the port: return the port's M_Key if that of the request is wrong (dropped or not), else None.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from struct import Struct
+from functools import lru_cache
 
 from ibdissect.engine.ports import Hop
 from ibdissect.engine.smps import Steps
 from ibdissect.wire import numbers
 from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.sm import SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 
 from . import events
@@ -16,17 +16,12 @@ from . import smps as c
 from .keys import Guard, MKey, hides
 from .mixed_subnets import KIND, SIZE
 from .model import Subnet
-from .nodes import ACTIVE, ARMED, DOWN, INIT, KEPT_PAGES, SWITCH, Node, NodeFacts, Origin, Port, SmFacts, SwitchFacts
+from .nodes import DOWN, KEPT_PAGES, SWITCH, Node, NodeFacts, Origin, Port, SmFacts, SwitchFacts
 from .routes import Routes
 from .smps import Smps
-from .topology import connect, disconnect, forget_volatile
+from .topology import connect, disconnect
 
-NO_KEY = (0, 0, 0)
-LID_AT, LEASE_AT, DIAG_AT = PortInfo.lid.bit // 8, PortInfo.m_key_lease_period.bit // 8, PortInfo.diag_code.bit // 8
-LOCAL_AT, LMC_AT = PortInfo.local_port_num.bit // 8, PortInfo.lmc.bit // 8
 M_KEY_SIZE = PortInfo.m_key.bits // 8
-LID = Struct(">H")
-LOW_CAP_AT, HIGH_CAP_AT = PortInfo.vl_arbitration_low_cap.bit // 8, PortInfo.vl_arbitration_high_cap.bit // 8
 
 
 class Smp:
@@ -53,32 +48,24 @@ class Learner:
     def __init__(self, subnet: Subnet, routes: Routes) -> None:
         self.subnet, self.routes = subnet, routes
         self.out: list[events.FabricEvent] = []
-        self.handled: Container[type[events.FabricEvent]] = (events.PortStateChanged, events.PKeysLearnt)
-        """High-volume events to emit."""
         self.steps: Steps
         """What calls it, and finds ports for it."""
 
-    def answer(self, smps: Smps, smp: Smp, attribute: int) -> None:
+    def answer(self, smps: Smps, i: int, hop: Hop, attribute: int, frame: int, time_ns: int, body: bytes) -> None:
         """Process an answer with status 0 that tells of something else than a node, a port or its P_Keys."""
-        hop = smp.hop
-        assert hop is not None
         if attribute in c.TABLES:
-            self._table(smp, hop, attribute)
+            self._table(hop, attribute, int(smps.modifier[i]), body, frame)
         elif attribute == numbers.SWITCH_INFO:
-            facts = smps.facts[smp.i]
-            assert facts is not None
             if hop.node.kind in (0, SWITCH):
-                self._switch_info(hop.node, facts, smp.frame)
+                self._switch_info(hop.node, body, frame)
             else:
-                self.subnet.contradictions.note(KIND, hop.node.slot, hop.node.kind, SWITCH, smp.frame, certain=True)
+                self.subnet.contradictions.note(KIND, hop.node.slot, hop.node.kind, SWITCH, frame, certain=True)
         elif attribute == numbers.NODE_DESCRIPTION:
-            hop.node.name = smp.body.rstrip(b"\0")
+            hop.node.name = body.rstrip(b"\0")
         elif attribute == numbers.SM_INFO:
-            facts = smps.facts[smp.i]
-            assert facts is not None
-            self._sm_info(smps, smp, hop, facts)
+            self._sm_info(hop, SMInfo(body), frame, time_ns, int(smps.mad[i]))
         else:
-            self._vendor_page(smp, hop)
+            self._vendor_page(hop, body, frame)
 
     def nameless(self, smps: Smps, smp: Smp) -> Hop | None:
         """Add a node that answers but whose NodeInfo has not been seen, so that it is known only by its address. None if not possible."""
@@ -120,27 +107,30 @@ class Learner:
         if lid:
             self.out.append(events.LidAssigned(frame, time_ns, port, lid, lmc, taken))
 
-    def state_changed(self, frame: int, time_ns: int, port: Port, was: int, state: int) -> None:
-        """A port showed another PortState than before (0: none)."""
-        if state == DOWN:
-            peer = disconnect(port, frame)
-            if peer is not None or was > DOWN:
-                self.routes.cut(frame)
-            if peer is not None:
-                self.out.append(events.LinkLost(frame, time_ns, port, peer))
-        elif was in (ARMED, ACTIVE) and state == INIT:
-            for end in (port, port.peer):
-                if end is not None and end.node.kind != SWITCH:
-                    forget_volatile(end, frame)
-        if events.PortStateChanged in self.handled:
-            self.out.append(events.PortStateChanged(frame, time_ns, port, was, state))
+    def port_down(self, frame: int, time_ns: int, port: Port, was: int) -> None:
+        """A port showed PortState Down, and before another one (0: none)."""
+        peer = disconnect(port, frame)
+        if peer is not None or was > DOWN:
+            self.routes.cut(frame)
+        if peer is not None:
+            self.out.append(events.LinkLost(frame, time_ns, port, peer))
 
-    def m_key(self, smps: Smps, smp: Smp, port: Port, fields: tuple[int, int, int], asked: KeyedRequest | None) -> None:
-        """A port showed an M_Key, its protect bits and its lease period that may be new; `asked`: the request, if known."""
+    def state_changed(self, frame: int, time_ns: int, port: Port, was: int, state: int) -> None:
+        """A port showed another PortState than before (0: none), and somebody wants to know."""
+        self.out.append(events.PortStateChanged(frame, time_ns, port, was, state))
+
+    def m_key(
+        self, smps: Smps, i: int, smp: Smp | None, frame: int, time_ns: int, port: Port, fields: tuple[int, int, int],
+        asked: KeyedRequest | None,
+    ) -> None:  # fmt: skip
+        """A port showed an M_Key, its protect bits and its lease period that may be new; `asked`: the request, if known.
+
+        `smp` may be missing where the key is 0.
+        """
         shown = MKey(*fields)
-        method, presented, frame = asked if asked is not None else (0, smps.m_key(smp.i), 0)
-        if method == numbers.GET and shown.key and not smp.local and hides(shown, presented):
-            self.out.append(events.MKeyShown(smp.frame, smp.time_ns, port, shown, presented, frame, smp.sender, int(smps.mad[smp.i])))
+        method, presented, since = asked if asked is not None else (0, smps.m_key(i), 0)
+        if method == numbers.GET and smp is not None and shown.key and not smp.local and hides(shown, presented):
+            self.out.append(events.MKeyShown(frame, time_ns, port, shown, presented, since, smp.sender, int(smps.mad[i])))
         guard, held = port.guard, port.m_key
         if shown.key == 0 and shown.protect == 1 and method != numbers.SET and (presented == 0 or held is None or presented != held.key):
             if held is None:
@@ -148,37 +138,36 @@ class Learner:
             shown = shown._replace(key=held.key)
         if guard is None:
             guard = port.guard = Guard()
-        if guard.learn(shown, smp.frame):
-            self.out.append(events.MKeyLearnt(smp.frame, smp.time_ns, port, held, shown))
+        if guard.learn(shown, frame):
+            self.out.append(events.MKeyLearnt(frame, time_ns, port, held, shown))
 
-    def p_keys(self, frame: int, time_ns: int, port: Port, block: int, entries: bytes) -> None:
-        """A port shows a block of its P_Key table that is new."""
-        if self.subnet.learn_p_keys(port, block, entries, frame):
-            if events.PKeysLearnt in self.handled:
-                self.out.append(events.PKeysLearnt(frame, time_ns, port, block))
-            if port.p_keys is not None and port.p_keys.several:
-                self.out.append(events.BlockOfSeveralLearnt(frame, time_ns, port, block))
+    def p_keys_learnt(self, frame: int, time_ns: int, port: Port, block: int) -> None:
+        """A port showed a block of its P_Key table that is new."""
+        if self.steps.every_table:
+            self.out.append(events.PKeysLearnt(frame, time_ns, port, block))
+        if port.p_keys is not None and port.p_keys.several:
+            self.out.append(events.BlockOfSeveralLearnt(frame, time_ns, port, block))
 
-    def _table(self, smp: Smp, hop: Hop, attribute: int) -> None:
-        node, modifier, body = hop.node, smp.modifier, smp.body
+    def _table(self, hop: Hop, attribute: int, modifier: int, body: bytes, frame: int) -> None:
+        node = hop.node
         if attribute in (numbers.SL_TO_VL, numbers.VL_ARBITRATION):
             if attribute == numbers.SL_TO_VL:
-                self._lanes(hop, modifier, self.subnet.share(body[:8]), smp.frame)
+                self._lanes(hop, modifier, self.subnet.share(body[:8]), frame)
                 return
             port = self.steps.table_port(hop, modifier & 0xFFFF)
             if port is not None and 1 <= modifier >> 16 <= 4:
                 qos = port.lanes()
-                qos.learn_arbitration(modifier >> 16, self.subnet.share(body), smp.frame)
+                qos.learn_arbitration(modifier >> 16, self.subnet.share(body), frame)
                 qos.arbitration = self.subnet.share(qos.arbitration)
             return
         if node.kind not in (0, SWITCH):
             return
         tables = node.tables()
         if attribute == numbers.LINEAR:
-            tables.linear.learn(modifier, body, smp.frame)
+            tables.linear.learn(modifier, body, frame)
         else:
             learn = tables.learn_random if attribute == numbers.RANDOM else tables.learn_multicast
-            if not learn(modifier, body, smp.frame):
+            if not learn(modifier, body, frame):
                 self.subnet.count_drop("blocks of forwarding tables")
         self.subnet.weigh(node)
 
@@ -198,31 +187,30 @@ class Learner:
             if port is not None:
                 port.lanes().learn_maps(inputs, entries, frame)
 
-    def _switch_info(self, node: Node, facts: tuple[int, ...], frame: int) -> None:
-        *capabilities, linear_top, multicast_top, port_state_change = facts
-        node.learn(node.switch, SwitchFacts._make(capabilities), frame)
+    def _switch_info(self, node: Node, body: bytes, frame: int) -> None:
+        facts, linear_top, multicast_top, port_state_change = _in_switch_info(body)
+        node.learn(node.switch, facts, frame)
         node.linear_top.learn(linear_top, frame)
         node.multicast_top.learn(multicast_top or None, frame)
         node.port_state_change = port_state_change
         if port_state_change:
             node.unsure = frame
 
-    def _sm_info(self, smps: Smps, smp: Smp, hop: Hop, facts: tuple[int, ...]) -> None:
-        guid, priority, state, count = facts
-        sm = self.subnet.sm(guid)
+    def _sm_info(self, hop: Hop, info: SMInfo, frame: int, time_ns: int, mad: int) -> None:
+        sm, priority, state, count = self.subnet.sm(info.guid), info.priority, info.sm_state, info.act_count
         before, was = sm.now.state if sm.frame > 0 else None, sm.now.priority
         port = hop.node.manager(hop.entered)
         changed = before != state or was != priority
         counted, sm.count = sm.count, count
-        sm.frame = smp.frame
-        sm.facts.learn(SmFacts(state, priority, port.lid if port is not None else 0), smp.frame)
+        sm.frame = frame
+        sm.facts.learn(SmFacts(state, priority, port.lid if port is not None else 0), frame)
         if changed or count < counted:
-            self.out.append(events.SmSeen(smp.frame, smp.time_ns, sm, before, was, int(smps.mad[smp.i])))
+            self.out.append(events.SmSeen(frame, time_ns, sm, before, was, mad))
 
-    def _vendor_page(self, smp: Smp, hop: Hop) -> None:
+    def _vendor_page(self, hop: Hop, body: bytes, frame: int) -> None:
         port = hop.node.manager(hop.entered)
         if port is not None:
-            self.add_page(port, int.from_bytes(smp.body[:2], "big"), smp.frame)
+            self.add_page(port, int.from_bytes(body[:2], "big"), frame)
 
     @staticmethod
     def add_page(port: Port, page: int, frame: int) -> None:
@@ -231,3 +219,11 @@ class Learner:
             port.pages = {}
         if len(port.pages) < KEPT_PAGES:
             port.pages.setdefault(page, frame)
+
+
+@lru_cache(1024)
+def _in_switch_info(body: bytes) -> tuple[SwitchFacts, int, int, int]:
+    """What a SwitchInfo says of the switch, LinearFDBTop, MulticastFDBTop and PortStateChange. Switches say the same at each sweep."""
+    info = SwitchInfo(body)
+    facts = SwitchFacts(*(int(getattr(info, name)) for name in SwitchFacts._fields))
+    return facts, int(info.linear_fdb_top), int(info.multicast_fdb_top), int(info.port_state_change)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.engine.ports import owner_changes
+from ibdissect.engine.ports import Shared, owner_changes
 from ibdissect.table.history import AFTER_ALL, Clock, Track
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
@@ -25,8 +25,6 @@ MAX_PORTS = 131072
 MAX_BLOCKS = 1 << 21
 """Blocks of forwarding tables over all switches, of 2730 full tables: 150 MB. A single SMP can claim the last block of a table."""
 MAX_SMS = 256
-MAX_SHARED = 65536
-"""Distinct table blocks that are stored only once."""
 
 
 B = TypeVar("B", bytes, tuple[bytes, ...])
@@ -90,7 +88,7 @@ class Subnet:
         self.without_node: dict[int, Port] = {}
         """Ports whose GUID is known from files, but whose node is not."""
         self.port_count = self.weight = 0
-        self._shared: dict[Any, Any] = {}
+        self.shared = Shared()
         self.dropped: dict[str, int] = {}
         """Evictions by kind since the follower last reported them."""
         self._next_slot = 0
@@ -256,14 +254,16 @@ class Subnet:
 
     def learn_p_keys(self, port: Port, block: int, entries: bytes, frame: int) -> bool:
         """Learn a block of a port's P_Key table, 64 bytes; True if it is new."""
-        keys = port.p_keys
-        if keys is None:
-            keys = port.p_keys = PKeys()
-            self.partitioned = True
-        for track in keys.blocks:
-            if track.number == block and track.now == entries:
-                return False
+        keys = port.p_keys if port.p_keys is not None else self.begin_table(port)
+        known = keys.block(block)
+        if known is not None and known.now == entries:
+            return False
         return keys.learn(block, self.share(entries), frame)
+
+    def begin_table(self, port: Port) -> PKeys:
+        """The P_Key table of a port of which nothing is known yet."""
+        self.partitioned, port.p_keys = True, PKeys()
+        return port.p_keys
 
     def sm(self, guid: int) -> Sm:
         """The subnet manager with a port GUID, created if missing."""
@@ -276,9 +276,7 @@ class Subnet:
 
     def share(self, block: B) -> B:
         """An equal block that is stored only once."""
-        if len(self._shared) >= MAX_SHARED:
-            self._shared.clear()
-        kept: B = self._shared.setdefault(block, block)
+        kept: B = self.shared.share(block)
         return kept
 
     def ports(self) -> Iterator[Port]:

@@ -233,6 +233,10 @@ class Node(NodeState):
     unarbitrated: bool
     """Some port showed a VL arbitration table without entries."""
     forwarding: Forwarding | None
+    window: int
+    """Number of the last window with SMPs to or from it."""
+    place: int
+    """Its index among the nodes of that window."""
     weight: int
     """Size of its forwarding tables, as `Subnet.weigh` counted it."""
     ports: dict[int, Port]

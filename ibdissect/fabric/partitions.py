@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ibdissect.engine.ports import BlockState, PKeysState
-from ibdissect.table.history import Track
+from ibdissect.engine.ports import PKeysState
 from ibdissect.wire.numbers import BASE, FULL
 
 from .file_lines import is_doubtful
@@ -18,10 +17,6 @@ BLOCK = 32
 """P_Keys per block of the table."""
 MAX_BLOCKS = 2048
 """Blocks of the largest table: PartitionCap has 16 bits."""
-NO_KEYS = (None, bytes(64))
-"""A block that is unknown or empty."""
-KEPT_BLOCKS = 16
-"""Blocks remembered per port: 512 keys, more than adapters have; of a longer table only what it holds is known, never what it lacks."""
 
 
 class Verdict(Enum):
@@ -57,10 +52,12 @@ class Member(Enum):
     """Perhaps a limited one as well: a table may hold both forms."""
 
 
-class Block(BlockState, Track[bytes]):  # type: ignore[misc] # Track adds no attributes to Fact
-    """A block of a table over time."""
+if TYPE_CHECKING:
+    from ibdissect.engine.ports import BlockState
+    from ibdissect.table.history import Track
 
-    __slots__ = ()
+    class Block(BlockState, Track[bytes]):  # type: ignore[misc] # Track adds no attributes to Fact
+        """A block of a table over time, as rules see it."""
 
 
 class Membership(NamedTuple):
@@ -85,38 +82,6 @@ class PKeys(PKeysState):
     """Frame that wrote a block that was never shown, or after which the port may have restarted; 0: none."""
     size: int
     """Number of entries, if a file said so; 0: unknown."""
-
-    @property
-    def several(self) -> bool:
-        """Whether more than one block holds keys."""
-        return len(self.blocks) > 1 and len([block for block in self.blocks if block.now not in NO_KEYS]) > 1
-
-    def block(self, number: int) -> Block | None:
-        """A block over time; None if it was never shown."""
-        for block in self.blocks:
-            if block.number == number:
-                return block
-        return None
-
-    def learn(self, block: int, entries: bytes | None, frame: int) -> bool:
-        """Learn that a block was shown (64 bytes) or became uncertain (None); True if that is new."""
-        track = self.block(block) if self.blocks else None
-        if track is None:
-            if entries is None:
-                self.doubted = self.doubted or frame
-            if entries is None or len(self.blocks) >= KEPT_BLOCKS:
-                return False
-            track = Block(block)
-            self.blocks = (*self.blocks, track)
-        track.contested = False
-        return track.learn(entries, frame)
-
-    def forget(self, frame: int) -> None:
-        """The port may have restarted: its table is unknown from now on."""
-        self.doubted = self.doubted or frame
-        for track in self.blocks:
-            track.contested = False
-            track.learn(None, frame)
 
     def rewritten(self, frame: int) -> bool:
         """Whether the next answer shows another table than at `frame`, without a Set: then it may have changed before `frame`."""
@@ -207,4 +172,5 @@ class PKeys(PKeysState):
         """Frame (or line of a file) that first showed the table."""
         if self.intended is not None:
             return self.intended.whole
-        return min(block.changes()[0] for block in self.blocks)
+        first: int = min(block.changes()[0] for block in self.blocks)
+        return first

@@ -12,16 +12,14 @@ from msgspec import Struct as Record
 from ibdissect.capture.scattered import gather
 from ibdissect.engine.kinds import FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST, HANDLE_TRAP
 from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.bits import extract
 from ibdissect.table.mads import DirectedRoutes, Mads
 from ibdissect.table.rows import U64, places_in
 from ibdissect.wire import numbers
 from ibdissect.wire.headers import BTH, LRH
-from ibdissect.wire.sm import SMInfo, SMPDirected, SwitchInfo
+from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.sm_port import PortInfo
-from ibdissect.wire.spec import Field
 
-from .nodes import Node, SwitchFacts
+from .nodes import Node
 from .senders import Senders
 
 SMP_SIZE, DATA_AT = SMPDirected.size, SMPDirected.data.bit // 8
@@ -33,15 +31,6 @@ READ_ATTRIBUTES = (
 """Attributes whose answers the follower reads."""
 _IS_READ = np.zeros(1 << 16, np.bool_)
 _IS_READ[list(READ_ATTRIBUTES)] = True
-
-_READ: dict[int, tuple[Field[Any], ...]] = {
-    numbers.SWITCH_INFO: (
-        *(getattr(SwitchInfo, name) for name in SwitchFacts._fields), SwitchInfo.linear_fdb_top, SwitchInfo.multicast_fdb_top,
-        SwitchInfo.port_state_change,
-    ),
-    numbers.SM_INFO: (SMInfo.guid, SMInfo.priority, SMInfo.sm_state, SMInfo.act_count),
-}  # fmt: skip
-"""Fields of an attribute in the order of `facts`."""
 
 
 class Smps:
@@ -84,8 +73,6 @@ class Smps:
         """The directed route of each SMP, uint8[n, words * WORD] like `DirectedRoutes.paths`; zeros for one that is LID-routed."""
         self._path_bytes, self._path_size = self.paths.tobytes(), self.paths.shape[1]
         self.bodies = gather(table.chunk.data, at + DATA_AT, 64)
-        self.facts: list[tuple[int, ...] | None] = [None] * len(rows)
-        """Fields of the attribute in answers; PortInfo is read as bytes."""
         self.keyed_from = 0 if keyed else self._first_key(answer)
         """Index of the first SMP with an M_Key, len(rows) if there is none; 0 if an earlier chunk had one."""
         self.kind = self._kinds(answer, trap)
@@ -99,18 +86,10 @@ class Smps:
     def _kinds(self, answer: npt.NDArray[np.bool_], trap: npt.NDArray[np.bool_]) -> Int:
         kind = np.full(len(self.rows), FIND_PLACE, np.int64)
         kind[trap] = HANDLE_TRAP
-        read = answer & _IS_READ[self.attribute]
-        kind[read] = HANDLE_ANSWER
+        kind[answer & _IS_READ[self.attribute]] = HANDLE_ANSWER
         writes_keys = (self.method == numbers.SET) & (self.attribute == numbers.P_KEY_TABLE)
         kind[writes_keys | (self.method == numbers.TRAP_REPRESS)] = HANDLE_REQUEST
         kind[self.keyed_from :][~(answer | trap)[self.keyed_from :]] = HANDLE_REQUEST
-        for number, fields in _READ.items():
-            index = np.flatnonzero(read & (self.attribute == number))
-            if len(index):
-                body = self.bodies[index]
-                values = [extract(body, field.bit, field.bits).tolist() for field in fields]
-                for i, facts in zip(index.tolist(), zip(*values, strict=True), strict=True):
-                    self.facts[i] = facts
         return kind
 
     @cached_property

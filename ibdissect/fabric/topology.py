@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ibdissect.engine.ports import forget_volatile
+
 from .model import Subnet
 from .nodes import SWITCH, Port
 from .tables import UNREACHABLE
@@ -38,14 +40,6 @@ def disconnect(port: Port, frame: int) -> Port | None:
         if end.node.kind != SWITCH:
             forget_volatile(end, frame)
     return peer
-
-
-def forget_volatile(port: Port, frame: int) -> None:
-    """Make M_Key and P_Key table unknown: a restarting port loses them unless they are in non-volatile memory."""
-    if port.guard is not None:
-        port.guard.forget(frame)
-    if port.p_keys is not None:
-        port.p_keys.forget(frame)
 
 
 def links(subnet: Subnet) -> Iterator[tuple[Port, Port]]:

@@ -8,6 +8,7 @@ from itertools import groupby, pairwise
 from types import MappingProxyType
 from typing import Any
 
+from ibdissect.engine.ports import BlockState
 from ibdissect.fabric import SWITCH, Node, Port, Subnet
 from ibdissect.fabric.describe import KINDS, SM_STATES, STATES, current_master, name_of, node_name, port_name
 from ibdissect.fabric.file_lines import KnownFile, place_text
@@ -15,7 +16,7 @@ from ibdissect.fabric.levels import Levels, levels
 from ibdissect.fabric.mixed_subnets import ADVICE
 from ibdissect.fabric.model import Sm
 from ibdissect.fabric.nodes import STATE_AT
-from ibdissect.fabric.partitions import Block, keys_in
+from ibdissect.fabric.partitions import keys_in
 from ibdissect.fabric.topology import way
 from ibdissect.table.history import Track
 from ibdissect.wire.numbers import BASE, FULL, MASTER
@@ -210,7 +211,7 @@ def _changes(port: Port) -> Iterator[tuple[str, str, int]]:
         yield from _edits(block)
 
 
-def _edits(block: Block) -> Iterator[tuple[str, str, int]]:
+def _edits(block: BlockState) -> Iterator[tuple[str, str, int]]:
     """What was written to a block of a P_Key table, and when."""
     before: set[int] | None = None
     for entries, frame in block.values():

@@ -36,13 +36,7 @@ class Track(Fact, Generic[V]):
 
         def since_frame(self, frame: int) -> list[V]: ...
 
-    def values(self) -> list[tuple[V | None, int]]:
-        """The values kept with the frames that set them, oldest first."""
-        return [*self.past, (self.now, self.since)] if self.since else []
-
-    def changes(self) -> list[int]:
-        """Frames at which the value changed, oldest first."""
-        return [since for _, since in self.values()]
+        def values(self) -> list[tuple[V | None, int]]: ...
 
 
 class Clock:

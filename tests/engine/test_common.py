@@ -22,6 +22,7 @@ def test_numbers_are_read_big_endian(data: bytes) -> None:
     assert common.b16(data, 1) == int.from_bytes(data[1:3], "big")
     assert common.b24(data, 1) == int.from_bytes(data[1:4], "big")
     assert common.b32(data, 2) == int.from_bytes(data[2:6], "big")
+    assert common.cut(data, 2, 5) == data[2:5] and common.cut(data, 5, 5) == b"" and common.cut(data, 2, 99) == data[2:]
     assert common.b64(data, 0) == int.from_bytes(data[:8], "big")
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.fabric.partitions import KEPT_BLOCKS, PKeys, Verdict
+from ibdissect.engine.ports import KEPT_BLOCKS
+from ibdissect.fabric.partitions import PKeys, Verdict
 
 from .made import p_keys
 

@@ -46,7 +46,6 @@ def test_smps_of_both_classes_and_nothing_else() -> None:
     assert found.directed.tolist() == found.pure.tolist() == [False, False, False, True]
     assert found.path(3) == bytes([1, 2, 3])
     assert (found.slid[0], found.dlid[2], found.m_key(2)) == (5, 5, 7)
-    assert found.facts[0] is found.facts[2] is found.facts[3] is None
     assert found.bodies[3].tobytes()[:8] == (1 << 63).to_bytes(8, "big")
     assert found.bodies[0].tobytes() == node(5)
 
