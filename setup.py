@@ -12,7 +12,10 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
-ENGINE = ("common", "packets", "waits", "gaps", "direction", "halves", "lanes", "facts", "ports", "routes", "smps")
+ENGINE = (
+    "common", "packets", "waits", "gaps", "direction", "halves", "lanes", "facts", "ports", "routes", "smps",
+    "offsets", "tunnels", "links", "locate",
+)  # fmt: skip
 """Modules of ibdissect/engine that are compiled; the others are Python."""
 STABLE = ("Py_LIMITED_API", "0x030b0000")
 

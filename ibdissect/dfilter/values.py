@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.engine.offsets import MALFORMED
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.compare import Network, computed
 from ibdissect.table.cut_keys import hidden_checksums, hides, without_keys
-from ibdissect.table.locate import MALFORMED
 from ibdissect.table.mask import Judge
 from ibdissect.table.series import Blobs, Numbers, Series, Values, alike, blobs_of, constant, joined, pairs
 from ibdissect.wire.spec import Field

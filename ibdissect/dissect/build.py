@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.engine.offsets import MALFORMED
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.computed import value_of
-from ibdissect.table.locate import MALFORMED
 from ibdissect.table.opaque import Masks, masks
 from ibdissect.table.unread import as_read, beside
 from ibdissect.wire.catalog import Catalog, StructType

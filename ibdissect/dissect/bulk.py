@@ -17,10 +17,10 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.capture.scattered import gather
+from ibdissect.engine.offsets import MALFORMED
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.bits import extract, part_of_little
 from ibdissect.table.computed import value_of
-from ibdissect.table.locate import MALFORMED
 from ibdissect.table.opaque import Masks, masks
 from ibdissect.table.unread import Beside, as_read, beside, field_mask
 from ibdissect.wire.catalog import Catalog

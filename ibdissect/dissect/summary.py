@@ -8,10 +8,11 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import gather, u16
+from ibdissect.engine.offsets import MALFORMED
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import LINKS, SHOWN, address_text, by_header
 from ibdissect.table.bits import value_at
-from ibdissect.table.locate import EXTENDED_SIZE, EXTENDED_STRUCTS, MALFORMED
+from ibdissect.table.locate import EXTENDED_SIZE, EXTENDED_STRUCTS
 from ibdissect.table.rows import by_value
 from ibdissect.table.sizes import payload_sizes
 from ibdissect.wire.headers import AETH, AETH_KINDS, BTH, DETH, FLOW_CONTROL_OPS, NAK_CODES, RETH, RNR_TIMER_US, XRCETH, FlowControl, ImmDt

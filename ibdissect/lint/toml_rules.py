@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from ibdissect.dfilter.compile import Filter, compile_filter
+from ibdissect.engine.offsets import MALFORMED
 from ibdissect.errors import ConfigError, FilterError, PluginError, nearest
-from ibdissect.table.locate import MALFORMED
 from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.expr import Where
 from ibdissect.wire.spec import BIT_KINDS, Field

@@ -15,7 +15,6 @@ from ibdissect.capture.times import near
 from ibdissect.errors import CaptureError
 from ibdissect.session.reading import open_reading
 from ibdissect.table import Int
-from ibdissect.table.tunnels import in_tunnel
 
 from .columns import HOP, Sightings, seen_in
 from .flows import Flows
@@ -154,7 +153,7 @@ def _shortest(point: Point) -> int:
             if len(cut):
                 native, inner = (chunk.link[cut] == LINK_INFINIBAND) | (chunk.link[cut] == LINK_ERF), located.at("inner")[cut]
                 start = np.maximum(chunk.offset[cut], inner) + np.where(native, 0, LINK_HEADER)
-                room = np.where(in_tunnel(located)[cut] & (inner < 0), 0, located.end[cut] - start)
+                room = np.where(located.in_tunnel[cut] & (inner < 0), 0, located.end[cut] - start)
                 shortest = min(shortest, int(room.min()))
         point.damage = list(reading.damage)
     return shortest

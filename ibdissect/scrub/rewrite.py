@@ -11,12 +11,12 @@ from msgspec import structs
 from ibdissect.capture.chunk import LINK_IPOIB, Chunk
 from ibdissect.capture.scattered import Bytes, gather
 from ibdissect.capture.writing import CaptureWriter
+from ibdissect.engine.links import extension_headers
 from ibdissect.session.capture import Capture
 from ibdissect.table import ChunkTable, Int
-from ibdissect.table.around_ip import extension_headers
 from ibdissect.table.unread import as_read
 from ibdissect.wire.catalog import Catalog, StructType
-from ibdissect.wire.encapsulation import HopByHop, IPv6
+from ibdissect.wire.encapsulation import IP6_EXTENSIONS, HopByHop, IPv6
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, RMPP_CLASSES
 from ibdissect.wire.numbers import ABORT, DATA, SA_CLASS, SMP_CLASSES
@@ -203,12 +203,13 @@ def _extensions(table: ChunkTable, data: Bytes) -> None:
     """Copy kind and size of all IPv6 extension headers: a structure shows only the last of each kind, and what follows needs all."""
     for name, starts in table.located.start.items():
         if name.partition(".")[0] == "ip6":
-            rows = np.flatnonzero(starts >= 0)
-            whole, at = table.chunk.data, starts[rows] + IPv6.size
-            protocol = whole[starts[rows] + IPv6.next_header.bit // 8]
-            for some in extension_headers(whole, protocol, at, table.located.end[rows]):
-                for place in (at[some] + HopByHop.next_header.bit // 8, at[some] + HopByHop.length.bit // 8):
-                    data[place] = whole[place]
+            rows, whole = np.flatnonzero(starts >= 0), table.chunk.data
+            first = whole[starts[rows] + IPv6.next_header.bit // 8]
+            rows = rows[np.isin(first, list(IP6_EXTENSIONS))]
+            for at, end in zip(starts[rows].tolist(), table.located.end[rows].tolist(), strict=True):
+                for _, place in extension_headers(whole.data, int(whole[at + IPv6.next_header.bit // 8]), at + IPv6.size, end):
+                    for field in (HopByHop.next_header, HopByHop.length):
+                        data[place + field.bit // 8] = whole[place + field.bit // 8]
 
 
 def _cut_off(table: ChunkTable, data: Bytes) -> None:

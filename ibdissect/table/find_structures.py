@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ibdissect.capture.scattered import looked_up
+from ibdissect.engine.offsets import LABELS
 from ibdissect.wire import encapsulation, headers
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD, RMPP_CLASSES
@@ -14,10 +15,10 @@ from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed
 from ibdissect.wire.spec import Field
 from ibdissect.wire.tail import Laid
 
-from . import sa_tables, tunnels
+from . import sa_tables
 from .bits import value_at
 from .insides import readable, spans_of
-from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int
+from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, around
 from .occurrences import NONE, Occurrences, merged
 from .payloads import FINDERS
 
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     from .table import ChunkTable
 
 HEADERS: dict[StructType, tuple[str, ...]] = {
-    encapsulation.OuterEthernet: tunnels.names("eth"), encapsulation.OuterVLAN: tunnels.names("vlan", "vlan2", "vlan3"),
-    encapsulation.OuterIPv4: tunnels.names("ip4"), encapsulation.OuterIPv6: tunnels.names("ip6"),
-    encapsulation.OuterUDP: tunnels.names("udp"), encapsulation.MPLS: tunnels.names(*tunnels.LABELS),
-    **{struct: tunnels.names(struct.key) for struct in encapsulation.OF_TUNNELS},
+    encapsulation.OuterEthernet: around("eth"), encapsulation.OuterVLAN: around("vlan", "vlan2", "vlan3"),
+    encapsulation.OuterIPv4: around("ip4"), encapsulation.OuterIPv6: around("ip6"),
+    encapsulation.OuterUDP: around("udp"), encapsulation.MPLS: around(*LABELS),
+    **{struct: around(struct.key) for struct in encapsulation.OF_TUNNELS},
     encapsulation.ERF: ("erf",), encapsulation.Ethernet: ("eth",), encapsulation.VLAN: ("vlan", "vlan2", "vlan3"),
-    **{struct: (struct.key, *tunnels.names(struct.key)) for struct in encapsulation.IP6_EXTENSIONS.values()},
+    **{struct: (struct.key, *around(struct.key)) for struct in encapsulation.IP6_EXTENSIONS.values()},
     **{struct: (struct.key,) for struct in (encapsulation.Loopback, encapsulation.PPP, encapsulation.Pause, encapsulation.PriorityPause)},
     encapsulation.SLL: ("sll",), encapsulation.SLL2: ("sll2",), encapsulation.IPv4: ("ip4",), encapsulation.IPv6: ("ip6",),
     encapsulation.UDP: ("udp",), headers.LRH: ("lrh",), headers.RWH: ("rwh",), headers.FlowControl: ("link",), headers.VCRC: ("vcrc",),

@@ -16,11 +16,10 @@ from ibdissect.wire.numbers import DIRECTED, PERMISSIVE, RESPONSE_BIT
 
 from .addresses import ENDS, GID_SIZE, by_header
 from .bits import extract
-from .locate import Int
+from .locate import Int, around
 from .mads import Mads
 from .rows import U64, groups, mix
 from .table import ChunkTable
-from .tunnels import names
 
 Numbers = npt.NDArray[np.uint16]
 MAX_PAIRS = 1 << 14
@@ -29,7 +28,7 @@ THERE, BACK = 1, 2
 """Directions of a pair, from its smaller to its larger address and back."""
 _MARKS = (
     *((name, VLAN.id) for name in ("vlan", "vlan2", "vlan3")),
-    *((at, field) for name, field in (("vxlan", VXLAN.vni), ("vxlan_gpe", VXLANGPE.vni), ("geneve", GENEVE.vni)) for at in names(name)),
+    *((at, field) for name, field in (("vxlan", VXLAN.vni), ("vxlan_gpe", VXLANGPE.vni), ("geneve", GENEVE.vni)) for at in around(name)),
 )
 """Where a header with the number of a network starts, and its field."""
 _SMP_WAY = np.array([mix([np.full(1, PERMISSIVE + way, np.uint64)])[0] for way in (THERE, BACK)], np.uint64)

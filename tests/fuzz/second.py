@@ -31,7 +31,6 @@ from ibdissect.table.bits import extract
 from ibdissect.table.find_structures import at_place
 from ibdissect.table.locate import EXTENDED_STRUCTS
 from ibdissect.table.table import ChunkTable
-from ibdissect.table.tunnels import in_tunnel
 from ibdissect.table.unread import unread
 from ibdissect.wire import encapsulation, headers
 from ibdissect.wire.mad import MAD
@@ -226,7 +225,7 @@ def opposed(table: ChunkTable, *, every: int = 1, tally: Counter[str] | None = N
 
     `tally`: counts rows by their outermost layer, those that Scapy has no layer for or gave up on, and structures seen.
     """
-    chunk, seen, raised, tried, inside = table.chunk, Dissected(table), [], 0, in_tunnel(table.located)
+    chunk, seen, raised, tried, inside = table.chunk, Dissected(table), [], 0, table.located.in_tunnel
     for row in range(0, len(table), every):
         link_type, pseudo = int(chunk.link[row]), int(chunk.pseudo[row])
         outermost = OUTERMOST.get(link_type)

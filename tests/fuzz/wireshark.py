@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND
+from ibdissect.engine.offsets import MALFORMED
 from ibdissect.session.capture import Capture
-from ibdissect.table.locate import MALFORMED
 from ibdissect.table.table import ChunkTable
 
 from .container import pcapng

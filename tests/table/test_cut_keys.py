@@ -22,6 +22,7 @@ from ibdissect.dissect.summary import Summary
 from ibdissect.dissect.tree import Tree
 from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
+from ibdissect.engine.offsets import LABELS
 from ibdissect.session.capture import Capture
 from ibdissect.table.bits import any_set
 from ibdissect.table.cut_keys import cut_keys, hidden_bytes, hidden_checksums, hides, revealing_rows, with_keys, without_keys
@@ -29,7 +30,6 @@ from ibdissect.table.cut_messages import opaque_bytes
 from ibdissect.table.opaque import opaque_pieces
 from ibdissect.table.secrets import keys_of, secret_fields
 from ibdissect.table.table import ChunkTable
-from ibdissect.table.tunnels import LABELS
 from ibdissect.table.unread import unread
 from ibdissect.wire import crc
 from tests import craft, tunnels

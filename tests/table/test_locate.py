@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ibdissect.table import locate as where
-from ibdissect.table.locate import MALFORMED
+from ibdissect.engine import offsets as where
+from ibdissect.engine.offsets import MALFORMED
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import OPCODES
 from tests import craft

@@ -16,8 +16,8 @@ import pytest
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_SLL, LINK_SLL2
 from ibdissect.capture.scattered import u16, u24
-from ibdissect.table import locate as where
-from ibdissect.table.locate import locate
+from ibdissect.engine import offsets as where
+from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE, locate
 from tests.craft import mad, native, rc, roce2, ud
 from tests.table.made import Row, chunk_of
 
@@ -292,8 +292,8 @@ def test_opcodes_announce_their_headers() -> None:
         0xA6: ({"XRCETH": 0, "RETH": 4}, 20), 0x1F: ({}, 0),
     }  # fmt: skip
     for code, (places, size) in announced.items():
-        assert {name: int(offsets[code]) for name, offsets in where.EXTENDED_AT.items() if offsets[code] >= 0} == places
-        assert where.EXTENDED_SIZE[code] == size
+        assert {name: int(offsets[code]) for name, offsets in EXTENDED_AT.items() if offsets[code] >= 0} == places
+        assert EXTENDED_SIZE[code] == size
 
 
 def test_numbers_at_the_edges_of_the_data() -> None:

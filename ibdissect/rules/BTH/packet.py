@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.scattered import looked_up
+from ibdissect.engine import offsets
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
 from ibdissect.rules.shared.packet_flows import (
     KNOWN_HEADERS,
@@ -68,7 +69,7 @@ def _pad_impossible(table: ChunkTable) -> Bool:
 
 def _headers_cut(table: ChunkTable) -> Bool:
     """The extended headers do not fit."""
-    cut: Bool = table.located.malformed[table.occurrences(BTH).rows] == locate.NO_EXTENDED
+    cut: Bool = table.located.malformed[table.occurrences(BTH).rows] == offsets.NO_EXTENDED
     return cut
 
 

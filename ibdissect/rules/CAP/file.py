@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
+from ibdissect.engine import offsets
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.division import Division
 from ibdissect.fabric.events import StateEvicted
@@ -14,9 +15,8 @@ from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, SEEN, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.LNK.packet import length_disagrees, too_small
-from ibdissect.table import ChunkTable, locate
+from ibdissect.table import ChunkTable
 from ibdissect.table.copies import Copies
-from ibdissect.table.tunnels import in_tunnel
 from ibdissect.wire.convert import duration_text
 from ibdissect.wire.headers import LRH
 
@@ -253,7 +253,7 @@ class FrameMalformed(Rule):
     message = "{reason}"
     example = "a performance management datagram with 100 bytes of payload"
 
-    OTHERS = (locate.PKTLEN_LARGE, locate.PKTLEN_SMALL, locate.NO_EXTENDED)
+    OTHERS = (offsets.PKTLEN_LARGE, offsets.PKTLEN_SMALL, offsets.NO_EXTENDED)
     """Reported by LNK003, LNK004, BTH009 and BTH019; the length of a subnet management packet by SMP001."""
 
     @on_chunk
@@ -265,7 +265,7 @@ class FrameMalformed(Rule):
             reported = np.isin(reasons, self.OTHERS)
             reported[table.occurrences(LRH).rows[too_small(table)]] = True
             for row in np.flatnonzero((reasons != 0) & ~reported).tolist():
-                yield self._hit(table, row, locate.MALFORMED[int(reasons[row])], 0)
+                yield self._hit(table, row, offsets.MALFORMED[int(reasons[row])], 0)
         mad = loc.start.get("mad")
         if mad is None:
             return
@@ -311,7 +311,7 @@ class NoInfiniBand(Rule):
         if self.found or not len(table):
             return
         located = table.located
-        unseen = table.chunk.caplen < np.where(in_tunnel(located), table.chunk.length, np.minimum(table.chunk.length, DEEPEST))
+        unseen = table.chunk.caplen < np.where(located.in_tunnel, table.chunk.length, np.minimum(table.chunk.length, DEEPEST))
         self.found = bool((~located.without_infiniband | (located.malformed != 0) | unseen).any())
         self.first_ns = self.first_ns or int(table.chunk.time_ns[0])
         self.frames += len(table)

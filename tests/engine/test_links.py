@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.chunk import LINK_LOOP, LINK_NULL, LINK_PPP, LINKS_RAW_IP
-from ibdissect.table.around_ip import MAX_EXTENSIONS
+from ibdissect.engine.links import MAX_EXTENSIONS
 from ibdissect.table.crcs import icrc
 from ibdissect.wire.encapsulation import IPv6, Pause, PriorityPause, RoutingHeader
 from ibdissect.wire.headers import BTH

@@ -14,9 +14,9 @@ from ibdissect.capture.chunk import LINK_ETHERNET
 from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.tree import layer_text
 from ibdissect.dissect.value import Presenter
+from ibdissect.engine.offsets import LABELS, MAX_DEPTH
 from ibdissect.lint.finding import Finding
 from ibdissect.table.table import ChunkTable
-from ibdissect.table.tunnels import LABELS, MAX_DEPTH, in_tunnel
 from ibdissect.wire.encapsulation import ERSPAN2, GENEVE, GRE, MPLS, VXLAN, OuterIPv4, OuterUDP
 from ibdissect.wire.headers import BTH
 from tests import commands, craft, tunnels
@@ -43,7 +43,7 @@ def test_the_inner_headers_are_where_they_are_without_the_tunnel(kind: str, size
         (bare.at(name)[0] - start, name) for name in names if bare.at(name)[0] >= 0
     ]
     assert (inside.malformed[0], inside.complete[0], inside.snapped[0]) == (bare.malformed[0], bare.complete[0], bare.snapped[0])
-    assert in_tunnel(inside)[0] and inside.at("inner")[0] == start + more + (0 if kind in tunnels.FRAMES else 18)
+    assert inside.in_tunnel[0] and inside.at("inner")[0] == start + more + (0 if kind in tunnels.FRAMES else 18)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -102,7 +102,7 @@ def test_an_outer_header_is_not_taken_for_the_packets_own() -> None:
     table = ethernet_table([tunnels.wrapped("VXLAN in ERSPAN", FRAME)[0], FRAME])
     assert len(table.occurrences(OuterIPv4)) == 2 and len(table.occurrences(OuterUDP)) == 1
     assert table.values(ERSPAN2.session).tolist() == [1] and table.values(VXLAN.vni).tolist() == [tunnels.VNI]
-    assert table.located.at("ip4")[1] - table.located.at("eth")[1] == 18 and in_tunnel(table.located).tolist() == [True, False]
+    assert table.located.at("ip4")[1] - table.located.at("eth")[1] == 18 and table.located.in_tunnel.tolist() == [True, False]
     assert table.values(BTH.psn).tolist() == [1, 1]
 
 
@@ -150,7 +150,7 @@ def test_a_port_of_roce_is_no_tunnel() -> None:
     table = ethernet_table([bytes(frame)])
     assert table.located.at("bth")[0] < 0
     table = ChunkTable(table.chunk, table.catalog.with_roce([4789]))
-    assert table.located.at("bth")[0] >= 0 and not in_tunnel(table.located)[0]
+    assert table.located.at("bth")[0] >= 0 and not table.located.in_tunnel[0]
 
 
 def test_a_packet_that_the_mirror_cut_is_not_malformed() -> None:

@@ -1,0 +1,339 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
+"""Where does each header of a packet start? From its link to its payload, MAD and ICRC, one packet after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ibdissect.wire import encapsulation as wire
+from ibdissect.wire import headers
+from ibdissect.wire.headers import BTH, GRH, LRH, RWH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.opcodes import OPCODES
+
+from .links import ERF, ETHERNET, INFINIBAND, behind_extension, extension_headers
+from .offsets import (
+    GRH_LENGTH,
+    IP_LARGE,
+    NAMES,
+    NO_BTH,
+    NO_ERF,
+    NO_EXTENDED,
+    NO_GRH,
+    NO_LRH,
+    NO_MAD,
+    PKTLEN_LARGE,
+    PKTLEN_SMALL,
+    UDP_LARGE,
+)
+
+try:
+    import cython
+except ImportError:
+    from . import shadow as cython
+if cython.compiled:
+    from cython.cimports.ibdissect.engine.common import b16
+    from cython.cimports.ibdissect.engine.links import Links
+else:
+    from .common import b16
+    from .links import Links
+
+
+def _behind_bth() -> bytes:
+    found = bytearray([BTH.size] * 256)
+    for code, opcode in OPCODES.items():
+        found[code] += sum(getattr(headers, name).size for name in opcode.headers)
+    return bytes(found)
+
+
+BEFORE_PAYLOAD = _behind_bth()
+"""Per OpCode: bytes from the start of the BTH to the payload."""
+TUNNELS = frozenset({wire.PROTOCOL_IPV4, wire.PROTOCOL_IPV6, wire.PROTOCOL_GRE})
+"""IP protocols that carry a packet."""
+MAY_HOLD_KEYS = TUNNELS | {wire.PROTOCOL_TCP, wire.PROTOCOL_UDP}
+"""IP protocols that may carry a packet or message with keys: tunnels, UDP (RoCE), and TCP (SMC-R). ICMP and others do not."""
+UD_SEND_ONLY = 0x64
+"""The OpCode without its lowest bit, which says that immediate data follow."""
+IBA = 0x1B
+_AT_ONCE = cython.declare(cython.Py_ssize_t, 64)  # rows whose first bytes are fetched together
+_LINE = cython.declare(cython.Py_ssize_t, 64)  # bytes of a cache line
+_INFINIBAND = cython.declare(cython.int, INFINIBAND)
+_ERF = cython.declare(cython.int, ERF)
+_ETHERNET = cython.declare(cython.int, ETHERNET)
+_LRH_AT = cython.declare(cython.Py_ssize_t, NAMES.index("lrh"))
+_RWH_AT = cython.declare(cython.Py_ssize_t, NAMES.index("rwh"))
+_GRH_AT = cython.declare(cython.Py_ssize_t, NAMES.index("grh"))
+_BTH_AT = cython.declare(cython.Py_ssize_t, NAMES.index("bth"))
+_MAD_AT = cython.declare(cython.Py_ssize_t, NAMES.index("mad"))
+_ICRC_AT = cython.declare(cython.Py_ssize_t, NAMES.index("icrc"))
+_VCRC_AT = cython.declare(cython.Py_ssize_t, NAMES.index("vcrc"))
+_LINK_AT = cython.declare(cython.Py_ssize_t, NAMES.index("link"))
+_IP4_AT = cython.declare(cython.Py_ssize_t, NAMES.index("ip4"))
+_IP6_AT = cython.declare(cython.Py_ssize_t, NAMES.index("ip6"))
+_UDP_AT = cython.declare(cython.Py_ssize_t, NAMES.index("udp"))
+_ERF_TYPE = cython.declare(cython.Py_ssize_t, wire.ERF.types.bit // 8)
+_FLOW_CONTROL = cython.declare(cython.Py_ssize_t, headers.FlowControl.size)
+_LRH = cython.declare(cython.Py_ssize_t, LRH.size)
+_LNH = cython.declare(cython.Py_ssize_t, LRH.lnh.bit // 8)
+_PKTLEN = cython.declare(cython.Py_ssize_t, LRH.pktlen.bit // 16 * 2)
+_VCRC = cython.declare(cython.Py_ssize_t, headers.VCRC.size)
+_RWH = cython.declare(cython.Py_ssize_t, RWH.size)
+_GRH = cython.declare(cython.Py_ssize_t, GRH.size)
+_GRH_LENGTH = cython.declare(cython.Py_ssize_t, GRH.pay_len.bit // 8)
+_GRH_NEXT = cython.declare(cython.Py_ssize_t, GRH.nxt_hdr.bit // 8)
+_BTH = cython.declare(cython.Py_ssize_t, BTH.size)
+_PAD = cython.declare(cython.Py_ssize_t, BTH.padcnt.bit // 8)
+_QP = cython.declare(cython.Py_ssize_t, BTH.destqp.bit // 8)
+_ICRC = cython.declare(cython.Py_ssize_t, headers.ICRC.size)
+_SMALLEST = cython.declare(cython.Py_ssize_t, LRH.size + headers.ICRC.size)
+_MAD = cython.declare(cython.Py_ssize_t, MAD.size)
+_IP4 = cython.declare(cython.Py_ssize_t, wire.IPv4.size)
+_IP4_LENGTH = cython.declare(cython.Py_ssize_t, wire.IPv4.total_length.bit // 8)
+_FRAGMENT = cython.declare(cython.Py_ssize_t, wire.IPv4.more_fragments.bit // 8)
+_IP4_PROTOCOL = cython.declare(cython.Py_ssize_t, wire.IPv4.protocol.bit // 8)
+_IP6 = cython.declare(cython.Py_ssize_t, wire.IPv6.size)
+_IP6_LENGTH = cython.declare(cython.Py_ssize_t, wire.IPv6.payload_length.bit // 8)
+_IP6_NEXT = cython.declare(cython.Py_ssize_t, wire.IPv6.next_header.bit // 8)
+_UDP = cython.declare(cython.Py_ssize_t, wire.UDP.size)
+_UDP_PORT = cython.declare(cython.Py_ssize_t, wire.UDP.destination_port.bit // 8)
+_UDP_LENGTH = cython.declare(cython.Py_ssize_t, wire.UDP.length.bit // 8)
+_ICMP = cython.declare(cython.Py_ssize_t, 8)  # the header of an ICMP error
+_GRH_LONG = cython.declare(cython.int, GRH_LENGTH)
+_IP_LONG = cython.declare(cython.int, IP_LARGE)
+_TYPE_INFINIBAND = cython.declare(cython.int, wire.ERF_INFINIBAND)
+_TYPE_LINK = cython.declare(cython.int, wire.ERF_INFINIBAND_LINK)
+_IBA = cython.declare(cython.int, IBA)
+_UD_SEND = cython.declare(cython.int, UD_SEND_ONLY)
+_PROTOCOL_UDP = cython.declare(cython.int, wire.PROTOCOL_UDP)
+_PROTOCOL_ICMP = cython.declare(cython.int, wire.PROTOCOL_ICMP)
+_PROTOCOL_ICMPV6 = cython.declare(cython.int, wire.PROTOCOL_ICMPV6)
+_PROTOCOL_FRAGMENT = cython.declare(cython.int, wire.IP6_FRAGMENT)
+
+
+@cython.final
+@cython.cclass
+class Finder(Links):
+    """Finds the headers of the rows of one window; `run` it once. Never raises, whatever the bytes."""
+
+    def ports(self, roce_ports: Sequence[int]) -> None:
+        """UDP ports of RoCE v2."""
+        self.roce_port, self.roce_ports = roce_ports[0], frozenset(roce_ports)
+        self.before_payload = memoryview(BEFORE_PAYLOAD)
+
+    def run(self, links: Any, forms: bytes, pseudo: Any) -> None:
+        """All rows. uint16[n] link types, the form of each link type (`links.INFINIBAND` ...), int64[n] ERF headers (-1: none)."""
+        self.links, self.forms, self.pseudo = memoryview(links), memoryview(forms), memoryview(pseudo)
+        first: cython.Py_ssize_t
+        row: cython.Py_ssize_t
+        for first in range(0, self.rows, _AT_ONCE):
+            last: cython.Py_ssize_t = min(self.rows, first + _AT_ONCE)
+            self.touch(first, last)
+            for row in range(first, last):
+                self.begin(row)
+                self.form(self.forms[self.links[row]], self.pseudo[row])
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def touch(self, first: cython.Py_ssize_t, last: cython.Py_ssize_t) -> cython.int:
+        """Read a byte of the first two cache lines of some rows: memory delivers many at once, but one after the other to `form`."""
+        row: cython.Py_ssize_t
+        touched: cython.int = 0
+        for row in range(first, last):
+            size: cython.Py_ssize_t = self.sizes[row]
+            if size > 0:
+                touched ^= self.data[self.starts[row]] ^ self.data[self.starts[row] + min(size - 1, _LINE)]
+        self.touched = touched
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def form(self, form: cython.int, pseudo: cython.Py_ssize_t) -> cython.int:
+        """A frame, by what it begins with."""
+        if form == _INFINIBAND:
+            return self.native()
+        if form == _ETHERNET:
+            return self.frame(self.start)
+        if form != _ERF:
+            return self.linked(form, self.start)
+        if pseudo < 0:
+            return self.bad(NO_ERF)
+        kind: cython.int = self.data[pseudo + _ERF_TYPE] & 0x7F
+        if kind == _TYPE_INFINIBAND:
+            return self.native()
+        if kind == _TYPE_LINK and self.start + _FLOW_CONTROL <= self.end:
+            self.mark(_LINK_AT, self.start)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def mark(self, name: cython.Py_ssize_t, at: cython.Py_ssize_t) -> cython.int:
+        """`put` where the column is known to exist; the compiler copies it to where it is called."""
+        slot: cython.Py_ssize_t = self.slots[name]
+        if slot < 0:
+            return self.put(name, at)
+        self.found[slot * self.rows + self.row] = at
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def native(self) -> cython.int:
+        """An InfiniBand packet from its LRH to its VCRC."""
+        at: cython.Py_ssize_t = self.start
+        if at + _LRH > self.end:
+            return self.bad(NO_LRH)
+        self.mark(_LRH_AT, at)
+        size: cython.Py_ssize_t = (b16(self.data, at + _PKTLEN) & 0x7FF) << 2
+        stop: cython.Py_ssize_t = at + size
+        small: cython.bint = size < _SMALLEST and stop <= self.end
+        if small:
+            self.bad(PKTLEN_SMALL)
+        elif stop > self.end and size > self.lengths[self.row]:
+            self.bad(PKTLEN_LARGE)
+        if stop + _VCRC <= self.end and not small:
+            self.mark(_VCRC_AT, stop)
+        follows: cython.int = self.data[at + _LNH] & 3
+        at += _LRH
+        if follows == 2:
+            return self.transport(at, stop, True)
+        if follows == 3:
+            return self.grh(at, stop)
+        if follows == 1:
+            return self.ip6(at) if at + _IP6 <= stop else 0
+        end: cython.Py_ssize_t = min(stop, self.end)
+        if at + _RWH > end:
+            return self.bad(PKTLEN_SMALL)
+        self.mark(_RWH_AT, at)
+        return self.payload(at + _RWH, end)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def roce1(self, at: cython.Py_ssize_t) -> cython.int:
+        """A GRH behind Ethernet."""
+        if at + _GRH > self.end:
+            return self.bad(NO_GRH)
+        stop: cython.Py_ssize_t = at + _GRH + b16(self.data, at + _GRH_LENGTH)
+        self.longer(stop, _GRH_LONG)
+        return self.grh(at, stop)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def grh(self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
+        """A GRH and what follows it; `stop` is the end of the ICRC."""
+        end: cython.Py_ssize_t = min(stop, self.end)
+        if at + _GRH > end:
+            return self.bad(NO_GRH)
+        self.mark(_GRH_AT, at)
+        if self.data[at + _GRH_NEXT] == _IBA:
+            return self.transport(at + _GRH, stop, True)
+        return self.payload(at + _GRH, end)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def ip4(self, at: cython.Py_ssize_t) -> cython.int:
+        """An IPv4 packet; none where the version is another."""
+        if at + _IP4 > self.end:
+            return 0
+        size: cython.Py_ssize_t = (self.data[at] & 15) << 2
+        if self.data[at] >> 4 != 4 or size < _IP4:
+            return 0
+        self.mark(_IP4_AT, at)
+        fragment: cython.int = b16(self.data, at + _FRAGMENT)
+        later: cython.bint = fragment & 0x1FFF != 0
+        protocol: cython.int = self.data[at + _IP4_PROTOCOL]
+        stop: cython.Py_ssize_t = at + b16(self.data, at + _IP4_LENGTH)
+        at += size
+        if later:
+            return self.skip(at) if protocol in MAY_HOLD_KEYS else 0
+        if protocol == _PROTOCOL_UDP:
+            return self.udp(at, stop)
+        if protocol == _PROTOCOL_ICMP:
+            return self.quoted(at + _ICMP, _IP4, _IP4_PROTOCOL)
+        if fragment & 0x2000 and protocol in TUNNELS:
+            return self.skip(at)
+        return self.behind_ip(at, protocol)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def ip6(self, at: cython.Py_ssize_t) -> cython.int:
+        """An IPv6 packet; none where the version is another."""
+        if at + _IP6 > self.end or self.data[at] >> 4 != 6:
+            return 0
+        self.mark(_IP6_AT, at)
+        stop: cython.Py_ssize_t = at + _IP6 + b16(self.data, at + _IP6_LENGTH)
+        protocol: cython.int = self.data[at + _IP6_NEXT]
+        at += _IP6
+        if protocol in wire.IP6_EXTENSIONS:
+            for name, place in extension_headers(self.data, protocol, at, self.end):
+                self.mark(NAMES.index(name), place)
+                protocol, at = behind_extension(self.data, place)
+        if protocol == _PROTOCOL_UDP:
+            return self.udp(at, stop)
+        if protocol == _PROTOCOL_FRAGMENT:
+            return self.skip(at) if at < self.end and self.data[at] in MAY_HOLD_KEYS else 0
+        if protocol == _PROTOCOL_ICMPV6:
+            return self.quoted(at + _ICMP, _IP6, _IP6_NEXT)
+        return self.behind_ip(at, protocol)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def quoted(self, at: cython.Py_ssize_t, size: cython.Py_ssize_t, protocol_at: cython.Py_ssize_t) -> cython.int:
+        """RoCE packets that ICMP errors quote are not read; `size`: of their IP header, without options."""
+        if at + size + _UDP + _BTH >= self.end or self.data[at + protocol_at] != _PROTOCOL_UDP:  # a BTH contains no key
+            return 0
+        return self.skip(at) if b16(self.data, at + size + _UDP_PORT) in self.roce_ports else 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def udp(self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
+        """A UDP datagram; `stop`: where its IP packet ends."""
+        if at + _UDP > min(stop, self.end):
+            return self.skip(at) if at + _UDP <= self.end else 0  # the IP packet claims to end in front of it
+        self.mark(_UDP_AT, at)
+        port: cython.int = b16(self.data, at + _UDP_PORT)
+        if port != self.roce_port and port not in self.roce_ports:
+            return self.behind_udp(at + _UDP, port)
+        self.longer(stop, _IP_LONG)
+        behind: cython.Py_ssize_t = at + b16(self.data, at + _UDP_LENGTH)
+        if behind <= stop:
+            return self.transport(at + _UDP, behind, True)
+        # A datagram may end before its IP packet, never after it (RFC 768), except that a first fragment holds only its beginning.
+        outer: cython.Py_ssize_t = self.at(_IP4_AT)
+        if outer >= 0 and self.data[outer + _FRAGMENT] & 0x20:
+            self.transport(at + _UDP, stop, False)
+            self.stop[self.row] = behind  # the UDP header gives the length of all fragments
+            return 0
+        self.transport(at + _UDP, stop, True)
+        return self.bad(UDP_LARGE)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def transport(self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t, whole: cython.bint) -> cython.int:
+        """BTH, extended headers, payload and MAD; `stop` is the end of the ICRC according to the outer lengths.
+
+        `whole`: whether the packet goes on to its ICRC, instead of in another IP fragment.
+        """
+        end: cython.Py_ssize_t = self.end
+        row: cython.Py_ssize_t = self.row
+        complete: cython.bint = whole and stop <= end and stop - at >= _BTH + _ICRC
+        limit: cython.Py_ssize_t = stop - _ICRC if whole else stop  # also if it is cut off within the ICRC
+        if not complete:
+            limit = min(limit, end) if limit - at >= _BTH else min(stop, end)
+            if at + _BTH > limit:
+                return self.bad(NO_BTH)
+        opcode: cython.int = self.data[at]
+        self.mark(_BTH_AT, at)
+        self.complete[row], self.opcode[row], self.limit[row], self.stop[row] = complete, opcode, limit, stop
+        if complete:
+            self.mark(_ICRC_AT, limit)
+        behind: cython.Py_ssize_t = at + self.before_payload[opcode]
+        if behind > limit:
+            return self.bad(NO_EXTENDED)
+        if complete:
+            limit = max(behind, limit - (self.data[at + _PAD] >> 4 & 3))
+        self.payload(behind, limit)
+        if opcode & 0xFE == _UD_SEND and not b16(self.data, at + _QP) and self.data[at + _QP + 2] <= 1:
+            if behind + _MAD > limit:
+                return self.bad(NO_MAD)
+            self.mark(_MAD_AT, behind)
+        return 0

@@ -1,0 +1,173 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
+"""Where are the offsets of headers kept? One column for each kind, -1 where a packet has none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ibdissect.wire import encapsulation as wire
+
+try:
+    import cython
+except ImportError:
+    from . import shadow as cython
+if cython.compiled:
+    from cython.cimports.ibdissect.engine.common import i64
+elif TYPE_CHECKING:
+    i64 = int
+else:
+    i64 = None
+
+MALFORMED = (
+    "",
+    "the LRH does not fit the frame",
+    "LRH.PktLen is larger than the frame",
+    "LRH.PktLen is too small for the headers it announces",
+    "the GRH does not fit the packet",
+    "the BTH does not fit the packet",
+    "an extended header does not fit the packet",
+    "the IP length is larger than the frame",
+    "the MAD is shorter than its header",
+    "the ERF header does not fit the record",
+    "GRH.PayLen disagrees with the frame",
+    "the UDP length is larger than the IP packet",
+)
+OK, NO_LRH, PKTLEN_LARGE, PKTLEN_SMALL, NO_GRH, NO_BTH, NO_EXTENDED, IP_LARGE, NO_MAD, NO_ERF, GRH_LENGTH, UDP_LARGE = range(12)
+
+MAX_DEPTH = 2
+"""Tunnels read one inside the other, as when a switch mirrors a port whose packets are in VXLAN."""
+LABELS = ("mpls", "mpls2", "mpls3", "mpls4")
+"""Entries of an MPLS label stack, from the top."""
+TAGS = ("vlan", "vlan2", "vlan3")
+OF_FRAME = ("eth", *TAGS)
+OF_PACKET = ("ip4", "ip6", *(struct.key for struct in wire.IP6_EXTENSIONS.values()), "udp")
+"""Headers that become those of a tunnel when a frame or an IP packet is found in it."""
+AROUND = (*OF_FRAME, *OF_PACKET, *(struct.key for struct in wire.OF_TUNNELS), *LABELS)
+"""Headers around a packet in a tunnel; their columns are named after the depth, too."""
+NAMES = (
+    *OF_FRAME, *OF_PACKET, "sll", "sll2", "null", "ppp", "pause", "pfc", "link", "lrh", "rwh", "grh", "bth", "payload", "mad", "icrc",
+    "vcrc", "inner", "skipped", *(f"{name}.{depth}" for depth in range(MAX_DEPTH) for name in AROUND),
+)  # fmt: skip
+"""The columns. `inner`: the packet inside a tunnel; `skipped`: what is not read of an IP fragment, a tunnel or an ICMP error."""
+ROOM = 8
+"""Columns that there is room for at first: most captures need no more."""
+_DEPTH = cython.declare(cython.Py_ssize_t, MAX_DEPTH)
+_AROUND = cython.declare(cython.Py_ssize_t, len(AROUND))
+_OUTER = cython.declare(cython.Py_ssize_t, NAMES.index(f"{AROUND[0]}.0"))
+_SKIPPED = cython.declare(cython.Py_ssize_t, NAMES.index("skipped"))
+_PAYLOAD = cython.declare(cython.Py_ssize_t, NAMES.index("payload"))
+
+
+@cython.cclass
+class Offsets:
+    """The columns of one window, filled row by row: `begin` a row, then `put` where its headers start."""
+
+    def __init__(self, data: Any, starts: Any, sizes: Any, lengths: Any, beside: dict[str, Any]) -> None:
+        """Of a window its bytes, and int64[n] each: where frames start in them, bytes captured, bytes on the wire.
+
+        `beside`, filled with what holds for a packet without headers, int64[n] each: `wire` (a copy of `lengths`), `limit`, `stop`,
+        `payload_end` (the end of the captured bytes); uint8[n] each: `malformed`, `opcode`, `complete`, and `snapped`, 1 where fewer
+        bytes were captured than there were. `table.locate.Located` says what they mean.
+        """
+        self.data = memoryview(data)
+        self.starts, self.sizes, self.lengths = memoryview(starts), memoryview(sizes), memoryview(lengths)
+        self.wire, self.limit = memoryview(beside["wire"]), memoryview(beside["limit"])
+        self.stop, self.payload_end = memoryview(beside["stop"]), memoryview(beside["payload_end"])
+        self.malformed, self.opcode = memoryview(beside["malformed"]), memoryview(beside["opcode"])
+        self.complete, self.snapped = memoryview(beside["complete"]), memoryview(beside["snapped"])
+        self.rows = len(self.starts)
+        self.slots = memoryview(bytearray(b"\xff" * (8 * len(NAMES)))).cast("q")
+        self.taken = self.row = self.start = self.end = self.depth = 0
+        self.block = bytearray(b"\xff" * (8 * self.rows * ROOM))
+        """The columns one after the other, in the order in which they were needed: int64[taken, n] and room for more."""
+        self.found = memoryview(self.block).cast("q")
+
+    def columns(self) -> dict[str, int]:
+        """The number of each column in `block`, of those that some row has."""
+        return {name: slot for name, slot in zip(NAMES, self.slots, strict=True) if slot >= 0}
+
+    def more(self) -> None:
+        """Make room for as many columns again."""
+        self.block = self.block + b"\xff" * len(self.block)
+        self.found = memoryview(self.block).cast("q")
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def begin(self, row: cython.Py_ssize_t) -> cython.int:
+        """What follows is about this row."""
+        self.row, self.start, self.depth = row, self.starts[row], 0
+        self.end = self.start + self.sizes[row]
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def put(self, name: cython.Py_ssize_t, at: cython.Py_ssize_t) -> cython.int:
+        """Set where a header of the row starts; `name`: its index in NAMES."""
+        slot: cython.Py_ssize_t = self.slots[name]
+        if slot < 0:
+            slot = self.slots[name] = self.taken
+            self.taken += 1
+            if self.taken * self.rows > len(self.found):
+                self.more()
+        self.found[slot * self.rows + self.row] = at
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-2)
+    def at(self, name: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Where a header of the row starts; -1: it has none."""
+        slot: cython.Py_ssize_t = self.slots[name]
+        return -1 if slot < 0 else self.found[slot * self.rows + self.row]
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def outer(self, name: cython.Py_ssize_t, at: cython.Py_ssize_t) -> cython.int:
+        """Set where a header of the tunnel around starts; `name`: its index in AROUND."""
+        if self.depth < _DEPTH:
+            self.put(_OUTER + self.depth * _AROUND + name, at)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def move(self, name: cython.Py_ssize_t) -> cython.int:
+        """Make a header of the row one of the tunnel around; `name`: its index in NAMES and in AROUND."""
+        at: cython.Py_ssize_t = self.at(name)
+        if at >= 0:
+            self.outer(name, at)
+            self.put(name, -1)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def bad(self, reason: cython.int) -> cython.int:
+        """Mark the row malformed, unless it was cut by a snap length or marked before."""
+        if not self.snapped[self.row] and not self.malformed[self.row]:
+            self.malformed[self.row] = reason
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def longer(self, stop: cython.Py_ssize_t, reason: cython.int) -> cython.int:
+        """Mark a packet that ends behind its frame: malformed, but in a tunnel cut, since mirrors send the beginning of a packet."""
+        if stop - self.start > self.lengths[self.row]:
+            if self.depth:
+                self.snapped[self.row], self.wire[self.row] = 1, stop - self.start
+            self.bad(reason)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def skip(self, at: cython.Py_ssize_t) -> cython.int:
+        """Say where what is not read begins; nowhere, if nothing of it was captured."""
+        if at < self.end:
+            self.put(_SKIPPED, at)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def payload(self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
+        """A payload, unless it is empty."""
+        if stop > at:
+            self.put(_PAYLOAD, at)
+            self.payload_end[self.row] = stop
+        return 0
