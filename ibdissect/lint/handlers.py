@@ -35,6 +35,8 @@ class Handlers:
         wanted = {kind for rule in kinds for kind in rule.needs}
         self.conclusions: dict[type[Any], set[str]] = {}
         """Codes of the rules that draw conclusions from a follower's state."""
+        called = set[tuple[str, Callable[..., Any]]]()
+        """Methods that are called for all rules (`for_all`)."""
         for place, kind in enumerate(kinds):
             if kind.when is not None and is_sequence(kind.when):
                 self.of_chunk.append((place, judge_window))
@@ -47,16 +49,19 @@ class Handlers:
                     self.about_ports.add(kind.code)
                     wanted.add(FabricFollower)
             for mark, listens, method in handler_methods(kind):
+                again = (mark, method) in called
+                if hasattr(method, "is_for_all"):
+                    called.add((mark, method))
                 if mark == "listens_to":
                     self.of_struct += [(struct, (place, method)) for struct in listens]
                 elif mark == "listens_to_events":
                     for event in listens:
-                        self.of_event.setdefault(event, []).append((place, method))
+                        self.of_event.setdefault(event, []).extend(() if again else ((place, method),))
                         if hasattr(event, "source"):
                             wanted.add(event.source)
                             if getattr(event, "concludes", False):
                                 self.conclusions.setdefault(event.source, set()).add(kind.code)
-                else:
+                elif not again:
                     (self.of_chunk if mark == "listens_to_chunks" else self.at_end).append((place, method))
         self.followers = in_order(wanted)
 

@@ -316,3 +316,8 @@ def on_chunk(method: H) -> H:
 def on_end(method: H) -> H:
     """Call the method with (context) after the last chunk; it yields hits."""
     return _mark("listens_to_end", True)(method)
+
+
+def for_all(method: H) -> H:
+    """Call a handler of a base class once for all rules that inherit it: it only feeds what they share, and finds nothing itself."""
+    return _mark("is_for_all", True)(method)

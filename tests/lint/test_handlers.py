@@ -10,7 +10,7 @@ from ibdissect.fabric.follow import FabricFollower
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.streams import Streams
 from ibdissect.lint.handlers import Handlers, handlers, in_order
-from ibdissect.lint.rule import REGISTRY, Context, Hit, Rule, on_chunk, on_end, on_event, on_struct
+from ibdissect.lint.rule import REGISTRY, Context, Hit, Rule, for_all, on_chunk, on_end, on_event, on_struct
 from ibdissect.rules import load
 from ibdissect.table.connections import Connections
 from ibdissect.wire.sm import NodeInfo
@@ -83,3 +83,42 @@ def test_what_a_follower_reads_is_made_and_fed_first() -> None:
     assert in_order([Aardvark, Streams]) == [Connections, Streams, Aardvark]
     context = Context()
     assert context.get(Streams).connections is context.get(Connections)
+
+
+class Sharing(Rule):
+    """Base with a handler that only feeds what its rules share."""
+
+    @for_all
+    @on_chunk
+    @on_event(NodeFound)
+    def note(self, *_: Any) -> None: ...
+
+    @on_chunk
+    def find(self, *_: Any) -> None: ...
+
+
+class One(Sharing):
+    code, name = "ZZH004", "one"
+
+
+class Other(Sharing):
+    code, name = "ZZH005", "other"
+
+
+class Own(Sharing):
+    code, name = "ZZH006", "own"
+
+    @on_chunk
+    def note(self, *_: Any) -> None: ...
+
+
+for shared in (One, Other, Own):
+    REGISTRY.pop(shared.code)
+
+
+def test_what_is_for_all_is_called_once() -> None:
+    found = Handlers((One, Other, Own))
+    assert [(place, method.__qualname__) for place, method in found.of_chunk] == [
+        (0, "Sharing.find"), (0, "Sharing.note"), (1, "Sharing.find"), (2, "Sharing.find"), (2, "Own.note"),
+    ]  # fmt: skip
+    assert found.of_event == {NodeFound: [(0, Sharing.note)]}

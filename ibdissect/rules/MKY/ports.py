@@ -19,7 +19,7 @@ from ibdissect.fabric.keys import refuses
 from ibdissect.fabric.smps import DATA_AT
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Evidence, value_of
-from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, for_all, on_chunk, on_end, on_event
 from ibdissect.rules.shared.answered import Reply
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.rules.shared.silence import LearntFactRule
@@ -127,6 +127,7 @@ def _alike(event: WrongMKey) -> tuple[int, ...]:
 class _WrongWrite(_WrongKey):
     """Base of rules about requests that a port refuses at any protect bits, also those before its key was learnt."""
 
+    @for_all
     @on_event(ChunkFollowed)
     def early(self, event: ChunkFollowed, context: Context) -> None:
         event.once(context.get(EarlyWrites).take)

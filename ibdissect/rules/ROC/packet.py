@@ -13,6 +13,7 @@ from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context,
 from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule, Pair, pair_of
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.table import Bool, ChunkTable
+from ibdissect.table.bits import extract
 from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, ETHERTYPES_VLAN, UDP, Ethernet, IPv4, IPv6
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, DETH, LRH
@@ -24,6 +25,7 @@ DYNAMIC_PORTS = 0xC000
 DEFAULT_PKEY = 0xFFFF
 MULTICAST_4, MULTICAST_6 = 0xE, 0xFF
 """First four bits of IPv4's multicast addresses (what follows, 240/4, Linux takes as a host's), first byte of IPv6's."""
+BROADCAST_4 = 0xFFFFFFFF
 GROUP_MAC = 1
 """The bit of a MAC address's first byte that tells groups."""
 IS_ROCE = present(BTH) & ~present(LRH)
@@ -65,8 +67,8 @@ class SourcePort(Rule):
 
 def _no_sender_4(table: ChunkTable) -> Bool:
     """0.0.0.0, multicast or broadcast as the source."""
-    source = table.values(IPv4.source)
-    none: Bool = ~source.any(axis=1) | (source[:, 0] >> 4 == MULTICAST_4) | (source == 0xFF).all(axis=1)
+    source = extract(table.values(IPv4.source), 0, IPv4.source.bits)
+    none: Bool = (source == 0) | (source >> 28 == MULTICAST_4) | (source == BROADCAST_4)
     return none
 
 
@@ -101,7 +103,9 @@ class NoSender(PacketRule):
 def _no_sender_mac(table: ChunkTable) -> Bool:
     """Zero, or with the bit of groups. On the loopback interface both addresses are zero."""
     source = table.values(Ethernet.source)
-    none: Bool = (~source.any(axis=1) & table.values(Ethernet.destination).any(axis=1)) | (source[:, 0] & GROUP_MAC != 0)
+    none: Bool = source[:, 0] & GROUP_MAC != 0
+    maybe = np.flatnonzero(source[:, -1] == 0)
+    none[maybe] |= ~source[maybe].any(axis=1) & table.values(Ethernet.destination)[maybe].any(axis=1)
     return none
 
 

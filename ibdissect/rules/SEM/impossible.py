@@ -24,6 +24,7 @@ ONE_EXT_SPEED = ONE_SPEED | {8}
 SEVERAL_LANES = 2
 """VLCap from which on a port has more than one data VL."""
 LARGEST_TABLE, LARGEST_ARBITRATION = 0xC000, 64
+PREFIX_BYTES = PortInfo.gid_prefix.bits // 8
 LARGEST_MULTICAST = 0x4000
 """All multicast LIDs, and the permissive one, which some switches count, too."""
 
@@ -208,18 +209,22 @@ class OtherPrefix(AttributeRule):
         return found
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        prefix = smp.now(PortInfo.gid_prefix)
-        known: dict[int, list[int]] = {}
+        prefix, at = smp.now(PortInfo.gid_prefix).to_bytes(PREFIX_BYTES, "big"), slice(*PortInfo.gid_prefix.span)
+        known: dict[bytes, list[int]] = {}
         for port in smp.columns.event.subnet.end_ports():
-            info, since = port.info_at(smp.frame) if port.key != smp.key else (None, 0)
-            if info is not None and info.gid_prefix == prefix:
+            body, since = port.infos.at(smp.frame)
+            if body is None or port.key == smp.key:
+                continue
+            if body[at] == prefix:
                 return None
-            if info is not None and info.gid_prefix:
-                known.setdefault(info.gid_prefix, []).append(since)
+            if any(body[at]):
+                known.setdefault(body[at], []).append(since)
         if len(known) != 1:
             return None
         (usual, frames), = known.items()
-        return ({"others": len(frames), "usual": usual}, [(max(frames), "PortInfo of another port")]) if len(frames) > 1 else None
+        if len(frames) < 2:
+            return None
+        return {"others": len(frames), "usual": int.from_bytes(usual, "big")}, [(max(frames), "PortInfo of another port")]
 
     def stands(self, hit: Hit, context: Context) -> bool:
         subnet = context.get(FabricFollower).subnet
@@ -229,11 +234,12 @@ class OtherPrefix(AttributeRule):
 
 def _usual_since(event: ChunkFollowed, prefix: int) -> int:
     """A frame since which two end ports have shown a GID prefix, so that no port's Set is the first with it; AFTER_ALL if there is none."""
+    wanted, at = prefix.to_bytes(PREFIX_BYTES, "big"), slice(*PortInfo.gid_prefix.span)
     one, other = AFTER_ALL, AFTER_ALL
     for port in event.subnet.end_ports():
         since = AFTER_ALL
         for body, frame in reversed(port.infos.values()):
-            if body is None or PortInfo(body).gid_prefix != prefix:
+            if body is None or body[at] != wanted:
                 break
             since = frame
         one, other = sorted((one, other, since))[:2]

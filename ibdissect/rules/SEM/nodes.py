@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from ibdissect.bounded import BoundedDict
 from ibdissect.fabric import SWITCH, ChunkFollowed
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, DescriptionsRecorded, NodeInfos, NodesRecorded, PortGuids
@@ -234,15 +236,20 @@ class PortGuidTwice(AttributeRule):
         """One port of an adapter hangs at one port of a switch."""
         smps = context.get(PortGuids).of(event)
         direct = smps.answers & smps.smps.pure[smps.index] & (smps.now(NodeInfo.node_type) != SWITCH)
-        for smp in smps.each(direct & (smps.now(NodeInfo.port_guid) != 0)):
-            path, number = smps.smps.path(int(smps.index[smp.i])), smp.now(NodeInfo.local_port_num)
-            key = int(smps.sender[smp.i]), smp.now(NodeInfo.port_guid), number
+        some = np.flatnonzero(direct & (smps.now(NodeInfo.port_guid) != 0))
+        columns = (
+            some, smps.index[some], smps.frames[some], event.table.chunk.time_ns[smps.rows[some]],
+            smps.sender[some], smps.now(NodeInfo.port_guid)[some], smps.now(NodeInfo.local_port_num)[some],
+        )  # fmt: skip
+        for i, place, frame, time_ns, *port in zip(*(column.tolist() for column in columns), strict=True):
+            path, key, number = smps.smps.path(place), (port[0], port[1], port[2]), port[2]
             before = self.behind.get(key)
-            self.behind.put(key, (path, smp.frame, smp.time_ns), smp.frame, smp.time_ns)
+            self.behind.put(key, (path, frame, time_ns), frame, time_ns)
             if before is None or len(path) < 2 or before[0][:-1] != path[:-1] or before[0] == path:
                 continue
-            if not 0 < smp.time_ns - before[2] <= MOVED_NS:  # equal times tell nothing
+            if not 0 < time_ns - before[2] <= MOVED_NS:  # equal times tell nothing
                 continue
+            smp = AttributeSmp(smps, i)
             arguments = {"guid": key[1], "number": number, "node": smp.now(NodeInfo.node_guid), "now": path[-1], "before": before[0][-1]}
             yield fault(
                 Seen(event.table, smp.rows), arguments, NodeInfo.port_guid, of=Seen(event.table, smp.rows).first(NodeInfo),

@@ -333,12 +333,13 @@ class ActiveWithoutArmed(AttributeRule):
         falls = smps.answers & (smps.since > 0) & (state != was) & ((state == DOWN) | ((state == INIT) & (was >= ARMED)))
         wanted = smps.sets & (state == ACTIVE) & (smps.since > 0) & (was == INIT)
         never = np.zeros(len(smps), np.bool_)
-        for i in np.flatnonzero(arms | falls | wanted).tolist():
-            key, frame = int(smps.key[i]), int(smps.frames[i])
-            if arms[i]:
+        some = np.flatnonzero(arms | falls | wanted)
+        columns = some, smps.key[some], smps.frames[some], smps.since[some], arms[some], falls[some]
+        for i, key, frame, since, arm, fall in zip(*(column.tolist() for column in columns), strict=True):
+            if arm:
                 self.armed.keep(key, frame, frame, int(smps.event.table.chunk.time_ns[smps.rows[i]]))
-            elif falls[i]:
-                if self.armed.get(key, frame) < smps.since[i]:  # an answer to the Set may still show the state before it
+            elif fall:
+                if self.armed.get(key, frame) < since:  # an answer to the Set may still show the state before it
                     del self.armed[key]
             else:
                 never[i] = not ({key, NO_KEY} & self.armed.keys() or self.armed.dropped.count)

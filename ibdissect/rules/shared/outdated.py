@@ -14,7 +14,7 @@ from ibdissect.fabric.partitions import Verdict
 from ibdissect.flow.stream_packets import IN_STREAM, IS_RESPONSE
 from ibdissect.flow.streams import Streams
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import INFO, SEEN, Context, Hit, Rule, on_event
+from ibdissect.lint.rule import INFO, SEEN, Context, Hit, Rule, for_all, on_event
 from ibdissect.rules.shared.refused_packets import REFUSED
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.native_packets import Native
@@ -72,6 +72,7 @@ class RefutableRule(Rule):
     waits = True
     needs: ClassVar[tuple[type[Any], ...]] = (Streams,)
 
+    @for_all
     @on_event(ChunkFollowed)
     def note_refused(self, event: ChunkFollowed, context: Context) -> None:
         event.once(context.get(Outdated).take)

@@ -15,7 +15,7 @@ from ibdissect.flow.requests import Request, Unanswered
 from ibdissect.flow.transactions import Transactions
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import SEEN, Context, Hit, Rule, on_chunk, on_event
+from ibdissect.lint.rule import SEEN, Context, Hit, Rule, for_all, on_chunk, on_event
 from ibdissect.rules.shared.answered import Answered, Reply
 from ibdissect.rules.shared.patience import announced
 from ibdissect.table import ChunkTable
@@ -148,11 +148,13 @@ class LearntFactRule(Rule):
     refutable: ClassVar[bool] = False
     """Whether a good answer also refutes what a packet says by itself."""
 
+    @for_all
     @on_event(ChunkFollowed)
     def note_managers(self, event: ChunkFollowed, context: Context) -> None:
         event.once(context.get(Vantage).take)
         event.table.once(context.get(Scopes).take)
 
+    @for_all
     @on_chunk
     def note_answers(self, table: ChunkTable, context: Context) -> None:
         table.once(context.get(Answered).take)

@@ -134,6 +134,7 @@ roce("ROC016", roce2(ip={"source": bytes([239, 0, 0, 1])}), roce2(ip={"source": 
 roce("ROC016", roce2(ip={"source": b"\xff" * 4}), roce2(ip={"source": b"\xff\xff\xff\xfe"}))
 FRAME = roce2()
 roce("ROC017", FRAME[:6] + bytes(6) + FRAME[12:], bytes(12) + FRAME[12:])  # the twin is of the loopback interface
+roce("ROC017", FRAME[:6] + bytes(6) + FRAME[12:], FRAME[:6] + b"\x02" + bytes(5) + FRAME[12:])
 roce("ROC017", FRAME[:6] + b"\x03" + FRAME[7:], FRAME[:6] + b"\x02" + FRAME[7:])
 roce("ROC010", roce2(ip={"ttl": 0}), roce2(ip={"ttl": 1}))
 # a MAC address that sends for two hosts is that of a router; with 0 nobody sends
