@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -125,9 +126,8 @@ def _spans(table: ChunkTable, seen: Seen, start: int, stop: int) -> Iterator[Spa
 
 def _arguments(rule: Rule, view: Struct, seen: Seen, arguments: dict[str, Any]) -> dict[str, Any]:
     """Values for the placeholders in the rule's message, added to those that the rule computed."""
-    for _, name, _, _ in string.Formatter().parse(rule.message):
-        head = name.split(".")[0].split("[")[0] if name else ""
-        if not head or head in arguments:
+    for head in _quoted(rule.message):
+        if head in arguments:
             continue
         field = getattr(type(view), head, None)
         if field is not None:
@@ -138,6 +138,13 @@ def _arguments(rule: Rule, view: Struct, seen: Seen, arguments: dict[str, Any]) 
             raise KeyError(f"rule {rule.code}: message names {head!r}, which is not a field of {type(view).__name__} and no structure")
         arguments[head] = seen.first(struct)
     return arguments
+
+
+@lru_cache(1024)
+def _quoted(message: str) -> tuple[str, ...]:
+    """The fields and structures that a message quotes, each once."""
+    names = (name.split(".")[0].split("[")[0] for _, name, _, _ in string.Formatter().parse(message) if name)
+    return tuple(dict.fromkeys(filter(None, names)))
 
 
 def flow_columns(rule: Rule, table: ChunkTable, rows: Int) -> list[npt.NDArray[np.uint64]]:

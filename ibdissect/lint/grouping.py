@@ -125,8 +125,10 @@ class Grouping:
         """By code, for rules with findings; with `timing` for all rules."""
         self.flows = BoundedDict[tuple[Any, ...], Finding | None](MAX_FLOWS, self.dropped)
         """The finding of each flow, by code and key; None if it is only counted."""
-        self.apart = BoundedDict[tuple[str, bytes], int](MAX_FLOWS)
+        self.apart = BoundedDict[tuple[str, bytes | None], int](MAX_FLOWS)
         """Hits of each flow that were kept apart, of rules that wait."""
+        self.counting = BoundedDict[tuple[str, bytes | None], Hit](MAX_WAITING)
+        """The hit that waits for each flow whose hits are `alike`."""
         self.selected = SelectedFrames()
         self.past, self.damaged = PastFrames(), DamagedFrames()
 
@@ -171,13 +173,20 @@ class Grouping:
         found = []
         for i, part in enumerate(members(inverse, len(first))):
             key = np.stack([column[first[i]] for column in columns]).tobytes() if rule.flow else None
-            before = self.apart.get((rule.code, key), 0) if key is not None else 0
-            if key is not None:
-                self.apart.put((rule.code, key), before + min(len(part), KEPT_APART))
-            for some in apart(part, before):
+            flow = rule.code, key
+            counting = self.counting.get(flow) if self.on_occurrence is None else None
+            if counting is not None:
+                counting.count += len(part)
+                continue
+            before = self.apart.get(flow, 0) if key is not None else 0
+            for some in [part] if rule.alike else apart(part, before):
                 hit = hit_at(rule, table, index[some[:1]])
                 hit.count, hit.frames, hit.key = len(some), rows[some] + table.chunk.first, key
                 found.append(hit)
+            if rule.alike and key is not None:
+                self.counting.put(flow, found[-1])
+            elif key is not None:
+                self.apart.put(flow, before + min(len(part), KEPT_APART))
         yield from sorted(found, key=lambda hit: hit.frame)
 
     def _occurrences(self, rule: Rule, table: ChunkTable, index: npt.NDArray[np.int64]) -> None:

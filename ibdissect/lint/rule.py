@@ -234,6 +234,8 @@ class Rule:
     """Followers whose state the rule uses without handling their events."""
     waits: ClassVar[bool] = False
     """Whether its hits wait for the end of the capture, when `stands` and `severity_at_end` know all packets and which are missing."""
+    alike: ClassVar[bool] = False
+    """Whether all hits of a flow that wait stand or fall together: then the first one counts them."""
     is_note: ClassVar[bool] = False
     """Of a rule that finds infos: whether its advice is to do nothing. Texts show its findings only if asked for infos."""
     about_capture: ClassVar[bool] = False

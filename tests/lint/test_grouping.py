@@ -157,7 +157,17 @@ class Waits(Rule):
         return hit.frame > 1
 
 
-REGISTRY.pop(Waits.code)
+class WaitsAlike(Waits):
+    """Either all of them are reported, or none is."""
+
+    code, name, alike = "ZZC003", "waits-alike", True
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return super().stands(hit, context) or True
+
+
+for waiting in (Waits, WaitsAlike):
+    REGISTRY.pop(waiting.code)
 
 
 def test_a_long_flow_is_judged_once_a_chunk_when_many_hits_were_kept() -> None:
@@ -167,3 +177,14 @@ def test_a_long_flow_is_judged_once_a_chunk_when_many_hits_were_kept() -> None:
     assert isinstance(rule, Waits) and sum(rule.judged) == len(frames) and len(rule.judged) < len(frames)
     assert rule.judged[: KEPT_APART - 1] == [1] * (KEPT_APART - 1) and max(rule.judged) > 1
     assert [(one.frame, one.count) for one in found] == [(2, len(frames) - 1)]
+
+
+def test_hits_that_stand_or_fall_together_are_one() -> None:
+    frames = [native(bth={"opcode": 4, "destqp": 7 + i % 2}) for i in range(20)]
+    linter, found = lint(frames, WaitsAlike, window=6 * len(frames[0]))
+    (rule,) = linter.rules
+    assert isinstance(rule, WaitsAlike) and rule.judged == [10, 10]
+    assert [(one.frame, one.count) for one in found] == [(1, 10), (2, 10)]
+    reported: list[int] = []
+    lint(frames, WaitsAlike, window=6 * len(frames[0]), on_occurrence=lambda _rule, _low, _one, at, *_: reported.extend(at))
+    assert sorted(reported) == [*range(1, 21)], "each frame, if somebody asks"

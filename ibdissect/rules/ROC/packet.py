@@ -231,7 +231,7 @@ class RocePKey(Rule):
     when = IS_ROCE & (BTH.p_key != DEFAULT_PKEY) & ((BTH.p_key & BASE) != 0)
     at = BTH.p_key
     flow = (*PACKET_FLOW, BTH.p_key)
-    waits = True
+    waits = alike = True
     message = "P_Key 0x{p_key:04x}, RoCE uses 0xffff"
     example = "a RoCE v2 packet with P_Key 0x8001"
 
