@@ -59,7 +59,8 @@ class Scopes:
         vlan = np.zeros(len(table), np.int64)
         if tags is not None and (tagged := np.flatnonzero(tags >= 0)).size:
             vlan[tagged] = u16(table.chunk.data, tags[tagged]) & 0xFFF
-        first, which = groups((interface, vlan))
+        one = (interface == interface[0]).all() and (vlan == vlan[0]).all()  # as in most captures
+        first, which = (np.zeros(1, np.int64), np.zeros(len(table), np.int64)) if one else groups((interface, vlan))
         numbers = np.array([self._number(Scope(int(interface[i]), int(vlan[i])), table, int(i)) for i in first.tolist()], np.uint8)
         if len(self.known) > 1 and not self._places:
             self._places = bytearray(min(self._frames, MAX_FRAMES))
