@@ -98,13 +98,12 @@ class FabricFollower:
     def _await_key(self, smps: Smps, first: int) -> None:
         """Remember the latest PortInfo requests, as the answer to one of them may show the first M_Key. After that, all are remembered."""
         requests = (smps.attribute == numbers.PORT_INFO) & ((smps.method == numbers.GET) | (smps.method == numbers.SET))
-        frames = (smps.rows + first).tolist()
         for i in np.flatnonzero(requests[: smps.keyed_from])[-MAX_EARLY:].tolist():
-            exchange = self._exchange_key(smps, i, smps.slid[i], smps.dlid[i])
+            exchange = self._exchange_key(smps, i, answer=False)
             self.early.pop(exchange, None)
-            self.early.put(exchange, (int(smps.method[i]), smps.m_key(i), frames[i]))
-        if smps.keyed_from < len(frames):
-            self.subnet.keyed_since = frames[smps.keyed_from]
+            self.early.put(exchange, (int(smps.method[i]), smps.m_key(i), int(smps.rows[i]) + first))
+        if smps.keyed_from < len(smps.rows):
+            self.subnet.keyed_since = int(smps.rows[smps.keyed_from]) + first
             for exchange, asked in self.early.items():
                 self.asked.put(exchange, asked)
             self.early.clear()
@@ -139,7 +138,7 @@ class FabricFollower:
 
     def request_of(self, smps: Smps, i: int, time_ns: int) -> KeyedRequest | None:
         """The request that a PortInfo answers."""
-        exchange = self._exchange_key(smps, i, smps.dlid[i], smps.slid[i])
+        exchange = self._exchange_key(smps, i, answer=True)
         self.answered.put(exchange, time_ns)
         return self.asked.pop(exchange, None)
 
@@ -176,7 +175,7 @@ class FabricFollower:
         method, attribute = int(smps.method[smp.i]), int(smps.attribute[smp.i])
         presented = smps.m_key(smp.i)
         if attribute == numbers.PORT_INFO:
-            exchange = self._exchange_key(smps, smp.i, smps.slid[smp.i], smps.dlid[smp.i])
+            exchange = self._exchange_key(smps, smp.i, answer=False)
             answered = self.answered.pop(exchange, None)
             if answered is not None and 0 <= smp.time_ns - answered < NEIGHBOURS_NS:
                 return  # recorded after its answer, or the copy of a second mirror
@@ -238,10 +237,12 @@ class FabricFollower:
         return smp.hop.node.manager(smp.hop.entered) if smp.hop is not None else None
 
     @staticmethod
-    def _exchange_key(smps: Smps, i: int, requester: int, target: int) -> tuple[object, ...]:
+    def _exchange_key(smps: Smps, i: int, *, answer: bool) -> tuple[object, ...]:
         """A key that is equal for a request and its answer."""
         what = smps.transaction(i), int(smps.modifier[i])
-        return (*what, smps.path(i)) if smps.directed[i] else (*what, requester, target)
+        if smps.directed[i]:
+            return (*what, smps.path(i))
+        return (*what, smps.dlid[i], smps.slid[i]) if answer else (*what, smps.slid[i], smps.dlid[i])
 
     def trap(self, smps: Smps, i: int, frame: int, time_ns: int, body: bytes) -> None:
         """Process a trap: a switch reports a link change, or any port a request with a wrong M_Key."""

@@ -164,7 +164,8 @@ class Learner:
             return
         tables = node.tables()
         if attribute == numbers.LINEAR:
-            tables.linear.learn(modifier, body, frame)
+            if not tables.linear.learn(modifier, body, frame):
+                return
         else:
             learn = tables.learn_random if attribute == numbers.RANDOM else tables.learn_multicast
             if not learn(modifier, body, frame):
