@@ -139,3 +139,73 @@ def test_lids(state: str) -> None:
     for guid, low, high in re.findall(r"^(0x\w{16}) (0x\w{4}) (0x\w{4})", text, re.MULTILINE):
         if guid in of:
             assert (of[guid]["lid"], of[guid]["lid"] + (1 << of[guid]["lmc"]) - 1) == (int(low, 16), int(high, 16))
+
+
+def records(state: str, what: str) -> list[dict[str, str]]:
+    """The records of an output of saquery, each as its lines of the form name....value."""
+    text = (ALPHA / state / "diags" / f"saquery-{what}.txt").read_text()
+    every = re.split(r"^\w[\w ]* dump:$", text, flags=re.MULTILINE)[1:]
+    return [dict(re.findall(r"^\s*(\w+)\.{2,}(.*)$", one, re.MULTILINE)) for one in every]
+
+
+def lids_of(state: str) -> dict[int, tuple[str, int]]:
+    """The node and port of each base LID; all LIDs of a port."""
+    found = {}
+    for entry in learnt(state)[1]["lids"]:
+        found[entry["lid"]] = entry["node"], entry["port"]
+    return found
+
+
+def test_nodes_as_the_subnet_administration_has_them(state: str) -> None:
+    nodes = {node["guid"]: node for node in learnt(state)[1]["nodes"]}
+    kinds = {"Channel Adapter": "channel adapter", "Switch": "switch", "Router": "router"}
+    told = records(state, "N")
+    for one in told:
+        node = nodes[one["node_guid"]]
+        assert node["kind"] == kinds[one["node_type"]] and node["name"] == one["NodeDescription"], one
+        wanted = [int(one[name], 16) for name in ("partition_cap", "device_id", "vendor_id")] + [int(one["num_ports"])]
+        assert [node[name] for name in ("partition_cap", "device_id", "vendor_id", "num_ports")] == wanted
+        assert node["system_image_guid"] == one["sys_guid"] and lids_of(state)[int(one["lid"])][0] == one["node_guid"]
+    assert {one["node_guid"] for one in told} == nodes.keys()
+
+
+def test_links_as_the_subnet_administration_has_them(state: str) -> None:
+    place = lids_of(state)
+    shown = {tuple((end["node"], end["port"]) for end in link["ends"]) for link in learnt(state)[1]["links"]}
+    told = {
+        ((place[int(one["FromLID"])][0], int(one["FromPort"])), (place[int(one["ToLID"])][0], int(one["ToPort"])))
+        for one in records(state, "LR")
+    }
+    more = {frozenset(link) for link in shown} - {frozenset(link) for link in told}
+    assert {frozenset(link) for link in told} <= {frozenset(link) for link in shown} and told
+    assert len(more) == (state == "lmc1")  # where saquery of that state leaves one out that ibnetdiscover has
+
+
+def test_switches_as_the_subnet_administration_has_them(state: str) -> None:
+    nodes, place = {node["guid"]: node for node in learnt(state)[1]["nodes"]}, lids_of(state)
+    names = {
+        "LinearFDBCap": "linear_fdb_cap", "RandomFDBCap": "random_fdb_cap", "MulticastFDBCap": "multicast_fdb_cap",
+        "LinearFDBTop": "linear_fdb_top", "PartitionEnforcementCap": "partition_enforcement_cap",
+    }  # fmt: skip
+    told = records(state, "SWIR")
+    for one in told:
+        switch = nodes[place[int(one["LID"])][0]]["switch"]
+        compared = {theirs: switch[ours] for theirs, ours in names.items() if theirs in one}
+        assert compared == {name: int(one[name], 16) for name in compared} and len(compared) >= 4
+    assert len(told) == learnt(state)[1]["counts"]["switches"]
+
+
+def test_ports_as_hosts_have_them(state: str) -> None:
+    """What the kernel of each host shows of its port: /sys/class/infiniband."""
+    of = {node["guid"]: node for node in learnt(state)[1]["nodes"]}
+    compared = 0
+    for path in (ALPHA / state / "diags/sysfs").glob("*-port.txt"):
+        told = dict(re.findall(r"^==> \S+?/(\w+) <==\n(.*)$", path.read_text(), re.MULTILINE))
+        node = of["0x" + told["node_guid"].replace(":", "")]
+        (port,) = [one for one in node["ports"] if one["number"] == 1]
+        assert port["state"].upper() == told["state"].split(": ")[1], path
+        assert (port["lid"], port["lmc"], port["master_sm_lid"]) == (
+            int(told["lid"], 16), int(told["lid_mask_count"]), int(told["sm_lid"], 16)
+        )  # fmt: skip
+        compared += 1
+    assert compared >= 12

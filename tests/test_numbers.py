@@ -24,8 +24,6 @@ LARGEST = 400_000
 """Bytes of the largest capture that is counted by bytes; --thorough counts all of them, which takes minutes."""
 EVERY = sorted(path for folder in FOLDERS for path in (SHARED / folder).rglob("*.pcap*") if path.is_file())
 CAPTURES = [path for path in EVERY if path.stat().st_size <= LARGEST]
-LOST_FIRST = SHARED / "faults/roce-both/hub.pcap.gz"
-"""The first packet of a queue pair's stream was lost, and comes again: `messages` begin with the first one that was seen, and lack it."""
 CHANGED = [
     SHARED / "captures/rxe" / name
     for name in ("rc_ops_mixed.pcap", "rc_batch_pipelined.pcap", "uc_send.pcap", "netem_reorder_resp.pcap", "cm_rping_big.pcap",
@@ -88,9 +86,7 @@ def differences(path: Path) -> list[Any]:
 
 def marked(path: Path) -> Any:
     """A capture for parametrize: large ones with --thorough only."""
-    known = pytest.mark.xfail(strict=True, reason="a message whose first packet was lost before any was seen")
-    marks = [pytest.mark.thorough] * (path.stat().st_size > LARGEST) + [known] * (path == LOST_FIRST)
-    return pytest.param(path, marks=marks, id=str(path.relative_to(SHARED)))
+    return pytest.param(path, marks=[pytest.mark.thorough] * (path.stat().st_size > LARGEST), id=str(path.relative_to(SHARED)))
 
 
 @pytest.mark.parametrize("path", [marked(path) for path in EVERY])

@@ -12,6 +12,7 @@ from ibdissect.engine.kinds import ROCE1, ROCE2, SOON_NS
 from ibdissect.engine.setups import SetUp
 from ibdissect.wire.headers import RNR_TIMER_US
 
+from .accesses import Access
 from .asked import Asked
 from .assemble import Raw, text_of
 from .connection import CANNOT_TELL, ERROR, FAILED, HEALTHY, INFO, NONE, ODD, SLOW, WARNING, Times
@@ -60,6 +61,8 @@ class Capture(Record):
     """How a host writes the ICRC wrongly; None if it does not."""
     earlier: dict[tuple[int, int], list[Raw]]
     """Connections by an end's host (its number) and queue pair."""
+    access: Callable[[int], Access | None] = lambda frame: None
+    """What a request in a frame wants to access, if that is remembered."""
     asked: Asked = field(default_factory=Asked)
     served: dict[int, tuple[int, int]] = field(default_factory=dict)
     """When somebody answered a request of a host (its number) last, and the frame of that: then it lived."""
@@ -195,7 +198,9 @@ def _of_half(raw: Raw, half: Any, side: int, capture: Capture, times: Times | No
         wrong.verdict = FAILED if gave_up or ignored else ODD
         yield wrong
     if half.fatal_frame:
-        yield _refused_request(raw, half, side)
+        refused = _refused_request(raw, half, side)
+        refused.facts["access"] = capture.access(refused.first or 0)
+        yield refused
     if half.wrong_frame:
         cause = "read-length-wrong" if half.wrong_size >= 0 else "read-order-wrong"
         facts = {"size": half.wrong_size, "wanted": half.wrong_wanted}

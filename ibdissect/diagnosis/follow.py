@@ -10,6 +10,7 @@ from ibdissect.engine.lanes import Lanes
 from ibdissect.engine.packets import Reader
 from ibdissect.table import ChunkTable
 
+from .accesses import Accesses
 from .assemble import assemble
 from .checksums import Checksums
 from .connection import Diagnosis
@@ -24,7 +25,7 @@ class ConnectionFollower:
 
     def __init__(self, times: FrameTimes | None = None) -> None:
         """`times`: remembers the times of frames, for others, too."""
-        self.lanes, self.reader, self.checksums = Lanes(), Reader(), Checksums()
+        self.lanes, self.reader, self.checksums, self.accesses = Lanes(), Reader(), Checksums(), Accesses()
         self.times = times if times is not None else FrameTimes()
 
     def feed(self, table: ChunkTable) -> None:
@@ -39,10 +40,11 @@ class ConnectionFollower:
         columns |= {"times": chunk.time_ns, "end": loc.end, "networks": networks, "bad": self.checksums.feed(table)}
         self.reader.begin(chunk.first, chunk.data, columns)
         self.lanes.feed(self.reader, chunk.data, loc.at("mad"), loc.end)
+        self.accesses.feed(table, self.lanes)
 
     def verdicts(self) -> Verdicts:
         """What explains each connection; call once, at the end."""
-        return Verdicts(assemble(self.lanes), self.lanes, self.checksums, self.times)
+        return Verdicts(assemble(self.lanes), self.lanes, self.checksums, self.times, self.accesses)
 
     def result(self, path: str) -> Diagnosis:
         """What became of all connections; call once, at the end. `path`: the capture's name."""

@@ -8,6 +8,7 @@ from typing import Any
 from ibdissect.wire.opcodes import CNP_SERVICE, SERVICES
 from ibdissect.wire.text import counted
 
+from .accesses import Accesses
 from .advice import advice
 from .asked import Asked
 from .assemble import Raw, bytes_of, text_of
@@ -23,7 +24,7 @@ from .words import explain
 class Verdicts:
     """The causes of all connections, in the order of their first frames; each story is told when it is asked for."""
 
-    def __init__(self, raws: list[Raw], lanes: Any, checksums: Checksums, when: FrameTimes) -> None:
+    def __init__(self, raws: list[Raw], lanes: Any, checksums: Checksums, when: FrameTimes, accesses: Accesses) -> None:
         """Any: `Lanes`, compiled or not."""
         earlier: dict[tuple[int, int], list[Raw]] = {}
         for raw in raws:
@@ -34,6 +35,7 @@ class Verdicts:
         self.capture = Capture(int(lanes.last_time), lambda host: checksums.of(bytes_of(host)), earlier)
         self.capture.large_only = large_only(raws, self.capture)
         self.capture.asked, self.capture.served = Asked(raws), served(raws)
+        self.capture.access = accesses.of
         self.raws, self.when, self.notes = raws, when, notes_of(lanes, raws)
         self.times = [times_of(raw.main) for raw in raws]
         self.found = [judge(raw, self.capture, times) for raw, times in zip(raws, self.times, strict=True)]

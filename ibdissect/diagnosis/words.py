@@ -21,6 +21,8 @@ from .rejections import rejection
 
 MTUS = (256, 512, 1024, 2048, 4096)
 """What the MTU of a port may be, in bytes of payload."""
+AT_ONCE_NS = 1_000_000
+"""A silence that is shorter, up to the end of the capture, says nothing."""
 NUMBERS = ("no times", "once", "twice", "three times", "four times", "five times", "six times", "seven times", "eight times", "nine times")
 
 
@@ -98,7 +100,9 @@ class Story:
         if (dreq := self.facts.get("dreq")) is not None:
             return f"; {self.ends[dreq[1]].address} then ended the connection (DREQ, frame {dreq[0]})"
         quiet = self.facts.get("quiet_ns", 0)
-        return f"; {self.asks} sent nothing more on this connection in the {duration(quiet)} that follow" if quiet > 0 else ""
+        if quiet < AT_ONCE_NS:
+            return "; the capture ends then"
+        return f"; {self.asks} sent nothing more on this connection in the {duration(quiet)} that follow"
 
     def agreed(self, name: str) -> int | None:
         return self.raw.setup.agreed.get(name) if self.raw.setup is not None else None
@@ -255,7 +259,7 @@ def _memory(s: Story) -> str:
     if s.found.first in (None, s.found.decisive):
         return _unseen(s)
     access = s.facts.get("access")
-    what = f"{access.said}; its R_Key is" if access is not None else "R_Key, address and length are"
+    what = f"it wants {access.said}; its R_Key is" if access is not None else "R_Key, address and length are"
     return f"; {what} in frame {s.found.first}"
 
 

@@ -147,6 +147,13 @@ class MessageStreams:
             self._between.setdefault((ends.service, ends.source, ends.destination), []).append(number)
         return number
 
+    def begin_earlier(self, streams: Int, places: Int) -> None:
+        """A request from before the first one that was seen, which was lost or overtaken, is the first one."""
+        state, some = self.state, np.unique(streams)
+        fresh = some[state["ended"][some] == state["first"][some]]  # no message of theirs has ended
+        np.minimum.at(state["first"], streams, places)
+        state["ended"][fresh] = state["first"][fresh]
+
     def pair(self, table: ChunkTable, runs: list[Run], rows: Int, psn: Int, unwrapped: Int, reach: Int, responses: Bool) -> Bool:
         """Find the requests that streams of responses answer; which packets belong to a known stream of requests, bool[n]."""
         state, first = self.state, np.array([run.first for run in runs])
@@ -195,7 +202,7 @@ class MessageStreams:
                 elif state["packets"][stream] == run.stop - run.first:
                     continue  # its first packet comes later
             place = sent + distance(psn, sent % PSNS)
-            if state["first"][stream] <= place < sent:
+            if (state["first"][stream] <= place or peer is not None) and place < sent:
                 found.append((stream, place))
         return found[0] if len(found) == 1 else None
 

@@ -146,6 +146,7 @@ class Messages:
         base = (stream + self.streams.base) << PLACE_BITS
         place = base + unwrapped
         responses = looked_up(opcode, IS_RESPONSE)
+        self.streams.begin_earlier(stream[~responses], place[~responses])
         asked = np.where(p.dma_length[index] < 0, BEHIND_READ, p.dma_length[index] >> 8)
         reach = place + 1 + np.where(looked_up(opcode, _IS_READ), asked, 0)
         known = self.streams.pair(table, runs, rows, p.psn[index], unwrapped, reach, responses)

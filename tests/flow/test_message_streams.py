@@ -7,7 +7,7 @@ from ibdissect.flow.messages import Messages
 from tests.craft import erf_pcap
 from tests.table.made import tables_of
 
-from .test_message_parts import ack, write
+from .test_message_parts import ack, columns, write
 
 
 def followed(*frames: bytes) -> MessageStreams:
@@ -33,3 +33,10 @@ def test_numbers_go_on_after_all_streams_are_forgotten() -> None:
     assert len(streams.ends) == 3 and len(streams.asking) == 2
     streams.forget()
     assert streams.base == 4 and not streams.asking and streams.requester(1) is None
+
+
+def test_a_first_packet_that_was_lost_and_comes_again_belongs_to_its_message() -> None:
+    """The stream begins with the middle of a message: what came before is not left out."""
+    opcodes = ((6, 0x07), (7, 0x08), (5, 0x06), (6, 0x07), (7, 0x08))
+    m = columns(*(write(psn, opcode) for psn, opcode in opcodes), ack(7))
+    assert [column.tolist() for column in (m.complete, m.bytes, m.retries)] == [[True], [192], [2]]

@@ -18,7 +18,9 @@ from ibdissect.rules.LNK.packet import length_disagrees, too_small
 from ibdissect.table import ChunkTable
 from ibdissect.table.copies import Copies
 from ibdissect.wire.convert import duration_text
+from ibdissect.wire.encapsulation import Pause, PriorityPause
 from ibdissect.wire.headers import LRH
+from ibdissect.wire.text import counted
 
 DEEPEST = 78
 """Bytes up to the end of the BTH after Ethernet with a VLAN tag, IPv6 and UDP."""
@@ -298,16 +300,17 @@ class NoInfiniBand(Rule):
     code, name, severity = "CAP018", "no-infiniband", WARNING
     about_capture = True
     reference = "headers of InfiniBand (LRH, GRH, BTH) and RoCE"
-    message = "no InfiniBand or RoCE in this capture: nothing was checked"
+    message = "no InfiniBand or RoCE in this capture{instead}: nothing was checked"
     example = "a capture of ARP and ICMP"
 
     def __init__(self) -> None:
         self.found = False
-        self.frames = 0
+        self.frames = self.pauses = 0
         self.first_ns = 0
 
     @on_chunk
     def look(self, table: ChunkTable, _: Context) -> None:
+        self.pauses += sum(len(table.occurrences(kind)) for kind in (Pause, PriorityPause))
         if self.found or not len(table):
             return
         located = table.located
@@ -319,7 +322,8 @@ class NoInfiniBand(Rule):
     @on_end
     def end(self, _: Context) -> Iterator[Hit]:
         if self.frames and not self.found:
-            yield fault(Moment(1, self.first_ns), {}, count=self.frames)
+            instead = f", but {counted(self.pauses, 'pause frame', ',')} (`ibdissect stats` tells whose)" if self.pauses else ""
+            yield fault(Moment(1, self.first_ns), {"instead": instead}, count=self.frames)
 
 
 class StateWasEvicted(Rule):

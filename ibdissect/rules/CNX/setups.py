@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ibdissect.diagnosis.connection import Connection
-from ibdissect.lint.rule import ERROR
+from ibdissect.diagnosis.stories import Stories
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO
 from ibdissect.rules.shared.story_rule import RefusedRule, StoryRule
 from ibdissect.wire.cm_names import REJ_INVALID_SERVICE_ID
 
@@ -17,7 +19,8 @@ class Refused(RefusedRule):
     25: addresses, LIDs, GIDs, MTU or partition of the path are not those of the other host (a wrong GID index); 28: the application
     refused, its private data says why.
 
-    The REQ and its REJ. An `info` for a redirection (24, 25), or if the asker connects to that service later. The refusal of a service that
+    The REQ and its REJ. An `info` for a redirection (24, 25), for an NVMe target that refuses and says why (28 with a status), or if the
+    asker connects to that service later. The refusal of a service that
     nobody listens to is CM012, of a queue pair that is still connected CNX003.
     """
 
@@ -27,6 +30,9 @@ class Refused(RefusedRule):
 
     def concerns(self, one: Connection) -> bool:
         return super().concerns(one) and one.set_up.reason != REJ_INVALID_SERVICE_ID
+
+    def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
+        return INFO if one.set_up.nvme_status is not None else super().severity_of(one, stories)
 
 
 class RequestUnanswered(StoryRule):

@@ -116,4 +116,7 @@ case("CAP017", subnet(0x2C9) + subnet(0x255), subnet(0x2C9) + subnet(0x255, aske
 
 ARP = b"\xff" * 6 + bytes(6) + b"\x08\x06" + bytes(46)
 case("CAP018", ethernet_pcap([ARP]), snapped(roce2(), 40), file=None, frames=[1], twin_also=["CAP001"])
+PFC = bytes.fromhex("0180c2000001 020000000009 8808 0101 0008") + bytes(6) + b"\xff\xff" + bytes(36)
+"""A pause of priority 3; in the twin, the packets that it holds up are captured, too."""
+case("CAP018", ethernet_pcap([PFC]), ethernet_pcap([PFC, roce2()]), file=None, frames=[1])
 case("CAP018", ethernet_pcap([ARP, ARP[:-1] + b"\1"]), ethernet_pcap([ARP, roce2()]), file=None, frames=[1])

@@ -49,8 +49,8 @@ def told(psn: int, syndrome: int = 31, msn: int = 10, at: int = 8 * TIMEOUT, **m
     return lambda lab: lab.answer(SEC + at, psn, syndrome, msn, **more)
 
 
-def reject(reason: int, at: int = 100 * US) -> Script:
-    return lambda lab: lab.short(at, cm.REJ_ID, cm.REJ, back=True, reason=reason)
+def reject(reason: int, at: int = 100 * US, **more: Any) -> Script:
+    return lambda lab: lab.short(at, cm.REJ_ID, cm.REJ, back=True, reason=reason, **more)
 
 
 # -- set-up
@@ -79,6 +79,9 @@ def at_last(service: int) -> bytes:
 case("CNX001", at_last(0x1061145), shown(works), severity="error", file=None)
 case("CNX001", at_last(0x1061144), shown(works), severity="info", file=None)
 case("CNX001", shown(asked, reject(25)), shown(works), severity="info", file=None)
+NVME_NO_RESOURCES = b"\0\0\6\0"
+"""The private data of a REJ: record format 0, status 6."""
+case("CNX001", shown(asked, reject(28, private_data=NVME_NO_RESOURCES)), shown(works), severity="info", file=None)
 case("CNX002", shown(lambda lab: lab.req(0, 4), busy), shown(lambda lab: lab.req(0, 3), lambda lab: lab.up(250 * MS), busy), file=None)
 
 

@@ -1,0 +1,67 @@
+"""Which memory did refused requests want to access? Addresses and lengths; R_Keys are secrets, and stay in the frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.table import ChunkTable
+from ibdissect.wire.headers import AETH, RETH
+from ibdissect.wire.text import counted
+
+ACCESS_ERROR = 0x62
+"""The syndrome of a NAK remote access error."""
+KEPT = 1 << 16
+"""Requests that are remembered until they are answered: the newest."""
+
+
+class Access(Record, frozen=True):
+    """The memory that a request names."""
+
+    address: int
+    length: int
+
+    @property
+    def said(self) -> str:
+        """In words."""
+        return f"{counted(self.length, 'byte', ',')} at 0x{self.address:016x}"
+
+
+class Accesses:
+    """Feed windows in order, each after the lanes had it."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, Access] = {}
+        self._newest: list[tuple[Any, Any, Any]] = []
+        """Frames, addresses and lengths of the newest requests, a window each."""
+
+    def feed(self, table: ChunkTable, lanes: Any) -> None:
+        """The next window. Any: `Lanes`, compiled or not."""
+        if len(table.occurrences(RETH)):
+            va, size = table.column(RETH.va), table.column(RETH.dmalen)
+            self._newest.append((va.rows + table.chunk.first, va.values, size.values))
+            while len(self._newest) > 1 and sum(len(frames) for frames, _, _ in self._newest[1:]) >= KEPT:
+                self._newest.pop(0)
+        if (table.column(AETH.syndrome).values == ACCESS_ERROR).any():
+            self._learn(lanes)
+
+    def _learn(self, lanes: Any) -> None:
+        """What the refused requests so far want, those that are still remembered."""
+        halves = {id(half): half for lane in lanes.lanes.values() for half in (lane.requests, lane.answers) if half is not None}
+        for half in halves.values():
+            frame = int(half.fatal_request)
+            if frame and frame not in self._found and (access := self._look(frame)) is not None:
+                self._found[frame] = access
+
+    def _look(self, frame: int) -> Access | None:
+        for frames, addresses, sizes in reversed(self._newest):
+            at = int(np.searchsorted(frames, frame))
+            if at < len(frames) and frames[at] == frame:
+                return Access(int(addresses[at]), int(sizes[at]))
+        return None
+
+    def of(self, frame: int) -> Access | None:
+        """What the request in a frame wants to access; None: it names no memory, was not refused, or is forgotten."""
+        return self._found.get(frame) or self._look(frame)
