@@ -78,6 +78,8 @@ NVME = {
     9: "On {asker}: ask with the id of a controller that {blamed} has.",
 }  # fmt: skip
 """What to do about a REJ of an NVMe target, by its status."""
+UP = ("answers other REQs", "the REQ arrived")
+"""What advice says where a host is up."""
 ONE_WAY = " What {answers} sends is not captured: a capture of both directions shows more."
 SHARED = {
     "retries-exhausted": "See whether {host} is up (console, link, switch port), then whether the network carries packets to it.",
@@ -153,6 +155,8 @@ def _retries(found: Found) -> str:
 
 def shared_advice(cause: str, host: str, some: list[Connection]) -> str:
     """What to do about a cause that several connections of a host have in common: what all of them need, or the host's own."""
+    if cause == "connect-unanswered" and any(word in one.advice for one in some for word in UP):
+        return f"On {host}: look at its services and their backlogs; that host is up."
     if cause in SHARED:
         return SHARED[cause].format(host=host, filtered=filtered(host))
     each = list(dict.fromkeys(one.advice for one in some if one.advice))

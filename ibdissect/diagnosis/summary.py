@@ -25,7 +25,7 @@ BLAMED = {
     "slow-by-rnr": "{n} connections wait for receive buffers {way} {host}",
     "slow-by-congestion": "{n} connections {way} {host} are slowed down by congestion",
     "refused": "{host} refused {n} connections",
-    "connect-unanswered": "{host} did not answer {n} requests for a connection",
+    "connect-unanswered": "{host} neither accepted nor refused {n} requests for a connection",
     "wrong-partition": "{host} sends with another partition than was agreed on, on {n} connections",
     "roce-version-mix": "{host} and the others speak different versions of RoCE on {n} connections",
     "rnr-exhausted": "{n} connections were given up because {host}, the receiver, had no receive buffers",

@@ -40,10 +40,13 @@ def _rank(one: Connection) -> tuple[bool, int, int, int, int]:
 
 
 def label(one: Connection) -> str:
-    """The cause as a heading says it: a port redirection is no refusal."""
-    if one.verdict == ODD:
-        return f"{one.cause} ({SAID[ODD]})"
+    """The cause as lists say it: a port redirection is no refusal."""
     return REDIRECTED if one.redirected else SAID[CANNOT_TELL] if one.verdict == CANNOT_TELL else one.cause
+
+
+def heading(one: Connection) -> str:
+    """The cause with its verdict, if that is against the rules."""
+    return f"{label(one)} ({SAID[ODD]})" if one.verdict == ODD else label(one)
 
 
 def sign(one: Connection) -> str:
@@ -116,8 +119,13 @@ class Culprit(Record):
 
 
 def culprits(diagnosis: Diagnosis) -> tuple[list[Culprit], list[Connection]]:
-    """What several connections have in common, each with its connections; and all others, the worst first."""
-    shared = [Culprit(one, worst_first(diagnosis.connections[i] for i in one.members)) for one in diagnosis.shared]
+    """What several connections have in common, each with its connections; and all others, the worst first. Where the same ones share a
+    cause with two hosts, that with fewer other connections is told."""
+    least: dict[tuple[str, tuple[int, ...]], SharedCause] = {}
+    for one in diagnosis.shared:
+        known = least.setdefault((one.cause, one.members), one)
+        least[one.cause, one.members] = min(known, one, key=lambda each: each.of)
+    shared = [Culprit(one, worst_first(diagnosis.connections[i] for i in one.members)) for one in least.values()]
     told = {i for one in diagnosis.shared for i in one.members}
     return shared, worst_first(one for i, one in enumerate(diagnosis.connections) if i not in told)
 
@@ -195,7 +203,7 @@ def proved(one: Connection) -> str:
 
 def story(one: Connection, paint: Paint, start_ns: int) -> Iterator[str]:
     """One connection."""
-    yield f"{paint(sign(one), one.severity)} {_ends(one)}  {one.transport}  {paint(label(one), one.severity)}"
+    yield f"{paint(sign(one), one.severity)} {_ends(one)}  {one.transport}  {paint(heading(one), one.severity)}"
     yield f"    {dated(since_until(one, start_ns), one.why)}"
     yield paint("    " + "; ".join(filter(None, (proved(one), life(one, start_ns)))), "faint")
     for text in (numbers(one), time_by_parts(one)):

@@ -99,7 +99,9 @@ class Story:
         """How it ended, as far as the capture shows; empty where it ends at once, too."""
         if (dreq := self.facts.get("dreq")) is not None:
             return f"; {self.ends[dreq[1]].address} then ended the connection (DREQ, frame {dreq[0]})"
-        quiet = self.facts.get("quiet_ns", 0)
+        quiet = self.facts.get("quiet_ns")
+        if quiet is None:  # its requests are not captured
+            return ""
         if quiet < AT_ONCE_NS:
             return "; the capture ends then"
         return f"; {self.asks} sent nothing more on this connection in the {duration(quiet)} that follow"

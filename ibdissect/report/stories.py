@@ -12,7 +12,7 @@ from ibdissect.diagnosis.slices import slices
 from ibdissect.diagnosis.text import (
     begins,
     culprits,
-    label,
+    heading,
     life,
     numbers,
     proofs,
@@ -135,6 +135,6 @@ def _story(one: Connection, start_ns: int, name: Callable[[str], str], *, advice
         parts.append(Part(part.part, at, width, f"{part.said}: {part.share:.1%}, {duration(part.ns)}"))
         at += width
     return Story(
-        label(one), one.severity, f"{one.transport} {ends}", one.why, one.advice if advice else "", since_until(one, start_ns),
+        heading(one), one.severity, f"{one.transport} {ends}", one.why, one.advice if advice else "", since_until(one, start_ns),
         life(one, start_ns), numbers(one), time_by_parts(one), parts, [Proof(*proof) for proof in proofs(one)],
     )  # fmt: skip

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ibdissect.diagnosis.connection import Times
-from ibdissect.diagnosis.text import lines, span_text, where_time_went, worst_first
+from ibdissect.diagnosis.text import culprits, lines, span_text, where_time_went, worst_first
 from ibdissect.diagnosis.words import duration, share, sum_of
 from ibdissect.wire import cm
 from ibdissect.wire.text import plain
@@ -135,3 +135,17 @@ def test_connections_that_lost_no_time_are_not_told_of() -> None:
     found = lab.only()
     for times in (Times(-10, transferring=-10), Times(-10, transferring=-11, timeout=1), Times(10, transferring=10)):
         assert list(where_time_went([msgspec.structs.replace(found, times=times)], lambda text, _: text)) == []
+
+
+def test_the_same_connections_are_told_once() -> None:
+    """Two that lead from one host to another: the one with fewer other connections is named."""
+    labs = []
+    for i in range(2):
+        labs.append(Lab(b=bytes([10, 0, 0, 9]), qa=0x100 + i, qb=0x200 + i))
+        labs[-1].good(0, 1000 * i + 100, 5)
+        repeated(labs[-1], MS, 1000 * i + 105)
+    labs.append(Lab(b=bytes([10, 0, 0, 20]), qa=0x300, qb=0x400))
+    labs[-1].good(SEC, 50_000, 5)
+    found = joined(*labs).diagnosis()
+    twice = msgspec.structs.replace(found.shared[0], host="10.0.0.1", of=3)
+    assert [one.shared.host for one in culprits(msgspec.structs.replace(found, shared=[twice, *found.shared]))[0]] == ["10.0.0.9"]

@@ -119,3 +119,10 @@ def test_a_queue_pair_that_is_dead_beside_others_that_work() -> None:
     (found,) = [one for one in joined(lab, other).diagnosis().connections if one.cause == "retries-exhausted"]
     assert "acknowledges what 10.0.0.1 sends to other queue pairs there meanwhile" in found.why and "is lost" not in found.why
     assert "If it is well" not in found.advice
+
+
+def test_how_requests_ended_is_not_told_where_they_are_not_captured() -> None:
+    lab = Lab()
+    CAUSES["RNR exhausted"][2](lab)
+    lab.frames = [(time, frame) for time, frame in lab.frames if frame[26:30] == lab.b]
+    assert "the capture ends then" not in lab.only().why and "sent nothing more" not in lab.only().why
