@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.writing import CaptureWriter
-from tests import commands
+from tests import commands, craft
 from tests.craft import erf_pcap, ethernet_pcap
 from tests.dissect.frames import HOSTILE, M_KEY, R_KEY, all_frames, ethernet_frames
+from tests.fabric import made
 
 pytestmark = pytest.mark.slow
 
@@ -229,6 +230,32 @@ def test_sql_sees_its_tables(native: Path) -> None:
     assert refused.returncode == 2 and refused.stderr.startswith('error: query: Binder Error: Referenced column "nothing" not found')
     for query in ("select * from read_csv('/etc/passwd')", "copy packets to '/tmp/x.csv'", "attach '/tmp/x.db'", "install httpfs"):
         assert "Permission Error" in run("sql", str(native), query).stderr
+
+
+def test_sql_tables_hold_facts(tmp_path: Path) -> None:
+    """`ports` has what ports report, without requests; the status of a MAD is without the D bit, which is a column."""
+    from ibdissect.export.database import Database
+    from ibdissect.session.capture import Capture
+
+    asked, told = made.port_info(0, port_state=0), made.port_info(5)
+    frames = [
+        craft.smp(1, 0x15, asked, slid=1, dlid=5), craft.smp(0x81, 0x15, told, slid=5, dlid=1), craft.smp(2, 0x15, asked, slid=1, dlid=5),
+        craft.smp(0x81, 0x15, told, path=[1]), craft.smp(0x81, 0x10, bytes(64), slid=5, dlid=1, header={"status": 0x1C}),
+    ]  # fmt: skip
+    path = tmp_path / "subnet.erf.pcap"
+    path.write_bytes(erf_pcap(frames))
+    queries = (
+        "select frame_number, portinfo_portstate, mad_method from ports",
+        "select mad_status, smpdirected_d from mads order by frame_number",
+    )
+    answers = []
+    for query in queries:
+        with Capture(str(path)) as opened, Database(opened, (), opened.lint) as database:
+            answers.append(database.run(query).read_all().to_pylist())
+    rows, mads = answers
+    assert [tuple(row.values()) for row in rows] == [(2, 4, 0x81), (4, 4, 0x81)]
+    assert [row["mad_status"] for row in mads] == [0, 0, 0, 0, 0x1C]
+    assert [row["smpdirected_d"] for row in mads] == [None, None, None, 1, None]
 
 
 SQL_VALUES = """select null::timestamp_ns a, null::decimal(9, 2) b, 0.0 / 0 c, date '2020-02-29' d, interval 3 days e, 'xy'::blob f,

@@ -13,6 +13,8 @@ from ibdissect.fabric.file_lines import KnownFile, line_number
 from ibdissect.fabric.groups import Group
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.partitions import BLOCK, PKeys
+from ibdissect.wire.sm import SMInfo
+from tests import craft
 from tests.fabric.made import SET, answer, ask, node, p_keys, port_info, switch
 from tests.table.made import native_table
 
@@ -134,3 +136,14 @@ def test_a_node_that_becomes_another_kind_is_another_node() -> None:
     again = described([*frames, answer(5, 0x11, node(5, num_ports=2, node_type=3))])
     assert again["counts"]["routers"] == 1 and not again["counts"]["channel_adapters"]
     assert [port["number"] for port in again["nodes"][0]["ports"]] == [1] and "p_keys" not in port_of(again)
+
+
+def test_only_the_manager_that_was_master_last_is_the_current_one() -> None:
+    """Three called themselves master, one after the other; a standby is no former one."""
+    states = ((1, 3), (2, 3), (3, 2), (2, 3), (4, 3))
+    frames = [
+        craft.smp(0x81, 0x20, craft.build(SMInfo, 64, guid=0x1000 + lid, act_count=n, priority=1, sm_state=state), slid=lid, dlid=9)
+        for n, (lid, state) in enumerate(states)
+    ]
+    told = [(one["guid"][-4:], one["state_code"], one["former"]) for one in described(frames)["sms"]]
+    assert told == [("1001", 3, True), ("1002", 3, True), ("1003", 2, False), ("1004", 3, False)]
