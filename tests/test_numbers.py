@@ -205,3 +205,35 @@ def test_all_outputs_agree(path: Path) -> None:
         assert sum(one.counts.payload_bytes for one in connections) == sum(entry["bytes"] for entry in connected) - atomics
         for ours, theirs in (("naks", "naks"), ("rnr_naks", "rnr_naks"), ("packets_sent_again", "repeated")):
             assert sum(getattr(one.counts, ours) for one in connections) == sum(entry[theirs] for entry in stats["streams"]), ours
+
+
+# -- what was wrong once, a capture each
+
+
+def test_a_bound_that_is_reached_is_told() -> None:
+    (entry,) = counted(str(SHARED / "numbers/ports200.pcap"))["congestion"]
+    assert (entry["queue_pairs"], entry["source_ports"]) == (64, 64) and entry["queue_pairs_bound"] and entry["source_ports_bound"]
+    (entry,) = counted(str(SHARED / "numbers/ud-ce.pcap"))["congestion"]
+    assert not entry["queue_pairs_bound"] and not entry["source_ports_bound"]
+
+
+def test_a_set_up_lasts_until_its_rtu() -> None:
+    """The REP came after 88 ms, and was sent again until an RTU reached the other side."""
+    (entry,) = counted(str(SHARED / "captures/rxe/netem_loss_cm.pcap"))["connection_list"]
+    assert (entry["setup_ns"], entry["accepted_ns"]) == (4_279_708_000, 87_967_000)
+
+
+def test_a_clock_that_was_set_back_makes_no_negative_time() -> None:
+    told = counted(str(SHARED / "numbers/back.pcap"))
+    assert told["first_ns"] < told["last_ns"] and told["set_back"] == 1
+
+
+def test_a_mirrors_copies_are_no_retransmissions() -> None:
+    told = counted(str(SHARED / "numbers/mirror-twice.pcap"))
+    assert sorted(entry["repeated"] for entry in told["streams"] if not entry["responses"]) == [1, 2]
+    assert sorted(entry["retries"] for entry in told["messages"]) == [1, 2]
+
+
+def test_packets_that_were_cut_are_not_missing() -> None:
+    told = counted(str(SHARED / "numbers/batch-snap64.pcap"))
+    assert sum(entry["missing"] + entry["missing_responses"] for entry in told["streams"]) == 0
