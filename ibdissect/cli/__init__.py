@@ -98,7 +98,7 @@ class Commands(click.Group):
 def group(ctx: click.Context) -> None:
     """Dissect, analyze and lint InfiniBand and RoCE captures.
 
-    `ibdissect CAPTURE` opens a capture in the terminal UI.
+    `ibdissect CAPTURE` opens a capture in the terminal UI; `ibdissect` alone, in a terminal, offers captures.
 
     \b
     Completion of commands, options, rule codes and filter names, in a shell's start-up file:
@@ -107,8 +107,13 @@ def group(ctx: click.Context) -> None:
       fish  _IBDISSECT_COMPLETE=fish_source ibdissect | source
     """
     if ctx.invoked_subcommand is None:
-        echo(ctx.get_help(), err=True)
-        ctx.exit(2)
+        if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
+            echo(ctx.get_help(), err=True)
+            ctx.exit(2)
+        from ibdissect.tui.start import StartApp
+
+        path = StartApp().run()
+        ctx.exit(_run(["tui", "--", path]) if path else 0)
 
 
 def _version(ctx: click.Context, asked: bool) -> None:

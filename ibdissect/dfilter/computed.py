@@ -75,10 +75,10 @@ class State(Record, eq=False):
         if self.first_ns is None and len(table):
             self.first_ns = int(table.chunk.time_ns[0])
 
-    def nodes(self, table: ChunkTable) -> tuple[Named, Named]:
-        """The nodes that sent the packets of a chunk, and those they went to."""
+    def nodes(self, table: ChunkTable, *, ports: bool) -> tuple[Named, Named]:
+        """The nodes (and ports) that sent the packets of a chunk, and those they went to."""
         if self.named is None or self.named[0] is not table:
-            self.named = table, self.ends.of(table) if self.ends is not None else ({}, {})
+            self.named = table, self.ends.of(table, ports=ports) if self.ends is not None else ({}, {})
         return self.named[1]
 
     def end(self, table: ChunkTable) -> None:
@@ -88,8 +88,11 @@ class State(Record, eq=False):
             self.before_ns = int(table.chunk.time_ns[-1])
 
 
-def texts_of(name: str, table: ChunkTable, state: State, rows: Int) -> tuple[Int, list[str]]:
-    """The values of a name of strings in the given rows: the row of each, and the strings."""
+def texts_of(name: str, table: ChunkTable, state: State, rows: Int, *, asked: bool = False) -> tuple[Int, list[str]]:
+    """The values of a name of strings in the given rows: the row of each, and the strings.
+
+    `asked` by a filter: nodes have the names of their ports, too.
+    """
     first = table.chunk.first
     if name.startswith("_ws.col."):
         if state.lines is None or state.lines[0] is not table or state.lines[1] is not rows:
@@ -108,7 +111,7 @@ def texts_of(name: str, table: ChunkTable, state: State, rows: Int) -> tuple[Int
         wanted = np.isin(of_row, rows)
         return of_row[wanted], [MESSAGE_KINDS[kind] for kind in kinds[wanted].tolist()]
     if name in NODE_NAMES:
-        nodes = state.nodes(table)
+        nodes = state.nodes(table, ports=asked)
         sides = [nodes[side] for side in NODE_NAMES[name]]
         found = [(row, text) for row in rows.tolist() for text in dict.fromkeys(text for side in sides for text in side.get(row, ()))]
     else:
@@ -124,7 +127,7 @@ def values_of(name: str, table: ChunkTable, state: State) -> Series:
     """The values of a name that no structure declares."""
     chunk, every = table.chunk, np.arange(len(table))
     if COMPUTED[name][0] == "string":
-        of_row, texts = texts_of(name, table, state, every)
+        of_row, texts = texts_of(name, table, state, every, asked=True)
         return blobs_of(of_row, [text.encode("utf-8", "surrogateescape") for text in texts], text=True)
     if name == "frame":
         return Blobs(every, chunk.data, chunk.offset, chunk.offset + chunk.caplen)

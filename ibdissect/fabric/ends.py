@@ -13,8 +13,9 @@ from ibdissect.wire import numbers
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.spec import Field
+from ibdissect.wire.text import printable
 
-from .describe import name_of
+from .describe import name_of, port_name
 from .follow import FabricFollower
 from .names import Names
 from .nodes import Node, Port
@@ -34,22 +35,27 @@ class Ends(Record, eq=False):
     follower: FabricFollower | None = None
     """What was learnt from a capture; None: only names are known, from files."""
 
-    def of(self, table: ChunkTable) -> tuple[Named, Named]:
-        """The nodes that sent the packets of a chunk, and those they went to; rows without a known name are left out."""
+    def of(self, table: ChunkTable, *, ports: bool = False) -> tuple[Named, Named]:
+        """The nodes that sent the packets of a chunk, and those they went to; rows without a known name are left out.
+
+        `ports`: behind the name of each node that of its port, `node07 HCA-1 port 1`, where it is known.
+        """
         found: tuple[Named, Named] = {}, {}
         if self.names is None:
             return found
         for side in (0, 1):
             for field in (LIDS[side], *ADDRESSES[side]):
                 rows = table.occurrences(field.owner).rows
-                for row, name in zip(rows.tolist(), self._names_of(field, table, rows) if len(rows) else (), strict=True):
-                    _add(found[side], row, name)
+                for row, names in zip(rows.tolist(), self._names_of(field, table, rows) if len(rows) else (), strict=True):
+                    for name in names if ports else names[:1]:
+                        _add(found[side], row, name)
         for row, ends in self.routed(table).items():
             for side, name in enumerate(ends):
                 _add(found[side], row, name)
         return found
 
-    def _names_of(self, field: Field[Any], table: ChunkTable, rows: Int) -> list[str]:
+    def _names_of(self, field: Field[Any], table: ChunkTable, rows: Int) -> list[tuple[str, str]]:
+        """The names of node and port for each value of a field."""
         values = table.values(field)
         if values.ndim == 1 and field in LIDS:
             first = table.chunk.first
@@ -73,21 +79,21 @@ class Ends(Record, eq=False):
         port, _ = self.follower.subnet.owner(lid, frame)
         return port if port is not None and port.node.name else None
 
-    def _of_lid(self, lid: int, frame: int) -> str:
+    def _of_lid(self, lid: int, frame: int) -> tuple[str, str]:
         port = self.port(lid, frame) if frame else None
         if port is not None:
-            return name_of(port.node)
+            return name_of(port.node), printable(port_name(port))
         assert self.names is not None
-        return self.names.node_by_address.get(lid, "")
+        return self.names.node_by_address.get(lid, ""), self.names.port_by_lid.get(lid, "")
 
-    def _of_address(self, address: bytes) -> str:
+    def _of_address(self, address: bytes) -> tuple[str, str]:
         assert self.names is not None
         packed = mapped(address)
         known = self.names.node_by_address.get(packed)
         if known is not None or len(packed) < 16:
-            return known or ""
+            return known or "", ""
         port = self.names.port_by_guid.get(int.from_bytes(packed[8:], "big"), "")
-        return self.names.node_of(port)
+        return self.names.node_of(port), port
 
     def routed(self, table: ChunkTable) -> dict[int, tuple[str, str]]:
         """Sender and receiver of each directed SMP by row, where they are known: empty for an end that is not.

@@ -35,6 +35,7 @@ from .capture_model import CaptureModel
 from .conversations import Conversation, add_messages, conversations_of
 from .fabric_view import FabricView, view_of
 from .flows import Flows
+from .frames_before import FramesBefore
 from .node_names import state_of
 from .traffic_counts import TrafficCounts, TrafficView
 
@@ -97,6 +98,8 @@ class Study:
         self.finished = False
         """The whole capture was checked, including what only its end shows."""
         self.traffic, self.flows, self.exchanges = TrafficCounts(), Flows(), Exchanges()
+        self.before = FramesBefore()
+        """Which frame of the same conversation was before each; filled when somebody wants to see it."""
         self.names: Names | None = None
         """Names of nodes as known now; replaced as a whole when names change."""
         self._named: tuple[int, ...] = ()

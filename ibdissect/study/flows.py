@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from ibdissect.capture.scattered import gather
 from ibdissect.flow.exchanges import Name
-from ibdissect.table import ChunkTable
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import End, ends_bytes, ends_of
 from ibdissect.table.locate import EXTENDED_AT
 from ibdissect.table.rows import groups
@@ -44,6 +45,21 @@ class Flow:
     """Packets over time, over the whole capture so far; only in a snapshot."""
 
 
+def lanes(table: ChunkTable) -> tuple[Int, npt.NDArray[np.uint8]]:
+    """Rows with data of queue pairs, and what tells their one-way flows apart, uint8[n, a multiple of 8]: ends, queue pairs, service."""
+    located, chunk = table.located, table.chunk
+    rows = np.flatnonzero((located.at("bth") >= 0) & (located.at("mad") < 0))
+    keys = ends_bytes(table, rows)
+    bth = located.at("bth")[rows]
+    code = located.opcode[rows]
+    sender = np.zeros((len(rows), 4), np.uint8)
+    named = np.flatnonzero((DETH_AT[code] >= 0) & (bth + 12 + DETH_AT[code] + 8 <= located.limit[rows]))
+    sender[named, 0] = 1
+    sender[named, 1:] = gather(chunk.data, bth[named] + 12 + DETH_AT[code[named]] + 5, 3)
+    keys = np.concatenate([keys, sender, gather(chunk.data, bth + 5, 3), (code >> 5)[:, None]], axis=1)
+    return rows, np.pad(keys, ((0, 0), (-keys.shape[1] % 8, 0)))
+
+
 class Flows:
     def __init__(self) -> None:
         self.flows: dict[bytes, Flow] = {}
@@ -52,20 +68,11 @@ class Flows:
     def feed(self, table: ChunkTable) -> None:
         if not len(table):
             return
-        located, chunk = table.located, table.chunk
+        chunk = table.chunk
         points = self._sparks.place(chunk.time_ns)
-        rows = np.flatnonzero((located.at("bth") >= 0) & (located.at("mad") < 0))
+        rows, keys = lanes(table)
         if not len(rows):
             return
-        keys = ends_bytes(table, rows)
-        bth = located.at("bth")[rows]
-        code = located.opcode[rows]
-        sender = np.zeros((len(rows), 4), np.uint8)
-        named = np.flatnonzero((DETH_AT[code] >= 0) & (bth + 12 + DETH_AT[code] + 8 <= located.limit[rows]))
-        sender[named, 0] = 1
-        sender[named, 1:] = gather(chunk.data, bth[named] + 12 + DETH_AT[code[named]] + 5, 3)
-        keys = np.concatenate([keys, sender, gather(chunk.data, bth + 5, 3), (code >> 5)[:, None]], axis=1)
-        keys = np.pad(keys, ((0, 0), (-keys.shape[1] % 8, 0)))
         first, group = groups(list(keys.view(np.uint64).T))
         packets, octets = np.bincount(group).tolist(), np.bincount(group, chunk.length[rows]).astype(np.int64).tolist()
         names = [key.tobytes() for key in keys[first]]

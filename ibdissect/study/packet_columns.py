@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -55,10 +56,12 @@ BY_KEY = {column.key: column for column in COLUMNS}
 DEFAULT = tuple(column.key for column in COLUMNS)
 DELTA_CAPTURED = Column("frame.time_delta", "Δ captured", "right", 9, 12, 4, "frame.time_delta")
 DELTA_SHOWN = Column("delta_shown", "Δ shown", "right", 9, 12, 4)
-"""Time since the frame before: the one captured, the one shown."""
+DELTA_CONVERSATION = Column("delta_conversation", "Δ conv.", "right", 9, 12, 4)
+"""Time since the frame before: the one captured, the one shown, the one of the same conversation."""
 MORE_COLUMNS = (
     DELTA_CAPTURED,
     DELTA_SHOWN,
+    DELTA_CONVERSATION,
     Column("ibdissect.request_frame", "Answers", "right", 7, 10, 4, "ibdissect.request_frame"),
     Column("ibdissect.response_frame", "Answered in", "right", 11, 11, 4, "ibdissect.response_frame"),
     Column("ibdissect.response_time", "Response", "right", 8, 8, 4, "ibdissect.response_time"),
@@ -113,14 +116,40 @@ def recalled(keys: Sequence[str], catalog: Catalog) -> tuple[list[Column], list[
     return found, unknown
 
 
-def time_text(line: Line, how: TimeFormat, first_ns: int) -> str:
-    """The time column, to the microsecond; groups of three after the point. The list knows the frame before."""
+def time_text(line: Line, how: TimeFormat, first_ns: int, shift_ns: int = 0) -> str:
+    """The time column, to the microsecond; groups of three after the point. The list knows the frame before.
+
+    `shift_ns` is added to times of day.
+    """
     if how is TimeFormat.RELATIVE:
         return seconds_text(line.time_ns - first_ns)
-    moment = datetime.fromtimestamp(line.time_ns // 1_000_000_000, None if how is TimeFormat.LOCAL else UTC)
+    time_ns = line.time_ns + shift_ns
+    moment = datetime.fromtimestamp(time_ns // 1_000_000_000, None if how is TimeFormat.LOCAL else UTC)
     day = moment.strftime("%Y-%m-%d ") if how in (TimeFormat.DATE, TimeFormat.LOCAL) else ""
-    micro = line.time_ns // 1000 % 1_000_000
+    micro = time_ns // 1000 % 1_000_000
     return f"{day}{moment:%H:%M:%S}.{micro // 1000:03} {micro % 1000:03}"
+
+
+LATEST = datetime(9999, 1, 1, tzinfo=UTC)
+"""Times of day end before it."""
+
+
+def shift_of(text: str, time_ns: int) -> int:
+    """Nanoseconds by which times of day are shifted: `+1.5` or `-3600` (seconds), or the date and time (UTC unless it says more) of a frame
+    captured at `time_ns`. Raises ValueError.
+    """
+    text = text.strip()
+    if re.fullmatch(r"[+-]\d{1,12}(\.\d{1,9})?", text):
+        whole, _, part = text[1:].partition(".")
+        shift = (int(whole) * 1_000_000_000 + int(part.ljust(9, "0") or 0)) * (-1 if text[0] == "-" else 1)
+    else:
+        moment = datetime.fromisoformat(text)
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        wanted = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
+        shift = wanted - time_ns
+    if not 0 <= time_ns + shift < int(LATEST.timestamp()) * 1_000_000_000:
+        raise ValueError("outside the years 1970 to 9998")
+    return shift
 
 
 def seconds_text(ns: int) -> str:

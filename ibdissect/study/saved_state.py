@@ -160,3 +160,8 @@ class FilterHistory:
         if text:
             self.texts = [*(old for old in self.texts if old != text), text][-KEPT:]
             replace_text(self.path, "\n".join(self.texts) + "\n")
+
+    def forget(self) -> None:
+        """Forget all of them."""
+        self.texts = []
+        replace_text(self.path, "")

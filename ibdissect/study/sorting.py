@@ -19,7 +19,8 @@ from ibdissect.table import ChunkTable
 from ibdissect.wire.headers import BTH
 
 from .capture_model import STEP, CaptureModel, text_of
-from .packet_columns import BY_KEY, DELTA_CAPTURED, DELTA_SHOWN, Column
+from .frames_before import FramesBefore
+from .packet_columns import BY_KEY, DELTA_CAPTURED, DELTA_CONVERSATION, DELTA_SHOWN, Column
 from .shown_frames import AllRows, FilteredRows, SortedRows
 
 Int = npt.NDArray[np.int64]
@@ -33,12 +34,13 @@ Name = Callable[[str, int], str]
 
 def sort_rows(
     model: CaptureModel, base: AllRows | FilteredRows, column: Column, *, down: bool, wanted: Callable[[], bool], name: Name | None = None,
-    progress: Callable[[float], object] = lambda part: None,
+    progress: Callable[[float], object] = lambda part: None, before: FramesBefore | None = None,
 ) -> SortedRows | None:  # fmt: skip
     """The frames of `base` by the values of a column, equal ones in the order of the capture; None when it is no longer wanted.
 
     `name`: None if the list shows addresses. Numbers are compared as numbers; in texts numbers count as numbers, too (LID 9 before LID 10).
-    Info: by its words, then by queue pair and PSN. `progress` is told now and then which part of the capture was read.
+    Info: by its words, then by queue pair and PSN.
+    `progress` is told now and then which part of the capture was read. `before`: for times since the frame before in each conversation.
     """
     total = base.total if isinstance(base, AllRows) else base.checked
     numbers = np.arange(1, total + 1, dtype=np.uint32) if isinstance(base, AllRows) else base.numbers().copy()
@@ -46,15 +48,25 @@ def sort_rows(
     if column.key == "number":
         keys: tuple[Int, ...] | None = (at,)
     else:
-        every = _Keys(model, BY_KEY["time"] if column.key == DELTA_SHOWN.key else column, total, name).read(wanted, progress)
+        of_time = column in (DELTA_SHOWN, DELTA_CONVERSATION)
+        every = _Keys(model, BY_KEY["time"] if of_time else column, total, name).read(wanted, progress)
+        if column is DELTA_CONVERSATION and every is not None:
+            every = (_since(every[0], before),)
         keys = tuple(one[at] for one in every) if every is not None else None
-        if column.key == DELTA_SHOWN.key and keys is not None:
+        if column is DELTA_SHOWN and keys is not None:
             keys = (np.diff(keys[0], prepend=keys[0][:1]),)
     if keys is None:
         return None
     signed = [-one if down else one for one in reversed(keys)]
     order = np.lexsort(signed) if len(signed) > 1 else np.argsort(signed[0], kind="stable")
     return SortedRows(base, numbers[order], column.key, down=down)
+
+
+def _since(times: Int, before: FramesBefore | None) -> Int:
+    """Nanoseconds since the frame before in the same conversation, NOTHING for its first one."""
+    there = before.all()[: len(times)].astype(np.int64) if before is not None else np.zeros(0, np.int64)
+    there = np.pad(there, (0, len(times) - len(there)))
+    return np.where(there > 0, times - times[there - 1], NOTHING)
 
 
 class _Keys:

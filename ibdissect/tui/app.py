@@ -32,7 +32,7 @@ from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable
 
 from .drivers import end_in_time
-from .keys import captures, coloring, columns, explaining, filtering, following, jumping, keeping, menu, searching
+from .keys import captures, coloring, columns, comparing, explaining, filtering, following, jumping, keeping, menu, preferences, searching
 from .keys.command import Command
 from .keys.explaining import Configuration
 from .keys.filtering import Filtering
@@ -40,7 +40,7 @@ from .keys.following import Following
 from .keys.jumping import Jumping
 from .keys.searching import Searching
 from .main_screen import MainScreen
-from .messages import Sized
+from .messages import Sized, ValuesWanted
 from .open_capture import OpenCapture
 from .screens import connections, conversations, fabric, findings_summary, ladder, page, statistics, sweeps, time_chart
 from .screens.choice import Choice
@@ -67,7 +67,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("x", "Bytes pane", lambda app: app.main.toggle("bytes"), "Look", "bytes pane"),
     *columns.COMMANDS,
     *coloring.COMMANDS,
+    *preferences.COMMANDS,
     *captures.COMMANDS,
+    *comparing.COMMANDS,
     *menu.COMMANDS,
     *keeping.COMMANDS,
     Command("question_mark,f1", "Help", lambda app: app.push_screen(page.help_page(COMMANDS)), word="help", rank=-3),
@@ -352,6 +354,9 @@ class TuiApp(ThemedApp):
         self.panic(Text("\n".join(map(printable, traceback.format_exc().split("\n")))))
 
     # -- how it looks
+
+    def on_values_wanted(self, message: ValuesWanted) -> None:
+        menu.values(self, message.text)
 
     def on_sized(self, message: Sized) -> None:
         self.memory.keep(message.what, str(message.size))

@@ -32,7 +32,7 @@ class Changes(LineList):
 
 
 class ChangesScreen(Overlay[None]):
-    keys = "↑ ↓ PgUp PgDn move · q quit"
+    keys = "↑ ↓ PgUp PgDn · / search · q quit"
 
 
 class ChangesApp(ThemedApp):

@@ -74,6 +74,8 @@ class MainScreen(Screen[None]):
         self.bit_line = Line(self.bytes_pane.bit_line, id="bits")
         self.findings_pane, self.key_bar = FindingsPane(model.findings, self.packets.sentence), KeyBar(commands)
         self._studied = 0
+        self.finding = False
+        """Whether a thread looks for the frames before in each conversation."""
         self.held = False
         """New frames of a growing capture are not shown for now."""
         self.reveal: Callable[[Tree], Place | None] | None = None
@@ -178,6 +180,7 @@ class MainScreen(Screen[None]):
         packets.learn_names()
         if packets.rules is None and rows:
             coloring.apply(self.owner)
+        columns.find_before(self.owner)
         if not filtering.hold() and at_end and len(rows) > height:
             packets.select(len(rows) - 1)
         self.title_bar.update()

@@ -71,6 +71,13 @@ class SortWanted(Message):
 
 
 @dataclass
+class ValuesWanted(Message):
+    """Offer the nodes, ports, queue pairs and frames that a line names."""
+
+    text: str
+
+
+@dataclass
 class Sized(Message):
     """The user resized a pane (in per cent) or a column (in cells)."""
 

@@ -31,3 +31,5 @@ def test_ends_by_lid_and_gid() -> None:
     by_gid = craft.native(0x04, bytes(8), slid=9, dlid=3, grh={"sgid": gid, "dgid": bytes(16)})
     table = native_table([craft.native(0x04, bytes(8), slid=3, dlid=9), by_gid])
     assert Ends(names).of(table) == ({0: ["host"], 1: ["host"]}, {1: ["host"]})
+    both = ["host", "host port 1"]
+    assert Ends(names).of(table, ports=True) == ({0: both, 1: both}, {1: both})

@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
+import pytest
+
 from ibdissect.study import packet_columns
 from ibdissect.study.capture_model import Line
-from ibdissect.study.packet_columns import COLUMNS, TimeFormat, seconds_text, time_text, widths, with_fields
+from ibdissect.study.packet_columns import COLUMNS, TimeFormat, seconds_text, shift_of, time_text, widths, with_fields
 from ibdissect.wire.catalog import builtin
 
 
@@ -53,3 +55,19 @@ def test_a_width_that_the_user_chose_counts() -> None:
     wanted = {"number": 4, "time": 9, "source": 39, "destination": 39, "protocol": 3}
     given = widths(COLUMNS, wanted, 110, {"source": 30, "protocol": 3})
     assert given["source"] == 30 and given["protocol"] == 3 and given["destination"] < 30, "the other address gives way"
+
+
+@pytest.mark.parametrize(
+    ("text", "shift"),
+    [
+        ("+1.5", 1_500_000_000), ("-3600", -3_600_000_000_000), (" +0.000000001 ", 1), ("2023-11-14 22:13:21.5", 1_500_000_000),
+        ("2023-11-14T23:13:20+01:00", 0), ("5", None), ("+1e3", None), ("-9999999999", None), ("+999999999999", None), ("noon", None),
+        ("9999-06-01", None), ("", None),
+    ],
+)  # fmt: skip
+def test_shift_of_times(text: str, shift: int | None) -> None:
+    if shift is None:
+        with pytest.raises(ValueError):
+            shift_of(text, 1_700_000_000_000_000_000)
+    else:
+        assert shift_of(text, 1_700_000_000_000_000_000) == shift

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,15 +33,20 @@ def ask_path(app: TuiApp) -> None:
             app.recent.add(os.path.abspath(os.path.expanduser(answer[1])), path=True)
             app.run_worker(app.open(model))
 
+    app.over(path_prompt(app.recent.texts), done)
+
+
+def path_prompt(recent: Sequence[str]) -> Prompt:
+    """Asks for the path of a capture; `recent`: those opened before, the latest last."""
+
     def check(_: str, path: str) -> str | None:
         there = os.path.expanduser(path)
         if not path or os.path.isdir(there):
             return "type the path of a capture file"
         return None if os.path.exists(there) else "there is no such file"
 
-    prompt = Prompt("Open a capture (Tab completes, ↑ ↓ recent ones)", check, placeholder="other.pcapng", complete=complete_path,
-                    earlier=app.recent.texts)  # fmt: skip
-    app.over(prompt, done)
+    return Prompt("Open a capture (Tab completes, ↑ ↓ recent ones)", check, placeholder="other.pcapng", complete=complete_path,
+                  earlier=recent)  # fmt: skip
 
 
 def complete_path(text: str) -> tuple[str, str]:

@@ -8,11 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ibdissect.study import packet_columns
+from ibdissect.study.background import Snapshot
 from ibdissect.study.packet_columns import Column
 from ibdissect.study.shown_frames import SortedRows, in_order
 from ibdissect.study.sorting import sort_rows
+from ibdissect.study.threads import Work
 
 from ..screens.choice import ColumnChoice
+from ..screens.prompt import Prompt
 from .command import Command
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 ASIDE = 16
 """Characters by which Info is scrolled sideways."""
+OF_DAY = (packet_columns.TimeFormat.ABSOLUTE, packet_columns.TimeFormat.DATE, packet_columns.TimeFormat.LOCAL)
 SORT = "sort"
 """Name of the work that sorts the list."""
 SLOW = 0.5
@@ -39,6 +43,33 @@ def set_reference(app: TuiApp) -> None:
         packets.reference_ns = 0 if packets.reference_ns == line.time_ns else line.time_ns
         packets.forget()
         app.main.key_bar.say(f"times since frame {line.frame}" if packets.reference_ns else "times since the first frame")
+
+
+def shift_times(app: TuiApp) -> None:
+    """Ask by how much times of day are wrong, or what the time of the selected frame was; an empty text takes it back."""
+    packets = app.main.packets
+    line = packets.line(packets.cursor)
+    if line is None:
+        return
+    time_ns = line.time_ns
+
+    def check(_: str, text: str) -> str | None:
+        try:
+            packet_columns.shift_of(text, time_ns) if text.strip() else 0
+        except (ValueError, OverflowError):
+            return "+1.5 or -3600 (seconds), or the time of this frame: 2026-11-28 15:00:00.5"
+        return None
+
+    def done(answer: tuple[str, str]) -> None:
+        packets.shift_ns = packet_columns.shift_of(answer[1], time_ns) if answer[1].strip() else 0
+        if packets.shift_ns and packets.time_format not in OF_DAY:
+            packets.time_format = packet_columns.TimeFormat.DATE
+        packets.show_times()
+        shift = packet_columns.seconds_text(packets.shift_ns)
+        app.main.key_bar.say(f"times of day are shifted by {shift} s; filters are not" if packets.shift_ns else "times as captured")
+
+    title = f"Shift times of day; frame {line.frame} is from {packet_columns.time_text(line, packet_columns.TimeFormat.DATE, 0)} UTC"
+    app.over(Prompt(title, check, placeholder="+3600, or 2026-11-28 15:00:00; empty: as captured"), done)
 
 
 def toggle_names(app: TuiApp) -> None:
@@ -70,8 +101,9 @@ def sort_by(app: TuiApp, key: str) -> None:
 
     def work(wanted: Callable[[], bool]) -> None:
         rows = sort_rows(
-            model, base, column, down=same, wanted=wanted, name=packets.address if names else None, progress=progress
-        )
+            model, base, column, down=same, wanted=wanted, name=packets.address if names else None, progress=progress,
+            before=app.study.before,
+        )  # fmt: skip
         if rows is not None and wanted():
             app.call_later(done, rows)
 
@@ -108,6 +140,28 @@ def choose_sort(app: TuiApp) -> None:
         entries.sort(key=lambda entry: entry[0] != now.key)
         entries.append(("", "by time", "in the order of the capture"))
     app.choose("Sort the list by", entries, lambda key: sort_by(app, key))
+
+
+def find_before(app: TuiApp) -> None:
+    """If the list shows times since the frame before in a conversation: find these frames, again when far more are there."""
+    main, study, model = app.main, app.study, app.model
+    known, ready = len(study.before), study.finished or (model.live and study.done > 2 * len(study.before))
+    if packet_columns.DELTA_CONVERSATION not in main.packets.columns or main.finding or not ready or known == model.index.frames:
+        return
+    main.finding = True
+
+    def found() -> None:
+        main.finding = False
+        main.packets.redraw()
+
+    def use(shot: Snapshot) -> None:
+        def work() -> None:
+            study.before.fill(model, shot.conversations, lambda: True)
+            app.call_later(found)
+
+        Work(work, "conversations", model).start()
+
+    app.with_snapshot(use)
 
 
 def choose_columns(app: TuiApp) -> None:
@@ -150,6 +204,7 @@ COMMANDS = (
     Command("t", "Time format", next_time_format, "Look",
             "time format", "time", 18),
     Command("Z", "Time reference", set_reference, "Look", "count times from this frame"),
+    Command("z", "Time shift", shift_times, "Look", "shift times of day"),
     Command("i", "Names of ports", toggle_names, "Look", "names of nodes, or addresses"),
     Command("o", "Sort the list", choose_sort, "Look", "sort the list by a column; so does a click on its heading"),
     Command("escape", "Stop sorting", stop),

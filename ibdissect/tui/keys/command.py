@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..app import TuiApp
 
-SIGNS = {"slash": "/", "plus": "+", "question_mark": "?", "number_sign": "#",
+SIGNS = {"slash": "/", "plus": "+", "equals_sign": "=", "comma": ",", "question_mark": "?", "number_sign": "#",
          "less_than_sign": "<", "greater_than_sign": ">", "right_square_bracket": "]", "left_square_bracket": "[",
          "apostrophe": "'", "quotation_mark": '"', "alt+left": "Alt+←", "alt+right": "Alt+→",
          "up": "↑", "down": "↓", "left": "←", "right": "→", "enter": "Enter", "escape": "Esc", "tab": "Tab", "asterisk": "*",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ibdissect.study.decoding import decodings
 from ibdissect.study.filters import cell_filter
+from ibdissect.study.linked_values import links
 from ibdissect.study.packet_columns import Column
 from ibdissect.study.related_frames import counterpart
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ..app import TuiApp
 
 
-COLOR, APPLY, PREPARE, COMBINE, COPY, SORT = "color ", "apply ", "prepare ", "combine ", "copy ", "sort "
+COLOR, APPLY, PREPARE, COMBINE, COPY, SORT, GO = "color ", "apply ", "prepare ", "combine ", "copy ", "sort ", "go "
 """Prefixes of keys of entries; a filter, a text or a column follows. Other entries have the keys of commands."""
 
 
@@ -26,7 +27,9 @@ def menu(app: TuiApp) -> None:
     """Offer the actions that apply here, each with its effect."""
     node, frame = app.main.tree_pane.node, app.main.packets.frame
     title = node.label if node is not None else f"Frame {frame}"
-    if frame:
+    if app.focused is app.main.findings_pane:
+        values(app, app.main.findings_pane.line_text)
+    elif frame:
         app.choose(title, [*_of_field(app), *_entries(app, frame)], partial(_done, app))
 
 
@@ -37,16 +40,35 @@ def of_cell(app: TuiApp, column: Column) -> None:
     if line is None:
         return
     text = packets.cells(packets.cursor)[packets.columns.index(column)]
-    entries = [*_of_value(cell_filter(line, column, app.main.tree_pane.frame_tree, packets.nodes(line.frame)))]
+    entries = [*_of_value(cell_filter(line, column, app.main.tree_pane.frame_tree, packets.nodes(line)))]
     entries += [(f"{SORT}{column.key}", "Sort the list", f"by {column.title}"), (f"{COPY}{text}", "Copy", text)]
     app.choose(f"{column.title}: {text}", [*entries, *_entries(app, line.frame)], partial(_done, app))
+
+
+def values(app: TuiApp, text: str, none: str = "This line names no node, port, queue pair, partition or frame") -> None:
+    """Offer what a line names; over another screen, which is left for the frames."""
+    app.choose("Values of this line", list(_of_links(app, text)), partial(_leave, app), none)
+
+
+def _leave(app: TuiApp, key: str) -> None:
+    while app.screen is not app.main:
+        app.pop_screen()
+    _done(app, key)
+
+
+def _of_links(app: TuiApp, text: str) -> Iterator[tuple[str, str, str]]:
+    for link in links(text, app.study.names):
+        if link.frame and link.frame <= app.model.index.frames:
+            yield f"{GO}{link.frame}", f"Go to {link.what}", ""
+        elif link.filter:
+            yield f"{APPLY}{link.filter}", f"Frames of {link.what}", link.filter
 
 
 def _done(app: TuiApp, key: str) -> None:
     filtering = app.filtering
     ways: dict[str, Callable[[str], object]] = {
         COLOR: partial(coloring.choose, app), APPLY: filtering.enter, PREPARE: filtering.prepare, COMBINE: filtering.combine,
-        COPY: app.copy_to_clipboard, SORT: partial(columns.sort_by, app),
+        COPY: app.copy_to_clipboard, SORT: partial(columns.sort_by, app), GO: lambda frame: app.jump(int(frame)),
     }  # fmt: skip
     for prefix, way in ways.items():
         if key.startswith(prefix):
@@ -68,6 +90,8 @@ def _of_field(app: TuiApp) -> Iterator[tuple[str, str, str]]:
     yield from _of_value(app.main.tree_pane.as_filter)
     if node is not None and node.field is not None and node.name:
         yield "plus", "Add as column", node.name
+    if app.main.tree_pane.item is not None:
+        yield from _of_links(app, app.main.tree_pane.line_text)
     yield "y", "Copy", "field, value, bytes, frame"
 
 

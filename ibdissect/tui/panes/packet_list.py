@@ -63,6 +63,8 @@ class PacketList(LineList):
         """A text, case-folded, that is marked wherever it appears in the list."""
         self.reference_ns = 0
         """Time that relative times count from; 0: the first frame."""
+        self.shift_ns = 0
+        """What is added to times of day, and to nothing else."""
         self.chosen: dict[str, int] = {}
         """Widths of columns that the user chose."""
         self.rules: list[tuple[Filter, str]] | None = None
@@ -171,10 +173,14 @@ class PacketList(LineList):
         """The next way to write times."""
         order = list(TimeFormat)
         self.time_format = order[(order.index(self.time_format) + 1) % len(order)]
+        self.show_times()
+        return self.time_format
+
+    def show_times(self) -> None:
+        """Times are written in another way."""
         self._wanted.pop("time", None)
         self.renew()
         self._lay_out()
-        return self.time_format
 
     def on_resize(self, _: events.Resize) -> None:
         self._lay_out()
@@ -225,7 +231,7 @@ class PacketList(LineList):
     def _time(self, row: int, line: Line) -> str:
         if self.time_format in (TimeFormat.DELTA, TimeFormat.CAPTURED):
             return self._delta(row, line, shown=self.time_format is TimeFormat.DELTA)
-        return packet_columns.time_text(line, self.time_format, self.reference_ns or self.model.first_ns)
+        return packet_columns.time_text(line, self.time_format, self.reference_ns or self.model.first_ns, self.shift_ns)
 
     def _delta(self, row: int, line: Line, *, shown: bool) -> str:
         """The time since the frame before: the one shown, or the one captured."""
@@ -290,6 +296,9 @@ class PacketList(LineList):
             return self.model.answer_text(line.frame, column.field)
         if column in (packet_columns.DELTA_CAPTURED, packet_columns.DELTA_SHOWN):
             return self._delta(row, line, shown=column is packet_columns.DELTA_SHOWN)
+        if column is packet_columns.DELTA_CONVERSATION:
+            before = self.study.before.of(line.frame)
+            return packet_columns.seconds_text(line.time_ns - self.model.index.time_ns(before)) if before else ""
         if column.field:
             return self._extra.get(line.frame, {}).get(column.field, "")
         if key == "number":
@@ -309,11 +318,13 @@ class PacketList(LineList):
         line = self.line(row)
         return [self._text(row, line, column) for column in self.columns] if line is not None else []
 
-    def nodes(self, frame: int) -> tuple[str, str]:
-        """The nodes that sent and received a frame, as filters know them; empty where the list shows an address."""
+    def nodes(self, line: Line) -> tuple[str, str]:
+        """The names of sender and receiver of a frame, as the list shows them and filters know them; empty where it shows an address."""
         if not self.named or self.study.names is None:
             return "", ""
-        source, destination = (side.get(0, [""])[-1] for side in self.study.ends.of(self.model.table([frame])))
+        known = (side.get(0, [""]) for side in self.study.ends.of(self.model.table([line.frame]), ports=True))
+        both = zip((line.source, line.destination), known, strict=True)
+        source, destination = (one if one in names else names[-1] for one, names in both)
         return source, destination
 
     def _color(self, index: int, frame: int) -> str | None:

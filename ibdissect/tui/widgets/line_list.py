@@ -14,8 +14,12 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from ..messages import ValuesWanted
 from ..themes import readable
 from .cells import INKS, cut, ink
+
+LONGEST = 1000
+"""Cells of a line with all that it says."""
 
 
 def _readable(part: Segment, palette: str) -> Segment:
@@ -42,6 +46,7 @@ class LineList(ScrollView, can_focus=True):
         Binding("slash", "search", "search", show=False),
         Binding("n", "again(1)", "next match", show=False),
         Binding("N", "again(-1)", "previous match", show=False),
+        Binding("space,shift+f10,f22", "values", "nodes, ports, queue pairs, frames that the line names", show=False),
     ]
     empty = ""
     """Text shown when there are no lines."""
@@ -90,6 +95,11 @@ class LineList(ScrollView, can_focus=True):
     @property
     def line_width(self) -> int:
         return max(self.scrollable_content_region.width, 1)
+
+    @property
+    def line_text(self) -> str:
+        """All that the line of the cursor says, also what has no room."""
+        return "".join(part.text for part in self.parts(self.cursor, LONGEST)) if self.count() else ""
 
     @property
     def page_size(self) -> int:
@@ -201,7 +211,7 @@ class LineList(ScrollView, can_focus=True):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """On the main screen the keys of searching are those of the packets."""
-        if action in ("search", "again"):
+        if action in ("search", "again", "values"):
             return len(self.app.screen_stack) > 1
         return super().check_action(action, parameters)
 
@@ -222,17 +232,25 @@ class LineList(ScrollView, can_focus=True):
         total, folded = self.count(), self.sought.casefold()
         for away in range(1, total + 1) if folded else ():
             index = (self.cursor + step * away) % total
-            if folded in "".join(segment.text for segment in self.parts(index, 1000)).casefold():
+            if folded in "".join(segment.text for segment in self.parts(index, LONGEST)).casefold():
                 self.select(index, center=True)
                 return
         self.app.bell()
+
+    def action_values(self) -> None:
+        """What the line of the cursor names: its frames can be shown, or gone to."""
+        if self.count():
+            self.post_message(ValuesWanted(self.line_text))
 
     async def on_click(self, event: events.Click) -> None:
         index = int(event.y + self.scroll_offset.y) - self.headed
         if event.y >= self.headed and index < self.count():
             self.clicked(index, event)
-            if event.button == 3 and len(self.app.screen_stack) == 1:
-                await self.app.run_action("app.menu")
+            if event.button == 3:
+                if len(self.app.screen_stack) == 1:
+                    await self.app.run_action("app.menu")
+                elif self.screen is self.app.screen:  # else a base class heard the click, too, and has opened a menu
+                    self.action_values()
             elif event.chain == 2:
                 self.choose()
 

@@ -202,3 +202,29 @@ async def test_a_sort_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyP
         await pilot.press("escape")
         await until(pilot, lambda: not app.filtering.busy)
         assert app.main.packets.rows is app.model.rows and app.query_one(KeyBar).note == "not sorted"
+
+
+async def test_times_of_day_are_shifted(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        packets = app.main.packets
+        await pilot.press("z")
+        await until(pilot, lambda: isinstance(app.screen, Prompt))
+        await type_text(pilot, "+3600.5")
+        await pilot.press("enter")
+        await until(pilot, lambda: "2023-11-14 23:13:20.501" in text(app, 1))
+        await pilot.press("t", "t")
+        assert packets.time_format.name == "RELATIVE"
+        await pilot.pause()
+        assert "0.001 000" in text(app, 1), "only times of day"
+        await pilot.press("z", "enter")
+        await until(pilot, lambda: packets.shift_ns == 0)
+
+
+async def test_times_since_the_frame_before_in_the_conversation(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        app.main.packets.set_columns([packet_columns.BY_KEY["number"], packet_columns.DELTA_CONVERSATION])
+        app.news()
+        await until(pilot, lambda: len(app.study.before) == app.model.index.frames and not app.main.finding)
+        frame = next(frame for frame in range(1, TOTAL + 1) if app.study.before.of(frame))
+        since = app.model.index.time_ns(frame) - app.model.index.time_ns(app.study.before.of(frame))
+        assert app.main.packets.cells(frame - 1) == [str(frame), packet_columns.seconds_text(since)]

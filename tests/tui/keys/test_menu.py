@@ -8,7 +8,10 @@ import pytest
 from textual.widgets import OptionList
 
 from ibdissect.study.filters import as_filter
+from ibdissect.tui.keys.menu import APPLY, GO
+from ibdissect.tui.messages import ValuesWanted
 from ibdissect.tui.screens.choice import Choice
+from ibdissect.tui.screens.conversations import ConversationScreen
 from tests.tui import made
 from tests.tui.made import running, shows, until
 
@@ -94,3 +97,25 @@ async def test_commands_are_about_the_frame_that_is_selected(tmp_path: Path) -> 
         app.main.packets.select(2)  # the tree follows a moment later
         app.action_command("a")
         assert app.filtering.text == "infiniband.bth.p_key == 0x9999"
+
+
+async def test_values_of_a_line_lead_to_their_frames(tmp_path: Path) -> None:
+    """In every view: what its line names is offered, and the view is left for the frames."""
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("C")
+        await until(pilot, lambda: isinstance(app.screen, ConversationScreen))
+        await pilot.press("space")
+        await until(pilot, lambda: isinstance(app.screen, Choice))
+        assert isinstance(app.screen, Choice)
+        key = app.screen.entries[0][0]
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is app.main)
+        assert key == f"{APPLY}{app.filtering.text}" and app.filtering.text
+        app.main.findings_pane.focus()
+        await pilot.press("end", "space")
+        await until(pilot, lambda: isinstance(app.screen, Choice))
+        assert isinstance(app.screen, Choice) and app.screen.heading == "Values of this line"
+        app.screen.dismiss(f"{GO}7")
+        await shows(pilot, 7)
+        app.on_values_wanted(ValuesWanted("nothing"))
+        await until(pilot, lambda: any("names no node" in note.message for note in app._notifications))

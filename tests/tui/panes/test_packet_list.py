@@ -6,6 +6,7 @@ from pathlib import Path
 
 from textual import events
 
+from ibdissect.study.filters import quoted
 from ibdissect.tui.app import TuiApp
 from ibdissect.tui.panes.bars import TitleBar
 from ibdissect.tui.panes.bytes_pane import BytesPane
@@ -111,3 +112,18 @@ async def test_growing_file_is_followed(tmp_path: Path) -> None:
         await until(pilot, lambda: app.main.packets.frame == TOTAL)  # the cursor was at the end and stays there
         await until(pilot, lambda: app.study.done == TOTAL)
         assert "following" in app.query_one(TitleBar).render().plain
+
+
+async def test_a_row_shows_no_name_that_a_filter_does_not_find(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        packets, model = app.main.packets, app.model
+        await until(pilot, lambda: app.study.names is not None)
+        lines = packets.with_names(model.lines(range(1, model.index.frames + 1)))
+        named = {("src", line.source) for line in lines} | {("dst", line.destination) for line in lines}
+        named = {(side, name) for side, name in named if not name.startswith("LID ") and ":" not in name}
+        assert named
+        for side, name in named:
+            matcher, error = model.filter(f"ibdissect.{side}.node == {quoted(name)} && ibdissect.node == {quoted(name)}")
+            assert matcher is not None, error
+            frames = [line.frame for line in lines if name == (line.source if side == "src" else line.destination)]
+            assert model.matching(matcher, frames) == set(frames)

@@ -1,0 +1,43 @@
+"""Does , show what is set, change it, and come back?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ibdissect.tui.screens.choice import Choice, ColumnChoice
+from tests.tui import made
+from tests.tui.made import running, until
+
+
+async def test_preferences(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+
+        async def choose(what: str, answer: str = "") -> None:
+            await pilot.press("comma")
+            for wanted in filter(None, (what, answer)):
+                await until(pilot, lambda key=wanted: isinstance(app.screen, Choice) and key in [one[0] for one in app.screen.entries])
+                assert isinstance(app.screen, Choice)
+                app.screen.dismiss(wanted)
+                await pilot.pause()
+
+        await choose("theme", "ibdissect-light")
+        assert app.theme == app.memory.look["theme"] == "ibdissect-light" and isinstance(app.screen, Choice), "back in the list"
+        await pilot.press("escape")
+        await choose("time", "DATE")
+        assert app.memory.look["time"] == "DATE" and app.main.packets.time_format.name == "DATE"
+        await pilot.press("escape")
+        await choose("pane findings", "hidden")
+        assert not app.main.findings_pane.display
+        await pilot.press("escape")
+        await choose("names")
+        assert not app.main.packets.named
+        await pilot.press("escape")
+        app.history.add("infiniband.bth")
+        app.memory.keep("layer BTH", "open")
+        await choose("history")
+        await pilot.press("escape")
+        await choose("layers")
+        await pilot.press("escape")
+        assert not app.history.texts and not app.memory.by_kind("layer") and not app.main.tree_pane.chosen_layers
+        await choose("columns")
+        assert isinstance(app.screen, ColumnChoice)
