@@ -39,6 +39,7 @@ RULES = ("PKY003", "CAP001")
 SHOTS: dict[str, tuple[tuple[int, int], str, tuple[str, ...]]] = {
     "main": ((120, 36), "ibdissect-dark", ("f", "tab", *["down"] * 9)),
     "small": ((80, 24), "ibdissect-dark", ("f",)),
+    "explained": ((80, 24), "ibdissect-dark", ("f", "e")),
     "light": ((100, 30), "ibdissect-light", ("down", "m", "down", "m", "F")),
     "contrast": ((100, 24), "ibdissect-contrast", ("end",)),
     "completion": ((100, 24), "ibdissect-dark", ("slash", *"bth.o")),
@@ -53,7 +54,7 @@ SIZES, THEMES = ((80, 24), (120, 40), (200, 50)), ("dark", "light")
 WALKS: dict[str, dict[str, tuple[str, ...]]] = {
     "fabric": {
         "route": ("b", *["down"] * 3, "r", *["down"] * 2), "history": ("b", "t"), "menu": ("space",), "columns": ("v", "right"),
-        "profiles": ("P",),
+        "profiles": ("P",), "preferences": ("comma",),
     },
     "ping": {"messages": ("C",), "payload": ("R",), "ladder": ("L",), "time": ("T",)},
     "sweep": {"sweeps": ("E",)},

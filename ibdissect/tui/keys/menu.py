@@ -57,8 +57,9 @@ def _leave(app: TuiApp, key: str) -> None:
 
 
 def _of_links(app: TuiApp, text: str) -> Iterator[tuple[str, str, str]]:
+    here = app.main.packets.frame
     for link in links(text, app.study.names):
-        if link.frame and link.frame <= app.model.index.frames:
+        if link.frame and link.frame <= app.model.index.frames and (link.frame != here or app.screen is not app.main):
             yield f"{GO}{link.frame}", f"Go to {link.what}", ""
         elif link.filter:
             yield f"{APPLY}{link.filter}", f"Frames of {link.what}", link.filter

@@ -24,10 +24,10 @@ def preferences(app: TuiApp) -> None:
         ("profile", "profile", memory.name or "default"), ("theme", "theme", app.theme), ("time", "times", packets.time_format.value),
         ("names", "ends of packets", "names where they are known" if packets.named else "addresses"),
         *((f"pane {pane}", what, _pane(memory.look.get(f"pane {pane}", ""))) for pane, what in PANES.items()),
-        ("columns", "columns", ", ".join(column.title for column in packets.columns)),
+        ("columns", "columns", counted(len(packets.columns), "column")),
         ("colors", "coloring rules", counted(len(memory.by_kind("color")), "rule")),
         ("filters", "saved filters", counted(len(memory.by_kind("filter")), "filter")),
-        ("layers", "layers that are opened or closed", "forget: " + ", ".join(layers) if layers else "those that matter are open"),
+        ("layers", "layers that are opened or closed", f"forget {counted(len(layers), 'layer')}" if layers else "those that matter are open"),
         ("history", "filters typed before", f"forget {counted(len(app.history.texts), 'filter')}"),
         ("recent", "captures opened before", f"forget {counted(len(app.recent.texts), 'path')}"),
     ]  # fmt: skip

@@ -95,7 +95,7 @@ class ColumnChoice(ModalScreen[list[str] | None]):
         with Vertical(classes="dialog"):
             yield Label("Columns of the packet list", classes="heading")
             yield Columns(*(Selection(self._label(column), column.key, column.key in self.shown) for column in self.columns))
-            yield Label("space changes · ← → width · < > place · + a field by its name · Enter takes", classes="hint", markup=False)
+            yield Label("space shows · ← → width · < > place · + a field · Enter takes", classes="hint", markup=False)
 
     def _label(self, column: Column) -> Text:
         """The title, the width if it was chosen, and the name of a field by which filters and commands know it."""
