@@ -45,7 +45,7 @@ from .open_capture import OpenCapture
 from .screens import connections, conversations, fabric, findings_summary, ladder, page, statistics, sweeps, time_chart
 from .screens.choice import Choice
 from .screens.prompt import Prompt
-from .themes import ThemedApp, with_contrast
+from .themes import ThemedApp
 
 Answer = TypeVar("Answer")
 LOOK = 0.1
@@ -385,10 +385,6 @@ class TuiApp(ThemedApp):
         for name, holds in {f"-theme-{self.theme}": True, "-dark-mode": dark, "-light-mode": not dark, "contrast": contrast}.items():
             self.set_class(holds, name, update=False)
         self.stylesheet.set_variables(self.get_css_variables())
-
-    def get_css_variables(self) -> dict[str, str]:
-        """Colours of the theme; those of text can be read."""
-        return with_contrast(super().get_css_variables(), self.palette, dark=self.current_theme.dark)
 
     def watch_theme(self, theme: str) -> None:
         self.set_class(theme == "ibdissect-contrast", "contrast")

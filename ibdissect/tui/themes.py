@@ -142,6 +142,10 @@ class ThemedApp(App[None]):
             self.palette = self.console.color_system or self.palette
             self.refresh_css(animate=False)
 
+    def get_css_variables(self) -> dict[str, str]:
+        """Colours of the theme; those of text can be read."""
+        return with_contrast(super().get_css_variables(), self.palette, dark=self.current_theme.dark)
+
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Names that the style sheet uses, for themes that lack them."""
         found = _DARK if self.current_theme.dark else _LIGHT

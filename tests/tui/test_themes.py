@@ -8,7 +8,9 @@ import pytest
 from textual.color import Color
 
 from ibdissect.tui import themes
-from ibdissect.tui.themes import BLACK, LEAST, WHITE, contrast, readable
+from ibdissect.tui.changes import ChangesApp
+from ibdissect.tui.start import StartApp
+from ibdissect.tui.themes import BARS, BLACK, LEAST, WHITE, contrast, readable
 from tests.tui import made
 from tests.tui.made import running, until
 
@@ -72,3 +74,11 @@ async def test_text_in_every_theme(tmp_path: Path) -> None:
 def _contrast(part: object) -> float:
     style = part.style  # type: ignore[attr-defined]
     return contrast(Color(*style.color.get_truecolor()), Color(*style.bgcolor.get_truecolor()))
+
+
+def test_every_application_has_the_colours_of_the_terminal() -> None:
+    """Also the start screen and `diff --tui`: the cursor is not the colour of its line without the focus."""
+    for app in (StartApp(), ChangesApp("", [])):
+        app.palette = "256"
+        variables = app.get_css_variables()
+        assert variables["tint-cursor"] != variables["tint-quiet"] and variables["tint-cursor"] == BARS["256", True]["tint-cursor"]

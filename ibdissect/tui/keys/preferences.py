@@ -19,7 +19,7 @@ PANES = {"bytes": "bytes pane", "findings": "findings pane"}
 def preferences(app: TuiApp) -> None:
     """Show what is set, and change one after the other."""
     memory, packets = app.memory, app.main.packets
-    layers = memory.by_kind("layer")
+    layers = len(memory.by_kind("layer"))
     entries = [
         ("profile", "profile", memory.name or "default"), ("theme", "theme", app.theme), ("time", "times", packets.time_format.value),
         ("names", "ends of packets", "names where they are known" if packets.named else "addresses"),
@@ -27,7 +27,7 @@ def preferences(app: TuiApp) -> None:
         ("columns", "columns", counted(len(packets.columns), "column")),
         ("colors", "coloring rules", counted(len(memory.by_kind("color")), "rule")),
         ("filters", "saved filters", counted(len(memory.by_kind("filter")), "filter")),
-        ("layers", "layers that are opened or closed", f"forget {counted(len(layers), 'layer')}" if layers else "those that matter are open"),
+        ("layers", "layers that are opened or closed", f"forget {counted(layers, 'layer')}" if layers else "those that matter are open"),
         ("history", "filters typed before", f"forget {counted(len(app.history.texts), 'filter')}"),
         ("recent", "captures opened before", f"forget {counted(len(app.recent.texts), 'path')}"),
     ]  # fmt: skip
