@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ibdissect.errors import IbdissectError
-from ibdissect.study.comparing import compared
 from ibdissect.wire.text import counted
 
 from ..changes import Changes, ChangesScreen
@@ -36,6 +35,8 @@ def _compare(app: TuiApp, before: OpenCapture, after: OpenCapture) -> None:
     first, second = map(str, sources)
 
     def work(wanted: Callable[[], bool]) -> None:
+        from ibdissect.study.comparing import compared  # not needed for the first rows
+
         try:
             lines = compared(first, second, app.load(), wanted)
         except IbdissectError as error:
