@@ -127,7 +127,10 @@ def test_the_lists_name_rules_that_need_them() -> None:
 
 REFUTED = [
     rule.code for rule in RULES
-    if (rule.refusable if issubclass(rule, AttributeRule) else issubclass(rule, LearntFactRule) and rule.refutes is LearntFactRule.refutes)
+    if (
+        rule.refusable or rule.taken if issubclass(rule, AttributeRule)
+        else issubclass(rule, LearntFactRule) and rule.refutes is LearntFactRule.refutes
+    )
 ]  # fmt: skip
 """Rules that say that a packet is dropped or refused: a good answer refutes them."""
 

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped
+from ibdissect.fabric import SWITCH, FabricFollower
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import WARNING, Context, Hit, Seen, fault, on_chunk
 from ibdissect.rules.shared.silence import LearntFactRule
@@ -24,7 +25,9 @@ from ibdissect.wire.spec import Field, Struct
 
 MAX_ASKED = 4096
 """Requests of one attribute that wait for their answer in a later chunk."""
-ALL_PORTS = 0xFF
+ALL_PORTS = ALL_BLOCKS = 0xFF
+OF_SWITCHES = frozenset({0x33, 0x35, 0x36})
+"""Records whose port numbers mean something for switches alone: P_Key tables, SL to VL and VL arbitration tables."""
 Alike = Callable[[U64, U64], Bool]
 """Whether what was answered (second) is what was asked for (first)."""
 
@@ -35,8 +38,8 @@ def _same(asked: U64, held: U64) -> Bool:
 
 
 def _same_port(asked: U64, held: U64) -> Bool:
-    """A request for all ports may be answered by the number of any."""
-    alike: Bool = (asked == held) | (asked == ALL_PORTS)
+    """A request for all ports may be answered by the number of any; adapters are asked for port 0, too, and answer with their own."""
+    alike: Bool = (asked == held) | (asked == ALL_PORTS) | (asked == 0)
     return alike
 
 
@@ -54,6 +57,12 @@ def _same_lid(asked: U64, held: U64) -> Bool:
     return alike
 
 
+def _same_block(asked: U64, held: U64) -> Bool:
+    """OpenSM answers with a P_Key block in the byte order of its host; 255 asks for all GUIDs."""
+    alike: Bool = (asked == held) | (asked == ALL_BLOCKS) | (asked == (held >> np.uint64(8) | (held & np.uint64(0xFF)) << np.uint64(8)))
+    return alike
+
+
 def _same_partition(asked: U64, held: U64) -> Bool:
     """Full and limited members are in the same partition."""
     alike: Bool = ((asked ^ held) & np.uint64(BASE) == 0) | (asked & np.uint64(BASE) == 0)
@@ -62,7 +71,7 @@ def _same_partition(asked: U64, held: U64) -> Bool:
 
 _KINDS: dict[str, Alike] = {
     "lid": _same_lid, "end_port_lid": _same_lid, "from_lid": _same_lid, "to_lid": _same_lid, "dlid": _same_lid, "slid": _same_lid,
-    "mlid": _same_guid, "port_num": _same, "block_num": _same, "input_port_num": _same, "output_port_num": _same, "position": _same,
+    "mlid": _same_guid, "port_num": _same, "block_num": _same_block, "input_port_num": _same, "output_port_num": _same, "position": _same,
     "from_port": _same, "to_port": _same, "dgid": _same_guid, "sgid": _same_guid, "mgid": _same_guid, "service_id": _same_guid,
     "service_gid": _same_guid, "p_key": _same_partition, "service_p_key": _same_partition, "node_info.node_guid": _same_guid,
     "node_info.port_guid": _same_guid, "sm_info.guid": _same_guid,
@@ -70,6 +79,9 @@ _KINDS: dict[str, Alike] = {
 """Components that identify what a record is about, and how they are compared. Of a GID its last 64 bits: the prefix of the subnet may be
 written in two ways.
 """
+
+
+PORT_NUMBERS = ("port_num", "input_port_num", "output_port_num")
 
 
 class Selector(Record, frozen=True):
@@ -83,6 +95,8 @@ class Selector(Record, frozen=True):
     bit: int
     """Where the compared bits begin in the structure."""
     bits: int
+    of_switch: bool
+    """Whether it means something for switches alone."""
     chosen: int
     """Its bit in the ComponentMask; 0: always selected."""
     alike: Alike
@@ -99,7 +113,7 @@ def selectors(catalog: Catalog) -> dict[tuple[int, int], list[Selector]]:
             mine = [*_of_record(attribute, struct)] if mgmt_class == SA_CLASS else []
             port = getattr(struct, OfPort.port_select.name, None)
             if mgmt_class == PM_CLASS and isinstance(port, Field):
-                mine.append(Selector(mgmt_class, attribute, struct, port, port.label, port.bit, port.bits, 0, _same_port))
+                mine.append(Selector(mgmt_class, attribute, struct, port, port.label, port.bit, port.bits, False, 0, _same_port))
             if mine:
                 found.setdefault((mgmt_class, attribute), []).extend(mine)
     return found
@@ -112,7 +126,9 @@ def _of_record(attribute: int, struct: type[Struct]) -> Iterator[Selector]:
             continue
         bit, bits = sum(field.bit for field in fields), fields[-1].bits
         start = bit + bits - min(bits, 64)
-        yield Selector(SA_CLASS, attribute, struct, fields[-1], fields[-1].label, start, min(bits, 64), 1 << number, _KINDS[name])
+        of_switch = attribute in OF_SWITCHES and name in PORT_NUMBERS
+        alike = _KINDS[name]
+        yield Selector(SA_CLASS, attribute, struct, fields[-1], fields[-1].label, start, min(bits, 64), of_switch, 1 << number, alike)
 
 
 class Asked(Record):
@@ -130,8 +146,9 @@ class AnotherAnswered(LearntFactRule):
     Correct the responder; of a subnet manager, restart it: its tables are mixed up.
 
     A request and its answer, with nothing else of that transaction in between: the port of a PerformanceGet, and the components of a query
-    that name a LID, GID, GUID, port, block, service or partition. LIDs of one port (LMC) and forms of one P_Key are alike. An `info` if the
-    capture misses packets there.
+    that name a LID, GID, GUID, port, block, service or partition. LIDs of one port (LMC) and forms of one P_Key are alike, and so are the
+    ports of P_Key, SL to VL and VL arbitration tables unless the capture shows that the node is a switch. An `info` if the capture misses
+    packets there.
     """
 
     code, name, severity = "MAD020", "answer-not-selected", WARNING
@@ -139,6 +156,7 @@ class AnotherAnswered(LearntFactRule):
     message = "{what} selects {field} {asked}, the answer has {held}"
     example = "SubnAdmGet(NodeRecord) of LID 9, answered with the record of LID 3"
     at = MAD.attribute_id
+    needs = (*LearntFactRule.needs, FabricFollower)
 
     def __init__(self) -> None:
         self.asked: dict[Selector, Asked] = {}
@@ -200,6 +218,8 @@ class AnotherAnswered(LearntFactRule):
         wanted, held = asked.value[request], selector.values(table, index)
         for i in np.flatnonzero(~selector.alike(wanted, held)).tolist():
             seen = Seen(table, int(rows[index[i]]))
+            if selector.of_switch and not _of_switch(table, context, selector, int(index[i]), seen.frame):
+                continue
             k = int(place[i])
             what = context.catalog.request_text(selector.mgmt_class, int(event.request_method[k]), selector.attribute)
             view: Any = table.view(selector.struct, int(index[i]))
@@ -220,6 +240,13 @@ class AnotherAnswered(LearntFactRule):
             self.asked[selector] = Asked(asked.frame[left], asked.value[left])
         else:
             del self.asked[selector]
+
+
+def _of_switch(table: ChunkTable, context: Context, selector: Selector, i: int, frame: int) -> bool:
+    """Whether a record is known to be of a switch: others have one port with that LID, whatever number was asked for."""
+    lid: Field[int] = selector.struct.lid  # type: ignore[attr-defined]
+    port = context.get(FabricFollower).subnet.owner(int(table.values(lid)[i]), frame)[0]
+    return port is not None and port.node.kind == SWITCH
 
 
 def _text(selector: Selector, value: np.uint64) -> str:

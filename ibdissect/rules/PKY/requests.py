@@ -10,6 +10,7 @@ import numpy as np
 from ibdissect.fabric import ChunkFollowed, Port
 from ibdissect.fabric.partitions import Member, Verdict
 from ibdissect.fabric.vantage import CONFIGURED_NS
+from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER
@@ -21,7 +22,7 @@ from ibdissect.table.connections import Connections
 from ibdissect.wire.cm import REQ
 from ibdissect.wire.expr import Where
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import BASE, GET_RESP, P_KEY_TABLE, PORT_INFO
+from ibdissect.wire.numbers import BASE, GET_RESP, P_KEY_TABLE, PORT_INFO, SET
 from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.text import gid_text
 
@@ -127,7 +128,8 @@ class JoinOutsidePartition(LearntFactRule):
 
     Compare the P_Key table of the port with partitions.conf: the subnet manager's view differs from what the port holds.
 
-    The answer to the join, and the whole P_Key table of the port with that GUID, read before it.
+    The answer to the join, and the whole P_Key table of the port with that GUID, read before it. Silent for the answer to a query: a
+    member stays one when its partition is taken from it.
     """
 
     code, name, severity = "PKY023", "join-outside-partition", WARNING
@@ -139,14 +141,16 @@ class JoinOutsidePartition(LearntFactRule):
     waits = True
 
     @on_event(ChunkFollowed)
-    def chunk(self, event: ChunkFollowed, _context: Context) -> Iterator[Hit]:
-        table, subnet = event.table, event.subnet
+    def chunk(self, followed: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        table, subnet = followed.table, followed.subnet
         found = table.occurrences(MCMemberRecord)
         if not len(found) or not subnet.partitioned:
             return
         method, status = (table.values_at(field, found.rows) for field in (MAD.method, MAD.status))
         ports = {port.guid: port for port in subnet.ports() if port.is_endport and port.guid and port.p_keys is not None}
-        for i in np.flatnonzero((method == GET_RESP) & (status == 0)).tolist():
+        event = context.get(Transactions).matched
+        queried = event.frames[event.request_method != SET] - table.chunk.first if event is not None else ()
+        for i in np.flatnonzero((method == GET_RESP) & (status == 0) & ~np.isin(found.rows, queried)).tolist():
             view: MCMemberRecord = table.view(MCMemberRecord, i)
             seen, key = Seen(table, int(found.rows[i])), view.p_key
             port = ports.get(int.from_bytes(view.port_gid[8:], "big"))

@@ -9,7 +9,7 @@ from ibdissect.fabric import ChunkFollowed, FabricFollower
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
 from ibdissect.rules.shared.attribute_rule import AgainstPortGuid, AttributeRule, Mask, of_switch, switches
-from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ, SMP_ANSWER
+from ibdissect.rules.shared.mad_conditions import DOWN, HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
@@ -69,8 +69,9 @@ class PortInfoImpossible(ImpossibleValue):
 
     Update the firmware of the port.
 
-    One answer is enough. Components that the kind of port does not have are not judged: links of port 0 of a switch, for example. A port
-    that shows 0 for both arbitration tables has none, and one that shows no width at all has no link.
+    One answer is enough. Components that the kind of port does not have are not judged: links of port 0 of a switch, for example, or the
+    active speed of a port that is down. A port that shows 0 for both arbitration tables has none, and one that shows no width at all has
+    no link.
     """
 
     code, name, severity = "SEM066", "portinfo-impossible", WARNING
@@ -81,9 +82,9 @@ class PortInfoImpossible(ImpossibleValue):
     faults: Mapping[Field[Any], tuple[Expr, str]] = {
         PortInfo.port_state: ((PortInfo.port_state > 5) & READ, "states are 1 to 4 (5 is ActiveDefer)"),
         PortInfo.port_physical_state: ((PortInfo.port_physical_state > 7) & READ, "physical states are 1 to 7"),
-        PortInfo.link_speed_active: (~PortInfo.link_speed_active.isin(ONE_SPEED) & READ, "a speed is 1, 2 or 4"),
+        PortInfo.link_speed_active: (~PortInfo.link_speed_active.isin(ONE_SPEED) & HAS_LINK & READ, "a speed is 1, 2 or 4"),
         PortInfo.link_speed_ext_active: (
-            ~PortInfo.link_speed_ext_active.isin(ONE_EXT_SPEED) & (PortInfo.is_extended_speeds_supported == 1) & READ,
+            ~PortInfo.link_speed_ext_active.isin(ONE_EXT_SPEED) & (PortInfo.is_extended_speeds_supported == 1) & HAS_LINK & READ,
             "an extended speed is 1, 2, 4 or 8",
         ),
         PortInfo.link_width_supported: (
@@ -98,9 +99,11 @@ class PortInfoImpossible(ImpossibleValue):
     def is_wrong(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
         value = values[field]
         width, active, vl_cap = values[PortInfo.link_width_supported], values[PortInfo.link_width_active], values[PortInfo.vl_cap]
+        linked = values[PortInfo.port_state] != DOWN
         found: dict[Field[Any], bool] = {
-            PortInfo.port_state: value > 5, PortInfo.port_physical_state: value > 7, PortInfo.link_speed_active: value not in ONE_SPEED,
-            PortInfo.link_speed_ext_active: value not in ONE_EXT_SPEED,
+            PortInfo.port_state: value > 5, PortInfo.port_physical_state: value > 7,
+            PortInfo.link_speed_active: linked and value not in ONE_SPEED,
+            PortInfo.link_speed_ext_active: linked and value not in ONE_EXT_SPEED,
             PortInfo.link_width_supported: width > 31 or (width == 0 and active != 0),
             _HIGH: _is_wrong(value, values[_LOW], vl_cap), _LOW: _is_wrong(value, values[_HIGH], vl_cap),
             PortInfo.master_sm_lid: value > LAST_UNICAST,
@@ -255,7 +258,7 @@ class RawFilterWithoutCap(AttributeRule):
 
     Let the subnet manager read FilterRawInboundCap and FilterRawOutboundCap first.
 
-    The SwitchInfo before the Set.
+    The SwitchInfo before the Set. An `info` if the answer shows that the filter is on.
     """
 
     code, name, severity = "SEM071", "raw-filter-without-cap", WARNING
@@ -263,6 +266,7 @@ class RawFilterWithoutCap(AttributeRule):
     message = "Set(PortInfo) of {port} filters {direction} raw packets, which SwitchInfo does not offer"
     example = "SwitchInfo with FilterRawInboundCap 0, then SubnSet(PortInfo) of port 3 with FilterRawInbound 1"
     at = PortInfo.filter_raw_inbound
+    taken = (PortInfo.filter_raw_inbound, PortInfo.filter_raw_outbound)
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         asked = smps.now(PortInfo.filter_raw_inbound) | smps.now(PortInfo.filter_raw_outbound)

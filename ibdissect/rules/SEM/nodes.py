@@ -306,7 +306,7 @@ class DescriptionReadOnly(AttributeRule):
 
     Set the description at the host (on Linux in node_desc of its device).
 
-    The Set, and PortInfo of the port that receives it.
+    The Set, and PortInfo of the port that receives it. An `info` if the answer shows the new description: the node took it.
     """
 
     code, name, severity = "SEM065", "nodedescription-read-only", WARNING
@@ -315,6 +315,7 @@ class DescriptionReadOnly(AttributeRule):
     example = "GetResp(PortInfo) with CapabilityMask2 0, then SubnSet(NodeDescription)"
     by_entry = True
     at = NodeDescription.node_string
+    taken = (NodeDescription.node_string,)
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & (smps.slot >= 0)

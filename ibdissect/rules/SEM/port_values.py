@@ -3,7 +3,7 @@
 from typing import Any
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
-from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, OF_EXTERNAL_PORT, READ, SMP_ANSWER, SMP_SET
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, HAS_LINK, OF_EXTERNAL_PORT, READ, SMP_ANSWER, SMP_SET
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.sm import SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -162,12 +162,14 @@ class WidthActiveReserved(Rule):
     Managers compute the rates of paths from it; a value with several bits, or 0 on a link that is up, gives wrong rates.
 
     Update the firmware of the port.
+
+    One answer is enough. Silent for a port that is down: its active width means nothing.
     """
 
     code, name, severity = "SEM057", "linkwidthactive-not-supported", WARNING
     reference = "IBA 14.2.5.6; opensm (2x)"
-    when = (~PortInfo.link_width_active.isin({0, 1, 2, 4, 8, 16}) & READ) | (
-        ~PortInfo.link_width_active.isin({0, 16}) & (PortInfo.link_width_supported != 0) & READ  # 2x is newer than many masks
+    when = (~PortInfo.link_width_active.isin({0, 1, 2, 4, 8, 16}) & HAS_LINK & READ) | (
+        ~PortInfo.link_width_active.isin({0, 16}) & (PortInfo.link_width_supported != 0) & HAS_LINK & READ  # 2x is newer than many masks
         & ((PortInfo.link_width_active & PortInfo.link_width_supported) == 0)
     ) | (
         (PortInfo.link_width_active == 0) & (PortInfo.port_physical_state == LINK_UP) & SMP_ANSWER & OF_EXTERNAL_PORT

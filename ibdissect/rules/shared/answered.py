@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from msgspec import Struct as Record
@@ -19,6 +19,7 @@ from ibdissect.wire.headers import AETH, BTH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FULL, SMP_CLASSES, STATUS
 from ibdissect.wire.sm import SMP
+from ibdissect.wire.spec import Field
 
 MAX_WATCHED = 1 << 17
 """Packets of findings whose answers are awaited."""
@@ -45,6 +46,17 @@ class Reply(Record):
     """It carries the full form of its partition's P_Key."""
     of_request: bool = False
     """It answers a management request."""
+    written: bytes = b""
+    """The attribute in a request of subnet management."""
+    shown: bytes = b""
+    """The attribute in its answer."""
+
+    def repeats(self, field: Field[Any]) -> bool:
+        """Whether the answer to a Set shows what it wrote."""
+        one, other = (int.from_bytes(body, "big") >> max(0, 8 * len(body) - field.bit - field.bits * field.count) for body in (
+            self.written, self.shown))  # fmt: skip
+        mask = (1 << field.bits * field.count) - 1
+        return bool(self.written) and one & mask == other & mask
 
 
 class Answered:
@@ -56,8 +68,8 @@ class Answered:
         self.transactions = transactions
         self.replies: dict[int, Reply] = {}
         """By frame."""
-        self._asked: dict[int, bool] = {}
-        """Frames with management requests that wait, and whether their P_Key is a full one."""
+        self._asked: dict[int, tuple[bool, bytes]] = {}
+        """Frames with management requests that wait, whether their P_Key is a full one, and the attribute of subnet management in them."""
         self._sent: dict[tuple[int, int], list[tuple[int, int]]] = {}
         """PSN and frame of packets that wait for an acknowledgement, by LIDs of responder and requester."""
         self._watched: set[int] = set()
@@ -85,7 +97,8 @@ class Answered:
         for i, row, psn in zip(at.tolist(), rows.tolist(), psns.tolist(), strict=True):
             frame, opcode = row + table.chunk.first, int(native.opcode[i])
             if int(native.dest_qp[i]) < 2:
-                self._asked[frame] = bool(native.p_key[i] & FULL)
+                by_smp = int(native.dest_qp[i]) == 0 and table.located.at("mad")[row] >= 0
+                self._asked[frame] = bool(native.p_key[i] & FULL), _content(table, frame).tobytes() if by_smp else b""
             elif opcode >> SERVICE_AT in RELIABLE and not IS_RESPONSE[opcode]:
                 self._sent.setdefault((int(native.dlid[i]), int(native.slid[i])), []).append((psn, frame))
         if self._taken is table:
@@ -100,10 +113,10 @@ class Answered:
         for one in self.transactions.answers_to(self._asked) if self._asked else ():
             if one.request.attribute != table.values_at(MAD.attribute_id, np.array([one.frame - table.chunk.first]))[0]:
                 continue  # another exchange with this transaction id
-            empty = one.request.mgmt_class in SMP_CLASSES and not _content(table, one.frame).any()
-            self.replies[one.request.frame] = Reply(
-                one.frame, not one.status & STATUS and not empty, self._asked.pop(one.request.frame), of_request=True
-            )
+            full, written = self._asked.pop(one.request.frame)
+            shown = _content(table, one.frame).tobytes() if one.request.mgmt_class in SMP_CLASSES else None
+            good = not one.status & STATUS and (shown is None or any(shown))
+            self.replies[one.request.frame] = Reply(one.frame, good, full, of_request=True, written=written, shown=shown or b"")
         if self._sent:
             self._acknowledged(table, table.once(Native))
 

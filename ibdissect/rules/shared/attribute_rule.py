@@ -35,6 +35,8 @@ class AttributeRule(LearntFactRule):
     holds_ns = CONFIGURED_NS
     refusable: ClassVar[bool] = False
     """Whether the finding says that the node refuses the SMP or has no such thing, so that a good answer refutes it."""
+    taken: ClassVar[tuple[Field[Any], ...]] = ()
+    """Components that the finding says the node does not take: a good answer that repeats what was written refutes it."""
     evidence = (
         "The SMP, and what the same port or node answered before it. Silent where the capture does not show that; an `info` where it may "
         "have missed a change in between."
@@ -61,7 +63,8 @@ class AttributeRule(LearntFactRule):
             cls.source = history_of(cls.at.owner)
 
     def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
-        return self.refusable and super().refutes(hit, reply, context)
+        took = bool(self.taken) and all(reply.repeats(field) for field in self.taken)
+        return (self.refusable or took) and super().refutes(hit, reply, context)
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         """SMPs that are wrong, or may be."""

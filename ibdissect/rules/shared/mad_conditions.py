@@ -13,6 +13,7 @@ from ibdissect.wire import numbers
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.sa import SAFormat, mask_for
+from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Struct
 
 BY_SMP = MAD.mgmt_class.isin(numbers.SMP_CLASSES)
@@ -38,6 +39,10 @@ READ = SMP_ANSWER | SA_ANSWER
 """The attribute is answered, by SMP or inside an SA record."""
 OF_EXTERNAL_PORT = (MAD.attribute_modifier & 0xFF) != 0
 """A PortInfo of a numbered port: of a switch's port 0 some components mean nothing."""
+DOWN = 1
+"""PortState without a link."""
+HAS_LINK = PortInfo.port_state != DOWN
+"""What is active on a link (speed, width) means nothing where there is none."""
 METHODS_WITH_CONTENT = frozenset({numbers.SET, numbers.GET_RESP, numbers.GET_TABLE_RESP})
 """A Get may carry anything (infiniband-diags leave old bytes there)."""
 _BASIC, _TRAPS = frozenset({numbers.GET, numbers.SET, numbers.GET_RESP}), frozenset({numbers.TRAP, numbers.TRAP_REPRESS})

@@ -11,10 +11,11 @@ from ibdissect.wire.mad import RMPP
 from ibdissect.wire.pm import PortCounters, PortCountersExtended
 from ibdissect.wire.sa import mask_for
 from ibdissect.wire.sa_paths import PathRecord
+from ibdissect.wire.sa_records import GuidInfoRecord, PKeyTableRecord, PortInfoRecord, VLArbitrationTableRecord
 from ibdissect.wire.sa_records import LinearForwardingTableRecord as LFTRecord
-from ibdissect.wire.sa_records import PortInfoRecord
 from ibdissect.wire.spec import Struct
 from tests.craft import build, erf_pcap, gmp, sa_mad, smp, ud
+from tests.fabric.made import node, switch
 from tests.rules.cases import case
 from tests.rules.made.mads import counters, sa, table
 
@@ -80,6 +81,7 @@ case("MAD018", smp(2, 0x30), smp(1, 0x30))
 case("MAD018", smp(5, 0x15), smp(5, 2))
 case("MAD018", sa(2, mask=1), sa(1, mask=1))
 case("MAD018", sa(0x15, 0x35, mask=1), sa(0x12, 0x35, mask=1))
+case("MAD018", sa(0x13, 0x11, mask=1), sa(0x13, 0x35, mask=1))
 case("MAD018", gmp(0x21, 2, 0x11), gmp(0x21, 2, 0x12))
 case("MAD018", gmp(0x04, 2, 0x11), gmp(0x04, 2, 0x10))
 case("MAD018", gmp(0x07, 1, 0x10), gmp(0x07, 3, 0x10))
@@ -115,6 +117,17 @@ case("MAD020", [query(GET, PathRecord, "p_key", p_key=0x8001), query(RESPONSE, P
 case("MAD020", [ASK, gmp(PERF, RESPONSE, 0x12, build(PortCounters, port_select=2), slid=2, dlid=1)],
      [gmp(PERF, GET, 0x12, build(PortCounters, port_select=0xFF), slid=1, dlid=2),
       gmp(PERF, RESPONSE, 0x12, build(PortCounters, port_select=2), slid=2, dlid=1)], frames=[2])
+# OpenSM answers with the block in the byte order of its host, and with the port of an adapter whatever was asked for
+BLOCK_1 = query(GET, PKeyTableRecord, "lid", "block_num", "port_num", lid=9, block_num=1)
+case("MAD020", [BLOCK_1, query(RESPONSE, PKeyTableRecord, lid=9, block_num=2, port_num=1)],
+     [BLOCK_1, query(RESPONSE, PKeyTableRecord, lid=9, block_num=0x0100, port_num=1)], frames=[2])
+OF_PORT_3 = query(GET, VLArbitrationTableRecord, "lid", "output_port_num", lid=2, output_port_num=3)
+LANES = [OF_PORT_3, query(RESPONSE, VLArbitrationTableRecord, lid=2, output_port_num=1)]
+case("MAD020", [smp(GET, NODE_INFO, dlid=2), smp(RESPONSE, NODE_INFO, switch(2), slid=2), *LANES],
+     [smp(GET, NODE_INFO, dlid=2), smp(RESPONSE, NODE_INFO, node(2), slid=2), *LANES], frames=[4])
+ALL_GUIDS = query(GET, GuidInfoRecord, "lid", "block_num", lid=2, block_num=0xFF)
+case("MAD020", [query(GET, GuidInfoRecord, "lid", "block_num", lid=2, block_num=1), query(RESPONSE, GuidInfoRecord, lid=2)],
+     [ALL_GUIDS, query(RESPONSE, GuidInfoRecord, lid=2)], frames=[2])
 # a status where there is none
 case("MAD021", smp(1, NODE_INFO, header={"status": 0x1C}), smp(0x81, NODE_INFO, header={"status": 0x1C}))
 case("MAD021", sa(1, mask=1, status=0x0100), sa(0x81, mask=1, status=0x0100))

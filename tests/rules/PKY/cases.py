@@ -11,6 +11,7 @@ from ibdissect.wire.cm import APR, LAP
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.notice import Notice, TrapPKey, TrapSwitchPKey
 from ibdissect.wire.sa import SAFormat
+from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.sa_records import PKeyTableRecord
 from tests.craft import build, erf_pcap, gmp, native, put, rc, smp, ud
 from tests.craft import mad as datagram
@@ -352,5 +353,8 @@ PORT_5 = b"\xfe\x80" + bytes(6) + (0x0002C90300001051).to_bytes(8, "big")
 JOINED = member(p_key=0x8123, join_state=1, port_gid=PORT_5)
 OUTSIDE, INSIDE = ([answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, key))] for key in (0x8124, 0x8123))
 case("PKY023", [*OUTSIDE, JOINED], [*INSIDE, JOINED], frames=[3])
+# the answer to a query: the partition was taken from a member
+JOIN, QUERY = (gmp(3, method, 0x38, build(MCMemberRecord, port_gid=PORT_5, join_state=1), at=56, slid=5, dlid=1) for method in (2, 1))
+case("PKY023", [*OUTSIDE, JOIN, JOINED], [*OUTSIDE, QUERY, JOINED], also=["SA009"], twin_also=["SA002"], frames=[4])
 OF_8001 = gid("ff12:401b:8001::1")
 case("PKY024", member(mgid=OF_8001, p_key=0x8002), member(mgid=OF_8001, p_key=0x8001))
