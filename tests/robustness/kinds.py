@@ -6,6 +6,7 @@ import io
 import struct
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from ibdissect.capture.opening import open_capture
@@ -13,15 +14,20 @@ from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, GET, GET_RESP, RESPONSE_BIT, SET, SMP_CLASSES
+from ibdissect.wire.sa import mask_for
+from ibdissect.wire.sa_paths import PathRecord
 from ibdissect.wire.sm import SMP, NodeDescription, SMPDirected
-from tests.craft import build, put, smp
-from tests.fabric.made import node, port_info, switch
+from tests.craft import build, put, sa_mad, smp, ud
+from tests.fabric.made import node, p_keys, port_info, switch
 
 from .manipulations import ERF, SECOND, Pcap, Record, at_time
 
 MANAGER = 0x3001
 """LID of a host that no proof has; its node and its switch have other GUIDs, too."""
 HOST, SWITCH = 0x300, 0x301
+MOST_LIDS = 4
+"""LIDs that get another owner, and paths that are answered."""
+ETHERNET, ETHERTYPE, TAG = 1, 12, bytes.fromhex("81000007")
 MS = 1_000_000
 
 
@@ -116,6 +122,62 @@ def ids_again(pcap: Pcap) -> Pcap | None:
         return None
     late = pcap.records[-1].time_ns + 60 * SECOND
     return pcap.with_records([*pcap.records, *(erf_record(frame, late + n * MS) for n, frame in enumerate(more))])
+
+
+def lids_again(pcap: Pcap) -> Pcap | None:
+    """Two seconds later, other hosts get the LIDs of the capture and send to each other."""
+    lids = [lid for ends in _ways(pcap) for lid in ends]
+    lids = list(dict.fromkeys(lids))[:MOST_LIDS]
+    if not lids:
+        return None
+    more: list[bytes] = []
+    for n, lid in enumerate(lids):
+        route: dict[str, Any] = {"path": [1, n + 2]}
+        shown = port_info(lid, master_sm_lid=MANAGER)
+        written = port_info(lid, master_sm_lid=MANAGER, port_state=0, port_physical_state=0)
+        said = [(GET, 0x11, 0, b"", node(0x400 + n)), (SET, 0x15, 1, written, shown), (GET, 0x16, 0, b"", p_keys(0xFFFF))]
+        for k, (method, attribute, modifier, asks, shows) in enumerate(said):
+            head: dict[str, Any] = {**route, "modifier": modifier, "header": {"transaction_id": 0x7777 << 32 | 4 * n + k + 1}}
+            more += [smp(method, attribute, asks, **head), smp(GET_RESP, attribute, shows, **head)]
+    for near, far in pairwise(lids):
+        more.append(ud(bytes(8), dest_qp=0x777, src_qp=0x778, q_key=0x1234, slid=near, dlid=far))
+    late = pcap.records[-1].time_ns + 2 * SECOND
+    return pcap.with_records([*pcap.records, *(erf_record(frame, late + n * MS) for n, frame in enumerate(more))])
+
+
+def _ways(pcap: Pcap) -> list[tuple[int, int]]:
+    """The pairs of unicast LIDs between which native packets go, in order."""
+    found = []
+    for record, place in zip(pcap.records, placed(pcap), strict=True) if pcap.link == ERF else ():
+        if "lrh" in place:
+            slid, dlid = _fields(record.data, place["lrh"], LRH.slid, LRH.dlid)
+            if 0 < slid < 0xC000 and 0 < dlid < 0xC000:
+                found.append((slid, dlid))
+    return list(dict.fromkeys(found))
+
+
+def paths_answered(pcap: Pcap) -> Pcap | None:
+    """The subnet administration answers with a path for each pair of LIDs of the capture, after its first packet."""
+    more: list[tuple[int, bytes]] = []
+    for n, (slid, dlid) in enumerate(_ways(pcap)[:MOST_LIDS]):
+        asked = build(PathRecord, 64, dlid=dlid, slid=slid)
+        shown = build(PathRecord, 64, dlid=dlid, slid=slid, p_key=0xFFFF, mtu=4, rate=3, reversible=1)
+        head = {"mask": mask_for(PathRecord, ("dlid", "slid")), "transaction_id": 0x5500 + n}
+        more.append((0, ud(sa_mad(GET, 0x35, asked, **head), slid=slid, dlid=MANAGER)))
+        more.append((0, ud(sa_mad(GET_RESP, 0x35, shown, **head), slid=MANAGER, dlid=slid)))
+    return among(pcap, more) if more else None
+
+
+def other_vlan(pcap: Pcap) -> Pcap | None:
+    """Another tenant's packets with the same addresses and queue pairs, a little later, in a VLAN of their own."""
+    if pcap.link != ETHERNET or any(len(one.data) < ETHERTYPE for one in pcap.records):
+        return None
+    tagged = [
+        at_time(replace(one, origin=0, data=one.data[:ETHERTYPE] + TAG + one.data[ETHERTYPE:], length=one.length + len(TAG)),
+                one.time_ns + 5 * MS, pcap.link)
+        for one in pcap.records
+    ]  # fmt: skip
+    return pcap.with_records(sorted([*pcap.records, *tagged], key=lambda one: one.time_ns))
 
 
 def answered(pcap: Pcap, frames: set[int]) -> Pcap | None:

@@ -17,7 +17,7 @@ from tests.rules.cases import CASES, Case
 from tests.rules.test_rules import BY_CODE, PCAPNG, RULES, lint
 
 from .compare import MEANT
-from .kinds import answered, ids_again, other_hosts_ids, second_manager
+from .kinds import answered, ids_again, lids_again, other_hosts_ids, other_vlan, paths_answered, second_manager
 from .manipulations import ERF, Pcap, at_time, doubles, mirrors_apart, read_bytes
 from .test_proofs import beside, reported
 
@@ -52,6 +52,8 @@ KINDS: dict[str, Callable[[Pcap, Case], bytes | None]] = {
     "a second manager with the same high word": made(second_manager),
     "another host with the same transaction ids": made(other_hosts_ids),
     "transaction ids used again": made(ids_again),
+    "LIDs that other hosts get": made(lids_again), "paths of the subnet administration": made(paths_answered),
+    "another tenant with the same numbers in a VLAN": made(other_vlan),
     "copies of a mirror": made(doubles), "copies of a late mirror that loses packets": made(mirrors_apart),
 }  # fmt: skip
 
@@ -114,6 +116,16 @@ def test_lost_packets_make_it_an_info(code: str, pytestconfig: pytest.Config) ->
         if frames:
             found = {one.code for one in resting(lint(losing_before(pcap, frames).packed()))}
             assert found - NOTHING_BETWEEN.keys() == set()
+
+
+@pytest.mark.parametrize("code", ["LNK020", "LNK021", "LNK022"])
+def test_a_path_of_the_subnet_administration_overrules(code: str) -> None:
+    """What it names is there: facts that forbid the packet are outdated."""
+    proof = files(code, False)[0]
+    before = {one.frame for one in resting(lint(proof.bad)) if one.code == code}
+    changed = paths_answered(read_bytes(proof.bad))
+    assert before and changed is not None
+    assert [one.frame for one in resting(lint(changed.packed())) if one.code == code] == []
 
 
 def test_the_lists_name_rules_that_need_them() -> None:
