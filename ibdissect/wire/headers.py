@@ -15,7 +15,7 @@ AETH_KINDS = {ACK: "ACK", RNR: "RNR NAK", 2: "reserved", NAK: "NAK"}
 NAK_CODES = {
     0: "PSN sequence error", 1: "Invalid request", 2: "Remote access error", 3: "Remote operational error", 4: "Invalid RD request",
 }  # fmt: skip
-FLUSH_LEVELS = {0: "memory region", 1: "range"}
+FLUSH_LEVELS = {0: "range", 1: "memory region"}
 # IBA 9.7.5.2.8, table 45: how long the sender must wait, in microseconds.
 RNR_TIMER_US = (
     655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560, 3840, 5120, 7680, 10240, 15360,

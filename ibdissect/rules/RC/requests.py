@@ -11,13 +11,15 @@ from ibdissect.lint.rule import ERROR, Seen
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PacketRule, room_behind_headers
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.wire.expr import Where
-from ibdissect.wire.headers import BTH, RETH, AtomicETH
+from ibdissect.wire.headers import BTH, FETH, RETH, AtomicETH
 from ibdissect.wire.opcodes import OPCODES
 
 MAX_MESSAGE = 1 << 31
 """Most bytes of a message (IBA 9.7.4)."""
 WORD = 8
 """Bytes of an atomic operand."""
+WHOLE_REGION = 1
+"""Selectivity level of a FLUSH to which address and length mean nothing (IBA A19.4.1)."""
 _EMPTY = np.array([
     code in OPCODES and (OPCODES[code].operation == "RDMA READ Request" or OPCODES[code].operation == "Acknowledge") for code in range(256)
 ])  # fmt: skip
@@ -76,11 +78,13 @@ class MessageTooLong(PacketRule):
     A message has at most 2^31 bytes; the responder refuses a longer one, and the connection ends.
 
     Correct the application or driver; a length that was negative looks like this.
+
+    One packet is enough. Silent for a FLUSH of a whole memory region, whose length means nothing.
     """
 
     code, name, severity = "RC024", "dma-len-too-long", ERROR
     reference = "IBA 9.7.4"
-    when = (RETH.dmalen > MAX_MESSAGE) & KNOWN_HEADERS
+    when = (RETH.dmalen > MAX_MESSAGE) & ~(FETH.sel == WHOLE_REGION) & KNOWN_HEADERS
     message = "{BTH.opcode!t} of {dmalen} bytes; a message has at most 2^31"
     example = "an RDMA READ Request with DMALen 0x80000001"
 

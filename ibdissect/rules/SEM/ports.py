@@ -34,6 +34,11 @@ LOCAL_CHANGE = 144
 MAX_PORTS = 16384
 
 
+def _has_link(smps: AttributeSmps) -> Mask:
+    """All but ports 0 of switches, which have no cable: what they show of links means nothing."""
+    return ~switches(smps) | (smps.number > 0)
+
+
 class LmcOnSwitchPort(AttributeRule):
     """An external port of a switch, or a base port 0, has an LMC.
 
@@ -68,6 +73,9 @@ class WidthNotSupported(AttributeRule):
     The port ignores the Set or answers with an error; the link may not come up when it is trained again.
 
     Enable widths from LinkWidthSupported, or 255 for all of them.
+
+    The Set, and what the port itself showed before it. Silent for port 0 of a switch, which has no link; an `info` where the capture may
+    have missed a change in between.
     """
 
     code, name, severity = "SEM008", "linkwidth-enabled-not-supported", ERROR
@@ -81,7 +89,7 @@ class WidthNotSupported(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         enabled, supported = smps.now(PortInfo.link_width_enabled), smps.was(PortInfo.link_width_supported)
         named = ~np.isin(enabled, NO_CHANGE_WIDTHS)
-        return smps.sets & (smps.since > 0) & named & (supported > 0) & ((enabled & ~supported) != 0)
+        return smps.sets & _has_link(smps) & (smps.since > 0) & named & (supported > 0) & ((enabled & ~supported) != 0)
 
 
 class ExtSpeedsNotOffered(AttributeRule):
@@ -110,7 +118,7 @@ class ExtSpeedsNotOffered(AttributeRule):
         enabled, supported = smps.now(self.at), smps.was(self.offered)
         lacking = (smps.since > 0) & ~np.isin(enabled, self.no_speeds) & ((enabled & ~supported) != 0)
         lacking &= enabled != smps.was(self.at)
-        return smps.sets & (np.isin(enabled, self.reserved) | lacking)
+        return smps.sets & _has_link(smps) & (np.isin(enabled, self.reserved) | lacking)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         if smp.now(self.at) in self.reserved:

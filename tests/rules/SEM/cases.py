@@ -144,6 +144,9 @@ case("SEM001", [PORT_SWITCH, INFO, ask(5, PORT_INFO, method=SET, body=set_port(l
      frames=[3])  # fmt: skip
 write_case("SEM008", [CA, PORT_PORT], PORT_INFO, set_port(link_width_enabled=8), set_port(link_width_enabled=2))
 write_case("SEM008", [CA, PORT_PORT], PORT_INFO, set_port(link_width_enabled=8), set_port(link_width_enabled=255))
+# port 0 of a switch has no link
+WIDER = ask(5, PORT_INFO, method=SET, body=set_port(link_width_enabled=8))
+case("SEM008", [CA, PORT_PORT, WIDER], [PORT_SWITCH, PORT_PORT, WIDER], frames=[3])
 COUNTED = answer(5, PORT_INFO, port_info(5, p_key_violations=3))
 write_case("SEM014", [CA, COUNTED], PORT_INFO, set_port(p_key_violations=7), set_port(p_key_violations=3), severity="warning")
 # asked again, perhaps it answered that it counts 7
