@@ -24,7 +24,7 @@ from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.rows import common, groups, members
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import LAST_UNICAST, MAX_LMC, PORT_INFO
+from ibdissect.wire.numbers import LAST_UNICAST, MAX_LMC, PERMISSIVE, PORT_INFO, SET
 from ibdissect.wire.sm_port import PortInfo
 
 
@@ -36,7 +36,7 @@ class LidUnaligned(Rule):
 
     Let the subnet manager reassign LIDs (opensm: `reassign_lids`), and report the fault to its vendor.
 
-    One PortInfo is enough: a Set, an answer or a record.
+    One PortInfo is enough: a Set, an answer or a record. Silent where a port answers the permissive LID (65535): it has none yet.
     """
 
     code, name, severity = "LNK025", "lid-unaligned-lmc", ERROR
@@ -46,7 +46,9 @@ class LidUnaligned(Rule):
     example = "PortInfo with LID 5 and LMC 1"
     when = (reduce(
         or_, [(PortInfo.lmc == lmc) & ((PortInfo.lid & ((1 << lmc) - 1)) != 0) for lmc in range(1, MAX_LMC + 1)]
-    ) | (PortInfo.lid > LAST_UNICAST)) & MAD.method.isin(METHODS_WITH_CONTENT)  # fmt: skip
+    ) | (PortInfo.lid > LAST_UNICAST)) & MAD.method.isin(METHODS_WITH_CONTENT) & (  # fmt: skip
+        (PortInfo.lid != PERMISSIVE) | (MAD.method == SET)
+    )
     at = PortInfo.lid
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
