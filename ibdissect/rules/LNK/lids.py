@@ -44,11 +44,9 @@ class LidUnaligned(Rule):
     reference = "IBA 4.1.3, 14.2.5.6"
     message = "PortInfo with LID {lid} and LMC {lmc}: {why}"
     example = "PortInfo with LID 5 and LMC 1"
-    when = (reduce(
-        or_, [(PortInfo.lmc == lmc) & ((PortInfo.lid & ((1 << lmc) - 1)) != 0) for lmc in range(1, MAX_LMC + 1)]
-    ) | (PortInfo.lid > LAST_UNICAST)) & MAD.method.isin(METHODS_WITH_CONTENT) & (  # fmt: skip
-        (PortInfo.lid != PERMISSIVE) | (MAD.method == SET)
-    )
+    unaligned = reduce(or_, [(PortInfo.lmc == lmc) & ((PortInfo.lid & ((1 << lmc) - 1)) != 0) for lmc in range(1, MAX_LMC + 1)])
+    has_none = (PortInfo.lid == PERMISSIVE) & (MAD.method != SET)
+    when = (unaligned | (PortInfo.lid > LAST_UNICAST)) & ~has_none & MAD.method.isin(METHODS_WITH_CONTENT)
     at = PortInfo.lid
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
