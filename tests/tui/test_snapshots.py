@@ -54,7 +54,7 @@ SIZES, THEMES = ((80, 24), (120, 40), (200, 50)), ("dark", "light")
 WALKS: dict[str, dict[str, tuple[str, ...]]] = {
     "fabric": {
         "route": ("b", *["down"] * 3, "r", *["down"] * 2), "history": ("b", "t"), "menu": ("space",), "columns": ("v", "right"),
-        "profiles": ("P",), "preferences": ("comma",),
+        "profiles": ("P",),
     },
     "ping": {"messages": ("C",), "payload": ("R",), "ladder": ("L",), "time": ("T",)},
     "sweep": {"sweeps": ("E",)},
