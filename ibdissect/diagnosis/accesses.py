@@ -13,7 +13,7 @@ from ibdissect.wire.text import counted
 
 ACCESS_ERROR = 0x62
 """The syndrome of a NAK remote access error."""
-KEPT = 1 << 16
+KEPT_REQUESTS = 1 << 16
 """Requests that are remembered until they are answered: the newest."""
 
 
@@ -42,7 +42,7 @@ class Accesses:
         if len(table.occurrences(RETH)):
             va, size = table.column(RETH.va), table.column(RETH.dmalen)
             self._newest.append((va.rows + table.chunk.first, va.values, size.values))
-            while len(self._newest) > 1 and sum(len(frames) for frames, _, _ in self._newest[1:]) >= KEPT:
+            while len(self._newest) > 1 and sum(len(frames) for frames, _, _ in self._newest[1:]) >= KEPT_REQUESTS:
                 self._newest.pop(0)
         if (table.column(AETH.syndrome).values == ACCESS_ERROR).any():
             self._learn(lanes)

@@ -46,6 +46,7 @@ cdef class GuardState:
 
 cdef class Shared:
     cdef public dict blocks
+    cdef public Py_ssize_t limit
 
 cdef BlockState find_block(PKeysState keys, i64 number)
 cdef int holds_several(PKeysState keys) except? -1

@@ -27,7 +27,6 @@ KEPT_BLOCKS = 16
 MAX_SHARED = 65536
 """Distinct table blocks that are stored only once."""
 _KEPT_BLOCKS = cython.declare(cython.Py_ssize_t, KEPT_BLOCKS)
-_SHARED = cython.declare(cython.Py_ssize_t, MAX_SHARED)
 _EMPTY = cython.declare(object, bytes(64))
 _NEVER = cython.declare(cython.longlong, AFTER_ALL + 1)
 
@@ -287,10 +286,11 @@ def forget_volatile(port: PortState, frame: Any) -> None:
 class Shared:
     """Blocks of tables, of which equal ones are stored once."""
 
-    __slots__ = ("blocks",)
+    __slots__ = ("blocks", "limit")
 
     def __init__(self) -> None:
         self.blocks: dict[Any, Any] = {}
+        self.limit = MAX_SHARED
 
     def share(self, block: object) -> Any:
         """An equal block that is stored only once."""
@@ -303,7 +303,7 @@ def kept(shared: Shared, block: object) -> object:
     found: object = shared.blocks.get(block)
     if found is not None:
         return found
-    if len(shared.blocks) >= _SHARED:
+    if len(shared.blocks) >= shared.limit:
         shared.blocks.clear()
     shared.blocks[block] = block
     return block

@@ -48,7 +48,7 @@ def test_only_what_was_refused_is_remembered_for_long(change: Callable[[list[tup
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accesses, "KEPT", 2)
+    monkeypatch.setattr(accesses, "KEPT_REQUESTS", 2)
     lab, kept = Lab(), Accesses()
     for n in range(3):
         lab.ask(n * MS, 100 + n, 64, WRITE_ONLY)
