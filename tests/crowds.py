@@ -97,7 +97,10 @@ def _ours(kind: Kind, values: Any) -> Any:  # Any: arrays of bytes, and which of
     if kind is Kind.LID:
         return (wide > 0) & (wide < 0xFFFF)
     if kind is Kind.IP4:
-        return (wide != 0) & (wide >> np.uint64(8) != 0xE0_0000)  # 224.0.0.0/24: groups of a link, the same everywhere
+        # 224.0.0.0/24: groups of a link, the same everywhere; and broadcasts
+        return (wide != 0) & (wide >> np.uint64(8) != 0xE0_0000) & (wide != 0xFFFF_FFFF)
+    if kind is Kind.MAC:
+        return (wide != 0) & (values[:, 0] & 1 == 0)  # groups are the same everywhere
     if kind is Kind.QPN:
         return (wide > 1) & (wide < 0xFFFFFF)
     return wide != 0

@@ -89,8 +89,8 @@ def checked(data: bytes) -> None:
     ("made", "short", "long", "most_calls", "most_held"),
     [
         pytest.param(sweeps, 5, 25, 8.8, 2300, id="sweeps"),
-        pytest.param(partial(traffic, roce=False), 12000, 24000, 5.4, 800, id="native"),
-        pytest.param(partial(traffic, roce=True), 8000, 16000, 2.5, 720, id="roce"),
+        pytest.param(partial(traffic, roce=False), 12000, 24000, 5.4, 900, id="native"),
+        pytest.param(partial(traffic, roce=True), 8000, 16000, 3.0, 800, id="roce"),
     ],
 )
 def test_work_per_packet(

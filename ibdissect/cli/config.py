@@ -270,7 +270,7 @@ def _plugins(value: Any, path: Path) -> tuple[str, ...]:
 def _per_path(value: Any, path: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
         raise Wrong("a table of glob = list of rule codes", value)
-    return tuple((glob, codes(codes, path, glob)) for glob, codes in value.items())
+    return tuple((glob, codes(listed, path, glob)) for glob, listed in value.items())
 
 
 def _severity(value: Any, _path: Path) -> dict[str, str]:

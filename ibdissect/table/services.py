@@ -148,8 +148,8 @@ class Services:
         and the side it goes to."""
         empty: tuple[Int, list[int], list[int]] = (np.empty(0, np.int64), [], [])
         loc = table.located
-        payload, bth = loc.start.get("payload"), loc.start.get("bth")
-        if not self._ends or payload is None or bth is None:
+        payload, bth = loc.at("payload"), loc.start.get("bth")
+        if not self._ends or bth is None:
             return empty
         rows = np.flatnonzero(((payload >= 0) | ~HAS_PAYLOAD[loc.opcode]) & (bth >= 0) & opcodes[loc.opcode])
         if "mad" in loc.start:

@@ -68,8 +68,8 @@ def test_fields_are_those_of_the_declarations(path: Path) -> None:
             if packet.kind != kinds.NOTHING:
                 assert (packet.psn, packet.qpn, packet.pkey) == (psn[k], qpn[k], key[k])
                 assert packet.frame == table.chunk.first + row
-                if table.located.complete[row] and table.located.start["payload"][row] >= 0:
-                    assert packet.size == table.located.payload_end[row] - table.located.start["payload"][row]
+                if table.located.complete[row] and (at := table.located.at("payload")[row]) >= 0:
+                    assert packet.size == table.located.payload_end[row] - at
         for struct, field, name in ((RETH, RETH.dmalen, "dma"), (AETH, AETH.msn, "msn")):
             for row, value in list(zip(table.occurrences(struct).rows.tolist(), table.values(field).tolist(), strict=True))[:100]:
                 packet = reader.packet(row)

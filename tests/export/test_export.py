@@ -234,9 +234,8 @@ def test_sql_sees_its_tables(native: Path) -> None:
 
 def test_sql_tables_hold_facts(tmp_path: Path) -> None:
     """`ports` has what ports report, without requests; the status of a MAD is without the D bit, which is a column."""
-    from ibdissect.export.database import Database
-
     from ibdissect.session.capture import Capture
+    from ibdissect.session.database import Database
 
     asked, told = made.port_info(0, port_state=0), made.port_info(5)
     frames = [

@@ -131,7 +131,7 @@ for quiet in (
 roce("ROC016", roce2(ip={"source": bytes(4)}), roce2(ip={"source": THERE}))
 roce("ROC016", roce2(ip={"source": bytes([224, 0, 0, 1])}), roce2(ip={"source": bytes([223, 0, 0, 1])}))
 roce("ROC016", roce2(ip={"source": bytes([239, 0, 0, 1])}), roce2(ip={"source": bytes([240, 0, 0, 1])}))  # Linux uses it
-roce("ROC016", roce2(ip={"source": b"\xff" * 4}), roce2(ip={"source": b"\xff\xff\xff\xfe"}))
+roce("ROC016", roce2(ip={"source": b"\xff" * 4}), roce2(ip={"source": bytes([255, 255, 255, 1])}))
 FRAME = roce2()
 roce("ROC017", FRAME[:6] + bytes(6) + FRAME[12:], bytes(12) + FRAME[12:])  # the twin is of the loopback interface
 roce("ROC017", FRAME[:6] + bytes(6) + FRAME[12:], FRAME[:6] + b"\x02" + bytes(5) + FRAME[12:])
