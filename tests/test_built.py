@@ -13,6 +13,7 @@ import pytest
 
 from ibdissect import native
 from ibdissect.built import version_line
+from ibdissect.cli import _failed
 from ibdissect.engine import compiled
 from ibdissect.report import FORMATS
 from ibdissect.version import VERSION
@@ -22,6 +23,12 @@ from tests.conftest import REPO
 def test_the_version_says_what_was_compiled() -> None:
     assert version_line().startswith(f"ibdissect {VERSION} ({'compiled' if compiled() else 'interpreted'} engine")
     assert ("slowly" in version_line()) == (native.sums is None)
+
+
+def test_modules_of_another_build_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """As after `git pull` in a checkout."""
+    assert _failed(ImportError("cannot import name 'b16'", name="ibdissect.engine.common")) == 2
+    assert capsys.readouterr().err.startswith("error: the compiled engine is not that of this source: install ibdissect again")
 
 
 def without_cython(folder: Path) -> str:

@@ -4,18 +4,21 @@ regular ones below its folder, within limits.
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import IO, NoReturn, cast
 
 from ibdissect.capture.discover import below
 from ibdissect.errors import ConfigError
 
-MOST_FILES, MOST_BYTES, MOST_S = 10_000, 64 << 20, 30.0
-"""Files, bytes and seconds that the files which a found configuration names may take together: more than a large subnet has."""
+MOST_FILES, MOST_BYTES, MOST_S, MOST_PARTS = 10_000, 64 << 20, 30.0, 64
+"""Files, bytes and seconds that the files which a found configuration names may take together: more than a large subnet has;
+parts of a glob."""
 KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFDIR: "a folder"}
 
 
@@ -85,14 +88,41 @@ class Confined(NamedFiles):
     def matches(self, pattern: str) -> Iterable[str]:
         if os.pardir in pattern.split(os.sep):
             self._refuse(f"{pattern} leads out of the folder")
+        if pattern.count(os.sep) > MOST_PARTS:
+            self._refuse(f"{pattern[:40]}... has more than {MOST_PARTS} parts")
         fixed = pattern
         while glob.has_magic(fixed):
             fixed = os.path.dirname(fixed)
         self._inside(fixed)
-        for found in super().matches(pattern):
+        parts = [part for part in pattern[len(fixed) :].split(os.sep) if part]
+        for found in self._below(fixed, tuple(parts), set()) if parts else super().matches(pattern):
             self._count(found)
             self._inside(found)
             yield found
+
+    def _below(self, folder: str, parts: tuple[str, ...], seen: set[tuple[str, int]]) -> Iterator[str]:
+        """What a glob matches below a folder, as `glob.iglob` finds it, but each once, for a limited time, and `**` follows no links."""
+        self.spend(0)
+        if (folder, len(parts)) in seen:
+            return
+        seen.add((folder, len(parts)))
+        part, *rest = parts
+        with suppress(OSError), os.scandir(folder or os.curdir) as entries:
+            shown = sorted((entry.name, entry.is_dir(), entry.is_dir(follow_symlinks=False)) for entry in entries if entry.name[0] != ".")
+            if part == "**" and rest:
+                yield from self._below(folder, tuple(rest), seen)
+            for name, is_folder, is_own in shown:
+                path = os.path.join(folder, name)
+                if part == "**":
+                    if not rest:
+                        yield path
+                    if is_own:
+                        yield from self._below(path, parts, seen)
+                elif fnmatch.fnmatchcase(name, part):
+                    if not rest:
+                        yield path
+                    elif is_folder:
+                        yield from self._below(path, tuple(rest), seen)
 
     def spend(self, count: int) -> None:
         self._bytes += count
@@ -109,6 +139,8 @@ class Confined(NamedFiles):
 
     def _inside(self, path: str) -> str:
         """The place of a path without links, if that lies below the folder."""
+        if "\0" in path:
+            self._refuse(f"{path!r} is no path")
         place = os.path.realpath(path)
         if place != self.folder and not place.startswith(os.path.join(self.folder, "")):
             self._refuse(f"{path} does not lie below the folder of the file")

@@ -250,6 +250,8 @@ def _failed(error: BaseException) -> int:
     elif isinstance(error, OSError):  # for example a full disk or a removed folder
         _give_up_output()
         say(f"error: {error.filename}: {error.strerror}" if error.filename else f"error: {error.strerror or error}")
+    elif isinstance(error, ImportError) and (error.name or "").startswith("ibdissect.engine"):
+        say("error: the compiled engine is not that of this source: install ibdissect again (`pip install -e .` in a checkout)")
     elif isinstance(error, MemoryError):
         say("error: out of memory")
     else:

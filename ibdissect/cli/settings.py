@@ -8,7 +8,7 @@ from typing import Any
 
 from ibdissect.lint.rule import family
 from ibdissect.session.check import Options
-from ibdissect.wire.text import counted
+from ibdissect.wire.text import counted, visible_json
 
 from .common import Common
 from .config import NAME
@@ -82,4 +82,4 @@ def _toml(value: Any) -> str:
         return "{" + ", ".join(f"{_key(key)} = {_toml(one)}" for key, one in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+    return visible_json(json.dumps(value, ensure_ascii=False)) if isinstance(value, str) else str(value)

@@ -13,6 +13,10 @@ from .rule import Rule
 N = TypeVar("N", int, float)
 
 
+MOST = 9e9
+"""The largest value of all settings: as many seconds are a number of nanoseconds in 64 bits."""
+
+
 class Setting(Record, Generic[N], eq=False):
     """A number that a rule depends on: declare it in the class, read it as `self.NAME` in handlers (not in `__init__`)."""
 
@@ -43,8 +47,8 @@ class Setting(Record, Generic[N], eq=False):
         kind = type(self.default)
         if isinstance(value, bool) or not isinstance(value, (int, kind)):
             raise ConfigError(where, key, f"must be {'a whole number' if kind is int else 'a number'}, not {value!r} ({self.meaning})")
-        if not self.minimum <= value < float("inf"):  # also rejects NaN
-            raise ConfigError(where, key, f"must be at least {self.minimum}, not {value!r} ({self.meaning})")
+        if not self.minimum <= value <= MOST:  # also rejects NaN
+            raise ConfigError(where, key, f"must be at least {self.minimum} and at most {MOST:.0e}, not {value!r} ({self.meaning})")
         return kind(value)
 
 

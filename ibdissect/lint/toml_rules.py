@@ -20,6 +20,8 @@ from .rule import Hit, Rule, Seen
 
 KEYS = ("code", "name", "severity", "when", "message", "docs", "reference", "example", "since")
 NEEDED = ("code", "name", "when", "message")
+COMMANDS = ("::", "##[")
+"""What lines begin with that GitHub and Azure take for commands."""
 MOST_SHOWN = 32
 """Most fields in a message; each may be written up to 999 characters wide."""
 OF_FRAME = ("frame.number", "frame.len", "frame.cap_len", "frame.interface_id", "_ws.malformed")
@@ -77,6 +79,11 @@ def _rule(table: dict[str, Any], where: str, key: str, catalog: Catalog) -> type
             raise ConfigError(where, f"{key}, {name}", "there is no such key", hint=nearest(name, KEYS))
         if not isinstance(value, str) or not value.strip():
             raise ConfigError(where, f"{key}, {name}", f"must be a text, not {value!r}")
+        lines = value.split("\n") if name == "docs" else [value]
+        if not all(line.isprintable() for line in lines):
+            raise ConfigError(where, f"{key}, {name}", f"holds what cannot be printed: {ascii(value)[:80]}")
+        if any(line.lstrip().startswith(COMMANDS) for line in lines):
+            raise ConfigError(where, f"{key}, {name}", f"a line begins as commands to a CI job do: {' or '.join(COMMANDS)}")
     for name in NEEDED:
         if name not in table:
             raise ConfigError(where, f"{key}, {name}", "is missing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from pathlib import Path
 
@@ -64,6 +65,31 @@ def test_limits_hold_for_all_files_together(folder: Path, limit: str, most: floa
         read(folder, "guid2lid", "deep/guid2lid")
     if limit == "MOST_BYTES":
         assert read(folder, "guid2lid") == ["guid2lid"]
+
+
+def test_a_glob_finds_what_glob_finds(folder: Path) -> None:
+    named = Confined(str(folder / "ibdissect.toml"), "site.subnet")
+    (folder / ".hidden").mkdir()
+    (folder / ".hidden/guid2lid").touch()
+    for entry in ("link", "device"):  # what leads out of the folder is refused
+        (folder / entry).unlink()
+    for pattern in ("*", "**", "**/guid2lid", "d?ep/*", "deep/**/guid2lid", "*/guid2lid", "[dg]*", "**/**/guid2lid", "no/*", "guid2lid/*"):
+        wanted = {path.rstrip("/") for path in glob.glob(str(folder / pattern), recursive=True)} - {str(folder)}
+        assert set(named.matches(str(folder / pattern))) == wanted, pattern
+
+
+def test_a_glob_ends(folder: Path) -> None:
+    """Many `**`, links in a circle, many parts, and what is no path."""
+    for name in ("one", "two"):
+        (folder / "deep" / name).symlink_to(".")
+    named = Confined(str(folder / "ibdissect.toml"), "site.subnet")
+    assert not [*named.matches(str(folder / "/".join(["**"] * 30) / "x"))]
+    most = str(folder) + "/x*" * (64 - str(folder).count("/"))
+    assert not [*named.matches(most)]
+    with pytest.raises(ConfigError, match="more than 64 parts"):
+        list(named.matches(most + "/x"))
+    with pytest.raises(ConfigError, match="is no path"):
+        read(folder, "a\0b")
 
 
 def test_what_the_user_names_is_free_and_a_fifo_is_told(folder: Path) -> None:

@@ -33,6 +33,7 @@ def test_defaults_keep_their_own_bounds_and_can_be_changed(rule: type[Rule]) -> 
         ({"TXN001": {"patience": -1}}, "options.TXN001.patience", "at least 0"),
         ({"TXN001": {"patience": float("nan")}}, "options.TXN001.patience", "at least 0"),
         ({"TXN001": {"patience": float("inf")}}, "options.TXN001.patience", "at least 0"),
+        ({"TXN001": {"patience": 9_000_000_001}}, "options.TXN001.patience", "at most 9e+09"),
         ({"MKY015": {"enough": 2.5}}, "options.MKY015.enough", "must be a whole number"),
         ({"MKY015": {"enuff": 2}}, "options.MKY015.enuff", "did you mean enough?"),
     ],
