@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from ibdissect.dissect.named_values import MESSAGE
 from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.text import printable
 
 from .capture_model import INTERFACE, Line
 
@@ -76,16 +77,26 @@ POINT = Column(INTERFACE, "Point", "left", 6, 12, field=INTERFACE)
 """Of the merged capture of several points."""
 LEAST_INFO, GOOD_INFO = 14, 30
 """Cells of the last column, which distinguishes rows: for the first, other columns are dropped; for the second, addresses are cut."""
+TIME_OF_DAY = len("22:13:20.214 031")
+"""Cells of a time without its date."""
+DATED = (TimeFormat.DATE, TimeFormat.LOCAL)
+"""Times that begin with a date."""
+LONGEST_TITLE = 14
+"""Cells of a field's label that heads a column: values are often shorter."""
 NARROWEST = 3
 """Cells of a column that the user makes narrower."""
 GUTTER = 4
 """Mark and finding, in front of the first column."""
 
 
-def added(field: str) -> Column:
+def added(field: str, catalog: Catalog | None = None) -> Column:
+    """The column of a field, headed by its label as in the tree; without one, or if it is long, by the end of the field's name."""
     if field == DELTA_CAPTURED.field:
         return DELTA_CAPTURED
-    return Column(field, field.removeprefix("infiniband.").rpartition(".")[2], "left", 8, 24, 4, field)
+    known = catalog.names.get(field) if catalog is not None else None
+    label = printable(known[0].label) if known else ""
+    title = label if 0 < len(label) <= LONGEST_TITLE else field.rpartition(".")[2]
+    return Column(field, title, "left", 8, 24, 4, field)
 
 
 def typed(text: str, catalog: Catalog) -> str:
@@ -96,10 +107,10 @@ def typed(text: str, catalog: Catalog) -> str:
     return source.name if source is not None and source.kind != "none" and not source.structs else ""
 
 
-def with_fields(shown: Sequence[Column], fields: Sequence[str]) -> list[Column]:
+def with_fields(shown: Sequence[Column], fields: Sequence[str], catalog: Catalog | None = None) -> list[Column]:
     """The columns with those of fields (a plugin's) in front of the last one; each once."""
     known = {column.key for column in shown}
-    return [*shown[:-1], *(added(field) for field in fields if field not in known), *shown[-1:]]
+    return [*shown[:-1], *(added(field, catalog) for field in fields if field not in known), *shown[-1:]]
 
 
 def recalled(keys: Sequence[str], catalog: Catalog) -> tuple[list[Column], list[str]]:
@@ -110,7 +121,7 @@ def recalled(keys: Sequence[str], catalog: Catalog) -> tuple[list[Column], list[
         if key in known:
             found.append(known[key])
         elif catalog.names.get(key) or typed(key, catalog):
-            found.append(added(key))
+            found.append(added(key, catalog))
         else:
             unknown.append(key)
     return found, unknown
@@ -125,7 +136,7 @@ def time_text(line: Line, how: TimeFormat, first_ns: int, shift_ns: int = 0) -> 
         return seconds_text(line.time_ns - first_ns)
     time_ns = line.time_ns + shift_ns
     moment = datetime.fromtimestamp(time_ns // 1_000_000_000, None if how is TimeFormat.LOCAL else UTC)
-    day = moment.strftime("%Y-%m-%d ") if how in (TimeFormat.DATE, TimeFormat.LOCAL) else ""
+    day = moment.strftime("%Y-%m-%d ") if how in DATED else ""
     micro = time_ns // 1000 % 1_000_000
     return f"{day}{moment:%H:%M:%S}.{micro // 1000:03} {micro % 1000:03}"
 
@@ -181,6 +192,13 @@ def widths(
                     given[key] -= less
                     left += less
         droppable = [column for column in shown if column.drop]
+        if left < least and [column.key for column in droppable] == ["time"]:
+            # Without a time rows say little: its date goes first, then addresses are as short as can be.
+            for key, enough in (("time", TIME_OF_DAY), ("source", BY_KEY["source"].least), ("destination", BY_KEY["destination"].least)):
+                less = min(max(given.get(key, 0) - enough, 0), least - left) if key == "time" or key not in chosen else 0
+                if less:
+                    given[key] -= less
+                    left += less
         if left >= least or not droppable:
             if has_info:
                 given["info"] = max(left, 1)

@@ -90,7 +90,7 @@ class MainScreen(Screen[None]):
         packets.time_format = packet_columns.TimeFormat.__members__.get(memory.look.get("time", ""), packet_columns.TimeFormat.RELATIVE)
         found, unknown = packet_columns.recalled(memory.columns, self.model.catalog)
         shown = found or [packet_columns.BY_KEY[key] for key in packet_columns.DEFAULT]
-        packets.columns = packet_columns.with_fields(shown, self.owner.fields)
+        packets.columns = packet_columns.with_fields(shown, self.owner.fields, self.model.catalog)
         if self.model.delays is not None and packet_columns.POINT not in shown:
             packets.columns.insert(1, packet_columns.POINT)
         packets.chosen = {key: int(cells) for key, cells in memory.by_kind("width").items() if cells.isdecimal()}
@@ -184,7 +184,7 @@ class MainScreen(Screen[None]):
         if not filtering.hold() and at_end and len(rows) > height:
             packets.select(len(rows) - 1)
         self.title_bar.update()
-        self._say_empty(len(rows), filtering.text, filtering.busy)
+        self.say_empty(len(rows), filtering.text, filtering.busy)
         self.filter_bar.say(len(rows) if filtering.text else None, self.model.index.frames, filtering.busy)
         judged = self.study.done != self._studied and any(column.field in ANSWER_NAMES for column in packets.columns)
         if self.findings_pane.outdated or judged:
@@ -195,7 +195,8 @@ class MainScreen(Screen[None]):
         done = f"No findings: {counted(self.study.done, 'frame', ',')} checked with {counted(len(self.study.rules), 'rule')}."
         self.findings_pane.update(done if self.study.finished else "Looking for findings…")
 
-    def _say_empty(self, count: int, filter_text: str, busy: bool) -> None:
+    def say_empty(self, count: int, filter_text: str, busy: bool) -> None:
+        """Say in the list why it is empty."""
         if count:
             return
         if filter_text:

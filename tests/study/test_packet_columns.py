@@ -22,6 +22,17 @@ def test_columns_of_plugins() -> None:
 def test_unknown_columns(tmp_path: Path) -> None:
     found, unknown = packet_columns.recalled(["info", "infiniband.bth.psn", "ibdissect.response_time", "x.y"], builtin())
     assert [column.key for column in found] == ["info", "infiniband.bth.psn", "ibdissect.response_time"] and unknown == ["x.y"]
+    titles = [packet_columns.added(f"infiniband.bth.{name}", builtin()).title for name in ("opcode", "psn")]
+    assert titles == ["OpCode", "psn"], "the label of the field, as in the tree, if it is not long"
+
+
+def test_the_time_stays_without_its_date_when_space_is_short() -> None:
+    wanted = {"number": 5, "time": 26, "source": 30, "destination": 30, "protocol": 9}
+    assert widths(COLUMNS, wanted, 120)["time"] == 26
+    given = widths(COLUMNS, wanted, 80)
+    assert given["time"] >= packet_columns.TIME_OF_DAY and given["info"] >= packet_columns.LEAST_INFO
+    assert packet_columns.GUTTER + sum(given.values()) + 2 * len(given) <= 80
+    assert widths(COLUMNS, wanted, 80, {"time": 27})["time"] == given["time"], "rather than none"
 
 
 def test_times() -> None:

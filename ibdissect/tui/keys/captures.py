@@ -80,7 +80,7 @@ def hold(app: TuiApp) -> None:
         else:
             main.held = False
             model.stop_reading()
-        main.key_bar.say("held: H goes on" if main.held else "")
+        main.key_bar.say("held: H, then Enter, shows new frames again" if main.held else "")
         app.news()
 
     app.choose("Live capture", entries, done)

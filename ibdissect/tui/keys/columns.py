@@ -179,7 +179,9 @@ def choose_columns(app: TuiApp) -> None:
             _show(app, [choice.by_key[key] for key in keys])
 
     shown = [column.key for column in packets.columns]
-    choice = ColumnChoice(offered, shown, packets.given, widths, lambda text: packet_columns.typed(text, app.model.catalog))
+    typed = partial(packet_columns.typed, catalog=app.model.catalog)
+    made = partial(packet_columns.added, catalog=app.model.catalog)
+    choice = ColumnChoice(offered, shown, packets.given, widths, typed, made)
     app.over(choice, done)
 
 
@@ -188,7 +190,7 @@ def add_column(app: TuiApp) -> None:
     if node is None or node.field is None or node.field.kind in ("raw", "rest", "hole", "nested"):
         app.note("Select a field of the tree that has a value")
     elif all(column.key != node.name for column in packets.columns):
-        _show(app, [*packets.columns[:-1], packet_columns.added(node.name), packets.columns[-1]])
+        _show(app, [*packets.columns[:-1], packet_columns.added(node.name, app.model.catalog), packets.columns[-1]])
 
 
 def move_aside(app: TuiApp, by: int) -> None:

@@ -66,6 +66,7 @@ class Filtering:
         else:
             rows = FilteredRows()
             self.work.run(lambda wanted: model.fill(rows, matcher, wanted, app.news), "filter", model, app.news)
+            app.main.say_empty(0, text, True)  # until the first match
             packets.show_rows(rows, frame)
             self._anchor = (frame, 0)
         app.news()

@@ -55,7 +55,7 @@ class Searching:
             self.query = Query(kind, text, model.filter(text)[0] if kind is FindKind.FILTER else None)
             self.again(forward=True)
 
-        prompt = Prompt("Find", check, kinds=tuple(FindKind), kind=old.kind if old else "", value=old.text if old else "")
+        prompt = Prompt("Find", check, kinds=tuple(FindKind), kind=old.kind if old else "", value=old.text if old else "", anew=True)
         self.app.over(prompt, done)
 
     def again(self, *, forward: bool) -> None:

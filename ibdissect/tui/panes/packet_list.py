@@ -260,6 +260,8 @@ class PacketList(LineList):
             if given is None:
                 continue
             text = self._text(index, line, column)
+            if column.key == "time" and self.time_format in packet_columns.DATED and width_of(text) > given:
+                text = text.partition(" ")[2]  # no room for the date
             if column.key == "info" and self.aside:
                 text = "‹" + text[self.aside + 1 :]
             quiet = column.key in ("number", "time", "length", "p_key")

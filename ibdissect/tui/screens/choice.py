@@ -83,11 +83,11 @@ class ColumnChoice(ModalScreen[list[str] | None]):
 
     def __init__(
         self, columns: Sequence[Column], shown: Sequence[str], given: Mapping[str, int], widths: dict[str, int],
-        typed: Callable[[str], str] = lambda text: "",
+        typed: Callable[[str], str] = lambda text: "", made: Callable[[str], Column] = added,
     ) -> None:  # fmt: skip
-        """`given`: how wide each column is now. `typed`: the name of the field that a text means, empty for none."""
+        """`given`: how wide each column is now. `typed`: the name of the field that a text means, empty for none; `made`: its column."""
         super().__init__()
-        self.shown, self.given, self.widths, self.typed = set(shown), given, widths, typed
+        self.shown, self.given, self.widths, self.typed, self.made = set(shown), given, widths, typed, made
         order = {key: place for place, key in enumerate(shown)}
         self.columns = sorted(columns, key=lambda column: order.get(column.key, len(order)))
 
@@ -139,7 +139,7 @@ class ColumnChoice(ModalScreen[list[str] | None]):
             name = self.typed(answer[1]) if answer is not None else ""
             if name:
                 there = next((column for column in self.columns if column.key == name), None)
-                at, column = self.query_one(Columns).highlighted or 0, there or added(name)
+                at, column = self.query_one(Columns).highlighted or 0, there or self.made(name)
                 self.columns = [one for one in self.columns if one is not there]
                 self.columns.insert(at, column)
                 self._renew(at)

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
@@ -13,6 +14,13 @@ from textual.widgets import Static
 from .page import view_page
 
 T = TypeVar("T")
+
+
+def _declared(node: DOMNode, binding: Binding) -> bool:
+    """Whether a class of this program has a key; the toolkit's own keys are named in words of the toolkit."""
+    ours = [one for one in type(node).__mro__ if one.__module__.startswith("ibdissect.")]
+    keys = {one.action for kind in ours for one in vars(kind).get("BINDINGS", ()) if isinstance(one, Binding) and one.description}
+    return bool(binding.description) and binding.action in keys
 
 
 class Overlay(Screen[T | None]):
@@ -36,7 +44,7 @@ class Overlay(Screen[T | None]):
 
     def action_help(self) -> None:
         """The keys of this view, and of the part that has the focus."""
-        found = [one.binding for one in self.active_bindings.values() if one.node is not self.app and one.binding.description]
+        found = [one.binding for one in self.active_bindings.values() if one.node is not self.app and _declared(one.node, one.binding)]
         self.app.push_screen(view_page(self.heading.partition("   ")[0], self.keys, found))
 
     def compose(self) -> ComposeResult:

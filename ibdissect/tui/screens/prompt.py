@@ -28,13 +28,15 @@ class Prompt(ModalScreen[tuple[str, str] | None]):
     def __init__(
         self, title: str, check: Callable[[str, str], str | None], *, value: str = "", kinds: tuple[str, ...] = (), kind: str = "",
         placeholder: str = "", ask: Callable[[str], str | None] | None = None, complete: Callable[[str], tuple[str, str]] | None = None,
-        earlier: Sequence[str] = (),
+        earlier: Sequence[str] = (), anew: bool = False,
     ) -> None:  # fmt: skip
-        """`complete`: what Tab makes of a text, and what it says; `earlier`: texts that ↑ and ↓ bring back, the newest last."""
+        """`complete`: what Tab makes of a text, and what it says; `earlier`: texts that ↑ and ↓ bring back, the newest last; `anew`: the
+        value is selected, so that what is typed takes its place.
+        """
         super().__init__()
         self.heading, self.check, self.value, self.kinds, self.placeholder = title, check, value, kinds, placeholder
         self.ask, self._asked = ask, ""
-        self.complete, self.earlier, self._recalled = complete, earlier, 0
+        self.complete, self.earlier, self._recalled, self.anew = complete, earlier, 0, anew
         self.early: list[str] | None = []
         """Characters typed before it was drawn; afterwards None."""
         self.kind = kind or (kinds[0] if kinds else "")
@@ -55,7 +57,13 @@ class Prompt(ModalScreen[tuple[str, str] | None]):
         """Insert what was typed before the prompt was drawn."""
         typed, self.early = "".join(self.early or ()), None
         line = self.query_one(Input)
-        line.insert_text_at_cursor(typed.partition("\n")[0])
+        text = typed.partition("\n")[0]
+        if self.anew and not text:
+            line.action_select_all()
+        elif self.anew:
+            self._put(text)
+        else:
+            line.insert_text_at_cursor(text)
         if "\n" in typed:
             await line.action_submit()
 

@@ -225,7 +225,8 @@ class LineList(ScrollView, can_focus=True):
                 self.action_again(1)
 
         reason = "type what to look for"
-        self.app.push_screen(Prompt("Find in this list", lambda _, text: None if text.strip() else reason, value=self.sought), found)
+        prompt = Prompt("Find in this list", lambda _, text: None if text.strip() else reason, value=self.sought, anew=True)
+        self.app.push_screen(prompt, found)
 
     def action_again(self, step: int) -> None:
         """Go to the next (1) or previous (-1) line that contains the text last searched for, ignoring case."""
@@ -236,6 +237,8 @@ class LineList(ScrollView, can_focus=True):
                 self.select(index, center=True)
                 return
         self.app.bell()
+        if folded:
+            self.notify(f"text not found: {self.sought}", markup=False)
 
     def action_values(self) -> None:
         """What the line of the cursor names: its frames can be shown, or gone to."""

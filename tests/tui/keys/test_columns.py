@@ -77,6 +77,15 @@ async def test_time_formats(tmp_path: Path) -> None:
         assert text(app, 1) == seen[0]
 
 
+async def test_dated_times_stay_on_a_narrow_screen(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path), (80, 24)) as (app, pilot):
+        for _ in range(4):
+            await pilot.press("t")
+            await pilot.pause()
+        assert app.main.packets.time_format is packet_columns.TimeFormat.DATE
+        assert "Time" in app.main.packets.head and " 22:13:20.001 000 " in text(app, 1)
+
+
 async def test_columns(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         await pilot.press("v")

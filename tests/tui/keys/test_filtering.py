@@ -81,6 +81,12 @@ async def test_a_filter_without_matches_is_reported(tmp_path: Path) -> None:
         assert "No frame matches this filter" in app.main.packets.render_line(1).text
 
 
+async def test_the_list_says_that_a_filter_is_at_work(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, _):
+        app.filtering.apply("frame.number == 999")
+        assert app.main.packets.empty == "Filtering…", "at once, not when the screen is looked at again"
+
+
 async def test_filters_are_saved_by_name(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         await pilot.press("B")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ibdissect.tui.screens.choice import Choice
@@ -27,6 +28,7 @@ async def test_sweeps(tmp_path: Path) -> None:
         assert "no answer" in text and "201 ms" in text and "in 1" in text and "not asked in this sweep" in text
         await pilot.press("question_mark")
         assert isinstance(app.screen, PageScreen) and "later sweep" in app.screen.body.plain
+        assert not re.search("Focus Next|Page Left|Scroll|super", app.screen.body.plain), "words of the toolkit"
         await pilot.press("escape", "v")
         assert isinstance(app.screen, Choice)
         await pilot.press("end", "enter")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.tui.screens.findings_summary import SummaryScreen
+from ibdissect.tui.screens.prompt import Prompt
 from ibdissect.tui.widgets.table import sort_value
 from tests.tui import made
 from tests.tui.made import running, until
@@ -47,3 +48,20 @@ def test_sort_value(ascending: list[str]) -> None:
 
 def test_text_that_looks_like_a_number_is_text() -> None:
     assert all(sort_value(text)[0] == -1 for text in ("...", ",", "1.2.3", "fe80::1", "", "·"))
+
+
+async def test_what_is_sought_is_typed_anew_and_a_miss_is_said(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await until(pilot, lambda: app.study.finished)
+        await pilot.press("S")
+        assert isinstance(app.screen, SummaryScreen)
+        table = app.screen.table
+        for word in ("node0015", "node0003"):
+            await pilot.press("slash")
+            await until(pilot, lambda: isinstance(app.screen, Prompt) and app.screen.early is None)
+            await pilot.press(*word, "enter")
+            assert table.sought == word
+            await pilot.pause()
+        assert [note.message for note in app._notifications] == ["text not found: node0015", "text not found: node0003"]
+        await pilot.press("slash", *"early", "enter")
+        assert table.sought == "early", "also what is typed before the prompt is drawn"
