@@ -180,8 +180,8 @@ class TimeToLive(AcceptedRule):
         where = "to another network: the first router drops it" if left else "that nobody may send or forward"
         frame = seen.first(Ethernet)
         mac = bytes(frame.source) if frame is not None and left else b""
-        if mac and mac not in self.senders:
-            self.senders.keep(mac, set(), seen.frame, seen.time_ns)
+        if mac:
+            self.senders.get_or_make(mac, set, seen.frame, seen.time_ns)
         return {"left": left, "where": where, "mac": mac, **super().computed(seen, i)}
 
     @on_chunk
@@ -190,8 +190,7 @@ class TimeToLive(AcceptedRule):
         for mac, sources in self.senders.items():
             if len(sources) > 1:
                 continue
-            found = table.occurrences(Ethernet)
-            rows = found.rows[(table.values(Ethernet.source) == np.frombuffer(mac, np.uint8)).all(axis=1)]
+            rows = table.occurrences(Ethernet).rows[(table.values(Ethernet.source) == np.frombuffer(mac, np.uint8)).all(axis=1)]
             for field in (IPv4.source, IPv6.source):
                 values = table.values_at(field, rows)
                 sources.update(value.tobytes() for value in np.unique(values[values.any(axis=1)], axis=0)[: 2 - len(sources)])

@@ -42,8 +42,7 @@ class AcceptedRule(PacketRule):
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         pair = pair_of(seen)
-        if pair not in self.answers:
-            self.answers.keep(pair, (0, 0, 0), seen.frame, seen.time_ns)
+        self.answers.get_or_make(pair, lambda: (0, 0, 0), seen.frame, seen.time_ns)
         return {"pair": pair}
 
     @on_chunk
