@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ibdissect.dfilter.names import names_of
@@ -19,7 +20,7 @@ from ibdissect.errors import CaptureError, FilterError, nearest
 from ibdissect.lint.finding import Finding
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import DIRECTED, RESPONSE_BIT
+from ibdissect.wire.numbers import DIRECTED, RESPONSE_BIT, STATUS
 from ibdissect.wire.text import printable
 
 from . import connections, findings, messages, records, requests
@@ -44,7 +45,8 @@ PORTS = (
     "infiniband.portinfo.portstate", "infiniband.portinfo.portphysicalstate", "infiniband.portinfo.lmc",
     "infiniband.portinfo.linkwidthactive", "infiniband.portinfo.linkspeedactive", "infiniband.mad.method",
 )  # fmt: skip
-"""One row per frame with a PortInfo that a port or the SA reports: the state of a port at that time. Requests are no facts."""
+"""One row per frame with a PortInfo that a port or the SA reports: the state of a port at that time. Requests, and answers with an error
+status, are no facts."""
 TABLES = {"packets": PACKETS, "mads": MADS, "ports": PORTS}
 SHOW_TABLES = """select table_name as name, column_name as "column", lower(data_type) as type from duckdb_columns() where not internal
     order by table_oid, column_index"""
@@ -248,16 +250,20 @@ def _plain(name: str) -> str:
     return name.removeprefix("infiniband.").removeprefix("_ws.col.").removeprefix("_ws.").replace(".", "_").replace("-", "_")
 
 
+def _status(table: ChunkTable, rows: Int) -> npt.NDArray[np.uint16]:
+    """The status of MADs alone: its bit 15 is the direction of an SMP on a directed route, which has a column of its own."""
+    status: npt.NDArray[np.uint16] = table.values_at(MAD.status, rows)
+    directed = table.values_at(MAD.mgmt_class, rows) == DIRECTED
+    return np.where(directed, status & np.uint16(STATUS), status)
+
+
 def _without_direction(mads: pa.RecordBatch, table: ChunkTable, rows: Int) -> pa.RecordBatch:
-    """The MADs with the status alone: its bit 15 is the direction of an SMP on a directed route, which has a column of its own."""
+    """The MADs, with `_status` where they have the column."""
     at = mads.schema.get_field_index(MAD.status.filter_name)
     if at < 0:
         return mads
-    import pyarrow.compute as pc  # not needed by most queries
-
-    field, status = mads.schema.field(at), mads.column(at)
-    directed = pa.array(table.values_at(MAD.mgmt_class, rows) == DIRECTED)
-    return mads.set_column(at, field, pc.if_else(directed, pc.bit_wise_and(status, pa.scalar(0x7FFF, field.type)), status))
+    field = mads.schema.field(at)
+    return mads.set_column(at, field, pa.array(_status(table, rows), field.type))
 
 
 def _holds(name: str, table: ChunkTable) -> Bool:
@@ -268,5 +274,6 @@ def _holds(name: str, table: ChunkTable) -> Bool:
     for field in (field for column in named_columns(table.catalog, _there(PORTS, table.catalog.names)) for field in column.fields):
         if field.owner.key != MAD.key:
             holds[table.occurrences(field.owner).rows] = True
-    holds &= table.of_rows(MAD.method)[0] & RESPONSE_BIT != 0
+    rows = np.flatnonzero(holds)
+    holds[rows] = (table.values_at(MAD.method, rows) & RESPONSE_BIT != 0) & (_status(table, rows) == 0)
     return holds

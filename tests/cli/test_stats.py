@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ibdissect.cli.stats import command
+from ibdissect.cli.stats import command, lines
+from ibdissect.flow.statistics import Statistics
 from tests import craft
 from tests.commands import run
 from tests.conftest import REPO
@@ -36,6 +37,16 @@ def test_top_limits_the_lists(tmp_path: Path) -> None:
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", slid=lid) for lid in range(1, 30)]))
     found = json.loads(CliRunner().invoke(command, [str(path), "--format", "json", "--top", "5"]).output)
     assert len(found["conversations"]) == len(found["lids"]["source"]) == len(found["streams"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("ns", "error", "text"), [(1, 0, "0.000001 ms"), (1_022_001, 0, "1.022001 ms"), (1_022_001, 0.044, "≤ 1.02 ms"), (None, 0, "-")]
+)
+def test_latencies_have_all_digits_that_are_true(ns: int | None, error: float, text: str) -> None:
+    names = ("service", "source", "destination", "dest_qp", "complete", "bits_per_second", "retries", "naks", "cnps")
+    message = dict.fromkeys(names) | {"kinds": {"SEND": 1}, "bytes": 8, "unknown_sizes": 0, "percentile_error": error}
+    told = Statistics().result() | {"messages": [message | dict.fromkeys(("p50_ns", "p90_ns", "p95_ns", "p99_ns"), ns)]}
+    assert f" {text} " in [*lines(told | {"causes": [], "times": []}, lambda text, style: text)][-1]
 
 
 @pytest.mark.slow

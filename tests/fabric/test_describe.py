@@ -147,3 +147,15 @@ def test_only_the_manager_that_was_master_last_is_the_current_one() -> None:
     ]
     told = [(one["guid"][-4:], one["state_code"], one["former"]) for one in described(frames)["sms"]]
     assert told == [("1001", 3, True), ("1002", 3, True), ("1003", 2, False), ("1004", 3, False)]
+
+
+@pytest.mark.parametrize(("code", "size"), [(1, 256), (4, 2048), (5, 4096)])
+def test_sizes_stand_beside_their_codes(code: int, size: int) -> None:
+    port = port_of(described([answer(2, 0x11, node(2)), answer(2, 0x15, port_info(2, neighbor_mtu=code))]))
+    assert (port["neighbor_mtu"], port["neighbor_mtu_code"]) == (size, code)
+
+
+def test_a_name_is_told_as_it_is() -> None:
+    """Only the zeros behind it are none of it."""
+    (told,) = described([answer(2, 0x11, node(2)), answer(2, 0x10, b"  node 2 \0".ljust(64, b"\0"))])["nodes"]
+    assert told["name"] == "  node 2 "
