@@ -1,12 +1,13 @@
 """Do the tests notice a mistake in the code?
 
-    python benchmarks/mutants.py locate|engine|pkey|mkey|masking|scrub|wire|table|fabric|lint
+    python benchmarks/mutants.py wire|table|fabric|lint|engine|masking|scrub|pkey|mkey
                                  [--sample N --seed S] [--only TEXT] [--among FILE]
 
 Makes one small mistake at a time (a mutant), runs the tests of that package, and prints the mutants that no test noticed. Each
 mutant runs in a process forked from a prepared parent. If the mistake is in a function that tests call, the function's code is
 replaced and only those tests run; otherwise the mistake is made before the tests are imported, and all of them run. A mutant that
-takes too much time or memory counts as noticed. No file is written, and runs are reproducible: Hypothesis uses the same examples.
+takes too much time or memory counts as noticed. Modules of the engine are interpreted, compiled or not. No file is written, and runs
+are reproducible: Hypothesis uses the same examples.
 mutmut does not fit: it skips decorated functions and class bodies, which make up most of a rule.
 """
 
@@ -53,11 +54,19 @@ class Target(NamedTuple):
     """Prefixes of the rule codes whose proofs in RULE_TESTS also run."""
     fast: bool = False
     """Only tests of the fast lane."""
+    first: tuple[str, ...] = ()
+    """Test files that run alone, in front of all, for mistakes that are made before the tests are imported: they notice most of them."""
+    interpreted: bool = False
+    """Whether the files are compiled by Cython: their sources run instead."""
 
 
 TARGETS = {
-    "locate": Target("ibdissect/table/locate.py", ("tests/table/test_locate*.py", "tests/table/test_[cf]*.py")),
-    "engine": Target("ibdissect/lint/engine.py", ("tests/lint/test_engine*.py", "tests/lint/test_[bdfps]*.py")),
+    "engine": Target(
+        "ibdissect/engine/*.py",
+        ("tests/engine/test_[!sl]*.py", "tests/engine/test_s[!h]*.py", "tests/engine/test_l*.py", "tests/table/test_[lb]*.py",
+         "tests/fabric/test_*.py", "tests/diagnosis/test_*.py", PROOFS),
+        fast=True, interpreted=True,
+    ),
     "pkey": Target("ibdissect/rules/PKY/*.py", ("tests/rules/PKY/test_*.py", "tests/rules/test_early.py"), ("PKY",)),
     "mkey": Target("ibdissect/rules/MKY/*.py", ("tests/rules/MKY/test_*.py", "tests/rules/test_early.py"), ("MKY", "SMP023")),
     "masking": Target(
@@ -69,7 +78,7 @@ TARGETS = {
         "ibdissect/wire/*.py ibdissect/wire/ulp/*.py",
         ("tests/wire/test_*.py", "tests/ulp/test_*.py", "tests/dissect/test_*.py", "tests/test_coverage.py", "tests/table/test_insides.py",
          "tests/layers/test_*.py", PROOFS),
-        fast=True,
+        fast=True, first=("tests/wire/test_declared.py", "tests/wire/test_structs.py", "tests/wire/test_roundtrip_spec.py"),
     ),
     "table": Target(
         "ibdissect/table/*.py",
@@ -357,8 +366,8 @@ def function_codes(code: CodeType) -> Iterator[CodeType]:
             yield from (one,) if one.co_flags & inspect.CO_OPTIMIZED else function_codes(one)
 
 
-def prepare(target: Target, scratch: str) -> tuple[list[Path], list[str]]:
-    """Load what all child processes share; return the files to change and pytest's arguments."""
+def prepare(target: Target, scratch: str) -> tuple[list[Path], list[str], list[str]]:
+    """Load what all child processes share; return the files to change, pytest's options and the tests."""
     os.chdir(ROOT)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     sys.path.insert(0, str(ROOT))
@@ -367,6 +376,9 @@ def prepare(target: Target, scratch: str) -> tuple[list[Path], list[str]]:
     )
     settings.load_profile("mutants")
     files = sorted(path for pattern in target.files.split() for path in ROOT.glob(pattern))
+    if target.interpreted:
+        sys.meta_path.insert(0, importlib.import_module("tests.engine.plain").Engine())
+        sys.modules["cython"] = None  # type: ignore[assignment] # as without Cython
     for name in independent(files):
         importlib.import_module(name)
     loaded = {module_name(file) for file in files} & sys.modules.keys()
@@ -380,7 +392,7 @@ def prepare(target: Target, scratch: str) -> tuple[list[Path], list[str]]:
         for code in sorted(code for code in cases if code.startswith(target.codes)):
             numbers = [""] if len(cases[code]) == 1 else [f"_{i}" for i in range(len(cases[code]))]
             tests = [*(f"{test}[{code}{i}]" for test in RULE_TESTS for i in numbers), *tests]
-    return files, [*arguments, *tests]
+    return files, arguments, tests
 
 
 def main() -> int:
@@ -392,7 +404,8 @@ def main() -> int:
     parser.add_argument("--among", type=Path, help="mutants whose lines this file holds: those that an earlier run printed")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        files, arguments = prepare(TARGETS[options.target], scratch)
+        target = TARGETS[options.target]
+        files, arguments, tests = prepare(target, scratch)
         trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
         every = [one for file in files for one in mutants(file, trees[file])]
         chosen = [one for one in every if options.only in str(one)]
@@ -402,11 +415,14 @@ def main() -> int:
         if options.sample is not None and options.sample < len(chosen):
             chosen = [chosen[i] for i in sorted(random.Random(options.seed).sample(range(len(chosen)), options.sample))]
         print(f"{len(chosen)} of {len(every)} mutants of {len(files)} files", flush=True)
-        statuses, seconds = in_place(chosen, trees, arguments)
+        statuses, seconds = in_place(chosen, trees, [*arguments, *tests])
         for index, one in enumerate(chosen):
             if index not in statuses:
                 code = compiled(trees[one.file], one)
-                statuses[index] = tried(seconds, lambda: afresh(one, code, arguments))  # noqa: B023
+                for some in (target.first, tests) if target.first else (tests,):
+                    statuses[index] = tried(seconds, lambda: afresh(one, code, [*arguments, *some]))  # noqa: B023
+                    if statuses[index]:
+                        break
             if not statuses[index]:
                 print(one, flush=True)
     killed, hung = sum(map(bool, statuses.values())), sum(status < 0 for status in statuses.values())

@@ -109,7 +109,7 @@ TOPICS = {
     "subnet": "knowledge",
     "tui": "ending hostile_text snapshots terminal",
     "ulp": "services tshark",
-    "wire": "fields_csv gs_tshark libibmad roundtrip_spec sm_tshark structs vendor_cc",
+    "wire": "declared fields_csv gs_tshark libibmad roundtrip_spec sm_tshark structs vendor_cc",
 }
 """Folder: test files that are about a topic across modules; the first line of each says which question it asks."""
 
