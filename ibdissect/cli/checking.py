@@ -105,7 +105,8 @@ def _chosen(
     found = select(rules, [*wanted, *more] if wanted else [], ignored, crc=crc)
     if not wanted:
         select(rules, more)  # all run; a code that no rule has is a mistake all the same
-    left = [rule for rule in found if rule in mine]
+    ours = set(mine)
+    left = [rule for rule in found if rule in ours]
     if chosen and not left and (points or found):
         reason = "leaves no rule of the family PTS" if points else "needs several captures"
         raise ConfigError("--select", ",".join(chosen), reason, hint="add PTS" if points else "run `ibdissect points`")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterable
 from functools import cached_property, wraps
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
@@ -287,7 +286,11 @@ def painter(choice: str | None, stream: IO[str]) -> Paint:
 
 def columns(stream: IO[str]) -> int | None:
     """The columns of the terminal that a stream goes to; None for a pipe or a file, where lines are not wrapped."""
-    return shutil.get_terminal_size().columns if stream.isatty() else None
+    if not stream.isatty():
+        return None
+    import shutil  # and what it imports for archives
+
+    return shutil.get_terminal_size().columns
 
 
 def say(text: str) -> None:

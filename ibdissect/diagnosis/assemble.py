@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct as Record
 
 from ibdissect.engine.setups import SetUp
 from ibdissect.table.addresses import GID_SIZE, address_text
@@ -12,8 +13,7 @@ MAPPED = 0xFFFF
 """The upper half of the low 64 bits of an IPv4-mapped GID."""
 
 
-@dataclass(slots=True)
-class Raw:
+class Raw(Record):
     """A connection as the engine leaves it: Any are its lanes and halves, compiled or not."""
 
     setup: SetUp | None

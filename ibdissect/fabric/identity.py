@@ -6,8 +6,9 @@ values: they know neither arrays nor rules.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NewType
+
+from msgspec import Struct as Record
 
 from ibdissect.wire.numbers import MAX_LMC
 
@@ -17,8 +18,7 @@ SenderId = NewType("SenderId", int)
 """Number of a sender of directed routes (`senders`): the high word of its transaction ids, or more where two hosts share it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PortId:
+class PortId(Record, frozen=True):
     """A port of a node; a switch's own port is 0."""
 
     node: NodeId
@@ -35,8 +35,7 @@ class PortId:
         return PortId(NodeId(key >> 8), key & 0xFF)
 
 
-@dataclass(frozen=True, slots=True)
-class RouteId:
+class RouteId(Record, frozen=True):
     """A directed route: a path means something only from its sender."""
 
     sender: SenderId
@@ -44,8 +43,7 @@ class RouteId:
     """Output ports in order, without the unused first byte."""
 
 
-@dataclass(frozen=True, slots=True)
-class LidId:
+class LidId(Record, frozen=True):
     """A port that is known by its LID only."""
 
     lid: int
@@ -55,8 +53,7 @@ SwitchId = NodeId | RouteId | LidId
 """A switch: its node where that is known, else how it was addressed."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentId:
+class AgentId(Record, frozen=True):
     """A management agent: where requests of a class go."""
 
     address: bytes
@@ -64,15 +61,13 @@ class AgentId:
     mgmt_class: int
 
 
-@dataclass(frozen=True, slots=True)
-class GroupId:
+class GroupId(Record, frozen=True):
     """A multicast group of the subnet."""
 
     mgid: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionId:
+class SubscriptionId(Record, frozen=True):
     """What a receiver wants to hear of. Two subscriptions for one trap may differ in any of these."""
 
     trap: int

@@ -109,19 +109,26 @@ def is_sequence(condition: object) -> bool:
 
 
 def _words(condition: object) -> Iterator[Previous | Within | Unless]:
-    """The words of this module in a condition."""
-    if isinstance(condition, (Previous, Within, Unless)):
-        yield condition
-    elif isinstance(condition, (And, Or)):
-        for part in condition.parts:
-            yield from _words(part)
-    elif isinstance(condition, Not):
-        yield from _words(condition.part)
-    elif isinstance(condition, (Compare, Arith)):
-        yield from _words(condition.left)
-        yield from _words(condition.right)
-    elif isinstance(condition, In):
-        yield from _words(condition.value)
+    """The words of this module in a condition. All rules are asked at the start, so it is one loop."""
+    open_ = [condition]
+    while open_:
+        one = open_.pop()
+        kind = type(one)
+        if kind in _WORDS:
+            yield cast("Previous | Within | Unless", one)
+        elif kind in _PARTS:
+            for name in _PARTS[kind]:
+                part = getattr(one, name)
+                if type(part) is tuple:
+                    open_ += part
+                else:
+                    open_.append(part)
+
+
+_WORDS = frozenset({Previous, Within, Unless})
+_PARTS: dict[type, tuple[str, ...]] = {
+    And: ("parts",), Or: ("parts",), Not: ("part",), Compare: ("left", "right"), Arith: ("left", "right"), In: ("value",),
+}  # fmt: skip
 
 
 class _Values(Record):

@@ -7,9 +7,9 @@ as one place where the same node answers in both.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped
 from ibdissect.capture.scattered import u16
@@ -26,8 +26,7 @@ MAX_FRAMES = 1 << 24
 MAX_GUIDS = 1 << 18
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Record, frozen=True):
     """A place of capture, as the capture shows it."""
 
     interface: int
