@@ -48,19 +48,19 @@ def message(kind: int, body: bytes, *, answer: bool = False, psn: int = 80) -> b
 
 
 def prefix(last: int) -> bytes:
-    return build(v2.SMCPrefix, value=bytes(15) + bytes([last]), length=64)
+    return build(smc.SMCPrefix, value=bytes(15) + bytes([last]), length=64)
 
 
 PROPOSAL_V2 = clc(
     1,
     build(smc.SMCProposal, peer_id=5, gid=gid_of(CLIENT), area_offset=40) + build(v2.SMCProposalSMCD, ism_gid=9, chid=7, extension=70)
-    + build(smc.SMCSubnet, mask_bits=16, prefixes=2) + prefix(1) + prefix(2)
-    + build(v2.SMCProposalV2, eids=2, devices=1, flags=0x11, smcd=96, gid=gid_of(CLIENT), connections=16, links=2)
+    + build(smc.SMCSubnet, mask_bits=16, prefix_count=2) + prefix(1) + prefix(2)
+    + build(v2.SMCProposalV2, eid_count=2, device_count=1, flags=0x11, smcd_offset=96, gid=gid_of(CLIENT), connections=16, links=2)
     + build(v2.SMCEid, eid="GROUP1") + build(v2.SMCEid, eid="GROUP2")
     + build(v2.SMCProposalSMCDV2, system_eid="SYSTEM") + build(v2.SMCDevice, gid=0x1234, chid=0x56),
     flags=0x2F,
 )  # fmt: skip
-V2 = build(v2.SMCAcceptV2, eid="GROUP1") + build(v2.SMCFirstContact, flags=0x80, system=2, release=1, host="host1")
+V2 = build(v2.SMCAcceptV2, eid="GROUP1") + build(v2.SMCContact, flags=0x80, system=2, release=1, host="host1")
 FEATURES = build(v2.SMCFeatures, connections=16, links=2, features=1)
 ACCEPT_V2 = clc(2, ACCEPT[8:-4] + V2 + FEATURES, flags=0x28)
 CONFIRM_V2 = clc(3, CONFIRM[8:-4] + V2 + FEATURES + build(v2.SMCGidList, count=2) + 2 * gid_of(CLIENT), flags=0x28)

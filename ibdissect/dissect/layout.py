@@ -13,7 +13,7 @@ from ibdissect.wire.column import ComputedField
 from ibdissect.wire.dialogue import is_notes
 from ibdissect.wire.places import Parsed
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct
-from ibdissect.wire.tail import Laid
+from ibdissect.wire.tail import NAME, Laid
 
 from .walk import ERF_HEADER, TAIL, Placement, Shape, Walk
 
@@ -164,7 +164,18 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
         is_checksum = item.field is not None and item.field.holds == "checksum"
         if (piece.placement.hidden and item.kind == "rest") or (piece.placement.reveals and is_checksum):
             item.hidden_spans = ((0, ALL),)
+    for layer in layout.layers:
+        layer.children = _without_wrappers(layer.children)
     return layout
+
+
+def _without_wrappers(items: list[Item]) -> list[Item]:
+    """These items, with the parts of a tail in place of its bytes where these have no name of their own."""
+    shown = []
+    for item in items:
+        item.children = _without_wrappers(item.children)
+        shown += item.children if item.children and item.field is not None and item.field.name == NAME else [item]
+    return shown
 
 
 def items_of(struct: type[Struct]) -> list[Item]:

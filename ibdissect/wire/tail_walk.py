@@ -120,6 +120,8 @@ def _entries(part: Part, data: Data, where: Where, pos: int, limit: int, found: 
         number += 1
         if not fits_in or after <= pos or number > MOST:
             found.whole = False
+            if not fits_in and struct.tail is not None and pos + struct.size <= limit:
+                places.append((pos, limit))  # it is cut off: what it begins with is shown
             return pos
         if end > pos:  # an empty text is none
             places.append((pos, end))

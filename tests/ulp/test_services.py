@@ -15,6 +15,7 @@ from ibdissect.lint.rule import REGISTRY, Rule, on_struct
 from ibdissect.session.capture import Capture
 from ibdissect.session.check import Options, check
 from ibdissect.wire import dm
+from ibdissect.wire.tail_walk import MOST
 from ibdissect.wire.ulp import ip, ipoib, iscsi, iser, nvme, nvme_rdma, rds, rpcrdma, srp
 from tests.acme import PASSIVE_QP, connection, message
 from tests.craft import build, erf_pcap, gmp, rc, ud
@@ -249,8 +250,8 @@ def test_hostile_messages_are_shown_without_a_word(tmp_path: Path, service: int,
 
 def test_a_read_list_that_never_ends_is_bounded() -> None:
     endless = (b"\0\0\0\1" + bytes(20)) * 100_000
-    assert len(rpcrdma.find_reads(endless)) == rpcrdma.MOST
-    assert len(rpcrdma.find_segments(bytes(4) + (b"\0\0\0\1" + b"\0\0\1\0" + bytes(4096)) * 100)) <= 2 * rpcrdma.MOST
+    assert len(rpcrdma.RPCRDMALists(endless).reads) == MOST
+    assert rpcrdma.chunk_lists(endless) is None
     keys = iscsi.ISCSI(b"\x03" + bytes(4) + b"\xff\xff\xff" + bytes(40) + b"a=b\0" * 1000).keys
     assert [one.key_value for one in keys] == ["a=b"] * 1000
 

@@ -107,10 +107,11 @@ def test_nothing_is_read_beyond_the_bytes_that_are_there(cut: int) -> None:
 
 
 @pytest.mark.parametrize(("tlvs", "kept"), [
-    (b"\1\x09" + LOCK[2:], []), (ADDED + b"\4\x05\0\x2a", [(20, 24)]), (ADDED + b"\4\1\0\0", [(20, 24)]), (ADDED + b"\4", [(20, 24)]),
+    (b"\1\x09" + LOCK[2:], [(20, 28)]), (ADDED + b"\4\x05\0\x2a", [(20, 24), (24, 28)]), (ADDED + b"\4\1\0\0", [(20, 24), (24, 28)]),
+    (ADDED + b"\4", [(20, 24)]),
 ])  # fmt: skip
 def test_an_entry_that_does_not_fit_ends_the_walk(tlvs: bytes, kept: list[tuple[int, int]]) -> None:
-    """One byte beyond its list, a length below its header, half a header."""
+    """One byte beyond its list, a length below its header: its header is shown; half a header is not."""
     places = found(body(tlvs=tlvs))
     assert (places["tlvs"], places["numbers"], places["whole"][0][0]) == (kept, [], False)
 

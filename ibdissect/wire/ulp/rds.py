@@ -1,10 +1,9 @@
 """What do Reliable Datagram Sockets send: the private data at connection, and the header of each message?"""
 
-from collections.abc import Iterator
-
 from ..cm_names import IP_CM_PREFIX
-from ..places import CmPayload, CmService, Parsed
-from ..spec import Struct, bit, hole, ip4, pad, raw, rest, secret, uint
+from ..places import CmPayload, CmService, Inside
+from ..spec import Struct, bit, enum, hole, ip4, nested, pad, raw, rest, secret, uint
+from ..tail import choice, repeat
 from .rdma_cm import IP_CM_SIZE
 
 RDS_PORT = 18634
@@ -68,34 +67,17 @@ class RDSHeader(Struct):
     data = rest("Data", at="48")
 
 
-RDMA, RDMA_DESTINATION = 2, 3
-EXTENSIONS = {1: 4, RDMA: 4, RDMA_DESTINATION: 8, 5: 2, 6: 4, 8: 1}
-"""Bytes of the extension headers behind their type (kernel net/rds/message.c rds_exthdr_size)."""
+class RDSVersion(Struct):
+    """The sender's version."""
 
-
-def _found(extensions: bytes, wanted: int) -> Iterator[int]:
-    at = 0
-    while at < len(extensions) and (size := EXTENSIONS.get(extensions[at])):
-        if extensions[at] == wanted:
-            yield at + 1
-        at += 1 + size
-
-
-def find_rdma(extensions: bytes) -> Iterator[int]:
-    """Where the key of a finished RDMA is."""
-    return _found(extensions, RDMA)
-
-
-def find_destination(extensions: bytes) -> Iterator[int]:
-    """Where the key and offset of a requested RDMA are."""
-    return _found(extensions, RDMA_DESTINATION)
+    key, section, size, title = "rds.version", "kernel net/rds/rds.h struct rds_ext_header_version", 4, "Version"
+    version = uint(32, "Version", at="0")
 
 
 class RDSRdma(Struct):
     """The message follows an RDMA with this key."""
 
     key, section, size, title = "rds.rdma", "kernel net/rds/rds.h struct rds_ext_header_rdma", 4, "RDMA"
-    carried_by = (Parsed(RDSHeader.extension_headers, find_rdma),)
     r_key = secret(32, "R_Key", at="0")
 
 
@@ -103,6 +85,48 @@ class RDSRdmaDestination(Struct):
     """Where the peer may read or write."""
 
     key, section, size, title = "rds.rdmadest", "kernel net/rds/rds.h struct rds_ext_header_rdma_dest", 8, "RDMA destination"
-    carried_by = (Parsed(RDSHeader.extension_headers, find_destination),)
     r_key = secret(32, "R_Key", at="0")
     offset_ = uint(32, "Offset", at="4", unit="bytes")
+
+
+class RDSPaths(Struct):
+    """How many connections the sender uses for one peer."""
+
+    key, section, size, title = "rds.paths", "kernel net/rds/rds.h RDS_EXTHDR_NPATHS", 2, "Paths"
+    paths = uint(16, "Paths", at="0")
+
+
+class RDSGeneration(Struct):
+    """A number of the sender that changes when it starts anew."""
+
+    key, section, size, title = "rds.generation", "kernel net/rds/rds.h RDS_EXTHDR_GEN_NUM", 4, "Generation"
+    generation = uint(32, "Generation", at="0")
+
+
+class RDSPortIndex(Struct):
+    """Whether the source port says which connection is meant."""
+
+    key, section, size, title = "rds.portindex", "kernel net/rds/rds.h RDS_EXTHDR_SPORT_IDX", 1, "Source port index"
+    index = uint(8, "Source Port Index", at="0")
+
+
+EXTENSIONS = {
+    1: RDSVersion, 2: RDSRdma, 3: RDSRdmaDestination, 5: RDSPaths, 6: RDSGeneration, 8: RDSPortIndex,
+}  # fmt: skip
+TYPES = {0: "None", 1: "Version", 2: "RDMA", 3: "RDMA destination", 5: "Paths", 6: "Generation", 8: "Source port index"}
+
+
+class RDSExtension(Struct):
+    """One extension header."""
+
+    key, section, size, title = "rds.extension", "kernel net/rds/rds.h", 1, "Extension header"
+    type = enum(8, TYPES, "Type", at="0")
+    value = choice(type, EXTENSIONS, "Value")
+
+
+class RDSExtensions(Struct):
+    """The extension headers of a message, up to one of an unknown type, whose size nobody knows."""
+
+    key, section, title = "rds.extensions", "kernel net/rds/message.c rds_exthdr_size", "Extension headers"
+    carried_by = (Inside(RDSHeader.extension_headers),)
+    headers = repeat(nested(RDSExtension, "Extension header"), until=RDSExtension.type == 0)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct as Record
 
 from ..cm_names import IP_CM_PREFIX
-from ..places import CmPayload, CmService, Inside, Parsed
-from ..spec import Struct, bit, enum, hole, rest, secret, uint
+from ..places import CmPayload, CmService, Inside
+from ..spec import Struct, bit, enum, hole, nested, rest, secret, uint
+from ..tail import optional, repeat
 from .rdma_cm import IP_CM_SIZE
 
 NFS_PORT = 20049
@@ -20,6 +21,8 @@ PROCEDURES: Mapping[int, str] = {0: "RDMA_MSG", 1: "RDMA_NOMSG", 2: "RDMA_MSGP",
 """Message types of version 1 (RFC 8166 4.2)."""
 
 ERRORS: Mapping[int, str] = {1: "ERR_VERS", 2: "ERR_CHUNK"}
+PRESENT: Mapping[int, str] = {0: "No", 1: "Yes"}
+"""What stands before each entry of a list: whether it is there, and with it a next one (RFC 4506 4.19)."""
 
 
 def buffer_text(code: int) -> str:
@@ -76,68 +79,10 @@ class RPCRDMAError(Struct):
     version_high = uint(32, "Version High", at="8", ws="rpcordma.vers_high", when=(error, frozenset({1})))
 
 
-MOST = 256
-"""Maximum segments read per message; real headers have far fewer."""
-_MESSAGES = ((RPCRDMA.message_type, frozenset({INLINE, NO_INLINE})),)
-READ_CHUNK, SEGMENT = 20, 16
-"""Bytes of a read list entry after its discriminator, and of a segment."""
-
-
-def _word(data: bytes, at: int) -> int:
-    """The XDR integer at an offset; -1 past the end of the data."""
-    return int.from_bytes(data[at : at + 4], "big") if at + 4 <= len(data) else -1
-
-
-def _lists(body: bytes) -> tuple[list[int], list[int], int, int]:
-    """Offsets of read chunks, segments and the RPC message (-1 if the lists are invalid), and how many segments are of the write list."""
-    reads: list[int] = []
-    segments: list[int] = []
-    at = of_writes = 0
-    while _word(body, at) == 1 and len(reads) < MOST:
-        reads.append(at + 4)
-        at += 4 + READ_CHUNK
-    if _word(body, at) != 0:
-        return reads, segments, -1, 0
-    at += 4
-    writing = True  # then at most one reply chunk
-    while len(segments) < MOST:
-        more, at = _word(body, at), at + 4
-        if more == 1:
-            count = _word(body, at)
-            if not 0 <= count <= MOST:
-                break
-            segments += range(at + 4, at + 4 + count * SEGMENT, SEGMENT)
-            at += 4 + count * SEGMENT
-        elif more != 0:
-            break
-        if not writing:
-            return reads, segments, at, of_writes
-        writing, of_writes = more == 1, len(segments)
-    return reads, segments, -1, 0
-
-
-def find_reads(body: bytes) -> list[int]:
-    """Offsets of a message's read chunks."""
-    return _lists(body)[0]
-
-
-def find_segments(body: bytes) -> list[int]:
-    """Offsets of the segments in the write list and reply chunk."""
-    return _lists(body)[1]
-
-
-def find_rpc(body: bytes) -> Iterator[tuple[int, int]]:
-    """Start and end of the RPC message after the lists; it is empty where chunks hold all of it."""
-    at = _lists(body)[2]
-    if at >= 0:
-        yield at, len(body)
-
-
 class RPCRDMAReadChunk(Struct):
     """Memory that the receiver may read: a piece of the RPC message."""
 
-    key, section, size, title = "rpcrdma.read", "RFC 8166 3.4.5", READ_CHUNK, "Read chunk"
-    carried_by = (Parsed(RPCRDMA.body, find_reads, _MESSAGES),)
+    key, section, size, title = "rpcrdma.read", "RFC 8166 3.4.5", 20, "Read chunk"
     position = uint(32, "Position", at="0", unit="bytes", ws="rpcordma.position")
     handle = secret(32, "R_Key", "Handle (R_Key)", at="4", ws="rpcordma.rdma_handle")
     length = uint(32, "Length", at="8", unit="bytes", ws="rpcordma.rdma_length")
@@ -147,11 +92,45 @@ class RPCRDMAReadChunk(Struct):
 class RPCRDMASegment(Struct):
     """Memory that the receiver may write: results, or the whole reply."""
 
-    key, section, size, title = "rpcrdma.segment", "RFC 8166 3.4.5", SEGMENT, "Write segment"
-    carried_by = (Parsed(RPCRDMA.body, find_segments, _MESSAGES),)
+    key, section, size, title = "rpcrdma.segment", "RFC 8166 3.4.5", 16, "Write segment"
     handle = secret(32, "R_Key", "Handle (R_Key)", at="0", ws="rpcordma.rdma_handle")
     length = uint(32, "Length", at="4", unit="bytes", ws="rpcordma.rdma_length")
     offset_ = uint(64, "Offset", at="8", base="hex", ws="rpcordma.rdma_offset")
+
+
+class RPCRDMAWriteChunk(Struct):
+    """Memory for one result."""
+
+    key, section, size, title = "rpcrdma.write", "RFC 8166 3.4.6", 4, "Write chunk"
+    count = uint(32, "Segment Count", at="0")
+    segments = repeat(nested(RPCRDMASegment, "Segment"), count=count)
+
+
+class RPCRDMARead(Struct):
+    """An entry of the read list."""
+
+    key, section, size, title = "rpcrdma.reads", "RFC 8166 3.4.5", 4, "Read list entry"
+    present = enum(32, PRESENT, "Present", at="0")
+    chunk = optional(present == 1, nested(RPCRDMAReadChunk, "Read chunk"))
+
+
+class RPCRDMAWrite(Struct):
+    """An entry of the write list, or the reply chunk."""
+
+    key, section, size, title = "rpcrdma.writes", "RFC 8166 3.4.6", 4, "Write list entry or reply chunk"
+    present = enum(32, PRESENT, "Present", at="0")
+    chunk = optional(present == 1, nested(RPCRDMAWriteChunk, "Write chunk"))
+
+
+class RPCRDMALists(Struct):
+    """The memory that a message names, and the RPC message behind it, which is empty where chunks hold all of it."""
+
+    key, section, title = "rpcrdma.lists", "RFC 8166 3.4.5", "Chunk lists"
+    carried_by = (Inside(RPCRDMA.body, ((RPCRDMA.message_type, frozenset({INLINE, NO_INLINE})),)),)
+    reads = repeat(nested(RPCRDMARead, "Read list entry"), until=RPCRDMARead.present != 1)
+    writes = repeat(nested(RPCRDMAWrite, "Write list entry"), until=RPCRDMAWrite.present != 1)
+    reply = nested(RPCRDMAWrite, "Reply chunk")
+    rpc = rest("RPC message")
 
 
 class ChunkLists(Record):
@@ -165,10 +144,11 @@ class ChunkLists(Record):
 
 def chunk_lists(body: bytes) -> ChunkLists | None:
     """The lists of a message with RPC; None if they are invalid."""
-    reads, segments, rpc, of_writes = _lists(body)
-    if rpc < 0 or any(at + SEGMENT > len(body) for at in segments):
+    lists = RPCRDMALists(body)
+    reply, rpc = lists.reply, lists.rpc
+    if rpc is None or reply.present not in PRESENT:
         return None
-    return ChunkLists([RPCRDMAReadChunk(body, at) for at in reads], [RPCRDMASegment(body, at) for at in segments[of_writes:]], rpc)
+    return ChunkLists([entry.chunk for entry in lists.reads], list(reply.chunk.segments) if reply.chunk else [], len(body) - len(rpc))
 
 
 PROGRAMS: Mapping[int, str] = {
@@ -181,7 +161,7 @@ class RPCMessage(Struct):
     """What every RPC message starts with."""
 
     key, section, size, title = "rpcrdma.rpc", "RFC 5531 9", 8, "RPC"
-    carried_by = (Parsed(RPCRDMA.body, find_rpc, _MESSAGES),)
+    carried_by = (Inside(RPCRDMALists.rpc),)
     xid = uint(32, "XID", at="0", base="hex", ws="rpc.xid")
     message_type = enum(32, {0: "Call", 1: "Reply"}, "Message Type", at="4", ws="rpc.msgtyp")
     body = rest("Body", at="8")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..places import Inside, TcpData
-from ..spec import Field, Struct, bit, enum, gid, ip4, mac, pad, part, qpn, rest, secret, uint
+from ..spec import Field, Struct, bit, enum, gid, ip4, mac, nested, pad, part, qpn, rest, secret, uint
+from ..tail import repeat
 
 SMC_R, SMC_D = b"\xe2\xd4\xc3\xd9", b"\xe2\xd4\xc3\xc4"
 """The words SMCR and SMCD in EBCDIC, with which messages begin and end."""
@@ -55,15 +56,25 @@ class SMCProposal(Struct):
     area = rest("Areas", at="32")
 
 
+class SMCPrefix(Struct):
+    """An IPv6 prefix of the interface."""
+
+    prefix, key, section, size = "smc", "proposal.ipv6", "RFC 7609 A.2; kernel net/smc/smc_clc.h struct smc_clc_ipv6_prefix", 17
+    title = "IPv6 Prefix"
+    value = gid("IPv6 Prefix Value", at="0", ws="smc.proposal.ipv6.prefix.value")
+    length = uint(8, "IPv6 Prefix Length", at="16", ws="smc.proposal.ipv6.prefix.length")
+
+
 class SMCSubnet(Struct):
-    """The subnet of the interface that a proposal came from; IPv6 prefixes follow."""
+    """The subnet of the interface that a proposal came from, and its IPv6 prefixes."""
 
     prefix, key, section, size, title = "smc", "proposal", "RFC 7609 A.2; kernel net/smc/smc_clc.h", 8, "IP Area"
     carried_by = (Inside(SMCProposal.area, skip=(SMCProposal.area_offset, 1, 0)),)
     mask = ip4("Outgoing Interface Subnet Mask", at="0", ws="smc.outgoing.interface.subnet.mask")
     mask_bits = uint(8, "Significant Bits", at="4", ws="smc.outgoing.interface.subnet.mask.number.of.significant.bits")
     reserved = pad(16, at="5")
-    prefixes = uint(8, "IPv6 Prefix Count", at="7", ws="smc.proposal.ipv6.prefix.count")
+    prefix_count = uint(8, "IPv6 Prefix Count", at="7", ws="smc.proposal.ipv6.prefix.count")
+    prefixes = repeat(nested(SMCPrefix, "IPv6 Prefix"), count=prefix_count)
 
 
 class SMCAccept(Struct):

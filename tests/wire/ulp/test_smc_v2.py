@@ -42,10 +42,10 @@ def test_a_proposal(tmp_path: Path) -> None:
 
 
 def test_accept_and_confirm(tmp_path: Path) -> None:
-    of_r = {"SMC Accept or Confirm, Version 2", "First Contact Extension", "Features"}
+    of_r = {"SMC Accept or Confirm, Version 2", "First Contact Extension", "Sender", "Features"}
     assert titles(tmp_path, smc.ACCEPT_V2) == of_r and titles(tmp_path, smc.CONFIRM_V2) == of_r | {"GID List", "GID List Entry"}
     assert titles(tmp_path, smc.ACCEPT_D) == {"SMC-D Accept or Confirm"}
-    of_d = {"SMC-D Accept or Confirm", "SMC-D Accept or Confirm, Version 2", "First Contact Extension", "Features"}
+    of_d = {"SMC-D Accept or Confirm", "SMC-D Accept or Confirm, Version 2", "First Contact Extension", "Sender", "Features"}
     assert titles(tmp_path, smc.CONFIRM_D) == of_d
     host, eid, gids = values(tmp_path, smc.CONFIRM_V2, "smc.first.contact.host", "smc.accept.v2.eid",
                              "smc.confirm.gid.list.entry")  # fmt: skip
