@@ -185,7 +185,8 @@ def lines(result: dict[str, Any], paint: Paint, *, quiet: bool = False) -> Itera
         yield from ("", paint("Multicast groups", "path"))
         for group in result["groups"]:
             yield (
-                f"  {group['mgid']}  LID 0x{group['mlid']:04x}  P_Key 0x{group['p_key']:04x}  Q_Key {group['q_key']['text']}  "
+                f"  {group['mgid']}  LID {_hex(group['mlid'])}  P_Key {_hex(group['p_key'])}  "
+                f"Q_Key {group['q_key']['text'] if group['q_key'] is not None else '?'}  "
                 f"{counted(len(group['members']), 'member')}  {_frame(group, paint)}"
             )
             if not quiet:
@@ -220,8 +221,8 @@ def _membership(partition: dict[str, Any]) -> str:
 def _node(node: dict[str, Any], paint: Paint, quiet: bool) -> Iterator[str]:
     name = f'  "{node["name"]}"' if node["name"] else ""
     switch = node.get("switch")
-    ports = counted(node["num_ports"], "port")
-    tables = f"  linear table {switch['linear_fdb_cap']}, top {switch['linear_fdb_top']}" if switch else ""
+    ports = counted(node["num_ports"], "port") if node["num_ports"] is not None else "? ports"
+    tables = f"  linear table {switch['linear_fdb_cap']}, top {_text(switch['linear_fdb_top'])}" if switch else ""
     yield f"  {node['kind']} {node['guid'] or '(no NodeInfo)'}{name}  {ports}{tables}  {_frame(node, paint)}"
     if quiet:
         return
@@ -252,6 +253,14 @@ def _port(port: dict[str, Any], paint: Paint) -> str:
         peer = port["peer"]
         parts.append(f"→ {peer['name'] or peer['node'] or '?'} port {peer['port']}")
     return "  ".join([*parts, _frame(port, paint)]).rstrip()
+
+
+def _text(value: int | None) -> str:
+    return "?" if value is None else str(value)
+
+
+def _hex(value: int | None) -> str:
+    return "?" if value is None else f"0x{value:04x}"
 
 
 def _frame(fact: dict[str, Any], paint: Paint) -> str:

@@ -23,6 +23,8 @@ KINDS = {0: "unknown", **{kind: name.lower() for kind, name in NODE_TYPE.items()
 STATES = {**PORT_STATE, 0: "unknown"}
 SM_STATES = {0: "not active", 1: "discovering", 2: "standby", MASTER: "master"}
 JOIN = {1: "full member", 2: "non-member", 4: "send-only non-member", 8: "send-only full member"}
+RECORD = ("mlid", "p_key", "q_key", "mtu", "mtu_code", "rate", "rate_gbps", "sl")
+"""What an MCMemberRecord says of a group; null where only members are known."""
 KeyText = Callable[[str, int], str | None]
 """(kind, value) -> text for a masked key; None to show the value."""
 
@@ -123,6 +125,11 @@ def speed_of(info: PortInfo) -> str | None:
     return known.partition("(")[2].rstrip(")") if known is not None else None
 
 
+def mtu_of(code: int) -> int | None:
+    """The bytes of an MTU code; None if it is none."""
+    return int(MTU[code]) if code in MTU else None
+
+
 def _end(port: Port) -> dict[str, Any]:
     return {"node": guid(port.node.guid), "name": name_of(port.node), "port": port.number}
 
@@ -157,13 +164,14 @@ def _node(node: Node, key_text: KeyText) -> dict[str, Any]:
     found: dict[str, Any] = {
         "guid": guid(node.guid), "kind": KINDS.get(node.kind, "unknown"), "name": name_of(node),
         "system_image_guid": guid(node.system_guid),
-        "vendor_id": node.vendor_id, "device_id": node.device_id, "num_ports": node.num_ports, "partition_cap": node.partition_cap,
+        "vendor_id": node.vendor_id or None, "device_id": node.device_id or None, "num_ports": node.num_ports or None,
+        "partition_cap": node.partition_cap or None,
         "frame": node.frame, "ports": [_port(port, key_text) for _, port in sorted(node.ports.items())],
     }  # fmt: skip
     if node.switch.now is not None:
         found["switch"] = {
             **{name: int(value) for name, value in node.switch.now._asdict().items()},
-            "linear_fdb_top": int(node.linear_top.now or 0), "port_state_change": int(node.port_state_change), "frame": node.switch.since,
+            "linear_fdb_top": node.linear_top.now, "port_state_change": int(node.port_state_change), "frame": node.switch.since,
         }  # fmt: skip
     if node.forwarding is not None:
         tables = node.forwarding
@@ -188,7 +196,7 @@ def _port(port: Port, key_text: KeyText) -> dict[str, Any]:
         found |= {
             "frame": port.info_frame, "physical_state": info.port_physical_state, "master_sm_lid": info.master_sm_lid,
             "capability_mask": info.capability_mask, "capability_mask2": info.capability_mask2, "gid_prefix": f"0x{info.gid_prefix:016x}",
-            "neighbor_mtu": 128 << info.neighbor_mtu if info.neighbor_mtu else 0, "operational_vls": info.operational_vls,
+            "neighbor_mtu": mtu_of(info.neighbor_mtu), "operational_vls": info.operational_vls,
             "link_width_active": info.link_width_active, "link_speed_active": info.link_speed_active,
             "link_speed_ext_active": info.link_speed_ext_active,
             "state_code": port.state, "neighbor_mtu_code": info.neighbor_mtu,
@@ -241,13 +249,19 @@ def _place(group: Group) -> tuple[int, bytes]:
 
 
 def _group(group: Group, key_text: KeyText) -> dict[str, Any]:
-    facts = group.facts.now or GroupFacts(0, 0, 0, 0, 0, 0)
+    facts = group.facts.now
     return {
-        "mgid": gid_text(group.mgid), "mlid": facts.mlid, "p_key": facts.p_key, "q_key": _key("Q_Key", facts.q_key, key_text, 8),
-        "mtu": int(MTU.get(facts.mtu, 0)), "mtu_code": facts.mtu, "rate": facts.rate, "rate_gbps": RATE_GBPS.get(facts.rate),
-        "sl": facts.sl, "frame": group.facts.since,
+        "mgid": gid_text(group.mgid), "frame": group.facts.since,
+        **(_record(facts, key_text) if facts is not None else dict.fromkeys(RECORD)),
         "members": [
             {"port_gid": gid_text(gid), "join_state": [name for bit, name in JOIN.items() if state & bit], "frame": frame}
             for gid, (state, frame) in group.members.items()
         ],
+    }  # fmt: skip
+
+
+def _record(facts: GroupFacts, key_text: KeyText) -> dict[str, Any]:
+    return {
+        "mlid": facts.mlid, "p_key": facts.p_key, "q_key": _key("Q_Key", facts.q_key, key_text, 8) if facts.q_key else None,
+        "mtu": mtu_of(facts.mtu), "mtu_code": facts.mtu, "rate": facts.rate, "rate_gbps": RATE_GBPS.get(facts.rate), "sl": facts.sl,
     }  # fmt: skip

@@ -56,8 +56,7 @@ def _node(node: dict[str, Any]) -> Iterator[facts.Fact]:
         if isinstance(key, dict) and isinstance(key.get("value"), int):
             yield facts.MKeyFact(_int(key, "frame"), end, _int(key, "value", range(1 << 64)))
         for block in _list(port, "p_keys"):
-            keys = [key for key in _values(block, "keys") if isinstance(key, int) and 0 <= key < 1 << 16]
-            yield facts.TableFact(_int(block, "frame"), end, _int(block, "block", range(1024)), block_of(keys[:BLOCK]))
+            yield facts.TableFact(_int(block, "frame"), end, _int(block, "block", range(1024)), block_of(_entries(block)))
     switch = node.get("switch")
     if isinstance(switch, dict) and switch_lid:
         shown = SwitchFacts(*(_int(switch, name, range(1 << 16)) for name in SwitchFacts._fields))
@@ -72,11 +71,23 @@ def _node(node: dict[str, Any]) -> Iterator[facts.Fact]:
             yield facts.MulticastFact(line, facts.End(own, own, 0), _int(entry, "lid", MULTICAST_LIDS), ports)
 
 
+def _entries(block: dict[str, Any]) -> list[int]:
+    """The entries of a block of a P_Key table, each where its index says; without indices one after the other."""
+    keys = [key for key in _values(block, "keys") if isinstance(key, int) and 0 <= key < 1 << 16][:BLOCK]
+    places = [index % BLOCK for index in _values(block, "indices") if isinstance(index, int)]
+    if len(places) != len(keys):
+        return keys
+    entries = [0] * BLOCK
+    for place, key in zip(places, keys, strict=True):
+        entries[place] = key
+    return entries
+
+
 def _group(group: dict[str, Any]) -> Iterator[facts.Fact]:
     mgid = gid(str(group.get("mgid", "")))
     if mgid is None:
         return
-    mtu, rate, sl = (_int(group, name, range(256)) for name in ("mtu", "rate", "sl"))
+    mtu, rate, sl = (_int(group, name, range(256)) for name in ("mtu_code" if "mtu_code" in group else "mtu", "rate", "sl"))
     q_key = group.get("q_key")
     key = _int(q_key, "value", range(1 << 32)) if isinstance(q_key, dict) else 0
     shown = GroupFacts(_int(group, "mlid", MULTICAST_LIDS), _int(group, "p_key", range(1 << 16)), key, mtu, rate, sl)

@@ -10,7 +10,7 @@ import pytest
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.describe import describe, ranges
 from ibdissect.fabric.file_lines import KnownFile, line_number
-from ibdissect.fabric.groups import Group
+from ibdissect.fabric.groups import Group, GroupFacts
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.partitions import BLOCK, PKeys
 from ibdissect.wire.sm import SMInfo
@@ -73,10 +73,17 @@ def test_a_group_of_which_only_the_members_are_known() -> None:
     group = subnet.groups.by_mgid[b"\xff" * 16] = Group(b"\xff" * 16, 4)
     group.members[bytes(16)] = (1, 4)
     (found,) = describe(subnet, lambda kind, value: None)["groups"]
-    assert {name: found[name] for name in ("mlid", "p_key", "mtu", "mtu_code", "rate", "sl")} == dict.fromkeys(
-        ("mlid", "p_key", "mtu", "mtu_code", "rate", "sl"), 0
-    )
-    assert found["q_key"]["value"] == 0 and found["members"][0]["join_state"] == ["full member"]
+    assert {found[name] for name in ("mlid", "p_key", "q_key", "mtu", "mtu_code", "rate", "sl")} == {None}
+    assert found["members"][0]["join_state"] == ["full member"]
+
+
+@pytest.mark.parametrize(("code", "size"), [(0, None), (1, 256), (5, 4096), (6, None)])
+def test_a_group_with_its_record(code: int, size: int | None) -> None:
+    subnet = Subnet()
+    subnet.groups.learn(b"\xff" * 16, GroupFacts(0xC000, 0xFFFF, 0, code, 3, 0), 4)
+    (found,) = describe(subnet, lambda kind, value: None)["groups"]
+    assert (found["mtu"], found["mtu_code"], found["rate_gbps"], found["sl"]) == (size, code, 10, 0)
+    assert found["q_key"] is None, "it was hidden"
 
 
 def test_facts_of_files_name_their_line_and_no_frame() -> None:
@@ -159,3 +166,9 @@ def test_a_name_is_told_as_it_is() -> None:
     """Only the zeros behind it are none of it."""
     (told,) = described([answer(2, 0x11, node(2)), answer(2, 0x10, b"  node 2 \0".ljust(64, b"\0"))])["nodes"]
     assert told["name"] == "  node 2 "
+
+
+def test_what_no_node_info_says_is_unknown() -> None:
+    (told,) = described([answer(2, 0x15, port_info(2, neighbor_mtu=6))])["nodes"]
+    assert {told[name] for name in ("guid", "vendor_id", "device_id", "num_ports", "partition_cap")} == {None}
+    assert (told["ports"][0]["neighbor_mtu"], told["ports"][0]["neighbor_mtu_code"]) == (None, 6)
