@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from ibdissect.capture.stream import ByteStream, ended
+from ibdissect.capture.stream import ByteStream, ReadInterrupted, ended
 from ibdissect.errors import CaptureError
 
 T = TypeVar("T")
@@ -311,7 +311,7 @@ class _Once(ByteStream):
     def some(self, count: int) -> bytes:
         try:
             data: bytes = _waited(partial(self.file.read, min(count, FIRST)))
-        except _Interrupted:
+        except (_Interrupted, ReadInterrupted):
             return b""
         except Exception as error:
             raise _failure(error, self.url) from None

@@ -21,7 +21,7 @@ from ibdissect.capture import remote
 from ibdissect.capture.discover import discover
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.remote import public_name
-from ibdissect.capture.stream import allow_reads, interrupt_reads
+from ibdissect.capture.stream import allow_reads, interrupt_reads, read_up_to
 from ibdissect.errors import CaptureError
 from tests.commands import run
 from tests.conftest import REPO
@@ -436,6 +436,25 @@ def test_ctrl_c_ends_the_wait_for_a_silent_server(serve: Callable[..., Server], 
             over.set()
             process.kill()
     assert process.returncode == 130 and "Traceback" not in said
+
+
+def test_ctrl_c_is_the_end_of_what_a_server_without_ranges_sends() -> None:
+    """It is no failure of the server: what came before is checked and reported."""
+    over = threading.Event()
+
+    class Silent:
+        def read(self, count: int) -> bytes:
+            over.wait(20)
+            return b"late"
+
+    before = signal.signal(signal.SIGALRM, lambda *_: interrupt_reads())
+    signal.setitimer(signal.ITIMER_REAL, 0.02)
+    try:
+        assert read_up_to(remote._Once(Silent(), "http://site/x.pcap"), 5) == b""
+    finally:
+        over.set()
+        signal.signal(signal.SIGALRM, before)
+        allow_reads()
 
 
 @pytest.mark.parametrize("raised", [ValueError("x"), SystemExit(3)])
