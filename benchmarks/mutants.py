@@ -296,8 +296,10 @@ def afresh(mutant: Mutant, code: CodeType, arguments: list[str]) -> int:
 class InPlace:
     """A pytest plugin that runs the collected tests once per mutant."""
 
-    def __init__(self, chosen: Sequence[Mutant], trees: dict[Path, ast.Module], seconds: int) -> None:
+    def __init__(self, chosen: Sequence[Mutant], trees: dict[Path, ast.Module], seconds: int, out: int) -> None:
         self.chosen, self.trees, self.seconds = chosen, trees, seconds  # at least so many; twice what the tests take without a mistake
+        self.out = out
+        """Descriptor for what no test noticed."""
         self.statuses: dict[int, int] = {}
         """By index of the mutant; without mutants that must be made before the tests are imported."""
 
@@ -326,6 +328,8 @@ class InPlace:
             if about and same and code is not None:
                 tests = [session.items[i] for _, i in about]
                 self.statuses[index] = tried(self.seconds, lambda: self.replaced(session, same, code, tests))  # noqa: B023
+                if not self.statuses[index]:
+                    os.write(self.out, f"{mutant}\n".encode())
         return True
 
     @staticmethod
@@ -423,8 +427,8 @@ def main() -> int:
                     statuses[index] = tried(seconds, lambda: afresh(one, code, [*arguments, *some]))  # noqa: B023
                     if statuses[index]:
                         break
-            if not statuses[index]:
-                print(one, flush=True)
+                else:
+                    print(one, flush=True)
     killed, hung = sum(map(bool, statuses.values())), sum(status < 0 for status in statuses.values())
     print(f"killed {killed} of {len(chosen)} ({100 * killed / max(1, len(chosen)):.1f} %), {hung} by the limits of time and memory")
     return 0
@@ -438,7 +442,7 @@ def in_place(chosen: Sequence[Mutant], trees: dict[Path, ast.Module], arguments:
     with tempfile.TemporaryFile() as told:
 
         def run() -> int:
-            plugin = InPlace(chosen, trees, 60)
+            plugin = InPlace(chosen, trees, 60, os.dup(1))
             silent()
             status = int(pytest.main(arguments, [plugin]))
             told.write(pickle.dumps((plugin.statuses, plugin.seconds)))

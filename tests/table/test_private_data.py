@@ -17,9 +17,10 @@ from ibdissect.session.capture import Capture
 from ibdissect.table.cut_keys import hidden_bytes
 from ibdissect.wire import cm
 from ibdissect.wire.cm_names import IP_CM_PREFIX
+from ibdissect.wire.ulp import rping
 from ibdissect.wire.ulp.nvme_rdma import SERVICE as NVME
 from tests import commands
-from tests.acme import PASSIVE_QP, connection
+from tests.acme import PASSIVE_QP, connection, message
 from tests.conftest import HAS_SHARED, SHARED
 from tests.craft import build, erf_pcap, gmp, put, rc
 
@@ -81,6 +82,17 @@ def test_what_a_structure_explains_is_shown_and_what_follows_it_is_hidden() -> N
     assert "********" not in shown(connection(NVME, nvme))[0]
     more = connection(NVME, nvme + bytes(24) + KEY.to_bytes(4, "big"))
     assert words(shown(more)[0]) == 0 and "queue id" in shown(more)[0] and words(shown(more, keys=True)[0])
+
+
+def test_rping_tells_its_keys_in_messages() -> None:
+    """Whole or cut off anywhere."""
+    sent = message(build(rping.RpingBuffer, address=0x1000, r_key=KEY, length=64))
+    frames = [*connection(rping.SERVICE, HEADER), sent, message(build(rping.RpingBuffer, r_key=KEY), answer=True)]
+    assert [words(text) > 0 for text in shown(frames, keys=True)][-2:] == [True, True]
+    assert sum(map(words, shown(frames))) == 0 and "r_key#1" in shown(frames)[-1]
+    cut = sent.index(KEY.to_bytes(4, "big"))
+    for end in range(cut + 1, len(sent)):
+        assert "cafe" not in shown([*frames[:-2], sent[:end]])[-1], end
 
 
 def test_the_header_of_ip_cm_explains_only_itself() -> None:
