@@ -23,6 +23,7 @@ from ibdissect.heap import uncollected
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
 from ibdissect.session.spread import Stopped
+from ibdissect.table import ChunkTable
 from ibdissect.wire.text import visible_json
 
 
@@ -84,18 +85,19 @@ def _tell(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engin
 
 
 def _diagnose(capture: Unit, *, common: Common, progress: Progress | None = None, stop: Stop | None = None) -> Outcome[Diagnosed]:
-    from ibdissect.diagnosis.follow import ConnectionFollower
+    from ibdissect.session.diagnosing import diagnosed
+
+    told = engine.compiled()
+
+    def each(table: ChunkTable) -> None:
+        nonlocal told
+        if not told and table.chunk.base + table.window > engine.SLOW_FROM:
+            told = True
+            say("note: the engine is interpreted, which takes 40 times as long: install a C compiler and Python's headers, or a wheel")
+        if stop is not None and stop():
+            raise Stopped
 
     with uncollected(), open_for(capture, common) as opened:
-        opened.joins = False
-        follower, told = ConnectionFollower(), engine.compiled()
-        for table in opened.tables(keys=False, progress=progress):
-            follower.feed(table)
-            if not told and table.chunk.base + table.window > engine.SLOW_FROM:
-                told = True
-                say("note: the engine is interpreted, which takes 40 times as long: install a C compiler and Python's headers, or a wheel")
-            if stop is not None and stop():
-                raise Stopped
         name = public_name(str(capture))
-        found = Diagnosed(follower.result(name), opened.reader.members)
+        found = Diagnosed(diagnosed(opened, name, progress, each), opened.reader.members)
     return Outcome(name, found, found.diagnosis.frames, opened.damage)

@@ -1,4 +1,4 @@
-"""Which memory did refused requests want to access? Addresses and lengths; R_Keys are secrets, and stay in the frames."""
+"""Which memory did refused requests want to access, how, and with which R_Key? Keys are secrets: who tells of one masks it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.table import ChunkTable
-from ibdissect.wire.headers import AETH, RETH
+from ibdissect.wire.headers import AETH, BTH, RETH, AtomicETH
+from ibdissect.wire.opcodes import COMPARE_SWAP, FETCH_ADD, OPERATION, READ_REQUEST
 from ibdissect.wire.text import counted
 
 ACCESS_ERROR = 0x62
 """The syndrome of a NAK remote access error."""
+OPERATIONS = {READ_REQUEST: "READ", COMPARE_SWAP: "CmpSwap", FETCH_ADD: "FetchAdd"}
+ATOMIC = 8
+"""Bytes that an atomic operation reads and writes."""
 KEPT_REQUESTS = 1 << 16
 """Requests that are remembered until they are answered: the newest."""
 
@@ -22,6 +26,9 @@ class Access(Record, frozen=True):
 
     address: int
     length: int
+    r_key: int
+    operation: str = "WRITE"
+    """WRITE, READ or an atomic."""
 
     @property
     def said(self) -> str:
@@ -34,16 +41,19 @@ class Accesses:
 
     def __init__(self) -> None:
         self._found: dict[int, Access] = {}
-        self._newest: list[tuple[Any, Any, Any]] = []
-        """Frames, addresses and lengths of the newest requests, a window each."""
+        self._newest: list[tuple[Any, ...]] = []
+        """Frames, addresses, lengths, R_Keys and operations of the newest requests, a window each."""
 
     def feed(self, table: ChunkTable, lanes: Any) -> None:
         """The next window. Any: `Lanes`, compiled or not."""
-        if len(table.occurrences(RETH)):
-            va, size = table.column(RETH.va), table.column(RETH.dmalen)
-            self._newest.append((va.rows + table.chunk.first, va.values, size.values))
-            while len(self._newest) > 1 and sum(len(frames) for frames, _, _ in self._newest[1:]) >= KEPT_REQUESTS:
-                self._newest.pop(0)
+        for header in (RETH, AtomicETH):
+            if len(table.occurrences(header)):
+                va, key, opcode = (table.column(field) for field in (header.va, header.r_key, BTH.opcode))
+                sizes = table.column(RETH.dmalen).values if header is RETH else np.full(len(va.rows), ATOMIC, np.int64)
+                what = opcode.values[np.searchsorted(opcode.rows, va.rows)] & OPERATION
+                self._newest.append((va.rows + table.chunk.first, va.values, sizes, key.values, what))
+        while len(self._newest) > 1 and sum(len(one[0]) for one in self._newest[1:]) >= KEPT_REQUESTS:
+            self._newest.pop(0)
         if (table.column(AETH.syndrome).values == ACCESS_ERROR).any():
             self._learn(lanes)
 
@@ -56,10 +66,10 @@ class Accesses:
                 self._found[frame] = access
 
     def _look(self, frame: int) -> Access | None:
-        for frames, addresses, sizes in reversed(self._newest):
+        for frames, addresses, sizes, keys, what in reversed(self._newest):
             at = int(np.searchsorted(frames, frame))
             if at < len(frames) and frames[at] == frame:
-                return Access(int(addresses[at]), int(sizes[at]))
+                return Access(int(addresses[at]), int(sizes[at]), int(keys[at]), OPERATIONS.get(int(what[at]), "WRITE"))
         return None
 
     def of(self, frame: int) -> Access | None:

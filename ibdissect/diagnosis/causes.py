@@ -311,7 +311,7 @@ NAKS = {1: "remote-invalid-request", 2: "remote-access-error", 3: "remote-operat
 def _refused_request(raw: Raw, half: Any, side: int) -> Found:
     """A NAK that ends the connection."""
     first = half.fatal_request or half.fatal_frame
-    facts: dict[str, Any] = {"size": half.fatal_size, "reads": half.fatal_reads}
+    facts: dict[str, Any] = {"size": half.fatal_size, "reads": half.fatal_reads, "nth": half.fatal_nth}
     cause = NAKS.get(half.nak_code, "remote-invalid-request")
     if half.nak_code == 1:
         mtu = path_mtu(raw, half, side)

@@ -14,6 +14,7 @@ BOTH = "both"
 """Both directions are captured."""
 SEVERITIES = {ERROR: 0, WARNING: 1, INFO: 2}
 """The worst first."""
+COSTLY = 5
 
 
 class End(Record, frozen=True):
@@ -65,6 +66,16 @@ class Times(Record, frozen=True):
     def busy(self) -> int:
         """The time in which the application was not idle."""
         return self.span - self.idle_by_application
+
+    @property
+    def trouble(self) -> int:
+        """The time that losses, time-outs and missing receive buffers took."""
+        return self.rnr_wait + self.loss_recovery + self.timeout
+
+    @property
+    def costly(self) -> bool:
+        """Whether that is a fifth or more of its time: it is told of a healthy connection, too."""
+        return 0 < self.span <= COSTLY * self.trouble
 
 
 class Counts(Record, frozen=True):

@@ -46,6 +46,6 @@ class ConnectionFollower:
         """What explains each connection; call once, at the end."""
         return Verdicts(assemble(self.lanes), self.lanes, self.checksums, self.times, self.accesses)
 
-    def result(self, path: str) -> Diagnosis:
-        """What became of all connections; call once, at the end. `path`: the capture's name."""
-        return self.verdicts().diagnosis(path, self.times.frames)
+    def result(self, path: str, verdicts: Verdicts | None = None) -> Diagnosis:
+        """What became of all connections; call once, at the end. `path`: the capture's name; `verdicts`: if they were asked for before."""
+        return (verdicts or self.verdicts()).diagnosis(path, self.times.frames)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from ibdissect.wire.headers import RETH
 from ibdissect.wire.opcodes import CNP_SERVICE, SERVICES
 from ibdissect.wire.text import counted
 
-from .accesses import Accesses
+from .accesses import Access, Accesses
 from .advice import advice
 from .asked import Asked
 from .assemble import Raw, bytes_of, text_of
@@ -19,6 +20,11 @@ from .frame_times import FrameTimes
 from .measures import counts_of, episodes_of, round_trip_of, times_of
 from .summary import one_sided, shared_causes
 from .words import explain
+
+KeyName = Callable[[str, int], str]
+ACCESS_REFUSED = "remote-access-error"
+R_KEY = RETH.r_key.secret
+"""The kind of key that refused accesses name."""
 
 
 class Verdicts:
@@ -40,6 +46,19 @@ class Verdicts:
         self.times = [times_of(raw.main) for raw in raws]
         self.found = [judge(raw, self.capture, times) for raw, times in zip(raws, self.times, strict=True)]
         self._told: dict[int, Connection] = {}
+        self.key_name: KeyName | None = None
+        """How reports show a key, by its kind and value; set it before a story is told. None: keys are not told."""
+
+    @property
+    def names_keys(self) -> bool:
+        """Whether a story tells of a key."""
+        return any(self.r_key(i) is not None for i in range(len(self.found)))
+
+    def r_key(self, i: int) -> int | None:
+        """That of the access that the other end refused; None: there is no such one, or it is not captured."""
+        found = self.found[i]
+        access: Access | None = found.facts.get("access") if found.cause == ACCESS_REFUSED else None
+        return access.r_key if access is not None else None
 
     def of_cause(self, cause: str) -> list[Connection]:
         """The connections that a cause explains."""
@@ -57,18 +76,20 @@ class Verdicts:
     def tell(self, i: int) -> Connection:
         """One connection as a plain value."""
         if i not in self._told:
-            self._told[i] = told(self.raws[i], self.found[i], self.times[i], self.capture, self.when)
+            key = self.r_key(i) if self.key_name is not None else None
+            r_key = self.key_name(R_KEY, key) if self.key_name is not None and key is not None else ""
+            self._told[i] = told(self.raws[i], self.found[i], self.times[i], self.capture, self.when, r_key)
         return self._told[i]
 
 
-def told(raw: Raw, found: Found, times: Times | None, capture: Capture, when: FrameTimes) -> Connection:
+def told(raw: Raw, found: Found, times: Times | None, capture: Capture, when: FrameTimes, r_key: str = "") -> Connection:
     """One connection as a plain value."""
     ends = ends_of(raw)
     what_to_do = advice(found, ends, asking_side(found, raw))
     forward, back = sees(raw, raw.requester)
     return Connection(
         ends, transport_of(raw), raw.requester, raw.first_frame, raw.last_frame, found.cause, found.verdict, found.severity,
-        explain(found, raw, ends, times), what_to_do, (found.first or None, found.decisive or None), set_up_of(raw, capture),
+        explain(found, raw, ends, times, r_key), what_to_do, (found.first or None, found.decisive or None), set_up_of(raw, capture),
         *end_of(raw, found, capture), found.detail, times, counts_of(raw), episodes_of(raw), found.blamed,
         "both" if forward and back else "requests" if forward else "answers", raw.first_time, raw.last_time,
         when.of(found.first or None), when.of(found.decisive or None), round_trip_of(raw.main),

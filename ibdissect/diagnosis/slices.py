@@ -37,7 +37,7 @@ class Slice(Record, frozen=True):
 
 def cost(one: Connection) -> int:
     """The time that trouble took."""
-    return one.times.rnr_wait + one.times.loss_recovery + one.times.timeout if one.times is not None else 0
+    return one.times.trouble if one.times is not None else 0
 
 
 def when_of(one: Connection) -> tuple[int | None, int | None]:

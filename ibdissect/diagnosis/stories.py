@@ -14,7 +14,7 @@ from .frame_times import FrameTimes
 if TYPE_CHECKING:
     from .connection import Connection, Diagnosis
     from .follow import ConnectionFollower
-    from .judge import Verdicts
+    from .judge import KeyName, Verdicts
 
 COMPLETE = "complete"
 ICRC_WRONG = "icrc-wrong-at-sender"
@@ -31,6 +31,8 @@ class Stories:
         self._lost = Dropped("queue pairs and set-ups of connections")
         self.dropped = (self.times.dropped, self._lost)
         self._verdicts: Verdicts | None = None
+        self.key_name: KeyName | None = None
+        """How sentences show a key; None: they tell of none, rules name it themselves."""
         self._latest: dict[Asked, int] | None = None
 
     def feed(self, table: ChunkTable) -> Iterable[object]:
@@ -54,7 +56,13 @@ class Stories:
         """What explains each connection; None without any. Ask at the end of the capture."""
         if self._verdicts is None and self.follower is not None:
             self._verdicts = self.follower.verdicts()
+            self._verdicts.key_name = self.key_name
         return self._verdicts
+
+    def r_key(self, one: Connection) -> int | None:
+        """That of the access which a connection was refused; None if it is not captured."""
+        access = self.verdicts.capture.access(one.evidence[0] or 0) if self.verdicts is not None else None
+        return access.r_key if access is not None else None
 
     @property
     def diagnosis(self) -> Diagnosis | None:

@@ -8,8 +8,8 @@ from ibdissect.wire.text import counted
 
 from .advice import shared_advice
 from .connection import BOTH, CANNOT_TELL, SEVERITIES, Connection, SharedCause
+from .phrases import duration, of_whole, sum_of
 from .slices import COST, when_of
-from .words import duration, of_whole, sum_of
 
 LEAST, SHARE = 2, 3
 """Connections that a cause must have in common with a host, and which part of the host's connections they must be: a third."""

@@ -10,8 +10,8 @@ from msgspec import Struct as Record
 from ibdissect.wire.text import Paint, counted, printable
 
 from .connection import BOTH, CANNOT_TELL, FAILED, HEALTHY, ODD, SEVERITIES, SLOW, Connection, Diagnosis, SharedCause, Times
+from .phrases import clock, day, duration, share, sum_of
 from .slices import PARTS, cost, when_of
-from .words import clock, day, duration, share, sum_of
 
 ORDER = {FAILED: 0, ODD: 1, SLOW: 2, CANNOT_TELL: 3, HEALTHY: 4}
 SAID = {FAILED: "failed", ODD: "against the rules", SLOW: "slow", CANNOT_TELL: "unclear", HEALTHY: "healthy"}
@@ -147,10 +147,10 @@ def lines(diagnosis: Diagnosis, paint: Paint, top: int, *, every: bool = False) 
     for culprit in shared:
         yield ""
         yield from _culprit(culprit, paint, start_ns, top)
-    others = [one for one in others if every or not one.healthy]
+    others = [one for one in others if every or troubled(one)]
     if others and shared:
         yield ""
-        yield paint("The other connections" if every else "The others that failed or were slow", "path")
+        yield paint("The other connections" if every else "The others that failed, were slow or lost time", "path")
     for one in others[:top]:
         yield ""
         yield from story(one, paint, start_ns)
@@ -158,6 +158,11 @@ def lines(diagnosis: Diagnosis, paint: Paint, top: int, *, every: bool = False) 
         yield ""
         yield f"... and {len(others) - top:,} more ({verdicts(others[top:])}); --top {len(others)} shows them all"
     yield from where_time_went(diagnosis.connections, paint)
+
+
+def troubled(one: Connection) -> bool:
+    """Whether it failed, was slow, or trouble took much of its time, though too seldom to call it slow."""
+    return not one.healthy or (one.directions == BOTH and one.times is not None and one.times.costly)
 
 
 def begins(diagnosis: Diagnosis) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from collections.abc import Callable
 from typing import Any
-
-import msgspec
 
 from ibdissect.engine.kinds import ROCE1
 from ibdissect.wire.cm_names import REJ_REASONS, service_text
@@ -17,52 +14,21 @@ from ibdissect.wire.ulp.nvme_rdma import STATUS as NVME_STATUS
 from .assemble import Raw
 from .causes import REDIRECTIONS, TIMEOUT_REASON, Found, asking_side, rnr_limit
 from .connection import End, Times
+from .phrases import duration, nth, of_whole, often, share
 from .rejections import rejection
+from .slices import PARTS
 
 MTUS = (256, 512, 1024, 2048, 4096)
 """What the MTU of a port may be, in bytes of payload."""
 AT_ONCE_NS = 1_000_000
 """A silence that is shorter, up to the end of the capture, says nothing."""
-NUMBERS = ("no times", "once", "twice", "three times", "four times", "five times", "six times", "seven times", "eight times", "nine times")
-
-
-def often(number: int) -> str:
-    """`eight times`."""
-    return NUMBERS[number] if 0 <= number < len(NUMBERS) else f"{number} times"
-
-
-def duration(ns: int) -> str:
-    """A time with three digits: `3.82 s`, `61.5 ms`, `12 us`."""
-    for unit, size in (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)):
-        if ns >= size:
-            value = ns / size
-            return f"{value:.3g} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
-    return f"{ns} ns"
-
-
-def clock(ns: int, start_ns: int = 0) -> str:
-    """A time of the day, in UTC: `12:13:20.504`. `ns`: since 1970; `start_ns`: when the capture begins, so that both times and what lies
-    between them are rounded alike."""
-    ms = round(start_ns / 1_000_000) + round((ns - start_ns) / 1_000_000)
-    return f"{datetime.fromtimestamp(ms // 1000, UTC):%H:%M:%S}.{ms % 1000:03}"
-
-
-def day(ns: int) -> str:
-    """`2026-11-18`. `ns`: since 1970."""
-    return f"{datetime.fromtimestamp(ns // 1_000_000_000, UTC):%Y-%m-%d}"
-
-
-def share(part: int, whole: int) -> str:
-    """`41 %`; below one percent with one digit behind the point."""
-    value = 100 * part / whole if whole else 0.0
-    return f"{value:.0f} %" if value >= 1 or not part else f"{value:.1g} %"
 
 
 class Story:
     """What the sentences about one connection name. Any: a direction of the engine, compiled or not."""
 
-    def __init__(self, found: Found, raw: Raw, ends: tuple[End, End], times: Times | None) -> None:
-        self.found, self.raw, self.ends, self.times, self.facts = found, raw, ends, times, found.facts
+    def __init__(self, found: Found, raw: Raw, ends: tuple[End, End], times: Times | None, r_key: str = "") -> None:
+        self.found, self.raw, self.ends, self.times, self.facts, self.r_key = found, raw, ends, times, found.facts, r_key
         self.half: Any = found.half if found.half is not None else raw.main
         self.side = side = asking_side(found, raw)
         self.asks, self.answers = ends[side].address, ends[1 - side].address
@@ -176,6 +142,9 @@ def _tried(s: Story) -> str:
     """How often a request was sent, and how that ended."""
     facts, last = s.facts, s.facts["last_ns"] - s.facts["first_ns"]
     within = f" in {duration(last)}" if last > 0 and facts["tries"] > 1 else ""
+    waited = s.times.timeout if s.times is not None and s.half.timeouts == facts["tries"] - 1 else 0
+    if within and waited and duration(waited) != duration(last):
+        within += f", {duration(waited)} of that waiting for its timer"
     limit = s.agreed("retry_count")
     may = f" (its retry count of {limit} allows no more)" if limit is not None and facts["tries"] == limit + 1 else ""
     heard = "as if no acknowledgement came" if s.one_way and not s.half.answers else "and it was never acknowledged"
@@ -242,7 +211,7 @@ def _invalid(s: Story) -> str:
     if resources is not None and reads > resources:
         return (
             f"{s.asks} had {reads} READs or atomics under way, {s.answers} allows {resources} at a time (Responder Resources of its REP): "
-            f"{s.answers} refused the one in frame {s.found.first} (NAK invalid request)"
+            f"{s.answers} refused the {nth(s.facts['nth'])} of them (frame {s.found.first}, NAK invalid request)"
         )
     return f"{s.answers} refused a request of {s.asks} as invalid (NAK invalid request){_unseen(s)}"
 
@@ -253,16 +222,19 @@ def _unseen(s: Story) -> str:
 
 
 def _access(s: Story) -> str:
-    return f"{s.answers} refused a request of {s.asks}: its memory may not be accessed so (NAK remote access error){_memory(s)}"
+    access = s.facts.get("access")
+    what = f"the {access.operation}" if access is not None and _unseen(s) == "" else "a request"
+    return f"{s.answers} refused {what} of {s.asks}: its memory may not be accessed so (NAK remote access error){_memory(s)}"
 
 
 def _memory(s: Story) -> str:
-    """What was to be accessed. The R_Key is a secret: the frame shows it, masked."""
-    if s.found.first in (None, s.found.decisive):
+    """What was to be accessed, with its R_Key as reports show keys."""
+    if _unseen(s):
         return _unseen(s)
     access = s.facts.get("access")
-    what = f"it wants {access.said}; its R_Key is" if access is not None else "R_Key, address and length are"
-    return f"; {what} in frame {s.found.first}"
+    if access is None:
+        return f"; R_Key, address and length are in frame {s.found.first}"
+    return f"; it wants {access.said} (frame {s.found.first})" + (f"; its R_Key is {s.r_key}" if s.r_key else "")
 
 
 def _operational(s: Story) -> str:
@@ -291,15 +263,16 @@ def _rnr_ignored(s: Story) -> str:
 
 
 def _reused(s: Story) -> str:
-    number = counted(s.half.reused, "PSN")
-    if not s.half.answers:
+    number, half = counted(s.half.reused, "PSN"), s.half
+    where = f"frame {half.reused_first} has another message than frame {half.reused_before} had"
+    if not half.answers:
         return (
-            f"{s.asks} used {number} again for another message (frame {s.half.reused_frame}); acknowledgements are not captured: if the "
+            f"{s.asks} used {number} again for another message ({where}); acknowledgements are not captured: if the "
             f"one before was acknowledged, {s.answers} takes the other one as a repetition, and its data is lost"
         )
     return (
-        f"{s.asks} used {number} again that had been acknowledged, for another message; {s.answers} acknowledges that as a repetition and "
-        "does not deliver it: its data is lost"
+        f"{s.asks} used {number} again that had been acknowledged, for another message ({where}); {s.answers} acknowledges that as a "
+        "repetition and does not deliver it: its data is lost"
     )
 
 
@@ -366,17 +339,6 @@ def _slow(what: str, part: str, count: str, hidden: str = "") -> Callable[[Story
     return told
 
 
-def of_whole(spent: int, times: Times, whose: str = "its") -> str:
-    """A part of the time from the first to the last data of one connection, or of several added up."""
-    return f"of {whose} {duration(times.span)} ({share(spent, times.span)})"
-
-
-def sum_of(times: Iterable[Times]) -> Times:
-    """The times of several connections, added up."""
-    every = [msgspec.structs.astuple(one) for one in times]
-    return Times(*map(sum, zip(*every, strict=True))) if every else Times()
-
-
 def _congestion(s: Story) -> str:
     cnps = sum(lane.cnps for lane in s.raw.lanes if lane is not None)
     marks = f"{counted(s.half.marks, 'packet')} of {s.asks} came with a mark of congestion" if s.half.marks else ""
@@ -402,7 +364,14 @@ def _healthy(s: Story) -> str:
     for number, name in ((half.losses, "loss"), (half.timeouts, "time-out"), (half.rnrs, "RNR NAK")):
         if number:
             trouble.append(f"{number} {name}" + ("" if number == 1 else "es" if name.endswith("s") else "s"))
-    return f"nothing is wrong; recovered from {', '.join(trouble)}" if trouble else "nothing is wrong"
+    if not trouble:
+        return "nothing is wrong"
+    told = f"recovered from {', '.join(trouble)}"
+    if s.times is None or not s.times.costly:
+        return f"nothing is wrong; {told}"
+    parts = [f"{duration(spent)} {said}" for part, said in PARTS[2:5] if (spent := getattr(s.times, part)) * 100 >= s.times.trouble]
+    which = f": {' and '.join(parts)}" if len(parts) > 1 else ""
+    return f"it works, but {told}, which took {duration(s.times.trouble)} {of_whole(s.times.trouble, s.times)}{which}"
 
 
 def _unknown(s: Story) -> str:
@@ -444,6 +413,6 @@ SAID: dict[str, Callable[[Story], str]] = {
 """The sentence of each cause."""
 
 
-def explain(found: Found, raw: Raw, ends: tuple[End, End], times: Times | None) -> str:
-    """The sentence about a connection."""
-    return SAID[found.cause](Story(found, raw, ends, times))
+def explain(found: Found, raw: Raw, ends: tuple[End, End], times: Times | None, r_key: str = "") -> str:
+    """The sentence about a connection. `r_key`: that of a refused access, as reports show keys; empty: it is not told."""
+    return SAID[found.cause](Story(found, raw, ends, times, r_key))

@@ -20,7 +20,7 @@ cdef enum:
     RECOVERY = 3
     WAITING = 4
     RING = 32
-    OF_REQUEST = 5
+    OF_REQUEST = 6
     OF_ANSWER = 3
     COPY_NS = 3000
     PAUSE_NS = 5000000

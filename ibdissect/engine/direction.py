@@ -57,10 +57,11 @@ class Direction:
         self.last_request = self.last_answer = self.last_request_time = self.last_answer_time = 0
         self.tries = self.last_try = self.last_try_end = self.last_try_time = self.rounds = self.first_try_time = self.longest_wait = 0
         self.rnr_time = self.rnr_frame = self.rnr_first = self.rnr_count = self.rnr_code = self.hurried = self.hurried_frame = 0
-        self.nak_code = self.fatal_frame = self.fatal_request = self.fatal_size = self.fatal_reads = 0
+        self.nak_code = self.fatal_frame = self.fatal_request = self.fatal_size = self.fatal_reads = self.fatal_nth = 0
         self.reorder_proof = self.loss_proof = self.same_acks = self.same_frame = self.same_first = 0
         self.last_msn = self.largest = -1
-        self.reused = self.reused_first = self.reused_frame = self.wrong_frame = self.wrong_request = self.wrong_size = 0
+        self.reused = self.reused_first = self.reused_before = self.reused_frame = 0
+        self.wrong_frame = self.wrong_request = self.wrong_size = 0
         self.losses = self.timeouts = self.rnrs = self.loss_first = self.loss_last = 0
         self.timeout_first = self.timeout_last = self.rnr_begin = self.rnr_last = 0
         self.gaps = Gaps()

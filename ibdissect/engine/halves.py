@@ -150,7 +150,7 @@ class Half(Direction):
             self.mtu = p.size
         self.half_sent = not p.last
         self.sent[k], self.sent[k + 1], self.sent[k + 2] = pos, cython.cast(i64, p.ident), p.time
-        self.sent[k + 3], self.sent[k + 4] = p.ttl, cython.cast(i64, p.content)
+        self.sent[k + 3], self.sent[k + 4], self.sent[k + 5] = p.ttl, cython.cast(i64, p.content), p.frame
         self.judge()
         self.account()
         self.last_frame, self.last_request, self.last_request_time = p.frame, p.frame, p.time
@@ -165,7 +165,8 @@ class Half(Direction):
         if self.sent[k] == pos and self.sent[k + 4] != cython.cast(i64, p.content) and p.op != 12 and done:
             self.reused += 1
             self.reused_frame = p.frame
-            self.reused_first = self.reused_first or p.frame
+            if not self.reused_first:
+                self.reused_first, self.reused_before = p.frame, self.sent[k + 5]
         self.again += 1
         if self.nakked:  # the first repetition since a NAK
             for one, filled in self.nakked.items():
@@ -192,7 +193,8 @@ class Half(Direction):
                 self.longest_wait = max(self.longest_wait, gap)
                 open_episode(self, TIMEOUT, self.since, p.time)
                 self.timeout_last = p.frame
-                self.timeout_first = self.timeout_first or p.frame
+                if not self.timeout_first:
+                    self.timeout_first = self.sent[k + 5] if self.sent[k] == pos else p.frame
             self.recover = self.front
             self.rounds += 1
         self.in_round, self.round_next = True, end
@@ -324,7 +326,9 @@ class Half(Direction):
                     self.fatal_request, self.fatal_size = self.open.value(n, 5), self.open.value(n, 4)
                     break
             for n in range(self.reads.count):
-                self.fatal_reads += self.reads.value(n, 2) < self.reads.value(n, 1)
+                if self.reads.value(n, 2) < self.reads.value(n, 1):
+                    self.fatal_reads += 1
+                    self.fatal_nth += self.reads.value(n, 0) <= pos
         return 0
 
     @cython.cfunc

@@ -10,8 +10,8 @@ IDLE, TRANSFERRING, BUSY, RECOVERY, WAITING = range(5)
 """After a packet: all is acknowledged; a message is half sent; something is under way; a loss is made good; a receive queue was empty."""
 RING = 32
 """Positions of which the last packet is remembered, to know copies from repetitions and other messages."""
-OF_REQUEST, OF_ANSWER = 5, 3
-"""Numbers of each: of a request position, what copies have in common, time, hops, content; of an answer all but the first and the last."""
+OF_REQUEST, OF_ANSWER = 6, 3
+"""Numbers of each: of a request position, what copies have in common, time, hops, content, frame; of an answer the 2nd to 4th."""
 COPY_NS = 3000
 """Copies of a mirror come faster than any round trip."""
 PAUSE_NS = 5_000_000

@@ -8,6 +8,7 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.diagnosis.connection import Connection, Diagnosis
+from ibdissect.diagnosis.phrases import duration
 from ibdissect.diagnosis.slices import slices
 from ibdissect.diagnosis.text import (
     begins,
@@ -18,10 +19,10 @@ from ibdissect.diagnosis.text import (
     proofs,
     since_until,
     time_by_parts,
+    troubled,
     verdicts,
     where_time_went,
 )  # fmt: skip
-from ibdissect.diagnosis.words import duration
 from ibdissect.wire.text import counted
 
 SHOWN = 20
@@ -111,7 +112,7 @@ def stories(diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = st
     """The stories of the worst connections; `start_ns`: when the capture begins, `name`: the name of an address."""
     found = diagnosis.connections
     common, others = culprits(diagnosis)
-    bad = [one for one in others if not one.healthy]
+    bad = [one for one in others if troubled(one)]
     where = [line.strip() for line in where_time_went(found, lambda text, _: text, name)][2:]
     shared = [
         Culprit(

@@ -258,16 +258,9 @@ class Capture(Reading):
 
     def connections(self) -> list[Connection]:
         """What became of each connection, as `ibdissect diagnose` tells it, in the order of first frames. CaptureError."""
-        from ibdissect.diagnosis.follow import ConnectionFollower  # rarely needed
+        from .diagnosing import diagnosed  # rarely needed
 
-        follower, joins = ConnectionFollower(), self.joins
-        self.joins = False
-        try:
-            for table in self.tables(keys=False, progress=self.progress):
-                follower.feed(table)
-        finally:
-            self.joins = joins
-        return follower.result(self.path).connections
+        return diagnosed(self, self.path, self.progress).connections
 
     def messages(self) -> CaptureTable:
         """The messages of queue pairs and of connection management, in the order of their first frames, as `export --messages` has them,

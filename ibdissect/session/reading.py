@@ -25,7 +25,7 @@ from ibdissect.table import ChunkTable
 from ibdissect.table.joined import JoinedRecords, SaRecord, WholeMessage
 from ibdissect.table.networks import Networks
 from ibdissect.table.plugin_functions import functions_of, try_functions
-from ibdissect.table.secrets import Masker
+from ibdissect.table.secrets import Masker, is_secret
 from ibdissect.table.services import Services
 from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.sa import SARecordPiece
@@ -209,6 +209,11 @@ class Reading:
         from ibdissect.dissect.value import Presenter  # a clean capture does not need it
 
         return Presenter(self.masker, show_keys=self.show_keys)
+
+    def key_name(self, kind: str, value: int) -> str:
+        """A key as it is shown in sentences: `R_Key#2`, or its value if keys are shown. Number the keys of the capture before."""
+        secret = is_secret(kind, value) and not self.show_keys
+        return self.masker.name(kind, value) if secret else f"0x{value:08x}"
 
     def finish(self, finding: Finding) -> None:
         """Make a finding's message final; mask its keys unless `show_keys`."""

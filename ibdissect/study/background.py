@@ -145,6 +145,8 @@ class Study:
         if model.stopped:
             return
         self._linter.context.damage = model.damage
+        if model.reading.keys_to >= self.done:
+            self.stories.key_name = model.reading.key_name
         self._linter.finish()
         self._messages.finish()
         self.exchanges.finish(self._transactions, pairs=True)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from ibdissect.diagnosis import accesses
 from ibdissect.diagnosis.accesses import Access, Accesses
 from ibdissect.diagnosis.follow import ConnectionFollower
+from ibdissect.session.diagnosing import diagnosed
 from ibdissect.session.reading import open_reading
-from tests.diagnosis.lab import MS, US, WRITE_ONLY, Lab
+from tests import commands
+from tests.diagnosis.lab import MS, READ, US, WRITE_ONLY, Lab
 
 
 def refused(code: int = 0x62) -> Lab:
@@ -24,8 +29,37 @@ def refused(code: int = 0x62) -> Lab:
 
 def test_it_is_told_without_the_key() -> None:
     why = refused().only().why
-    assert "it wants 640 bytes at 0x0000000000001000; its R_Key is in frame 10" in why and "0x00000007" not in why
+    assert "10.0.0.2 refused the WRITE of 10.0.0.1" in why and why.endswith("it wants 640 bytes at 0x0000000000001000 (frame 10)")
     assert "it wants" not in refused(0x63).only().why
+
+
+def test_its_key_has_the_number_that_it_has_elsewhere(tmp_path: Path) -> None:
+    """Other keys come before it: in a file, from a pipe, in a finding as in the tree; --show-keys shows its value."""
+    lab = refused()
+    for n, key in enumerate((9, 8)):
+        lab.put(n * US, lab.a, bytes([10, 0, 0, 9]), WRITE_ONLY, 5, n, ext={"RETH": {"va": 0, "r_key": key, "dmalen": 0}})
+    path = tmp_path / "a.pcap"
+    path.write_bytes(lab.pcap())
+    assert "its R_Key is R_Key#4" in commands.run("diagnose", str(path), text=True).stdout
+    assert "its R_Key is 0x00000007" in commands.run("diagnose", "--show-keys", str(path), text=True).stdout
+    tree = commands.run("show", "--format", "tree", "--frames", "12", str(path), text=True).stdout
+    assert re.search(r"Remote Key: +R_Key#4", tree)
+    (found,) = json.loads(commands.run("lint", "--select", "CNX011", "--format", "json", str(path), text=True).stdout)["findings"]
+    assert found["message"].endswith("its R_Key is R_Key#4")
+    with path.open("rb") as file, open_reading(file) as reading:
+        assert "its R_Key is R_Key#4" in " ".join(one.why for one in diagnosed(reading, "pipe").connections)
+
+
+@pytest.mark.parametrize(("header", "opcode", "said"), [
+    ("AtomicETH", 0x13, "CmpSwap"), ("AtomicETH", 0x14, "FetchAdd"), ("RETH", READ, "READ"),
+])  # fmt: skip
+def test_the_operation_is_named(header: str, opcode: int, said: str) -> None:
+    lab = Lab()
+    time = lab.good(lab.up(), 100, 3)
+    size = {"dmalen": 8} if header == "RETH" else {}
+    lab.put(time, lab.a, lab.b, opcode, lab.qb, 103, ext={header: {"va": 0x1000, "r_key": 7, **size}}, bth={"a": 1})
+    lab.answer(time + 5 * US, 103, 0x62)
+    assert f"refused the {said} of 10.0.0.1" in lab.only().why and "it wants 8 bytes at 0x0000000000001000" in lab.only().why
 
 
 def follower(data: bytes) -> ConnectionFollower:
@@ -44,7 +78,7 @@ def test_only_what_was_refused_is_remembered_for_long(change: Callable[[list[tup
     found = follower(lab.pcap()).accesses
     found._newest = []
     whole = len(lab.frames) == len(refused().frames)
-    assert found.of(10) == (Access(0x1000, 640) if whole else None)
+    assert found.of(10) == (Access(0x1000, 640, 7) if whole else None)
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,4 +91,4 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         lanes = ConnectionFollower().lanes
         for _ in range(4):
             kept.feed(table, lanes)
-    assert len(kept._newest) == 2 - 1 and kept.of(3) == Access(0x1000, 64) and kept.of(4) is None
+    assert len(kept._newest) == 2 - 1 and kept.of(3) == Access(0x1000, 64, 7) and kept.of(4) is None

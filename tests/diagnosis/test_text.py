@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from ibdissect.diagnosis.connection import Times
+from ibdissect.diagnosis.phrases import duration, share, sum_of
 from ibdissect.diagnosis.text import culprits, lines, span_text, where_time_went, worst_first
-from ibdissect.diagnosis.words import duration, share, sum_of
 from ibdissect.wire import cm
 from ibdissect.wire.text import plain
 from tests.diagnosis.lab import MS, SEC, START, US, Lab, joined
@@ -91,7 +91,7 @@ def test_the_evidence_of_a_culprit_stands_there_and_the_others_come_after() -> N
     assert said[at + 2].startswith("    What to do: See whether 10.0.0.9 is up")
     assert said[at + 3].startswith("    - 10.0.0.1 QP 0x000100 → 10.0.0.9 QP 0x000200, proved by frames ")
     assert said[at + 5] == "    ... and 2 more; --top 3 shows them all"
-    others = said[said.index("The others that failed or were slow") :]
+    others = said[said.index("The others that failed, were slow or lost time") :]
     assert "slow-by-rnr" in others[2] and sum("10.0.0.9" in line for line in others) == 1  # once more only where the time went
 
 

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.diagnosis.words import SAID, duration, often, share
-from tests.diagnosis.lab import MS, SEC, US, C, Lab, joined
+from ibdissect.diagnosis.text import lines
+from ibdissect.diagnosis.words import SAID
+from ibdissect.wire.text import plain
+from tests.diagnosis.lab import MS, SEC, SEND_LAST, US, WRITE_FIRST, C, Lab, joined
 from tests.diagnosis.test_causes import CAUSES, partition, psn_reused, repeated
-
-
-@pytest.mark.parametrize(("ns", "text"), [
-    (0, "0 ns"), (999, "999 ns"), (1000, "1 us"), (61_530_000, "61.5 ms"), (3_820_000_000, "3.82 s"), (5_000_000_000_000, "5,000 s"),
-])  # fmt: skip
-def test_durations(ns: int, text: str) -> None:
-    assert duration(ns) == text
-
-
-def test_numbers() -> None:
-    assert (often(1), often(8), often(12)) == ("once", "eight times", "12 times")
-    assert (share(41, 100), share(0, 100), share(1, 1000), share(1, 0)) == ("41 %", "0 %", "0.1 %", "0 %")
-
 
 SERVICE = "service 0x0000000001061144 (RDMA IP CM, TCP port 4420, NVMe)"
 WORDS = {
@@ -40,6 +29,23 @@ WORDS = {
     "MTU mismatch": "10.0.0.1 sent a packet of 4,096 bytes, more than the path MTU of 1,024 in the REQ: 10.0.0.2 refused it "
     "(NAK invalid request)",
 }
+
+
+def test_a_healthy_connection_says_what_its_recovery_cost() -> None:
+    """Two time-outs are too few to be slow, but take most of the time; where they took little, they are not worth a word."""
+    lab = Lab()
+    time = lab.good(lab.up(), 100, 3)
+    for psn in (103, 104):
+        lab.ask(time, psn)
+        time = lab.good(time + 20 * MS, psn)
+    found = lab.only()
+    assert found.cause == "healthy"
+    assert found.why == "it works, but recovered from 2 time-outs, which took 40 ms of its 40.4 ms (99 %)"
+    assert "it works, but recovered" in "".join(lines(lab.diagnosis(), plain, 5))
+    lab.good(time, 105, opcode=WRITE_FIRST)
+    lab.good(time + 300 * MS, 106, opcode=SEND_LAST)
+    assert lab.only().why == "nothing is wrong; recovered from 2 time-outs"
+    assert "recovered" not in "".join(lines(lab.diagnosis(), plain, 5))
 
 
 def test_a_requester_that_goes_on_beyond_its_limit_is_told_so() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from ibdissect.lint.rule import ERROR, WARNING
+from ibdissect.diagnosis.connection import Connection
+from ibdissect.diagnosis.stories import Stories
+from ibdissect.lint.finding import Secret
+from ibdissect.lint.rule import ERROR, WARNING, Hit
 from ibdissect.rules.shared.story_rule import StoryRule
+from ibdissect.wire.headers import RETH
 
 
 class ReceiveBuffersMissing(StoryRule):
@@ -55,6 +59,13 @@ class AccessRefused(StoryRule):
     explains = ("RC004",)
     cause = "remote-access-error"
     example = "an RDMA WRITE, and a NAK with syndrome 0x62"
+
+    def told(self, one: Connection, stories: Stories) -> Hit:
+        hit, key = super().told(one, stories), stories.r_key(one)
+        if key is None or stories.key_name is not None:
+            return hit
+        hit.arguments["r_key"], hit.message = Secret(RETH.r_key.secret, key, RETH.r_key.bits), f"{self.message}; its R_Key is {{r_key}}"
+        return hit
 
 
 class OperationFailed(StoryRule):
