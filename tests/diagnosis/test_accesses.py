@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import io
-import json
-import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from ibdissect.diagnosis import accesses
 from ibdissect.diagnosis.accesses import Access, Accesses
 from ibdissect.diagnosis.follow import ConnectionFollower
-from ibdissect.session.diagnosing import diagnosed
 from ibdissect.session.reading import open_reading
-from tests import commands
 from tests.diagnosis.lab import MS, READ, US, WRITE_ONLY, Lab
 
 
@@ -31,23 +26,6 @@ def test_it_is_told_without_the_key() -> None:
     why = refused().only().why
     assert "10.0.0.2 refused the WRITE of 10.0.0.1" in why and why.endswith("it wants 640 bytes at 0x0000000000001000 (frame 10)")
     assert "it wants" not in refused(0x63).only().why
-
-
-def test_its_key_has_the_number_that_it_has_elsewhere(tmp_path: Path) -> None:
-    """Other keys come before it: in a file, from a pipe, in a finding as in the tree; --show-keys shows its value."""
-    lab = refused()
-    for n, key in enumerate((9, 8)):
-        lab.put(n * US, lab.a, bytes([10, 0, 0, 9]), WRITE_ONLY, 5, n, ext={"RETH": {"va": 0, "r_key": key, "dmalen": 0}})
-    path = tmp_path / "a.pcap"
-    path.write_bytes(lab.pcap())
-    assert "its R_Key is R_Key#4" in commands.run("diagnose", str(path), text=True).stdout
-    assert "its R_Key is 0x00000007" in commands.run("diagnose", "--show-keys", str(path), text=True).stdout
-    tree = commands.run("show", "--format", "tree", "--frames", "12", str(path), text=True).stdout
-    assert re.search(r"Remote Key: +R_Key#4", tree)
-    (found,) = json.loads(commands.run("lint", "--select", "CNX011", "--format", "json", str(path), text=True).stdout)["findings"]
-    assert found["message"].endswith("its R_Key is R_Key#4")
-    with path.open("rb") as file, open_reading(file) as reading:
-        assert "its R_Key is R_Key#4" in " ".join(one.why for one in diagnosed(reading, "pipe").connections)
 
 
 @pytest.mark.parametrize(("header", "opcode", "said"), [
