@@ -54,6 +54,8 @@ class Message(Record, frozen=True):
     data: bytes = b""
     """The class's data, without the class header that every segment repeats and without the padding of the last segment; empty where
     only the order of segments matters."""
+    oui: int | None = None
+    """Of the vendor that defines the data; None for classes without it."""
 
     def key(self, *, back: bool = False) -> TransferKey:
         """Key of the transfer; `back`: if this came from its receiver."""

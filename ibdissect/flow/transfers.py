@@ -7,19 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.dissect.build import fields_of
+from ibdissect.dissect.build import dissect_row, fields_of
 from ibdissect.dissect.tree import Node
 from ibdissect.dissect.value import Presenter
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.bits import value_at
-from ibdissect.table.joined import JoinedRecords, SaRecord, Span
+from ibdissect.table.joined import JoinedRecords, SaRecord, Span, WholeMessage
 from ibdissect.table.sa_tables import MAD_SIZE, RMPP_END
+from ibdissect.table.services import Services
 from ibdissect.wire.catalog import Catalog, StructType
-from ibdissect.wire.mad import MAD, RMPP, RMPP_CLASSES, RMPP_STATUS, method_name
+from ibdissect.wire.mad import MAD, OUI_CLASSES, RMPP, RMPP_CLASSES, RMPP_STATUS, method_name
 from ibdissect.wire.numbers import DATA, LAST_SEGMENT, RESPONSE_BIT, SA_CLASS
+from ibdissect.wire.places import VendorOui
 from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.text import counted
+from ibdissect.wire.vendor import VendorOuiFormat
 
 from .reassembly import Reassembled, Reassembler
 from .rmpp import Message
@@ -79,6 +82,7 @@ def _message(table: ChunkTable, row: int, ends: tuple[End, End]) -> Message | No
         length=rmpp.data2,
         step=int.from_bytes(header[44:46], "big") * 8 if mgmt_class == SA_CLASS else 0,
         offset=mad - frame + data_at,
+        oui=VendorOuiFormat(header).oui if mgmt_class in OUI_CLASSES else None,
         data=header[data_at:end] if rmpp.rmpp_type == DATA else b"",
     )
 
@@ -97,17 +101,20 @@ class Transfers(Reassembler):
 
 
 class Joiner(Reassembler):
-    """Joins each record that straddles segments as soon as its last segment was seen, whatever becomes of the transfer."""
+    """Joins each record that straddles segments as soon as its last segment was seen, whatever becomes of the transfer; and what a vendor's
+    MADs carry in several segments, when all have been seen."""
 
     def __init__(self, found: JoinedRecords) -> None:
         super().__init__()
         self.found = found
 
     def feed(self, table: ChunkTable) -> None:
-        """Process a chunk; in capture order. Uses only segments with pieces of records, and those that show that a transfer begins anew."""
+        """Process a chunk; in capture order. Of the SA, it uses only segments with pieces of records, and those that show that a transfer
+        begins anew."""
         rows = _rows(table)
         kind = value_at(table.chunk.data, table.located.at("mad")[rows] + MAD.size, RMPP.rmpp_type)
-        rows = rows[(kind != DATA) | np.isin(rows, table.occurrences(SARecordPiece).rows)]
+        classes = value_at(table.chunk.data, table.located.at("mad")[rows], MAD.mgmt_class)
+        rows = rows[(kind != DATA) | (classes != SA_CLASS) | np.isin(rows, table.occurrences(SARecordPiece).rows)]
         self.catalog = table.catalog
         for message in _messages(table, rows):
             self.put(message)
@@ -115,10 +122,21 @@ class Joiner(Reassembler):
     def on_data(self, transfer: Reassembled, message: Message) -> None:
         again = message.number in transfer.segments
         super().on_data(transfer, message)
-        if not again and message.number in transfer.segments:
+        if again or message.number not in transfer.segments:
+            return
+        if message.mgmt_class != SA_CLASS:
+            self._vendors(transfer, message.frame)
+        else:
             struct = self.catalog.attribute(message.mgmt_class, message.attribute, message.method)
             for number, data, spans in transfer.joined(message.number):
                 self.found.put(message.frame, record_of(struct, number, data, spans))
+
+
+    def _vendors(self, transfer: Reassembled, frame: int) -> None:
+        """Keep what a vendor's MADs carried in several segments, if the last of them to come was in `frame`."""
+        place = place_of(transfer, self.catalog) if transfer.complete and len(transfer.segments) > 1 else None
+        for _, data, spans in transfer.records() if place is not None else ():
+            self.found.put(frame, WholeMessage(data, spans, 0, 0, stream=place and place[0]))
 
 
 def records(transfer: Reassembled, catalog: Catalog) -> Iterator[SaRecord]:
@@ -126,20 +144,30 @@ def records(transfer: Reassembled, catalog: Catalog) -> Iterator[SaRecord]:
     first = transfer.first
     if first.mgmt_class == SA_CLASS and first.method & RESPONSE_BIT and not first.step:
         return  # AttributeOffset 0: the response has no records (IBA 15.2.1.1)
-    struct = catalog.attribute(first.mgmt_class, first.attribute, first.method)
+    struct, place = catalog.attribute(first.mgmt_class, first.attribute, first.method), place_of(transfer, catalog)
     for number, data, spans in transfer.records():
-        yield record_of(struct, number, data, spans)
+        yield record_of(struct if place is None else place[1], number, data, spans, place and place[0])
 
 
-def record_of(struct: StructType | None, number: int, data: bytes, spans: tuple[Span, ...]) -> SaRecord:
+def place_of(transfer: Reassembled, catalog: Catalog) -> tuple[VendorOui, StructType] | None:
+    """What a vendor's MADs carry: the place and its structure; None for other classes, and if it is unknown."""
+    first = transfer.first
+    found = (one for one in catalog.of_vendors if one[0].takes(first.mgmt_class, first.attribute, first.oui))
+    return next(found, None) if first.oui is not None else None
+
+
+def record_of(
+    struct: StructType | None, number: int, data: bytes, spans: tuple[Span, ...], place: VendorOui | None = None
+) -> SaRecord:
     fits = struct is not None and len(data) >= struct.size
-    return SaRecord(number, data, spans, struct(data, 0, len(data)) if fits and struct is not None else None)
+    return SaRecord(number, data, spans, struct(data, 0, len(data)) if fits and struct is not None else None, place)
 
 
 def headline(transfer: Reassembled, catalog: Catalog) -> str:
     """`SubnAdmGetTableResp(NodeRecord), 22 records in 13 segments, frames 1052-1065`."""
     first, frames = transfer.first, transfer.frames
-    name = catalog.attribute_name(first.mgmt_class, first.attribute, first.method)
+    place = place_of(transfer, catalog)
+    name = place[1].title if place is not None else catalog.attribute_name(first.mgmt_class, first.attribute, first.method, oui=first.oui)
     count = sum(1 for _ in records(transfer, catalog))
     parts = [
         f"{method_name(first.mgmt_class, first.method)}({name})",
@@ -171,7 +199,11 @@ def node_of(record: SaRecord, catalog: Catalog, presenter: Presenter) -> Node:
     node = Node("", f"{title}[{record.number}]", 0, size, 0, size * 8, None, _places(record.spans), raw=record.data)
     if view is not None:
         node.struct = type(view)
-        node.children = fields_of(type(view), record.data, presenter, catalog)
+        if record.place is None:
+            node.children = fields_of(type(view), record.data, presenter, catalog)
+        else:
+            message = WholeMessage(record.data, record.spans, 0, 0, stream=record.place)
+            node.children = dissect_row(ChunkTable.of_message(message, record.spans[-1].frame, catalog, Services()), 0, presenter).layers
     return node
 
 

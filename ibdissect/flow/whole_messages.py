@@ -26,7 +26,7 @@ from ibdissect.table.services import FIRST, IN_PARTS, LAST, ONLY, PART, Services
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.headers import BTH, RETH
 from ibdissect.wire.opcodes import OPERATION, READ_FIRST, READ_ONLY, READ_REQUEST
-from ibdissect.wire.places import CmPayload
+from ibdissect.wire.places import CmPayload, VendorOui
 from ibdissect.wire.text import counted
 from ibdissect.wire.ulp import rpcrdma
 
@@ -229,8 +229,9 @@ def messages_in(table: ChunkTable) -> dict[int, list[WholeMessage]]:
 def completed(table: ChunkTable, row: int, presenter: Presenter, ended: Reassembled | None = None) -> list[Node]:
     """The nodes for `Tree.joined`: the records (all of a transfer that `ended`) and the message that a row completes."""
     frame = table.chunk.first + row
+    messages = table.once(messages_in).get(frame, ())
     layers = reassembled_nodes(ended, table.once(joined_in).get(frame, ()), table.catalog, presenter)
-    for message in table.once(messages_in).get(frame, ()):
+    for message in messages if ended is None else [one for one in messages if not isinstance(one.stream, VendorOui)]:
         below = layers_of(message, table.catalog, table.services, presenter)
         below += _moved_nodes(message)
         layers.append(Node("", "Message", 0, 0, 0, 0, None, headline(message), below, raw=message.data))

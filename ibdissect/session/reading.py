@@ -27,7 +27,7 @@ from ibdissect.table.networks import Networks
 from ibdissect.table.plugin_functions import functions_of, try_functions
 from ibdissect.table.secrets import Masker, is_secret
 from ibdissect.table.services import Services
-from ibdissect.wire.catalog import Catalog, builtin
+from ibdissect.wire.catalog import Catalog, builtin, is_plugin
 from ibdissect.wire.sa import SARecordPiece
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class Reading:
             self.keys_to = last
 
     def _join(self, table: ChunkTable) -> None:
-        if self._joiner is None and len(table.occurrences(SARecordPiece)):
+        if self._joiner is None and (_has_plugins_mads(table) or len(table.occurrences(SARecordPiece))):
             from ibdissect.flow.transfers import Joiner  # few captures have records that straddle segments
 
             self._joiner = Joiner(self.joined)
@@ -223,6 +223,12 @@ class Reading:
 
     def _masked(self, secret: Secret) -> str:
         return self.masker.name(secret.kind, secret.value) if secret.kind else "(hidden)"
+
+
+def _has_plugins_mads(table: ChunkTable) -> bool:
+    """Whether a plugin declares what the MADs of a vendor's class hold that the table has."""
+    classes = {place.mgmt_class for place, struct in table.catalog.of_vendors if is_plugin(struct)}
+    return any(mgmt_class in classes for mgmt_class, _ in table.attributes()) if classes else False
 
 
 def _after(tables: Iterator[ChunkTable], first: Prepare) -> Iterator[ChunkTable]:

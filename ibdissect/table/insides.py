@@ -76,8 +76,8 @@ def holds_key(catalog: Catalog, struct: StructType) -> bool:
 
 @cache
 def of_streams(catalog: Catalog) -> frozenset[StructType]:
-    """The structures that are PDUs of streams, and those inside them: only `ChunkTable.shown` has them."""
-    found = {struct for _, struct in catalog.streams}
+    """The structures that are PDUs of streams or of vendors' MADs, and those inside them: some are only in `ChunkTable.shown`."""
+    found = {struct for _, struct in (*catalog.streams, *catalog.of_vendors)}
     waiting = list(found)
     while waiting:
         one = waiting.pop()

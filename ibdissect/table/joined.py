@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.wire.places import Parsed, Stream
+from ibdissect.wire.places import Parsed, Stream, VendorOui
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.tail import Laid
 
@@ -50,6 +50,8 @@ class SaRecord(Record, frozen=True):
     """Where its bytes came from, in order."""
     view: Struct | None
     """None if the attribute is unknown or the record is too short for it."""
+    place: VendorOui | None = None
+    """Where a vendor's MADs carry it."""
 
 
 class WholeMessage(Record, frozen=True):
@@ -66,7 +68,8 @@ class WholeMessage(Record, frozen=True):
     chunks: tuple[Span, ...] = ()
     """The spans that RDMA READ or WRITE moved (`flow.rdma_chunks`)."""
     stream: object = None
-    """Of a PDU of a stream: its place (`places.Stream`). One that lies in one packet has no `data` here, only its span."""
+    """Of a PDU of a stream, and of what a vendor's MADs carry in several RMPP segments: its place (`places.Stream`, `places.VendorOui`).
+    A PDU that lies in one packet has no `data` here, only its span."""
 
 
 Joined = Callable[[], Sequence[tuple[int, SaRecord | WholeMessage]]]
@@ -131,8 +134,8 @@ def whole_messages(table: ChunkTable) -> tuple[Occurrences, npt.NDArray[np.uint6
     return found, np.array([one.service for _, _, one in of], np.uint64), np.array([one.side for _, _, one in of], np.int64)
 
 
-def pdus(table: ChunkTable, place: Stream) -> Occurrences:
-    """The PDUs of a stream that rows completed."""
+def pdus(table: ChunkTable, place: Stream | VendorOui) -> Occurrences:
+    """The PDUs of a stream, or the data in several segments, that rows completed."""
     begin, found = starts(table), []
     for i, (row, one) in enumerate(table.joined):
         if isinstance(one, WholeMessage) and one.stream is place:

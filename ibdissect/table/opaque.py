@@ -16,14 +16,14 @@ from msgspec import Struct as Record
 
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, RMPP, RMPP_CLASSES
 from ibdissect.wire.numbers import DM_CLASS, SA_CLASS
-from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed, VendorOui
+from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed
 from ibdissect.wire.tail import Laid
 
 from .find_structures import room_at
 from .insides import holds_key, unread_insides
 from .locate import Int
 from .private_data import unexplained
-from .sa_tables import starts_data
+from .sa_tables import holds_data, starts_data
 
 if TYPE_CHECKING:
     from .table import ChunkTable
@@ -56,12 +56,13 @@ def _unplaced(table: ChunkTable) -> Iterator[Pieces]:
 
 
 def _later_segments(table: ChunkTable) -> Iterator[Pieces]:
-    """The data of MADs that are not the first segment of their transfer, if the attribute holds a key: it may be anywhere. Those of the SA
-    are SARecordPiece."""
+    """The data of MADs that are not the first segment of their transfer, if the attribute holds a key: it may be anywhere. What a vendor
+    declares is shown where it is whole, so its first segments are among them. Those of the SA are SARecordPiece."""
     mad, stop, data = table.located.at("mad"), table.located.payload_end, table.chunk.data
     for (mgmt_class, attribute), rows in table.attributes().items():
         if mgmt_class in RMPP_CLASSES - {SA_CLASS} and _has_key(table, mgmt_class, attribute):
-            later = rows[~starts_data(table, rows)]
+            in_parts = any(place.mgmt_class == mgmt_class and place.attr_id in (None, attribute) for place, _ in table.catalog.of_vendors)
+            later = rows[~(holds_data if in_parts else starts_data)(table, rows)]
             if mgmt_class == DM_CLASS:  # the RMPP header is there only if its version is not 0
                 later = later[data[mad[later] + MAD.size + RMPP.rmpp_version.bit // 8] != 0]
             yield later, mad[later] + table.catalog.data_at(mgmt_class, BASE_VERSION_IB), stop[later]
@@ -70,9 +71,7 @@ def _later_segments(table: ChunkTable) -> Iterator[Pieces]:
 def _has_key(table: ChunkTable, mgmt_class: int, attribute: int) -> bool:
     """Whether any structure of a vendor's attribute holds a key."""
     structs = [struct for _, struct in table.catalog.attributes.get((mgmt_class, attribute), ())]
-    for place, struct in table.catalog.others:
-        if isinstance(place, VendorOui) and place.mgmt_class == mgmt_class and place.attr_id in (None, attribute):
-            structs.append(struct)
+    structs += [one for place, one in table.catalog.of_vendors if place.mgmt_class == mgmt_class and place.attr_id in (None, attribute)]
     return any(holds_key(table.catalog, struct) for struct in structs)
 
 

@@ -33,7 +33,7 @@ from ibdissect.wire.ulp.ipoib import IPoIB
 from .joined import pdus, whole_messages
 from .locate import Bool, Int
 from .occurrences import Occurrences, merged
-from .sa_tables import pieces, starts_data
+from .sa_tables import holds_data, pieces
 from .services import ACTIVE, PASSIVE
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def about(table: ChunkTable, place: CmService | CmPayload, services: npt.NDArray
 
 
 def _vendor(table: ChunkTable, place: VendorOui) -> Occurrences:
-    """Data of vendor MADs with the place's OUI."""
+    """Data of vendor MADs with the place's OUI, and data that came in several segments, where the last of them came."""
     parts = [
         rows
         for (mgmt_class, attribute), rows in table.attributes().items()
@@ -188,8 +188,9 @@ def _vendor(table: ChunkTable, place: VendorOui) -> Occurrences:
     oui |= data[mad + VENDOR_OUI_AT + 1].astype(np.int64) << 8
     oui |= data[mad + VENDOR_OUI_AT + 2]
     same = oui == place.oui
-    same &= starts_data(table, row)
-    return Occurrences(row, mad + VENDOR_DATA_AT, stop).pick(same)
+    same &= holds_data(table, row)
+    found = Occurrences(row, mad + VENDOR_DATA_AT, stop).pick(same)
+    return merged([found, pdus(table, place)]) if table.joined else found
 
 
 FINDERS: dict[type, Callable[[ChunkTable, Any], Occurrences]] = {

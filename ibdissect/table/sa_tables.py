@@ -125,6 +125,17 @@ def starts_data(table: ChunkTable, rows: Int) -> Bool:
     return first
 
 
+def holds_data(table: ChunkTable, rows: Int) -> Bool:
+    """Which MADs with an RMPP header contain all of their data: RMPP not in use, or a DATA segment that is the first and the last."""
+    mad = table.located.at("mad")[rows]
+    whole = starts_data(table, rows)
+    long = mad + RMPP_END <= table.located.payload_end[rows]
+    at = mad[long] + MAD.size
+    goes_on = (segment(table.chunk.data, mad[long])[0] == DATA) & (value_at(table.chunk.data, at, RMPP.last) == 0)
+    whole[long] &= ~goes_on
+    return whole
+
+
 def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int) -> _Segments:
     data, located = table.chunk.data, table.located
     mad = located.at("mad")[rows]

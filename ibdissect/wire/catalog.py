@@ -85,6 +85,8 @@ class Catalog:
         self.inside = MappingProxyType({owner: tuple(found) for owner, found in inside.items()})
         self.nesting = MappingProxyType({struct: tuple(found) for struct, found in nesting.items()})
         self.others = tuple(others)
+        self.of_vendors = tuple((place, struct) for place, struct in others if isinstance(place, VendorOui))
+        """The structures in vendor-class MADs. One may come in several RMPP segments: it belongs to the frame that completes it."""
         self.computed = MappingProxyType({struct: tuple(found) for struct, found in computed.items()})
         """Computed fields by structure."""
         if not all(module.__name__.startswith(f"{wire.__name__}.") for module in modules):
@@ -164,7 +166,7 @@ class Catalog:
 
     def of_vendor(self, mgmt_class: int, attr_id: int, oui: int | None) -> StructType | None:
         """The structure in the data of a vendor-class MAD; None if none is declared."""
-        return next((s for place, s in self.others if isinstance(place, VendorOui) and place.takes(mgmt_class, attr_id, oui)), None)
+        return next((struct for place, struct in self.of_vendors if place.takes(mgmt_class, attr_id, oui)), None)
 
     def fields(self, name: str) -> tuple[Field[Any], ...]:
         """All fields with a filter name, `infiniband.` optional; empty if there is none."""

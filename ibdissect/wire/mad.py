@@ -86,7 +86,9 @@ RMPP_STATUS: Mapping[int, str] = {
 }  # fmt: skip
 """RMPPStatus: 1 in a STOP, 118-127 in an ABORT (IBA 13.6.2.1)."""
 
-RMPP_CLASSES = frozenset({0x03, 0x06, 0x10, 0x12, *range(0x30, 0x50)})
+OUI_CLASSES = range(0x30, 0x50)
+"""Vendor range 2: each MAD names the vendor that defines its data."""
+RMPP_CLASSES = frozenset({0x03, 0x06, 0x10, 0x12, *OUI_CLASSES})
 """Classes whose MADs have an RMPP header; in 0x06 only if its version is not 0 (kernel core/mad.c)."""
 
 

@@ -93,7 +93,10 @@ class SaPiece(Place, Record, frozen=True):
 
 
 class VendorOui(Place, Record, frozen=True):
-    """The data of a vendor-class (0x30-0x4F) MAD with OUI `oui`; `attr_id` None: every attribute."""
+    """The data of a vendor-class (0x30-0x4F) MAD with OUI `oui`; `attr_id` None: every attribute.
+
+    What comes in several RMPP segments is put together, and belongs to the frame that completes it.
+    """
 
     in_mads = True
     oui: int

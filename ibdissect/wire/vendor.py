@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .mad import RMPP
+from .mad import OUI_CLASSES, RMPP
 from .places import MadFormat, VendorOui
 from .spec import Struct, hole, nested, pad, raw, secret, text, uint
 
@@ -41,7 +41,7 @@ class VendorOuiFormat(Struct):
     """Vendor range 2 (0x30-0x4F): RMPP header, then the OUI of the vendor that defines the data."""
 
     key, section, size = "vendor", "IBA 16.5.1", 256
-    carried_by = (MadFormat(*range(0x30, 0x50)),)
+    carried_by = (MadFormat(*OUI_CLASSES),)
     header = hole(24, "MAD header", at="0")
     rmpp = nested(RMPP, "RMPP", at="24")
     reserved_288 = pad(8, at="36")

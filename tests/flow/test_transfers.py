@@ -20,6 +20,7 @@ from ibdissect.session.capture import Capture
 from ibdissect.table.addresses import End
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sa_records import NodeRecord
+from tests import commands
 from tests.craft import build, erf_pcap, gmp
 from tests.table.made import native_table
 
@@ -117,3 +118,68 @@ def test_where_the_bytes_of_a_long_transfer_came_from_is_found_at_once() -> None
     found = [spans for _, _, spans in transfer.records()]
     assert process_time() - began < 2 and len(found) == 30_000
     assert [(span.frame, span.offset, span.length) for span in found[1]] == [(1, 92, 4), (2, 84, 4)]
+
+
+ZED = Path(__file__).parents[2] / "docs/examples/zed"
+RULE = """
+from ibdissect.rules import *
+from ibdissect.lint.rule import INFO, Rule, on_struct
+from zed import Inventory, Lane
+
+class Up(Rule):
+    "A lane is up. Why. What to do."
+    code, name, severity = "ZEI001", "lane-up", INFO
+    on, when, message, example = Lane, (Lane.state == 1) & (Lane.lane > 50), "lane {lane} is up", "any"
+    reference = "ZED 4"
+
+class Seen(Rule):
+    "An inventory is there. Why. What to do."
+    code, name, severity = "ZEI002", "inventory", INFO
+    message, example = "{count} lanes", "any"
+    reference = "ZED 3"
+
+    @on_struct(Inventory)
+    def look(self, inventory, seen):
+        yield self.hit(seen, inventory, Inventory.count, count=len(inventory.lanes))
+"""
+
+
+def vendor_frames() -> list[bytes]:
+    """A request, and its answer in three segments (frames 1 to 4 of the vendor's capture)."""
+    with Capture(str(ZED / "rmpp.pcap")) as opened:
+        return [bytes(opened.frame(number).data) for number in range(1, 5)]
+
+
+def seen_in(path: Path, frames: list[bytes], *words: str) -> list[str]:
+    path.write_bytes(erf_pcap(frames))
+    done = commands.run("show", "--plugin", str(ZED / "zed.py"), str(path), *words, text=True)
+    assert done.returncode == 0 and "cafebabe" not in done.stdout.lower()
+    return done.stdout.splitlines()
+
+
+def test_what_a_vendor_sends_in_segments_is_shown_where_it_is_whole(tmp_path: Path) -> None:
+    ask, first, middle, last = vendor_frames()
+    path = tmp_path / "a.pcap"
+    fields = ("-e", "frame.number", "-e", "zed.lane.peer", "-Y", "zed.lane.peer")
+    peers = ",".join(str(number) for number in range(100, 160))
+    for frames, at in (([ask, first, middle, last], 4), ([ask, first, last, first, middle], 5), ([first, middle, middle, last, last], 4)):
+        assert seen_in(path, frames, *fields) == [f"{at}\t{peers}"]
+        assert seen_in(path, frames, "-Y", "zed.tlv.type == 1", "-e", "frame.number", "-e", "zed.optics.temperature") == [f"{at}\t41"]
+    for frames in ([ask, first, last], [ask, middle, last], [ask, first, middle]):
+        assert seen_in(path, frames, *fields) == [], "a segment is missing"
+    tree = seen_in(path, [ask, first, middle, last], "--format", "tree")
+    assert sum("Peer LID" in line for line in tree) == 60 and sum("Optics_Key#1" in line for line in tree) == 1
+
+
+def test_rules_and_records_see_it_once(tmp_path: Path) -> None:
+    (tmp_path / "zei.py").write_text(RULE)
+    given = ("--plugin", str(ZED / "zed.py"), "--plugin", str(tmp_path / "zei.py"))
+    done = commands.run("lint", *given, "--select", "ZEI", "--infos", "--format", "json", str(ZED / "rmpp.pcap"), text=True)
+    found = [(one["code"], one["frame"], one["message"]) for one in json.loads(done.stdout)["findings"]]
+    ends = "VendGetResp(attribute 0x0100) from LID 5 to LID 2"
+    assert found[1:] == [("ZEI001", 4, f"{ends}: lane 51 is up"), ("ZEI002", 4, f"{ends}: 60 lanes")] and found[0][1] == 1, "a request"
+    rows = commands.run("export", *given[:2], "--records", "--to", str(tmp_path / "r.jsonl"), str(ZED / "rmpp.pcap"), text=True)
+    assert rows.returncode == 0, rows
+    (record,) = map(json.loads, (tmp_path / "r.jsonl").read_text().splitlines())
+    assert (record["layer"], record["frames"]) == ("Inventory", [2, 3, 4]) and record["fields"]["zed.lane.lane"] == list(range(60))
+    assert "cafebabe" not in json.dumps(record).lower()

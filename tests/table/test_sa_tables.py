@@ -130,15 +130,16 @@ def test_a_snapped_segment_holds_the_records_that_were_captured() -> None:
         assert len(table.occurrences(LinkRecord)) == count
 
 
-def test_other_classes_with_rmpp_are_read_in_their_first_segment_only() -> None:
-    def managed(mgmt_class: int, attr_id: int, kind: int, number: int, at: int, version: int = 1) -> bytes:
-        head = struct.pack(">BBBBII", version, kind, 1, 0, number, 220)
+def test_other_classes_with_rmpp_are_read_in_their_first_segment_and_vendors_where_they_are_whole() -> None:
+    def managed(mgmt_class: int, attr_id: int, kind: int, number: int, at: int, version: int = 1, flags: int = 1) -> bytes:
+        head = struct.pack(">BBBBII", version, kind, flags, 0, number, 220)
         oui = b"\0\0\x14\x05" if mgmt_class == 0x32 else b""
         return gmp(mgmt_class, GET_RESP, attr_id, (head + oui).ljust(at - 24, b"\0") + bytes(range(1, 100)), at=24)
 
     for kind, number, found in ((0, 0, 1), (DATA, 1, 1), (DATA, 2, 0), (ACK, 1, 0), (ABORT, 0, 0)):
         assert len(places(managed(0x06, 0x10, kind, number, 64), IOUnitInfo)) == found
-        assert len(places(managed(0x32, 0x00, kind, number, 40), OpenIBPing)) == found
+        assert len(places(managed(0x32, 0x00, kind, number, 40, flags=5), OpenIBPing)) == found
+    assert len(places(managed(0x32, 0x00, DATA, 1, 40, flags=3), OpenIBPing)) == 0  # more segments follow
     assert len(places(managed(0x06, 0x10, ACK, 1, 64, version=0), IOUnitInfo)) == 1  # reserved bytes, no RMPP
 
 
