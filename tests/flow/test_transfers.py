@@ -181,5 +181,6 @@ def test_rules_and_records_see_it_once(tmp_path: Path) -> None:
     rows = commands.run("export", *given[:2], "--records", "--to", str(tmp_path / "r.jsonl"), str(ZED / "rmpp.pcap"), text=True)
     assert rows.returncode == 0, rows
     (record,) = map(json.loads, (tmp_path / "r.jsonl").read_text().splitlines())
-    assert (record["layer"], record["frames"]) == ("Inventory", [2, 3, 4]) and json.loads(record["fields"])["zed.lane.lane"] == list(range(60))
+    assert (record["layer"], record["frames"]) == ("Inventory", [2, 3, 4])
+    assert json.loads(record["fields"])["zed.lane.lane"] == list(range(60))
     assert "cafebabe" not in json.dumps(record).lower()
