@@ -31,24 +31,25 @@ cdef enum:
     OPEN_VALUES = 8
 
 # One check for all bytes of a number: its first and its last one are looked at with bounds, what lies between cannot be outside.
+# The number is put together from one pointer: then the compiler makes one instruction of its loads.
 cdef inline int b16(const u8[::1] p, Py_ssize_t at) except -1 nogil:
     return p[at] << 8 | p[at + 1]
 
 cdef inline int b24(const u8[::1] p, Py_ssize_t at) except -1 nogil:
-    cdef int low = p[at + 2]
+    cdef u8 last = p[at + 2]
     cdef const u8* q = &p[at]
-    return q[0] << 16 | q[1] << 8 | low
+    return q[0] << 16 | q[1] << 8 | q[2]
 
 cdef inline i64 b32(const u8[::1] p, Py_ssize_t at) except -1 nogil:
-    cdef u32 low = p[at + 3]
+    cdef u8 last = p[at + 3]
     cdef const u8* q = &p[at]
-    return <i64>(<u32>q[0] << 24 | <u32>q[1] << 16 | <u32>q[2] << 8 | low)
+    return <i64>(<u32>q[0] << 24 | <u32>q[1] << 16 | <u32>q[2] << 8 | <u32>q[3])
 
 cdef inline u64 b64(const u8[::1] p, Py_ssize_t at) except? 0xFFFFFFFFFFFFFFFFULL nogil:
-    cdef u64 low = p[at + 7]
+    cdef u8 last = p[at + 7]
     cdef const u8* q = &p[at]
     return (<u64>q[0] << 56 | <u64>q[1] << 48 | <u64>q[2] << 40 | <u64>q[3] << 32
-            | <u64>q[4] << 24 | <u64>q[5] << 16 | <u64>q[6] << 8 | low)
+            | <u64>q[4] << 24 | <u64>q[5] << 16 | <u64>q[6] << 8 | <u64>q[7])
 
 cdef inline bytes cut(const u8[::1] p, Py_ssize_t at, Py_ssize_t end):
     end = min(end, p.shape[0])
@@ -63,7 +64,8 @@ cdef inline u64 hashed(const u8[::1] p, Py_ssize_t at, Py_ssize_t end, u64 h) ex
     cdef Py_ssize_t size = end - at
     cdef u64 rest = 0
     while end - at >= 16:
-        h = mix(h ^ b64(p, at), b64(p, at + 8))
+        h = (h ^ b64(p, at) ^ b64(p, at + 8) * 0x9E3779B97F4A7C15ULL) * 0xD6E8FEB86659FD93ULL
+        h ^= h >> 32
         at += 16
     if end - at >= 8:
         h = mix(h, b64(p, at))

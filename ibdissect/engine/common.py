@@ -41,10 +41,11 @@ if not cython.compiled:
         return h ^ h >> 29
 
     def hashed(p: Sequence[int], at: int, end: int, h: int) -> int:
-        """A hash of bytes and of a hash before them."""
+        """A hash of bytes and of a hash before them: one product follows the other for each 16 bytes, `mix` comes last."""
         size, rest = end - at, 0
         while end - at >= 16:
-            h = mix(h ^ b64(p, at), b64(p, at + 8))
+            h = (h ^ b64(p, at) ^ (b64(p, at + 8) * 0x9E3779B97F4A7C15 & MASK)) * 0xD6E8FEB86659FD93 & MASK
+            h ^= h >> 32
             at += 16
         if end - at >= 8:
             h = mix(h, b64(p, at))

@@ -14,10 +14,10 @@ from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.bits import value_at
 from ibdissect.table.joined import JoinedRecords, SaRecord, Span, WholeMessage
-from ibdissect.table.sa_tables import MAD_SIZE, RMPP_END
+from ibdissect.table.sa_tables import RMPP_END
 from ibdissect.table.services import Services
 from ibdissect.wire.catalog import Catalog, StructType
-from ibdissect.wire.mad import MAD, OUI_CLASSES, RMPP, RMPP_CLASSES, RMPP_STATUS, method_name
+from ibdissect.wire.mad import MAD, MAD_SIZE, OUI_CLASSES, RMPP, RMPP_CLASSES, RMPP_STATUS, method_name
 from ibdissect.wire.numbers import DATA, LAST_SEGMENT, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.places import VendorOui
 from ibdissect.wire.sa import SARecordPiece

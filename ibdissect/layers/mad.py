@@ -9,7 +9,7 @@ from scapy.config import conf
 from scapy.fields import ConditionalField
 from scapy.packet import NoPayload, Packet, Padding
 
-from ibdissect.table.sa_tables import MAD_SIZE, RMPP_END
+from ibdissect.table.sa_tables import RMPP_END
 from ibdissect.wire import mad, numbers
 from ibdissect.wire.places import Mad, MadFormat, VendorOui
 from ibdissect.wire.spec import Field, Struct, field_named
@@ -170,7 +170,7 @@ class _Bare(MadLayer):
     """A MAD of a class without its own format, or a truncated one: the common header, then data."""
 
     def full(self) -> int:
-        return MAD_SIZE[_version(self.getfieldval("base_version"))]
+        return mad.MAD_SIZE[_version(self.getfieldval("base_version"))]
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
         if mad.MAD.size + len(payload) < self.full():

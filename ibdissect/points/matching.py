@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
+from ibdissect.engine.copies import AT_MOST_NS
 from ibdissect.table import Bool, Int
-from ibdissect.table.copies import AT_MOST_NS
 from ibdissect.table.rows import by_value
 
 from .clocks import Clocks

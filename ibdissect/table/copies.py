@@ -8,38 +8,26 @@ from msgspec import field
 from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
-from ibdissect.capture.scattered import gather
-from ibdissect.wire.headers import BTH, DETH
-from ibdissect.wire.mad import BASE_VERSION_IB
+from ibdissect.engine.copies import APART, AT_MOST_NS, SHORTEST, WHOLE, Datagrams, near
 from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION
 
-from .addresses import GID_SIZE, SHOWN, by_header
-from .locate import Bool, Int
-from .routed import Routed
-from .rows import U64, digest, digest_at, is_in, mix
-from .sa_tables import MAD_SIZE
+from .locate import Int
+from .routed import Routed, columns_of, numbers
+from .rows import is_in
 from .table import ChunkTable
 
-SURELY_NS, AT_MOST_NS = 1000, 3000
-"""Nobody sends a packet again within 1 us. Copies of a mirror come up to 3 us apart, and so do a few real repetitions."""
+SURELY_NS = 1000
+"""Nobody sends a packet again within 1 us; copies of a mirror come up to AT_MOST_NS apart."""
 SHARE = 32
 """Of ACKs (responders acknowledge two equal requests at once), and between 1 and 3 us, frames are copies only if so far one of so many
 frames was repeated: a mirror repeats many."""
-APART = 8
-"""A copy comes at most this many frames after its original."""
-SHORTEST = 16
-"""Shorter frames may be equal by chance."""
-DATAGRAMS_SURELY_NS, DATAGRAMS_NS = 500_000, 5_000_000
-"""Nobody repeats a management datagram within half a millisecond: the shortest timers are a hundred times as long. Two mirrors saw it,
-or on both sides of a router."""
-USUAL = 4
-"""Up to DATAGRAMS_NS, equal datagrams are copies if at least so many came before, and one of so many datagrams was repeated so far."""
-MOST = 8
-"""More equal datagrams than an original and so many copies come from a sender in a loop."""
 MAX_RECENT = 4096
 """A datagram is compared with so many before it; copies of others count as packets."""
-_WHOLE, _WORD = BTH.size + DETH.size + MAD_SIZE[BASE_VERSION_IB], 4
-"""Bytes of a management datagram from its BTH on; routers change nothing in them."""
+
+
+Found = tuple[Int, ...]
+"""Rows, how many frames and nanoseconds before the equal one was, and bytes that are equal."""
+_NO_ROWS: Int = np.empty(0, np.int64)
 
 
 class CopyRows(Record, frozen=True):
@@ -61,9 +49,7 @@ class Copies:
 
     def __init__(self) -> None:
         self.frames = self.repeated = 0
-        self.datagrams = self.datagrams_repeated = 0
-        self.recent = np.zeros((4, 0), np.int64)
-        """The last management datagrams: hash, frame, time, and how many equal ones came shortly before each."""
+        self.datagrams = Datagrams(MAX_RECENT)
         self.routed = Routed()
         self.tail: list[tuple[int, bytes, int]] = []
         """Time and bytes of the last frames of the chunks before, and where what copies have in common begins in them."""
@@ -84,44 +70,17 @@ class Copies:
             chunk = replace(chunk, offset=first, caplen=chunk.offset + chunk.caplen - first)
         # Others differ below IP: `tcpdump -i any` records a packet with its VLAN tag and without it.
         begin = np.maximum.reduce([chunk.offset, *(start[name] for name in ("ip4", "ip6") if name in start)])
-        return joined(self._with_datagrams(table, self._real(table, chunk, begin)), self.routed.again(table))
+        found = joined(self._real(table, chunk, begin), self._datagrams(table))
+        routed = self.routed.again(table)
+        return joined(found, routed, routed[0])
 
-    def _with_datagrams(self, table: ChunkTable, near: CopyRows) -> CopyRows:
-        """With the management datagrams that hold the bytes of an earlier one, sent between the same ports."""
-        loc, mad = table.located, table.located.start.get("mad")
-        if mad is None:
-            return near
-        at = loc.at("bth")
-        rows = np.flatnonzero((mad - at == _WHOLE - MAD_SIZE[BASE_VERSION_IB]) & (loc.payload_end - at >= _WHOLE) & (at >= 0))
-        if not len(rows):
-            return near
-        marks = mix([digest_at(table.chunk.data, at[rows] + _WORD, _WHOLE - _WORD), _ways(table, rows), *_first_word(table, at[rows])])
-        now = np.stack([marks.view(np.int64), rows + table.chunk.first, table.chunk.time_ns[rows], np.zeros_like(rows)])
-        known = self.recent.shape[1]
-        every = np.concatenate([self.recent, now], axis=1)
-        order = np.argsort(every[0], kind="stable")
-        mark, frame, time_ns, rank = every[:, order]
-        later = np.abs(np.diff(time_ns, prepend=0))  # than the equal one before
-        equal = np.zeros(len(order), np.bool_)
-        equal[1:] = (mark[1:] == mark[:-1]) & (later[1:] <= DATAGRAMS_NS) & (np.diff(order) <= MAX_RECENT)
-        index = np.arange(len(order))
-        first = np.maximum.accumulate(np.where(equal, 0, index))
-        every[3, order] = rank = index - first + rank[first]
-        self.recent = every[:, -MAX_RECENT:]
-        mine = np.flatnonzero(equal & (rank <= MOST) & (order >= known))
-        mine = mine[np.argsort(order[mine])]
-        repeated = self.datagrams_repeated + np.arange(len(mine))
-        usual = (repeated >= USUAL) & ((repeated + 1) * USUAL >= self.datagrams + order[mine] - known + 1)
-        self.datagrams, self.datagrams_repeated = self.datagrams + len(rows), self.datagrams_repeated + len(mine)
-        mine = mine[usual | (later[mine] <= DATAGRAMS_SURELY_NS)]
-        mine = mine[~is_in(frame[mine] - table.chunk.first, near.rows)]
-        if not len(mine):
-            return near
-        more = frame[mine] - table.chunk.first, frame[mine] - frame[mine - 1], later[mine]
-        columns = [np.append(one, other) for one, other in zip((near.rows, near.behind, near.later_ns), more, strict=True)]
-        columns.append(np.append(near.size, np.full(len(mine), _WHOLE)))
-        again = np.argsort(columns[0], kind="stable")
-        return CopyRows(*(column[again] for column in columns))
+    def _datagrams(self, table: ChunkTable) -> Found:
+        """The management datagrams that hold the bytes of an earlier one, sent between the same ports."""
+        if "mad" not in table.located.start:
+            return numbers([], 4)
+        columns = columns_of(table, "lrh", "mad") | {"end": table.located.payload_end}
+        found = self.datagrams.feed(table.chunk.first, table.chunk.data, columns)
+        return numbers([(*one, WHOLE) for one in found], 4)
 
     def _real(self, table: ChunkTable, chunk: Chunk, begin: Int) -> CopyRows:
         """Which repeated frames are copies. Acknowledgements, and what follows after more than 1 us, count only if the capture has many.
@@ -140,61 +99,29 @@ class Copies:
         self.tail = (self.tail + last)[-APART:]
         return CopyRows(rows[good], behind[good], later[good], size[good])
 
-    def _repeated(self, chunk: Chunk, begin: Int) -> tuple[Int, Int, Int, Int]:
+    def _repeated(self, chunk: Chunk, begin: Int) -> Found:
         """Rows that repeat a frame of the last 3 us, how many frames and nanoseconds before, and how many bytes are equal."""
-        times, end = chunk.time_ns, chunk.offset + chunk.caplen
-        size = end - begin
-        pairs: dict[int, tuple[int, int, int]] = {}
-        rising = bool((times[1:] >= times[:-1]).all())
-        for behind in range(1, min(APART, len(chunk) - 1) + 1):
-            later = np.abs(times[behind:] - times[:-behind])  # the clock of a second mirror may be a little behind
-            near: Bool = later <= AT_MOST_NS
-            if rising and not near.any():
-                break  # frames that are farther apart are not nearer in time
-            near &= (size[behind:] == size[:-behind]) & (size[behind:] >= SHORTEST)
-            rows = near.nonzero()[0] + behind
-            if not len(rows):
-                continue
-            # The last bytes hold a CRC or payload: nearly all pairs differ there already.
-            for back in range(1, 5):
-                rows = rows[chunk.data[end[rows] - back] == chunk.data[end[rows - behind] - back]]
-            for row in rows.tolist():
-                if row not in pairs and (equal := _equal(*_frame(chunk, begin, row), *_frame(chunk, begin, row - behind))):
-                    pairs[row] = behind, int(later[row - behind]), equal
+        times = chunk.time_ns
+        found = near(chunk.data, times, *map(np.ascontiguousarray, (chunk.offset, chunk.caplen, begin)))
+        pairs = {row: (behind, later, equal) for row, behind, later, equal in found}
         for row in range(min(APART, len(chunk))):
             for behind in range(row + 1, min(APART, row + len(self.tail)) + 1):
                 time_ns, data, first = self.tail[row - behind]
                 later_ns = abs(int(times[row]) - time_ns)
                 if row not in pairs and later_ns <= AT_MOST_NS and (equal := _equal(*_frame(chunk, begin, row), data, first)) >= SHORTEST:
                     pairs[row] = behind, later_ns, equal
-        found = np.array([(row, *pairs[row]) for row in sorted(pairs)], np.int64).reshape(-1, 4)
-        return found[:, 0], found[:, 1], found[:, 2], found[:, 3]
+        return numbers([(row, *pairs[row]) for row in sorted(pairs)], 4)
 
 
-def joined(found: CopyRows, more: tuple[Int, Int, Int, Int]) -> CopyRows:
-    """With further copies: rows, how many frames and nanoseconds later, and bytes that are equal."""
+def joined(found: CopyRows, more: Found, routed: Int = _NO_ROWS) -> CopyRows:
+    """With further copies; `routed`: which of them a router forwarded."""
     new = ~is_in(more[0], found.rows)
     if not new.any():
         return found
     columns = [np.append(one, other[new]) for one, other in zip((found.rows, found.behind, found.later_ns, found.size), more, strict=True)]
     order = np.argsort(columns[0], kind="stable")
-    return CopyRows(columns[0][order], columns[1][order], columns[2][order], columns[3][order], more[0][new])
-
-
-def _ways(table: ChunkTable, rows: Int) -> U64:
-    """A hash of who sends to whom: of the addresses that a router keeps, otherwise of the LIDs."""
-    found = np.zeros(len(rows), np.uint64)
-    for header, index, at in by_header(table, rows, SHOWN):
-        raw = np.zeros((len(at), 2 * GID_SIZE), np.uint8)
-        for place, offset in enumerate((header.source, header.destination)):
-            raw[:, place * GID_SIZE : place * GID_SIZE + header.size] = gather(table.chunk.data, at + offset, header.size)
-        found[index] = digest(raw)
-    return found
-
-
-def _first_word(table: ChunkTable, at: Int) -> tuple[U64]:
-    """The first word of each BTH: OpCode and P_Key."""
-    return (gather(table.chunk.data, at, _WORD).view(">u4")[:, 0].astype(np.uint64),)
+    rows, behind, later, size = (column[order] for column in columns)
+    return CopyRows(rows, behind, later, size, routed[new] if len(routed) else routed)
 
 
 def _frame(chunk: Chunk, begin: Int, row: int) -> tuple[bytes, int]:

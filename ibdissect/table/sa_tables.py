@@ -13,7 +13,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import Bytes, flags
 from ibdissect.wire.catalog import StructType
-from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD, RMPP
+from ibdissect.wire.mad import BASE_VERSION_OPA, MAD, MAD_SIZE, RMPP
 from ibdissect.wire.numbers import DATA, DM_CLASS, NO_DATA, RESPONSE_BIT, SA_CLASS, TABLE_RESPONSES
 from ibdissect.wire.places import Mad, SaPiece
 from ibdissect.wire.sa import SAFormat
@@ -27,8 +27,6 @@ from .unread import QUERY_CLASSES, segment, unread
 if TYPE_CHECKING:
     from .table import ChunkTable
 
-MAD_SIZE = {BASE_VERSION_IB: 256, BASE_VERSION_OPA: 2048}
-"""Bytes of a MAD by base version; RMPP segments are padded to it."""
 RMPP_END, HEADERS_END = MAD.size + RMPP.size, SAFormat.attribute_offset.span[1]
 """Offsets of the end of the RMPP header, and of the end of AttributeOffset."""
 NO_RMPP = 0

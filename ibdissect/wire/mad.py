@@ -11,6 +11,8 @@ from .numbers import BM_CLASS, DIRECTED, RESPONSE_BIT, SEND, SMP_CLASSES, TRAP_R
 from .spec import Struct, bit, enum, pad, part, uint
 
 BASE_VERSION_IB, BASE_VERSION_OPA = 1, 0x80
+MAD_SIZE = {BASE_VERSION_IB: 256, BASE_VERSION_OPA: 2048}
+"""Bytes of a MAD by base version; RMPP segments are padded to it."""
 
 
 class ManagementClass(Record, frozen=True):

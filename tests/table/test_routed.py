@@ -9,8 +9,9 @@ import pytest
 
 from ibdissect.capture import records
 from ibdissect.capture.opening import open_capture
+from ibdissect.engine.copies import ROUTED_NS
 from ibdissect.table import routed
-from ibdissect.table.routed import ROUTED_NS, Routed
+from ibdissect.table.routed import Routed
 from ibdissect.table.table import ChunkTable
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2
 

@@ -26,9 +26,8 @@ from ibdissect.table.bits import value_at
 from ibdissect.table.history import NEIGHBOURS_NS, SECOND_NS
 from ibdissect.table.order import in_time
 from ibdissect.table.rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts, slot_of_hash
-from ibdissect.table.sa_tables import MAD_SIZE
 from ibdissect.wire.headers import LRH
-from ibdissect.wire.mad import BASE_VERSION_IB, MAD
+from ibdissect.wire.mad import BASE_VERSION_IB, MAD, MAD_SIZE
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SM_INFO
 
 SHORTEST_TIMEOUT_NS = 50_000_000

@@ -1,0 +1,386 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
+"""Which frames, datagrams and routed packets were captured before? One after the other, each compared with what came shortly before."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from ibdissect.wire.encapsulation import IPv4, IPv6
+from ibdissect.wire.headers import BTH, DETH, GRH, ICRC, LRH
+from ibdissect.wire.mad import BASE_VERSION_IB, MAD_SIZE
+from ibdissect.wire.spec import Field
+
+try:
+    import cython
+except ImportError:
+    from . import shadow as cython
+if cython.compiled:
+    from cython.cimports.ibdissect.engine.common import b32, hashed, i64, mix, u64
+else:
+    from .common import b32, hashed, mix
+
+    if TYPE_CHECKING:
+        i64 = u64 = int
+    else:
+        i64 = u64 = None
+
+AT_MOST_NS = 3000
+"""Copies of a mirror come up to 3 us apart, and so do a few real repetitions."""
+APART = 8
+"""A copy comes at most this many frames after its original."""
+SHORTEST = 16
+"""Shorter frames may be equal by chance."""
+DATAGRAMS_SURELY_NS, DATAGRAMS_NS = 500_000, 5_000_000
+"""Nobody repeats a management datagram within half a millisecond: the shortest timers are a hundred times as long. Two mirrors saw it,
+or on both sides of a router."""
+USUAL = 4
+"""Up to DATAGRAMS_NS, equal datagrams are copies if at least so many came before, and one of so many datagrams was repeated so far."""
+MOST = 8
+"""More equal datagrams than an original and so many copies come from a sender in a loop."""
+ROUTED_NS = 1_000_000
+"""A router keeps a packet for less. A repetition has its sender's hop count again, however soon it comes."""
+_OF_MAD = BTH.size + DETH.size
+WHOLE = _OF_MAD + MAD_SIZE[BASE_VERSION_IB]
+"""Bytes of a management datagram from its BTH on; routers change nothing in them."""
+
+_AT_MOST = cython.declare(cython.longlong, AT_MOST_NS)
+_APART = cython.declare(cython.Py_ssize_t, APART)
+_SHORTEST = cython.declare(cython.Py_ssize_t, SHORTEST)
+_SURELY = cython.declare(cython.longlong, DATAGRAMS_SURELY_NS)
+_SOON = cython.declare(cython.longlong, DATAGRAMS_NS)
+_USUAL = cython.declare(cython.longlong, USUAL)
+_MOST = cython.declare(cython.longlong, MOST)
+_ROUTED = cython.declare(cython.longlong, ROUTED_NS)
+_MAD_AT = cython.declare(cython.Py_ssize_t, _OF_MAD)
+_WHOLE = cython.declare(cython.Py_ssize_t, WHOLE)
+_POSITIVE = cython.declare(cython.ulonglong, (1 << 63) - 1)  # of hashes that are kept among signed numbers
+_NUMBERS = cython.declare(cython.Py_ssize_t, 5)
+_NONE = cython.declare(cython.int, 256)  # in place of a hop count: what has none is routed by nobody
+_ICRC = cython.declare(cython.Py_ssize_t, ICRC.size)
+
+
+def _at(field: Field[Any]) -> int:
+    return field.bit // 8
+
+
+_SLID = cython.declare(cython.Py_ssize_t, _at(LRH.slid))
+_DLID = cython.declare(cython.Py_ssize_t, _at(LRH.dlid))
+_LID = cython.declare(cython.Py_ssize_t, LRH.slid.bits // 8)
+_SGID = cython.declare(cython.Py_ssize_t, _at(GRH.sgid))
+_DGID = cython.declare(cython.Py_ssize_t, _at(GRH.dgid))
+_HOPS = cython.declare(cython.Py_ssize_t, _at(GRH.hop_lmt))
+_GID = cython.declare(cython.Py_ssize_t, GRH.sgid.bits // 8)
+_SOURCE6 = cython.declare(cython.Py_ssize_t, _at(IPv6.source))
+_DESTINATION6 = cython.declare(cython.Py_ssize_t, _at(IPv6.destination))
+_HOPS6 = cython.declare(cython.Py_ssize_t, _at(IPv6.hop_limit))
+_SOURCE4 = cython.declare(cython.Py_ssize_t, _at(IPv4.source))
+_DESTINATION4 = cython.declare(cython.Py_ssize_t, _at(IPv4.destination))
+_TTL = cython.declare(cython.Py_ssize_t, _at(IPv4.ttl))
+_IP4 = cython.declare(cython.Py_ssize_t, IPv4.source.bits // 8)
+_WORD = cython.declare(cython.Py_ssize_t, 4)
+
+
+def near(data: Any, times: Any, starts: Any, sizes: Any, begins: Any) -> list[tuple[int, int, int, int]]:
+    """Rows that repeat a frame of the last AT_MOST_NS: row, how many frames and nanoseconds before, and how many bytes are equal.
+
+    int64[n] each: times, where frames start in the data, their sizes, and where what copies have in common begins.
+    """
+    found: list[tuple[int, int, int, int]] = []
+    window = Frames(data, times, starts, sizes, begins)
+    row: cython.Py_ssize_t
+    for row in range(1, window.rows):
+        behind: cython.Py_ssize_t = window.copied(row)
+        if behind:
+            later: i64 = abs(window.times[row] - window.times[row - behind])
+            found.append((row, behind, later, window.alike(row, row - behind)))
+    return found
+
+
+@cython.final
+@cython.cclass
+class Frames:
+    """The frames of one window."""
+
+    def __init__(self, data: Any, times: Any, starts: Any, sizes: Any, begins: Any) -> None:
+        self.data, self.times = memoryview(data), memoryview(times)
+        self.starts, self.sizes, self.begins = memoryview(starts), memoryview(sizes), memoryview(begins)
+        self.rows, self.rising = len(self.times), True
+        row: cython.Py_ssize_t
+        for row in range(1, self.rows):
+            if self.times[row] < self.times[row - 1]:
+                self.rising = False
+                break
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def copied(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """How many frames before a row the nearest equal one was; 0: there is none."""
+        behind: cython.Py_ssize_t
+        for behind in range(1, min(_APART, row) + 1):
+            later: i64 = self.times[row] - self.times[row - behind]  # the clock of a second mirror may be a little behind
+            if later > _AT_MOST or later < -_AT_MOST:
+                if self.rising:
+                    break  # frames that are farther apart are not nearer in time
+            elif self.alike(row, row - behind):
+                return behind
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def alike(self, one: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """How many bytes two frames have in common: all, or those from where it may begin; 0 if those differ or are few."""
+        end: cython.Py_ssize_t = self.starts[one] + self.sizes[one]
+        stop: cython.Py_ssize_t = self.starts[other] + self.sizes[other]
+        size: cython.Py_ssize_t = end - self.begins[one]
+        if size != stop - self.begins[other] or size < _SHORTEST:
+            return 0
+        back: cython.Py_ssize_t
+        for back in range(1, size + 1):  # the last bytes hold a CRC or payload: nearly all pairs differ there already
+            if self.data[end - back] != self.data[stop - back]:
+                return 0
+        if self.sizes[one] != self.sizes[other]:
+            return size
+        for back in range(size + 1, self.sizes[one] + 1):
+            if self.data[end - back] != self.data[stop - back]:
+                return size
+        return self.sizes[one]
+
+
+@cython.final
+@cython.cclass
+class Recent:
+    """The last things that were seen, at least `most`, by a hash of what makes two of them equal; of equal ones the last.
+
+    A table has two halves, in which hashes are looked for one place after the other. Once `most` were put into the young half, the old one
+    becomes it, and what it holds counts as nothing: its numbers are too low. Each place holds hash, number (from 1), frame, time, and
+    what else is known.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self.count, self.young, self.old = most, 0, 0, 0
+        self.mask = self.half = 0
+        self.table = memoryview(array("q"))
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def begin(self) -> cython.int:
+        """Make the table, once there is something to remember."""
+        if not self.mask:
+            places: i64 = 8
+            while places < 2 * self.most:
+                places *= 2
+            self.mask = places - 1
+            self.table = memoryview(array("q", bytes(8 * 2 * places * _NUMBERS)))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-2)
+    def find(self, key: i64) -> cython.Py_ssize_t:
+        """The place of the last one with a hash, -1: none; only `begin` makes places."""
+        half: cython.Py_ssize_t
+        for half in range(2):
+            base: cython.Py_ssize_t = (self.half ^ half) * (self.mask + 1)
+            since: i64 = self.old if half else self.young
+            at: i64 = key & self.mask
+            place: cython.Py_ssize_t = (base + at) * _NUMBERS
+            while self.table[place + 1] > since:
+                if self.table[place] == key:
+                    return place
+                at = (at + 1) & self.mask
+                place = (base + at) * _NUMBERS
+        return -1
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def put(self, key: i64, frame: i64, time: i64, more: i64) -> cython.int:
+        """Remember one."""
+        if self.count - self.young >= self.most:
+            self.old, self.young, self.half = self.young, self.count, self.half ^ 1
+        self.count += 1
+        base: cython.Py_ssize_t = self.half * (self.mask + 1)
+        at: i64 = key & self.mask
+        place: cython.Py_ssize_t = (base + at) * _NUMBERS
+        while self.table[place + 1] > self.young and self.table[place] != key:
+            at = (at + 1) & self.mask
+            place = (base + at) * _NUMBERS
+        self.table[place], self.table[place + 1], self.table[place + 2] = key, self.count, frame
+        self.table[place + 3], self.table[place + 4] = time, more
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def is_near(self, place: cython.Py_ssize_t) -> cython.bint:
+        """Whether the next one comes at most `most` after the one at a place."""
+        return self.count + 1 - self.table[place + 1] <= self.most
+
+
+@cython.cclass
+class Window:
+    """Where the headers of a window start, -1 where a row has none."""
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def begin(self, data: Any, columns: dict[str, Any]) -> cython.int:
+        """Its bytes, and int64[n] each of times, bth, ip4, ip6, grh."""
+        self.data = memoryview(data)
+        self.times, self.bth = memoryview(columns["times"]), memoryview(columns["bth"])
+        self.ip4, self.ip6, self.grh = memoryview(columns["ip4"]), memoryview(columns["ip6"]), memoryview(columns["grh"])
+        self.rows = len(self.times)
+        return 0
+
+
+@cython.final
+@cython.cclass
+class Datagrams(Window):
+    """Finds the management datagrams that hold the bytes of an earlier one, sent between the same ports. Feed windows in order."""
+
+    def __init__(self, most: int) -> None:
+        """`most`: datagrams before one that it is compared with."""
+        self.recent = Recent(most)
+        self.seen = self.repeated = 0
+
+    def feed(self, first_frame: int, data: Any, columns: dict[str, Any]) -> list[tuple[int, int, int]]:
+        """Rows of the copies in a window, and how many frames and nanoseconds before the equal one was.
+
+        `columns`: besides those of `begin` lrh, mad and `end`, where the payload ends, int64[n].
+        """
+        self.begin(data, columns)
+        self.lrh, self.mads, self.end = memoryview(columns["lrh"]), memoryview(columns["mad"]), memoryview(columns["end"])
+        found: list[tuple[int, int, int]] = []
+        recent: Recent = self.recent
+        first: i64 = first_frame
+        row: cython.Py_ssize_t
+        for row in range(self.rows):
+            at: cython.Py_ssize_t = self.bth[row]
+            if at < 0 or self.mads[row] - at != _MAD_AT or self.end[row] - at < _WHOLE:
+                continue
+            recent.begin()
+            key: i64 = hashed(self.data, at, at + _WHOLE, self.way(row)) & _POSITIVE
+            time: i64 = self.times[row]
+            place: cython.Py_ssize_t = recent.find(key)
+            rank: i64 = 0
+            self.seen += 1
+            if place >= 0 and recent.is_near(place):
+                later: i64 = abs(time - recent.table[place + 3])
+                if later <= _SOON:
+                    rank = recent.table[place + 4] + 1
+                    if rank <= _MOST:
+                        usual: cython.bint = self.repeated >= _USUAL and (self.repeated + 1) * _USUAL >= self.seen
+                        self.repeated += 1
+                        if usual or later <= _SURELY:
+                            found.append((row, first + row - recent.table[place + 2], later))
+            recent.put(key, first + row, time, rank)
+        return found
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def way(self, row: cython.Py_ssize_t) -> i64:
+        """A hash of who sends to whom: of the addresses that a router keeps, otherwise of the LIDs."""
+        if self.ip6[row] >= 0:
+            return self.pair(self.ip6[row] + _SOURCE6, self.ip6[row] + _DESTINATION6, _GID)
+        if self.ip4[row] >= 0:
+            return self.pair(self.ip4[row] + _SOURCE4, self.ip4[row] + _DESTINATION4, _IP4)
+        if self.grh[row] >= 0:
+            return self.pair(self.grh[row] + _SGID, self.grh[row] + _DGID, _GID)
+        if self.lrh[row] >= 0:
+            return self.pair(self.lrh[row] + _SLID, self.lrh[row] + _DLID, _LID)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def pair(self, source: cython.Py_ssize_t, destination: cython.Py_ssize_t, size: cython.Py_ssize_t) -> i64:
+        """A hash of two addresses of a size."""
+        return hashed(self.data, destination, destination + size, hashed(self.data, source, source + size, 0)) & _POSITIVE
+
+
+@cython.final
+@cython.cclass
+class RoutedPackets(Window):
+    """Finds the second and further sightings of packets that a router forwarded. Feed windows in order."""
+
+    def __init__(self, most: int) -> None:
+        """`most`: packets before one that it is compared with."""
+        self.recent = Recent(most)
+        self.several = False
+        self.usual = _NONE
+
+    def feed(self, first_frame: int, data: Any, columns: dict[str, Any]) -> list[tuple[int, int, int]]:
+        """Rows seen before with more hops left, and how many frames and nanoseconds before. `columns`: besides those of `begin` icrc."""
+        self.begin(data, columns)
+        self.icrc = memoryview(columns["icrc"])
+        found: list[tuple[int, int, int]] = []
+        recent: Recent = self.recent
+        first: i64 = first_frame
+        row: cython.Py_ssize_t
+        for row in range(self.start(), self.rows):
+            hops: cython.int = self.hops(row)
+            if hops == _NONE:
+                continue
+            at: cython.Py_ssize_t = self.bth[row]
+            end: cython.Py_ssize_t = self.icrc[row]
+            check: u64 = b32(self.data, end)
+            if not check:  # not yet computed when it was captured
+                continue
+            recent.begin()
+            h: u64 = mix(check << 32 | b32(self.data, at + _WORD), cython.cast(u64, b32(self.data, at + 2 * _WORD)) << 32 | (end - at))
+            key: i64 = self.mark(row, h)
+            time: i64 = self.times[row]
+            if self.several:
+                place: cython.Py_ssize_t = recent.find(key)
+                if place >= 0 and recent.is_near(place) and hops < recent.table[place + 4]:
+                    later: i64 = abs(time - recent.table[place + 3])
+                    if later <= _ROUTED:
+                        found.append((row, first + row - recent.table[place + 2], later))
+            recent.put(key, first + row, time, hops)
+        return found
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def hops(self, row: cython.Py_ssize_t) -> cython.int:
+        """How many hops a packet with an ICRC may still take, by the header that routers read; _NONE without one."""
+        if self.bth[row] < 0 or self.icrc[row] < 0:
+            return _NONE
+        if self.ip4[row] >= 0:
+            return self.data[self.ip4[row] + _TTL]
+        if self.ip6[row] >= 0:
+            return self.data[self.ip6[row] + _HOPS6]
+        if self.grh[row] >= 0:
+            return self.data[self.grh[row] + _HOPS]
+        return _NONE
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def mark(self, row: cython.Py_ssize_t, h: u64) -> i64:
+        """A hash that joins another one with the last words of both addresses: those of an IPv4 address and of its GID are the same."""
+        source: cython.Py_ssize_t = self.grh[row] + _SGID + _GID
+        destination: cython.Py_ssize_t = self.grh[row] + _DGID + _GID
+        if self.ip4[row] >= 0:
+            source, destination = self.ip4[row] + _SOURCE4 + _IP4, self.ip4[row] + _DESTINATION4 + _IP4
+        elif self.ip6[row] >= 0:
+            source, destination = self.ip6[row] + _SOURCE6 + _GID, self.ip6[row] + _DESTINATION6 + _GID
+        ends: u64 = cython.cast(u64, b32(self.data, source - _WORD)) << 32 | b32(self.data, destination - _WORD)
+        return mix(h, ends) & _POSITIVE
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def start(self) -> cython.Py_ssize_t:
+        """The row to begin with: until hop counts differ, nobody has to compare, and the last ones are all that need be known."""
+        if self.several:
+            return 0
+        row: cython.Py_ssize_t
+        for row in range(self.rows):
+            hops: cython.int = self.hops(row)
+            if hops == _NONE or hops == self.usual or not b32(self.data, self.icrc[row]):
+                continue
+            if self.usual != _NONE:
+                self.several = True
+                return 0
+            self.usual = hops
+        left: i64 = self.recent.most
+        for row in range(self.rows - 1, -1, -1):
+            if self.hops(row) != _NONE and b32(self.data, self.icrc[row]):
+                left -= 1
+                if not left:
+                    return row
+        return 0

@@ -1,0 +1,132 @@
+"""Do compiled and interpreted steps find the same copies, and those that a look at all earlier ones finds?"""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ibdissect.capture import records
+from ibdissect.capture.opening import open_capture
+from ibdissect.engine import copies
+from ibdissect.table.routed import columns_of
+from ibdissect.table.table import ChunkTable
+from tests.craft import erf_pcap, ethernet_pcap, native, roce2
+from tests.engine.plain import plain
+
+BOTH = (copies, plain("copies"))
+Sighting = tuple[int, int, int]
+"""Frame, how many before, nanoseconds."""
+
+
+def tables(data: bytes, rows: int, monkeypatch: pytest.MonkeyPatch) -> list[ChunkTable]:
+    monkeypatch.setattr(records, "ROWS", rows)
+    return [ChunkTable(chunk) for chunk in open_capture(io.BytesIO(data)).chunks()]
+
+
+def datagram(tid: int, slid: int = 1) -> bytes:
+    mad = bytes([1, 0x81, 1, 1]) + bytes(4) + tid.to_bytes(8, "big") + bytes(240)
+    return native(0x64, mad, lrh={"slid": slid}, bth={"destqp": 0}, headers=bytes(8))
+
+
+def sightings(found: Iterable[tuple[int, ...]], first: int) -> list[Sighting]:
+    return [(row + first, behind, later) for row, behind, later, *_ in found]
+
+
+def of_datagrams(engine: Any, windows: list[ChunkTable], most: int) -> list[Sighting]:
+    state, found = engine.Datagrams(most), list[Sighting]()
+    for table in windows:
+        columns = columns_of(table, "lrh", "mad") | {"end": table.located.payload_end}
+        found += sightings(state.feed(table.chunk.first, table.chunk.data, columns), table.chunk.first)
+    return found
+
+
+def of_routed(engine: Any, windows: list[ChunkTable], most: int) -> list[Sighting]:
+    state, found = engine.RoutedPackets(most), list[Sighting]()
+    for table in windows:
+        found += sightings(state.feed(table.chunk.first, table.chunk.data, columns_of(table, "icrc")), table.chunk.first)
+    return found
+
+
+@pytest.mark.parametrize("rows", [3, 100])
+def test_datagrams_are_copies_of_the_last_equal_one(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against a search of all that came before, with few datagrams remembered, so that both halves of the table are used."""
+    luck, most = random.Random(rows), 5
+    sent = [(luck.choice((0, 0, 0, *range(6))), luck.choice((1, 1, 1, 2))) for _ in range(150)]
+    windows = tables(erf_pcap([datagram(*one) for one in sent], step_ns=100_000), rows, monkeypatch)
+    wanted, ranks = list[Sighting](), list[int]()
+    for i, one in enumerate(sent):
+        before = next((k for k in range(i - 1, -1, -1) if sent[k] == one), None)
+        ranks.append(ranks[before] + 1 if before is not None and i - before <= most else 0)
+        if 0 < ranks[-1] <= copies.MOST and before is not None:
+            wanted.append((i + 1, i - before, (i - before) * 100_000))
+    for engine in BOTH:
+        assert of_datagrams(engine, windows, most) == wanted
+    assert len(wanted) > 20 and max(ranks) > copies.MOST and {behind for _, behind, _ in wanted} == {1, 2, 3, 4, 5}
+
+
+@pytest.mark.parametrize(
+    ("step_ns", "found"),
+    [(copies.DATAGRAMS_SURELY_NS, 19), (copies.DATAGRAMS_SURELY_NS + 1, 0), (copies.DATAGRAMS_NS + 1, 0)],
+)
+def test_datagrams_that_come_late_are_copies_only_where_many_are(
+    step_ns: int, found: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [datagram(tid) for tid in range(19) for _ in range(2)]
+    windows = tables(erf_pcap(pairs, step_ns=step_ns), 100, monkeypatch)
+    usual = 19 - copies.USUAL if step_ns <= copies.DATAGRAMS_NS else 0
+    for engine in BOTH:
+        assert len(of_datagrams(engine, windows, 100)) == max(found, usual)
+
+
+@pytest.mark.parametrize("rows", [2, 7, 100])
+def test_packets_lose_hops_behind_a_router(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    luck, most = random.Random(rows), 6
+    sent = [(luck.randrange(5), luck.choice((64, 63, 62))) for _ in range(60)]
+    frames = [roce2(bth={"psn": psn}, ip={"ttl": hops}) for psn, hops in sent]
+    windows = tables(ethernet_pcap(frames, step_ns=200_000), rows, monkeypatch)
+    wanted = list[Sighting]()
+    for i, (psn, hops) in enumerate(sent):
+        before = next((k for k in range(i - 1, -1, -1) if sent[k][0] == psn), None)
+        if before is not None and i - before <= 5 and hops < sent[before][1]:  # not after more than ROUTED_NS
+            wanted.append((i + 1, i - before, (i - before) * 200_000))
+    for engine in BOTH:
+        assert of_routed(engine, windows, most) == wanted
+    assert len(wanted) > 8
+
+
+def test_equal_hop_counts_are_remembered_without_a_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = [roce2(bth={"psn": psn}, ip={"ttl": hops}) for psn, hops in ((1, 64), (2, 64), (3, 64), (1, 63), (3, 63))]
+    for most, wanted in ((2, [5]), (3, [4, 5])):
+        for engine in BOTH:
+            windows = tables(ethernet_pcap(frames, step_ns=1000), 3, monkeypatch)
+            assert [frame for frame, _, _ in of_routed(engine, windows, most)] == wanted
+
+
+def test_frames_that_repeat_a_near_one() -> None:
+    """Against a comparison of each with the frames before it, of random frames with few different bytes, and clocks that go back."""
+    luck, found = random.Random(5), 0
+    for rising in (True, False):
+        pool = [bytes(luck.randrange(2) for _ in range(20)) for _ in range(3)] + [b"12345678" * 4, b"90345678" + b"12345678" * 3]
+        frames = [luck.choice(pool) for _ in range(300)]
+        data = np.frombuffer(b"".join(frames), np.uint8)
+        sizes = np.array([len(one) for one in frames], np.int64)
+        starts = np.cumsum(sizes) - sizes
+        begins = starts + np.array([luck.choice((0, 2)) if len(one) == 32 else luck.choice((0, 4, 5)) for one in frames])
+        times = np.cumsum([luck.choice((0, 400, 1000, 3000, 3001, 1) if rising else (-900, 1200, 3001, -3001)) for _ in frames])
+        wanted = []
+        for row in range(len(frames)):
+            for behind in range(1, min(copies.APART, row) + 1):
+                later, one, other = abs(int(times[row] - times[row - behind])), frames[row], frames[row - behind]
+                mine, theirs = one[begins[row] - starts[row] :], other[begins[row - behind] - starts[row - behind] :]
+                if later <= copies.AT_MOST_NS and mine == theirs and len(mine) >= copies.SHORTEST:
+                    wanted.append((row, behind, later, len(one) if one == other else len(mine)))
+                    break
+        for engine in BOTH:
+            assert engine.near(data, times, starts, sizes, begins) == wanted
+        found += len({size for *_, size in wanted})
+    assert found >= 6
