@@ -21,17 +21,30 @@ from ibdissect.table.rows import U64, Columns, Entry
 from ibdissect.wire import numbers
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.places import Mad
+from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, EXTERNAL_PORT, PORT_ZERO, ROUTER_PORT
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field, Struct
 
 from .events import ChunkFollowed
-from .nodes import NOBODY, SWITCH, Node, Port, SwitchFacts
+from .nodes import CA, NOBODY, ROUTER, SWITCH, Node, Port, SwitchFacts
 from .smps import DATA_AT, PlacedSmps
 
 MAX_KEPT = 131072
 """Ports, switches or managers whose latest answer is remembered, per attribute (10 MB); the oldest are evicted first."""
 NO_KEY = -1
+
+
+def kinds_of_ports(kind: Int, number: Int, has_lid: npt.NDArray[np.bool_]) -> Int:
+    """The kinds of port (`wire.port_kinds`) that ports with these numbers, of nodes with these NodeTypes (0: unknown), may be; int64[n].
+
+    Number 0 may be a switch's own port, a numbered port without a LID an external one.
+    """
+    zero = number == 0
+    unknown = np.where(zero, ALL_PORTS & ~EXTERNAL_PORT, np.where(has_lid, ADAPTER_PORT | ROUTER_PORT, ALL_PORTS & ~PORT_ZERO))
+    switch = np.where(zero, PORT_ZERO, EXTERNAL_PORT)
+    return np.select([kind == CA, kind == ROUTER, kind == SWITCH], [ADAPTER_PORT, ROUTER_PORT, switch], unknown)
 
 
 class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
@@ -71,6 +84,14 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
         """Number of the port concerned by a PortInfo; meaningless for other attributes."""
         number = self.modifier & 0xFF
         return np.where((self.kind == SWITCH) | (number != 0), number, self.entered)
+
+    def have(self, of: Field[Any]) -> npt.NDArray[np.bool_]:
+        """Whether the port concerned by a PortInfo certainly has a component of it, bool[n]."""
+        found: npt.NDArray[np.bool_] = (
+            kinds_of_ports(self.kind, self.number, self.now(PortInfo.lid) != 0) & ~of.ports == 0
+            if of.ports and self.about_ports else np.ones(len(self), np.bool_)
+        )  # fmt: skip
+        return found
 
     @cached_property
     def frames(self) -> Int:

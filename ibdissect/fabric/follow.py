@@ -38,6 +38,8 @@ NEIGHBOURS = 8
 MAX_UNPLACED = 256
 """Requests to unknown ports that wait for a bad M_Key trap from the port."""
 LINK_STATE_TRAP, BAD_M_KEY_TRAP = 128, 256
+EITHER = 0
+"""Instead of a method: it is not known which of two requests is answered."""
 DIRECTED_SENDER = 1 << 16
 """Added to the number of a directed route's sender to distinguish it from an SLID."""
 
@@ -100,8 +102,8 @@ class FabricFollower:
         requests = (smps.attribute == numbers.PORT_INFO) & ((smps.method == numbers.GET) | (smps.method == numbers.SET))
         for i in np.flatnonzero(requests[: smps.keyed_from])[-MAX_EARLY:].tolist():
             exchange = self._exchange_key(smps, i, answer=False)
-            self.early.pop(exchange, None)
-            self.early.put(exchange, (int(smps.method[i]), smps.m_key(i), int(smps.rows[i]) + first))
+            request = int(smps.method[i]), smps.m_key(i), int(smps.rows[i]) + first
+            self.early.put(exchange, _awaited(self.early.pop(exchange, None), request))
         if smps.keyed_from < len(smps.rows):
             self.subnet.keyed_since = int(smps.rows[smps.keyed_from]) + first
             for exchange, asked in self.early.items():
@@ -179,7 +181,7 @@ class FabricFollower:
             answered = self.answered.pop(exchange, None)
             if answered is not None and 0 <= smp.time_ns - answered < NEIGHBOURS_NS:
                 return  # recorded after its answer, or the copy of a second mirror
-            if self.asked.put(exchange, (method, presented, smp.frame)):
+            if self.asked.put(exchange, _awaited(self.asked.get(exchange), (method, presented, smp.frame))):
                 self.subnet.count_drop("requests")
         elif method == numbers.TRAP_REPRESS and attribute == numbers.NOTICE:
             self.learner.out.append(
@@ -271,3 +273,8 @@ class FabricFollower:
 
 
 FabricEvent.source = FabricFollower
+
+
+def _awaited(waiting: KeyedRequest | None, request: KeyedRequest) -> KeyedRequest:
+    """A request that waits for its answer. Where another asker's with that transaction id waits, too, the answer may be to either."""
+    return request if waiting is None or waiting[:2] == request[:2] else (EITHER, *request[1:])

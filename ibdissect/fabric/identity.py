@@ -12,6 +12,8 @@ from msgspec import Struct as Record
 
 from ibdissect.wire.numbers import MAX_LMC
 
+Frame = int
+"""Number of a frame: when something was sent, not who sent it."""
 NodeId = NewType("NodeId", int)
 """Slot of a node in the model of its subnet: never used again, whatever LID or GUID the node has at a time."""
 SenderId = NewType("SenderId", int)

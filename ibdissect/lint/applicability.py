@@ -20,8 +20,8 @@ from msgspec import Struct as Record
 from msgspec import field as default
 
 from ibdissect.capture.scattered import Bytes
-from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, Subnet
-from ibdissect.fabric.earlier_answers import PortInfos
+from ibdissect.fabric import ChunkFollowed, Subnet
+from ibdissect.fabric.earlier_answers import PortInfos, kinds_of_ports
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract, value_at
 from ibdissect.table.mask import Judge
@@ -30,7 +30,7 @@ from ibdissect.table.series import Numbers, Series
 from ibdissect.wire import numbers
 from ibdissect.wire.expr import Expr, Not, Value
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, EXTERNAL_PORT, PORT_ZERO, ROUTER_PORT
+from ibdissect.wire.port_kinds import PORT_ZERO
 from ibdissect.wire.sa_records import PKeyTableRecord, PortInfoRecord
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
@@ -43,9 +43,6 @@ ABOUT_PORTS: dict[type[Struct], tuple[int, Field[Any], Field[Any], Field[Any]]] 
     PKeyTable: (16, PKeyTableRecord.lid, PKeyTableRecord.port_num, PKeyTableRecord.p_key_table),
 }
 """Attributes of ports: the lowest bit of the port's number in the modifier; LID, number and attribute in its SA record."""
-NUMBERED = {CA: ADAPTER_PORT, ROUTER: ROUTER_PORT, SWITCH: EXTERNAL_PORT}
-ZERO = {CA: ADAPTER_PORT, ROUTER: ROUTER_PORT, SWITCH: PORT_ZERO}
-"""What kind of port a number above 0, and the number 0, stand for at each kind of node."""
 
 
 class PortFacts(Record, frozen=True, eq=False):
@@ -175,15 +172,10 @@ def _port_kinds(table: ChunkTable, struct: type[Struct], facts: PortFacts | None
             lids, frames = value_at(data, start, lid_of).tolist(), (found.rows[record] + table.chunk.first).tolist()
             owners = (facts.subnet.owner(lid, frame)[0] for lid, frame in zip(lids, frames, strict=True))
             kind[record] = [port.node.kind if port is not None else 0 for port in owners]
-    maybe = np.full(len(found), ALL_PORTS & ~PORT_ZERO)
-    maybe[number == 0] = np.where(smp[number == 0], ALL_PORTS & ~EXTERNAL_PORT, PORT_ZERO)
-    if struct is PortInfo:  # an external port has no LID
-        maybe[(number != 0) & (value_at(data, found.at, PortInfo.lid) != 0)] &= ~EXTERNAL_PORT
-    else:  # most records are of adapters, which number their ports from 1
-        maybe[~smp & (number != 0)] &= ~EXTERNAL_PORT
-    for known, one in NUMBERED.items():
-        maybe[(kind == known) & (number != 0)] = one
-        maybe[(kind == known) & (number == 0)] = ZERO[known] if struct is PortInfo or known == SWITCH else one
+    # most records of tables are of adapters, which number their ports from 1
+    has_lid = value_at(data, found.at, PortInfo.lid) != 0 if struct is PortInfo else ~smp
+    maybe = kinds_of_ports(kind, number, has_lid)
+    maybe[~smp & (number == 0) & (kind == 0)] = PORT_ZERO
     return maybe
 
 

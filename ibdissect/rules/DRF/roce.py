@@ -59,10 +59,16 @@ class _RoceRule(Rule):
 
 
 def _tagged(table: ChunkTable, rows: Int, field: Field[int]) -> Int:
-    """A field of the VLAN tag of each row; -1 without a tag, as cards and virtual interfaces take tags off, and with two."""
-    values, _ = table.of_rows(field)
-    tags = np.bincount(table.occurrences(VLAN).rows, minlength=len(table))
-    return np.where(tags[rows] == 1, values[rows].astype(np.int64), -1)
+    """A field of the VLAN tag of each row; -1 without a tag, as cards and virtual interfaces take tags off, and with two.
+
+    The tag is that of the frame in which the host sent its packet: a tunnel's own tag belongs to the network that carries the tunnel.
+    """
+    tags, start = table.occurrences(VLAN), table.located.start
+    network = np.max([start[name] for name in ("ip4", "ip6", "grh") if name in start], axis=0, initial=-1)
+    own = (tags.at + VLAN.size == network[tags.rows]) & ~np.isin(tags.at - VLAN.size, tags.at)
+    values = np.full(len(table), -1, np.int64)
+    values[tags.rows[own]] = table.values(field)[own]
+    return values[rows]
 
 
 def _dscp(table: ChunkTable, rows: Int) -> Int:

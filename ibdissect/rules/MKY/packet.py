@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.nodes import NOBODY
 from ibdissect.lint.rule import INFO, WARNING, FaultDetails, Rule
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, switches
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.rules.shared.site_policy import also, foreign_keys_held
 from ibdissect.wire.sm import SMInfo
@@ -69,8 +67,7 @@ class ProtectionWithoutKey(AttributeRule):
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         key = smps.bodies[:, PortInfo.m_key.span[0] : PortInfo.m_key.span[1]].any(axis=1)
-        external = np.where(smps.kind == 0, smps.now(PortInfo.lid) == 0, switches(smps)) & (smps.number > 0)
-        return smps.sets & ~key & (smps.now(PortInfo.m_key_protect_bits) != 0) & ~external
+        return smps.sets & ~key & (smps.now(PortInfo.m_key_protect_bits) != 0)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         return {} if smp.node is not NOBODY else {"port": f"the port with LID {smp.now(PortInfo.lid)}"}, ()

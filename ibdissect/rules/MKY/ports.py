@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct as Record
@@ -14,12 +15,12 @@ from ibdissect.fabric import ChunkFollowed, Port
 from ibdissect.fabric.earlier_answers import PortInfos
 from ibdissect.fabric.early_writes import EarlyWrites
 from ibdissect.fabric.events import MKeyShown, TrapSeen, WrongMKey
-from ibdissect.fabric.identity import one_range
+from ibdissect.fabric.identity import Frame, one_range
 from ibdissect.fabric.keys import refuses
 from ibdissect.fabric.smps import DATA_AT
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Evidence, value_of
-from ibdissect.lint.rule import ERROR, INFERRED, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, for_all, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, for_all, on_chunk, on_end, on_event
 from ibdissect.rules.shared.answered import Reply
 from ibdissect.rules.shared.senders import port_of_sender, senders_of
 from ibdissect.rules.shared.silence import LearntFactRule
@@ -38,20 +39,32 @@ MAX_ALIKE = 64
 """Equal requests that wait for a trap."""
 
 
+class _Fact(NamedTuple):
+    """What a port showed of its M_Key."""
+
+    port: Port
+    shown: Frame
+    of_reads: bool
+    """What follows for reading, or for writing: protect bits tell these apart."""
+
+
 class _WrongKey(LearntFactRule):
     """Base of rules about requests with a wrong M_Key: one finding per sender and port, with the resulting trap."""
 
     evidence = (
         "The M_Key that the port showed in PortInfo, and no good answer to the request. An `info` where the capture may have "
-        "missed a packet since that PortInfo. Silent for a TrapRepress to a port that sends its traps to the sender, although it named "
-        "another manager in that PortInfo: the capture missed that it was set up again."
+        "missed a packet since that PortInfo, or where the port answered a request with another key since then. Silent for a "
+        "TrapRepress to a port that sends its traps to the sender, although it named another manager in that PortInfo: the capture "
+        "missed that it was set up again."
     )
 
     def __init__(self) -> None:
         self.without_trap = BoundedDict[tuple[int, int, int, int], deque[WrongMKey]](MAX_TRAPS)
         """The latest requests without a trap so far, by port, method, attribute and key."""
-        self.waiting = KeptDict[int, WrongMKey](MAX_WAITING, "requests with a wrong M_Key")
+        self.waiting = KeptDict[Frame, WrongMKey](MAX_WAITING, "requests with a wrong M_Key")
         """Requests that may still be answered, by frame: a port that accepts one holds another key than it showed."""
+        self.outdated = KeptDict[_Fact, None](MAX_WAITING, "ports that hold other M_Keys than they showed")
+        """What ports showed that answered a request although it has another key, as `_fact`."""
         self.receivers = KeptDict[tuple[int, int], None](MAX_WAITING, "receivers of traps")
         """Ports that sent traps, and the LIDs that these went to."""
 
@@ -97,6 +110,8 @@ class _WrongKey(LearntFactRule):
             good = np.isin(answers.mgmt_class, list(SMP_CLASSES)) & (answers.status & STATUS == 0)
             done = np.concatenate((answers.request_frames[good], answers.last_frames[good]))
             taken = {_alike(self.waiting[frame]): frame for frame in sorted(set(done.tolist()) & self.waiting.keys())}
+            for frame in taken.values():
+                self.outdated.keep(_fact(self.waiting[frame]), None, frame, self.waiting[frame].time_ns)
             for frame in [frame for frame, one in self.waiting.items() if frame <= taken.get(_alike(one), 0)] if taken else ():
                 del self.waiting[frame]  # it, and the tries before it
 
@@ -116,12 +131,17 @@ class _WrongKey(LearntFactRule):
                     "held": held, "protect": event.held.protect},
             SMP.m_key, presented, start=event.mad, evidence=evidence, proof=[(event.shown, "showed the port's M_Key"), *trap],
             key=(event.port.key, event.sender, evidence), about=(event.port.node.slot,),
+            severity=INFO if _fact(event) in self.outdated else None,
         )  # fmt: skip
 
 
 def _alike(event: WrongMKey) -> tuple[int, ...]:
     """What requests have in common that a port accepts or refuses alike: if it answers one, it did not refuse the others for their key."""
     return event.port.key, event.sender, event.method, event.attribute, event.presented, event.shown
+
+
+def _fact(event: WrongMKey) -> _Fact:
+    return _Fact(event.port, event.shown, event.method == GET)
 
 
 class _WrongWrite(_WrongKey):

@@ -6,28 +6,32 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.bounded import BoundedDict, Dropped
+from ibdissect.bounded import BoundedDict, Dropped, KeptDict
 from ibdissect.fabric import ChunkFollowed
 from ibdissect.fabric.events import RepressSeen, TrapSeen, WrongMKey
+from ibdissect.fabric.identity import Frame
 from ibdissect.fabric.smps import DATA_AT
 from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Severity, value_of
-from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, fault, on_event
+from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, fault, on_chunk, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.senders import senders_of
 from ibdissect.rules.shared.silence import LearntFactRule, lowered_severity, warm
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, LOOK_BACK, MAX_TRAPS, TrapRule
-from ibdissect.table import Int
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.history import SECOND_NS
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.notice import Notice, TrapMKey
-from ibdissect.wire.numbers import MAX_LMC
+from ibdissect.wire.numbers import MAX_LMC, STATUS
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 
+MAX_TRIES = 65536
+"""Requests with a wrong M_Key whose answers are awaited."""
 COPY_NS = 1_000_000
 """No port repeats a trap as fast as that, but a second mirror does."""
 
@@ -94,7 +98,8 @@ class KeyGuessing(LearntFactRule):
 
     Find the sender (LID, or the directed route and its transaction ids), and look at the violation counter of the port.
 
-    The M_Key that the port showed in PortInfo, and requests of one sender with different other keys within the window.
+    The M_Key that the port showed in PortInfo, and requests of one sender with different other keys within the window. An `info` if the
+    port answered one of them, as it holds another key by then.
     """
 
     code, name, severity = "MKY015", "mkey-guessing", WARNING
@@ -107,6 +112,18 @@ class KeyGuessing(LearntFactRule):
     def __init__(self) -> None:
         self.tried = BoundedDict[tuple[int, int], BoundedDict[int, tuple[int, int]]](MAX_TRAPS, "senders that try keys")
         """Time and frame by key tried, by port and sender."""
+        self.taken = KeptDict[Frame, bool](MAX_TRIES, "requests with a wrong M_Key")
+        """Whether the port did what a request with another key than it showed asks for, by frame."""
+
+    @on_chunk
+    def settle(self, _table: ChunkTable, context: Context) -> None:
+        for answer in context.get(Transactions).answers_to(self.taken):
+            self.taken[answer.request.frame] = not answer.status & STATUS
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info if the port took one of the keys: then it holds another one than it showed."""
+        taken = any(self.taken.get(one.frame) for one in hit.related)
+        return INFO if taken else super().severity_at_end(hit, context)
 
     @on_event(WrongMKey)
     def wrong(self, event: WrongMKey, context: Context) -> Iterator[Hit]:
@@ -118,6 +135,7 @@ class KeyGuessing(LearntFactRule):
             del recent[late]
         fresh = event.presented not in recent
         recent.put(event.presented, (event.time_ns, event.frame))
+        self.taken.keep(event.frame, False, event.frame, event.time_ns)
         self.tried.put(key, recent, event.frame, event.time_ns)
         if fresh and len(recent) >= self.enough:
             others = [(frame, "another wrong key") for k, (_, frame) in recent.items() if k != event.presented]

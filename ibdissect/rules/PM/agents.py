@@ -12,6 +12,7 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower
 from ibdissect.fabric.earlier_answers import NodeInfos
+from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.datagrams import Queries
 from ibdissect.lint.finding import Severity
@@ -150,7 +151,7 @@ class NoSuchPort(LearntFactRule):
     example = "NodeInfo of a channel adapter with LID 5, then PerfGet(PortCounters) to LID 5 with PortSelect 0"
 
     needs = (*LearntFactRule.needs, Agents)
-    ages = False
+    holds_ns = CONFIGURED_NS
 
     def __init__(self) -> None:
         self.served = KeptDict[int, set[int]](MAX_NODES, "LIDs that answer for ports that their nodes lack")
@@ -204,5 +205,6 @@ class NoSuchPort(LearntFactRule):
                 why = f"which has {counted(node.num_ports, 'port')}" if number else "which is no switch"
                 yield fault(
                     seen, {"lid": lid, "attribute": struct.title, "number": number, "port": port.name_at(seen.frame), "why": why},
-                    field, number, proof=[(int(since), "NodeInfo")], key=(port.node.slot, struct.title, number), rows=rows,
+                    field, number, proof=[(int(since), "NodeInfo")], rows=rows,
+                    key=(port.node.slot, struct.title, number), about=(port.node.slot,),
                 )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 from ibdissect.fabric import ChunkFollowed, FabricFollower
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
-from ibdissect.rules.shared.attribute_rule import AgainstPortGuid, AttributeRule, Mask, of_switch, switches
+from ibdissect.rules.shared.attribute_rule import AgainstPortGuid, AttributeRule, Mask, of_switch
 from ibdissect.rules.shared.mad_conditions import DOWN, HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.wire.expr import Expr, Or
@@ -204,9 +204,8 @@ class OtherPrefix(AttributeRule):
     waits = True
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        of_end = ~switches(smps) | (smps.number == 0)
         prefix = smps.now(PortInfo.gid_prefix)
-        found = smps.sets & (smps.slot >= 0) & of_end & (prefix != 0)
+        found = smps.sets & (smps.slot >= 0) & (prefix != 0)
         for one in {*prefix[found].tolist()}:
             found &= (prefix != one) | (smps.frames < _usual_since(smps.event, one))
         return found
@@ -271,7 +270,7 @@ class RawFilterWithoutCap(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         asked = smps.now(PortInfo.filter_raw_inbound) | smps.now(PortInfo.filter_raw_outbound)
         offers = of_switch(smps, lambda switch: switch.filter_raw_inbound_cap and switch.filter_raw_outbound_cap)
-        return smps.sets & switches(smps) & (smps.number > 0) & (asked != 0) & ((offers == 0) | smps.changed)
+        return smps.sets & (asked != 0) & ((offers == 0) | smps.changed)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         switch, since = smp.switch

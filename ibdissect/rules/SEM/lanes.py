@@ -10,12 +10,11 @@ import numpy as np
 from ibdissect.fabric import SWITCH, Port
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, port_key
 from ibdissect.fabric.nodes import ACTIVE, ARMED
-from ibdissect.lint.rule import ERROR, WARNING, FaultDetails, Rule
+from ibdissect.lint.rule import ERROR, WARNING, FaultDetails
 from ibdissect.rules.shared.attribute_rule import VLS, AttributeRule, Mask
-from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.table import Int
 from ibdissect.table.bits import extract
-from ibdissect.wire.numbers import MANAGEMENT_VL
+from ibdissect.wire.numbers import MANAGEMENT_VL, SET
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import SLtoVLMappingTable, VLArbitrationEntry, VLArbitrationTable
 from ibdissect.wire.spec import Field
@@ -29,7 +28,8 @@ NO_HIGH_LIMIT = 255
 HALF = 32
 """Entries of a half of a VL arbitration table."""
 WEIGHTS = slice(VLArbitrationEntry.weight.span[0], None, VLArbitrationEntry.size)
-"""Bytes of a half of a VL arbitration table that are weights."""
+LANES = slice(VLArbitrationEntry.vl.span[0], None, VLArbitrationEntry.size)
+"""Bytes of a half of a VL arbitration table that are weights, and those that name lanes."""
 
 
 class _QosRule(AttributeRule):
@@ -198,17 +198,44 @@ class ArbitrationEmpty(_QosRule):
         return {vl & 15 for vl, weight in zip(entries[::2], entries[1::2], strict=True) if weight} >= set(range(vls))
 
 
-class ArbitrationOfVL15(Rule):
+class ArbitrationOfVL15(_QosRule):
     """A VL arbitration table gives a weight to VL15.
 
     VL15 carries management, has absolute priority and takes no part in arbitration. A port may refuse the table, or waste turns on the
     lane.
 
     Correct the QoS settings of the subnet manager (qos_vlarb_high, qos_vlarb_low); only data lanes belong there.
+
+    The Set or the answer, and the port's capacity: entries beyond it mean nothing. Where the port has not shown it, any entry of a Set
+    counts, and the first entry of an answer.
     """
 
     code, name, severity = "SEM023", "vlarb-vl15", ERROR
     reference = "IBA 14.2.5.9, 7.6.9"
-    when = (VLArbitrationEntry.vl == MANAGEMENT_VL) & (VLArbitrationEntry.weight > 0) & HAS_CONTENT
     message = "an arbitration entry for VL15 with weight {weight}"
     example = "SubnSet(VLArbitrationTable) with an entry 15:32"
+    at = VLArbitrationTable.vl_weight_block
+
+    def flow_of(self, smp: AttributeSmp) -> Any:
+        return super().flow_of(smp) if smp.slot >= 0 else None
+
+    def suspicious(self, smps: AttributeSmps) -> Mask:
+        return (smps.answers | smps.sets) & self._of_vl15(smps.bodies).any(axis=1)
+
+    @staticmethod
+    def _of_vl15(bodies: Any) -> Mask:
+        lanes = bodies[..., LANES] >> 8 - VLArbitrationEntry.vl.bit - VLArbitrationEntry.vl.bits & (1 << VLArbitrationEntry.vl.bits) - 1
+        return (lanes == MANAGEMENT_VL) & (bodies[..., WEIGHTS] > 0)
+
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
+        half, output = smp.modifier >> 16, self.output(smp) if smp.slot >= 0 else None
+        proof: list[tuple[int, str]] = []
+        size = 2 * HALF if smp.method == SET else 1
+        if output is not None:
+            _, info, since = output
+            size, proof = info.vl_arbitration_low_cap if half <= 2 else info.vl_arbitration_high_cap, [(since, "PortInfo of the port")]
+        entries = np.flatnonzero(self._of_vl15(smp.body))
+        entry = int(entries[0])
+        if entry + (HALF if half in (2, 4) else 0) >= size:
+            return None
+        return {"weight": int(smp.body[WEIGHTS][entry])}, proof

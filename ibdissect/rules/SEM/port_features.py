@@ -7,10 +7,8 @@ from ibdissect.fabric import SWITCH
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Rule
 from ibdissect.rules.shared.attribute_rule import AgainstPortGuid, AttributeRule, Mask, adapters, node_info
-from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, METHODS_WITH_CONTENT
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.wire.headers import LRH
-from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import SET
 from ibdissect.wire.sm import LedInfo, VendorDiag
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo
@@ -136,8 +134,8 @@ class DiagChainLoop(AttributeRule):
     at = VendorDiag.next_index
 
     def __init__(self) -> None:
-        self.following: dict[tuple[int, int, int], int] = {}
-        """Next page by slot, port and page."""
+        self.following: dict[tuple[int, int, int], tuple[int, int]] = {}
+        """Next page and the frame that showed it, by slot, port and page."""
         self.dropped = Dropped("pages of vendor diagnostics")
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
@@ -149,12 +147,16 @@ class DiagChainLoop(AttributeRule):
         if len(self.following) >= MAX_CHAINS:
             self.dropped.add(smp.frame, smp.time_ns, len(self.following))
             self.following.clear()
-        self.following[slot, number, page] = following  # 0 ends the chain
-        here, seen = following, set[int]()
-        while here and here != page and here not in seen:
-            seen.add(here)
-            here = self.following.get((slot, number, here), 0)
-        return ({"page": page, "following": following}, self.earlier(smp)) if page and here == page else None
+        if self.following.get((slot, number, page), (following, 0))[0] != following:  # other pages than before, all of them
+            self.following = {known: then for known, then in self.following.items() if known[:2] != (slot, number)}
+        self.following[slot, number, page] = following, smp.frame  # 0 ends the chain
+        here, ring = following, dict[int, int]()
+        while here and here != page and here not in ring:
+            following_it, ring[here] = self.following.get((slot, number, here), (0, 0))
+            here = following_it
+        if not page or here != page:
+            return None
+        return {"page": page, "following": following}, [(frame, "a page of the ring") for frame in sorted(ring.values())]
 
 
 class DiagFailure(Rule):
@@ -169,4 +171,4 @@ class DiagFailure(Rule):
     reference = "IBA 14.2.5.6.1"
     message = "the port reports a failure: DiagCode 0x{diag_code:04x}"
     example = "GetResp(PortInfo) with DiagCode 4"
-    when = (PortInfo.diag_code & 0xF).isin({3, 4}) & MAD.method.isin(METHODS_WITH_CONTENT - {SET})
+    when = (PortInfo.diag_code & 0xF).isin({3, 4}) & READ

@@ -25,6 +25,7 @@ from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import PORT_INFO, STATUS
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.spec import Field
 
 NO_CHANGE_WIDTHS = (0, 255)
 """LinkWidthEnabled values that name no width: no change, and all supported."""
@@ -32,11 +33,6 @@ TWO_SECONDS = 19
 """4.096 us * 2^19: SubnetTimeOut."""
 LOCAL_CHANGE = 144
 MAX_PORTS = 16384
-
-
-def _has_link(smps: AttributeSmps) -> Mask:
-    """All but ports 0 of switches, which have no cable: what they show of links means nothing."""
-    return ~switches(smps) | (smps.number > 0)
 
 
 class LmcOnSwitchPort(AttributeRule):
@@ -89,7 +85,7 @@ class WidthNotSupported(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         enabled, supported = smps.now(PortInfo.link_width_enabled), smps.was(PortInfo.link_width_supported)
         named = ~np.isin(enabled, NO_CHANGE_WIDTHS)
-        return smps.sets & _has_link(smps) & (smps.since > 0) & named & (supported > 0) & ((enabled & ~supported) != 0)
+        return smps.sets & (smps.since > 0) & named & (supported > 0) & ((enabled & ~supported) != 0)
 
 
 class ExtSpeedsNotOffered(AttributeRule):
@@ -118,7 +114,7 @@ class ExtSpeedsNotOffered(AttributeRule):
         enabled, supported = smps.now(self.at), smps.was(self.offered)
         lacking = (smps.since > 0) & ~np.isin(enabled, self.no_speeds) & ((enabled & ~supported) != 0)
         lacking &= enabled != smps.was(self.at)
-        return smps.sets & _has_link(smps) & (np.isin(enabled, self.reserved) | lacking)
+        return smps.sets & (np.isin(enabled, self.reserved) | lacking)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         if smp.now(self.at) in self.reserved:
@@ -168,7 +164,7 @@ class SubnetTimeoutHigh(AttributeRule):
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         now, before = smps.now(PortInfo.subnet_time_out), smps.was(PortInfo.subnet_time_out)
-        return smps.sets & (smps.since > 0) & (now > TWO_SECONDS) & (now > before) & ~(switches(smps) & (smps.number > 0))
+        return smps.sets & (smps.since > 0) & (now > TWO_SECONDS) & (now > before)
 
 
 class CounterWritten(AttributeRule):
@@ -178,7 +174,8 @@ class CounterWritten(AttributeRule):
 
     Nothing if the sender copies an older PortInfo (as OpenSM does); otherwise correct the tool.
 
-    The Set, and the PortInfo that the port answered before. An `info` where the capture may have missed a packet in between, for
+    The Set, and the PortInfo that the port answered before; silent if it showed the same number at any time before, which the sender
+    may have copied. An `info` where the capture may have missed a packet in between, for
     instance if the port was asked again and the answer is missing.
     """
 
@@ -198,9 +195,16 @@ class CounterWritten(AttributeRule):
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         for one in self.counters:
             now, before = smp.now(one), smp.was(one)
-            if now > before:  # a lower number may come from an earlier reading
+            if now > before and not _showed(smp, one, now):  # a lower number may come from an earlier reading
                 return {"counter": one.label, "now": now, "before": before}, self.earlier(smp)
         return None
+
+
+def _showed(smp: AttributeSmp, of: Field[int], value: int) -> bool:
+    """Whether the port showed a value of a component at any time before."""
+    port = smp.columns.event.subnet.by_key(smp.key)
+    bodies = [body for body, frame in port.infos.values() if frame < smp.frame and body is not None] if port is not None else []
+    return any(of.__get__(PortInfo(body), PortInfo) == value for body in bodies)
 
 
 class LocalPortRange(AttributeRule):

@@ -11,10 +11,10 @@ import numpy as np
 from ibdissect.fabric import SWITCH
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.tables import PORTS, UNREACHABLE
-from ibdissect.lint.rule import ERROR, WARNING, FaultDetails
+from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Hit
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.table.bits import extract
-from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST, LAST_UNICAST, LID_COUNT
+from ibdissect.wire.numbers import FIRST_MULTICAST, GET_RESP, LAST_MULTICAST, LAST_UNICAST, LID_COUNT
 from ibdissect.wire.sm import SwitchInfo
 from ibdissect.wire.sm_tables import LIDPortEntry, LinearForwardingTable, MulticastForwardingTable, RandomForwardingTable
 from ibdissect.wire.spec import Field
@@ -25,7 +25,7 @@ LINEAR_BLOCK = 64
 
 
 class _PortRange(AttributeRule):
-    """One finding per node and port that it does not have."""
+    """One finding per node and port that it does not have. An info where the switch answers and its top is not known."""
 
     def flow_of(self, smp: AttributeSmp) -> Any:
         return smp.slot, self.beyond(smp)[1]
@@ -38,6 +38,11 @@ class _PortRange(AttributeRule):
     def beyond(self, smp: AttributeSmp) -> tuple[int, int]:
         """The first LID of a table that leaves by a port which the switch does not have, and that port."""
         raise NotImplementedError
+
+    def made(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
+        hit = super().made(smp, arguments, proof)
+        hit.severity = INFO if smp.method == GET_RESP and smp.switch[0] is None else None  # nobody wrote what is above the top
+        return hit
 
 
 class LinearPortRange(_PortRange):

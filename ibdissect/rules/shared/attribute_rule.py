@@ -87,13 +87,18 @@ class AttributeRule(LearntFactRule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit | LazyHit]:
         smps = context.get(self.source).of(event)
-        found = [*smps.each(self.suspicious(smps))] if len(smps) else []
+        found = [*self._concerned(smps)] if len(smps) else []
         if self.records is not None and len(first := context.get(self.records).first(event, smps)):
-            found = sorted((*first.each(self.suspicious(first)), *found), key=lambda smp: smp.frame)
+            found = sorted((*self._concerned(first), *found), key=lambda smp: smp.frame)
         for smp in found:
             judged = self.judge(smp)
             if judged is not None:
                 yield LazyHit(frame=smp.frame, key=self.flow_of(smp), make=partial(self.made, smp, *judged), proof=judged[1])
+
+    def _concerned(self, smps: AttributeSmps) -> Iterator[AttributeSmp]:
+        """Suspicious SMPs of ports that have the component at all."""
+        suspicious = self.suspicious(smps)
+        return smps.each(suspicious & smps.have(self.at) if self.at is not None and suspicious.any() else suspicious)
 
     def made(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
         """The full hit."""

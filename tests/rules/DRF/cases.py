@@ -8,6 +8,7 @@ from tests.fabric.made import ANSWER, GUID, SWITCH_GUID, answer, node, p_keys, p
 from tests.rules.cases import case
 from tests.subnet.files import parsed
 from tests.subnet.samples import SAMPLES
+from tests.tunnels import wrapped
 
 P_KEY_TABLE, NODE_INFO, PORT_INFO = 0x16, 0x11, 0x15
 SEND, ACK = 0x04, 0x11
@@ -102,6 +103,10 @@ def roce(code: str, bad: bytes, *twins: bytes) -> None:
 roce("DRF006", over(102), over(100), over(), tagged(over(), 0), tagged(over(102), 7))
 roce("DRF006", over(100, source=1), over(101, source=1))
 roce("DRF007", over(100, 0), over(100), over())
+# the tag of a tunnel is not the host's
+for code in ("DRF006", "DRF007"):
+    in_tunnel = [wrapped(kind, over())[0] for kind in ("MPLS", "IP in IPv6")]
+    roce(code, over(102) if code == "DRF006" else over(100, 0), *in_tunnel)
 roce("DRF008", over(dscp=0), over(dscp=24))
 roce("DRF009", over(ecn=0), over(ecn=1), over(opcode=ACK, ecn=0))
 roce("DRF010", over(source=9), over(source=3))

@@ -189,11 +189,12 @@ def test_a_port_may_show_its_key_to_itself() -> None:
 
 
 @pytest.mark.parametrize("chunks", [(), (1,), (2,), (3,)])
-def test_of_repeated_gets_the_latest_counts(chunks: tuple[int, ...]) -> None:
-    """With the key at last: the port shows it to who knows it."""
-    knows = ask(5, PORT_INFO, m_key=KEY)
-    assert facts_of([NODE, ASKED, knows, EXPOSED], "MKY004", chunks=chunks) == []
-    assert [one.proof for one in facts_of([NODE, knows, ASKED, EXPOSED], "MKY004", chunks=chunks)] == [((3, "the Get without the key"),)]
+def test_the_answer_may_be_to_another_asker(chunks: tuple[int, ...]) -> None:
+    """Two use one transaction id, and one of them knows the key; of two that do not know it, the latest is quoted."""
+    knows, hides = ask(5, PORT_INFO, m_key=KEY), answer(5, PORT_INFO, HIDDEN)
+    for frames in ([ASKED, knows, EXPOSED], [knows, ASKED, EXPOSED], [knows, ASKED, EXPOSED, hides], [ASKED, knows, hides, EXPOSED]):
+        assert facts_of([NODE, *frames], "MKY004", chunks=chunks) == []
+    assert [one.proof for one in facts_of([NODE, ASKED, ASKED, EXPOSED], "MKY004", chunks=chunks)] == [((3, "the Get without the key"),)]
 
 
 @pytest.mark.parametrize("chunks", [(), (3,), (2, 1), (1, 2), (1, 1, 1)])

@@ -152,6 +152,17 @@ write_case("SEM014", [CA, COUNTED], PORT_INFO, set_port(p_key_violations=7), set
 # asked again, perhaps it answered that it counts 7
 AGAIN = ask(5, PORT_INFO, header={"transaction_id": 9})
 write_case("SEM014", [CA, COUNTED, AGAIN], PORT_INFO, set_port(p_key_violations=7), set_port(p_key_violations=3), severity="info")
+# the manager copies what it read before somebody cleared the counter
+CLEARED = [ask(5, PORT_INFO, method=SET, body=set_port(p_key_violations=0)), answer(5, PORT_INFO, port_info(5))]
+write_case("SEM014", [CA, COUNTED, *CLEARED], PORT_INFO, set_port(p_key_violations=7), set_port(p_key_violations=3), severity="warning")
+# external ports of switches count no violations
+EXTERNAL = [PORT_SWITCH, answer(5, PORT_INFO, port_info(0), modifier=3)]
+FALSIFIED = (ask(5, PORT_INFO, method=SET, body=set_port(lid, p_key_violations=7), modifier=number) for lid, number in ((5, 0), (0, 3)))
+case("SEM014", [PORT_SWITCH, answer(5, PORT_INFO, port_info(5)), next(FALSIFIED)], [*EXTERNAL, next(FALSIFIED)], frames=[3])
+for code, counter in (("MKY012", "m_key_violations"), ("PKY015", "p_key_violations"), ("QKY005", "q_key_violations")):
+    own, external = ([PORT_SWITCH, *(answer(5, PORT_INFO, port_info(lid, **{counter: count}), modifier=number) for count in (2, 5))]
+                     for lid, number in ((5, 0), (0, 3)))  # fmt: skip
+    case(code, own, external, frames=[3])
 case(
     "SEM016",
     [CA, answer(5, PORT_INFO, port_info(5, guid_cap=0))],
@@ -169,6 +180,8 @@ case("SEM038", node_record(1, local_port_num=2), node_record(1, local_port_num=1
 BLINK = ask(5, LED, method=SET, body=b"\x80")
 case("SEM055", [CA, PORT_PORT, BLINK], [CA, answer(5, PORT_INFO, port_info(5, capability_mask=0x02010248)), BLINK], frames=[3])
 case("SEM058", answer(5, PORT_INFO, port_info(5, diag_code=4)), answer(5, PORT_INFO, port_info(5, diag_code=2)))
+FAILED_READ = answer(5, PORT_INFO, port_info(5, diag_code=4), header={"status": 0x1C})  # what an error answer carries is undefined
+case("SEM058", answer(5, PORT_INFO, port_info(5, diag_code=4)), FAILED_READ)
 # nodes
 answer_case("SEM034", NODE_INFO, port_node(5), port_node(5, device_id=0x1004), port_node(5, local_port_num=1))
 
@@ -227,6 +240,10 @@ case("SEM030", [CA, answer(5, VENDOR_DIAG, b"\0\7", modifier=3), answer(5, VENDO
 # a page whose NextIndex became 0 ends the chain
 RING = [answer(5, VENDOR_DIAG, b"\0\7", modifier=3), answer(5, VENDOR_DIAG, b"\0\3", modifier=7)]
 case("SEM030", [CA, *RING], [CA, RING[0], answer(5, VENDOR_DIAG, b"\0\0", modifier=3), RING[1]], frames=[3])
+# new firmware has other pages
+NEXT = ((1, 2), (2, 3), (3, 0), (1, 3), (3, 2), (2, 0))
+PAGES = [answer(5, VENDOR_DIAG, bytes([0, following]), modifier=page) for page, following in NEXT]
+case("SEM030", [CA, *PAGES[:2], answer(5, VENDOR_DIAG, b"\0\1", modifier=3)], [CA, *PAGES], frames=[4])
 # port 0 of a switch has no link, an external port no capabilities
 PORT_0 = [PORT_SWITCH, answer(5, PORT_INFO, port_info(5, neighbor_mtu=9, vl_cap=9, link_width_active=9))]
 PORT_3 = [PORT_SWITCH, answer(5, PORT_INFO, port_info(0, neighbor_mtu=9, vl_cap=9, link_width_active=9), modifier=3)]
@@ -248,6 +265,13 @@ LINEAR_99, MASKS_99 = bytes([3, 99]).ljust(64, b"\xff"), b"\0\0\x80\0"
 case("SEM027", [PORT_SWITCH, TOPPED, answer(5, LINEAR, LINEAR_99, modifier=1)],
      [PORT_SWITCH, TOPPED, answer(5, LINEAR, bytes([3] * 37 + [99]).ljust(64, b"\xff"), modifier=1)], frames=[3])  # fmt: skip
 case("SEM029", [PORT_SWITCH, INFO, answer(5, MULTICAST, MASKS_99)], [PORT_SWITCH, TOPPED, answer(5, MULTICAST, MASKS_99)], frames=[3])
+# whose top is not known
+for code, table in (("SEM027", answer(5, LINEAR, LINEAR_99)), ("SEM029", answer(5, MULTICAST, MASKS_99))):
+    case(code, [PORT_SWITCH, table], [PORT_SWITCH, TOPPED], frames=[2], severity="info")
+# what lies beyond the 8 entries of the port means nothing, and of a port that has not shown their number all but the first
+for known, size in (([CA, PORT_PORT], 8), ([CA], 1)):
+    inside, behind = (answer(5, VL_ARB, (bytes(2 * (at - 1)) + b"\x0f\4").ljust(64, b"\0"), modifier=1 << 16) for at in (size, size + 1))
+    case("SEM023", [*known, inside], [*known, behind], frames=[len(known) + 1])
 
 
 def switched(code: str, bad: dict[str, int], good: dict[str, int]) -> None:
