@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.wire.convert import RATE_GBPS, decode_text
 from ibdissect.wire.names import LINK_SPEED, LINK_SPEED_EXT, LINK_WIDTH, MTU, NODE_TYPE, PORT_PHYSICAL_STATE, PORT_STATE, VL_CAP
 from ibdissect.wire.numbers import BASE, FULL, MASTER
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.text import gid_text, printable, runs
 
-from .file_lines import KnownFile, place_text
+from .file_lines import KnownFile, is_doubtful, place_text
 from .groups import Group, GroupFacts
 from .model import Sm, Subnet
 from .nodes import SWITCH, Node, Port
@@ -42,6 +43,7 @@ def describe(subnet: Subnet, key_text: KeyText, files: Sequence[KnownFile] = ())
             "unknown_nodes": counts["unknown"], "ports": subnet.port_count, "links": sum(1 for _ in links(subnet)),
             "lids": sum(1 for lid in subnet.lids if subnet.by_lid(lid) is not None),
         },
+        "complete": _complete(subnet),
         "sms": _managers(subnet),
         "nodes": [_node(node, key_text) for node in nodes],
         "links": [{"ends": [_end(near), _end(far)], "frame": near.peer_frame} for near, far in links(subnet)],
@@ -58,6 +60,16 @@ def describe(subnet: Subnet, key_text: KeyText, files: Sequence[KnownFile] = ())
     if files:
         _name_sources(described, files)
     return described
+
+
+def _complete(subnet: Subnet) -> dict[str, int] | None:
+    """Since when the LIDs of all ports are known, by a whole sweep or by files that list them; None: ports may be missing."""
+    if subnet.contradictions.mixed:
+        return None
+    whole, frame = subnet.swept(AFTER_ALL - 1)
+    if not whole:
+        frame = 0 if is_doubtful(subnet.listed) else subnet.listed
+    return {"frame": frame} if frame else None
 
 
 def _roce(network: RoceNetwork) -> dict[str, Any]:

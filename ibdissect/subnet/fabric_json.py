@@ -23,6 +23,9 @@ def described(subnet: Any) -> Iterator[facts.Fact]:
     """The facts of a description. Values that are not as `describe` writes them are ignored."""
     for node in _list(subnet, "nodes"):
         yield from _node(node)
+    complete = subnet.get("complete") if isinstance(subnet, dict) else None
+    if isinstance(complete, dict):
+        yield facts.WholeFact(_int(complete, "frame"))
     for link in _list(subnet, "links"):
         ends = [facts.End(node=_guid(end, "node"), number=_int(end, "port", NODE_PORTS)) for end in _list(link, "ends")]
         if len(ends) == 2 and all(end.node for end in ends):

@@ -47,7 +47,7 @@ PORT_INFO: dict[str, tuple[Field[int] | Field[bool], dict[str, int]]] = {
     "ProtectBits": (PortInfo.m_key_protect_bits, {}), "LMC": (PortInfo.lmc, {}), "LinkSpeedActive": (PortInfo.link_speed_active, SPEEDS),
     "NeighborMTU": (PortInfo.neighbor_mtu, MTUS), "SMSL": (PortInfo.master_smsl, {}), "VLCap": (PortInfo.vl_cap, VLS),
     "VLArbHighCap": (PortInfo.vl_arbitration_high_cap, {}), "VLArbLowCap": (PortInfo.vl_arbitration_low_cap, {}),
-    "MtuCap": (PortInfo.mtu_cap, MTUS), "OperVLs": (PortInfo.operational_vls, VLS),
+    "MtuCap": (PortInfo.mtu_cap, MTUS), "HoqLife": (PortInfo.hoq_life, {}), "OperVLs": (PortInfo.operational_vls, VLS),
     "PartEnforceInb": (PortInfo.partition_enforcement_inbound, {}), "PartEnforceOutb": (PortInfo.partition_enforcement_outbound, {}),
     "FilterRawInb": (PortInfo.filter_raw_inbound, {}), "FilterRawOutb": (PortInfo.filter_raw_outbound, {}),
     "GuidCap": (PortInfo.guid_cap, {}), "SubnetTimeout": (PortInfo.subnet_time_out, {}), "RespTimeVal": (PortInfo.resp_time_value, {}),

@@ -5,7 +5,9 @@ The SA shows a record only to who may talk to its port. A host that it hides lea
 
 from __future__ import annotations
 
-from ibdissect.fabric import ROUTER, SWITCH, Node, Subnet
+from collections import Counter
+
+from ibdissect.fabric import ROUTER, SWITCH, Node, Port, Subnet
 from ibdissect.fabric.nodes import DOWN
 from ibdissect.wire.sm_port import PortInfo
 
@@ -16,8 +18,11 @@ def whole(subnet: Subnet) -> bool | None:
     Every port of every switch must have its PortInfo. What is up and of which no cable is known (LinkRecords, ibnetdiscover) is counted: as
     many switch ports as end ports lead to each other. Without any cable, the switch ports that are left lead to switches: if they are as
     few as it takes to connect the switches, nothing is missing; if they are more, in pairs, they may be cables or hosts that the SA hides.
+    HOQLife may tell: OpenSM writes one value to switch ports that lead to hosts, another to those that lead to switches (opensm.conf,
+    leaf_head_of_queue_lifetime and head_of_queue_lifetime). Two values, one of them at as many ports as there are hosts: none is hidden.
     """
     switches, uplinks, ends, cables = 0, 0, 0, 0
+    waits = Counter[int]()
     for node in subnet.slots.values():
         if not node.guid or node.kind == ROUTER or not node.num_ports:
             return False
@@ -31,11 +36,20 @@ def whole(subnet: Subnet) -> bool | None:
         cables += len(up) - loose - (node.kind == SWITCH and 0 in states)
         switches += node.kind == SWITCH
         uplinks += loose * (node.kind == SWITCH)
+        waits.update(_hoq_life(port) for port in up if node.kind == SWITCH and port.number and port.peer is None)
         ends += loose * (node.kind != SWITCH)
     between = uplinks - ends
     if not switches or between < 0 or between % 2:
         return False
-    return True if between == (0 if cables > 0 else 2 * (switches - 1)) else None
+    least = 0 if cables > 0 else 2 * (switches - 1)
+    told_apart = cables <= 0 and between > least and sorted(waits.values()) == sorted((between, ends))
+    return True if between == least or told_apart else None
+
+
+def _hoq_life(port: Port) -> int:
+    """How long packets may wait at a switch port that is up."""
+    body = port.infos.now
+    return PortInfo(body).hoq_life if body is not None else 0
 
 
 def _states(node: Node) -> dict[int, int] | None:

@@ -9,13 +9,14 @@ import pytest
 
 from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.describe import describe, ranges
-from ibdissect.fabric.file_lines import KnownFile, line_number
+from ibdissect.fabric.file_lines import KnownFile, doubtful, line_number
 from ibdissect.fabric.groups import Group, GroupFacts
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.partitions import BLOCK, PKeys
 from ibdissect.wire.sm import SMInfo
 from tests import craft
 from tests.fabric.made import SET, answer, ask, node, p_keys, port_info, switch
+from tests.rules.made.subnets import sweep
 from tests.table.made import native_table
 
 P_KEY_TABLE = 0x16
@@ -66,6 +67,20 @@ def test_switch_tables_enforce_and_make_no_members() -> None:
     frames = [answer(5, 0x11, switch(5)), answer(5, P_KEY_TABLE, p_keys(0x8001), modifier=1 << 16)]
     (partition,) = described(frames)["partitions"]
     assert not partition["members"] and [one["port"] for one in partition["enforced_at"]] == [1]
+
+
+def test_the_subnet_is_complete_after_a_whole_sweep() -> None:
+    frames = sweep()
+    assert described(frames)["complete"] == {"frame": len(frames)}
+    assert described(frames[:-1])["complete"] is None
+
+
+def test_files_that_list_all_lids_make_it_complete() -> None:
+    subnet = Subnet()
+    files, line = [KnownFile("ibnetdiscover.txt", 0)], line_number(0, 0)
+    for listed, expected in ((line, {"frame": 0, "source": "ibnetdiscover.txt"}), (doubtful(line), None), (0, None)):
+        subnet.listed = listed
+        assert describe(subnet, lambda kind, value: None, files)["complete"] == expected
 
 
 def test_a_group_of_which_only_the_members_are_known() -> None:

@@ -128,6 +128,23 @@ def test_files_of_another_time_cause_no_error(truth: Path, state: Path, shared: 
     assert {code for code, _ in loud} <= {"DRF005"}
 
 
+RECORDS = ("diags/saquery-N.txt", "diags/saquery-PIR.txt")
+
+
+@pytest.mark.parametrize("names", [("sweep.pcap",), RECORDS, ("diags/ibnetdiscover.txt",)], ids=["sweep", "records", "ibnetdiscover"])
+def test_each_of_these_alone_lists_all_lids(names: tuple[str, ...], shared: Path) -> None:
+    truth = TRUTHS[0]
+    said = json.loads(truth.read_text())
+    state = truth.parent / said["knowledge"]
+    listed = subnet_of(*(state / name for name in names)).listed
+    assert listed and not is_doubtful(listed)
+    assert not subnet_of(state / RECORDS[0]).listed and not subnet_of(state / RECORDS[1]).listed
+    with Capture(str(truth.with_name(said["capture"])), subnet=[str(state / name) for name in names]) as opened:
+        found = {(one.frame, one.severity) for one in opened.lint(select=["LNK020"])}
+    due = {case["frames"][0] for case in said["cases"] if "LNK020" in case["codes"]}
+    assert due and due <= {frame for frame, severity in found if severity is Severity.WARNING}
+
+
 @pytest.mark.parametrize("truth", TRUTHS, ids=lambda truth: truth.name.removesuffix(".truth.json"))
 def test_files_prove_what_a_data_capture_cannot(truth: Path, shared: Path) -> None:
     said = json.loads(truth.read_text())

@@ -17,9 +17,9 @@ def node(kind: str, guid: int, lid: int, ports: int) -> str:
     return "\n".join(["NodeRecord dump:", *(f"\t\t{name:.<24}{value}" for name, value in words.items())])
 
 
-def info(lid: int, number: int, up: bool, lmc: int = 0, own: bool = True) -> str:
+def info(lid: int, number: int, up: bool, lmc: int = 0, own: bool = True, waits: int = 0) -> str:
     words = {"GidPrefix": "0xfe80000000000000", "Lid": lid if own else 0, "LocalPort": number, "LinkState": "Active" if up else "Down"}
-    words |= {"LMC": lmc, LAST_OF_PORT_INFO: 0}
+    words |= {"LMC": lmc, "HoqLife": waits, LAST_OF_PORT_INFO: 0}
     lines = [f"\t\t{name + ':':.<33}{value}" for name, value in words.items()]
     head = ["PortInfoRecord dump:", "\tRID", f"\t\tEndPortLid..............{lid}", f"\t\tPortNum.................{number}"]
     return "\n".join([*head, "\t\tOptions.................0x0", "\tPortInfo dump:", *lines])
@@ -30,13 +30,17 @@ def link(lid: int, number: int, other: int, port: int) -> str:
     return "\n".join(["LinkRecord dump:", *(f"\t\t{name:.<27}{value}" for name, value in words.items())])
 
 
-def subnet(hosts: int, *ups: int, links: tuple[str, ...] = (), lmc: int = 0, left_out: str = "") -> Subnet:
-    """Hosts with LIDs from 16, and a switch, with LIDs from 1, for each number of ports that are up."""
+def subnet(
+    hosts: int, *ups: int, links: tuple[str, ...] = (), lmc: int = 0, left_out: str = "", waits: dict[tuple[int, int], int] | None = None
+) -> Subnet:
+    """Hosts with LIDs from 16, and a switch, with LIDs from 1, for each number of ports that are up; HOQLife 0, or as in `waits`."""
     records = [node("Channel Adapter", 0x100 * i, 16 + 2 * i, 1) for i in range(1, hosts + 1)]
     records += [info(16 + 2 * i, 1, True, lmc) for i in range(1, hosts + 1)]
     for i, up in enumerate(ups, 1):
         records += [node("Switch", 0x10000 * i, i, SWITCH_PORTS), info(i, 0, True)]
-        records += [info(i, number, number <= up, own=False) for number in range(1, SWITCH_PORTS + 1)]
+        records += [
+            info(i, number, number <= up, own=False, waits=(waits or {}).get((i, number), 0)) for number in range(1, SWITCH_PORTS + 1)
+        ]
     return subnet_of(("saquery", "\n".join(one for one in (*records, *links) if one != left_out) + "\n"))
 
 
@@ -58,6 +62,16 @@ def test_cables_tell_switches_from_hosts() -> None:
     between = (link(1, 2, 2, 2), link(1, 3, 2, 3))
     assert whole(subnet(3, 3, 4, links=between)) is True
     assert whole(subnet(2, 3, 4, links=between)) is False
+
+
+def test_the_manager_tells_ports_to_switches_from_ports_to_hosts() -> None:
+    """OpenSM gives them two values of HOQLife: two cables are left here, or a third and a fourth host."""
+    to_hosts = {(1, 1): 16, (1, 2): 16, (2, 1): 16}
+    to_switches = {(1, 3): 18, (1, 4): 18, (2, 2): 18, (2, 3): 18}
+    assert whole(subnet(3, 4, 3)) is None, "one value tells nothing"
+    assert whole(subnet(3, 4, 3, waits=to_hosts | to_switches)) is True
+    assert whole(subnet(3, 4, 3, waits=to_hosts | to_switches | {(1, 3): 16, (2, 3): 16})) is None, "two hosts are hidden"
+    assert whole(subnet(3, 4, 3, waits=to_hosts | to_switches | {(1, 3): 17})) is None, "a third value"
 
 
 def test_the_subnet_knows_it() -> None:

@@ -127,8 +127,8 @@ class UnassignedLid(LinkRule):
     Let the sender query the path again.
 
     Before the packet, a sweep that read every link and port. Or files given with --subnet that list all ports, such as the output of
-    ibnetdiscover, or PortInfoRecords of all ports that are up, if no port shows the LID; then a source LID that nobody has is reported as
-    well. Silent in subnets with routers or with virtual ports (IsVirtualizationSupported), whose LIDs appear in no PortInfo. An `info`
+    ibnetdiscover, PortInfoRecords of all ports that are up, or a capture with such a sweep, if no port shows the LID; then a source LID
+    that nobody has is reported as well. Silent in subnets with routers or with virtual ports (IsVirtualizationSupported), whose LIDs appear in no PortInfo. An `info`
     where that LID may have been assigned unseen: it sends packets itself, a PathRecord names it after the sweep, the sender's LID is not
     assigned either, or the capture missed packets since the sweep. With a site policy, LIDs outside its ranges are reported too.
     """
