@@ -128,9 +128,10 @@ class UnassignedLid(LinkRule):
 
     Before the packet, a sweep that read every link and port. Or files given with --subnet that list all ports, such as the output of
     ibnetdiscover, PortInfoRecords of all ports that are up, or a capture with such a sweep, if no port shows the LID; then a source LID
-    that nobody has is reported as well. Silent in subnets with routers or with virtual ports (IsVirtualizationSupported), whose LIDs appear in no PortInfo. An `info`
-    where that LID may have been assigned unseen: it sends packets itself, a PathRecord names it after the sweep, the sender's LID is not
-    assigned either, or the capture missed packets since the sweep. With a site policy, LIDs outside its ranges are reported too.
+    that nobody has is reported as well. Silent in subnets with routers or with virtual ports (IsVirtualizationSupported), whose LIDs
+    appear in no PortInfo. An `info` where that LID may have been assigned unseen: it sends packets itself, a PathRecord names it after the
+    sweep, the sender's LID is not assigned either, or the capture missed packets since the sweep. With a site policy, LIDs outside its
+    ranges are reported too.
     """
 
     code, name, severity = "LNK020", "lid-not-assigned", WARNING
