@@ -88,6 +88,10 @@ class End(bytes):
         """The address without the network."""
         return self if len(self) in _PLAIN else self[:-NETWORK_SIZE]
 
+    def at(self, lid: int) -> End:
+        """The end with another LID of the same network; only for an end that a LID identifies."""
+        return End(lid.to_bytes(LID_SIZE, "big") + self[LID_SIZE:])
+
     def __str__(self) -> str:
         return address_text(self.gid or self)
 

@@ -17,7 +17,7 @@ from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Mome
 from ibdissect.rules.shared.connection_rule import JUDGED
 from ibdissect.rules.shared.silence import QuotingRule
 from ibdissect.table import ChunkTable
-from ibdissect.table.addresses import ends_of
+from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
 from ibdissect.wire.cm import REJ, REQ
@@ -44,18 +44,33 @@ def agreed(context: Context) -> Iterator[tuple[int, Connection, int, str]]:
 
     A stream begins between the REP of its connection and its end, since streams begin anew with each connection.
     """
-    connections, streams = context.get(Connections), context.get(Streams)
-    for connection in connections.all:
-        if connection.service not in JUDGED or not connection.rep_frame:
-            continue
-        for source, (destination, qpn), psn, what in (
-            (connection.active, connection.sides[1], connection.passive_psn, "REP"),
-            (connection.passive, connection.sides[0], connection.active_psn, "REQ"),
-        ):
-            slots = streams.requests(connection.service, source, destination, qpn)
-            slot = next((slot for slot in slots if connection.lasts(int(streams.state["first_frame"][slot]))), None)
+    streams = context.get(Streams)
+    for connection in _set_up(context):
+        for way, psn, what in zip(ways(connection)[:2], (connection.passive_psn, connection.active_psn), ("REP", "REQ"), strict=True):
+            slot = _stream(streams, connection, way)
             if slot is not None:
                 yield slot, connection, psn, what
+
+
+def _set_up(context: Context) -> Iterator[Connection]:
+    """Connections whose set-up the capture shows, of services that are judged."""
+    return (one for one in context.get(Connections).all if one.service in JUDGED and one.rep_frame)
+
+
+def ways(connection: Connection) -> list[tuple[End, End, int]]:
+    """Source, destination and its queue pair in both directions: of the primary path first, then of alternate paths."""
+    (active, one), (passive, other) = connection.sides
+    found = [(active, passive, other), (passive, active, one)]
+    for near, far in connection.alternates if connection.in_subnet else ():
+        there, back = active.at(near), passive.at(far)
+        found += [(there, back, other), (back, there, one)]
+    return found
+
+
+def _stream(streams: Streams, connection: Connection, way: tuple[End, End, int]) -> int | None:
+    """The slot of the first stream of a connection that goes one way."""
+    slots = streams.requests(connection.service, *way)
+    return next((slot for slot in slots if connection.lasts(int(streams.state["first_frame"][slot]))), None)
 
 
 class StartingPSN(QuotingRule):
@@ -160,7 +175,8 @@ class AgreedMTU(QuotingRule):
 
     Set the path MTU of the queue pair to the value in the REQ.
 
-    REQ and REP before the first packet, and a longer packet of any kind. An `info` where the capture misses packets since the REQ.
+    REQ and REP before the first packet, and a longer packet of any kind, on the primary path or on an alternate one. An `info` where the
+    capture misses packets since the REQ.
     """
 
     code, name, severity = "CM009", "cm-mtu", WARNING
@@ -172,14 +188,15 @@ class AgreedMTU(QuotingRule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         streams = context.get(Streams)
-        for slot, connection, _, _ in agreed(context):
-            found = int(streams.state["largest"][slot])
-            if connection.mtu and found > connection.mtu:
-                yield fault(
-                    Moment(int(streams.state["largest_frame"][slot]), connection.rep_ns),
-                    {"ends": streams.ends[slot].text, "found": found, "agreed": connection.mtu}, REQ.path_packet_payload_mtu, found,
-                    proof=[(connection.req_frame, "REQ")],
-                )  # fmt: skip
+        for connection in _set_up(context):
+            for slot in (_stream(streams, connection, way) for way in ways(connection)):
+                found = int(streams.state["largest"][slot]) if slot is not None else 0
+                if connection.mtu and slot is not None and found > connection.mtu:
+                    yield fault(
+                        Moment(int(streams.state["largest_frame"][slot]), connection.rep_ns),
+                        {"ends": streams.ends[slot].text, "found": found, "agreed": connection.mtu}, REQ.path_packet_payload_mtu, found,
+                        proof=[(connection.req_frame, "REQ")],
+                    )  # fmt: skip
 
 
 REASONS = frozenset({*range(1, 34), 35})
@@ -214,18 +231,3 @@ class RejectReason(Rule):
     when = ~REJ.reason.isin(REASONS) & (MAD.method == SEND)
     message = "REJ with reason {reason}, which is not defined"
     example = "a REJ with reason 99"
-
-
-class AckTimeoutInfinite(Rule):
-    """A connection request has no ACK timeout.
-
-    A Local ACK Timeout of 0 means to wait forever: a lost last packet is never sent again, and the connection hangs instead of failing.
-
-    Set a timeout (14 is about 67 ms), unless the application monitors its connections itself.
-    """
-
-    code, name, severity = "CM015", "cm-localack-timeout", INFO
-    reference = "IBA 12.7.34, 9.7.6.1.3; python-rdma"
-    when = (REQ.primary_local_ack_timeout == 0) & (REQ.transport_service_type == 0) & (MAD.method == SEND)
-    message = "REQ with primary Local ACK Timeout 0: the sender waits forever for a lost packet"
-    example = "a REQ for RC with Primary Local ACK Timeout 0"

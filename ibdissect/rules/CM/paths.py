@@ -1,35 +1,33 @@
-"""Which connection requests name a path that does not exist: by a LID that no port can have, or that is another port's?"""
+"""Which connection requests, and requests for another path (LAP), name a path that does not exist or that is another port's?"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
-from ibdissect.lint.rule import ERROR, WARNING, Rule, Seen
-from ibdissect.rules.shared.path_lids import PathLidsRule
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, fault, on_struct
+from ibdissect.rules.shared.path_lids import PathEnd, PathLidsRule
+from ibdissect.rules.shared.requested_paths import Path, paths
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.mask import occurrences_where
-from ibdissect.wire.cm import REQ
-from ibdissect.wire.expr import Expr, Or
+from ibdissect.wire.cm import LAP, REQ
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import LAST_UNICAST, SEND
+from ibdissect.wire.spec import Field, Struct
 
-PATHS = {
-    "primary": (REQ.primary_local_port_lid, REQ.primary_remote_port_lid),
-    "alternate": (REQ.alternate_local_port_lid, REQ.alternate_remote_port_lid),
-}
-LOCAL = {"primary": REQ.primary_subnet_local, "alternate": REQ.alternate_subnet_local}
+MULTICAST = 0xFF
+"""The first byte of a multicast GID."""
+PREFIX_BYTES = 8
+HIGHEST_MTU, HIGHEST_OMNIPATH_MTU = 5, 7
+RESERVED_RATE = 1
+RC = 0
+"""TransportServiceType of a REQ."""
 
 
-def _impossible() -> Expr:
-    """A LID that no port has, or one end of an alternate path without the other, in a path of this subnet on InfiniBand."""
-    parts: list[Expr] = []
-    for name, (near, far) in PATHS.items():
-        wrong = (near > LAST_UNICAST) | (far > LAST_UNICAST)
-        if name == "alternate":
-            wrong |= ((near == 0) & (far != 0)) | ((near != 0) & (far == 0))
-        parts.append(wrong & (LOCAL[name] == 1))
-    return Or(tuple(parts))
+def is_native(seen: Seen) -> bool:
+    """Whether LIDs mean anything: the REQs of RoCE have the permissive LID."""
+    return bool(seen.value(LRH.slid))
 
 
 class ImpossiblePath(Rule):
@@ -38,24 +36,98 @@ class ImpossiblePath(Rule):
     The other end answers with REJ 12 or 13 (invalid GID, invalid LID), or uses the path: then no packet arrives, or only until the
     connection moves to it.
 
-    Look at the path record that the application used, and at how it makes the REQ.
+    Look at the path record that the application used, and at how it makes the request.
 
-    One REQ of a native connection in one subnet: its primary path, or its alternate path if it has one.
+    One REQ of a native connection in one subnet, its primary path, or its alternate path if it has one; or a LAP, which asks for another
+    path.
     """
 
     code, name, severity = "CM019", "req-lid-impossible", ERROR
     reference = "IBA 12.7.11, 12.7.12, 12.7.21, 4.1.3"
-    when = _impossible() & (MAD.method == SEND) & (LRH.slid != 0)  # the REQs of RoCE have the permissive LID
-    message = "REQ with {path} path from LID {near} to LID {far}: LIDs of ports are 1 to 49151 (0xbfff)"
+    message = "{what} with {path} path from LID {near} to LID {far}: LIDs of ports are 1 to 49151 (0xbfff)"
     example = "a REQ with Alternate Remote Port LID 0xc001"
 
-    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
-        view: Any = seen.table.view(REQ, i)
-        for name, fields in PATHS.items():
-            near, far = (field.__get__(view, REQ) for field in fields)
-            if max(near, far) > LAST_UNICAST or (name == "alternate" and bool(near) != bool(far)):
-                return {"path": name, "near": near, "far": far}
-        raise AssertionError
+    @on_struct(REQ, LAP)
+    def look(self, view: REQ | LAP, seen: Seen) -> Iterator[Hit]:
+        for path in paths(view, seen) if is_native(seen) else ():
+            near, far = path.lids
+            if path.value("subnet_local") and not all(0 < lid <= LAST_UNICAST for lid in (near, far)):
+                field = path.field("remote_port_lid" if 0 < near <= LAST_UNICAST else "local_port_lid")
+                named = {"what": type(view).__name__, "path": path.name, "near": near, "far": far}
+                yield fault(seen, named, field, of=view, key=(path.name, near, far))
+
+
+class PathCodes(Rule):
+    """A request names a path with values that do not exist: an MTU, a rate or a GID that no path has, or a hop limit that ends it.
+
+    The other end rejects it (REJ 12 to 23, or 26 for the MTU), or uses the path and sends packets that nobody takes.
+
+    Look at the path record that the application used, and at how it makes the request.
+
+    One REQ or LAP. MTU codes are 1 to 5, and Omni-Path's 6 and 7; of the rate codes, 1 is reserved and later standards may add others. A
+    hop limit of 0 or 1 only for a native path that leaves the subnet, to a GID with another prefix.
+    """
+
+    code, name, severity = "CM021", "req-path-values", WARNING
+    reference = "IBA 12.7.11, 12.7.14, 12.7.17, 12.7.20, 15.2.5.16; kernel ib_verbs.h enum ib_rate"
+    message = "{what} with {path} path of {why}"
+    example = "a REQ with Primary Packet Rate 1"
+
+    @on_struct(REQ, LAP)
+    def look(self, view: REQ | LAP, seen: Seen) -> Iterator[Hit]:
+        for path in paths(view, seen):
+            for field, why in _impossible(path, is_native(seen)):
+                named = {"what": type(view).__name__, "path": path.name, "why": why}
+                yield fault(seen, named, field, of=view, key=(path.name, why))
+
+
+def _impossible(path: Path, native: bool) -> Iterator[tuple[Field[Any], str]]:
+    """Fields of a path that hold what no path has, and what."""
+    view = path.view
+    if isinstance(view, REQ) and path.name == "primary":
+        mtu = view.path_packet_payload_mtu
+        if not 0 < mtu <= HIGHEST_OMNIPATH_MTU:
+            yield REQ.path_packet_payload_mtu, f"MTU code {mtu}, codes are 1 to {HIGHEST_MTU}"
+    if path.value("packet_rate") == RESERVED_RATE:
+        yield path.field("packet_rate"), "rate code 1, which is reserved"
+    near, far = path.gids
+    for gid, what in ((near, "local_port_gid"), (far, "remote_port_gid")):
+        if gid[0] == MULTICAST:
+            yield path.field(what), "a multicast GID, which is no port's"
+    limit, apart = path.value("hop_limit"), any(near) and any(far) and near[:PREFIX_BYTES] != far[:PREFIX_BYTES]
+    if native and apart and not path.value("subnet_local") and limit < 2:
+        yield path.field("hop_limit"), f"hop limit {limit} to another subnet: the first router drops its packets"
+
+
+class AckTimeoutInfinite(Rule):
+    """A connection request has no ACK timeout.
+
+    A Local ACK Timeout of 0 means to wait forever: a lost last packet is never sent again, and the connection hangs instead of failing.
+
+    Set a timeout (14 is about 67 ms), unless the application monitors its connections itself.
+
+    The REQ of an RC connection: its primary path, or its alternate path if it has one. A LAP does not say whether the connection is RC.
+    """
+
+    code, name, severity = "CM015", "cm-localack-timeout", INFO
+    reference = "IBA 12.7.34, 9.7.6.1.3; python-rdma"
+    message = "REQ with {path} Local ACK Timeout 0: the sender waits forever for a lost packet"
+    example = "a REQ for RC with Primary Local ACK Timeout 0"
+
+    @on_struct(REQ)
+    def look(self, view: REQ, seen: Seen) -> Iterator[Hit]:
+        for path in paths(view, seen) if view.transport_service_type == RC else ():
+            if not path.value("local_ack_timeout"):
+                yield fault(seen, {"path": path.name}, path.field("local_ack_timeout"), of=view, key=path.name)
+
+
+ENDS = ("local", "remote")
+
+
+def _ends(struct: type[Struct], name: str) -> tuple[PathEnd, ...]:
+    """The ends of one path of a structure."""
+    gids, lids = ([getattr(struct, f"{name}_{end}_port_{what}") for end in ENDS] for what in ("gid", "lid"))
+    return tuple((f"{name.title()} {end.title()} Port LID", gid, lid, gids[0]) for end, gid, lid in zip(ENDS, gids, lids, strict=True))
 
 
 class AnotherPortsPath(PathLidsRule):
@@ -65,20 +137,17 @@ class AnotherPortsPath(PathLidsRule):
 
     The application uses an outdated path record: let it ask the SA again, and clear path caches.
 
-    The GUID in a NodeInfo, and the port's LID: the capture shows its Sets, or it answered the same LID before and after the REQ.
+    The GUID in a NodeInfo, and the port's LID: the capture shows its Sets, or it answered the same LID before and after the REQ or LAP.
     """
 
     code, name, severity = "CM020", "req-lid-of-another-port", WARNING
     reference = "IBA 12.7.11, 12.7.12, 12.7.21"
-    message = "REQ with {which} {lid} for port GUID 0x{guid:016x}, which had LID {held} and never that one"
+    message = "{struct} with {which} {lid} for port GUID 0x{guid:016x}, which had LID {held} and never that one"
     example = "PortInfo with LID 5 of a port, set and answered, and a REQ with Alternate Remote Port LID 9 for its GID"
-    struct = REQ
-    ends = (
-        ("Primary Local Port LID", REQ.primary_local_port_gid, REQ.primary_local_port_lid, REQ.primary_local_port_gid),
-        ("Primary Remote Port LID", REQ.primary_remote_port_gid, REQ.primary_remote_port_lid, REQ.primary_local_port_gid),
-        ("Alternate Local Port LID", REQ.alternate_local_port_gid, REQ.alternate_local_port_lid, REQ.alternate_local_port_gid),
-        ("Alternate Remote Port LID", REQ.alternate_remote_port_gid, REQ.alternate_remote_port_lid, REQ.alternate_local_port_gid),
-    )
+    structs: ClassVar[Mapping[type[Struct], tuple[PathEnd, ...]]] = {
+        REQ: (*_ends(REQ, "primary"), *_ends(REQ, "alternate")),
+        LAP: _ends(LAP, "alternate"),
+    }
 
-    def judged(self, table: ChunkTable) -> Bool:
-        return occurrences_where(MAD.method == SEND, table, REQ)
+    def judged(self, table: ChunkTable, struct: type[Struct]) -> Bool:
+        return occurrences_where(MAD.method == SEND, table, struct)

@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric import ChunkFollowed, Port
+from ibdissect.fabric import ChunkFollowed, FabricFollower, Port
 from ibdissect.fabric.partitions import Member, Verdict
 from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER
 from ibdissect.rules.shared.packet_flows import is_ipoib
+from ibdissect.rules.shared.requested_paths import paths
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.bits import extract
-from ibdissect.table.connections import Connections
-from ibdissect.wire.cm import REQ
+from ibdissect.table.connections import Connections, messages
+from ibdissect.wire.cm import LAP, REQ
 from ibdissect.wire.expr import Where
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import BASE, GET_RESP, P_KEY_TABLE, PORT_INFO, SET
@@ -35,46 +36,46 @@ class RequestNotShared(LearntFactRule):
 
     Compare the P_Key tables of both ports with the partition that the application chose (its P_Key index, or the path of the SA).
 
-    The REQ of a native connection in one subnet, and the P_Key tables of both ports of its primary or alternate path, read before it. An
-    `info` if the connection was set up nevertheless: the tables may be outdated.
+    The REQ of a native connection in one subnet, or a LAP, which asks for another path of it; and the P_Key tables of both ports of its
+    primary or alternate path, read before it. An `info` if the connection was set up nevertheless: the tables may be outdated.
     """
 
     code, name, severity = "PKY022", "req-pkey-not-shared", WARNING
     reference = "IBA 10.9, 12.7.24"
-    message = "REQ from LID {slid} to LID {dlid} with P_Key 0x{p_key:04x}: {reason}"
+    message = "{what} from LID {slid} to LID {dlid} with P_Key 0x{p_key:04x}: {reason}"
     example = "P_KeyTable of two ports with 0x1234 each, then a REQ between them with P_Key 0x1234"
     written = (P_KEY_TABLE, PORT_INFO)
     holds_ns = CONFIGURED_NS
-    needs = (Connections,)
-    waits = True
+    needs = (*LearntFactRule.needs, Connections)
 
-    @on_event(ChunkFollowed)
-    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        table, subnet = event.table, event.subnet
-        found = table.occurrences(REQ)
-        if not len(found) or not subnet.partitioned:
-            return
-        for i in np.arange(len(found)).tolist():
-            view: REQ = table.view(REQ, i)
-            seen, key = Seen(table, int(found.rows[i])), view.partition_key
-            paths = [
-                (view.primary_subnet_local, view.primary_local_port_lid, view.primary_remote_port_lid),
-                (view.alternate_subnet_local, view.alternate_local_port_lid, view.alternate_remote_port_lid),
-            ]
-            for lids in dict.fromkeys((near, far) for local, near, far in paths if local and near and far and key & BASE):
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        subnet, connections = context.get(FabricFollower).subnet, context.get(Connections)
+        for message in table.once(messages) if subnet.partitioned else ():
+            view, seen = message.view, Seen(table, message.frame - table.chunk.first)
+            if isinstance(view, REQ):
+                key, proof, field = view.partition_key, [], REQ.partition_key
+            elif isinstance(view, LAP) and (asked := connections.of_message(view, message.sender, message.receiver)) is not None:
+                key, proof, field = asked.p_key, [(asked.req_frame, "REQ of the connection")], LAP.alternate_local_port_lid
+            else:
+                continue
+            for lids in dict.fromkeys(path.lids for path in paths(view, seen) if path.value("subnet_local") and key & BASE):
                 ends = [subnet.owner(lid, seen.frame)[0] for lid in lids]
                 reason, shown = _unshared(ends, lids, key & BASE, seen.frame)
                 if not reason:
                     continue
                 yield fault(
-                    seen, {"slid": lids[0], "dlid": lids[1], "p_key": key, "reason": reason}, REQ.partition_key, of=view,
-                    proof=[(one, "showed a P_Key table") for one in sorted(set(shown))], key=(*lids, key),
+                    seen, {"what": type(view).__name__, "slid": lids[0], "dlid": lids[1], "p_key": key, "reason": reason}, field, of=view,
+                    proof=[*proof, *((one, "showed a P_Key table") for one in sorted(set(shown)))], key=(*lids, key),
                     about=tuple(port.node.slot for port in ends if port is not None),
                 )  # fmt: skip
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         connections = context.get(Connections).all
-        works = any(one.req_frame == hit.frame and one.rtu_frame for one in connections)
+        works = any(
+            (one.req_frame == hit.frame and one.rtu_frame) or (one.lap_frame == hit.frame and one.apr_frame and not one.ap_status)
+            for one in connections
+        )
         return INFO if works else super().severity_at_end(hit, context)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.flow.datagrams import Queries
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
-from ibdissect.rules.shared.path_lids import PathLidsRule
+from ibdissect.rules.shared.path_lids import PathEnd, PathLidsRule
 from ibdissect.rules.shared.refused_join import RefusedJoin
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable
@@ -24,6 +25,7 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET_TABLE, P_KEY_TABLE, PORT_INFO, SET
 from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
 from ibdissect.wire.sa_service import ServiceRecord
+from ibdissect.wire.spec import Struct
 
 FULL_MEMBER = 1
 MAX_KEPT = 4096
@@ -66,13 +68,14 @@ class PathLids(PathLidsRule):
     reference = "IBA 15.2.5.16; python-rdma PathRecord"
     message = "{which} {lid} for port GUID 0x{guid:016x}, which had LID {held} and never that one"
     example = "PortInfo with LID 5 of a port, set and answered, and a PathRecord with DLID 9 for its GID"
-    struct = PathRecord
-    ends = (
-        ("DLID", PathRecord.dgid, PathRecord.dlid, PathRecord.sgid), ("SLID", PathRecord.sgid, PathRecord.slid, PathRecord.sgid),
-    )  # fmt: skip
+    structs: ClassVar[Mapping[type[Struct], tuple[PathEnd, ...]]] = {
+        PathRecord: (
+            ("DLID", PathRecord.dgid, PathRecord.dlid, PathRecord.sgid), ("SLID", PathRecord.sgid, PathRecord.slid, PathRecord.sgid),
+        )
+    }  # fmt: skip
 
-    def judged(self, table: ChunkTable) -> Bool:
-        return occurrences_where(SA_ANSWER, table, PathRecord)
+    def judged(self, table: ChunkTable, struct: type[Struct]) -> Bool:
+        return occurrences_where(SA_ANSWER, table, struct)
 
 
 class NoPathsAsked(Rule):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,8 @@ from ibdissect.wire.numbers import FIRST_MULTICAST, PORT_INFO
 from ibdissect.wire.spec import Field, Struct
 
 MAX_KEPT = 4096
+PathEnd = tuple[str, Field[Any], Field[Any], Field[Any]]
+"""What the message calls a LID, the GID and the LID, and a GID of this subnet, whose prefix the first must have."""
 
 
 class PathLidsRule(LearntFactRule):
@@ -29,11 +31,10 @@ class PathLidsRule(LearntFactRule):
     written = (PORT_INFO,)
     holds_ns = CONFIGURED_NS
 
-    struct: ClassVar[type[Struct]]
-    ends: ClassVar[tuple[tuple[str, Field[Any], Field[Any], Field[Any]], ...]]
-    """What the message calls each LID, the GID and the LID, and a GID of this subnet, whose prefix the first must have."""
+    structs: ClassVar[Mapping[type[Struct], tuple[PathEnd, ...]]]
+    """The structures, and the ends that each names."""
 
-    def judged(self, table: ChunkTable) -> Bool:
+    def judged(self, table: ChunkTable, struct: type[Struct]) -> Bool:
         """Which occurrences say something."""
         raise NotImplementedError
 
@@ -44,28 +45,32 @@ class PathLidsRule(LearntFactRule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Each distinct pair of GUID and LID once; GIDs of other subnets and alias GUIDs are not known and not judged."""
-        table, writes, struct = event.table, context.get(LidWrites), self.struct
-        event.once(writes.take)
+        event.once(context.get(LidWrites).take)
+        for struct, ends in self.structs.items():
+            yield from self._named(event, context, struct, ends)
+
+    def _named(self, event: ChunkFollowed, context: Context, struct: type[Struct], ends: tuple[PathEnd, ...]) -> Iterator[Hit]:
+        table, writes = event.table, context.get(LidWrites)
         found = table.occurrences(struct)
         if not len(found):
             return
-        good = self.judged(table)
+        good = self.judged(table, struct)
         rows, edges = table.matrix(struct), dict[int, Int]()
-        for which, gid, field, local in self.ends:
+        for which, gid, field, local in ends:
             near, guids = extract(rows, gid.bit, 64) == extract(rows, local.bit, 64), extract(rows, gid.bit + 64, 64)
             index = np.flatnonzero(good & near & (guids != 0))
             if not len(index):
                 continue
             pairs = guids[index], table.values(field)[index]
             first, of_pair = groups(pairs)
-            by_pair, ends = index[np.argsort(of_pair, kind="stable")], np.cumsum(np.bincount(of_pair)).tolist()
+            by_pair, stops = index[np.argsort(of_pair, kind="stable")], np.cumsum(np.bincount(of_pair)).tolist()
             for k in np.lexsort((pairs[1][first], pairs[0][first])).tolist():
                 guid, lid = int(pairs[0][first[k]]), int(pairs[1][first[k]])
                 frame = table.chunk.first + int(found.rows[index[first[k]]])
                 port = next((one for one in event.once(_by_guid).get(guid, ()) if one.frame <= frame < one.node.until), None)
                 if port is None or not 0 < lid < FIRST_MULTICAST or _has_lid(port, lid, frame):
                     continue
-                mine = by_pair[ends[k - 1] if k else 0 : ends[k]]
+                mine = by_pair[stops[k - 1] if k else 0 : stops[k]]
                 if guid not in edges:  # a port may have shown its LID in most frames, and be wrong in as many records
                     edges[guid] = np.sort(np.fromiter(port.changes(table.chunk.first) | writes.change_frames(port), np.int64))
                 piece = np.searchsorted(edges[guid], table.chunk.first + found.rows[mine], "right")
@@ -75,8 +80,9 @@ class PathLidsRule(LearntFactRule):
                     if not shown or held is None or since >= seen.frame or _has_lid(port, lid, seen.frame):
                         continue
                     hit = fault(
-                        seen, {"which": which, "lid": lid, "guid": guid, "held": held[0]}, field, of=table.view(struct, int(part[0])),
-                        proof=[(shown, "the port's LID")], rows=found.rows[part], key=(guid, lid), about=(port.node.slot,),
+                        seen, {"struct": struct.__name__, "which": which, "lid": lid, "guid": guid, "held": held[0]}, field,
+                        of=table.view(struct, int(part[0])), proof=[(shown, "the port's LID")], rows=found.rows[part], key=(guid, lid),
+                        about=(port.node.slot,),
                     )  # fmt: skip
                     if writes.is_certain(port, seen.frame):
                         yield hit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ibdissect.wire.cm import REJ, REP, REQ, RTU
+from ibdissect.wire.cm import APR, LAP, REJ, REP, REQ, RTU
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, rc
 from tests.fabric.made import answer, ask, node, port_info
 from tests.rules.cases import case
@@ -105,12 +105,40 @@ case("CM015", classes_request(primary_local_ack_timeout=0), classes_request(prim
 # REPs are counted as REQs are.
 ASKING = request(max_cm_retries=1)
 case("CM005", [ASKING, *[reply()] * 3], [ASKING, *[reply()] * 2], frames=[4])
+# the alternate path as well, if there is one
+case("CM015", classes_request(alternate_local_port_lid=3, alternate_remote_port_lid=4), classes_request())
+case("CM015", classes_request(primary_local_ack_timeout=0), classes_request(primary_local_ack_timeout=0, transport_service_type=1))
 # paths that do not exist: LIDs that no port has
-ASIDE = {"alternate_local_port_lid": 11, "alternate_remote_port_lid": 12, "alternate_subnet_local": 1}
+ASIDE: dict[str, Any] = {"alternate_local_port_lid": 11, "alternate_remote_port_lid": 12, "alternate_subnet_local": 1,
+         "alternate_local_ack_timeout": 14}  # fmt: skip
 case("CM019", request(primary_remote_port_lid=0xC001), request(primary_remote_port_lid=0xBFFF))
 case("CM019", request(primary_local_port_lid=0xFFFF), request(primary_local_port_lid=0xFFFF, primary_subnet_local=0))
 case("CM019", request(**{**ASIDE, "alternate_remote_port_lid": 0xC000}), request(**{**ASIDE, "alternate_remote_port_lid": 0xBFFF}))
 case("CM019", request(**{**ASIDE, "alternate_local_port_lid": 0}), request(**ASIDE))
+case("CM019", request(primary_remote_port_lid=0), request(primary_remote_port_lid=1))
+
+
+def load(**values: Any) -> bytes:
+    """A LAP for another path of the connection."""
+    return message(0x19, LAP, IDS, ACTIVE, **{**ASIDE, **values})
+
+
+GRANTED = message(0x1A, APR, BACK, PASSIVE)
+case("CM019", load(alternate_remote_port_lid=0xC001), load(alternate_remote_port_lid=0xBFFF))
+# values that no path has
+NEAR, FAR = (bytes([prefix, 0x80, *bytes(13), 7]) for prefix in (0xFE, 0xFD))
+AWAY = {"local_port_gid": NEAR, "remote_port_gid": FAR, "subnet_local": 0}
+for name, asked in (("primary", request), ("alternate", lambda **values: request(**{**ASIDE, **values})), ("alternate", load)):
+    case("CM021", asked(**{f"{name}_packet_rate": 1}), asked(**{f"{name}_packet_rate": 2}))
+    case("CM021", asked(**{f"{name}_remote_port_gid": bytes([0xFF, *NEAR[1:]])}), asked(**{f"{name}_remote_port_gid": NEAR}))
+    case("CM021", *(asked(**{f"{name}_{what}": value for what, value in AWAY.items()}, **{f"{name}_hop_limit": n}) for n in (1, 2)))
+for code, twin in ((0, 1), (8, 5), (8, 7)):
+    case("CM021", request(path_packet_payload_mtu=code), request(path_packet_payload_mtu=twin))
+# the MTU counts on the alternate path, too
+ASIDE_DATA = [rc(0x04, bytes(size), bth={"destqp": 0x200, "psn": 900}, slid=11, dlid=12) for size in (260, 256)]
+for known in ([request(**ASIDE), reply(), READY], [*BROKEN, load(), GRANTED]):
+    case("CM009", *([*known, one] for one in ASIDE_DATA), frames=[len(known) + 1])
+case("CM009", [*BROKEN, load(), GRANTED, ASIDE_DATA[0]], [*BROKEN, load(), ASIDE_DATA[0]], frames=[6])
 # ... and those of another port
 FAR_GID, NEAR_GID = (bytes([0xFE, 0x80, *bytes(6), *(0x0002C90300001000 + (lid << 4) + 1).to_bytes(8, "big")]) for lid in (5, 6))
 TO_5 = {**ASIDE, "alternate_local_port_gid": NEAR_GID, "alternate_local_port_lid": 6, "alternate_remote_port_gid": FAR_GID}
@@ -119,5 +147,7 @@ WRITTEN = ask(5, 0x15, method=2, body=port_info(5, port_state=0, port_physical_s
 case("CM020", [*SHOWN, WRITTEN, request(**TO_5)], [*SHOWN, WRITTEN, request(**{**TO_5, "alternate_remote_port_lid": 5})], frames=[4])
 FIRST = {"primary_local_port_gid": NEAR_GID, "primary_remote_port_gid": FAR_GID}
 case("CM020", [*SHOWN, WRITTEN, request(**FIRST)], [*SHOWN, WRITTEN, request(**FIRST, primary_remote_port_lid=5)], frames=[4])
+PATH = {name: value for name, value in TO_5.items() if name.startswith("alternate")}
+case("CM020", [*SHOWN, WRITTEN, load(**PATH)], [*SHOWN, WRITTEN, load(**{**PATH, "alternate_remote_port_lid": 5})], frames=[4])
 OTHER_SUBNET = {**TO_5, "alternate_remote_port_gid": bytes([0xFD, *FAR_GID[1:]])}
 case("CM020", [*SHOWN, WRITTEN, request(**TO_5)], [*SHOWN, WRITTEN, request(**OTHER_SUBNET)], frames=[4])

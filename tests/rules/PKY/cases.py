@@ -18,7 +18,7 @@ from tests.craft import mad as datagram
 from tests.fabric.made import ANSWER, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 from tests.rules.cases import case
 from tests.rules.made.agreed import packet
-from tests.rules.made.connections import ACTIVE, LEAVE, PASSIVE, READY, reply, request
+from tests.rules.made.connections import ACTIVE, IDS, LEAVE, PASSIVE, READY, message, reply, request
 from tests.rules.made.early import exchange
 from tests.rules.made.gids import gid
 from tests.rules.made.ports import CA, INFO, SWITCH, answer_case, set_port, write_case
@@ -349,6 +349,12 @@ ASIDE = {"primary_local_port_lid": 8, "primary_remote_port_lid": 9, "alternate_l
 MOVES = request(partition_key=0x1234, alternate_subnet_local=1, **ASIDE)
 case("PKY022", [*BOTH_LIMITED, MOVES], [*ONE_FULL, MOVES], frames=[7])
 case("PKY022", [*BOTH_LIMITED, MOVES], [*BOTH_LIMITED, request(partition_key=0x1234, **ASIDE)], frames=[7])
+# ... or that is asked for later: granted, it works
+HAS = [request(partition_key=0x1234, **ASIDE), reply()]
+LOADS = message(0x19, LAP, IDS, ACTIVE, alternate_local_port_lid=1, alternate_remote_port_lid=2, alternate_subnet_local=1)
+LOADED = message(0x1A, APR, {"local_communication_id": 0x2002, "remote_communication_id": 0x1001}, PASSIVE)
+case("PKY022", [*BOTH_LIMITED, *HAS, LOADS], [*ONE_FULL, *HAS, LOADS], frames=[9])
+case("PKY022", [*BOTH_LIMITED, *HAS, LOADS, LOADED], [*ONE_FULL, *HAS, LOADS, LOADED], frames=[9], severity="info")
 PORT_5 = b"\xfe\x80" + bytes(6) + (0x0002C90300001051).to_bytes(8, "big")
 JOINED = member(p_key=0x8123, join_state=1, port_gid=PORT_5)
 OUTSIDE, INSIDE = ([answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, key))] for key in (0x8124, 0x8123))
