@@ -49,7 +49,8 @@ class Refusal(NamedTuple):
     p_key: int
     slid: int
     port: Port
-    shown: tuple[int, ...]
+    shown: tuple[tuple[int, str], ...]
+    """Frames, and what each showed; `{end}` stands for the end whose table it is."""
     packets: int
 
 
@@ -186,7 +187,7 @@ def _known_from(subnet: Subnet, lids: Int) -> Int | None:
     return known
 
 
-def _judge(subnet: Subnet, later: LateFacts, lid: int, p_key: int) -> tuple[Verdict, Port, tuple[int, ...]] | None:
+def _judge(subnet: Subnet, later: LateFacts, lid: int, p_key: int) -> tuple[Verdict, Port, tuple[tuple[int, str], ...]] | None:
     owned = later.owner(subnet, lid)
     if owned is None or not p_key & BASE:
         return None
@@ -194,4 +195,4 @@ def _judge(subnet: Subnet, later: LateFacts, lid: int, p_key: int) -> tuple[Verd
     if port.node.kind == ROUTER or port.node.facts.past or port.p_keys is None or not later.p_keys(port):
         return None
     verdict, shown = port.p_keys.judge(p_key, AFTER_ALL, port.p_key_capacity(AFTER_ALL))
-    return verdict, port, tuple(sorted({since, *shown}))
+    return verdict, port, ((since, "the {end}'s LID"), *((number, "the {end}'s P_Key table") for number in shown))

@@ -12,7 +12,7 @@ from ibdissect.diagnosis.connection import Connection
 from ibdissect.lint.finding import Finding
 from ibdissect.study.connections import connection_of, points_of
 from ibdissect.study.conversations import conversation_filter
-from ibdissect.study.ladder import AGAIN, Ladder
+from ibdissect.study.ladder import AGAIN, Ladder, shorter
 from ibdissect.study.number_text import duration
 from ibdissect.study.related_frames import filter_for_frame
 from ibdissect.study.stalls import stalls
@@ -138,9 +138,8 @@ def _drawn(portrait: Portrait, title: str, text: str, ladder: Ladder, one: Conne
             y += stall.lines * STILL
         x1, x2 = at.get(step.source, LEFT), at.get(step.destination, RIGHT)
         worst, codes = findings.worst(step.frame), dict.fromkeys(findings.codes(step.frame, 1).get(step.frame, ()))
-        label = step.label if len(step.label) <= TEXT else step.label[: TEXT - 1] + "…"
         arrows.append(Arrow(
-            step.frame, f"+{duration(step.time_ns - steps[i - 1].time_ns)}" if i else "", x1, x2, y, label,
+            step.frame, f"+{duration(step.time_ns - steps[i - 1].time_ns)}" if i else "", x1, x2, y, shorter(step.label, TEXT),
             worst.value if worst is not None else "", ", ".join([*[step.note] * bool(step.note), *codes]), step.mark == AGAIN,
         ))  # fmt: skip
         y += STEP

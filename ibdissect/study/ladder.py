@@ -30,6 +30,9 @@ READS = (READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY)
 AGAIN, REFUSED, LOST, MALFORMED = "again", "refused", "lost", "malformed"
 """Marks of steps: sent before; a NAK, RNR NAK or rejection; PSNs or segments before it are missing; the packet is malformed."""
 
+SHORT = (("RDMA ", ""), (" with Immediate", " imm"), ("Response", "resp."), ("Acknowledge", "ack."), ("Request", "req."))
+"""Parts of names of operations, and what stands for them where there is little room."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -148,6 +151,26 @@ class Ladder:
             if segment > expected:
                 return LOST, _missing(segment - expected, "segment")
         return "", ""
+
+
+def shorter(label: str, room: int) -> str:
+    """A label in at most `room` characters: it loses the queue pair, what follows the PSN and syllables of the operation before the PSN."""
+    if len(label) <= room:
+        return label
+    label = without_qp(label)
+    if (found := re.match(r"(.*?) ?(PSN \d+)\b", label)) is None or len(found[0]) + 2 <= room:
+        return label if len(label) <= room else label[: max(room - 1, 0)].rstrip() + "…"
+    operation, psn = found.groups()
+    left = room - len(psn) - 1
+    for whole, part in SHORT:
+        if len(operation) > left:
+            operation = operation.replace(whole, part)
+    return f"{operation} {psn}" if len(operation) <= left else f"{operation[: left - 1].rstrip()}… {psn}" if left > 1 else psn[:room]
+
+
+def without_qp(label: str) -> str:
+    """A label without the queue pair: PSN and length say more, as most ladders show one connection."""
+    return re.sub(r" QP 0x\w{6}", "", label, count=1)
 
 
 def short_ends(ends: Iterable[str]) -> dict[str, str]:

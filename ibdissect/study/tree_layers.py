@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ibdissect.dissect.tree import Node, Tree
@@ -13,6 +14,8 @@ HEADERS = frozenset({"BTH", "DETH", "MAD", "SMP", "SMPDirected", "RMPP", "SAForm
 """Structures in front of what a management datagram carries."""
 VALUES = 6
 """Values of a proof that are shown."""
+SHORT = 5
+"""Characters of texts that may stand in a message by chance."""
 
 
 def name_of(layer: Node) -> str:
@@ -46,35 +49,56 @@ def _values(layers: list[Node]) -> Iterator[Node]:
     rest = [*reversed(layers)]
     while rest:
         node = rest.pop()
-        if node.field is not None and node.value is not None and node.field.kind not in ("pad", "raw", "rest"):
+        if node.field is not None and (node.value is not None or node.masked) and node.field.kind not in ("pad", "raw", "rest"):
             yield node
         else:
             rest += reversed(node.children)
 
 
-def _same(values: list[Node], finding: Finding) -> list[Node]:
-    """Those with the finding's field, best those with its value, or else with its value only."""
+def _proving(values: list[Node], finding: Finding, frame: int) -> list[Node]:
+    """Those of a frame's values that prove a finding: what the finding is about, or what the frame is said to show."""
     named = [node for node in values if node.name and node.name == finding.field]
     equal = [node for node in named or values if finding.value and node.value == finding.value]
-    return equal or named
+    why = " ".join(one.why for one in finding.related if one.frame == frame)
+    said = [node for node in values if not node.masked and node.value in map(int, re.findall(r"\b\d+\b", why)) and node.value]
+    shown = [node for node in values if re.search(rf"(?<![\w-]){re.escape(node.label)}(?![\w-])", why)]
+    alike = _plain(finding.field.rpartition(".")[2]) if finding.field else ""
+    meant = [node for node in values if node.field is not None and alike in (node.field.holds, _plain(node.label))]
+    quoted = [node for node in values if len(node.text) > SHORT and re.search(rf"(?<!\w){re.escape(node.text)}(?!\w)", finding.message)]
+    found = equal or named or said or shown or meant or quoted
+    return [node for node in found if node.value or node.masked] or found  # a table's empty entries say nothing beside others
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+def _in_frame(tree: Tree, finding: Finding) -> tuple[list[Node], list[Node]]:
+    """The values of a frame that prove a finding, and all that it carries; those of headers where nothing else does."""
+    carried = _attribute(tree)
+    values = [*_values(carried or _content(tree))]
+    named = [node for node in tree.walk() if node.name and node.name == finding.field and (node.value is not None or node.masked)]
+    same = [node for node in named if tree.frame == finding.frame or not carried or (finding.value and node.value == finding.value)]
+    return _proving(values, finding, tree.frame) or same, values
 
 
 def proof_node(tree: Tree, finding: Finding) -> Node | None:
-    """The field of a frame that proves a finding: one of the same name or value; else the first that says something."""
-    values = [*_values(_content(tree))]
-    anywhere = [] if _attribute(tree) else [node for node in tree.walk() if node.name and node.name == finding.field]
-    found = _same(values, finding) or _same(anywhere, finding) or [node for node in values if node.value] or values
-    return next(iter(found), None)
+    """The field of a frame that proves a finding; else the first that says something."""
+    found, values = _in_frame(tree, finding)
+    return next(iter(found or [node for node in values if node.value] or values), None)
 
 
 def proof_text(tree: Tree, finding: Finding) -> str:
     """What a frame of management that proves a finding says about it, in a few values; empty for other frames."""
     layers = _attribute(tree)
-    values = [node for node in _values(layers) if node.value and not node.masked]
-    found = _same(values, finding) or values
+    if not layers:
+        return ""
+    proving, values = _in_frame(tree, finding)
+    found = proving or [node for node in values if node.value and not node.masked]
     alike = len({node.name for node in found}) == 1
     said = [*dict.fromkeys(node.text.partition(" (")[0] if alike else f"{node.label} {node.text}" for node in found)]
     if not said:
         return ""
-    label = layers[0].label + (f" {found[0].label}" if alike and layers[0].label != found[0].label else "")
+    home = layers[0].label if not proving or found[0] in values else ""
+    label = " ".join(dict.fromkeys(part for part in (home, found[0].label if alike else "") if part))
     return f"{label}: {', '.join(said[:VALUES])}{' …' if len(said) > VALUES else ''}"

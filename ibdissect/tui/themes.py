@@ -83,9 +83,12 @@ def readable(color: Color, *behind: Color, palette: str = "truecolor") -> Color:
 
 
 def with_contrast(variables: dict[str, str], palette: str = "truecolor", *, dark: bool = True) -> dict[str, str]:
-    """The variables of a theme for a terminal's palette, colours of text so that they can be read on its background and its bars."""
+    """The variables of a theme for a terminal's palette, colours of text so that they can be read on its background and its bars.
+
+    `edge` is the border of windows: none, unless they have the colour of what is behind them.
+    """
     if any(Color.parse(variables[name]).ansi is not None for name in ("background", "surface", "panel")):
-        return variables  # the terminal's own colours, which are not known
+        return variables | {"edge": f"round {variables['foreground']}"}  # the terminal's own colours, which are not known
     if palette in SYSTEMS:
         variables = variables | _bars(variables, palette, dark=dark)
     behind = [Color.parse(variables[name]) for name in ("background", "surface", "panel")]
@@ -96,6 +99,8 @@ def with_contrast(variables: dict[str, str], palette: str = "truecolor", *, dark
         bar = in_palette(Color.parse(variables[name]), palette)
         fits = contrast(in_palette(text, palette), bar) >= LEAST
         found[f"{name}-text"] = (text if fits else max(BLACK, WHITE, key=partial(contrast, bar))).hex
+    flat = len({in_palette(one, palette) for one in behind}) == 1
+    found["edge"] = f"round {found['tint-rule'] if 'tint-rule' in found else variables['tint-rule']}" if flat else "none"
     return variables | found
 
 
@@ -150,4 +155,4 @@ class ThemedApp(App[None]):
         """Names that the style sheet uses, for themes that lack them."""
         found = _DARK if self.current_theme.dark else _LIGHT
         text = "#ffffff" if self.current_theme.dark else "#000000"
-        return found | {"tint-cursor-text": text, "tint-quiet-text": text}
+        return found | {"tint-cursor-text": text, "tint-quiet-text": text, "edge": "none"}

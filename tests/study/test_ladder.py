@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ibdissect.study import ladder as study
-from ibdissect.study.ladder import AGAIN, LOST, REFUSED, Ladder
+from ibdissect.study.ladder import AGAIN, LOST, REFUSED, Ladder, shorter
 from tests import craft
 from tests.commands import run
 
@@ -95,3 +95,22 @@ def test_ends_are_named_as_shortly_as_they_differ() -> None:
         ("a HCA-1", "a"), ("a HCA-1 port 1", "a"), ("b HCA-1 port 1", "b port 1"), ("b HCA-1 port 2", "b port 2"),
         ("c HCA-1", "c HCA-1"), ("c HCA-2", "c HCA-2"), ("LID 5", "LID 5"), ("10.0.0.1", "10.0.0.1"),
     ]  # fmt: skip
+
+
+READ = "RDMA READ Response Middle QP 0x0000b0 PSN 13825123 MSN 7 len 1024"
+
+
+@pytest.mark.parametrize(
+    ("label", "room", "expected"),
+    [
+        (READ, 65, READ), (READ, 64, READ.replace(" QP 0x0000b0", "")), (READ, 51, "RDMA READ Response Middle PSN 13825123 MSN 7 len 1…"),
+        (READ, 38, "RDMA READ Response Middle PSN 13825123"), (READ, 37, "READ Response Middle PSN 13825123"),
+        (READ, 32, "READ resp. Middle PSN 13825123"), (READ, 20, "READ r… PSN 13825123"), (READ, 15, "R… PSN 13825123"),
+        (READ, 14, "PSN 13825123"),
+        (READ, 12, "PSN 13825123"), (READ, 8, "PSN 1382"), ("SubnGet(PortInfo) port 1", 12, "SubnGet(Por…"),
+        ("RDMA WRITE Last with Immediate QP 0x000001 PSN 5 imm 0x1", 25, "WRITE Last imm PSN 5"),
+        ("ACK QP 0x000001 PSN 5 MSN 1", 9, "ACK PSN 5"),
+    ],
+)  # fmt: skip
+def test_the_psn_is_what_stays_of_a_label(label: str, room: int, expected: str) -> None:
+    assert shorter(label, room) == expected and len(expected) <= room

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower, Node
-from ibdissect.fabric.early_packets import RECEIVER, EarlyPackets
+from ibdissect.fabric.early_packets import RECEIVER, SENDER, EarlyPackets
 from ibdissect.fabric.lid_writes import LidWrites
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.fabric.vantage import CONFIGURED_NS
@@ -20,6 +20,8 @@ from ibdissect.table import ChunkTable
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.numbers import P_KEY_TABLE, PORT_INFO
 
+ENDS = {RECEIVER: "destination", SENDER: "sender"}
+LATER = "learnt later: {}; never contradicted in this capture"
 ENFORCED = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x}: {port} checks P_Keys, and its table does not hold that partition"
 
 
@@ -45,7 +47,7 @@ class RefusingTable(LearntFactRule, RefutableRule):
         event.once(context.get(LidWrites).take)
         for refused in event.once(REFUSED[self.side]):
             if refused.verdict is self.verdict:
-                yield hit_of(event.table, refused, "destination" if self.side == RECEIVER else "sender")
+                yield hit_of(event.table, refused, ENDS[self.side])
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """Also INFO where the table was rewritten or the LID changed unseen, as what follows shows, or another port still had the LID."""
@@ -83,7 +85,7 @@ class RefusingTable(LearntFactRule, RefutableRule):
         for early, flow, p_key, slid, port, shown, count in context.get(EarlyPackets).refusals(self.verdict, self.side):
             yield fault(
                 early, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
-                proof=[(frame, "learnt later; never contradicted in this capture") for frame in shown], evidence=INFERRED,
+                proof=_proof(shown, ENDS[self.side], LATER), evidence=INFERRED,
                 start=early.start, count=count, key=("earlier", port.key, flow),
             )  # fmt: skip
 
@@ -103,14 +105,14 @@ def hit_of(table: ChunkTable, refused: RefusedPackets, end: str) -> Hit:
     )  # fmt: skip
 
 
-def _proof(shown: Shown, end: str) -> list[tuple[int, str]]:
+def _proof(shown: Shown, end: str, how: str = "showed {}") -> list[tuple[int, str]]:
     """Frames in order, and all that each showed: `showed the destination's LID`."""
     whats: dict[int, list[str]] = {}
     for number, what in sorted(shown):
         known = whats.setdefault(number, [])
         if what not in known:
             known.append(what)
-    return [(number, f"showed {' and '.join(known)}".format(end=end)) for number, known in whats.items()]
+    return [(number, how.format(" and ".join(known)).format(end=end)) for number, known in whats.items()]
 
 
 class LimitedToLimited(RefusingTable):

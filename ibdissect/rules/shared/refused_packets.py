@@ -124,7 +124,7 @@ def _enforcer(port: Port, frame: int, receiver: bool) -> tuple[Port, Shown] | No
     asked = PortInfo.partition_enforcement_outbound if receiver else PortInfo.partition_enforcement_inbound
     if info is None or not asked.__get__(info, PortInfo):
         return None
-    return near, ((shown, "the switch port's PortInfo"), (faced, "the cable"))
+    return near, ((shown, f"the switch port's {asked.label}"), (faced, "the cable"))
 
 
 def _spans(event: ChunkFollowed, rows: Int, combined: Int, combination: int, receiver: bool) -> Iterator[tuple[Int, Judged]]:

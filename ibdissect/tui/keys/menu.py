@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..app import TuiApp
 
 
-COLOR, APPLY, PREPARE, COMBINE, COPY, SORT, GO = "color ", "apply ", "prepare ", "combine ", "copy ", "sort ", "go "
+COLOR, APPLY, PREPARE, COMBINE, COPY, SORT, GO, CELL = "color ", "apply ", "prepare ", "combine ", "copy ", "sort ", "go ", "cell "
 """Prefixes of keys of entries; a filter, a text or a column follows. Other entries have the keys of commands."""
 
 
@@ -30,7 +30,11 @@ def menu(app: TuiApp) -> None:
     if app.focused is app.main.findings_pane:
         values(app, app.main.findings_pane.line_text)
     elif frame:
-        app.choose(title, [*_of_field(app), *_entries(app, frame)], partial(_done, app))
+        listed = app.focused is app.main.packets and any(_of_line(app))
+        entry = [(CELL, "A cell of this line", "filter, color, copy, sort")] if listed else []
+        found = [*_of_field(app)]
+        parts = [*entry, *found] if app.main.tree_pane.as_filter is None else [*found, *entry]
+        app.choose(title, [*parts, *_entries(app, frame)], partial(_done, app))
 
 
 def of_cell(app: TuiApp, column: Column) -> None:
@@ -43,6 +47,20 @@ def of_cell(app: TuiApp, column: Column) -> None:
     entries = [*_of_value(cell_filter(line, column, app.main.tree_pane.frame_tree, packets.nodes(line)))]
     entries += [(f"{SORT}{column.key}", "Sort the list", f"by {column.title}"), (f"{COPY}{text}", "Copy", text)]
     app.choose(f"{column.title}: {text}", [*entries, *_entries(app, line.frame)], partial(_done, app))
+
+
+def _of_line(app: TuiApp) -> Iterator[tuple[str, str, str]]:
+    """The cells of the selected line: each leads to its own menu."""
+    packets = app.main.packets
+    if packets.line(packets.cursor) is not None:
+        for column, text in zip(packets.columns, packets.cells(packets.cursor), strict=True):
+            if text.strip():
+                yield column.key, column.title, text
+
+
+def _of_cells(app: TuiApp) -> None:
+    columns_ = {column.key: column for column in app.main.packets.columns}
+    app.choose(f"Cells of frame {app.main.packets.frame}", [*_of_line(app)], lambda key: of_cell(app, columns_[key]))
 
 
 def values(app: TuiApp, text: str, none: str = "This line names no node, port, queue pair, partition or frame") -> None:
@@ -70,6 +88,7 @@ def _done(app: TuiApp, key: str) -> None:
     ways: dict[str, Callable[[str], object]] = {
         COLOR: partial(coloring.choose, app), APPLY: filtering.enter, PREPARE: filtering.prepare, COMBINE: filtering.combine,
         COPY: app.copy_to_clipboard, SORT: partial(columns.sort_by, app), GO: lambda frame: app.jump(int(frame)),
+        CELL: lambda _: _of_cells(app),
     }  # fmt: skip
     for prefix, way in ways.items():
         if key.startswith(prefix):

@@ -18,18 +18,16 @@ from ibdissect.study.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable
 
 from ..keys.command import Command
-from ..widgets.cells import line_of, width_of
+from ..widgets.cells import line_of
 from ..widgets.connection_lines import INKS, LEFT, LEGEND, MARKS, SHORT_LEGEND, Told, bar, told
 from ..widgets.line_list import LineList
-from ..widgets.table import Cell, Heading, Table
+from ..widgets.table import ADDRESS, Cell, Heading, Table, address_heading
 from .ladder import draw
 from .overlay import Overlay
 
 if TYPE_CHECKING:
     from ..app import TuiApp
 
-LEAST, MOST = 9, 26
-"""Cells of an address."""
 BAR = 26
 """Least cells of a bar, as long as other columns can be left out."""
 SHARED = 4
@@ -82,7 +80,7 @@ def _shared(one: SharedCause, start_ns: int) -> str:
 class ConnectionTable(Table[Connection]):
     """The connections; behind the columns the time of each by its parts."""
 
-    empty = "No connections: the capture holds no packets between queue pairs, and nobody asked for any."
+    empty = "No connections: no packets between queue pairs, and nobody asked for any."
     least_rest = BAR
 
     def __init__(
@@ -90,21 +88,21 @@ class ConnectionTable(Table[Connection]):
     ) -> None:
         """`points`: where connections of a merged capture were captured, by their first frames."""
         super().__init__(connections, id="told")
-        near, far = (
-            min(max(max((width_of(name(one.ends[side].address)) for one in connections), default=0), LEAST), MOST) for side in (0, 1)
-        )
         self.part: str | None = None
         """The part of a bar that was clicked."""
         cause = max((len(label(one)) for one in connections), default=0)
         points = points or {}
-        where = max((len(point.name) for point in points.values()), default=0)
-        at: Heading[Connection] = Heading("Point", min(max(where, 5), LEAST), lambda one: (printable(_point(points, one)), ""), "left")
+        where = min(max(max((len(point.name) for point in points.values()), default=0), 5), ADDRESS[0])
+        at: Heading[Connection] = Heading("Point", where, lambda one: (printable(_point(points, one)), ""), "left")
+        asked, other = (_ends(connections, side, title, name) for side, title in enumerate(("Asked by", "Other end")))
+        alike = len({(asked.cell(one)[0], other.cell(one)[0]) for one in connections}) < len(connections)
+        self.rest_rank = int(alike)  # a queue pair tells rows apart; the bar is shorter then, rather than the time lost missing
         self.columns = [
             Heading("", 1, lambda one: (MARKS[one.severity], INKS[one.severity]), "left"),
             Heading("Cause", max(cause, 5), lambda one: (label(one), INKS[one.severity]), "left"),
             *([at] if points else []),
-            Heading("Asked by", near, lambda one: _end(one, 0, name), "left"), Heading("QP", 8, lambda one: _qp(one.ends[0]), "left", 6),
-            Heading("Other end", far, lambda one: _end(one, 1, name), "left"), Heading("QP", 8, lambda one: _qp(one.ends[1]), "left", 5),
+            asked, Heading("QP", 8, lambda one: _qp(one.ends[0]), "left", 6),
+            other, Heading("QP", 8, lambda one: _qp(one.ends[1]), "left", 0 if alike else 5),
             Heading("Frame", max(len(str(len(connections))), 7), lambda one: (number(one.evidence[0] or one.first_frame), ""), rank=7),
             Heading("Since", 8, lambda one: (duration(max((one.since_ns or one.start_ns) - start_ns, 0)), ""), rank=3),
             Heading("Messages", 8, lambda one: _some(one.counts.messages, ""), rank=9),
@@ -145,8 +143,10 @@ class ConnectionTable(Table[Connection]):
         super().action_choose()
 
 
-def _end(one: Connection, side: int, name: Callable[[str], str]) -> Cell:
-    return printable(name(one.ends[side].address)), "nak" if one.blamed == side and not one.healthy else ""
+def _ends(connections: Sequence[Connection], side: int, title: str, name: Callable[[str], str]) -> Heading[Connection]:
+    """One end of each; the one that is to blame stands out."""
+    blamed: Callable[[Connection], str] = lambda one: "nak" if one.blamed == side and not one.healthy else ""  # noqa: E731
+    return address_heading(title, connections, lambda one: printable(name(one.ends[side].address)), blamed)
 
 
 def _qp(end: End) -> Cell:

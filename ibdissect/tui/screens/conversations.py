@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from textual import events
@@ -16,23 +16,16 @@ from ibdissect.study.number_text import duration, number, octets, spark, squeeze
 from ibdissect.wire.text import counted
 
 from ..keys.command import Command
-from ..widgets.cells import width_of
-from ..widgets.table import Cell, Heading, Table
+from ..widgets.table import ADDRESS, Cell, Heading, Table, address_heading
 from .overlay import Overlay
 
 if TYPE_CHECKING:
     from ..app import TuiApp
 
 T = TypeVar("T")
-LEAST, MOST = 9, 26
-"""Cells of an address."""
 SPARK = 12
 """Least width of a time line, as long as other columns can be left out."""
 NONE: Cell = "·", "dim"
-
-
-def _wide(names: Iterable[str], title: str) -> int:
-    return min(max(max(map(width_of, names), default=0), len(title), LEAST), MOST)
 
 
 def _over_time(values: list[int], room: int) -> str:
@@ -61,13 +54,11 @@ class ConversationTable(Table[Conversation]):
 
     def __init__(self, conversations: Sequence[Conversation], name: Callable[[str], str] = str, id: str = "conversations") -> None:
         super().__init__(conversations, id=id)
-        near = _wide((name(str(one.near)) for one in conversations), "One end")
-        far = _wide((name(str(one.far)) for one in conversations), "Other end")
         self.columns = [
-            Heading("One end", near, lambda one: (name(str(one.near)), ""), "left", least=LEAST),
+            address_heading("One end", conversations, lambda one: name(str(one.near)), least=ADDRESS[0]),
             Heading("QP", 8, lambda one: _qp(one.near_qp), "left"),
             Heading("", 1, lambda one: ("⇄" if one.packets[1] else "→", "dim"), "left"),
-            Heading("Other end", far, lambda one: (name(str(one.far)), ""), "left", least=LEAST),
+            address_heading("Other end", conversations, lambda one: name(str(one.far)), least=ADDRESS[0]),
             Heading("QP", 8, lambda one: _qp(one.far_qp), "left"),
             Heading("Svc", 4, lambda one: (one.service, "dim"), "left", 5),
             Heading("Packets →", 9, lambda one: (number(one.packets[0]), ""), rank=3),
@@ -111,11 +102,9 @@ class ExchangeTable(Table[Exchange]):
 
     def __init__(self, exchanges: Sequence[Exchange], name: Callable[[str], str] = str) -> None:
         super().__init__(exchanges, id="exchanges")
-        near = _wide((name(str(exchange.requester)) for exchange in exchanges), "Requester")
-        far = _wide((name(str(exchange.responder)) for exchange in exchanges), "Responder")
         self.columns = [
-            Heading("Requester", near, lambda one: (name(str(one.requester)), ""), "left"), Heading("", 1, lambda _: ("⇄", "dim"), "left"),
-            Heading("Responder", far, lambda one: (name(str(one.responder)), ""), "left"),
+            address_heading("Requester", exchanges, lambda one: name(str(one.requester))), Heading("", 1, lambda _: ("⇄", "dim"), "left"),
+            address_heading("Responder", exchanges, lambda one: name(str(one.responder))),
             Heading("Class", 15, lambda one: (one.kind, "strong"), "left"),
             *responses(lambda one: one, ("p50", 0.5, 0), ("p90", 0.9, 3), ("p99", 0.99, 1), retries=2),
         ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -43,13 +43,32 @@ def fit(text: str, width: int, align: str = "left") -> str:
 
 
 def line_of(parts: Iterable[tuple[str, Style | None]], width: int) -> list[Segment]:
-    """Styled parts as one line of at most `width` cells."""
+    """Styled parts as one line of at most `width` cells; nothing follows the part that is cut."""
     segments: list[Segment] = []
     left = width
     for text, style in parts:
-        if left <= 0:
+        short = cut(text, left)
+        if short:
+            segments.append(Segment(short, style))
+        if short != text:
             break
-        text = cut(text, left)
         left -= width_of(text)
-        segments.append(Segment(text, style))
     return segments
+
+
+def cut_apart(names: Iterable[str], width: int) -> Mapping[str, str]:
+    """Names in at most `width` cells, cut so that as many as can be stay different: at the end, in front, or in the middle."""
+    names = dict.fromkeys(names)
+    ways = [{name: cut_at(name, width, tail) for name in names} for tail in (0, max(width - 1, 0), width // 2)]
+    return max(ways, key=lambda way: len(set(way.values())))
+
+
+def cut_at(text: str, width: int, tail: int) -> str:
+    """`text` in at most `width` cells, the last `tail` of which are its end."""
+    if tail <= 0 or width_of(text) <= width:
+        return cut(text, width)
+    end = text
+    while width_of(end) > tail:
+        end = end[1:]
+    begin = set_cell_size(text, width - 1 - width_of(end)) if width - 1 > width_of(end) else ""
+    return begin.rstrip(" …") + "…" + end.lstrip()

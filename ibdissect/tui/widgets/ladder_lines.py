@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, Ladder, Step
+from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, Ladder, Step, shorter, without_qp
 from ibdissect.study.number_text import duration
 from ibdissect.study.stalls import Stall
 
-from .cells import cut
+from .cells import cut, cut_apart
 
 MARGIN = 22
 """Cells for frame number and time."""
@@ -34,8 +33,9 @@ class Lanes:
     def head(self) -> str:
         """The line above: the names of the ends."""
         line, room = f"{'frame':>8} {'seconds':>11}  ".ljust(MARGIN), (self.width - 2 * SIDE) // max(len(self.ends) - 1, 1) - 1
+        names = cut_apart(self.ends, max(room, 4))
         for end, place in self.at.items():
-            name = _told_apart(end, self.ends, max(room, 4))
+            name = names[end]
             line = line.ljust(MARGIN + max(place - len(name) // 2, 0)) + name
         return line
 
@@ -81,15 +81,9 @@ class Lanes:
         low, high = min(a, b), max(a, b)
         cells[low + 1 : high] = line * (high - low - 1)
         cells[high - 1 if b > a else low + 1] = end or ("▶" if b > a else "◀")
-        if high - low < WIDE:  # PSN and length say more: most ladders show one connection
-            label = re.sub(r" QP 0x\w{6}", "", label, count=1)
-        text = f" {cut(label, max(high - low - 7, 3))} "
+        label = label if high - low >= WIDE else without_qp(label)
+        text = f" {shorter(label, max(high - low - 5, 3))} "
         start = low + (high - low - len(text)) // 2 + 1
         cells[start : start + len(text)] = text
         return "".join(cells[: max(self.width, start + len(text))])
 
-
-def _told_apart(name: str, names: Sequence[str], room: int) -> str:
-    """The name in `room` cells; if several names begin alike, its end."""
-    begins = {cut(one, room) for one in names}
-    return cut(name, room) if len(name) <= room or len(begins) == len(names) else "…" + name[1 - room :]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, TypeVar
 
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
 
-from .cells import cut, fit
+from .cells import cut, cut_apart, fit, width_of
 from .line_list import LineList
 
 T = TypeVar("T")
@@ -19,11 +19,13 @@ Cell = tuple[str, str]
 MARGIN = 2
 """Cells in front of the first column."""
 NARROW = 12
-"""Cells that the widest column keeps."""
+"""Cells that the widest columns keep."""
 GAP = 2
 """Cells between two columns."""
 SOME = 4
 """Least width of what is drawn after the columns; it is left out if it has less."""
+ADDRESS = 9, 26
+"""Cells of a column of addresses, least and most."""
 UNITS = {"": 1.0, "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10,
          "h": 3.6e12}  # fmt: skip
 
@@ -40,6 +42,17 @@ class Heading(Generic[T]):
     """Without room for all columns, those with the highest rank are left out first; 0: never."""
     least: int = 0
     """Cells that it is narrowed to before any column is left out; 0: not narrowed."""
+    names: Iterable[str] = ()
+    """Its texts, if they are names: in a narrowed column they are cut so that they stay different."""
+
+
+def address_heading(
+    title: str, items: Iterable[T], text: Callable[[T], str], ink: Callable[[T], str] = lambda _: "", *, least: int = 0
+) -> Heading[T]:
+    """A column of addresses or names, as wide as the longest of them."""
+    found = {text(item) for item in items}
+    width = min(max(max(map(width_of, found), default=0), len(title), ADDRESS[0]), ADDRESS[1])
+    return Heading(title, width, lambda item: (text(item), ink(item)), "left", 0, least, found)
 
 
 class Table(LineList, Generic[T]):
@@ -60,6 +73,8 @@ class Table(LineList, Generic[T]):
         """In the order they came in."""
         self.order: Sequence[int] = range(len(items))
         """Which item each line shows."""
+        self._cut: dict[tuple[str, int], Mapping[str, str]] = {}
+        """Names in columns that are too narrow for them, by title and width of the column."""
         self.sorted_by = -1
         """Place of the column that lines are sorted by; -1: none."""
 
@@ -118,6 +133,10 @@ class Table(LineList, Generic[T]):
         segments = [Segment(" " * MARGIN)]
         for head in columns:
             text, ink = head.cell(item)
+            if head.names and width_of(text) > head.width:
+                key = head.title, head.width
+                self._cut[key] = self._cut.get(key) or cut_apart(head.names, head.width)
+                text = self._cut[key].get(text, text)
             segments += [Segment(fit(text, head.width, head.align), self.ink(ink) if ink else None), Segment(" " * GAP)]
         return [*segments, *self.rest_parts(item, _room(columns, width))]
 
@@ -139,23 +158,29 @@ def _room(columns: Sequence[Heading[T]], width: int) -> int:
 
 def fitting(columns: Sequence[Heading[T]], width: int, rest: int = 0, rest_rank: int = 0) -> list[Heading[T]]:
     """The columns that fit, in order, with `rest` cells left after them while columns above `rest_rank` can go instead; at last the
-    widest one is narrowed.
+    widest ones are narrowed.
     """
-    shown = list(columns)
+    shown, full = list(columns), list(columns)
     while (over := MARGIN + sum(head.width + GAP for head in shown) + rest - width) > 0:
         wide = max(range(len(shown)), key=lambda i: shown[i].width - shown[i].least if shown[i].least else 0)
         if 0 < shown[wide].least < shown[wide].width:
             shown[wide] = replace(shown[wide], width=shown[wide].width - 1)
             continue
-        least = max(shown, key=lambda head: head.rank)
-        if rest and least.rank <= rest_rank:
+        last = max(range(len(shown)), key=lambda i: shown[i].rank)
+        if rest and shown[last].rank <= rest_rank:
             rest = 0
             continue
-        if not least.rank:
+        if not shown[last].rank:
             widest = max(range(len(shown)), key=lambda i: shown[i].width)
-            shown[widest] = replace(shown[widest], width=max(shown[widest].width - over, min(NARROW, shown[widest].width)))
-            break
-        shown.remove(least)
+            if shown[widest].width <= NARROW:
+                break
+            shown[widest] = replace(shown[widest], width=shown[widest].width - 1)
+            continue
+        del shown[last], full[last]
+    for _ in range(-over):  # narrowed columns have what others left
+        narrowed = max(range(len(shown)), key=lambda i: full[i].width - shown[i].width)
+        if shown[narrowed].width < full[narrowed].width:
+            shown[narrowed] = replace(shown[narrowed], width=shown[narrowed].width + 1)
     return shown
 
 

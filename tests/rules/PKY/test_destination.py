@@ -18,7 +18,7 @@ from tests.rules.PKY.cases import early_send as sent_early
 
 NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x15, 0x16
 PORT = "0x0002c90300001050 port 1 (LID 5)"
-LATER = "learnt later; never contradicted in this capture"
+LATER = "learnt later: the {}'s {}; never contradicted in this capture"
 
 
 def learnt(end: str, lid: int, table: int) -> tuple[tuple[int, str], ...]:
@@ -132,7 +132,8 @@ CHECKED = "P_Key 0x9999 from LID {} to QP 0x12: 0x0002c90200400090 port 2 checks
 def checked(end: str) -> tuple[tuple[int, str], ...]:
     """What shows that the switch port before an end refuses a packet."""
     port = "showed the switch port's"
-    return (4, "showed the cable"), (5, f"showed the {end}'s LID"), (6, f"{port} PortInfo"), (7, f"{port} P_Key table")
+    way = "Outbound" if end == "destination" else "Inbound"
+    return (4, "showed the cable"), (5, f"showed the {end}'s LID"), (6, f"{port} PartitionEnforcement{way}"), (7, f"{port} P_Key table")
 
 
 def test_a_switch_port_that_checks_for_the_port() -> None:
@@ -199,13 +200,14 @@ def test_packets_before_the_answer_that_shows_the_table(chunks: tuple[int, ...])
     """They are counted by sender, receiver and P_Key, whatever queue pair they go to."""
     frames = [sent_early(0x9999), sent_early(0x1234), send(0x9999, qp=7), *shown(5, 0xFFFF, 0x1234)]
     message = f"P_Key 0x9999 from LID 3 to QP 0x12 of {PORT}, whose P_Key table does not hold that partition"
-    proof = ((7, LATER), (9, LATER))
+    proof = ((7, LATER.format("destination", "LID")), (9, LATER.format("destination", "P_Key table")))
     assert facts_of(frames, "PKY003", chunks=chunks) == [Facts(1, message, "9999", 0x9999, proof, "inferred", 2)]
     limited = f"P_Key 0x1234 (limited) from LID 3 to QP 0x12 of {PORT}, which is a limited member of that partition too"
     assert facts_of(frames, "PKY001", chunks=chunks) == [Facts(2, limited, "1234", 0x1234, proof, "inferred")]
     source = [sent_early(0x9999), *shown(3, 0xFFFF)]
     message = "P_Key 0x9999 from 0x0002c90300001030 port 1 (LID 3) to QP 0x12; the sender's P_Key table does not hold that partition"
-    assert facts_of(source, "PKY004", chunks=chunks) == [Facts(1, message, "9999", 0x9999, ((5, LATER), (7, LATER)), "inferred")]
+    proof = ((5, LATER.format("sender", "LID")), (7, LATER.format("sender", "P_Key table")))
+    assert facts_of(source, "PKY004", chunks=chunks) == [Facts(1, message, "9999", 0x9999, proof, "inferred")]
 
 
 def test_early_packets_of_virtual_ports_are_not_judged() -> None:

@@ -8,7 +8,7 @@ import pytest
 from textual.widgets import OptionList
 
 from ibdissect.study.filters import as_filter
-from ibdissect.tui.keys.menu import APPLY, GO
+from ibdissect.tui.keys.menu import APPLY, CELL, GO
 from ibdissect.tui.messages import ValuesWanted
 from ibdissect.tui.screens.choice import Choice
 from ibdissect.tui.screens.conversations import ConversationScreen
@@ -119,3 +119,26 @@ async def test_values_of_a_line_lead_to_their_frames(tmp_path: Path) -> None:
         await shows(pilot, 7)
         app.on_values_wanted(ValuesWanted("nothing"))
         await until(pilot, lambda: any("names no node" in note.message for note in app._notifications))
+
+
+async def test_keys_reach_each_cell_of_the_line(tmp_path: Path) -> None:
+    """Where the tree's field says no filter, the cells come first; another pane has no cells."""
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        assert app.main.tree_pane.as_filter is None
+        await pilot.press("space")
+        assert isinstance(app.screen, Choice) and app.screen.entries[0][:2] == (CELL, "A cell of this line")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, Choice) and app.screen.heading == "Cells of frame 1")
+        assert isinstance(app.screen, Choice)
+        cells = [title for _, title, _ in app.screen.entries]
+        assert cells[:4] == ["No.", "Time", "Source", "Destination"]
+        await pilot.press("down", "down", "enter")
+        await until(pilot, lambda: isinstance(app.screen, Choice) and app.screen.heading.startswith("Source: "))
+        assert isinstance(app.screen, Choice)
+        titles = {title for _, title, _ in app.screen.entries}
+        assert {"Apply as filter", "Filter: and, or, not", "Color", "Copy", "Sort the list"} <= titles
+        wanted = app.screen.entries[0][2]
+        await pilot.press("enter")
+        await until(pilot, lambda: app.filtering.text == wanted)
+        await pilot.press("tab", "space")
+        assert isinstance(app.screen, Choice) and CELL not in [key for key, *_ in app.screen.entries]

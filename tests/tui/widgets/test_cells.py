@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.tui.widgets.cells import cut, fit, width_of
+from ibdissect.tui.widgets.cells import cut, cut_apart, cut_at, fit, line_of, width_of
 
 
 @pytest.mark.parametrize(
@@ -14,3 +14,33 @@ from ibdissect.tui.widgets.cells import cut, fit, width_of
 def test_cut(text: str, width: int, expected: str) -> None:
     assert cut(text, width) == expected
     assert width_of(fit(text, width)) == width
+
+
+@pytest.mark.parametrize("width", [10, 18, 21, 24, 27])
+def test_nothing_follows_the_part_that_is_cut(width: int) -> None:
+    line = "".join(part.text for part in line_of((("a message of ", None), ("eight words", None), ("  (see 7)", None)), width))
+    assert line == ("a message of eight words" if width == 24 else cut("a message of eight words  (see 7)", width))
+
+
+def test_parts_that_fit_stay_as_they_are() -> None:
+    assert [part.text for part in line_of((("one ", None), ("", None), ("two", None), ("three", None)), 7)] == ["one ", "two"]
+
+
+@pytest.mark.parametrize(
+    ("names", "width", "expected"),
+    [
+        (["192.168.77.1", "192.168.77.2"], 9, ["…168.77.1", "…168.77.2"]),
+        (["node0000 HCA-1 port 1", "node0010 HCA-1 port 1"], 9, ["node0000…", "node0010…"]),
+        (["host7 rack HCA-1", "host8 rack HCA-1", "host7 rack HCA-2"], 9, ["host7 ra…", "host8 ra…", "host7 ra…"]),
+        (["east-rack7-port-1", "east-rack7-port-2", "west-rack7-port-1"], 9, ["east…rt-1", "east…rt-2", "west…rt-1"]),
+        (["leaf1", "leaf2"], 9, ["leaf1", "leaf2"]), (["漢字漢字一", "漢字漢字二"], 6, ["…字一", "…字二"]), (["ab", "cd"], 1, ["…", "…"]),
+    ],
+)  # fmt: skip
+def test_names_stay_different(names: list[str], width: int, expected: list[str]) -> None:
+    found = cut_apart(names, width)
+    assert list(found) == names and all(width_of(text) <= width for text in found.values())
+    assert list(found.values()) == expected
+
+
+def test_cut_at() -> None:
+    assert [cut_at("abcdefghij", 7, tail) for tail in (0, 3, 6)] == ["abcdef…", "abc…hij", "…efghij"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.style import Style
 
 from ibdissect.tui.screens.findings_summary import SummaryScreen
 from ibdissect.tui.screens.prompt import Prompt
-from ibdissect.tui.widgets.table import sort_value
+from ibdissect.tui.widgets.table import Heading, Table, address_heading, fitting, sort_value
 from tests.tui import made
 from tests.tui.made import running, until
 
@@ -65,3 +66,30 @@ async def test_what_is_sought_is_typed_anew_and_a_miss_is_said(tmp_path: Path) -
         assert [note.message for note in app._notifications] == ["text not found: node0015", "text not found: node0003"]
         await pilot.press("slash", *"early", "enter")
         assert table.sought == "early", "also what is typed before the prompt is drawn"
+
+
+ENDS = [("192.168.77.1", 7), ("192.168.77.2", 12345)]
+COLUMNS: list[Heading[tuple[str, int]]] = [
+    address_heading("End", ENDS, lambda one: one[0], least=9), Heading("Count", 8, lambda one: (str(one[1]), ""), rank=1),
+    Heading("Time", 8, lambda one: ("1 s", ""), rank=3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("width", "rest", "expected"),
+    [
+        (37, 0, [12, 8, 8]), (36, 0, [12, 8, 8]), (35, 0, [11, 8, 8]), (33, 0, [9, 8, 8]), (32, 0, [12, 8]), (25, 0, [11, 8]),
+        (32, 6, [12, 8]), (32, 7, [11, 8]), (32, 9, [9, 8]), (32, 10, [12]), (12, 0, [9]),
+    ],
+)  # fmt: skip
+def test_columns_that_fit(width: int, rest: int, expected: list[int]) -> None:
+    """Names are narrowed first, then columns go, and what they leave widens the names again."""
+    assert [head.width for head in fitting(COLUMNS, width, rest)] == expected
+
+
+@pytest.mark.parametrize(("width", "ends"), [(23, ["…168.77.1", "…168.77.2"]), (40, ["192.168.77.1", "192.168.77.2"])])
+def test_rows_of_a_narrow_table_stay_different(width: int, ends: list[str]) -> None:
+    table = Table(ENDS)
+    table.columns = COLUMNS
+    table.ink = lambda name: Style()  # type: ignore[method-assign]
+    assert ["".join(part.text for part in table.parts(row, width)).split()[0] for row in (0, 1)] == ends
