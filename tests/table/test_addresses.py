@@ -23,6 +23,7 @@ from ibdissect.table.addresses import (
     End,
     Header,
     address_text,
+    addresses_hash,
     by_header,
     ends_at,
     ends_bytes,
@@ -32,7 +33,7 @@ from ibdissect.table.addresses import (
 from ibdissect.table.connections import Connections
 from ibdissect.wire.cm import REP, REQ
 from tests import craft
-from tests.table.made import native_table
+from tests.table.made import ethernet_table, native_table
 
 NEAR, FAR = bytes.fromhex("fe80") + bytes(13) + b"\x03", bytes.fromhex("fe80") + bytes(13) + b"\x04"
 THERE, BACK = {"sgid": NEAR, "dgid": FAR}, {"sgid": FAR, "dgid": NEAR}
@@ -92,6 +93,28 @@ def test_rows_of_all_kinds_agree_with_one_by_one() -> None:
             assert (packed[i] == packed[j]).all() == (hashed[i] == hashed[j]) == (both == others)
     lines = summaries(table, rows)
     assert [tuple(map(str, both)) for both in ends] == list(zip(lines.source, lines.destination, strict=True))
+
+
+def test_a_hash_of_addresses_is_of_the_addresses_alone() -> None:
+    """Both of them, in their order, whatever stands in front of and behind them."""
+    other = bytes.fromhex("fe80") + bytes(13) + b"\x05"
+
+    def roce1(destination: int, **grh: Any) -> bytes:
+        return bytes(5) + bytes([destination]) + bytes(6) + b"\x89\x15" + craft.native(0x04, bytes(8), grh=grh)[8:-2]
+
+    same = [
+        ethernet_table([roce1(n, **THERE, flow_label=n << 12 | n) for n in (0, 0xFF)]),
+        native_table([craft.native(0x04, bytes(n), slid=3, dlid=4, grh=way) for n, way in ((8, None), (12, BACK))]),
+        ethernet_table([craft.roce2(payload=bytes(n), bth={"psn": n}) for n in (8, 12)]),
+    ]
+    different = [
+        ethernet_table([roce1(1, **way) for way in (BACK, {**THERE, "sgid": other}, {**THERE, "dgid": other})]),
+        native_table([craft.rc(0x04, bytes(8), slid=a, dlid=b) for a, b in ((4, 3), (3, 5), (5, 4), (0x103, 4), (3, 0x104))]),
+        ethernet_table([craft.roce2(ip={end: bytes([192, 168, 0, 9])}) for end in ("source", "destination")]),
+    ]
+    alike, apart = ([addresses_hash(table, np.arange(len(table))).tolist() for table in tables] for tables in (same, different))
+    assert all(one == two for one, two in alike)
+    assert len({one for one, _ in alike} | {one for some in apart for one in some}) == 3 + 10
 
 
 def test_each_row_is_of_its_first_header() -> None:
