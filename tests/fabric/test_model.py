@@ -7,8 +7,10 @@ import pytest
 from ibdissect.fabric import model
 from ibdissect.fabric.keys import Guard
 from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import Port
+from ibdissect.fabric.nodes import Node, Port
 from ibdissect.fabric.partitions import PKeys
+from ibdissect.fabric.tables import Forwarding
+from ibdissect.table.history import Track
 
 
 def port(subnet: Subnet, guid: int, frame: int = 1) -> Port:
@@ -97,3 +99,91 @@ def test_a_port_has_two_to_the_lmc_lids_below_multicast(lid: int, lmc: int, owne
     subnet = Subnet()
     subnet.assign(port(subnet, 1), lid, lmc, 3)
     assert [number for number in range(0xC010) if subnet.by_lid(number) is not None] == owned
+
+
+def weighed(subnet: Subnet, guid: int, *blocks: int, others: int = 0) -> Node:
+    """A switch with these blocks of the linear table, and as many of the other two."""
+    node, _ = subnet.node(guid, 1)
+    node.forwarding = node.forwarding or Forwarding()
+    for block in blocks:
+        node.forwarding.linear.learn(block, bytes(64), 5)
+    for block in range(others):
+        node.forwarding.learn_random(block, bytes(64), 5)
+        node.forwarding.learn_multicast(block, bytes(64), 5)
+    subnet.weigh(node)
+    return node
+
+
+def test_tables_of_all_switches_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their size: a linear table is as large as its last block, and a block of another table counts as four."""
+    subnet = Subnet()
+    first, second = weighed(subnet, 1, 0, 9), weighed(subnet, 2, 1, others=2)
+    assert (first.weight, second.weight, subnet.weight) == (10, 2 + 16, 28)
+    weighed(subnet, 1, 10)
+    assert (first.weight, subnet.weight) == (11, 29)
+    monkeypatch.setattr(model, "MAX_BLOCKS", 31)
+    third = weighed(subnet, 3, 1)
+    assert subnet.weight == 31 and first.alive, "so many are allowed"
+    weighed(subnet, 3, 2)
+    assert not first.alive and second.alive and subnet.weight == 21 and subnet.dropped == {"nodes": 1}
+    weighed(subnet, 3, 700)
+    assert not second.alive and third.alive and subnet.weight == 701, "the only one stays"
+    subnet.drop(third)
+    assert subnet.weight == 0
+
+
+def test_a_dropped_node_is_known_until_its_chunk_ends() -> None:
+    subnet = Subnet()
+    a, b = port(subnet, 1, 3), port(subnet, 2, 4)
+    subnet.assign(a, 8, 1, 5)
+    a.face(b, 6)
+    b.face(a, 6)
+    subnet.drop(a.node, 20)
+    assert (subnet.by_slot(a.node.slot), subnet.by_key(a.key), subnet.by_lid(9)) == (a.node, a, None)
+    assert subnet.owner(9, 19) == (a, 5) and subnet.owner(9, 20) == (None, 0) and subnet.owner(7, 19) == (None, 0)
+    assert (b.facing_at(19)[0], b.facing_at(20)[0]) == (a, None)
+    assert [len(list(subnet.nodes_at(frame))) for frame in (2, 3, 4, 19, 20)] == [0, 1, 2, 2, 1]
+    assert [set(subnet.ports_at(frame)) for frame in (3, 20)] == [{a}, {b}]
+    assert [subnet.last_drop(frame) for frame in (19, 20, 99)] == [0, 20, 20]
+    subnet.next_chunk()
+    assert subnet.by_slot(a.node.slot) is None and subnet.by_key(a.key) is None and subnet.last_drop(5) == 20
+    assert subnet.by_key(b.key) is b and subnet.by_key(b.key + 1) is None and subnet.node(1, 30)[1]
+    subnet.drop(b.node)
+    assert subnet.by_lid(8) is None and subnet.port_count == 0
+
+
+def test_owners_of_a_lid_over_time() -> None:
+    subnet = Subnet()
+    a, b, c = (port(subnet, guid) for guid in (1, 2, 3))
+    subnet.assign(a, 5, 0, 10)
+    subnet.assign(b, 5, 0, 20)
+    subnet.assign(c, 4, 0, 20)
+    assert subnet.owners(5) == {a, b} and subnet.owners(5, 20) == {b} and subnet.owners(5, 19) == {a, b} and subnet.owners(6) == set()
+    assert subnet.loops(7, 7, 30) and not subnet.loops(4, 5, 30) and not subnet.loops(6, 7, 30)
+    subnet.assign(c, 4, 1, 30)
+    assert subnet.loops(4, 5, 30) and not subnet.loops(4, 5, 29)
+
+
+@pytest.mark.parametrize(
+    ("lid", "lmc", "meets"), [(3, 0, False), (4, 0, True), (7, 0, True), (8, 0, False), (2, 1, False), (0, 3, False), (8, 3, False)]
+)
+def test_a_lid_is_contested_while_two_ports_have_it(lid: int, lmc: int, meets: bool) -> None:
+    """Ports with LIDs 4 to 7, and one that has others, until frame 40."""
+    subnet = Subnet()
+    new, old = port(subnet, 1), port(subnet, 2)
+    for one in range(4, 8):
+        subnet.lids.setdefault(one, Track()).learn(old, 5)  # it is among their past owners
+    subnet.assign(old, lid, lmc, 10)
+    subnet.assign(new, 4, 2, 20)
+    assert not subnet.contested(new, 30), "it never gets another"
+    subnet.assign(old, 100, 0, 40)
+    assert [subnet.contested(new, frame) for frame in (30, 39, 40)] == [meets, meets, False]
+    assert not subnet.contested(new, 19)
+
+
+def test_a_port_is_as_old_as_its_first_frame() -> None:
+    subnet = Subnet()
+    one = port(subnet, 1, 9)
+    for frame, known in ((10, 9), (9, 9), (8, 8)):
+        assert subnet.port(one.node, 1, frame) is one and one.frame == known
+    assert subnet.node(0, 1)[1] and subnet.node(0, 1)[1] and subnet.port_count == 1

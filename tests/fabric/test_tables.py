@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ibdissect.capture.records import ROWS
 from ibdissect.fabric.follow import FabricFollower
 from ibdissect.fabric.groups import MAX_MEMBERS, GroupFacts, Groups
-from ibdissect.fabric.tables import ALL_INPUTS, KEPT_MULTICAST, Forwarding, Linear, Qos
+from ibdissect.fabric.tables import ALL_INPUTS, KEPT_MULTICAST, KEPT_RANDOM, LINEAR_BLOCKS, Forwarding, Linear, Qos, lane_of
 from tests import craft
 from tests.table.made import native_table, tables_of
 
@@ -129,3 +130,95 @@ def test_tables_of_a_node_that_gets_its_name_and_goes() -> None:
         table = native_table(frames)
         list(follower.feed(table))
     assert [(port.node.guid > 0, port.qos.inputs) for port in follower.subnet.ports() if port.qos is not None] == [(True, 0b10)]
+
+
+def test_bounds_of_a_linear_table() -> None:
+    """The last block that there is, the last LID of a block, the same block again."""
+    table = Linear()
+    assert not table.learn(LINEAR_BLOCKS, bytes(64), 1) and not len(table.ports)
+    assert table.learn(LINEAR_BLOCKS - 1, bytes(range(64)), 2) and len(table.ports) == 0xC000 and len(table.frames) == 768
+    assert (table.port(0xBFFF), table.port(0xBFC0), table.port(0xBFBF), table.port(0xC000)) == ((63, 2), (0, 2), (255, 0), (255, 0))
+    assert table.learn(0, b"\xff" * 63 + b"\7", 3) and (table.port(63), table.port(62), table.port(64)) == ((7, 3), (255, 3), (255, 0))
+    assert (len(table), list(table.entries())[:2]) == (65, [(63, 7), (0xBFC0, 0)])
+    assert not table.learn(0, b"\xff" * 63 + b"\7", 4) and table.port(63) == (7, 3)
+    assert table.learn(0, bytes(64), 5) and table.port(63) == (0, 5) and len(table) == 128
+
+
+def test_blocks_of_the_other_tables() -> None:
+    """Positions are sixteen ports apart, blocks thirty-two LIDs; a block that is shown again keeps its frame unless it changed."""
+    tables = Forwarding()
+    for modifier, masks in ((0x10000000, b"\0\1" + bytes(62)), (0x00000000, bytes(62) + b"\x80\0"), (0xF00001FF, bytes(62) + b"\x80\1")):
+        assert tables.learn_multicast(modifier, masks, 5)
+    assert list(tables.routes()) == [(0xC000, (16,)), (0xC01F, (15,)), (0xC000 + 0x1FF * 32 + 31, (240, 255))]
+    assert tables.learn_random(3, bytes(64), 5) and tables.learn_random(3, bytes(64), 6) and tables.random[3] == (bytes(64), 5)
+    assert tables.learn_random(3, b"\1" * 64, 7) and tables.random[3] == (b"\1" * 64, 7) and tables.size == 4 * 4
+    for block in range(KEPT_RANDOM - 1):
+        assert tables.learn_random(100 + block, bytes(64), 8)
+    assert not tables.learn_random(9999, bytes(64), 9) and tables.learn_random(3, bytes(64), 9) and tables.random[3][1] == 9
+
+
+ONE, TWO, THREE = (bytes([n]) * 8 for n in (0x01, 0x23, 0xF4))
+
+
+def test_lanes_of_a_table() -> None:
+    assert [lane_of(bytes.fromhex("0123456789abcdef"), sl) for sl in range(16)] == list(range(16))
+
+
+def test_what_a_port_mapped_at_a_frame() -> None:
+    qos = Qos()
+    qos.learn_map(3, ONE, 10)
+    qos.learn_map(3, ONE, 11)
+    qos.learn_map(0, TWO, 12)
+    assert list(qos.numbers()) == [0, 3] and (qos.map(0), qos.map(3), qos.map(1), qos.map(4)) == (TWO, ONE, None, None)
+    assert (qos.since, qos.frame, qos.changes(), qos.tables()) == (12, 12, {12}, {ONE, TWO})
+    qos.learn_map(3, THREE, 20)
+    qos.learn_map(3, ONE, 30)
+    assert [qos.map_at(3, frame) for frame in (11, 12, 19, 20, 29, 30)] == [None, ONE, ONE, THREE, THREE, ONE]
+    assert [qos.map_at(0, frame) for frame in (12, 25)] == [TWO, TWO] and qos.map_at(1, 25) is None
+    assert [qos.maps_frame(frame) for frame in (12, 19, 20, 29, 30, 99)] == [12, 12, 20, 20, 30, 30]
+    assert qos.tables() == {ONE, TWO, THREE} and qos.changes() == {12, 20, 30}
+    qos.learn_map(0, ONE, 40)
+    assert qos.others == {} and qos.map(0) == ONE and (qos.vl(0, 0), qos.vl(0, 1), qos.vl(1, 0)) == (0, 1, None)
+
+
+def test_one_table_for_many_inputs() -> None:
+    qos = Qos()
+    qos.learn_maps(range(4), ONE, 10)
+    assert list(qos.numbers()) == [0, 1, 2, 3] and (qos.since, qos.frame, qos.replaced) == (10, 10, ())
+    qos.learn_maps(range(4), ONE, 11)
+    assert (qos.since, qos.frame, qos.replaced) == (10, 10, ())
+    qos.learn_maps(range(4), TWO, 20)
+    assert [qos.map_at(port, frame) for port in (0, 3) for frame in (19, 20)] == [ONE, TWO] * 2
+    assert (qos.since, qos.frame) == (10, 20) and qos.replaced == ((20, ALL_INPUTS, ONE),)
+    qos.learn_maps([2], ONE, 30)
+    assert (qos.map(2), qos.map(3), qos.others) == (ONE, TWO, {2: ONE})
+    qos.learn_maps(range(4), THREE, 40)
+    assert {qos.map(port) for port in range(4)} == {THREE} and qos.replaced[-1][:2] == (40, 3)
+    wider = Qos()
+    wider.learn_maps(range(3), ONE, 10)
+    wider.learn_maps(range(2), TWO, 20)
+    assert [wider.map(port) for port in range(4)] == [TWO, TWO, ONE, None]
+    wider.learn_maps(range(5), TWO, 30)
+    assert {wider.map(port) for port in range(5)} == {TWO} and wider.since == 30
+
+
+def test_earlier_tables_are_kept_as_long_as_a_window_may_be() -> None:
+    for learn, kept in ((Qos.learn_map, "replaced"), (Qos.learn_arbitration, "outdated")):
+        qos = Qos()
+        size = 8 if kept == "replaced" else 64
+        found = []
+        for number, frame in enumerate((1, 2, 3, 2 + ROWS, 3 + ROWS)):
+            learn(qos, 1, bytes([number + 1]) * size, frame)
+            found.append([change[0] for change in getattr(qos, kept) if change[0] > 1])
+        assert found == [[], [2], [2, 3], [3, 2 + ROWS], [2 + ROWS, 3 + ROWS]], kept
+
+
+def test_arbitration_at_a_frame() -> None:
+    qos, low, high = Qos(), b"\1" * 64, b"\2" * 64
+    qos.learn_arbitration(1, low, 10)
+    qos.learn_arbitration(4, high, 20)
+    qos.learn_arbitration(4, high, 25)
+    assert [qos.arbitration_at(frame) for frame in (9, 10, 19, 20)] == [
+        (b"",) * 4, (low, b"", b"", b""), (low, b"", b"", b""), (low, b"", b"", high)
+    ]  # fmt: skip
+    assert qos.frame == 20
