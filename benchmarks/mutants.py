@@ -83,20 +83,20 @@ TARGETS = {
     "table": Target(
         "ibdissect/table/*.py",
         ("tests/table/test_*.py", "tests/dfilter/test_[cklmnpv]*.py", "tests/session/test_columns.py", "tests/ulp/test_services.py",
-         "tests/test_secrets*.py", PROOFS),
-        fast=True,
+         "tests/wire/test_tail.py", "tests/points/test_*.py", "tests/flow/test_*.py", PROOFS),
+        fast=True, first=("tests/table/test_[a-l]*.py",),
     ),
     "fabric": Target(
         "ibdissect/fabric/*.py",
         ("tests/fabric/test_*.py", "tests/table/test_bits.py", "tests/rules/test_early.py", "tests/rules/test_gate.py",
-         "tests/subnet/test_*.py", PROOFS),
-        fast=True,
+         "tests/subnet/test_*.py", "tests/flow/test_*.py", PROOFS),
+        fast=True, first=("tests/fabric/test_*.py",),
     ),
     "lint": Target(
         "ibdissect/lint/*.py",
         ("tests/lint/test_*.py", "tests/cli/test_checking.py", "tests/session/test_check.py",
          "tests/report/test_[fmstw]*.py", PROOFS),
-        fast=True,
+        fast=True, first=("tests/lint/test_*.py",),
     ),
     "scrub": Target("ibdissect/scrub/*.py", ("tests/scrub/test_[!sv]*.py", "tests/scrub/test_s*.py", "tests/scrub/test_verify.py")),
 }
@@ -423,7 +423,8 @@ def main() -> int:
         for index, one in enumerate(chosen):
             if index not in statuses:
                 code = compiled(trees[one.file], one)
-                for some in (target.first, tests) if target.first else (tests,):
+                first = [str(path.relative_to(ROOT)) for pattern in target.first for path in sorted(ROOT.glob(pattern))]
+                for some in (first, tests) if first else (tests,):
                     statuses[index] = tried(seconds, lambda: afresh(one, code, [*arguments, *some]))  # noqa: B023
                     if statuses[index]:
                         break

@@ -198,4 +198,4 @@ def test_the_types_are_pure() -> None:
     """The engine builds its state on them: no arrays, no rules."""
     text = Path(REPO / "ibdissect/fabric/identity.py").read_text()
     imported = {node.module for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)}
-    assert imported == {"__future__", "dataclasses", "typing", "ibdissect.wire.numbers"} and "import numpy" not in text
+    assert imported == {"__future__", "msgspec", "typing", "ibdissect.wire.numbers"} and "import numpy" not in text

@@ -206,6 +206,7 @@ def test_every_output_of_a_vendors_captures(plugin: str, name: str, tmp_path: Pa
             assert not [form for form in (KEY, KEY[::-1], b"cafebabe", b"bebafeca", b"3405691582") if form in text], file
 
 
+@pytest.mark.filterwarnings("ignore::ibdissect.failures.PluginWarning")
 def test_what_a_function_finds() -> None:
     """Empty spans of a structure with bytes are nothing; what ends with the bytes fits, one byte more does not; in order of the bytes."""
     table = ChunkTable(native_table([bytes(80)]).chunk, Catalog([*builtin_modules(), vault]))
