@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct as Record
@@ -18,13 +19,18 @@ from ibdissect.cli.common import Common, common_options, say, without
 from ibdissect.cli.console import echo
 from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import captures_argument, open_for, set_option, units_of
+from ibdissect.cli.points import compared
 from ibdissect.diagnosis.connection import Diagnosis
+from ibdissect.errors import ConfigError
 from ibdissect.heap import uncollected
 from ibdissect.session.check import Stop
 from ibdissect.session.reading import Progress
 from ibdissect.session.spread import Stopped
 from ibdissect.table import ChunkTable
 from ibdissect.wire.text import visible_json
+
+if TYPE_CHECKING:
+    from ibdissect.points.comparison import Comparison
 
 
 class Diagnosed(Record):
@@ -37,6 +43,10 @@ class Diagnosed(Record):
 @click.command()
 @captures_argument
 @set_option
+@click.option(
+    "--points", is_flag=True,
+    help="The captures are of the same traffic, at several points: one story of each connection, with where packets were lost.",
+)
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Connections told, also of each host.")
 @click.option("--all", "every", is_flag=True, help="Tell of healthy connections, too.")
@@ -48,33 +58,52 @@ class Diagnosed(Record):
 )  # fmt: skip
 @common_options
 def command(
-    captures: tuple[str, ...], as_set: bool, format_: str, top: int, every: bool, jobs: int | None, engine: str | None, common: Common
+    captures: tuple[str, ...], as_set: bool, points: bool, format_: str, top: int, every: bool, jobs: int | None, engine: str | None,
+    common: Common,
 ) -> int:  # fmt: skip
     """Tell the story of every connection: which failed, were refused or slow, and why, with the frames that prove it; `-` reads standard
     input. Exit status 0: no connection failed. 1: one failed. 2: a capture could not be read.
 
     All frames are read, and -Y is refused: packets that a filter leaves out would look lost. Filter the connections of --format json.
+
+    Several captures are told one by one. With --points they are captures of the same traffic (client.pcap server.pcap): their clocks are
+    aligned and packets matched, as `points` does, each connection is told once, and packets that one point has and another one lacks show
+    where they were lost. Exit status 2 if they share no packet.
     """
+    if points and as_set:
+        raise ConfigError("--points", "--set", "a set is one capture in several files", hint="merge each set into one file first")
+    comparison = compared(captures, common) if points else None
     units = units_of(captures, as_set)
     with uncollected() if len(units) == 1 else contextlib.nullcontext():  # of several, each leaves cycles behind
-        return _tell(units, format_, top, jobs, engine, common, every=every)
+        each = EachCapture(units, _diagnose, jobs, engine, common)
+        alone = (outcome.result for outcome in each if outcome.result is not None)
+        told = alone if comparison is None else _merged(comparison, [*alone], each)
+        return _tell(told, format_, top, each, common, every=every, several=len(units) > 1 and comparison is None)
 
 
-def _tell(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engine: str | None, common: Common, *, every: bool) -> int:
-    """Diagnose and print; returns the exit status."""
-    each, paint = EachCapture(units, _diagnose, jobs, engine, common), common.paint(sys.stdout)
+def _merged(comparison: Comparison, found: list[Diagnosed], each: EachCapture[Diagnosed]) -> Iterator[Diagnosed]:
+    """One diagnosis of all points; nothing if one could not be read."""
+    from ibdissect.points.diagnosed import diagnosed
+
+    if not each.status:
+        yield Diagnosed(diagnosed(comparison, [one.diagnosis for one in found]), [])
+
+
+def _tell(
+    told: Iterable[Diagnosed], format_: str, top: int, each: EachCapture[Diagnosed], common: Common, *, every: bool, several: bool
+) -> int:
+    """Print; returns the exit status."""
+    paint = common.paint(sys.stdout)
     found: list[Diagnosed] = []
     failed = False
-    for outcome in each:
-        if (one := outcome.result) is None:
-            continue
+    for one in told:
         failed |= any(connection.severity == "error" for connection in one.diagnosis.connections)
         if format_ == "json":
             found.append(one)
         else:
             from ibdissect.diagnosis.text import lines
 
-            echo("\n".join([*lines(one.diagnosis, paint, top, every=every), *([""] if len(units) > 1 else [])]))
+            echo("\n".join([*lines(one.diagnosis, paint, top, every=every), *([""] if several else [])]))
     if format_ == "json":
         from ibdissect.diagnosis.objects import json_text
 

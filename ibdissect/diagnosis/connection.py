@@ -101,6 +101,30 @@ class Episode(Record, frozen=True):
     packets_sent_again: int = 0
 
 
+class Elsewhere(Record, frozen=True):
+    """A connection as another capture point has it."""
+
+    capture: int
+    """Which of the captures."""
+    first_frame: int
+    last_frame: int
+    cause: str
+
+
+class LostPackets(Record, frozen=True):
+    """Packets of a connection that were lost behind a capture point."""
+
+    to: int
+    """Which end they were sent to."""
+    after: int
+    """The last capture that has them."""
+    before: int | None
+    """The capture that they did not reach; None: only the receiver lacks them."""
+    packets: int
+    first_frame: int
+    """The first of them, in the capture `after`."""
+
+
 class Connection(Record, frozen=True):
     """The story of one connection: set-up, data, trouble, end, and what explains it."""
 
@@ -142,6 +166,14 @@ class Connection(Record, frozen=True):
     """When the other frame of `evidence` was captured."""
     round_trip_ns: int | None = None
     """The shortest between its two hosts."""
+    capture: int | None = None
+    """Of several capture points of the same traffic the one that tells of it: its frames are of that capture."""
+    point: str = ""
+    """The name of that."""
+    elsewhere: tuple[Elsewhere, ...] = ()
+    """The other capture points that have it."""
+    lost: tuple[LostPackets, ...] = ()
+    """What was lost between capture points, or behind the last one."""
 
     @property
     def healthy(self) -> bool:
@@ -172,6 +204,19 @@ class SharedCause(Record, frozen=True):
     """When the last of them showed it last; None: not known, or a host that is silent from `since_ns` to the end of the capture."""
 
 
+class CapturePoint(Record, frozen=True):
+    """A capture of traffic that others captured, too."""
+
+    name: str
+    path: str
+    frames: int
+    start_ns: int
+    end_ns: int
+    clock_ns: int
+    """Its clock minus that of the first point, where it begins."""
+    notes: tuple[str, ...] = ()
+
+
 class Diagnosis(Record, frozen=True):
     """All connections of a capture, in the order of their first frames."""
 
@@ -184,3 +229,5 @@ class Diagnosis(Record, frozen=True):
     start_ns: int = 0
     """When the capture begins; times are told from here on."""
     end_ns: int = 0
+    points: tuple[CapturePoint, ...] = ()
+    """The captures of one traffic that it was made of; empty: of a single one."""

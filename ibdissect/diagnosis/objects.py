@@ -13,14 +13,25 @@ from .connection import Connection, Diagnosis, SharedCause
 
 def diagnosis_object(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
     """Of several captures, one after the other; `capture` of a connection is its index if there are several."""
-    several = len(diagnoses) > 1
-    connections = [
-        connection_object(one) | ({"capture": i} if several else {}) for i, each in enumerate(diagnoses) for one in each.connections
-    ]
+    connections = [connection_object(one) | _capture(one, i, diagnoses) for i, each in enumerate(diagnoses) for one in each.connections]
     return {"schema": 1, "captures": _captures(diagnoses), "connections": connections, "summary": _summary(diagnoses)}
 
 
+def _capture(one: Connection, number: int, diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
+    """Which capture a connection is of, if there are several; of points of the same traffic also what the others have."""
+    if one.capture is None:
+        return {"capture": number} if len(diagnoses) > 1 else {}
+    return {"capture": one.capture, "elsewhere": [*one.elsewhere], "lost": [*one.lost]}
+
+
 def _captures(diagnoses: Sequence[Diagnosis]) -> list[dict[str, Any]]:
+    points = [point for each in diagnoses for point in each.points]
+    if points:
+        return [
+            {"path": one.path, "name": one.name, "frames": one.frames, "start_ns": one.start_ns, "end_ns": one.end_ns,
+             "clock_ns": one.clock_ns} | ({"notes": [*one.notes]} if one.notes else {})
+            for one in points
+        ]  # fmt: skip
     return [
         {"path": each.path, "frames": each.frames, "start_ns": each.start_ns, "end_ns": each.end_ns}
         | ({"notes": each.notes} if each.notes else {})
@@ -44,11 +55,10 @@ AT_ONCE = 256
 
 def json_text(diagnoses: Sequence[Diagnosis]) -> Iterator[str]:
     """`diagnosis_object` as JSON in pieces, with a line for each connection: of many, the whole text would take hundreds of megabytes."""
-    several = len(diagnoses) > 1
     found = [(i, one) for i, each in enumerate(diagnoses) for one in each.connections]
     yield f'{{"schema": 1, "captures": {_text(_captures(diagnoses))}, "connections": ['
     for first in range(0, len(found), AT_ONCE):
-        some = [_text(_connection(one) | ({"capture": i} if several else {})) for i, one in found[first : first + AT_ONCE]]
+        some = [_text(_connection(one) | _capture(one, i, diagnoses)) for i, one in found[first : first + AT_ONCE]]
         yield ",\n".join(some) + ("," if first + AT_ONCE < len(found) else "")
     yield f'], "summary": {_text(_summary(diagnoses))}}}'
 

@@ -15,6 +15,8 @@ LEAST, SHARE = 2, 3
 """Connections that a cause must have in common with a host, and which part of the host's connections they must be: a third."""
 PLACED = frozenset({"path-mtu", "wrong-partition", "roce-version-mix", "connect-unanswered", "icrc-wrong-at-sender"})
 """Causes that lie in how a host or the way to it is set up: two connections that show one are no chance, however many it has."""
+LOST = "lost-between-points"
+"""What connections have in common whose packets were lost between the same two capture points."""
 BLAMED = {
     "retries-exhausted": "{host} does not answer: {n} connections with it were given up",
     "icrc-wrong-at-sender": "{host} writes a wrong ICRC into its packets, on {n} connections",
@@ -42,12 +44,18 @@ def shared_causes(connections: list[Connection]) -> list[SharedCause]:
             of_host[address] += 1
         if one.healthy or one.cause == "slow-by-application":
             continue
+        if between := one.detail.get("lost_between"):  # several points show where: that is no host's
+            assert isinstance(between, list)
+            groups[LOST, " and ".join(between)].append(i)
+            continue
         sides = (0, 1) if one.blamed is None else (one.blamed,)
         for side in sides:
             groups[one.cause, one.ends[side].address].append(i)
     found = [
         _shared(cause, host, some, connections, of_host[host]) for (cause, host), some in groups.items()
-        if len(some) >= LEAST and (_placed(cause, host, [connections[i] for i in some]) or len(some) * SHARE >= of_host[host])
+        if len(some) >= LEAST and (
+            cause == LOST or len(some) * SHARE >= of_host[host] or _placed(cause, host, [connections[i] for i in some])
+        )
     ]  # fmt: skip
     worst = {one.cause: min(SEVERITIES.get(connections[i].severity, 3) for i in one.members) for one in found}
     return sorted(found, key=lambda one: (worst[one.cause], -one.connections, one.cause, one.host))
@@ -78,6 +86,8 @@ def _shared(cause: str, host: str, members: list[int], connections: list[Connect
 
 def _words(cause: str, host: str, some: list[Connection], of: int) -> str:
     """The sentence about a cause that several connections share; what it cost, if it took time."""
+    if cause == LOST:
+        return f"requests or answers of {len(some)} connections that nobody answered were lost between {host}"
     asks = [one.ends[one.requester].address == host for one in some]
     way = "from" if all(asks) else "to" if not any(asks) else "from or to"
     if cause == "slow-by-rnr":

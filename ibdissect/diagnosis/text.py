@@ -136,6 +136,8 @@ def lines(diagnosis: Diagnosis, paint: Paint, top: int, *, every: bool = False) 
     yield f"{paint(printable(diagnosis.path), 'path')}: {counted(len(diagnosis.connections), 'connection', ',')} in " + (
         f"{counted(diagnosis.frames, 'frame', ',')}{': ' + counts if counts else ''}"
     )
+    if diagnosis.points:
+        yield paint(points_text(diagnosis), "faint")
     if diagnosis.connections:
         yield paint(begins(diagnosis), "faint")
     for note in diagnosis.notes:
@@ -175,6 +177,20 @@ def begins(diagnosis: Diagnosis) -> str:
     )
 
 
+def points_text(diagnosis: Diagnosis) -> str:
+    """The capture points, and how their clocks differ."""
+    first, *others = diagnosis.points
+    clocks = ", ".join(f"that of {printable(one.name)} is {_ahead(one.clock_ns)}" for one in others)
+    return (
+        f"Captures of the same traffic; times are those of {printable(first.name)}'s clock, {clocks}. "
+        "Each connection is told from one of them: `at NAME` names it, and its frames are numbered as there."
+    )
+
+
+def _ahead(ns: int) -> str:
+    return f"{duration(abs(ns))} {'ahead' if ns > 0 else 'behind'}" if ns else "the same"
+
+
 def _culprit(culprit: Culprit, paint: Paint, start_ns: int, top: int) -> Iterator[str]:
     """A cause that several connections share: what, since when, what to do, and which connections show it."""
     shared, members = culprit.shared, culprit.members
@@ -203,14 +219,19 @@ def dated(when: str, why: str) -> str:
 def proved(one: Connection) -> str:
     """The frames that prove it: `proved by frames 116 and 441`; empty where nothing is wrong."""
     frames = [frame for frame, _ in proofs(one)]
-    return f"proved by frame{'s' if len(frames) > 1 else ''} {' and '.join(map(str, frames))}" if frames else ""
+    return f"{_at(one)}proved by frame{'s' if len(frames) > 1 else ''} {' and '.join(map(str, frames))}" if frames else ""
+
+
+def _at(one: Connection) -> str:
+    """The capture point whose frames are named; empty where there is one only."""
+    return f"at {one.point}: " if one.point else ""
 
 
 def story(one: Connection, paint: Paint, start_ns: int) -> Iterator[str]:
     """One connection."""
     yield f"{paint(sign(one), one.severity)} {_ends(one)}  {one.transport}  {paint(heading(one), one.severity)}"
     yield f"    {dated(since_until(one, start_ns), one.why)}"
-    yield paint("    " + "; ".join(filter(None, (proved(one), life(one, start_ns)))), "faint")
+    yield paint("    " + "; ".join(filter(None, (proved(one) or _at(one).rstrip(": "), life(one, start_ns)))), "faint")
     for text in (numbers(one), time_by_parts(one)):
         if text:
             yield paint(f"    {text}", "faint")

@@ -14,6 +14,7 @@ from tests import commands
 from tests.conftest import SHARED
 from tests.diagnosis.lab import Lab
 from tests.diagnosis.test_causes import exhausted, slow_rnr
+from tests.points.test_diagnosed import silence
 
 
 def written(path: Path, *makes: object) -> Path:
@@ -87,3 +88,26 @@ def test_json_of_a_pipe_and_of_a_set_is_that_of_the_file(tmp_path: Path) -> None
 def test_filters_are_refused(tmp_path: Path) -> None:
     done = commands.run("diagnose", "-Y", "bth", str(written(tmp_path / "a.pcap", exhausted)), text=True)
     assert done.returncode == 2 and "a connection is followed in all frames" in done.stderr
+
+
+def test_points_of_the_same_traffic_are_told_as_one(tmp_path: Path) -> None:
+    paths = silence(lost=dict.fromkeys(range(8), "server")).write(tmp_path)
+    done = commands.run("diagnose", "--points", *paths, text=True)
+    assert done.returncode == 1 and "client + tap + server: 1 connection" in done.stdout
+    assert "    at client: proved by frames " in done.stdout and "that of tap is 7,200 s behind" in done.stdout
+    found = json.loads(commands.run("diagnose", "--points", "--format", "json", *paths, text=True).stdout)
+    assert [one["name"] for one in found["captures"]] == ["client", "tap", "server"]
+    (one,) = [one for one in found["connections"] if one["cause"] == "retries-exhausted"]
+    assert one["capture"] == 0 and one["detail"]["lost_between"] == ["tap", "server"]
+    lost = {name: value for name, value in one["lost"][0].items() if name != "first_frame"}
+    assert lost == {"to": 1, "after": 1, "before": 2, "packets": 8}
+    assert [each["capture"] for each in one["elsewhere"]] == [1, 2]
+
+
+def test_what_points_refuse(tmp_path: Path) -> None:
+    paths = silence().write(tmp_path)
+    alone = written(tmp_path / "other.pcap", slow_rnr)
+    refused = {"nothing to compare": paths[:1], "shares no packet": [paths[0], str(alone)], "a set is one": ["--set", *paths]}
+    for said, words in refused.items():
+        done = commands.run("diagnose", "--points", *words, text=True)
+        assert done.returncode == 2 and said in done.stderr and not done.stdout
