@@ -1,7 +1,7 @@
 """Does a component apply? A rule's condition cannot judge one that the port at hand does not have, nor one that a Set cannot change.
 
 `wire` declares it with the field: the kinds of port that have it, and whether it is read-only. A condition of rules is first evaluated as
-written; where it holds, and for every Set, it is evaluated again with the values that count:
+written; where it holds, and for every Set if it names a read-only component, it is evaluated again with the values that count:
 
 - A component that the port does not have is absent, and a comparison with it is false, also in a negation. A port of unknown kind has what
   all ports have that it may be: PortInfo of number 0 may be that of a switch, PortInfo without a LID that of an external port.
@@ -109,7 +109,8 @@ def applying(table: ChunkTable, struct: type[Struct] | None, condition: Expr, po
     if struct not in ABOUT_PORTS:
         return hits
     found = np.zeros(len(hits), np.bool_)
-    sets = table.once(_SETS[struct]) if declared(condition) else found
+    # Without values that a copy replaces, a condition holds nowhere but where it holds as written: then a Set is as any other.
+    sets = table.once(_SETS[struct]) if _compares_copies(struct, condition) else found
     if not (hits.any() or sets.any()):
         return found
     kinds = port_kinds(table, struct, facts)

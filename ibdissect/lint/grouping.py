@@ -170,14 +170,17 @@ class Grouping:
         rows = table.occurrences(rule.on).rows[index]
         columns = flow_columns(rule, table, rows) if rule.flow else [rows.astype(np.uint64)]
         first, inverse = groups(columns) if len(index) else (index, index)
-        found = []
-        for i, part in enumerate(members(inverse, len(first))):
-            key = np.stack([column[first[i]] for column in columns]).tobytes() if rule.flow else None
+        counts, flows, found = np.bincount(inverse, minlength=len(first)).tolist(), None, []
+        keys, width = np.stack([column[first] for column in columns], axis=1).tobytes(), 8 * len(columns)
+        for i in range(len(first)):
+            key = keys[i * width : (i + 1) * width] if rule.flow else None
             flow = rule.code, key
             counting = self.counting.get(flow) if self.on_occurrence is None else None
             if counting is not None:
-                counting.count += len(part)
+                counting.count += counts[i]
                 continue
+            flows = flows if flows is not None else members(inverse, len(first))
+            part = flows[i]
             before = self.apart.get(flow, 0) if key is not None else 0
             for some in [part] if rule.alike else apart(part, before):
                 hit = hit_at(rule, table, index[some[:1]])

@@ -11,6 +11,7 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import gather
+from ibdissect.engine.marks import NewPairs
 from ibdissect.wire.encapsulation import GENEVE, VLAN, VXLAN, VXLANGPE
 from ibdissect.wire.numbers import DIRECTED, PERMISSIVE, RESPONSE_BIT
 
@@ -75,6 +76,9 @@ class Networks:
         """For each pair, the directions seen in each network."""
         self.number: dict[int, int] = {}
         """By what packets show, in order of appearance: the number of the network, that of the first of those that are one."""
+        self._most_alone = 2 * MAX_PAIRS + 2
+        """Directions of pairs that are remembered until there is a second network."""
+        self._new = NewPairs(self._most_alone)
         self._halves = Counter[tuple[int, int]]()
         """How many pairs have one direction in either of two networks."""
         self._alone = np.zeros((5, 0), np.uint64)
@@ -100,11 +104,12 @@ class Networks:
 
     def _learn(self, table: ChunkTable, there: Numbers) -> Iterator[_Change]:
         """Take the directions of the pairs in a chunk, in frame order; yields which networks have another number from then on."""
-        rows, ways = _ends(table)
+        one = len(self.number) == 1
+        rows, ways = _ends(table, self._first_of_pairs(table) if one else np.flatnonzero(table.located.at("bth") >= 0))
         if not len(rows):
             return
         low, high, back = np.minimum(*ways), np.maximum(*ways), (ways[0] > ways[1]).astype(np.uint64)
-        if len(self.number) == 1:
+        if one:
             self._keep(table, rows, np.stack([low, high, back]))
             return
         frames, times = self._alone[3:].view(np.int64)
@@ -116,13 +121,21 @@ class Networks:
         at = rows[first]
         yield from self._follow(low[first], high[first], back[first], there[at], at + table.chunk.first, table.chunk.time_ns[at], at)
 
+    def _first_of_pairs(self, table: ChunkTable) -> Int:
+        """Rows of the first packets from one address to another, and all that have a MAD: others show no new pair."""
+        start, none = table.located.start, np.full(len(table), -1, np.int64)
+        if "bth" not in start:
+            return none[:0]
+        columns = {name: np.ascontiguousarray(start.get(name, none)) for name in ("bth", "mad", "lrh", "grh", "ip4", "ip6")}
+        return np.array(self._new.feed(table.chunk.data, columns), np.int64)
+
     def _keep(self, table: ChunkTable, rows: Int, found: U64) -> None:
         """Remember the pairs of a capture that shows one network so far."""
         when = np.stack([rows + table.chunk.first, table.chunk.time_ns[rows]]).view(np.uint64)
         first = np.sort(groups([*found])[0])
         every = np.concatenate([self._alone, np.concatenate([found, when])[:, first]], axis=1)
         first, _ = groups([*every[:3]])
-        self._alone = every[:, np.sort(first)[: 2 * MAX_PAIRS + 2]]
+        self._alone = every[:, np.sort(first)[: self._most_alone]]
 
     def _follow(self, *columns: npt.NDArray[np.generic]) -> Iterator[_Change]:
         """Take steps in order: both addresses, whether back, the network, the frame, its time, and the row of the present chunk."""
@@ -161,9 +174,11 @@ class Networks:
                 yield _Change(row, value, new)
 
 
-def _ends(table: ChunkTable) -> tuple[Int, tuple[U64, U64]]:
-    """Rows of packets with two ends, and a hash of either address; directed routes by what is request and what is answer."""
-    rows = np.flatnonzero(table.located.at("bth") >= 0)
+def _ends(table: ChunkTable, rows: Int) -> tuple[Int, tuple[U64, U64]]:
+    """The rows whose packets have two ends, and a hash of either address; directed routes by what is request and what is answer.
+
+    `rows`: rows with a BTH, among them all with a MAD.
+    """
     source, destination = np.zeros((2, len(rows)), np.uint64)
     for header, index, at in by_header(table, rows, ENDS):
         for hashed, offset in ((source, header.source), (destination, header.destination)):

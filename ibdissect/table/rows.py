@@ -11,7 +11,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 from msgspec.structs import astuple
 
-from ibdissect.capture.scattered import AT_ONCE, gather
+from ibdissect.engine.marks import Marks
 
 Int = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
@@ -77,11 +77,10 @@ def digest(block: npt.NDArray[np.uint8]) -> U64:
 
 
 def digest_at(data: npt.NDArray[np.uint8], at: Int, size: int) -> U64:
-    """`digest` of the `size` bytes at each offset, for as many rows at once as fit in the CPU cache: takes less than half the time."""
-    found = np.empty(len(at), np.uint64)
-    for first in range(0, len(at), AT_ONCE):
-        found[first : first + AT_ONCE] = digest(gather(data, at[first : first + AT_ONCE], size))
-    return found
+    """A hash of the `size` bytes at each offset, uint64[n]; all must be inside `data`."""
+    found = np.empty(len(at), np.int64)
+    Marks(data).at(np.ascontiguousarray(at), size, found)
+    return found.view(np.uint64)
 
 
 def order_of(keys: U64) -> Int:

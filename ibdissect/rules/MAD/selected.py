@@ -15,7 +15,7 @@ from ibdissect.lint.rule import WARNING, Context, Hit, Seen, fault, on_chunk
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
-from ibdissect.table.rows import U64, places_in
+from ibdissect.table.rows import U64, is_in, places_in
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.numbers import BASE, DATA, GET, GET_RESP, GET_TABLE, GET_TABLE_RESP, MAX_LMC, PM_CLASS, SA_CLASS
@@ -105,17 +105,14 @@ class Selector(Record, frozen=True):
         return extract(table.matrix(self.struct)[index], self.bit, self.bits).astype(np.uint64)
 
 
-def selectors(catalog: Catalog) -> dict[tuple[int, int], list[Selector]]:
-    """All selectors by class and attribute."""
-    found: dict[tuple[int, int], list[Selector]] = {}
-    for (mgmt_class, attribute), places in catalog.attributes.items():
-        for _, struct in places:
-            mine = [*_of_record(attribute, struct)] if mgmt_class == SA_CLASS else []
-            port = getattr(struct, OfPort.port_select.name, None)
-            if mgmt_class == PM_CLASS and isinstance(port, Field):
-                mine.append(Selector(mgmt_class, attribute, struct, port, port.label, port.bit, port.bits, False, 0, _same_port))
-            if mine:
-                found.setdefault((mgmt_class, attribute), []).extend(mine)
+def selectors(catalog: Catalog, mgmt_class: int, attribute: int) -> list[Selector]:
+    """The selectors of an attribute."""
+    found: list[Selector] = []
+    for _, struct in catalog.attributes.get((mgmt_class, attribute), ()):
+        found += _of_record(attribute, struct) if mgmt_class == SA_CLASS else ()
+        port = getattr(struct, OfPort.port_select.name, None)
+        if mgmt_class == PM_CLASS and isinstance(port, Field):
+            found.append(Selector(mgmt_class, attribute, struct, port, port.label, port.bit, port.bits, False, 0, _same_port))
     return found
 
 
@@ -162,25 +159,27 @@ class AnotherAnswered(LearntFactRule):
         self.asked: dict[Selector, Asked] = {}
         """Requests that were not answered yet."""
         self.dropped = Dropped("requests that select something")
-        self._selectors: dict[tuple[int, int], list[Selector]] | None = None
+        self._selectors: dict[tuple[int, int], list[Selector]] = {}
+        """By class and attribute, of those that the capture has shown."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         event = context.get(Transactions).matched
-        if self._selectors is None:
-            self._selectors = selectors(context.catalog)
         found: list[tuple[int, Hit]] = []
         for key in table.attributes():
-            for selector in self._selectors.get(key, ()):
+            if key not in self._selectors:
+                self._selectors[key] = selectors(context.catalog, *key)
+            for selector in self._selectors[key]:
                 rows = table.occurrences(selector.struct).rows
                 if not len(rows):
                     continue
                 self._ask(table, selector, rows)
                 if event is not None:
                     found += self._compare(table, context, selector, rows)
-        if event is not None:
+        if event is not None and self.asked:
+            answered = np.sort(event.last_frames)
             for selector in list(self.asked):
-                self._settle(selector, event.last_frames, table)
+                self._settle(selector, answered, table)
         seen: set[int] = set()
         for frame, hit in sorted(found, key=lambda one: one[0]):
             if frame not in seen:  # one finding for each answer, whatever differs
@@ -207,11 +206,12 @@ class AnotherAnswered(LearntFactRule):
         event, asked = context.get(Transactions).matched, self.asked.get(selector)
         if event is None or asked is None:
             return
-        good = np.isin(table.values_at(MAD.method, rows), (GET_RESP, GET_TABLE_RESP)) & (table.values_at(MAD.status, rows) == 0)
+        method = table.values_at(MAD.method, rows)
+        good = ((method == GET_RESP) | (method == GET_TABLE_RESP)) & (table.values_at(MAD.status, rows) == 0)
         index = np.flatnonzero(good)
         place = places_in(event.frames, rows[index] + table.chunk.first)
         doubtful = [k for k, one in event.singles.items() if one.tries > 1 or not one.only_one_open or one.answered_before]
-        clear = (place >= 0) & ~np.isin(place, doubtful)
+        clear = (place >= 0) & ~is_in(place, np.array(doubtful, np.int64))
         index, place = index[clear], place[clear]
         request = places_in(asked.frame, event.last_frames[place])
         index, place, request = index[request >= 0], place[request >= 0], request[request >= 0]
@@ -230,9 +230,9 @@ class AnotherAnswered(LearntFactRule):
             )  # fmt: skip
 
     def _settle(self, selector: Selector, answered: Int, table: ChunkTable) -> None:
-        """Keep the latest requests without an answer."""
+        """Keep the latest requests without an answer. `answered`: frames of those that have one, ascending."""
         asked = self.asked[selector]
-        left = np.flatnonzero(~np.isin(asked.frame, answered))
+        left = np.flatnonzero(places_in(answered, asked.frame) < 0)
         if len(left) > MAX_ASKED:
             self.dropped.add(int(asked.frame[left[0]]), int(table.times[0]), len(left) - MAX_ASKED)
         left = left[-MAX_ASKED:]
