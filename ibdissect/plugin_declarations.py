@@ -32,6 +32,7 @@ from ibdissect.wire.places import (
     Place,
     QKey,
     Stream,
+    TcpPort,
     UdpPort,
     VendorOui,
 )
@@ -53,7 +54,7 @@ _NAME = re.compile(r"[a-z0-9_]+(?:[.-][a-z0-9_]+)*")
 RANGES: Mapping[type[Place], Mapping[str, tuple[int, int, str]]] = {
     Mad: {"mgmt_class": (0, 0xFF, "8 bits"), "attr_id": (0, 0xFFFF, "16 bits")},
     VendorOui: {"oui": (0, 0xFFFFFF, "24 bits"), "attr_id": (0, 0xFFFF, "16 bits")},
-    UdpPort: {"port": (1, 0xFFFF, "1 to 65535")},
+    TcpPort: {"port": (1, 0xFFFF, "1 to 65535")}, UdpPort: {"port": (1, 0xFFFF, "1 to 65535")},
     Ethertype: {"ethertype": (0x600, 0xFFFF, "0x0600 to 0xffff")},
     DestQP: {"qp": (0, 0xFFFFFF, "24 bits")},
     QKey: {"q_key": (0, 0xFFFFFFFF, "32 bits")},
@@ -209,8 +210,10 @@ def _place(struct: StructType, place: object) -> Iterator[str]:
     if isinstance(place, UdpPort) and place.port == ROCE_PORT:
         yield f".carried_by: UdpPort({ROCE_PORT}) is RoCE v2's own port; say how the payload of a queue pair is found: DestQP, CmPayload"
     if isinstance(place, Stream):
-        if not isinstance(place.over, CmPayload):
-            yield f".carried_by: Stream: {place.over!r} has no stream of bytes; write Stream(CmPayload(...), length=...)"
+        if not isinstance(place.over, CmPayload | TcpPort):
+            yield f".carried_by: Stream: {place.over!r} has no stream of bytes; write Stream(CmPayload(...), length=...) or TcpPort(...)"
+        elif isinstance(place.over, TcpPort):
+            yield from _place(struct, place.over)
         try:
             length_of(struct, place.length)
         except SpecError as error:

@@ -89,8 +89,9 @@ class Chunk(Record, frozen=True, eq=False):
 
     def card_ports(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """What JSON calls `interface`: the capture-interface bits of ERF flags, else the interface."""
-        at = self.pseudo[rows]
-        return np.where(at >= 0, self.data[at + ERF_FLAGS] & 3, self.interface[rows]).astype(np.int64)
+        at, found = self.pseudo[rows], self.interface[rows].astype(np.int64)
+        found[at >= 0] = self.data[at[at >= 0] + ERF_FLAGS] & 3
+        return found
 
     def front_at(self) -> npt.NDArray[np.int64]:
         """Start of each row's front in `data`, int64[n]: its ERF header, else its frame, minus AHEAD for Ethernet."""

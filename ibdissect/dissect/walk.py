@@ -115,7 +115,6 @@ class Kinds:
         self.placements = every = placements(catalog)
         self.each = len(every) + len(LEFT_OVER)
         self.open = np.array([p.struct.fields[-1].kind == "rest" for p in every])
-        self.end = np.array([p.struct.fields[-1].bit // 8 for p in every])
         self.pieces = np.array([p.struct is SARecordPiece for p in every])
         self.records = np.array([isinstance(p.place, Mad) for p in every])
         self.described = np.array([p.place is not None and not isinstance(p.place, (MadFormat, Inside, Laid)) for p in every])
@@ -180,7 +179,7 @@ class Walk:
         self.kinds, self.each = self.traits.placements, self.traits.each
         self.count = len(self.kinds)
         kind, rows, at, stop = self._structures()
-        pieces = [(self._variants(kind, rows, at), rows, at, stop), *self._left_over(kind, rows, at, stop)]
+        pieces = [(self._variants(kind, rows, stop), rows, at, stop), *self._left_over(kind, rows, at, stop)]
         kind, rows, at, stop = (np.concatenate([p[i] for p in pieces]) for i in range(4))
         order = np.lexsort((kind, at, rows))
         self.kind, self.rows, self.at, self.stop = kind[order], rows[order], at[order], stop[order]
@@ -194,7 +193,7 @@ class Walk:
             return replace(kind, hidden=bool(variant & 1), repeated=bool(variant & 2), reveals=bool(variant & 4)) if variant else kind
         return Placement(LEFT_OVER[base - self.count], None, bool(variant))
 
-    def _variants(self, kind: Int, rows: Int, at: Int) -> Int:
+    def _variants(self, kind: Int, rows: Int, stop: Int) -> Int:
         """Replace structures by their hidden variant if their open end may be part of a key, or their checksum reveals one.
 
         Those that repeat a request become their repeated variant.
@@ -212,7 +211,7 @@ class Walk:
         if len(opaque) or (skipped >= 0).any():
             since = np.where(skipped >= 0, skipped, len(self.table.chunk.data))
             since[opaque] = begin
-            hide |= opened & (at + traits.end[kind] >= since[rows])
+            hide |= opened & (stop > since[rows])
         if self.table.repeats:
             kind = kind + 2 * self.each * (traits.records[kind] & self.table.once(failed)[rows])
         return np.asarray(kind + self.each * (hide + 4 * tell))

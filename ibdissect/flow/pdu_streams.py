@@ -1,4 +1,4 @@
-"""Which PDUs do the SENDs of a queue pair carry, if they are a stream of bytes (`wire.places.Stream`)?
+"""Which PDUs do the SENDs of a queue pair carry, if they are a stream of bytes (`wire.places.Stream`)? `tcp_streams` is about TCP.
 
 A PDU may lie in several messages, and a message may hold several. Each belongs to the frame that completes it. The bytes of one direction
 are followed from the first SEND of the connection on, and only as long as none is missing: where a packet is lost or cut off, nobody knows
@@ -21,7 +21,7 @@ from ibdissect.table.payloads import served
 from ibdissect.table.services import PART
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.opcodes import OPERATION, READ_REQUEST
-from ibdissect.wire.places import Stream
+from ibdissect.wire.places import CmPayload, Stream, TcpPort
 from ibdissect.wire.tail import length_of
 
 from .stream_packets import IS_RESPONSE
@@ -36,15 +36,36 @@ MAX_BYTES = 1 << 16
 PSN_BITS = 24
 Kind = tuple[Stream, int, Callable[[bytes], int]]
 """A stream, the bytes that its length needs, and what computes it from these."""
+OverSends = tuple[CmPayload, Kind]
+OverTcp = tuple[TcpPort, Kind]
 
 
 @cache
-def streams_of(catalog: Catalog) -> tuple[Kind, ...]:
-    """The streams that structures declare."""
-    return tuple((place, struct.size, length_of(struct, place.length)) for place, struct in catalog.streams)
+def streams_of(catalog: Catalog) -> tuple[OverSends, ...]:
+    """The streams over queue pairs that structures declare."""
+    return tuple((kind[0].over, kind) for kind in _kinds(catalog) if isinstance(kind[0].over, CmPayload))
 
 
-class _Side(Record):
+@cache
+def tcp_streams_of(catalog: Catalog) -> tuple[OverTcp, ...]:
+    """The streams over TCP."""
+    return tuple((kind[0].over, kind) for kind in _kinds(catalog) if isinstance(kind[0].over, TcpPort))
+
+
+def _kinds(catalog: Catalog) -> Iterator[Kind]:
+    return ((place, struct.size, length_of(struct, place.length)) for place, struct in catalog.streams)
+
+
+class Bytes(Record, kw_only=True):
+    """The bytes of one direction that are of no PDU yet."""
+
+    lost: bool = False
+    """Some are missing: nobody knows where the next PDU begins."""
+    data: bytearray = each_new(default_factory=bytearray)
+    spans: list[Span] = each_new(default_factory=list)
+
+
+class _Side(Bytes):
     """One direction of a connection."""
 
     since: int
@@ -54,9 +75,6 @@ class _Side(Record):
     """PSN of the packet that comes next."""
     skips: bool = False
     """It may be a later one, behind a READ, which takes several PSNs."""
-    lost: bool = False
-    data: bytearray = each_new(default_factory=bytearray)
-    spans: list[Span] = each_new(default_factory=list)
 
 
 class Streams:
@@ -79,7 +97,7 @@ class Streams:
         known = self._kinds.get((service, side))
         if known is None:
             of = np.array([service], np.uint64), np.array([side], np.int64)
-            known = next((kind for kind in streams_of(table.catalog) if served(table, kind[0].over, *of)[0]), None)
+            known = next((kind for over, kind in streams_of(table.catalog) if served(table, over, *of)[0]), None)
             if known is not None and len(self._kinds) < MAX_STREAMS:
                 self._kinds[service, side] = known
         return known
@@ -107,15 +125,14 @@ class Streams:
         if packet.code in PART and not side.lost:
             side.data += packet.data
             side.spans.append(packet.span)
-            yield from _cut(side, packet)
+            yield from cut(side, side.kind, packet.span.frame, packet.service, packet.side)
         if side.lost:
             side.data, side.spans = bytearray(), []
 
 
-def _cut(side: _Side, packet: Any) -> Iterator[WholeMessage]:
-    """The PDUs that are complete now, taken from the front."""
-    assert side.kind is not None
-    place, least, length = side.kind
+def cut(side: Bytes, kind: Kind, frame: int, service: int = 0, to: int = 0) -> Iterator[WholeMessage]:
+    """The PDUs that a frame completes, taken from the front."""
+    place, least, length = kind
     while len(side.data) >= least:
         size = length(bytes(side.data[:least]))
         if not max(least, 1) <= size <= MAX_BYTES:
@@ -124,9 +141,9 @@ def _cut(side: _Side, packet: Any) -> Iterator[WholeMessage]:
         if size > len(side.data):
             return
         spans, side.spans = _split(side.spans, size)
-        data = bytes(side.data[:size]) if len(spans) > 1 else b""
+        data = bytes(side.data[:size]) if [span.frame for span in spans] != [frame] else b""
         del side.data[:size]
-        yield WholeMessage(data, tuple(spans), packet.service, packet.side, stream=place)
+        yield WholeMessage(data, tuple(spans), service, to, stream=place)
 
 
 def _split(spans: list[Span], size: int) -> tuple[list[Span], list[Span]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import accumulate, groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ from .stream_packets import (
     STARTS_WRITE,
     WRITE,
 )  # fmt: skip
+from .tcp_streams import TcpStreams
 from .transfers import joined_in, plain, reassembled_nodes
 
 MAX_OPEN = 4096
@@ -98,21 +100,27 @@ class MessageJoiner:
         self._chunks = Chunks()
         self._held = self._chunks.held
         self._held.waiting.append(self._open)
-        self._streams = Streams()
+        self._streams, self._tcp = Streams(), TcpStreams()
 
     def feed(self, table: ChunkTable) -> None:
         """Take the packets of a chunk; messages that they complete go to `found`."""
+        over_tcp = list(self._tcp.feed(table))
+        found = [*self._messages(table), *over_tcp] if self._services.any else over_tcp
+        for frame, message in sorted(found, key=itemgetter(0)) if over_tcp else found:
+            self._found.put(frame, message)
+
+    def _messages(self, table: ChunkTable) -> Iterator[tuple[int, WholeMessage]]:
+        """What the packets of a chunk complete, with their frames."""
         streams = streams_of(table.catalog)
         for packet in self._packets(table):
             if streams and self._streams.claim(table, packet):
                 time_ns = int(table.chunk.time_ns[packet.span.frame - table.chunk.first])
                 since = self._services.since(packet.to[1], packet.to[0], time_ns)
-                for pdu in self._streams.take(packet, since, table, time_ns):
-                    self._found.put(packet.span.frame, pdu)
+                yield from ((packet.span.frame, pdu) for pdu in self._streams.take(packet, since, table, time_ns))
                 continue
             message = self._take_send(packet) if packet.code in PART else self._take_rdma(packet)
             if message is not None:
-                self._found.put(packet.span.frame, message)
+                yield packet.span.frame, message
 
     def _packets(self, table: ChunkTable) -> Iterator[_Packet]:
         """The packets of SENDs to services with a declared structure, and those that move chunks of RPC-over-RDMA."""
@@ -142,8 +150,8 @@ class MessageJoiner:
         for place in set(places):
             wanted |= about(table, place, numbers)
         wanted &= IN_PARTS[table.located.opcode[rows]]
-        for kind in streams_of(table.catalog):
-            wanted |= about(table, kind[0].over, numbers)
+        for over, _ in streams_of(table.catalog):
+            wanted |= about(table, over, numbers)
         return np.flatnonzero(wanted | about(table, RPC, numbers))
 
     def _take_send(self, packet: _Packet) -> WholeMessage | None:

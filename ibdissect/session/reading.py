@@ -28,6 +28,7 @@ from ibdissect.table.plugin_functions import functions_of, try_functions
 from ibdissect.table.secrets import Masker, is_secret
 from ibdissect.table.services import Services
 from ibdissect.wire.catalog import Catalog, builtin, is_plugin
+from ibdissect.wire.places import TcpPort
 from ibdissect.wire.sa import SARecordPiece
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ class Reading:
             self._joiner.feed(table)
 
     def _join_messages(self, table: ChunkTable) -> None:
-        if self._message_joiner is None and self.services.any:
+        if self._message_joiner is None and (self.services.any or any(isinstance(one.over, TcpPort) for one, _ in self.catalog.streams)):
             from ibdissect.flow.whole_messages import MessageJoiner  # few captures have messages of known services
 
             self._message_joiner = MessageJoiner(self.joined_messages, self.services)

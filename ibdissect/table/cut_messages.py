@@ -14,15 +14,17 @@ import numpy as np
 
 from ibdissect.capture.scattered import gather
 from ibdissect.wire.catalog import Catalog, StructType
-from ibdissect.wire.places import CmPayload, Stream, TcpData
+from ibdissect.wire.places import CmPayload, Stream, TcpData, TcpPort
 from ibdissect.wire.ulp.ip import TCP
 
 from .bits import any_set
 from .insides import holds_key
 from .locate import Bool, Int
+from .occurrences import Occurrences
 from .payloads import served, tcp_data
 from .services import IN_PARTS, IS_SEND
 from .table import ChunkTable
+from .tcp_segments import segments_of
 
 Pieces = tuple[Int, Int, Int]
 BEHIND_DATA = 9
@@ -73,18 +75,22 @@ def _in_messages(table: ChunkTable) -> Pieces:
 
 
 def _in_streams(table: ChunkTable) -> Iterator[Pieces]:
-    """The payloads of SENDs of a stream, unless PDUs that begin and end in the packet cover it: others are in several, or unknown."""
+    """The payloads of SENDs, and the data of segments, of a stream, unless PDUs that begin and end in the packet cover it: others are in
+    several, or unknown."""
     if not _streams(table.catalog):
         return
-    rows, services, sides = table.services.messages(table, IS_SEND)
+    sends, services, sides = table.services.messages(table, IS_SEND)
     of = np.array(services, np.uint64), np.array(sides, np.int64)
-    at, stop = table.located.at("payload")[rows], table.located.payload_end[rows]
     for place, struct in _streams(table.catalog):
-        mine = served(table, place.over, *of)
+        if isinstance(place.over, TcpPort):
+            data = segments_of(table, place.over.port).data
+        else:
+            rows = sends[served(table, place.over, *of)]
+            data = Occurrences(rows, table.located.at("payload")[rows], table.located.payload_end[rows])
         there = table.occurrences(struct)
-        covered = np.bincount(there.rows, (there.stop - there.at) * (there.at < table.window), minlength=len(table))[rows]
-        mine &= covered < stop - at
-        yield rows[mine], at[mine], stop[mine]
+        covered = np.bincount(there.rows, (there.stop - there.at) * (there.at < table.window), minlength=len(table))[data.rows]
+        data = data.pick(covered < data.stop - data.at)
+        yield data.rows, data.at, data.stop
 
 
 def _in_segments(table: ChunkTable) -> Iterator[Pieces]:

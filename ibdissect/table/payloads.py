@@ -23,6 +23,7 @@ from ibdissect.wire.places import (
     SaPiece,
     Stream,
     TcpData,
+    TcpPort,
     UdpPort,
     VendorOui,
 )
@@ -35,6 +36,7 @@ from .locate import Bool, Int
 from .occurrences import Occurrences, merged
 from .sa_tables import holds_data, pieces
 from .services import ACTIVE, PASSIVE
+from .tcp_segments import segments_of
 
 if TYPE_CHECKING:
     from .table import ChunkTable
@@ -83,6 +85,11 @@ def tcp_data(table: ChunkTable, segments: Occurrences, start: bytes) -> Occurren
 
 def _tcp(table: ChunkTable, place: TcpData) -> Occurrences:
     return tcp_data(table, table.occurrences(TCP), place.start)
+
+
+def _tcp_port(table: ChunkTable, place: TcpPort) -> Occurrences:
+    found = segments_of(table, place.port).data
+    return found.pick(found.at < found.stop)
 
 
 def _ethertype(table: ChunkTable, place: Ethertype) -> Occurrences:
@@ -195,6 +202,6 @@ def _vendor(table: ChunkTable, place: VendorOui) -> Occurrences:
 
 FINDERS: dict[type, Callable[[ChunkTable, Any], Occurrences]] = {
     Behind: _behind, CmPayload: _messages, CmService: _cm, CmWrite: _writes, DestQP: _to_qp, Ethertype: _ethertype, QKey: _with_q_key,
-    SaPiece: pieces, Stream: _stream, TcpData: _tcp, UdpPort: _udp, VendorOui: _vendor,
+    SaPiece: pieces, Stream: _stream, TcpData: _tcp, TcpPort: _tcp_port, UdpPort: _udp, VendorOui: _vendor,
 }  # fmt: skip
 """The function that finds the bytes for each kind of place."""

@@ -120,6 +120,12 @@ class TcpData(Place, Record, frozen=True):
     start: bytes
 
 
+class TcpPort(Place, Record, frozen=True):
+    """The data of TCP segments to or from a port; in a `Stream`, the bytes of the connections, from their SYN on."""
+
+    port: int
+
+
 class Ethertype(Place, Record, frozen=True):
     """The payload of Ethernet, RWH or IPoIB frames with this type."""
 
@@ -183,8 +189,8 @@ class Stream(Place, Record, frozen=True):
     Only in order and without a gap from the beginning of the connection on: a PDU is never guessed.
     """
 
-    over: CmPayload
-    """The messages whose bytes, one after the other in each direction, are the stream."""
+    over: CmPayload | TcpPort
+    """The messages, or TCP connections, whose bytes, one after the other in each direction, are the stream."""
     length: object
     """Bytes of a whole PDU: a field of the structure, or arithmetic on its fields (`length + 8`). `carried_by` follows the fields then."""
 

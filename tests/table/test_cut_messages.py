@@ -171,9 +171,9 @@ def test_a_handshake_that_is_cut_off_behind_its_key(kind: str) -> None:
 @pytest.mark.parametrize("more", [b"", b"\xf0\xf1\xf2\xf3", bytes(9)])
 def test_of_a_handshake_in_two_segments_the_rest_is_hidden(at: int, more: bytes) -> None:
     """Also with the checksum of Ethernet, or padding and checksums of InfiniBand behind."""
-    whole = smc.ACCEPT.replace((0xDEAD).to_bytes(4, "big"), KEY)
+    whole, options = smc.ACCEPT.replace((0xDEAD).to_bytes(4, "big"), KEY), b"\1" * (12 if more else 0)
     assert whole.index(KEY) == 41
-    two = [smc.segment(whole[:at]) + more, smc.segment(whole[at:], at=1000 + at) + more]
+    two = [smc.segment(whole[:at], options=options) + more, smc.segment(whole[at:], at=1000 + at, options=options) + more]
     said = all_shown([(LINK_ETHERNET, data, len(data)) for data in two])
     assert not [pair for pair in PAIRS if pair in said]
 
