@@ -50,6 +50,7 @@ class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual
         )
         """Keeps the browser from fetching anything from elsewhere."""
         logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # the access log would contain the secret word
+        logging.getLogger("aiohttp.server").addFilter(_without_traceback)  # other users of the machine can send what is no request
 
     async def _make_app(self) -> Any:
         app = web.Application(middlewares=[self._only_own_page])
@@ -103,6 +104,11 @@ class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual
 
     async def on_startup(self, app: Any) -> None:
         """Print nothing: the command has printed the address."""
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    record.exc_info = None
+    return True
 
 
 def _end(screen: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import logging
 import re
 import shlex
 import signal
@@ -145,6 +146,17 @@ def test_no_request_is_an_error_of_the_server(served: tuple[str, int, str], requ
         line = request_line.replace("PORT", str(port))
         connection.sendall(f"{line} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
         assert connection.recv(100).partition(b"\r\n")[0].split()[1] in (b"400", b"403")
+
+
+def test_what_is_no_request_prints_no_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever another user of the machine sends, the terminal of `serve` gets one line."""
+    browser = pytest.importorskip("ibdissect.cli.browser")
+    browser.LocalServer("true", "127.0.0.1", 8080, "a capture")
+    try:
+        raise ValueError("from elsewhere")
+    except ValueError:
+        logging.getLogger("aiohttp.server").exception("Error handling request")
+    assert caplog.text.count("\n") == 1 and "elsewhere" not in caplog.text
 
 
 @pytest.mark.parametrize("headers", [{"Host": "evil.example:80"}, {"Origin": "http://evil.example"}], ids=["rebinding", "other site"])

@@ -59,6 +59,10 @@ def test_copies_in_a_set() -> None:
         assert above(CA, narrow, written)
         assert not above(CA, wide, written)
         assert above(written) == (0 < copy < 4)
+        frames = [CA, narrow, written]
+        size = len(erf_pcap(frames)) - len(erf_pcap(frames[:2]))
+        apart = lint(erf_pcap(frames), window=size + 24)  # the Set is the first PortInfo of its window
+        assert any(one.code == "SEM004" and one.frame == 3 for one in apart)
 
 
 def test_declarations() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from ibdissect.fabric.file_lines import KnownFile, line_number
 from ibdissect.lint.engine import Context, Linter
-from ibdissect.lint.finding import Finding, Related, Severity
+from ibdissect.lint.finding import Finding, Related, Severity, Span
 from ibdissect.lint.grouping import KEPT_APART, SelectedFrames, apart
 from ibdissect.lint.rule import REGISTRY, Hit, LazyHit, Rule, on_chunk
 from ibdissect.table.table import ChunkTable
@@ -110,6 +110,28 @@ class LowElsewhere(Low):
 
 for one in (Low, LowOfFlow, LowElsewhere):
     REGISTRY.pop(one.code)
+
+
+class FaultyBytes(Rule):
+    """A hit whose faulty bytes lie in several frames, one that stands for several frames, one without bytes."""
+
+    code, name, message = "ZZC009", "faulty-bytes", "hit"
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        bytes_ = (Span(1, 20, 2), Span(2, 30, 3), Span(2, 40, 4))
+        yield Hit(frame=2, time_ns=0, arguments={}, spans=bytes_)
+        yield Hit(frame=3, time_ns=0, arguments={}, spans=bytes_)
+        yield Hit(frame=1, time_ns=0, arguments={}, spans=bytes_, frames=[1, 2], count=2)
+
+
+REGISTRY.pop(FaultyBytes.code)
+
+
+def test_the_bytes_of_a_hit_are_those_in_its_frame() -> None:
+    told: list[tuple[Any, ...]] = []
+    lint([native()] * 3, FaultyBytes, on_occurrence=lambda _rule, _low, _one, frames, at, size: told.append((list(frames), at, size)))
+    assert told == [([2], 30, 3), ([3], 0, 0), ([1, 2], 0, 0)]
 
 
 @pytest.mark.parametrize("rule", [Low, LowOfFlow, LowElsewhere])

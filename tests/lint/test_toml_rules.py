@@ -111,6 +111,19 @@ def test_a_wrong_value_is_refused_with_file_and_key(change: dict[str, Any], mess
         rules_of([{**GOOD, **change}], "site.toml")
 
 
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        ({"nam": "x"}, "name"), ({"name": "Wrong lane"}, "small letters, digits and hyphens: wrong-dscp"),
+        ({"name": "wrong--lane"}, "small"), ({"name": "-lane"}, "small"), ({"message": "{lrh.sl!r}"}, "!t is the value in words"), ({"message": "{lrh.sll}"}, "lrh.sl"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_comes_with_what_to_write(change: dict[str, Any], hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        rules_of([{**GOOD, **change}], "site.toml")
+    assert hint in f"{caught.value.hint} {caught.value}"
+
+
 def test_a_missing_key_or_a_code_used_twice_is_refused() -> None:
     for key in ("code", "name", "when", "message"):
         with pytest.raises(ConfigError, match=f"rule 1, {key}: is missing"):
