@@ -115,7 +115,8 @@ def test_a_wrong_value_is_refused_with_file_and_key(change: dict[str, Any], mess
     ("change", "hint"),
     [
         ({"nam": "x"}, "name"), ({"name": "Wrong lane"}, "small letters, digits and hyphens: wrong-dscp"),
-        ({"name": "wrong--lane"}, "small"), ({"name": "-lane"}, "small"), ({"message": "{lrh.sl!r}"}, "!t is the value in words"), ({"message": "{lrh.sll}"}, "lrh.sl"),
+        ({"name": "wrong--lane"}, "small"), ({"name": "-lane"}, "small"),
+        ({"message": "{lrh.sl!r}"}, "!t is the value in words"), ({"message": "{lrh.sll}"}, "lrh.sl"),
     ],
 )  # fmt: skip
 def test_what_is_refused_comes_with_what_to_write(change: dict[str, Any], hint: str) -> None:
