@@ -14,7 +14,7 @@ import pytest
 from ibdissect.fabric.file_lines import KnownFile, line_number
 from ibdissect.lint.engine import Context, Linter
 from ibdissect.lint.finding import Finding, Related, Severity, Span
-from ibdissect.lint.grouping import KEPT_APART, SelectedFrames, apart
+from ibdissect.lint.grouping import KEPT_APART, SelectedFrames, Tally, apart
 from ibdissect.lint.rule import REGISTRY, Hit, LazyHit, Rule, on_chunk
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, LRH
@@ -210,3 +210,22 @@ def test_hits_that_stand_or_fall_together_are_one() -> None:
     reported: list[int] = []
     lint(frames, WaitsAlike, window=6 * len(frames[0]), on_occurrence=lambda _rule, _low, _one, at, *_: reported.extend(at))
     assert sorted(reported) == [*range(1, 21)], "each frame, if somebody asks"
+
+
+def test_what_processes_found_is_joined() -> None:
+    """Counts and severities are added; of the findings the earliest stay, as many as are kept."""
+
+    def tally(most: int | None, *frames: int) -> Tally:
+        made = Tally(most, None)
+        for frame in frames[: made.add(len(frames))]:
+            made.keep(SimpleNamespace(frame=frame))  # type: ignore[arg-type]
+        made.lowered[Severity.INFO], made.seconds = len(frames), 0.5
+        return made
+
+    for most, kept in ((None, [1, 3, 4, 5, 8]), (3, [1, 3, 4]), (2, [1, 3])):
+        one = tally(most, 3, 5, 8)
+        one.join(tally(most, 1, 4))
+        assert [finding.frame for finding in one.findings] == kept
+        assert (one.count, one.lowered, one.seconds) == (5, {Severity.INFO: 5}, 1.0)
+    full = tally(2, 1, 2, 3)
+    assert (full.add(4), full.count, len(full.findings)) == (0, 7, 2)
