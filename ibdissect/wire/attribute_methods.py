@@ -66,7 +66,7 @@ _COMMON = _all(WRITTEN, [CLASS_PORT_INFO], no_modifier=True)
 REQUESTS: Mapping[int, Mapping[int, Requests]] = {
     LID_ROUTED: _SM, DIRECTED: _SM,
     SA_CLASS: {
-        **_COMMON, **_all(frozenset({GET, SET, REPORT}), [NOTICE], no_modifier=True), **_all(WRITTEN, [INFORM], no_modifier=True),
+        **_COMMON, **_all(frozenset({GET, SET, REPORT}), [NOTICE], no_modifier=True), **_all(frozenset({SET}), [INFORM], no_modifier=True),
         **_all(LOOKED_UP, [0x11, *range(0x13, 0x1A), 0x20, 0x33, 0x35, 0x36, 0x3B, 0x3C, 0x3D, 0x3E, 0xF3], no_modifier=True),
         **_all(LOOKED_UP, [EXTENDED_SPEEDS]), **_all(KEPT, [0x30, 0x31, 0x38], no_modifier=True),
         **_all(frozenset({GET_TRACE}), [0x39], no_modifier=True), **_all(frozenset({GET_MULTI, GET_TRACE}), [0x3A], no_modifier=True),

@@ -73,7 +73,7 @@ _KINDS: dict[str, Alike] = {
     "lid": _same_lid, "end_port_lid": _same_lid, "from_lid": _same_lid, "to_lid": _same_lid, "dlid": _same_lid, "slid": _same_lid,
     "mlid": _same_guid, "port_num": _same, "block_num": _same_block, "input_port_num": _same, "output_port_num": _same, "position": _same,
     "from_port": _same, "to_port": _same, "dgid": _same_guid, "sgid": _same_guid, "mgid": _same_guid, "service_id": _same_guid,
-    "service_gid": _same_guid, "p_key": _same_partition, "service_p_key": _same_partition, "node_info.node_guid": _same_guid,
+    "service_gid": _same_guid, "sl": _same, "p_key": _same_partition, "service_p_key": _same_partition, "node_info.node_guid": _same_guid,
     "node_info.port_guid": _same_guid, "sm_info.guid": _same_guid,
 }  # fmt: skip
 """Components that identify what a record is about, and how they are compared. Of a GID its last 64 bits: the prefix of the subnet may be

@@ -19,8 +19,8 @@ from ibdissect.rules.shared.requested_paths import paths
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.bits import extract
-from ibdissect.table.connections import Connections, messages
-from ibdissect.wire.cm import LAP, REQ
+from ibdissect.table.connections import Connections, Message, messages
+from ibdissect.wire.cm import LAP, REQ, SIDRReq
 from ibdissect.wire.expr import Where
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import BASE, GET_RESP, P_KEY_TABLE, PORT_INFO, SET
@@ -36,8 +36,9 @@ class RequestNotShared(LearntFactRule):
 
     Compare the P_Key tables of both ports with the partition that the application chose (its P_Key index, or the path of the SA).
 
-    The REQ of a native connection in one subnet, or a LAP, which asks for another path of it; and the P_Key tables of both ports of its
-    primary or alternate path, read before it. An `info` if the connection was set up nevertheless: the tables may be outdated.
+    The REQ of a native connection in one subnet, or a LAP, which asks for another path of it, and the P_Key tables of both ports of its
+    primary or alternate path, read before it. Or a SIDR_REQ, which asks for a datagram service, and the tables of its sender and receiver.
+    An `info` if the connection was set up or the service granted nevertheless: the tables may be outdated.
     """
 
     code, name, severity = "PKY022", "req-pkey-not-shared", WARNING
@@ -52,14 +53,17 @@ class RequestNotShared(LearntFactRule):
     def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         subnet, connections = context.get(FabricFollower).subnet, context.get(Connections)
         for message in table.once(messages) if subnet.partitioned else ():
-            view, seen = message.view, Seen(table, message.frame - table.chunk.first)
-            if isinstance(view, REQ):
-                key, proof, field = view.partition_key, [], REQ.partition_key
-            elif isinstance(view, LAP) and (asked := connections.of_message(view, message.sender, message.receiver)) is not None:
-                key, proof, field = asked.p_key, [(asked.req_frame, "REQ of the connection")], LAP.alternate_local_port_lid
+            view, seen, proof = message.view, Seen(table, message.frame - table.chunk.first), list[tuple[int, str]]()
+            if isinstance(view, SIDRReq):
+                key, field, asked = view.partition_key, SIDRReq.partition_key, _ends(message)
+            elif isinstance(view, REQ):
+                key, field, asked = view.partition_key, REQ.partition_key, _local(view, seen)
+            elif isinstance(view, LAP) and (known := connections.of_message(view, message.sender, message.receiver)) is not None:
+                key, field, asked = known.p_key, LAP.alternate_local_port_lid, _local(view, seen)
+                proof = [(known.req_frame, "REQ of the connection")]
             else:
                 continue
-            for lids in dict.fromkeys(path.lids for path in paths(view, seen) if path.value("subnet_local") and key & BASE):
+            for lids in asked if key & BASE else ():
                 ends = [subnet.owner(lid, seen.frame)[0] for lid in lids]
                 reason, shown = _unshared(ends, lids, key & BASE, seen.frame)
                 if not reason:
@@ -71,12 +75,23 @@ class RequestNotShared(LearntFactRule):
                 )  # fmt: skip
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        connections = context.get(Connections).all
+        connections = context.get(Connections)
         works = any(
             (one.req_frame == hit.frame and one.rtu_frame) or (one.lap_frame == hit.frame and one.apr_frame and not one.ap_status)
-            for one in connections
-        )
+            for one in connections.all
+        ) or any(one.frame == hit.frame and one.status == 0 for one in connections.resolutions)
         return INFO if works else super().severity_at_end(hit, context)
+
+
+def _local(view: REQ | LAP, seen: Seen) -> list[tuple[int, int]]:
+    """The LIDs of the paths that a message names in this subnet, each pair once."""
+    return list(dict.fromkeys(path.lids for path in paths(view, seen) if path.value("subnet_local")))
+
+
+def _ends(message: Message) -> list[tuple[int, int]]:
+    """The LIDs between which a message goes; none where a GRH may lead it to another subnet."""
+    near, far = message.sender, message.receiver
+    return [(near.lid, far.lid)] if near.lid is not None and far.lid is not None and not far.gid else []
 
 
 def _unshared(ends: list[Port | None], lids: tuple[int, int], base: int, frame: int) -> tuple[str, tuple[int, ...]]:

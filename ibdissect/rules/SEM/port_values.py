@@ -3,7 +3,7 @@
 from typing import Any
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
-from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, HAS_LINK, OF_EXTERNAL_PORT, READ, SMP_ANSWER, SMP_SET
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER, SMP_SET
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.sm import SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -11,7 +11,7 @@ from ibdissect.wire.sm_port import PortInfo
 MTU_TOP, VL_TOP = 5, 5
 """Highest codes of MTU (4096 bytes) and VLCap (VL0-VL14)."""
 ACTIVE, LINK_UP = 4, 5
-ENABLED = SMP_SET | (SMP_ANSWER & OF_EXTERNAL_PORT)
+ENABLED = SMP_SET | SMP_ANSWER
 """Where what PortInfo enables counts."""
 
 
@@ -22,13 +22,14 @@ class MTUReserved(Rule):
 
     In a Set, correct the subnet manager; in a response, the firmware of the port.
 
-    The SMP or SA record alone. Code 0 counts where a numbered port answers and is Active: port 0 of a switch may show 0.
+    The SMP or SA record alone. Code 0 counts where a port answers that is Active. Port 0 of a switch may show
+    anything: an answer without a port number counts once a NodeInfo showed that the node is no switch.
     """
 
     code, name, severity = "SEM003", "portinfo-mtu-reserved", ERROR
     reference = "IBA 14.2.5.6"
     when = ((PortInfo.neighbor_mtu > MTU_TOP) | (PortInfo.mtu_cap > MTU_TOP)) & HAS_CONTENT | (
-        ((PortInfo.neighbor_mtu == 0) | (PortInfo.mtu_cap == 0)) & (PortInfo.port_state == ACTIVE) & SMP_ANSWER & OF_EXTERNAL_PORT
+        ((PortInfo.neighbor_mtu == 0) | (PortInfo.mtu_cap == 0)) & (PortInfo.port_state == ACTIVE) & SMP_ANSWER
     )
     message = "NeighborMTU {neighbor_mtu}, MTUCap {mtu_cap}: codes are 1 (256 bytes) to 5 (4096)"
     example = "SubnSet(PortInfo) with NeighborMTU 9"
@@ -61,7 +62,7 @@ class VLCapReserved(Rule):
 
     code, name, severity = "SEM005", "portinfo-vlcap-reserved", ERROR
     reference = "IBA 14.2.5.6"
-    when = ((PortInfo.vl_cap > VL_TOP) & READ) | ((PortInfo.vl_cap == 0) & SMP_ANSWER & OF_EXTERNAL_PORT)
+    when = ((PortInfo.vl_cap > VL_TOP) & READ) | ((PortInfo.vl_cap == 0) & SMP_ANSWER)
     message = "VLCap {vl_cap}, codes are 1 (VL0) to 5 (VL0-VL14)"
     example = "SubnGetResp(PortInfo) with VLCap 9"
 
@@ -73,14 +74,15 @@ class OperationalVLsAboveCap(Rule):
 
     Correct the subnet manager (max_op_vls of OpenSM).
 
-    One packet is enough. 0 means no change in a Set; it counts where a numbered port answers and is Active.
+    One packet is enough. 0 means no change in a Set; it counts where a port answers that is Active: a numbered one, or of a node that its
+    NodeInfo showed to be no switch.
     """
 
     code, name, severity = "SEM006", "portinfo-opervls-gt-cap", ERROR
     reference = "IBA 14.2.5.6"
     when = ((PortInfo.operational_vls > VL_TOP) & HAS_CONTENT) | (
         ((PortInfo.operational_vls > PortInfo.vl_cap) & PortInfo.vl_cap.between(1, VL_TOP) & HAS_CONTENT)
-        | ((PortInfo.operational_vls == 0) & (PortInfo.port_state == ACTIVE) & SMP_ANSWER & OF_EXTERNAL_PORT)
+        | ((PortInfo.operational_vls == 0) & (PortInfo.port_state == ACTIVE) & SMP_ANSWER)
     )
     message = "OperationalVLs {operational_vls!t} is reserved, or not what VLCap {vl_cap!t} allows"
     example = "SubnSet(PortInfo) with OperationalVLs 5 for a port with VLCap 1"
@@ -94,7 +96,8 @@ class WidthEnabledReserved(Rule):
 
     Correct the subnet manager or the tool that sent the Set; if a port answers so, update its firmware.
 
-    One packet is enough: a Set, or the answer of a numbered port.
+    One packet is enough: a Set, or the answer of a numbered port. An answer without a port number counts once a NodeInfo showed that the
+    node is no switch.
     """
 
     code, name, severity = "SEM007", "linkwidth-enabled-reserved", ERROR
@@ -112,7 +115,8 @@ class SpeedEnabledReserved(Rule):
 
     Correct the subnet manager or the tool; faster links are enabled by LinkSpeedExtEnabled. If a port answers so, update its firmware.
 
-    One packet is enough: a Set, or the answer of a numbered port.
+    One packet is enough: a Set, or the answer of a numbered port. An answer without a port number counts once a NodeInfo showed that the
+    node is no switch.
     """
 
     code, name, severity = "SEM009", "linkspeed-enabled-reserved", ERROR
@@ -146,7 +150,8 @@ class LinkDownDefaultReserved(Rule):
 
     Correct the subnet manager or the tool that sent the Set; if a port answers so, update its firmware.
 
-    One packet is enough: a Set, or the answer of a numbered port.
+    One packet is enough: a Set, or the answer of a numbered port. An answer without a port number counts once a NodeInfo showed that the
+    node is no switch.
     """
 
     code, name, severity = "SEM013", "linkdowndefault-reserved", ERROR
@@ -172,7 +177,7 @@ class WidthActiveReserved(Rule):
         ~PortInfo.link_width_active.isin({0, 16}) & (PortInfo.link_width_supported != 0) & HAS_LINK & READ  # 2x is newer than many masks
         & ((PortInfo.link_width_active & PortInfo.link_width_supported) == 0)
     ) | (
-        (PortInfo.link_width_active == 0) & (PortInfo.port_physical_state == LINK_UP) & SMP_ANSWER & OF_EXTERNAL_PORT
+        (PortInfo.link_width_active == 0) & (PortInfo.port_physical_state == LINK_UP) & SMP_ANSWER
     )
     message = "LinkWidthActive {link_width_active} {why}"
     example = "SubnGetResp(PortInfo) with LinkWidthActive 3"
@@ -308,7 +313,7 @@ class ExtSpeedsClaimed(Rule):
     reference = "IBA 14.2.5.6; opensm IB_PORT_CAP_HAS_EXT_SPEEDS"
     when = (
         (PortInfo.is_extended_speeds_supported == 1) & (PortInfo.is_capability_mask2_supported == 0)
-        & (PortInfo.link_speed_ext_supported == 0) & SMP_ANSWER & OF_EXTERNAL_PORT
+        & (PortInfo.link_speed_ext_supported == 0) & SMP_ANSWER
     )  # fmt: skip
     at = PortInfo.capability_mask
     flow = (PortInfo.lid, PortInfo.local_port_num)

@@ -37,8 +37,6 @@ HAS_CONTENT = SMP_SET | SMP_ANSWER | SA_ANSWER
 """The attribute is written or answered, by SMP or inside an SA record."""
 READ = SMP_ANSWER | SA_ANSWER
 """The attribute is answered, by SMP or inside an SA record."""
-OF_EXTERNAL_PORT = (MAD.attribute_modifier & 0xFF) != 0
-"""A PortInfo of a numbered port: of a switch's port 0 some components mean nothing."""
 DOWN = 1
 """PortState without a link."""
 HAS_LINK = PortInfo.port_state != DOWN

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.wire.cm import APR, LAP
+from ibdissect.wire.cm import APR, LAP, SIDRRep, SIDRReq
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.notice import Notice, TrapPKey, TrapSwitchPKey
 from ibdissect.wire.sa import SAFormat
@@ -355,6 +355,11 @@ LOADS = message(0x19, LAP, IDS, ACTIVE, alternate_local_port_lid=1, alternate_re
 LOADED = message(0x1A, APR, {"local_communication_id": 0x2002, "remote_communication_id": 0x1001}, PASSIVE)
 case("PKY022", [*BOTH_LIMITED, *HAS, LOADS], [*ONE_FULL, *HAS, LOADS], frames=[9])
 case("PKY022", [*BOTH_LIMITED, *HAS, LOADS, LOADED], [*ONE_FULL, *HAS, LOADS, LOADED], frames=[9], severity="info")
+# ... or of a datagram service
+FOR_SERVICE = message(0x17, SIDRReq, {"request_id": 7}, ACTIVE, partition_key=0x1234)
+FOUND, NONE = (message(0x18, SIDRRep, {"request_id": 7}, PASSIVE, status=status) for status in (0, 1))
+case("PKY022", [*BOTH_LIMITED, FOR_SERVICE, NONE], [*ONE_FULL, FOR_SERVICE, NONE], frames=[7])
+case("PKY022", [*BOTH_LIMITED, FOR_SERVICE, FOUND], [*ONE_FULL, FOR_SERVICE, FOUND], frames=[7], severity="info")
 PORT_5 = b"\xfe\x80" + bytes(6) + (0x0002C90300001051).to_bytes(8, "big")
 JOINED = member(p_key=0x8123, join_state=1, port_gid=PORT_5)
 OUTSIDE, INSIDE = ([answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, key))] for key in (0x8124, 0x8123))
