@@ -29,7 +29,7 @@ class MTUReserved(Rule):
     code, name, severity = "SEM003", "portinfo-mtu-reserved", ERROR
     reference = "IBA 14.2.5.6"
     when = ((PortInfo.neighbor_mtu > MTU_TOP) | (PortInfo.mtu_cap > MTU_TOP)) & HAS_CONTENT | (
-        ((PortInfo.neighbor_mtu == 0) | (PortInfo.mtu_cap == 0)) & (PortInfo.port_state == ACTIVE) & SMP_ANSWER
+        ((PortInfo.neighbor_mtu == 0) | (PortInfo.mtu_cap == 0)) & (PortInfo.port_state == ACTIVE) & READ
     )
     message = "NeighborMTU {neighbor_mtu}, MTUCap {mtu_cap}: codes are 1 (256 bytes) to 5 (4096)"
     example = "SubnSet(PortInfo) with NeighborMTU 9"
@@ -82,7 +82,7 @@ class OperationalVLsAboveCap(Rule):
     reference = "IBA 14.2.5.6"
     when = ((PortInfo.operational_vls > VL_TOP) & HAS_CONTENT) | (
         ((PortInfo.operational_vls > PortInfo.vl_cap) & PortInfo.vl_cap.between(1, VL_TOP) & HAS_CONTENT)
-        | ((PortInfo.operational_vls == 0) & (PortInfo.port_state == ACTIVE) & SMP_ANSWER)
+        | ((PortInfo.operational_vls == 0) & (PortInfo.port_state == ACTIVE) & READ)
     )
     message = "OperationalVLs {operational_vls!t} is reserved, or not what VLCap {vl_cap!t} allows"
     example = "SubnSet(PortInfo) with OperationalVLs 5 for a port with VLCap 1"
@@ -177,7 +177,7 @@ class WidthActiveReserved(Rule):
         ~PortInfo.link_width_active.isin({0, 16}) & (PortInfo.link_width_supported != 0) & HAS_LINK & READ  # 2x is newer than many masks
         & ((PortInfo.link_width_active & PortInfo.link_width_supported) == 0)
     ) | (
-        (PortInfo.link_width_active == 0) & (PortInfo.port_physical_state == LINK_UP) & SMP_ANSWER
+        (PortInfo.link_width_active == 0) & (PortInfo.port_physical_state == LINK_UP) & READ
     )
     message = "LinkWidthActive {link_width_active} {why}"
     example = "SubnGetResp(PortInfo) with LinkWidthActive 3"

@@ -363,6 +363,14 @@ case("SEM066", port_answer(vl_arbitration_high_cap=1, vl_arbitration_low_cap=0, 
 case("SEM066", written(master_sm_lid=0xC001), written(master_sm_lid=0xBFFF))
 case("SEM066", port_answer(port_state=7), port_answer(0, port_state=7))  # perhaps port 0 of a switch
 case("SEM057", port_answer(link_width_active=8), port_answer(link_width_active=1))
+# without a port number: of an adapter, or of port 0 of a switch
+ABSENT: dict[str, dict[str, Any]] = {
+    "SEM003": {"neighbor_mtu": 0}, "SEM006": {"operational_vls": 0}, "SEM007": {"link_width_enabled": 0x20},
+    "SEM009": {"link_speed_enabled": 9}, "SEM013": {"link_down_default_state": 3}, "SEM057": {"link_width_active": 0},
+}  # fmt: skip
+for code, value in ABSENT.items():
+    shown = answer(5, PORT_INFO, port_info(5, **value))
+    case(code, [answer(5, NODE_INFO, port_node(5)), shown], [PORT_SWITCH, shown], frames=[2])
 case("SEM011", written(port_state=0, port_physical_state=4), written(port_state=0, port_physical_state=3))
 case("SEM067", switch(GET_RESP, linear_fdb_cap=0xC001), switch(GET_RESP, linear_fdb_cap=0xC000))
 case("SEM067", switch(GET_RESP, multicast_fdb_cap=0x4001), switch(GET_RESP, multicast_fdb_cap=0x4000))
