@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache, partial
 
 from rich.color import Color as RichColor
 from rich.color import ColorSystem
+from rich.style import Style
+from rich.text import Text
 from textual.app import App
 from textual.color import BLACK, WHITE, Color
 from textual.driver import Driver
@@ -126,6 +129,17 @@ THEMES = (
         variables=_CONTRAST,
     ),
 )  # fmt: skip
+
+
+def painted(app: App[object], text: Text) -> Text:
+    """A text whose styles name colours of the theme: `bold $accent`."""
+    colours, found = app.get_css_variables(), text.copy()
+
+    def style(named: str | Style) -> str | Style:
+        return re.sub(r"\$([\w-]+)", lambda name: colours[name[1]], named) if isinstance(named, str) else named
+
+    found.spans = [span._replace(style=style(span.style)) for span in found.spans]
+    return found
 
 
 class ThemedApp(App[None]):

@@ -76,6 +76,45 @@ def _contrast(part: object) -> float:
     return contrast(Color(*style.color.get_truecolor()), Color(*style.bgcolor.get_truecolor()))
 
 
+SCREENS = ((), ("slash", *"bth.o"), ("f", "e"), ("space",), ("v",), ("question_mark",), ("g",), ("C",), ("F",))
+"""Keys that lead to screens."""
+GRAPHICS = frozenset("▁▂▃▄▅▆▇█─│╭╮╰╯┊▊▔▎▏▕· ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("theme", "palette"),
+    [
+        (theme.name, palette) if place == other else pytest.param(theme.name, palette, marks=pytest.mark.thorough)
+        for place, theme in enumerate(themes.THEMES)
+        for other, palette in enumerate(("256", "truecolor", "standard"))
+    ],
+)
+async def test_what_is_drawn_can_be_read(theme: str, palette: str, tmp_path: Path) -> None:
+    """Each pair of colours of the screens, as the terminal shows them; what lies behind a window is dark on purpose."""
+    app = made.app_on(made.capture(tmp_path))
+    app.palette, app.theme = palette, theme
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.study.finished and app.main.tree_pane.lines)
+        for keys in SCREENS:
+            await pilot.press(*keys)
+            await pilot.pause(0.1)
+            window = next(iter(app.screen.query(".dialog, .page")), app.screen)
+            seen = {
+                (part.style.color, part.style.bgcolor): part.text
+                for line in app.screen._compositor.render_strips()[window.region.y : window.region.bottom]
+                for part in line.crop(window.region.x, window.region.right)
+                if part.style and part.style.color and part.style.bgcolor and not GRAPHICS.issuperset(part.text)
+            }
+            assert len(seen) > 1
+            for (text, behind), what in seen.items():
+                found = contrast(*(themes.in_palette(Color(*one.get_truecolor()), palette) for one in (text, behind)))
+                assert found >= LEAST, (keys, what, text, behind)
+            while app.screen is not app.main or app.focused is app.main.filter_bar.input:
+                await pilot.press("escape")
+                await pilot.pause()
+
+
 def test_every_application_has_the_colours_of_the_terminal() -> None:
     """Also the start screen and `diff --tui`: the cursor is not the colour of its line without the focus."""
     for app in (StartApp(), ChangesApp("", [])):

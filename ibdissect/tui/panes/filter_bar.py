@@ -116,9 +116,8 @@ class FilterBar(Vertical):
             return
         wide = max(width_of(entry.text) for entry in self._found)
         choices.add_options(
-            [Option(Text.assemble(fit(entry.text, wide), ("  " + entry.label, "dim"), no_wrap=True, overflow="ellipsis"))
-             for entry in self._found]
-        )  # fmt: skip
+            [Option(Text(f"{fit(entry.text, wide)}  {entry.label}", no_wrap=True, overflow="ellipsis")) for entry in self._found]
+        )
         choices.highlighted = 0
         choices.display = True
         self.reason.display = False

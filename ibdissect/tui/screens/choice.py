@@ -48,7 +48,7 @@ class Choice(ModalScreen[str | None]):
             yield Label(self.heading, classes="heading", markup=False)
             wide = max(len(name) for _, name, _ in self.entries)
             options = [
-                Option(Text.assemble(name.ljust(wide), ("  " + printable(preview), "dim"), no_wrap=True, overflow="ellipsis"), id=f"c{i}")
+                Option(Text(f"{name.ljust(wide)}  {printable(preview)}", no_wrap=True, overflow="ellipsis"), id=f"c{i}")
                 for i, (_, name, preview) in enumerate(self.entries)
             ]
             yield Options(*options, compact=True)
@@ -100,7 +100,7 @@ class ColumnChoice(ModalScreen[list[str] | None]):
     def _label(self, column: Column) -> Text:
         """The title, the width if it was chosen, and the name of a field by which filters and commands know it."""
         width = str(self.widths.get(column.key, "")).rjust(3)
-        return Text.assemble(column.title.ljust(14), width, "  ", (column.field, "dim"), no_wrap=True, overflow="ellipsis")
+        return Text(f"{column.title.ljust(14)}{width}  {column.field}", no_wrap=True, overflow="ellipsis")
 
     def action_widen(self, step: int) -> None:
         """Make the column at the cursor wider or narrower; one that gets too narrow has the width that fits again."""

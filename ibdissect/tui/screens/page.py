@@ -22,6 +22,7 @@ from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable, value_text
 
 from ..keys.command import Command, help_groups, key_text
+from ..themes import painted
 from .choice import Options
 
 MOVE = (
@@ -55,13 +56,13 @@ class PageScreen(ModalScreen[int | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="page"):
-            yield Label(self.heading, classes="heading")
+            yield Label(painted(self.app, self.heading), classes="heading")
             with VerticalScroll(id="page-body", classes="" if self.frames else "alone"):
-                yield Static(self.body)
+                yield Static(painted(self.app, self.body))
             if self.frames:
                 wide = max(len(str(frame)) for frame, _ in self.frames)
                 yield Options(
-                    *(Option(Text.assemble(("frame ", "dim"), str(frame).rjust(wide), ("  " + why, "dim"), no_wrap=True))
+                    *(Option(Text(f"frame {frame:>{wide}}  {why}", no_wrap=True))
                       for frame, why in self.frames),
                     id="page-frames", compact=True,
                 )  # fmt: skip
@@ -95,10 +96,11 @@ def help_page(commands: tuple[Command, ...]) -> PageScreen:
     for group in GROUPS:
         body.append(f"{group}\n", "bold")
         for key, what in groups[group]:
-            body.append(f"  {key:<16}", "bold cyan")
+            body.append(f"  {key:<16}", "bold $accent")
             body.append(f" {what}\n")
         body.append("\n")
-    body.append("Keys (M_Key, Q_Key, R_Key, …) are masked unless started with --show-keys; a masked key has a number, M_Key#3.", "dim")
+    masked = "Keys (M_Key, Q_Key, R_Key, …) are masked unless started with --show-keys; a masked key has a number, M_Key#3."
+    body.append(masked, "$tint-dim")
     return PageScreen(Text("Keys"), body)
 
 
@@ -112,7 +114,7 @@ def view_page(name: str, keys: str, bindings: Iterable[Binding]) -> PageScreen:
     for binding in bindings:
         told.setdefault(binding.description, []).append(key_text(binding.key))
     for what, names in told.items():
-        body.append(f"  {' '.join(dict.fromkeys(names)):<24}", "bold cyan")
+        body.append(f"  {' '.join(dict.fromkeys(names)):<24}", "bold $accent")
         body.append(f" {what}\n")
     return PageScreen(Text(f"Keys: {name}"), body)
 
@@ -121,7 +123,7 @@ def finding_page(
     finding: Finding, rule: type[Rule] | None, catalog: Catalog, said: Mapping[int, str] = MappingProxyType({})
 ) -> PageScreen:  # fmt: skip
     """What a finding means, why it matters, what to do, and the frames that prove it. `said`: what each of these says."""
-    colour = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold blue"}[finding.severity]
+    colour = {Severity.ERROR: "bold $error", Severity.WARNING: "bold $warning", Severity.INFO: "bold $tint-info"}[finding.severity]
     title = Text.assemble((f"{finding.severity.sign} {finding.code} {finding.name}", colour), f"  {finding.severity.value}")
     body = Text()
     body.append(f"{finding.message}\n\n")
@@ -134,7 +136,7 @@ def finding_page(
         body.append(f"{finding.count:,} times, first in frame {finding.frame}\n")
     if finding.file:
         body.append(f"{printable(finding.file)}:{finding.file_frame}\n")
-    body.append(f"{EVIDENCE[finding.evidence]}\n\n", "dim")
+    body.append(f"{EVIDENCE[finding.evidence]}\n\n", "$tint-dim")
     for one in finding.related:
         if not one.frame:
             body.append(f"{one.place}: {one.why}\n")
