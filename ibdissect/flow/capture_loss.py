@@ -25,6 +25,8 @@ from .write_times import WriteTimes
 
 NEAR = 10
 """A packet lost within this many seconds makes silence doubtful: capture losses under load come in bursts."""
+NEIGHBOURS = 8
+"""Records of several queues are mixed over at most so many places."""
 PAUSE_NS = SECOND_NS + 1000
 """A pause is longer than a second; programs that send once a second need not make one."""
 ENOUGH = 1000
@@ -57,6 +59,8 @@ class CaptureLoss:
         """A record has an earlier time than the one before it, by less than a second."""
         self._pauses: list[tuple[int, int, int]] = []
         """Frame before each pause, its time, and how long nothing was recorded then."""
+        self._back: list[int] = []
+        """Frames with an earlier time than the one before, up to `MAX_SECONDS` of them."""
         self._clock: list[tuple[int, int]] = []
         """First frame of each second, and the second."""
         self._known: tuple[list[int], list[int]] | None = None
@@ -75,9 +79,11 @@ class CaptureLoss:
             rows = self._that_fit(table, np.flatnonzero(pauses > PAUSE_NS), len(self._pauses))
             before, lengths = (rows + table.chunk.first - 1).tolist(), pauses[rows]
             self._pauses += zip(before, (table.chunk.time_ns[rows] - lengths).tolist(), lengths.tolist(), strict=True)
-            if (earlier := pauses[pauses < 0]).size:
-                self.set_back |= bool((earlier <= -SECOND_NS).any())
-                self.unsorted |= bool((earlier > -SECOND_NS).any())
+            back = np.flatnonzero(pauses < 0)
+            if len(back):
+                self.set_back |= bool((pauses[back] <= -SECOND_NS).any())
+                self.unsorted |= bool((pauses[back] > -SECOND_NS).any())
+                self._back += (self._that_fit(table, back, len(self._back)) + table.chunk.first).tolist()
             self._tick(table)
         rows = cut_off(table)
         for row in rows[np.unique(table.chunk.time_ns[rows] // SECOND_NS, return_index=True)[1]].tolist() if len(rows) else ():
@@ -160,6 +166,13 @@ class CaptureLoss:
     def unsettled(self, frame: int, time_ns: int) -> bool:
         """Whether another write may have been sent before a frame although it is recorded after it: the capture changes the order."""
         return self._writes.others(frame, time_ns) and self.disorderly()
+
+    def disordered(self, frame: int, later: int) -> bool:
+        """Whether records may stand in another order than they were sent in, from a frame to another one or at their neighbours."""
+        at = bisect_right(self._back, frame - NEIGHBOURS)
+        if at < len(self._back):
+            return self._back[at] <= later + NEIGHBOURS
+        return len(self._back) >= MAX_SECONDS
 
     def disorderly(self) -> bool:
         """Whether times run backwards, or a request was recorded after its answer, first or again; computed on demand."""

@@ -9,9 +9,6 @@ from .locate import Int
 WITHIN_NS = 10_000_000
 """A packet may be recorded at most this much after later ones. What lies farther back was sent when the clock had been set back."""
 
-NEAR = 8
-"""Records of several queues are mixed over at most so many places."""
-
 
 def in_time(times: Int) -> Int | None:
     """The order of packets by time, int64[n]; packets with equal times keep their order. None if they are in order as they are."""
@@ -21,9 +18,3 @@ def in_time(times: Int) -> Int | None:
     stretch = np.zeros(len(times), np.int64)
     stretch[1:] = np.cumsum(times[1:] < np.maximum.accumulate(times)[:-1] - WITHIN_NS)
     return np.lexsort((times, stretch))
-
-
-def disordered(times: Int, first: int, last: int) -> bool:
-    """Whether records were written down in another order than they were sent, from row `first` to row `last`, or within NEAR of them."""
-    near = times[max(0, first - NEAR) : last + NEAR + 1]
-    return bool((np.maximum.accumulate(near) > near).any()) if len(near) else False

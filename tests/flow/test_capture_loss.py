@@ -6,7 +6,8 @@ import struct
 
 import pytest
 
-from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.flow import capture_loss
+from ibdissect.flow.capture_loss import NEIGHBOURS, CaptureLoss
 from tests import craft
 from tests.robustness.manipulations import SECOND, Pcap, Record
 from tests.table.made import tables_of
@@ -191,3 +192,17 @@ def test_forgotten_pauses_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     loss = of(craft.ethernet_pcap([ask(i) for i in range(6)], link=247, step_ns=2_000_000_000), window=1)
     assert loss.stopped(1, FIRST) and loss.stopped(2, LATER)
     assert {one.what: (one.frame, one.count) for one in loss.dropped if one.count} == {"seconds and pauses": (3, 4 + 3)}
+
+
+@pytest.mark.parametrize("window", [32 << 20, 400])
+def test_the_order_of_neighbours_is_doubtful_where_a_time_runs_back(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The 21st frame is a second record of the time before it, whichever windows the two are in."""
+    frames = [(0, ask(number)) for number in range(1, 41)]
+    times = [FIRST + 1000 * (number - 2 * (number == 21)) for number in range(1, 41)]
+    loss = of(craft.interfaces_pcapng(frames, times=times), window)
+    assert [frame for frame in range(1, 41) if loss.disordered(frame, frame)] == [*range(21 - NEIGHBOURS, 21 + NEIGHBOURS)]
+    assert loss.disordered(1, 40) and not loss.disordered(1, 12) and not loss.disordered(29, 40)
+    assert not of(craft.interfaces_pcapng(frames), window).disordered(1, 40)
+    monkeypatch.setattr(capture_loss, "MAX_SECONDS", 1)
+    forgotten = of(craft.interfaces_pcapng(frames, times=times), window)
+    assert forgotten.disordered(30, 40), "there may have been more of them"

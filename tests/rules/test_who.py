@@ -19,8 +19,6 @@ QUICK = {("CM005", 1), ("TXN005", 4), ("TXN012", 3), ("TXN012", 5), ("TXN012", 1
 """Proofs in which somebody repeats a datagram after 1 ms, as nobody does: beside many copies of a mirror, this is one, too."""
 UNSURE = {"PKY021_1", "TXN005_4", "TXN012_0", "TXN012_3", *(f"PM001_{i}" for i in (0, 1, 2, 3, 4, 6))}
 """Proofs that become an info, or nothing, beside the second network: it may be the same one."""
-ACROSS = {"RC009_4"}
-"""Twins in which the two neighbours are the last and the first of two windows: their order is not seen."""
 LATER_NS = SECOND_NS // 50
 """Nobody takes packets for copies that come so much later."""
 PROOFS = [
@@ -84,10 +82,8 @@ def shows_both_ways(found: Timed) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "quick"), PROOFS)
-def test_neighbours_in_the_wrong_order(case: Case, quick: bool, request: pytest.FixtureRequest) -> None:
+def test_neighbours_in_the_wrong_order(case: Case, quick: bool) -> None:
     """Of twins: what order proves may become an info."""
-    if request.node.callspec.id in ACROSS:
-        return
     link, found = records(case.twin)
     pairs = [found[i : i + 2] for i in range(0, len(found), 2)]
     if not warned(case, link, found) and all(abs(pair[0][0] - pair[-1][0]) < WITHIN_NS for pair in pairs):

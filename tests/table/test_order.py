@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ibdissect.table.order import NEAR, WITHIN_NS, disordered, in_time
+from ibdissect.table.order import WITHIN_NS, in_time
 
 
 @pytest.mark.parametrize(("times", "order"), [
@@ -16,10 +16,3 @@ from ibdissect.table.order import NEAR, WITHIN_NS, disordered, in_time
 def test_order(times: list[int], order: list[int] | None) -> None:
     found = in_time(np.array(times, np.int64))
     assert (found.tolist() if found is not None else None) in (order, [*range(len(times))] if order is None else order)
-
-
-def test_disorder_is_near() -> None:
-    times = np.arange(40)
-    times[20] = 5
-    assert not disordered(np.arange(40), 0, 39) and not disordered(times[:0], 0, 0)
-    assert [row for row in range(40) if disordered(times, row, row)] == [*range(20 - NEAR, 20 + NEAR)]

@@ -15,7 +15,6 @@ from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Lazy
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PacketRule
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.order import disordered
 from ibdissect.wire.headers import AETH, BTH, RNR
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.text import counted
@@ -168,13 +167,15 @@ class MsnRegression(Rule):
     message = "{ends}: MSN {msn} with PSN {psn}, after MSN {before} with an earlier PSN"
     example = "acknowledgements of PSN 5 with MSN 3, and of PSN 6 with MSN 2"
 
+    waits = True
+    needs = (CaptureLoss,)
+
     @on_event(MsnFell)
-    def fell(self, event: MsnFell, context: Context) -> Iterator[Hit]:
-        hit = of_stream(event, (event.before_frame, "the higher MSN"), msn=event.msn, before=event.before)
-        chunk = context.table.chunk
-        if disordered(chunk.time_ns, event.before_frame - chunk.first, event.frame - chunk.first):
-            hit.severity = INFO
-        yield hit
+    def fell(self, event: MsnFell, _context: Context) -> Iterator[Hit]:
+        yield of_stream(event, (event.before_frame, "the higher MSN"), msn=event.msn, before=event.before)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        return INFO if context.get(CaptureLoss).disordered(hit.related[0].frame, hit.frame) else None
 
 
 class MsnJump(Rule):

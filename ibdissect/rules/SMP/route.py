@@ -108,18 +108,20 @@ class CombinedRoute(Rule):
 
 
 class DirectedRouteByLID(Rule):
-    """A purely directed-route SMP carries real LIDs in its LRH.
+    """A purely directed-route SMP goes to a real LID.
 
     With DrSLID and DrDLID permissive the whole route is directed, and each hop sends with permissive LIDs. A switch that sees a unicast
     DLID forwards the packet by its table, past the SMA that should have handled it.
 
     Correct the sender, or set DrSLID/DrDLID to the LIDs if a combined route was meant.
+
+    One packet is enough. Its SLID is not judged: some adapters always write their own (kernel qib_ud.c), and nobody forwards by it.
     """
 
     code, name, severity = "SMP012", "dr-lid-segment-lrh", WARNING
     reference = "IBA 14.2.2; real capture: all permissive"
     on = SMPDirected
-    when = ((LRH.slid != PERMISSIVE) | (LRH.dlid != PERMISSIVE)) & (SMPDirected.dr_slid == PERMISSIVE) & (SMPDirected.dr_dlid == PERMISSIVE)
+    when = (LRH.dlid != PERMISSIVE) & (SMPDirected.dr_slid == PERMISSIVE) & (SMPDirected.dr_dlid == PERMISSIVE)
     at = LRH.dlid
     flow = (LRH.slid, LRH.dlid)
     message = "directed route all the way, but the LRH goes from LID {LRH.slid} to {LRH.dlid}"

@@ -47,6 +47,7 @@ case("SMP008", smp(1, NODE_INFO, path=[1], dr={"d": 1, "hop_pointer": 0}), smp(1
 case("SMP009", leftovers(), short(256))
 case("SMP011", smp(1, NODE_INFO, path=[1], dr={"dr_slid": 1}, slid=1, dlid=2), smp(1, NODE_INFO, path=[1]))
 case("SMP012", smp(1, NODE_INFO, path=[1], slid=5, dlid=7), smp(1, NODE_INFO, path=[1]))
+case("SMP012", smp(1, NODE_INFO, path=[1], slid=5, dlid=7), smp(1, NODE_INFO, path=[1], slid=5))  # an adapter that writes its own LID
 case("SMP017", at_qp(5, mad(0x01, 0x81, PORT_INFO, build(PortInfo, vl_cap=4), at=64)),
      at_qp(0, mad(0x01, 0x81, PORT_INFO, build(PortInfo, vl_cap=4), at=64)))  # fmt: skip
 case("SMP024", ud(mad(0x01, 1, NODE_INFO)), smp(1, NODE_INFO))
