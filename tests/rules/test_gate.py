@@ -18,6 +18,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Evidence, Finding, Severity
 from ibdissect.rules import load
+from ibdissect.rules.shared.connection_rule import AgreedRule
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.numbers import P_KEY_TABLE
@@ -32,8 +33,8 @@ from tests.rules.findings import lint
 from tests.rules.PKY.cases import TABLE, send
 from tests.rules.test_rules import CASES
 
-GATED = {rule.code for rule in load() if issubclass(rule, LearntFactRule)}
-FAMILIES = ("PKY", "LNK", "AM", "GRH", "MCG")
+GATED = {rule.code for rule in load() if issubclass(rule, (LearntFactRule, AgreedRule))}
+FAMILIES = ("PKY", "LNK", "AM", "GRH", "MCG", "BTH018")
 LOUD = (Severity.ERROR, Severity.WARNING)
 
 

@@ -74,8 +74,10 @@ class AgreedRule(QuotingRule):
 
 
 def of_pair(table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair) -> Bool:
-    """Which of the packets to `end` were sent by the other end while the connection lasted."""
-    frames = native.rows[index] + table.chunk.first
+    """Which of the packets to `end` were sent by the other end, in the network of the connection and while it lasted."""
+    rows = native.rows[index]
+    frames = rows + table.chunk.first
     sender = np.isin(native.slid[index], pair.far_lids(end))
-    mine: Bool = (frames > pair.rep_frame) & (frames < pair.ended) & sender
+    networks = table.networks[rows] if table.networks is not None else 0
+    mine: Bool = (frames > pair.rep_frame) & (frames < pair.ended) & sender & (networks == pair.active.network)
     return mine
