@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ibdissect.table import ChunkTable
+from ibdissect.table.secrets import Masker
 
 from .reading import Progress, Reading
 
@@ -21,18 +23,22 @@ def diagnosed(
     Keys are numbered in a second pass, and only if a story tells of one, as `lint` does; of a pipe, in the only one.
     """
     from ibdissect.diagnosis.follow import ConnectionFollower  # rarely needed
+    from ibdissect.diagnosis.judge import R_KEY
 
     follower, joins, again = ConnectionFollower(), reading.joins, reading.reader.rereadable and not reading.reader.far
+    masker = Masker(R_KEY)
     reading.joins = False
     try:
-        for table in reading.tables(keys=not again, progress=progress):
+        for table in reading.tables(keys=False, progress=progress):
             follower.feed(table)
+            if not again and not reading.show_keys:
+                masker.feed(table)
             each(table)
         verdicts = follower.verdicts()
         if verdicts.names_keys:
-            if again and not reading.show_keys:
-                reading.number_keys()
-            verdicts.key_name = reading.key_name
+            for table in reading.tables(keys=False) if again and not reading.show_keys else ():
+                masker.feed(table)
+            verdicts.key_name = partial(reading.key_name, masker=masker)
     finally:
         reading.joins = joins
     return follower.result(name, verdicts)

@@ -211,10 +211,13 @@ class Reading:
 
         return Presenter(self.masker, show_keys=self.show_keys)
 
-    def key_name(self, kind: str, value: int) -> str:
-        """A key as it is shown in sentences: `R_Key#2`, or its value if keys are shown. Number the keys of the capture before."""
+    def key_name(self, kind: str, value: int, masker: Masker | None = None) -> str:
+        """A key as it is shown in sentences: `R_Key#2`, or its value if keys are shown. Number the keys of the capture before.
+
+        `masker`: that numbered them, if it is not the reading's.
+        """
         secret = is_secret(kind, value) and not self.show_keys
-        return self.masker.name(kind, value) if secret else f"0x{value:08x}"
+        return (masker or self.masker).name(kind, value) if secret else f"0x{value:08x}"
 
     def finish(self, finding: Finding) -> None:
         """Make a finding's message final; mask its keys unless `show_keys`."""

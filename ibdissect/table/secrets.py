@@ -50,9 +50,13 @@ def must_mask(field: Field[Any], values: npt.NDArray[Any]) -> Bool:
 
 
 class Masker:
-    """Numbers for key values. `feed` every chunk in order before showing anything of it."""
+    """Numbers for key values. `feed` every chunk in order before showing anything of it.
 
-    def __init__(self) -> None:
+    `kind`: only keys of this kind; those of each kind are numbered by themselves.
+    """
+
+    def __init__(self, kind: str = "") -> None:
+        self.kind = kind
         self._numbers: dict[str, dict[int, int]] = {}
         self._fed = 0
         self.dropped = Dropped("keys of one kind")
@@ -66,7 +70,7 @@ class Masker:
         self._fed = table.chunk.first + len(table) - 1
         new: list[tuple[int, str, int]] = []
         for field in secret_fields(table.catalog):
-            if not len(table.occurrences(field.owner)):
+            if (self.kind and field.secret != self.kind) or not len(table.occurrences(field.owner)):
                 continue
             column = table.column(field, repeated=True)
             at, values = column.at, column.values

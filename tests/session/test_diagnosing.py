@@ -8,14 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect.capture import records
+from ibdissect.capture.sets import CaptureSet
+from ibdissect.diagnosis.objects import json_text
 from ibdissect.session.diagnosing import diagnosed
 from ibdissect.session.reading import open_reading
 from ibdissect.table import ChunkTable
 from tests import commands
-from tests.diagnosis.lab import US, WRITE_ONLY
+from tests.capture.built import Pipe
+from tests.cli.test_diagnose import parts_of
+from tests.diagnosis.lab import MS, US, WRITE_ONLY, Lab, joined
 from tests.diagnosis.test_accesses import refused
+from tests.diagnosis.test_causes import CAUSES
 
 
+@pytest.mark.slow
 def test_its_key_has_the_number_that_it_has_elsewhere(tmp_path: Path) -> None:
     """Other keys come before it: in a file, from a pipe, in a finding as in the tree; --show-keys shows its value."""
     lab = refused()
@@ -31,6 +38,38 @@ def test_its_key_has_the_number_that_it_has_elsewhere(tmp_path: Path) -> None:
     assert found["message"].endswith("its R_Key is R_Key#4")
     with path.open("rb") as file, open_reading(file) as reading:
         assert "its R_Key is R_Key#4" in " ".join(one.why for one in diagnosed(reading, "pipe").connections)
+
+
+def many() -> bytes:
+    """100 queue pairs whose packets take turns; every 20th has another fault, every 25th is refused with a key."""
+    labs = [Lab(b=bytes([10, 0, n // 50, 1 + n % 50]), qa=0x100 + n, qb=0x1000 + n) for n in range(100)]
+    faults = [make for _, _, make in CAUSES.values()]
+    for n, lab in enumerate(labs):
+        if n % 20 == 0:
+            faults[n // 20 % len(faults)](lab)
+            continue
+        lab.good(n * US, 100, 3, 500 * US)
+        if n % 25 == 1:
+            lab.ask(2 * MS, 103, 640, WRITE_ONLY, dma=640 + n)
+            lab.answer(2 * MS + 5 * US, 103, 0x62)
+    return joined(*labs).pcap()
+
+
+def test_many_queue_pairs_in_windows_from_a_pipe_and_as_a_set_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = many()
+    path = tmp_path / "a.pcap"
+    path.write_bytes(data)
+    as_set = CaptureSet("a.pcap", tuple(parts_of(data, tmp_path, 500)))
+
+    def told(source: object) -> str:
+        with open_reading(source) as reading:  # type: ignore[arg-type]
+            return "".join(json_text([diagnosed(reading, "a")]))
+
+    whole = told(str(path))
+    assert whole.count('"capture"') == 0 and whole.count("its R_Key is R_Key#") == 4 and whole.count('"qpn"') > 190
+    assert told(Pipe(data)) == told(as_set) == whole
+    monkeypatch.setattr(records, "ROWS", 97)
+    assert told(str(path)) == whole
 
 
 def test_whoever_watches_may_end_it(tmp_path: Path) -> None:
