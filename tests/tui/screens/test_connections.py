@@ -74,7 +74,7 @@ async def test_a_part_of_the_time_leads_to_its_frames(click: bool, slow: Path) -
             at = [line.part for line in told.lines].index("timeout")
             await pilot.press(*["down"] * at, "enter")
         await until(pilot, lambda: len(app.main.packets.rows) == 8)
-        assert table.items[2].evidence[0] in app.main.packets.rows.frames(0, 9)
+        assert table.items[2].evidence[1] in app.main.packets.rows.frames(0, 9)
 
 
 async def test_a_double_click_beside_the_bar_shows_all_its_frames(slow: Path) -> None:
