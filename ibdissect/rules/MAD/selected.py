@@ -167,6 +167,8 @@ class AnotherAnswered(LearntFactRule):
         event = context.get(Transactions).matched
         found: list[tuple[int, Hit]] = []
         for key in table.attributes():
+            if key not in context.catalog.attributes:
+                continue
             if key not in self._selectors:
                 self._selectors[key] = selectors(context.catalog, *key)
             for selector in self._selectors[key]:
