@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,7 @@ class Selector(Record, frozen=True):
         return extract(table.matrix(self.struct)[index], self.bit, self.bits).astype(np.uint64)
 
 
+@cache
 def selectors(catalog: Catalog, mgmt_class: int, attribute: int) -> list[Selector]:
     """The selectors of an attribute."""
     found: list[Selector] = []
@@ -159,19 +161,13 @@ class AnotherAnswered(LearntFactRule):
         self.asked: dict[Selector, Asked] = {}
         """Requests that were not answered yet."""
         self.dropped = Dropped("requests that select something")
-        self._selectors: dict[tuple[int, int], list[Selector]] = {}
-        """By class and attribute, of those that the capture has shown."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         event = context.get(Transactions).matched
         found: list[tuple[int, Hit]] = []
         for key in table.attributes():
-            if key not in context.catalog.attributes:
-                continue
-            if key not in self._selectors:
-                self._selectors[key] = selectors(context.catalog, *key)
-            for selector in self._selectors[key]:
+            for selector in selectors(context.catalog, *key) if key in context.catalog.attributes else ():
                 rows = table.occurrences(selector.struct).rows
                 if not len(rows):
                     continue
