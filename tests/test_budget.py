@@ -15,9 +15,9 @@ import pytest
 from ibdissect.bounded import BUDGET, BoundedDict, KeptDict, KeptList
 from ibdissect.diagnosis import frame_times
 from ibdissect.diagnosis.stories import Stories
-from ibdissect.engine import episodes, lanes, pairing, setups, smps, waits
+from ibdissect.engine import episodes, lanes, order, pairing, setups, skipped, smps, waits
 from ibdissect.fabric import groups, model, nodes
-from ibdissect.flow import rdma_chunks, reassembly, recovery, stream_slots
+from ibdissect.flow import rdma_chunks, reassembly
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
@@ -33,7 +33,7 @@ EMPTY = 300
 """Bytes of an entry of which the flood shows too few to measure them."""
 OTHERS = {
     "ports": model.MAX_PORTS * 1400, "blocks of forwarding tables": model.MAX_BLOCKS * 72, "routes": nodes.MAX_HOPS * 350,
-    "members of groups": groups.MAX_ALL_MEMBERS * 200, "streams": stream_slots.MAX_STREAMS * 1400, "gaps": recovery.MAX_ALL_GAPS * 220,
+    "members of groups": groups.MAX_ALL_MEMBERS * 200, "streams": order.MAX_ORDERS * 1400, "gaps": skipped.MAX_ALL_GAPS * 220,
     "segments": reassembly.MAX_BYTES, "records that straddle segments": joined.MAX_BYTES, "messages of several packets": joined.MAX_BYTES,
     "parts and chunks of such messages": rdma_chunks.MAX_HELD, "exchanges about P_Keys": smps.MAX_EXCHANGED * 400,
     "lanes": lanes.MAX_LANES * 450, "directions": lanes.MAX_LANES * 8000, "hosts": lanes.MAX_HOSTS * 400,

@@ -117,7 +117,7 @@ def state_sizes(linter: Linter) -> Counter[str]:
 ])  # fmt: skip
 def test_nothing_grows_with_the_capture(what: str, period_ns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With small limits, twice as many packets of other hosts, queue pairs, transactions and groups leave no more state."""
-    bound(monkeypatch, 2, "rules", "flow", "fabric", "table", "lint", "diagnosis", "engine.ports")
+    bound(monkeypatch, 2, "rules", "flow", "fabric", "table", "lint", "diagnosis", "engine.ports", "engine.lanes")
     linter = Linter(RULES)
     after = [state_sizes(one) for i, one in enumerate(fed(linter, crowd(6, at_once=1, what=what, period_ns=period_ns))) if i in (2, 5)]
     assert sum(after[0].values()) > 3000
@@ -222,7 +222,7 @@ def test_the_frame_of_an_eviction_does_not_depend_on_windows() -> None:
 
 
 def test_statistics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    bound(monkeypatch, 2, "flow", "fabric", "table")
+    bound(monkeypatch, 2, "flow", "fabric", "table", "engine.lanes")
     statistics, after = Statistics(), []
     for i, chunk in enumerate(crowd(6, at_once=1, what="lid number other")):
         statistics.feed(ChunkTable(chunk))

@@ -43,7 +43,7 @@ TESTED_BY_OTHERS = {
     ),
     "flow": (
         "tests/flow/test_flows.py and test_streams.py",
-        "agents credits datagrams events loss_times multicast recovery requests rmpp stream_packets unfinished",
+        "agents credits datagrams events loss_times multicast requests rmpp stream_packets unfinished",
     ),
     "layers": (
         "tests/layers/test_captures.py and test_building.py",
@@ -93,7 +93,7 @@ TOPICS = {
     "dfilter": "corners keys recorded tshark",
     "export": "connections export",
     "fabric": "known_tables sa_answers shared changes_of_links",
-    "flow": "flows repetitions table",
+    "flow": "flows repetitions stream_ends table",
     "fuzz": "agreement corpus declared screen",
     "layers": "answers building captures plugin_fields",
     "lint": "engine_events",

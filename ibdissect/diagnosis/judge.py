@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ibdissect.table.checksums import Checksums
 from ibdissect.wire.headers import RETH
 from ibdissect.wire.opcodes import CNP_SERVICE, SERVICES
 from ibdissect.wire.text import counted
@@ -14,7 +15,6 @@ from .advice import advice
 from .asked import Asked
 from .assemble import Raw, bytes_of, text_of
 from .causes import Capture, Found, asking_side, judge, large_only, sees, served, unanswered
-from .checksums import Checksums
 from .connection import Connection, Diagnosis, End, SetUpState, Times
 from .frame_times import FrameTimes
 from .measures import counts_of, episodes_of, round_trip_of, times_of

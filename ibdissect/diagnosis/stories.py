@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ibdissect.bounded import Dropped
 from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import address_text
+from ibdissect.table.lanes import LaneFollower
 
 from .frame_times import FrameTimes
 
@@ -25,7 +26,10 @@ Asked = tuple[str, str, int | None]
 class Stories:
     """Follows all connections; `of_cause` tells of them at the end of the capture. Without transport headers it loads and costs nothing."""
 
-    def __init__(self) -> None:
+    after: ClassVar = (LaneFollower,)
+
+    def __init__(self, packets: LaneFollower | None = None) -> None:
+        self.packets = packets or LaneFollower()
         self.follower: ConnectionFollower | None = None
         self.times = FrameTimes()
         self._lost = Dropped("queue pairs and set-ups of connections")
@@ -43,7 +47,7 @@ class Stories:
         if self.follower is None:
             from .follow import ConnectionFollower
 
-            self.follower = ConnectionFollower(self.times)
+            self.follower = ConnectionFollower(self.times, self.packets)
         self.follower.feed(table)
         lanes = self.follower.lanes
         more = lanes.dropped + lanes.hosts_dropped + lanes.setups.dropped - self._lost.count

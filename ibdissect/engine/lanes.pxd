@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 from ibdissect.engine.common cimport i64, u64
 from ibdissect.engine.halves cimport Half
+from ibdissect.engine.order cimport Order, Told
 from ibdissect.engine.packets cimport Packet, Reader
 from ibdissect.engine.waits cimport Room
 
@@ -14,6 +15,7 @@ cdef class Lane:
     cdef public Host src, dst
     cdef public Lane peer
     cdef public Half requests, answers
+    cdef public Order stream
     cdef public i64 last_frame, last_time, pkey, versions, checked
     cdef public i64 first_frame, first_time, side, pkeys, service, order
     cdef public i64 cnps, cnp_time, cnp_frame, cnp_last, wrong, wrong_first, wrong_last, version_frame
@@ -27,7 +29,10 @@ cdef class Lanes:
     cdef public object setups, finished, queue, data, mads, recent, end
     cdef public Room room
     cdef public i64 hosts_dropped, halves, held, dropped, order, collisions, last_time, first_time, frames
+    cdef public Told told
     cdef Packet packet
+    cpdef Order facing(self, Order one)
+    cdef int follow(self, Lane lane, Packet p) except? -1
     cdef int deliver(self, Lane lane, Packet p) except? -1
     cdef int unpaired(self, Lane lane, Packet p) except? -1
     cdef Lane new_lane(self, Packet p)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ibdissect.wire.opcodes import UC
 
 from . import pairing
+from .order import MAX_ORDERS, MAX_WAYS
 from .setups import SetUps, terms
 
 try:
@@ -19,14 +20,16 @@ try:
 except ImportError:
     from . import shadow as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import CNP, COPY_NS, NOTHING, OTHER, REQUEST, i64, mix, u64
+    from cython.cimports.ibdissect.engine.common import ANSWER, CNP, COPY_NS, NOTHING, OTHER, REQUEST, i64, mix, u64
     from cython.cimports.ibdissect.engine.halves import Half
+    from cython.cimports.ibdissect.engine.order import Order, Told
     from cython.cimports.ibdissect.engine.packets import Packet, Reader
     from cython.cimports.ibdissect.engine.waits import Path, Room
 else:
     from .common import mix
     from .halves import Half
-    from .kinds import CNP, COPY_NS, NOTHING, OTHER, REQUEST
+    from .kinds import ANSWER, CNP, COPY_NS, NOTHING, OTHER, REQUEST
+    from .order import Order, Told
     from .packets import Packet, Reader
     from .waits import Path, Room
 
@@ -75,7 +78,7 @@ class Lane:
         self.versions = self.version_frame = 0
         self.cnp_ident = 0
         self.settled = False
-        self.peer = self.requests = self.answers = self.setup = None
+        self.peer = self.requests = self.answers = self.setup = self.stream = None
         self.backlog, self.hits = [], None
 
 
@@ -92,6 +95,7 @@ class Lanes:
         self.data = self.mads = self.end = None
         self.held = self.dropped = self.order = self.collisions = self.last_time = self.first_time = self.frames = 0
         self.packet = Packet()
+        self.told: Told = None
         self.room, self.hosts_dropped, self.halves = Room(), 0, 0
 
     def feed(self, reader: Reader, data: Any, mads: Any, end: Any) -> None:
@@ -128,7 +132,51 @@ class Lanes:
                 self.unpaired(lane, p)
             else:
                 self.deliver(lane, p)
+            if self.told is not None and p.whole and p.kind < CNP:
+                self.follow(lane, p)
         self.data = self.mads = self.end = None
+
+    # -- the order of packets
+
+    def tells(self) -> Told:
+        """Follow the order of packets from now on; what happens is told there."""
+        if self.told is None:
+            self.told = Told()
+        return self.told
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def follow(self, lane: Lane, p: Packet) -> cython.int:
+        """A packet reaches its stream: at once, and copies, too."""
+        answers: cython.bint = p.kind == ANSWER
+        service: cython.int = p.opcode & _SERVICE
+        ways: cython.int = 0
+        one: Order = lane.stream
+        while one is not None and (one.response != answers or one.service != service or one.gids != p.gids):
+            one = one.next
+            ways += 1
+        if one is None:
+            if ways >= MAX_WAYS or self.told.count >= MAX_ORDERS:
+                self.told.left_out += 1
+                return 0
+            one = Order(self.told, lane, p, answers)
+            one.next, lane.stream = lane.stream, one
+            self.told.count += 1
+            self.told.begun.append(one)
+        if one.back is None:
+            one.back = self.facing(one)
+        return one.take(p, one.back)
+
+    @cython.ccall
+    def facing(self, one: Order) -> Order:
+        """The stream that answers another one, or is answered by it; None if it is not known."""
+        lane: Lane = one.lane
+        if lane.peer is None:
+            return None
+        back: Order = lane.peer.stream
+        while back is not None and (back.response == one.response or back.service != one.service or not back.faces(one)):
+            back = back.next
+        return back
 
     # -- hosts and lanes
 

@@ -2,20 +2,20 @@
 from ibdissect.engine.common cimport i64, u8, u64
 
 cdef class Packet:
-    cdef public i64 time, frame, size, wire, dma
-    cdef public u64 src_hi, src_lo, dst_hi, dst_lo, ident, content, lane
+    cdef public i64 time, frame, size, wire, dma, length
+    cdef public u64 src_hi, src_lo, dst_hi, dst_lo, ident, content, lane, gids, facing
     cdef public int kind, opcode, op, psn, qpn, ackreq, pkey, marked, becn, ttl, version, syndrome, msn, network
-    cdef public int bad_icrc
-    cdef public bint first, last, has_reth, numbered
+    cdef public int bad_icrc, parts
+    cdef public bint first, last, has_reth, numbered, whole
     cpdef Packet copy(self)
 
 cdef class Reader:
     cdef const u8[::1] data
-    cdef const i64[::1] times, end, bth, lrh, grh, ip4, ip6, udp, icrc, networks
-    cdef const u8[::1] bad
+    cdef const i64[::1] times, end, bth, lrh, grh, ip4, ip6, udp, icrc, networks, limit, payload, payload_end, sizes
+    cdef const u8[::1] bad, snapped, complete
     cdef public i64 first_frame
     cdef public Py_ssize_t rows
     cdef const i64[::1] reth, aeth, extended
-    cdef const u8[::1] kinds
+    cdef const u8[::1] kinds, parts
     cdef int read(self, Py_ssize_t i, Packet p) except? -1
     cdef int addresses(self, Py_ssize_t i, Packet p) except? -1

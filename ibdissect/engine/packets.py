@@ -13,6 +13,7 @@ from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES, RC, UC, XRC
 from ibdissect.wire.spec import Field
 
 from . import kinds
+from .parts import PARTS
 
 try:
     import cython
@@ -111,6 +112,7 @@ _CM_QPN = cython.declare(cython.int, 1)
 _WRONG = cython.declare(cython.int, 2)
 _SAME = cython.declare(cython.Py_ssize_t, 64)
 _IDENT = cython.declare(cython.Py_ssize_t, 32)
+_LEAVES_OPEN = cython.declare(cython.int, 12)
 
 
 @cython.final
@@ -119,14 +121,17 @@ class Packet:
     """One packet. `lane`: a hash of who sends to which queue pair of whom; `ident`: of what two copies of a packet have in common: with an
     ICRC that is or may be right, that is enough; `content`: of what a packet and its repetition have in common. Datagrams have neither but
     those of connection management. `size`: bytes of payload on the wire, however many were captured.
-    `numbered`: its IPv4 identification is not zero, so that a repetition by its sender has another one."""
+    `numbered`: its IPv4 identification is not zero, so that a repetition by its sender has another one. `length`: its payload as the outer
+    headers say, -1 if none does. `parts`: those of its OpCode. `whole`: only the snap length may cut off its extended headers. `gids`: a
+    hash of the GIDs beside its LIDs, `facing` that of its answers; 0: it has none."""
 
     def __init__(self) -> None:
         self.time = self.frame = self.size = self.wire = self.dma = 0
         self.src_hi = self.src_lo = self.dst_hi = self.dst_lo = self.ident = self.content = self.lane = 0
         self.kind = self.opcode = self.op = self.psn = self.qpn = self.ackreq = self.pkey = self.marked = self.becn = 0
         self.ttl = self.version = self.syndrome = self.msn = self.network = 0
-        self.first = self.last = self.has_reth = self.bad_icrc = self.numbered = False
+        self.first = self.last = self.has_reth = self.bad_icrc = self.numbered = self.whole = False
+        self.length, self.parts, self.gids, self.facing = -1, 0, 0, 0
 
     def copy(self) -> Packet:
         """Another packet with the same values, to keep."""
@@ -137,7 +142,8 @@ class Packet:
         p.kind, p.opcode, p.op, p.psn, p.qpn, p.ackreq, p.pkey = self.kind, self.opcode, self.op, self.psn, self.qpn, self.ackreq, self.pkey
         p.marked, p.becn, p.ttl, p.version, p.syndrome, p.msn = self.marked, self.becn, self.ttl, self.version, self.syndrome, self.msn
         p.network, p.first, p.last, p.has_reth, p.bad_icrc = self.network, self.first, self.last, self.has_reth, self.bad_icrc
-        p.numbered = self.numbered
+        p.numbered, p.whole, p.length, p.parts = self.numbered, self.whole, self.length, self.parts
+        p.gids, p.facing = self.gids, self.facing
         return p
 
 
@@ -148,17 +154,20 @@ class Reader:
 
     def __init__(self) -> None:
         self.reth, self.aeth, self.extended = memoryview(_offsets("RETH")), memoryview(_offsets("AETH")), memoryview(_offsets(""))
-        self.kinds = memoryview(_kinds())
+        self.kinds, self.parts = memoryview(_kinds()), memoryview(PARTS)
         self.first_frame = self.rows = 0
 
     def begin(self, first_frame: int, data: Any, columns: dict[str, Any]) -> None:
-        """A window: its bytes, and int64[n] each of times, end, bth, lrh, grh, ip4, ip6, udp, icrc, networks; uint8[n] bad."""
+        """A window: its bytes, and int64[n] each of times, end, bth, lrh, grh, ip4, ip6, udp, icrc, networks, limit, payload, payload_end,
+        sizes (of payloads of incomplete packets); uint8[n] each of bad, snapped, complete."""
         self.first_frame, self.rows = first_frame, len(columns["bth"])
         self.data = memoryview(data)
         self.times, self.end = memoryview(columns["times"]), memoryview(columns["end"])
         self.bth, self.lrh, self.grh = memoryview(columns["bth"]), memoryview(columns["lrh"]), memoryview(columns["grh"])
         self.ip4, self.ip6, self.udp = memoryview(columns["ip4"]), memoryview(columns["ip6"]), memoryview(columns["udp"])
         self.icrc, self.networks, self.bad = memoryview(columns["icrc"]), memoryview(columns["networks"]), memoryview(columns["bad"])
+        self.limit, self.payload, self.payload_end = (memoryview(columns[name]) for name in ("limit", "payload", "payload_end"))
+        self.sizes, self.snapped, self.complete = (memoryview(columns[name]) for name in ("sizes", "snapped", "complete"))
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -171,12 +180,18 @@ class Reader:
         stop: cython.Py_ssize_t = 0
         p.src_hi = p.dst_hi = 0
         p.marked = p.ttl = 0
+        p.gids = p.facing = 0
         ident: u64 = 0
         at = self.lrh[i]
         if at >= 0:
             p.version = NATIVE
             p.src_lo, p.dst_lo = b16(self.data, at + _SLID), b16(self.data, at + _DLID)
             stop = at + ((b16(self.data, at + _LENGTH) & 0x7FF) << 2)
+            at = self.grh[i]
+            if at >= 0:
+                source: u64 = mix(b64(self.data, at + _SGID), b64(self.data, at + _SGID + 8))
+                target: u64 = mix(b64(self.data, at + _DGID), b64(self.data, at + _DGID + 8))
+                p.gids, p.facing = mix(source, target) | 1, mix(target, source) | 1
         elif self.udp[i] >= 0 and self.ip4[i] >= 0:
             p.version = ROCE2
             at = self.ip4[i]
@@ -241,6 +256,14 @@ class Reader:
         p.first = op == 0 or op == 4 or op == 5 or op == 6 or 10 <= op <= 12 or 16 <= op <= 20 or op >= 23 or op == 13
         p.last = 2 <= op <= 5 or 8 <= op <= 12 or op >= 15
         p.dma, p.syndrome, p.msn, p.has_reth = 0, -1, -1, False
+        p.parts = self.parts[opcode]
+        p.whole = self.snapped[i] != 0 or self.limit[i] >= ext
+        if not self.complete[i]:
+            p.length = self.sizes[i]
+        else:
+            p.length = self.payload_end[i] - self.payload[i] if self.payload[i] >= 0 else 0
+            if p.parts & _LEAVES_OPEN:
+                p.length += -p.length & 3  # First and Middle packets have no pad bytes, whatever their headers say
         where: cython.Py_ssize_t = self.reth[opcode]
         if where and at + where + _RETH <= end:
             p.dma, p.has_reth = b32(self.data, at + where + _DMA), True

@@ -46,7 +46,7 @@ class Repeated(StreamEvent, frozen=True):
     """The requester went back to the middle of a message."""
     read: bool
     """It is an RDMA READ request, for all data again or for the rest."""
-    frames: tuple[int, ...]
+    frames: list[int]
     """Frames of this packet and of following packets that were also sent before."""
 
     @property
@@ -74,6 +74,17 @@ class LengthWrong(StreamEvent, frozen=True):
     claimed: int
     found: int
     count: int
+
+
+class SizeChanged(StreamEvent, frozen=True):
+    """A packet that is neither the first nor the last of its message has another path MTU than the first one."""
+
+    opcode: int
+    size: int
+    mtu: int
+    """Payload of the message's first packet."""
+    first: int
+    """Its frame."""
 
 
 class OrderWrong(StreamEvent, frozen=True):

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.engine.skipped import FAR, PSNS, distance
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.connections import Connections
@@ -17,7 +18,6 @@ from ibdissect.wire.opcodes import SERVICE, SERVICES
 
 from .events import StreamEnds
 from .message_parts import PLACE_BITS
-from .recovery import FAR, PSNS, distance
 from .stream_packets import IS_RESPONSE, Packets
 
 UNKNOWN = -1

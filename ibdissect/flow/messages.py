@@ -16,6 +16,7 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped
 from ibdissect.capture.scattered import looked_up, u24
+from ibdissect.engine.skipped import PSNS
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import ends_hash, ends_of, sides_hash
 from ibdissect.table.connections import Connections
@@ -53,7 +54,6 @@ from .message_parts import (
     assembled,
 )
 from .message_streams import UNKNOWN, MessageStreams
-from .recovery import PSNS
 from .stream_packets import IS_RESPONSE, Packets, packets
 
 MAX_STREAMS = 65536

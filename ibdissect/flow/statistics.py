@@ -26,7 +26,6 @@ from .message_statistics import MessageStatistics
 from .messages import Messages
 from .multicast import Multicast, Sender
 from .pauses import Pauses
-from .recovery import Counts
 from .streams import Streams
 from .traffic import Traffic
 from .transactions import Transactions
@@ -109,23 +108,18 @@ class Statistics:
 
     def _streams(self, top: int | None) -> list[dict[str, Any]]:
         """Streams, most packets first, then by first frame, with their error counts."""
-        state, quiet = self.streams.state, Counts()
-        order = sorted(range(len(self.streams.ends)), key=lambda slot: (-int(state["packets"][slot]), int(state["first_frame"][slot])))[
-            :top
-        ]
         result = []
-        for slot in order:
-            ends, stream = self.streams.ends[slot], self.streams.troubled.get(slot)
-            counts = stream.counts if stream is not None else quiet
+        for one in sorted(self.streams.all, key=lambda one: (-one.packets, one.first_frame))[:top]:
+            ends, naks = one.ends, one.naks or {}
             result.append({
                 "service": ends.service, "source": str(ends.source), "destination": str(ends.destination), "dest_qp": ends.dest_qp,
-                "responses": ends.response, "packets": int(state["packets"][slot]), "payload_bytes": int(state["bytes"][slot]),
-                "unknown_sizes": int(state["unsized"][slot]), "unread_answers": int(state["unread"][slot]),
-                "repeated": counts.repeated, "missing": counts.missing, "late": 0 if ends.response else counts.filled,
-                "naks": sum(counts.naks.values()), "rnr_naks": counts.rnr,
-                "restarts": counts.restarts, "middle_restarts": counts.middle_restarts, "repeated_reads": counts.repeated_reads,
-                "nak_codes": {str(code): number for code, number in sorted(counts.naks.items())},
-                "repeated_responses": counts.repeated_responses, "missing_responses": counts.missing_responses,
+                "responses": ends.response, "packets": one.packets, "payload_bytes": one.bytes,
+                "unknown_sizes": one.unsized, "unread_answers": one.unread,
+                "repeated": one.repeated, "missing": one.missing, "late": 0 if ends.response else one.filled,
+                "naks": sum(naks.values()), "rnr_naks": one.rnr,
+                "restarts": one.restarts, "middle_restarts": one.middle_restarts, "repeated_reads": one.repeated_reads,
+                "nak_codes": {str(code): number for code, number in sorted(naks.items())},
+                "repeated_responses": one.repeated_responses, "missing_responses": one.missing_responses,
                 **self._credits(ends),
             })  # fmt: skip
         return result

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import Bytes, looked_up
+from ibdissect.engine import parts
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import sides_hash
 from ibdissect.table.first_bytes import Place
@@ -14,32 +14,10 @@ from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE
 from ibdissect.table.rows import SPREAD, U64, order_of, run_starts
 from ibdissect.table.sizes import payload_sizes
 from ibdissect.wire.headers import AETH, BTH, RETH
-from ibdissect.wire.opcodes import OPCODES, OPERATION, RC, READ_REQUEST, SERVICE, UC, XRC
+from ibdissect.wire.opcodes import OPERATION, READ_REQUEST, SERVICE
 
-NO_MESSAGE, SEND, WRITE, READ = range(4)
-
-
-def _by_opcode() -> tuple[Bool, Bool, npt.NDArray[np.uint8], npt.NDArray[np.uint8], Bool]:
-    """Per OpCode: is it part of a stream, is it a response, which message does it continue or leave open, does it start a WRITE?"""
-    stream, response, starts_write = (np.zeros(256, np.bool_) for _ in range(3))
-    goes_on, leaves_open = np.zeros(256, np.uint8), np.zeros(256, np.uint8)
-    kinds = (("SEND", SEND), ("RDMA WRITE", WRITE), ("RDMA READ Response", READ))
-    for code, opcode in OPCODES.items():
-        if code & SERVICE not in (RC, UC, XRC):
-            continue
-        stream[code], response[code] = True, not opcode.request
-        for name, kind in kinds:
-            if opcode.operation.casefold().startswith(name.casefold()):
-                part = opcode.operation[len(name) + 1 :].split()[0]
-                goes_on[code] = kind if part in ("Middle", "Last") else NO_MESSAGE
-                leaves_open[code] = kind if part in ("First", "Middle") else NO_MESSAGE
-                starts_write[code] = kind == WRITE and part in ("First", "Only")
-    return stream, response, goes_on, leaves_open, starts_write
-
-
-IN_STREAM, IS_RESPONSE, GOES_ON, LEAVES_OPEN, STARTS_WRITE = _by_opcode()
-UNKNOWN = 0xFF
-"""OpCode before the first packet seen; no transport uses it."""
+IN_STREAM, IS_RESPONSE, STARTS_WRITE = (np.frombuffer(one, np.bool_) for one in (parts.IN_STREAM, parts.IS_RESPONSE, parts.STARTS_WRITE))
+GOES_ON, LEAVES_OPEN = (np.frombuffer(one, np.uint8) for one in (parts.GOES_ON, parts.LEAVES_OPEN))
 _TAG = np.array([code & SERVICE | bool(IS_RESPONSE[code]) for code in range(256)], np.uint8)
 _IS_READ = (np.arange(256) & OPERATION) == READ_REQUEST
 _HEADERS_SIZE = (BTH.size + EXTENDED_SIZE).astype(np.uint8)

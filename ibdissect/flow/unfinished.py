@@ -4,35 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
+from ibdissect.engine.skipped import MTUS, Gap, distance
 
-from .recovery import MTUS, Gap, Stream, distance
-from .streams import Streams
+from .streams import Stream, Streams
 
 
 def gaps(streams: Streams) -> Iterator[tuple[Stream, Gap, bool]]:
     """Gaps of RC and XRC requests that were not sent again, and whether only the capture missed them: they were acknowledged, or the
     requester repeated what follows them, or went on over another path.
     """
-    for slot, stream in streams.troubled.items():
-        peer = streams.other(slot) if stream.gaps and stream.ends.service != "UC" else None
-        if peer is not None and not stream.ends.response:
-            answered = int(streams.state["high"][peer])
+    for stream in streams.all:
+        if stream.gaps and not stream.response and stream.ends.service != "UC" and (peer := streams.other(stream)) is not None:
             for gap in stream.gaps:
-                seen = gap.passed or distance(gap.start, answered) <= 0
-                yield stream, gap, seen or streams.moved(slot, gap.start, gap.frame)
+                seen = gap.passed or distance(gap.start, peer.high) <= 0
+                yield stream, gap, seen or streams.moved(stream, gap.start, gap.frame)
 
 
 def in_order(streams: Streams) -> int:
     """Number of RC and XRC requests that follow the previous one; streams with gaps, or whose other side is not seen, do not count."""
-    kept = [
-        slot
-        for slot, ends in enumerate(streams.ends)
-        if ends.service != "UC" and not ends.response and (ends.service, ends.destination, ends.source, True) in streams.between
-    ]
-    troubled = [slot for slot in kept if slot in streams.troubled and streams.troubled[slot].gaps]
-    packets = streams.state["packets"]
-    return int(packets[kept].sum() - packets[troubled].sum())
+    return sum(
+        one.packets
+        for (service, source, destination, response), some in streams.between.items()
+        if service != "UC" and not response and (service, destination, source, True) in streams.between
+        for mine in some.values() for one in mine
+        if not one.gaps
+    )  # fmt: skip
 
 
 def answered_early(streams: Streams, within_ns: int) -> bool:
@@ -40,35 +36,28 @@ def answered_early(streams: Streams, within_ns: int) -> bool:
 
     A longer time, or a refusal, proves nothing: the requester may repeat what the other side received before the capture began.
     """
-    frames, times, psns, highs = (streams.state[name] for name in ("first_frame", "first_ns", "first_psn", "high"))
-    for slot, ends in enumerate(streams.ends):
-        peer = streams.other(slot) if ends.response and highs[slot] >= 0 else None
-        if peer is not None and frames[slot] < frames[peer] and distance(int(psns[slot]), int(psns[peer])) >= 0:
-            known = streams.troubled.get(slot)
-            refused = known is not None and (known.counts.rnr or known.counts.naks)
-            if not refused and times[peer] - times[slot] <= within_ns:
-                return True
+    for one in streams.all:
+        peer = streams.other(one) if one.response else None
+        if peer is None or peer.first_frame < one.first_frame or one.rnr or one.naks:
+            continue
+        if distance(one.first_psn, peer.first_psn) >= 0 and peer.first_ns - one.first_ns <= within_ns:
+            return True
     return False
 
 
-def open_reads(streams: Streams) -> Iterator[tuple[int, int, int]]:
-    """Last READ of each stream whose response is incomplete: slot, frame, time."""
-    state = streams.state
-    for slot in np.flatnonzero(state["read_psn"] >= 0).tolist():
-        peer = streams.other(slot)
+def open_reads(streams: Streams) -> Iterator[Stream]:
+    """Streams whose last READ, `read_frame`, is not answered to its end."""
+    for one in streams.all:
+        peer = streams.other(one) if one.read_psn >= 0 else None
         if peer is None:
             continue
         # With the largest path MTU, which stands for an unknown one, there are fewest responses.
-        length, mtu = int(state["read_length"][slot]), int(max(state["mtu"][slot], state["mtu"][peer])) or MTUS[-1]
-        end = int(state["read_psn"][slot]) + max(1, -(-length // mtu)) - 1
-        begin, missing = int(state["read_psn"][slot]), streams.troubled.get(peer)
-        answered = int(state["high"][peer])
-        skipped = missing is not None and any(distance(gap.start, begin) >= 0 and not gap.passed for gap in missing.gaps)
-        went_on = distance(int(state["cursor"][slot]), max(end, answered) + 1) > 0  # a requester that goes on has all of it
-        if distance(end, answered) <= 0 and (went_on or not skipped):
+        end = one.read_psn + max(1, -(-one.read_length // (max(one.mtu, peer.mtu) or MTUS[-1]))) - 1
+        skipped = any(distance(gap.start, one.read_psn) >= 0 and not gap.passed for gap in peer.gaps or ())
+        went_on = distance(one.cursor, max(end, peer.high) + 1) > 0  # a requester that goes on has all of it
+        if distance(end, peer.high) <= 0 and (went_on or not skipped):
             continue
-        if streams.moved(slot, int(state["read_psn"][slot]), int(state["read_frame"][slot])):
+        if streams.moved(one, one.read_psn, one.read_frame):
             continue
-        back = streams.troubled.get(peer)
-        if back is None or not back.counts.naks.keys() - {0}:  # a NAK with another code is an answer
-            yield slot, int(state["read_frame"][slot]), int(state["read_ns"][slot])
+        if not (peer.naks or {}).keys() - {0}:  # a NAK with another code is an answer
+            yield one

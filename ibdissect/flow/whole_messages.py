@@ -19,6 +19,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.dissect.value import Presenter
+from ibdissect.engine.parts import NO_MESSAGE, READ, WRITE
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import ends_of
 from ibdissect.table.joined import SPAN, JoinedRecords, Span, WholeMessage
@@ -34,16 +35,7 @@ from ibdissect.wire.ulp import rpcrdma
 from .pdu_streams import Streams, streams_of
 from .rdma_chunks import Chunks, Range
 from .reassembly import Reassembled
-from .stream_packets import (
-    GOES_ON,
-    IN_STREAM,
-    IS_RESPONSE,
-    LEAVES_OPEN,
-    NO_MESSAGE,
-    READ,
-    STARTS_WRITE,
-    WRITE,
-)  # fmt: skip
+from .stream_packets import GOES_ON, IN_STREAM, IS_RESPONSE, LEAVES_OPEN, STARTS_WRITE
 from .tcp_streams import TcpStreams
 from .transfers import joined_in, plain, reassembled_nodes
 

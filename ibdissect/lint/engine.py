@@ -19,6 +19,7 @@ from ibdissect.patience import PATIENCE_OF_RULES_S, patient
 from ibdissect.table import Bool, ChunkTable, crcs, not_roce
 from ibdissect.table.copies import Copies
 from ibdissect.table.insides import with_pdus
+from ibdissect.table.lanes import LaneFollower
 from ibdissect.table.networks import Networks
 from ibdissect.wire.spec import Struct
 
@@ -165,6 +166,7 @@ class Linter:
         """All findings, ordered by frame and code."""
         if self.failures is not None:
             self.failures.window, self.failures.ended = (0, 0), True
+        self.context.get(LaneFollower).finish()
         for part in self.parts.values():
             self._finish(part)
         unreliable = self._unreliable()

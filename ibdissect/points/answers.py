@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.flow.recovery import PSNS
+from ibdissect.engine.skipped import PSNS
 from ibdissect.table import Bool, Int
 from ibdissect.table.rows import Columns, by_value, groups, mix, places_in
 from ibdissect.wire.headers import NAK, RNR

@@ -10,7 +10,7 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.diagnosis.connection import Connection, LostPackets
-from ibdissect.flow.recovery import PSNS
+from ibdissect.engine.skipped import PSNS
 
 from .answers import CONNECTED
 from .comparison import Block, Comparison

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ibdissect.flow.exchanges import ROUTES, Exchange, Name, Times
 from ibdissect.flow.message_parts import PLACE_BITS
 from ibdissect.flow.message_table import MessageTable
-from ibdissect.flow.streams import Streams
+from ibdissect.flow.streams import Stream, Streams
 from ibdissect.table.addresses import IP4_SIZE, End, address_text
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
@@ -79,7 +79,7 @@ def conversations_of(flows: list[Flow], streams: Streams, connections: Connectio
     """The conversations of the given flows, the busiest first."""
     opposite = messages.follower.streams.opposite()
     by_key: dict[Key, Flow] = {_key(flow): flow for flow in flows}
-    slots = _slots(streams)
+    followed = _followed(streams)
     known = _connected(connections.all)
     alone = _counterparts(flows)
     taken: set[Key] = set()
@@ -96,7 +96,7 @@ def conversations_of(flows: list[Flow], streams: Streams, connections: Connectio
             back = None  # two flows claim one partner: neither claim can be trusted more than the first
         if back is not None:
             taken.add(_key(back))
-        conversations.append(_conversation(flow, back, how, qp, since, streams, slots))
+        conversations.append(_conversation(flow, back, how, qp, since, followed))
     return sorted(conversations, key=lambda one: -one.total)[:KEPT]
 
 
@@ -104,10 +104,10 @@ def _key(flow: Flow) -> Key:
     return flow.service, flow.source, flow.destination, flow.qp, flow.source_qp
 
 
-def _slots(streams: Streams) -> dict[Key, list[int]]:
-    found: dict[Key, list[int]] = {}
-    for slot, ends in enumerate(streams.ends):
-        found.setdefault((ends.service, ends.source, ends.destination, ends.dest_qp, -1), []).append(slot)
+def _followed(streams: Streams) -> dict[Key, list[Stream]]:
+    found: dict[Key, list[Stream]] = {}
+    for stream in streams.all:
+        found.setdefault((stream.ends.service, stream.ends.source, stream.ends.destination, stream.dest_qp, -1), []).append(stream)
     return found
 
 
@@ -151,24 +151,19 @@ def _partner(
     return -1, "", -1, 0
 
 
-def _conversation(
-    flow: Flow, back: Flow | None, how: str, qp: int, since: int, streams: Streams, slots: dict[Key, list[int]]
-) -> Conversation:
+def _conversation(flow: Flow, back: Flow | None, how: str, qp: int, since: int, followed: dict[Key, list[Stream]]) -> Conversation:
     spark = flow.spark if back is None else tuple(map(sum, zip(flow.spark, back.spark, strict=True)))
     made = Conversation(
         flow.service, flow.source, qp, flow.destination, flow.qp, (flow.packets, back.packets if back is not None else 0),
         (flow.octets, back.octets if back is not None else 0), spark, flow.first_frame, how, since,
     )  # fmt: skip
     for one in (flow, back):
-        for slot in slots.get(_key(one), ()) if one is not None else ():
+        for stream in followed.get(_key(one), ()) if one is not None else ():
             made.counted = True
-            stream = streams.troubled.get(slot)
-            if stream is not None:
-                counts = stream.counts
-                made.repeated += counts.repeated + counts.repeated_responses
-                made.missing += counts.missing + counts.missing_responses
-                made.naks += sum(counts.naks.values())
-                made.not_ready += counts.rnr
+            made.repeated += stream.repeated + stream.repeated_responses
+            made.missing += stream.missing + stream.missing_responses
+            made.naks += sum((stream.naks or {}).values())
+            made.not_ready += stream.rnr
     return made
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ibdissect.capture.scattered import u24
 from ibdissect.dissect.summary import summaries
 from ibdissect.dissect.value import Presenter
-from ibdissect.flow.recovery import FAR, PSNS, distance
+from ibdissect.engine.skipped import FAR, PSNS, distance
 from ibdissect.flow.stream_packets import GOES_ON, IN_STREAM, IS_RESPONSE, LEAVES_OPEN
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.sa_tables import RMPP_END

@@ -23,7 +23,7 @@ FRAMES = 20_000
 
 def interpreted() -> ConnectionFollower:
     follower = ConnectionFollower()
-    follower.lanes, follower.reader = plain("lanes").Lanes(), plain("packets").Reader()
+    follower.packets.lanes, follower.packets.reader = plain("lanes").Lanes(), plain("packets").Reader()
     return follower
 
 

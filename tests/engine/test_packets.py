@@ -13,22 +13,17 @@ import pytest
 from ibdissect.capture.opening import open_capture
 from ibdissect.engine import kinds, packets
 from ibdissect.session.reading import open_reading
-from ibdissect.table import ChunkTable
+from ibdissect.table import ChunkTable, lanes
 from ibdissect.wire.headers import AETH, BTH, RETH
 from tests.conftest import REPO, shared_captures
 from tests.diagnosis.lab import Lab
 from tests.engine.plain import plain
 
 CAPTURES = [*sorted((REPO / "captures").glob("*.pcap*")), *shared_captures()]
-NAMES = ("bth", "lrh", "grh", "ip4", "ip6", "udp", "icrc")
 
 
 def columns(table: ChunkTable) -> dict[str, Any]:
-    loc, n = table.located, len(table)
-    return {
-        "times": table.chunk.time_ns, "end": loc.end, "networks": np.zeros(n, np.int64), "bad": np.zeros(n, np.uint8),
-        **{name: loc.at(name) for name in NAMES},
-    }  # fmt: skip
+    return lanes.columns(table, np.zeros(len(table), np.uint8))
 
 
 def windows(path: Path, number: int = 2) -> Iterator[ChunkTable]:
@@ -70,6 +65,8 @@ def test_fields_are_those_of_the_declarations(path: Path) -> None:
                 assert packet.frame == table.chunk.first + row
                 if table.located.complete[row] and (at := table.located.at("payload")[row]) >= 0:
                     assert packet.size == table.located.payload_end[row] - at
+                    pad = -packet.size & 3 if packet.parts & 12 else 0
+                    assert packet.kind > kinds.ANSWER or packet.length == packet.size + pad
         for struct, field, name in ((RETH, RETH.dmalen, "dma"), (AETH, AETH.msn, "msn")):
             for row, value in list(zip(table.occurrences(struct).rows.tolist(), table.values(field).tolist(), strict=True))[:100]:
                 packet = reader.packet(row)

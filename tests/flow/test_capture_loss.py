@@ -32,6 +32,7 @@ def of(capture: bytes, window: int = 32 << 20) -> CaptureLoss:
             for _ in follower.feed(table):
                 pass
         loss.feed(table)
+    loss.streams.lanes.finish()
     return loss
 
 

@@ -31,8 +31,9 @@ def counted(frames: list[bytes], window: int) -> dict[str, int]:
     for table in tables_of(craft.erf_pcap(frames), window):
         for event in streams.feed(table):
             repeated += type(event).__name__ == "Repeated"
-    names = ("repeated", "repeated_reads", "repeated_responses", "gaps", "missing")
-    found = {name: sum(getattr(stream.counts, name) for stream in streams.troubled.values()) for name in names}
+    names = {"repeated": "repeated", "repeated_reads": "repeated_reads", "repeated_responses": "repeated_responses", "gap_count": "gaps",
+             "missing": "missing"}  # fmt: skip
+    found = {counted_as: sum(getattr(stream, name) for stream in streams.all) for name, counted_as in names.items()}
     return {name: count for name, count in {**found, "events": bool(repeated)}.items() if count}
 
 

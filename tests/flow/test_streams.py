@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.engine.skipped import distance
 from ibdissect.flow.events import MsnJumped
-from ibdissect.flow.recovery import distance
 from ibdissect.flow.streams import Streams
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check
@@ -23,7 +23,8 @@ from tests.table.made import ethernet_table, tables_of
 
 from .plain import counted
 
-NAMES = ("repeated", "middle_restarts", "repeated_reads", "gaps", "missing", "rnr")
+NAMES = {"repeated": "repeated", "middle_restarts": "middle_restarts", "repeated_reads": "repeated_reads", "gap_count": "gaps",
+         "missing": "missing", "rnr": "rnr"}  # fmt: skip
 LINK_SLL2_OR_CUT = {"fmt_any_sll2.pcap", "fmt_snaplen96.pcap"}
 """The plain reader knows Ethernet and whole packets only."""
 ROCE = [path for path in shared_captures("rxe") if path.name not in LINK_SLL2_OR_CUT]
@@ -36,10 +37,10 @@ def followed(path: Path | str, window: int = 16 << 20) -> tuple[Streams, Counter
     for table in tables_of(str(path), window):
         for _ in streams.feed(table):
             pass
-    for stream in streams.troubled.values():
-        for name in NAMES:
-            count[name] += getattr(stream.counts, name)
-        for code, number in stream.counts.naks.items():
+    for stream in streams.all:
+        for name, counted_as in NAMES.items():
+            count[counted_as] += getattr(stream, name)
+        for code, number in (stream.naks or {}).items():
             count[f"nak{code}"] += number
     return streams, +count
 
@@ -80,13 +81,13 @@ def test_clean_transfers_are_silent(path: Path) -> None:
 
 def test_every_direction_finds_its_other_one(shared: Path) -> None:
     streams, _ = followed(shared / "captures/rxe/rc_write_mtu1024.pcap")
-    pairs = {slot: streams.other(slot) for slot in range(len(streams.ends))}
-    assert len(pairs) == 8 and all(pairs[other] == slot for slot, other in pairs.items() if other is not None)
-    assert None not in pairs.values()
+    pairs = [streams.other(stream) for stream in streams.all]
+    assert len(pairs) == 8 and None not in pairs
+    assert all(streams.other(other) is stream for stream, other in zip(streams.all, pairs, strict=True))
 
 
 def test_gaps_that_are_forgotten_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("ibdissect.flow.recovery.MAX_GAPS", 2)
+    monkeypatch.setattr("ibdissect.engine.skipped.MAX_GAPS", 2)
     path = tmp_path / "gaps.pcap"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", bth={"psn": 2 * i}) for i in range(9)]))
     streams, _ = followed(path)
@@ -95,32 +96,32 @@ def test_gaps_that_are_forgotten_are_counted(monkeypatch: pytest.MonkeyPatch, tm
 
 def test_gaps_that_packets_divide_are_bounded_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A packet in the middle of a gap leaves two: without a bound every late packet would take more memory."""
-    monkeypatch.setattr("ibdissect.flow.recovery.MAX_GAPS", 4)
+    monkeypatch.setattr("ibdissect.engine.skipped.MAX_GAPS", 4)
     path = tmp_path / "divided.pcap"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", bth={"psn": psn}) for psn in (0, 1000, *range(2, 200, 2))]))
-    (stream,) = followed(path)[0].troubled.values()
-    assert len(stream.gaps) == stream.gap_total.count == 4 and stream.gap_total.dropped.count == 1 + 99 - 4
+    (stream,) = followed(path)[0].all
+    assert len(stream.gaps) == stream.told.gaps.count == 4 and stream.told.gaps.dropped.count == 1 + 99 - 4
 
 
 def test_gaps_of_all_streams_together_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("ibdissect.flow.recovery.MAX_ALL_GAPS", 10)
-    monkeypatch.setattr("ibdissect.flow.stream_slots.MAX_STREAMS", 8)
+    monkeypatch.setattr("ibdissect.engine.skipped.MAX_ALL_GAPS", 10)
+    monkeypatch.setattr("ibdissect.engine.lanes.MAX_ORDERS", 8)
     path = tmp_path / "many.pcap"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", bth={"psn": 2 * i, "destqp": 2 + k}) for i in range(9) for k in range(8)]))
     streams, _ = followed(path)
-    held = sum(len(stream.gaps) for stream in streams.troubled.values())
-    assert held == streams.gap_total.count == 10 and streams.gap_total.dropped.count == 8 * 8 - 10
-    for i in range(8):  # new streams take the place of the old ones, and of their gaps
-        streams.slots[-1 - i] = streams._new(-1 - i, streams.ends[i], 100)
-    assert streams.gap_total.count == 0 and not streams.troubled
+    held, total = sum(len(stream.gaps) for stream in streams.all), streams.all[0].told.gaps
+    assert held == total.count == 10 and total.dropped.count == 8 * 8 - 10
+    for stream in streams.all:
+        stream.forget()
+    assert total.count == 0 and not any(stream.gaps for stream in streams.all)
 
 
 def test_streams_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("ibdissect.flow.stream_slots.MAX_STREAMS", 8)
+    monkeypatch.setattr("ibdissect.engine.lanes.MAX_ORDERS", 8)
     path = tmp_path / "many.pcap"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", bth={"destqp": 2 + i}) for i in range(60)]))
     streams, _ = followed(path)
-    assert len(streams.slots) == len(streams.ends) == 8 and streams.dropped[0].count == 52
+    assert len(streams.all) == 8 and streams.dropped[0].count == 52
     assert sum(map(len, streams.between.values())) == 8
 
 
@@ -139,7 +140,7 @@ def test_random_transport_bytes_never_raise() -> None:
     for table in tables_of(craft.erf_pcap(frames)):
         for event in streams.feed(table):
             assert event.ends.text
-    assert streams.troubled
+    assert sum(stream.packets for stream in streams.all) > 300
 
 
 def test_events_come_in_frame_order() -> None:

@@ -13,6 +13,7 @@ from ibdissect.lint.handlers import Handlers, handlers, in_order
 from ibdissect.lint.rule import REGISTRY, Context, Hit, Rule, for_all, on_chunk, on_end, on_event, on_struct
 from ibdissect.rules import load
 from ibdissect.table.connections import Connections
+from ibdissect.table.lanes import LaneFollower
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 
@@ -80,7 +81,7 @@ def test_what_a_follower_reads_is_made_and_fed_first() -> None:
     class Aardvark:
         after: Sequence[type[Any]] = (Streams,)
 
-    assert in_order([Aardvark, Streams]) == [Connections, Streams, Aardvark]
+    assert in_order([Aardvark, Streams]) == [LaneFollower, Connections, Streams, Aardvark]
     context = Context()
     assert context.get(Streams).connections is context.get(Connections)
 

@@ -143,9 +143,9 @@ def test_streams_with_a_grh_one_way_are_a_pair() -> None:
             pass
     (one,) = connections.all
     (there,) = streams.requests("RC", one.active, one.passive, one.passive_qpn)
-    assert streams.ends[there].text == "RC fe80::3 → fe80::4 QP 0x000050"
+    assert there.ends.text == "RC fe80::3 → fe80::4 QP 0x000050"
     other = streams.other(there)
-    assert other is not None and streams.ends[other].text == "RC LID 4 → LID 3 QP 0x000060"
+    assert other is not None and other.ends.text == "RC LID 4 → LID 3 QP 0x000060"
 
 
 def test_a_connection_whose_answer_alone_has_a_grh() -> None:

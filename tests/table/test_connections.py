@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ibdissect.flow.recovery import distance
+from ibdissect.engine.skipped import distance
 from ibdissect.flow.streams import Streams
 from ibdissect.table import connection_events as events
 from ibdissect.table.connections import Connections
@@ -40,8 +40,8 @@ def test_each_side_begins_with_what_its_peer_announced(shared: Path) -> None:
     (c,) = connections.all
     (there,) = streams.requests("RC", c.active, c.passive, c.passive_qpn)
     (back,) = streams.requests("RC", c.passive, c.active, c.active_qpn)
-    assert distance(int(streams.state["first_psn"][there]), c.passive_psn) == 0
-    assert distance(int(streams.state["first_psn"][back]), c.active_psn) == 0
+    assert distance(there.first_psn, c.passive_psn) == 0
+    assert distance(back.first_psn, c.active_psn) == 0
 
 
 def test_a_slow_answer_and_a_refusal(shared: Path) -> None:

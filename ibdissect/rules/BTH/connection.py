@@ -9,7 +9,7 @@ import numpy as np
 
 from ibdissect.bounded import Dropped
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.streams import Streams
+from ibdissect.flow.streams import Stream, Streams
 from ibdissect.lint.rule import ERROR, Context, Hit, Moment, fault, on_chunk, on_end
 from ibdissect.rules.shared.connection_rule import JUDGED, SERVICE_SHIFT, AgreedRule, of_pair
 from ibdissect.rules.shared.silence import lowered_severity
@@ -82,31 +82,28 @@ class OtherService(AgreedRule):
             if pair.rep_frame and pair.service in JUDGED and pair.active.lid is None:
                 agreed[pair.passive, pair.passive_qpn].append(pair)
                 agreed[pair.active, pair.active_qpn].append(pair)
-        first = streams.state["first_frame"]
-        slots: dict[tuple[End, End, int, str], int] = {}
-        for slot, ends in enumerate(streams.ends if agreed else ()):
-            key = ends.source, ends.destination, ends.dest_qp, ends.service
-            slots[key] = min(slot, slots.get(key, slot), key=lambda one: int(first[one]))
-        for (source, destination, qp, service), slot in slots.items():
-            frame = int(first[slot])
+        first: dict[tuple[End, End, int, str], Stream] = {}
+        for stream in streams.all if agreed else ():
+            first.setdefault((stream.ends.source, stream.ends.destination, stream.dest_qp, stream.ends.service), stream)
+        for (source, destination, qp, service), stream in first.items():
+            frame = stream.first_frame
             pairs = [pair for pair in agreed.get((destination, qp), ()) if pair.rep_frame < frame and source in (pair.active, pair.passive)]
             if not pairs:
                 continue
             pair = max(pairs, key=lambda one: one.rep_frame)
-            right = slots.get((source, destination, qp, pair.service))
-            agrees = right is not None and pair.rep_frame < first[right] <= frame
+            right = first.get((source, destination, qp, pair.service))
+            agrees = right is not None and pair.rep_frame < right.first_frame <= frame
             if service in JUDGED and frame < pair.ended and not agrees:
-                yield _of_stream(streams, context, pair, slot)
+                yield _of_stream(context, pair, stream)
 
 
-def _of_stream(streams: Streams, context: Context, pair: Connection, slot: int) -> Hit:
+def _of_stream(context: Context, pair: Connection, stream: Stream) -> Hit:
     """The finding about a stream of another service than its connection's."""
-    ends, state = streams.ends[slot], streams.state
-    where = Moment(int(state["first_frame"][slot]), int(state["first_ns"][slot]))
+    ends, where = stream.ends, Moment(stream.first_frame, stream.first_ns)
     source, destination = str(ends.source), str(ends.destination)
     return fault(
         where, {"service": ends.service, "source": source, "qp": ends.dest_qp, "destination": destination, "asked": pair.service},
-        BTH.opcode, int(state["first_opcode"][slot]), key=(ends.destination, ends.dest_qp, pair.req_frame, ends.service),
+        BTH.opcode, stream.first_opcode, key=(ends.destination, ends.dest_qp, pair.req_frame, ends.service),
         proof=[(pair.req_frame, "REQ of the connection"), (pair.rep_frame, "REP of the connection")],
         severity=lowered_severity(context, where.time_ns),
         message="{service} packet from {source} to QP 0x{qp:x} of {destination}; the connection was set up for {asked}",

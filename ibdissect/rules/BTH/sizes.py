@@ -8,22 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.bounded import BoundedDict
-from ibdissect.flow.recovery import MTUS, PSNS
-from ibdissect.flow.stream_packets import Packets, packets
+from ibdissect.engine.skipped import MTUS
+from ibdissect.flow.events import SizeChanged
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import ERROR, Context, Hit, Seen, fault, on_chunk
+from ibdissect.lint.rule import ERROR, Context, Hit, Seen, fault, on_event
 from ibdissect.rules.BTH.packet import continued
 from ibdissect.rules.shared.packet_flows import PacketRule, room_behind_headers
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.crcs import wrong_icrcs
+from ibdissect.table import ChunkTable
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import BTH
-
-Open = tuple[int, int, int, int]
-"""PSN of the last packet, kind of the message that it leaves open, payload and frame of the message's first packet."""
-MAX_OPEN = 65536
-"""Streams with an open message that are remembered from chunk to chunk."""
 
 
 def _no_mtu(table: ChunkTable) -> npt.NDArray[np.bool_]:
@@ -56,53 +49,11 @@ class NotPathMtu(PacketRule):
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         return {"size": int(seen.table.once(room_behind_headers)[i])}
 
-    def __init__(self) -> None:
-        self.open = BoundedDict[int, Open](MAX_OPEN, "streams of packets")
-        """By stream."""
-
-    @on_chunk
-    def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
-        p = table.once(packets)
-        if p is None:
-            return
-        ends = np.append(p.starts[1:], len(p.rows)) - 1
-        streams = zip(p.starts.tolist(), p.key[p.starts].tolist(), strict=True)
-        carried = {start: self.open[key] for start, key in streams if key in self.open}
-        middle = np.flatnonzero((p.goes_on != 0) & (p.leaves_open != 0))
-        if not carried and not (p.leaves_open[ends] != 0).any() and (p.length[middle] == p.length[middle - 1]).all():
-            return
-        size, frame, joined = _first_of_message(table, p, carried)
-        odd = middle[joined[middle] & (p.length[middle] != size[middle])]
-        if len(odd):
-            odd = odd[np.isin(p.length[odd], MTUS) & np.isin(size[odd], MTUS)]
-            odd = odd[~wrong_icrcs(table, p.rows[odd])]
-        for i in odd[np.argsort(p.rows[odd])].tolist():
-            yield fault(
-                Seen(table, int(p.rows[i])),
-                {"opcode": value_of(BTH.opcode, int(p.opcode[i])), "size": int(p.length[i]), "mtu": int(size[i])},
-                BTH.opcode, int(p.opcode[i]), proof=[(int(frame[i]), "the first packet of the message")], key=("size", int(p.key[i])),
-                message="{opcode!t} carries {size} bytes, the first packet of its message {mtu}",
-            )  # fmt: skip
-        for start in carried:
-            self.open.pop(int(p.key[start]), None)
-        ends = ends[p.leaves_open[ends] != 0]
-        rows = p.rows[ends]
-        columns = (
-            p.key[ends], p.psn[ends], p.leaves_open[ends], size[ends], frame[ends], rows + table.chunk.first, table.chunk.time_ns[rows],
+    @on_event(SizeChanged)
+    def changed(self, event: SizeChanged, context: Context) -> Iterator[Hit]:
+        yield fault(
+            Seen(context.table, event.frame - context.table.chunk.first),
+            {"opcode": value_of(BTH.opcode, event.opcode), "size": event.size, "mtu": event.mtu},
+            BTH.opcode, event.opcode, proof=[(event.first, "the first packet of the message")], key=("size", event.slot),
+            message="{opcode!t} carries {size} bytes, the first packet of its message {mtu}",
         )  # fmt: skip
-        for key, psn, kind, length, first, last, time_ns in zip(*(column.tolist() for column in columns), strict=True):
-            self.open.put(key, (psn, kind, length, first), last, time_ns)
-
-
-def _first_of_message(table: ChunkTable, p: Packets, carried: dict[int, Open]) -> tuple[Int, Int, npt.NDArray[np.bool_]]:
-    """Of each packet: payload and frame of the first packet of its message that is known, and whether that is another packet."""
-    n = len(p.rows)
-    joined = np.zeros(n, np.bool_)
-    joined[1:] = (p.psn[1:] == (p.psn[:-1] + 1) % PSNS) & (p.goes_on[1:] != 0) & (p.goes_on[1:] == p.leaves_open[:-1])
-    joined[p.starts] = False
-    head = np.maximum.accumulate(np.where(joined, 0, np.arange(n)))
-    size, frame = p.length.copy(), table.chunk.first + p.rows
-    for start, (psn, kind, length, first) in carried.items():
-        if p.psn[start] == (psn + 1) % PSNS and p.goes_on[start] == kind:
-            size[start], frame[start], joined[start] = length, first, True
-    return size[head], frame[head], joined

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.engine.skipped import FAR, distance
 from ibdissect.flow.events import Repeated
-from ibdissect.flow.recovery import FAR, distance
 from ibdissect.flow.stream_packets import GOES_ON
-from ibdissect.flow.streams import Streams
+from ibdissect.flow.streams import Stream, Streams
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.connection_rule import JUDGED
 from ibdissect.rules.shared.silence import QuotingRule
@@ -39,17 +39,17 @@ ENOUGH = 2
 """A requester that goes back to its first packet this often has no earlier one."""
 
 
-def agreed(context: Context) -> Iterator[tuple[int, Connection, int, str]]:
-    """Streams of connections whose set-up the capture shows: slot, connection, the PSN announced, and in which message.
+def agreed(context: Context) -> Iterator[tuple[Stream, Connection, int, str]]:
+    """Streams of connections whose set-up the capture shows: stream, connection, the PSN announced, and in which message.
 
     A stream begins between the REP of its connection and its end, since streams begin anew with each connection.
     """
     streams = context.get(Streams)
     for connection in _set_up(context):
         for way, psn, what in zip(ways(connection)[:2], (connection.passive_psn, connection.active_psn), ("REP", "REQ"), strict=True):
-            slot = _stream(streams, connection, way)
-            if slot is not None:
-                yield slot, connection, psn, what
+            stream = _stream(streams, connection, way)
+            if stream is not None:
+                yield stream, connection, psn, what
 
 
 def _set_up(context: Context) -> Iterator[Connection]:
@@ -67,10 +67,10 @@ def ways(connection: Connection) -> list[tuple[End, End, int]]:
     return found
 
 
-def _stream(streams: Streams, connection: Connection, way: tuple[End, End, int]) -> int | None:
-    """The slot of the first stream of a connection that goes one way."""
-    slots = streams.requests(connection.service, *way)
-    return next((slot for slot in slots if connection.lasts(int(streams.state["first_frame"][slot]))), None)
+def _stream(streams: Streams, connection: Connection, way: tuple[End, End, int]) -> Stream | None:
+    """The first stream of a connection that goes one way."""
+    found = streams.requests(connection.service, *way)
+    return next((one for one in found if connection.lasts(one.first_frame)), None)
 
 
 class StartingPSN(QuotingRule):
@@ -105,7 +105,7 @@ class StartingPSN(QuotingRule):
 
     @on_event(Repeated)
     def repeated(self, event: Repeated, context: Context) -> None:
-        back = distance(event.psn, int(context.get(Streams).state["first_psn"][event.slot]))
+        back = distance(event.psn, context.get(Streams).all[event.slot].first_psn)
         if back < 0:
             self.earlier.add(event.slot)
         elif back == 0:
@@ -131,37 +131,36 @@ class StartingPSN(QuotingRule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         streams = context.get(Streams)
-        for slot, connection, psn, what in agreed(context):
-            found, first = int(streams.state["first_psn"][slot]), int(streams.state["first_frame"][slot])
+        for stream, connection, psn, what in agreed(context):
+            found, first = stream.first_psn, stream.first_frame
             proof: tuple[tuple[int, str], ...] | None = ()
             if 0 <= distance(found, psn) <= LOST_AT_MOST:
-                proof = self._proof(slot, connection, psn, streams) if found != psn else None
-            counted = self._counted(slot, streams)
+                proof = self._proof(stream, connection, psn) if found != psn else None
+            counted = self._counted(stream, streams)
             if proof is not None and not counted > 0:
                 frames = ((connection.req_frame, "REQ"), (connection.rep_frame, "REP"), *proof)
                 yield fault(
-                    Moment(first, connection.rep_ns), {"ends": streams.ends[slot].text, "psn": found, "what": what, "wanted": psn}, BTH.psn,
+                    Moment(first, connection.rep_ns), {"ends": stream.ends.text, "psn": found, "what": what, "wanted": psn}, BTH.psn,
                     found, proof=frames, evidence=LEARNT,
                     severity=INFO if distance(found, psn) > LOST_AT_MOST and counted < 0 else None,
                 )  # fmt: skip
 
     @staticmethod
-    def _counted(slot: int, streams: Streams) -> int:
+    def _counted(stream: Stream, streams: Streams) -> int:
         """How many messages the first answer counts that come before the first packet in the capture, perhaps 0; -1: no answer."""
-        peer, state = streams.other(slot), streams.state
-        if peer is None or state["first_msn"][peer] < 0:
+        peer = streams.other(stream)
+        if peer is None or peer.first_msn < 0:
             return -1
-        return max(0, int(state["first_msn"][peer]) - distance(int(state["first_psn"][peer]), int(state["first_psn"][slot])) - 1)
+        return int(max(0, peer.first_msn - distance(peer.first_psn, stream.first_psn) - 1))
 
-    def _proof(self, slot: int, connection: Connection, psn: int, streams: Streams) -> tuple[tuple[int, str], ...] | None:
+    def _proof(self, stream: Stream, connection: Connection, psn: int) -> tuple[tuple[int, str], ...] | None:
         """The proof that the first packet in the capture is the connection's first; None if there is none."""
-        ends, found = streams.ends[slot], int(streams.state["first_psn"][slot])
-        first, opcode = int(streams.state["first_frame"][slot]), int(streams.state["first_opcode"][slot])
+        ends, found, first, opcode = stream.ends, stream.first_psn, stream.first_frame, stream.first_opcode
         qpn = connection.active_qpn if ends.dest_qp == connection.passive_qpn else connection.passive_qpn
         for frame, answered, nak in self.answers.get((ends.destination, ends.source, qpn), ()):
             if frame <= first:
                 continue
-            if nak and answered == psn and self.restarts[slot] >= ENOUGH and slot not in self.earlier:
+            if nak and answered == psn and self.restarts[stream.number] >= ENOUGH and stream.number not in self.earlier:
                 return ((frame, "the responder waits for the agreed PSN, which is never sent"),)
             if not nak and 0 <= distance(answered, found) <= FAR and not GOES_ON[opcode]:
                 return ((frame, "the responder counts its first message"),)
@@ -189,13 +188,12 @@ class AgreedMTU(QuotingRule):
     def end(self, context: Context) -> Iterator[Hit]:
         streams = context.get(Streams)
         for connection in _set_up(context):
-            for slot in (_stream(streams, connection, way) for way in ways(connection)):
-                found = int(streams.state["largest"][slot]) if slot is not None else 0
-                if connection.mtu and slot is not None and found > connection.mtu:
+            for stream in (_stream(streams, connection, way) for way in ways(connection)):
+                if connection.mtu and stream is not None and stream.largest > connection.mtu:
                     yield fault(
-                        Moment(int(streams.state["largest_frame"][slot]), connection.rep_ns),
-                        {"ends": streams.ends[slot].text, "found": found, "agreed": connection.mtu}, REQ.path_packet_payload_mtu, found,
-                        proof=[(connection.req_frame, "REQ")],
+                        Moment(stream.largest_frame, connection.rep_ns),
+                        {"ends": stream.ends.text, "found": stream.largest, "agreed": connection.mtu}, REQ.path_packet_payload_mtu,
+                        stream.largest, proof=[(connection.req_frame, "REQ")],
                     )  # fmt: skip
 
 

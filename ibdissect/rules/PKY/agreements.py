@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import KeptDict
+from ibdissect.engine.skipped import distance
 from ibdissect.fabric.groups import GroupFacts
 from ibdissect.fabric.vantage import CONFIGURED_NS
-from ibdissect.flow.recovery import distance
 from ibdissect.flow.streams import Streams
 from ibdissect.lint.grouping import apart
 from ibdissect.lint.rule import ERROR, INFO, Context, Hit
@@ -72,11 +72,11 @@ class OtherPartition(AgreedRule):
         if len(self.used.get((req, value & BASE), ())) > 1:
             return False
         streams, frame = context.get(Streams), hit.frame
-        at = [slot for slot, ends in enumerate(streams.ends) if ends.dest_qp == qpn and ends.destination.lid == lid and not ends.response]
-        first = streams.state["first_frame"]
-        slot = max((slot for slot in at if first[slot] <= frame), key=lambda slot: int(first[slot]), default=None)
-        other = streams.other(slot) if slot is not None else None
-        return other is None or distance(int(streams.state["high"][other]), hit.arguments["psn"]) < 0
+        at = [
+            one for one in streams.to_queue_pair(qpn) if one.ends.destination.lid == lid and not one.response and one.first_frame <= frame
+        ]
+        other = streams.other(at[-1]) if at else None
+        return other is None or distance(other.high, hit.arguments["psn"]) < 0
 
     def wrong(self, pair: Connection, end: QueuePair, value: int) -> bool:
         return bool(pair.p_key & BASE) and (pair.p_key ^ value) & BASE != 0

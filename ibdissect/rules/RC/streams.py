@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from ibdissect.engine.skipped import PSNS, Gap
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
-from ibdissect.flow.recovery import PSNS, Gap, Stream
-from ibdissect.flow.streams import Streams
+from ibdissect.flow.streams import Stream, Streams
 from ibdissect.flow.unfinished import gaps, open_reads
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, LazyHit, Moment, Rule, fault, on_end, on_event
@@ -107,7 +107,7 @@ class RequestsRepeated(Rule):
 
     @on_event(Repeated)
     def repeated(self, event: Repeated, _context: Context) -> Iterator[Hit]:
-        hit = of_stream(event, frames=event.frames)
+        hit = of_stream(event, frames=tuple(event.frames))
         if event.ends.service == "UC":
             hit.message = "{ends}: PSN {psn} was seen before; UC never repeats, so the packet was duplicated or the connection restarted"
         yield hit
@@ -218,11 +218,10 @@ class ReadUnanswered(SilenceRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        streams = context.get(Streams)
-        for slot, frame, time_ns in open_reads(streams):
+        for stream in open_reads(context.get(Streams)):
+            frame, time_ns, ends, psn = stream.read_frame, stream.read_ns, stream.ends, stream.read_psn
             if self.silent(context, time_ns, self.patience):
-                ends, psn = streams.ends[slot], int(streams.state["read_psn"][slot])
-                again = slot in streams.troubled and streams.troubled[slot].tried_again(psn)
+                again = stream.tried_again(psn)
                 yield fault(
                     Moment(frame, time_ns), {"ends": ends.text, "psn": psn}, BTH.psn, psn, evidence=LEARNT, key=ends,
                     severity=None if again else self.lowered(context, frame, time_ns),
@@ -343,10 +342,10 @@ class MessageLost(Rule):
         complete = loss.complete()
         if loss.erf and not complete:
             return
-        unreliable = [slot for slot, ends in enumerate(streams.ends) if ends.service == "UC"]
-        gaps = [(stream, gap) for stream in streams.troubled.values() if stream.ends.service == "UC" for gap in stream.gaps]
+        unreliable = [stream for stream in streams.all if stream.ends.service == "UC"]
+        gaps = [(stream, gap) for stream in unreliable for gap in stream.gaps or ()]
         missing = sum(gap.count for _, gap in gaps)
-        share = missing / max(1, missing + int(streams.state["packets"][unreliable].sum()))
+        share = missing / max(1, missing + sum(stream.packets for stream in unreliable))
         proved = complete and loss.enough(min(share, 0.01))  # that a card lost nothing does not prove that nobody filtered its file
         for stream, gap in gaps:
             if not loss.cut_near(gap.time_ns):

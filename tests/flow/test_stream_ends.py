@@ -46,7 +46,7 @@ def ack(psn: int, qpn: int = 0x60, slid: int = 4, dlid: int = 3, **kw: Any) -> b
 def followed(frames: Sequence[bytes], size: int = 0) -> Streams:
     """The streams after some frames, read in chunks of `size` frames, 0: at once."""
     connections = Connections()
-    streams = Streams(connections)
+    streams = Streams(connections=connections)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(records, "ROWS", size or records.ROWS)
         for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
@@ -57,15 +57,9 @@ def followed(frames: Sequence[bytes], size: int = 0) -> Streams:
     return streams
 
 
-def order(streams: Streams) -> list[int]:
-    """The slots in order of their first packets."""
-    return sorted(range(len(streams.ends)), key=lambda slot: int(streams.state["first_frame"][slot]))
-
-
 def others(streams: Streams) -> list[int | None]:
-    """The place of each stream's opposite one in that order."""
-    slots = order(streams)
-    return [slots.index(other) if other is not None else None for other in map(streams.other, slots)]
+    """The place of each stream's opposite one."""
+    return [other.number if other is not None else None for other in map(streams.other, streams.all)]
 
 
 SIZES = pytest.mark.parametrize("size", [0, 1, 2, 3])
@@ -75,10 +69,9 @@ SIZES = pytest.mark.parametrize("size", [0, 1, 2, 3])
 def test_a_stream_begins_anew_with_the_next_connection(size: int) -> None:
     first, second = [ask(100), ack(100), ask(101)], [ask(5000), ack(5000)]
     streams = followed([request(), reply(), *first, disconnect(), request(9), reply(9), *second], size)
-    told = [(ends.response, int(streams.state["packets"][slot])) for slot in order(streams) for ends in (streams.ends[slot],)]
-    assert told == [(False, 2), (True, 1), (False, 1), (True, 1)]
+    assert [(stream.response, stream.packets) for stream in streams.all] == [(False, 2), (True, 1), (False, 1), (True, 1)]
     assert others(streams) == [1, 0, 3, 2]
-    assert len(followed([request(), reply(), *first, *second], size).ends) == 2
+    assert len(followed([request(), reply(), *first, *second], size).all) == 2
 
 
 @SIZES
@@ -90,12 +83,12 @@ def test_hosts_behind_a_router_are_told_apart_by_their_gids(size: int) -> None:
         )
     ]  # fmt: skip
     streams = followed(frames, size)
-    assert len(streams.ends) == 4 and others(streams) == [1, 0, 3, 2]
+    assert len(streams.all) == 4 and others(streams) == [1, 0, 3, 2]
 
 
 def test_an_answer_that_may_belong_to_two_streams_belongs_to_none() -> None:
-    streams = followed([ask(10, 0x50), ask(20, 0x51), ack(20, 0x61)])
-    assert others(streams) == [None] * 3
+    assert others(followed([ask(20, 0x50), ask(20, 0x51), ack(20, 0x61)])) == [None] * 3
+    assert others(followed([ask(10, 0x50), ask(20, 0x51), ack(20, 0x61)])) == [None, 2, 1]  # nobody but one sent this PSN
     assert others(followed([ask(10, 0x50), ask(1 << 20, 0x51), ack(10, 0x61)])) == [2, None, 0]
 
 
@@ -109,12 +102,12 @@ def test_connection_management_says_which_of_many_streams_is_the_opposite_one(si
 
 def test_requests_that_went_on_over_another_path() -> None:
     streams = followed([ask(10), ask(12), ask(11, slid=13, dlid=9), ask(12, slid=13, dlid=9)])
-    (slot, _) = order(streams)
-    assert streams.moved(slot, 11, 2) and not streams.moved(slot, 13, 2) and not streams.moved(slot, 11, 3)
+    stream, _ = streams.all
+    assert streams.moved(stream, 11, 2) and not streams.moved(stream, 13, 2) and not streams.moved(stream, 11, 3)
     back = followed([ask(10), ask(12), ask(11, slid=13, dlid=9), ask(13)])
-    assert not back.moved(order(back)[0], 11, 2)  # both paths go on: two hosts with the same queue pair number
+    assert not back.moved(back.all[0], 11, 2)  # both paths go on: two hosts with the same queue pair number
 
 
 def test_the_receiver_of_a_req_is_bound_to_its_retry_count() -> None:
     streams = followed([request(), reply(), ask(100), ask(50, 0x60, 4, 3)])
-    assert [streams._load(slot).retries_allowed for slot in order(streams)] == [7, 3]
+    assert [stream.retries() for stream in streams.all] == [7, 3]

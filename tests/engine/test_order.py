@@ -1,0 +1,144 @@
+"""Do streams tell the same compiled and interpreted, and what do they tell of the packets beside each bound?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ibdissect.engine import lanes, order
+from ibdissect.flow.streams import Streams
+from ibdissect.session.reading import open_reading
+from ibdissect.table.lanes import LaneFollower
+from tests import craft
+from tests.conftest import REPO, SHARED, shared_captures
+from tests.engine.plain import plain
+from tests.table.made import tables_of
+
+CAPTURES = [*sorted((REPO / "captures").glob("*.pcap*")), *shared_captures(), *sorted((SHARED / "public").glob("*.pcap"))]
+FRAMES = 5000
+
+
+def followed(interpreted: bool) -> Streams:
+    packets = LaneFollower()
+    if interpreted:
+        packets.lanes, packets.reader = plain("lanes").Lanes(), plain("packets").Reader()
+    return Streams(packets)
+
+
+def told(streams: Streams, tables: Any) -> list[Any]:
+    """All events, and the state of all streams after them."""
+    found: list[Any] = []
+    for table in tables:
+        found += [
+            (type(one).__name__, one.ends.text, *(getattr(one, name) for name in one.__struct_fields__ if name != "ends"))
+            for one in streams.feed(table)
+        ]
+    for one in streams.all:
+        back = streams.other(one)
+        state = {name: getattr(one, name) for name in dir(one) if not name.startswith("_") and not callable(getattr(one, name))}
+        state |= {"told": None, "lane": None, "next": None, "back": back.number if back is not None else None, "ends": one.ends.text}
+        found.append({name: str(value) if name == "gaps" else value for name, value in state.items()})
+    return found
+
+
+def same(tables: Any) -> list[Any]:
+    """What both tell."""
+    ours, theirs = (told(followed(interpreted), tables()) for interpreted in (False, True))
+    assert ours == theirs
+    return ours
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_compiled_and_interpreted_tell_the_same(path: Path) -> None:
+    with open_reading(str(path)) as reading:
+        same(lambda: reading.tables(keys=False, until=FRAMES))
+
+
+def test_they_tell_the_same_of_random_packets() -> None:
+    rnd = np.random.default_rng(11)
+    frames = []
+    for _ in range(2000):
+        code = int(rnd.choice([0, 1, 2, 4, 6, 7, 8, 0xA, 0xC, 0xC, 0xD, 0xE, 0xF, 0x10, 0x11, 0x11, 0x12, 0x13, 0x24, 0x26, 0x28, 0xA4]))
+        body = rnd.integers(0, 256, int(rnd.choice([0, 4, 16, 20, 256, 260, 512])), np.uint8).tobytes()
+        near, far = (1, 2) if rnd.integers(2) else (2, 1)
+        bth = {"destqp": int(rnd.integers(2, 4)), "psn": int(rnd.integers(-8, 40)) & 0xFFFFFF}
+        frames.append(craft.native(code, body, slid=near, dlid=far, bth=bth))
+    events = [one[0] for one in same(lambda: tables_of(craft.erf_pcap(frames))) if isinstance(one, tuple)]
+    assert {order.REPEATED, order.ORDER_WRONG} < set(events)
+
+
+def ask(psn: int, code: int = 0x04, size: int = 8, **kw: Any) -> bytes:
+    return craft.rc(code, bytes(size), slid=1, dlid=2, bth={"destqp": 0x10, "psn": psn & 0xFFFFFF}, **kw)
+
+
+def answer(psn: int, msn: int, syndrome: int = 0) -> bytes:
+    ext = {"AETH": {"syndrome": syndrome, "msn": msn}}
+    return craft.rc(0x11, ext=ext, slid=2, dlid=1, bth={"destqp": 0x20, "psn": psn & 0xFFFFFF})
+
+
+def events(*frames: bytes, window: int = 1 << 20) -> list[tuple[Any, ...]]:
+    """Kind, frame and what else is told."""
+    found = told(followed(False), tables_of(craft.erf_pcap(list(frames)), window))
+    return [(one[0], one[2], *one[6:]) for one in found if isinstance(one, tuple)]
+
+
+WRITE = {"RETH": {"r_key": 7, "dmalen": 600}}
+
+
+def test_requests_that_follow_each_other_tell_nothing() -> None:
+    assert events(ask(1), ask(2), answer(2, 2), ask(3)) == [] == events(ask(-3), ask(-2, 0x00, 256))
+
+
+def test_the_last_psn_wraps() -> None:
+    assert events(ask(-2), ask(-1), ask(0)) == [("Wrapped", 2)]
+
+
+@pytest.mark.parametrize(("far", "wanted"), [(order.skipped.FAR, 1), (order.skipped.FAR + 1, 0)])
+def test_a_far_psn_is_another_connection(far: int, wanted: int) -> None:
+    streams = followed(False)
+    told(streams, tables_of(craft.erf_pcap([ask(0), ask(1 + far)])))
+    assert streams.all[0].gap_count == wanted
+
+
+def test_repetitions_that_follow_each_other_are_one_event_of_a_window() -> None:
+    frames = [ask(1), ask(2), ask(3), ask(1), ask(2), ask(3), ask(1)]
+    assert events(*frames) == [("Repeated", 4, False, False, [4, 5, 6]), ("Repeated", 7, False, False, [7])]
+    assert [one[-1] for one in events(*frames, window=100)] == [[4], [5], [6], [7]]
+
+
+def test_all_wrong_writes_of_a_window_are_one_event() -> None:
+    pair = [[ask(psn, 0x06, 256, ext=WRITE), ask(psn + 1, 0x08, 256)] for psn in (1, 3)]
+    right = [ask(5, 0x06, 256, ext=WRITE), ask(6, 0x08, 344)]
+    assert events(*pair[0], *pair[1], *right) == [("LengthWrong", 2, 600, 512, 2)]
+
+
+def test_a_message_goes_on_as_it_began() -> None:
+    assert events(ask(1, 0x00, 256), ask(2, 0x08, 8)) == [("OrderWrong", 2, 0x08, 0x00)]
+    assert events(ask(1, 0x00, 256), ask(2, 0x01, 512)) == [("SizeChanged", 2, 0x01, 512, 256, 1)]
+    assert events(ask(1, 0x00, 256), ask(2, 0x01, 500), ask(3, 0x02, 8)) == []  # no path MTU: a rule about single packets tells
+
+
+@pytest.mark.parametrize(("msn", "wanted"), [(4, []), (5, []), (6, [("MsnJumped", 3, 6, 3, 2, 1)]), (2, [("MsnFell", 3, 2, 3, 2)])])
+def test_a_message_number_rises_as_far_as_the_psn(msn: int, wanted: list[Any]) -> None:
+    assert events(ask(5), answer(5, 3), answer(6, msn)) == wanted
+
+
+@pytest.mark.parametrize(("tries", "wanted"), [(7, 0), (8, 1)])
+def test_seven_retries_are_allowed(tries: int, wanted: int) -> None:
+    """The first repetition, and seven more: a packet is sent nine times."""
+    data = craft.erf_pcap([ask(4), answer(4, 1), ask(5), *[ask(5)] * tries], step_ns=100_000_000)
+    found = told(followed(False), tables_of(data))
+    assert sum(one[0] == "Exhausted" for one in found if isinstance(one, tuple)) == wanted
+
+
+def test_streams_of_one_lane_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each host behind a router makes one."""
+    monkeypatch.setattr(lanes, "MAX_WAYS", 3)
+    gids = [bytes([0xFE, 0x80, *bytes(13), k]) for k in range(1, 6)]
+    frames = [craft.native(0x04, slid=1, dlid=2, bth={"destqp": 5}, grh={"sgid": gid, "dgid": bytes(16)}) for gid in gids]
+    streams = followed(False)
+    told(streams, tables_of(craft.erf_pcap(frames)))
+    assert len(streams.all) == 3 and streams.dropped[0].count == 2
