@@ -24,8 +24,8 @@ Numbers = npt.NDArray[np.unsignedinteger]
 
 AT_ONCE = 1 << 18
 """Bytes of the rows that are joined at a time, one row at least: as many as fit in the CPU cache."""
-FORMULA = frozenset("=+-@\t\r|%")
-"""Spreadsheets may run a cell that starts with one of these (OWASP, CSV injection)."""
+FORMULA = frozenset("=+-@\t\r|%\uff1d\uff0b\uff0d\uff20")
+"""Spreadsheets may run a cell that starts with one of these, the last four being wide forms of the first (OWASP, CSV injection)."""
 GROUP, SECOND = 10_000, 1_000_000_000
 """Numbers that four digits can hold; nanoseconds."""
 

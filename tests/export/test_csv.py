@@ -20,6 +20,7 @@ from ibdissect.export.csv import cell, write
 
 
 def test_cells_are_no_formulas() -> None:
+    assert [cell(f"{start}1")[:2] for start in "=+-@|%\uff1d\uff0b\uff0d\uff20"] == ["\"'"] * 10
     found = [cell(text) for text in ("=1+1", " @x", "-2", "plain", "a\x1b[m", 'a "b"')]
     assert found == ['"\'=1+1"', '"\' @x"', '"\'-2"', '"plain"', '"a\\x1b[m"', '"a ""b"""']
 
