@@ -15,6 +15,10 @@ class AllRows:
     def __len__(self) -> int:
         return self.total
 
+    def up_to(self, frame: int) -> int:
+        """How many rows show frames up to this one."""
+        return min(frame, self.total)
+
     def frame(self, row: int) -> int:
         """Frame number shown in a row."""
         return row + 1
@@ -58,6 +62,9 @@ class FilteredRows:
     def numbers(self) -> npt.NDArray[np.uint32]:
         return self._numbers[: self._count]
 
+    def up_to(self, frame: int) -> int:
+        return int(np.searchsorted(self._numbers[: self._count], frame, "right"))
+
     def frame(self, row: int) -> int:
         return int(self._numbers[row])
 
@@ -88,6 +95,9 @@ class SortedRows:
     def numbers(self) -> npt.NDArray[np.uint32]:
         """Frame numbers, as shown."""
         return self._numbers
+
+    def up_to(self, _: int) -> int:
+        return len(self._numbers)
 
     def frame(self, row: int) -> int:
         return int(self._numbers[row])

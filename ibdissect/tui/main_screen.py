@@ -76,8 +76,6 @@ class MainScreen(Screen[None]):
         self._studied = 0
         self.finding = False
         """Whether a thread looks for the frames before in each conversation."""
-        self.held = False
-        """New frames of a growing capture are not shown for now."""
         self.reveal: Callable[[Tree], Place | None] | None = None
         """What to go to in the tree of the frame that is selected next."""
         self.tabs = Line(self._tabs, id="tabs")
@@ -171,11 +169,8 @@ class MainScreen(Screen[None]):
     def look(self) -> None:
         """Show what the threads have found; the selected line stays where it is."""
         packets, filtering = self.packets, self.owner.filtering
-        if self.held:
-            self.title_bar.update()
-            return
         rows, height = packets.rows, packets.total
-        at_end = self.model.live and packets.cursor == height - 1 > 0
+        at_end = self.model.live and not packets.held and packets.cursor == height - 1 > 0
         packets.grew()
         packets.learn_names()
         if packets.rules is None and rows:
@@ -184,8 +179,8 @@ class MainScreen(Screen[None]):
         if not filtering.hold() and at_end and len(rows) > height:
             packets.select(len(rows) - 1)
         self.title_bar.update()
-        self.say_empty(len(rows), filtering.text, filtering.busy)
-        self.filter_bar.say(len(rows) if filtering.text else None, self.model.index.frames, filtering.busy)
+        self.say_empty(packets.count(), filtering.text, filtering.busy and not packets.held)
+        self.filter_bar.say(packets.count() if filtering.text else None, self.model.index.frames, filtering.busy)
         judged = self.study.done != self._studied and any(column.field in ANSWER_NAMES for column in packets.columns)
         if self.findings_pane.outdated or judged:
             packets.redraw()

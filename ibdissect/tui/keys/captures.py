@@ -71,16 +71,17 @@ def hold(app: TuiApp) -> None:
     if model.complete:
         app.note("The capture has been read to its end")
         return
-    entries = [("hold", "go on showing new frames" if main.held else "show no new frames for now", "they are read all the same"),
+    packets = main.packets
+    entries = [("hold", "go on showing new frames" if packets.held else "show no new frames for now", "they are read all the same"),
                ("stop", "read no more", "what is there stays")]  # fmt: skip
 
     def done(key: str) -> None:
         if key == "hold":
-            main.held = not main.held
+            packets.held = 0 if packets.held else model.index.frames
         else:
-            main.held = False
+            packets.held = 0
             model.stop_reading()
-        main.key_bar.say("held: H, then Enter, shows new frames again" if main.held else "")
+        main.key_bar.say("held: H, then Enter, shows new frames again" if packets.held else "")
         app.news()
 
     app.choose("Live capture", entries, done)

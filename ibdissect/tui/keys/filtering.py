@@ -38,12 +38,14 @@ class Filtering:
         """Put the focus into the filter bar."""
         bar = self.app.main.filter_bar
         bar.input.can_focus = True
+        bar.input.cursor_position = len(bar.input.value)
         self.app.main.set_focus(bar.input)  # at once: what is typed next must not go to the list
 
     def leave(self) -> None:
         """Give the focus back to the packets."""
         self.app.main.set_focus(self.app.main.packets)
-        self.app.main.filter_bar.input.can_focus = False
+        line = self.app.main.filter_bar.input
+        line.can_focus, line.cursor_position = False, 0
 
     def enter(self, text: str) -> None:
         """Put a filter into the bar, remember it, and apply it."""

@@ -70,10 +70,10 @@ class FilterBar(Vertical):
         self.reason.display = self.has_class("invalid")
 
     def put(self, text: str) -> None:
-        """Write a filter into the bar without applying it."""
+        """Write a filter into the bar without applying it; of a long one, the start is seen until it is edited."""
         self._inserting = True
         self.input.value = text
-        self.input.cursor_position = len(self.input.value)
+        self.input.cursor_position = len(self.input.value) if self.input.has_focus else 0
         self._judge(self.input.value)
 
     def say(self, shown: int | None, total: int, busy: bool) -> None:

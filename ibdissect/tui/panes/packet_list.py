@@ -83,13 +83,15 @@ class PacketList(LineList):
         """Whether the last press of the mouse was at the end of a column."""
         self.clicked_column: Column | None = None
         """The column of the cell that was clicked last."""
+        self.held = 0
+        """Frames of a growing capture that are shown, as long as its later ones are not; 0: all are."""
         self._resting: Timer | None = None
         self._posted = 0
         self._laid_out_for = 0
         """Width that the columns were measured for; a scroll bar reduces it."""
 
     def count(self) -> int:
-        return len(self.rows)
+        return self.rows.up_to(self.held) if self.held else len(self.rows)
 
     @property
     def frame(self) -> int:
@@ -103,14 +105,14 @@ class PacketList(LineList):
         self.rows = rows
         self.forget()
         self.cursor = rows.nearest(frame)
-        self.resize_lines(len(rows))
+        self.resize_lines(self.count())
         self.select(self.cursor, tell=False, center=True)
         self.tell()
 
     def grew(self) -> None:
         """There are more rows than before."""
         before = self.total
-        self.resize_lines(len(self.rows))
+        self.resize_lines(self.count())
         last = before // PAGE
         if last in self._pages and len(self._pages[last]) < PAGE:
             self._pages.discard(last)

@@ -22,6 +22,7 @@ from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable, value_text
 
 from ..keys.command import Command, help_groups, key_text
+from ..messages import ValuesWanted
 from ..themes import painted
 from .choice import Options
 
@@ -47,12 +48,13 @@ class PageScreen(ModalScreen[int | None]):
         Binding("up,k", "scroll(-1)", show=False),
         Binding("down,j", "scroll(1)", show=False),
         Binding("pageup", "scroll(-12)", show=False),
-        Binding("pagedown,space", "scroll(12)", show=False), Binding("x", "silence", show=False),
+        Binding("pagedown,space", "scroll(12)", show=False), Binding("x", "silence", show=False), Binding("v", "values", show=False),
     ]  # fmt: skip
 
-    def __init__(self, title: Text, body: Text, frames: list[tuple[int, str]] | None = None) -> None:
+    def __init__(self, title: Text, body: Text, frames: list[tuple[int, str]] | None = None, message: str = "") -> None:
+        """`message`: the sentence whose nodes, ports, queue pairs and partitions can be chosen."""
         super().__init__()
-        self.heading, self.body, self.frames = title, body, frames or []
+        self.heading, self.body, self.frames, self.message = title, body, frames or [], message
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="page"):
@@ -66,7 +68,7 @@ class PageScreen(ModalScreen[int | None]):
                       for frame, why in self.frames),
                     id="page-frames", compact=True,
                 )  # fmt: skip
-            hint = "Enter goes there · x silences the rule · " if self.frames else ""
+            hint = "Enter goes there · v values · x silences · " if self.frames else ""
             yield Label(f"{hint}PgUp PgDn scroll · Esc back", classes="hint", markup=False)
 
     def on_mount(self) -> None:
@@ -83,6 +85,11 @@ class PageScreen(ModalScreen[int | None]):
     def action_silence(self) -> None:
         if self.frames:
             self.dismiss(0)
+
+    def action_values(self) -> None:
+        """Offer the frames of what the finding and its proofs name."""
+        if self.message:
+            self.post_message(ValuesWanted("\n".join([self.message, *(text for _, text in self.frames)])))
 
     @on(OptionList.OptionSelected)
     def _chosen(self, event: OptionList.OptionSelected) -> None:
@@ -146,7 +153,7 @@ def finding_page(
     seen: dict[int, str] = {}
     for frame, why in frames:
         seen.setdefault(frame, f"{why}  {said[frame]}" if frame in said else why)
-    return PageScreen(title, body, list(seen.items()))
+    return PageScreen(title, body, list(seen.items()), finding.message)
 
 
 def rule_text(rule: type[Rule]) -> Text:

@@ -171,7 +171,7 @@ def fitting(columns: Sequence[Heading[T]], width: int, rest: int = 0, rest_rank:
             rest = 0
             continue
         if not shown[last].rank:
-            widest = max(range(len(shown)), key=lambda i: shown[i].width)
+            widest = max(range(len(shown)), key=lambda i: (shown[i].width > NARROW, bool(shown[i].names), shown[i].width))
             if shown[widest].width <= NARROW:
                 break
             shown[widest] = replace(shown[widest], width=shown[widest].width - 1)

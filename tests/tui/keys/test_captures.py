@@ -130,12 +130,17 @@ async def test_a_growing_capture_is_held_and_ended(tmp_path: Path) -> None:
     async with app.run_test(size=made.SIZE) as pilot:
         await until(pilot, lambda: app.main.packets.total == TOTAL)
         await pilot.press("H", "enter")
-        assert app.main.held and "H, then Enter, shows new frames again" in app.main.key_bar.note
+        assert app.main.packets.held == TOTAL and "H, then Enter, shows new frames again" in app.main.key_bar.note
         with path.open("ab") as file:
             file.write(craft.erf_pcap(made.frames())[24:])
         await until(pilot, lambda: app.model.index.frames == 2 * TOTAL)
         await pilot.pause(0.3)
         assert app.main.packets.total == TOTAL, "no new frames are shown"
+        for text, shown in (("frame.number > 5", TOTAL - 5), ("frame.len > 99999", 0), ("", TOTAL)):
+            app.filtering.enter(text)
+            await until(pilot, lambda shown=shown: app.main.packets.total == shown)
+            await pilot.pause(0.15)
+            assert app.main.packets.total == shown, "a filter looks at what is shown"
         await pilot.press("H", "enter")
         await until(pilot, lambda: app.main.packets.total == 2 * TOTAL)
         await pilot.press("H", "down", "enter")

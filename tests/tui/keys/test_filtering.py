@@ -114,3 +114,17 @@ async def test_keys_typed_right_behind_enter_are_commands(tmp_path: Path) -> Non
         for key, character in (("x", "x"), ("enter", None), ("g", "g")):
             app.post_message(events.Key(key, character))
         await until(pilot, lambda: app.main.filter_bar.input.value == "xg"), "no valid filter: the bar keeps the keys"
+
+
+async def test_a_long_filter_is_seen_from_its_start(tmp_path: Path) -> None:
+    """It is edited at its end, though."""
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        text, line = " || ".join(f"frame.number == {frame}" for frame in range(1, 12)), app.main.filter_bar.input
+        app.filtering.enter(text)
+        await pilot.pause()
+        assert line.value == text and line.cursor_position == 0 and line.scroll_offset.x == 0
+        await pilot.press("slash")
+        assert line.cursor_position == len(text)
+        await pilot.press("enter")
+        await pilot.pause(0.1)
+        assert line.cursor_position == 0 and app.filtering.text == text

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from textual import events
 
+from ibdissect.tui.screens.choice import Choice
 from ibdissect.tui.screens.page import PageScreen
 from tests.tui import made
-from tests.tui.made import running, shows
+from tests.tui.made import running, shows, until
 
 
 async def test_help_and_palette(tmp_path: Path) -> None:
@@ -28,3 +29,13 @@ async def test_keys_typed_right_behind_g_are_not_lost(tmp_path: Path) -> None:
         for key in ("g", "2", "7", "enter"):
             app.post_message(events.Key(key, key if key.isdigit() or key == "g" else None))
         await shows(pilot, 27)
+
+
+async def test_values_that_an_explanation_names_lead_to_their_frames(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("f", "e", "v")
+        await until(pilot, lambda: isinstance(app.screen, Choice))
+        assert isinstance(app.screen, Choice)
+        assert {"Frames of LID 3", "Frames of LID 5"} <= {title for _, title, _ in app.screen.entries}, app.screen.entries
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is app.main and app.filtering.text)
