@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, fault, on_struct
+from msgspec import Struct as Record
+
+from ibdissect.bounded import KeptList
+from ibdissect.fabric import SWITCH, FabricFollower
+from ibdissect.fabric.identity import PortId
+from ibdissect.fabric.tables import lane_of
+from ibdissect.fabric.vantage import CONFIGURED_NS
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_struct
 from ibdissect.rules.shared.path_lids import PathEnd, PathLidsRule
 from ibdissect.rules.shared.requested_paths import Path, paths
+from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable
+from ibdissect.table.connections import messages
 from ibdissect.table.mask import occurrences_where
+from ibdissect.table.native_packets import Native
 from ibdissect.wire.cm import LAP, REQ
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import LAST_UNICAST, SEND
+from ibdissect.wire.numbers import LAST_UNICAST, MANAGEMENT_VL, PORT_INFO, SEND, SL_TO_VL
 from ibdissect.wire.spec import Field, Struct
 
 MULTICAST = 0xFF
@@ -122,6 +133,80 @@ class AckTimeoutInfinite(Rule):
 
 
 ENDS = ("local", "remote")
+
+
+MAX_WATCHED = 4096
+"""Service levels of paths, with their ports, whose packets are looked for."""
+
+
+class Watched(Record):
+    """A service level that a port drops, as a path that was asked for has it."""
+
+    port: PortId
+    lid: int
+    sl: int
+    frame: int
+    used: bool = False
+    """Whether the port sent with it afterwards."""
+
+
+class DroppedServiceLevel(LearntFactRule):
+    """A connection request names a path with a service level that one of its ends drops.
+
+    A port drops packets of an SL that its SL to VL table maps to VL 15, before they leave. The set-up goes over another SL and succeeds;
+    the connection fails after its retries, or when it moves to its alternate path.
+
+    Compare the SL of the path (PathRecord) with the SL to VL table of both ports (smpquery sl2vl); opensm's `qos_*_sl2vl` options say which
+    SLs are in use.
+
+    The REQ of a native connection in one subnet, or a LAP, and the SL to VL table of the adapter at either end of its primary or alternate
+    path, read before it. An `info` if that port sends with the SL afterwards: it has another table.
+    """
+
+    code, name, severity = "CM022", "req-sl-dropped", WARNING
+    reference = "IBA 12.7.16, 12.7.22, 7.6.6; opensm osm_qos.c"
+    message = "{what} with {path} path of SL {sl}, which {port} maps to VL 15: it drops all packets of this path"
+    example = "SLtoVLMappingTable of an adapter with SL 5 to VL 15, then its REQ with Primary SL 5"
+    written = (SL_TO_VL, PORT_INFO)
+    holds_ns = CONFIGURED_NS
+
+    def __init__(self) -> None:
+        self.watched = KeptList[Watched](MAX_WATCHED, "service levels of paths")
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        subnet = context.get(FabricFollower).subnet
+        for message in table.once(messages) if subnet.lids else ():
+            if not isinstance(message.view, REQ | LAP):
+                continue
+            seen = Seen(table, message.frame - table.chunk.first)
+            for path in paths(message.view, seen):
+                sl = path.value("sl")
+                for lid in path.lids if path.value("subnet_local") else ():
+                    port, since = subnet.owner(lid, seen.frame)
+                    qos = port.qos if port is not None and port.node.kind != SWITCH else None
+                    entries = qos.map_at(0, seen.frame) if qos is not None else None
+                    if port is None or qos is None or entries is None or lane_of(entries, sl) != MANAGEMENT_VL:
+                        continue
+                    own = PortId.of(port.key)
+                    self.watched.keep(Watched(own, lid, sl, seen.frame), seen.frame, seen.time_ns)
+                    yield fault(
+                        seen, {"what": type(path.view).__name__, "path": path.name, "sl": sl, "port": port.name_at(seen.frame)},
+                        path.field("sl"), of=path.view, key=(own, sl), about=(port.node.slot,),
+                        proof=[(max(qos.maps_frame(seen.frame), since), "the latest SL to VL table")],
+                    )  # fmt: skip
+        self._note_sent(table)
+
+    def _note_sent(self, table: ChunkTable) -> None:
+        """Whether a port sends on such a path after all."""
+        for one in self.watched:
+            native = table.once(Native)
+            sent = (native.slid == one.lid) & (native.sl == one.sl) & (native.vl != MANAGEMENT_VL)
+            one.used |= bool((sent & (native.rows + table.chunk.first > one.frame)).any())
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        used = any(one.used and (one.port, one.sl) == hit.key for one in self.watched)
+        return INFO if used else super().severity_at_end(hit, context)
 
 
 def _ends(struct: type[Struct], name: str) -> tuple[PathEnd, ...]:

@@ -151,3 +151,15 @@ PATH = {name: value for name, value in TO_5.items() if name.startswith("alternat
 case("CM020", [*SHOWN, WRITTEN, load(**PATH)], [*SHOWN, WRITTEN, load(**{**PATH, "alternate_remote_port_lid": 5})], frames=[4])
 OTHER_SUBNET = {**TO_5, "alternate_remote_port_gid": bytes([0xFD, *FAR_GID[1:]])}
 case("CM020", [*SHOWN, WRITTEN, request(**TO_5)], [*SHOWN, WRITTEN, request(**OTHER_SUBNET)], frames=[4])
+# service levels that an end of the path drops: SL 1 to VL 15
+DROPPING = bytes([0x0F, *bytes(63)])
+for lid in (1, 2):
+    knows = [answer(lid, 0x11, node(lid)), answer(lid, 0x15, port_info(lid)), answer(lid, 0x17, DROPPING)]
+    case("CM022", [*knows, request(primary_sl=1)], [*knows, request(primary_sl=2)], frames=[4])
+    there = {**ASIDE, "alternate_local_port_lid": 3 - lid, "alternate_remote_port_lid": lid}
+    case("CM022", [*knows, load(**there, alternate_sl=1)], [*knows, load(**there, alternate_sl=0)], frames=[4])
+    case("CM022", [*knows, request(**there, alternate_sl=1)], [*knows, request(**{**there, "alternate_subnet_local": 0}, alternate_sl=1)],
+         frames=[4])  # fmt: skip
+SENT = rc(0x04, b"data", bth={"destqp": 0x49}, slid=2, dlid=1, lrh={"sl": 1})
+case("CM022", [*knows, request(primary_sl=1), SENT], [*knows, request(primary_sl=2), SENT], frames=[4], severity="info", also=["LNK018"],
+     twin_also=["LNK018"])  # fmt: skip
