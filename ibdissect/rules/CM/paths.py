@@ -50,7 +50,7 @@ class ImpossiblePath(Rule):
     Look at the path record that the application used, and at how it makes the request.
 
     One REQ of a native connection in one subnet, its primary path, or its alternate path if it has one; or a LAP, which asks for another
-    path.
+    path. Silent where both LIDs are 0: Linux writes that for Omni-Path's extended LIDs.
     """
 
     code, name, severity = "CM019", "req-lid-impossible", ERROR
@@ -62,7 +62,7 @@ class ImpossiblePath(Rule):
     def look(self, view: REQ | LAP, seen: Seen) -> Iterator[Hit]:
         for path in paths(view, seen) if is_native(seen) else ():
             near, far = path.lids
-            if path.value("subnet_local") and not all(0 < lid <= LAST_UNICAST for lid in (near, far)):
+            if path.value("subnet_local") and (max(near, far) > LAST_UNICAST or bool(near) != bool(far)):
                 field = path.field("remote_port_lid" if 0 < near <= LAST_UNICAST else "local_port_lid")
                 named = {"what": type(view).__name__, "path": path.name, "near": near, "far": far}
                 yield fault(seen, named, field, of=view, key=(path.name, near, far))

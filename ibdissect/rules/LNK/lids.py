@@ -11,7 +11,7 @@ from ibdissect.bounded import KeptDict, KeptList
 from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node, Port, Subnet
 from ibdissect.fabric.events import LidAssigned
 from ibdissect.fabric.lid_writes import LidWrites
-from ibdissect.fabric.nodes import ACTIVE
+from ibdissect.fabric.nodes import ACTIVE, ARMED
 from ibdissect.fabric.topology import Islands
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
@@ -36,7 +36,8 @@ class LidUnaligned(Rule):
 
     Let the subnet manager reassign LIDs (opensm: `reassign_lids`), and report the fault to its vendor.
 
-    One PortInfo is enough: a Set, an answer or a record. Silent where a port answers the permissive LID (65535): it has none yet.
+    One PortInfo is enough: a Set, an answer or a record. A port that is Down or in Initialize may answer the permissive LID: adapters
+    (ConnectX-4 to 7) show it until a manager writes one, `ibstat` as "Base lid: 65535".
     """
 
     code, name, severity = "LNK025", "lid-unaligned-lmc", ERROR
@@ -46,7 +47,9 @@ class LidUnaligned(Rule):
     example = "PortInfo with LID 5 and LMC 1"
     unaligned = reduce(or_, [(PortInfo.lmc == lmc) & ((PortInfo.lid & ((1 << lmc) - 1)) != 0) for lmc in range(1, MAX_LMC + 1)])
     has_none = (PortInfo.lid == PERMISSIVE) & (MAD.method != SET)
-    when = (unaligned | (PortInfo.lid > LAST_UNICAST)) & ~has_none & MAD.method.isin(METHODS_WITH_CONTENT)
+    when = (
+        ((unaligned | (PortInfo.lid > LAST_UNICAST)) & ~has_none) | (has_none & PortInfo.port_state.between(ARMED, ACTIVE))
+    ) & MAD.method.isin(METHODS_WITH_CONTENT)
     at = PortInfo.lid
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:

@@ -177,25 +177,30 @@ class LeaseZero(Rule):
     example = "SubnAdmSet(ServiceRecord) with ServiceLease 0 and bit 4 of the mask"
 
 
-LOWEST_RATE, HIGHEST_MTU = 2, 5
-"""Codes: 2.5 Gb/s, 4096 bytes."""
+LOWEST_RATE, HIGHEST_MTU, HIGHEST_OMNIPATH_MTU = 2, 5, 7
+"""Codes: 2.5 Gb/s, 4096 bytes, 10 KB."""
+NO_OMNIPATH_RATES = frozenset({2, 3, 4, 5, 6})
+"""Codes of 2.5, 10, 30, 5 and 20 Gb/s: lanes of Omni-Path have 12.5 or 25 Gb/s."""
 
 
 class PathCodes(Rule):
     """A PathRecord has an MTU or a rate that does not exist.
 
-    MTU codes are 1 to 5, rates begin with 2 (2.5 Gb/s). A host that sets up a connection with the path is refused by its own adapter, or
-    sends at a rate that nobody chose.
+    MTU codes are 1 to 5, rate codes begin with 2 (2.5 Gb/s). A host that sets up a connection with the path is refused by its own adapter,
+    or sends at a rate that nobody chose.
 
     Update or correct the subnet administration.
 
-    One record of an answer is enough. Silent if it has neither; rates above those that are known may come from a newer standard.
+    One record of an answer is enough. Silent if it has neither; rates above those that are known may come from a newer standard. Codes 6
+    and 7 are MTUs of Omni-Path (8 and 10 KB), whose manager answers such queries in the same form: they count with a rate of 2.5, 5, 10,
+    20 or 30 Gb/s, which no link of Omni-Path has.
     """
 
     code, name, severity = "SA026", "path-record-codes", WARNING
     reference = "IBA 15.2.5.16; opensm IB_PATH_RECORD_RATE"
     when = (
-        ((PathRecord.mtu == 0) | (PathRecord.mtu > HIGHEST_MTU) | (PathRecord.rate < LOWEST_RATE))
+        ((PathRecord.mtu == 0) | (PathRecord.mtu > HIGHEST_OMNIPATH_MTU) | (PathRecord.rate < LOWEST_RATE)
+         | ((PathRecord.mtu > HIGHEST_MTU) & PathRecord.rate.isin(NO_OMNIPATH_RATES)))
         & ((PathRecord.mtu != 0) | (PathRecord.rate != 0)) & SA_ANSWER
     )  # fmt: skip
     at = PathRecord.rate

@@ -116,6 +116,7 @@ case("CM019", request(primary_local_port_lid=0xFFFF), request(primary_local_port
 case("CM019", request(**{**ASIDE, "alternate_remote_port_lid": 0xC000}), request(**{**ASIDE, "alternate_remote_port_lid": 0xBFFF}))
 case("CM019", request(**{**ASIDE, "alternate_local_port_lid": 0}), request(**ASIDE))
 case("CM019", request(primary_remote_port_lid=0), request(primary_remote_port_lid=1))
+case("CM019", request(primary_remote_port_lid=0), request(primary_local_port_lid=0, primary_remote_port_lid=0))
 
 
 def load(**values: Any) -> bytes:

@@ -242,4 +242,9 @@ case("LNK020", [native(0x04, bytes(8), slid=3, dlid=6, bth=STRAY)], [KNOWN_ENDS]
 case("LNK020", [native(0x04, bytes(8), slid=6, dlid=5, bth=STRAY)], [KNOWN_ENDS], frames=[1], known=[LISTED])
 case("LNK025", answer(5, PORT_INFO, port_info(0xC000)), answer(5, PORT_INFO, port_info(0xBFFF)))
 case("LNK025", answer(5, PORT_INFO, port_info(0xFFFE)), answer(5, PORT_INFO, port_info(0xFFFF)))
+# adapters have the permissive LID until they are configured
+NO_LID = [[answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(0xFFFF, port_state=state))] for state in (4, 3, 2, 1)]
+for up in NO_LID[:2]:
+    for down in NO_LID[2:]:
+        case("LNK025", up, down, frames=[2])
 case("LNK009", native(lrh={"lnh": 0}, dlid=0xFFFF), native(lrh={"lnh": 0}, dlid=5), also=["LNK014"], twin_also=["LNK014"])

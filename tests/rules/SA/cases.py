@@ -190,6 +190,9 @@ LOST = [gsi_sa(GET, SERVICE_RECORD, mask=1, slid=1, dlid=5), *WAIT]
 case("SA024", [*STANDBY, *LOST], [*MASTER, *LOST], frames=[4], also=["TXN001"], twin_also=["TXN001"], file=SECONDS)
 case("SA026", gsi_sa(GET_RESP, 0x35, build(PathRecord, mtu=4, rate=1)), gsi_sa(GET_RESP, 0x35, build(PathRecord, mtu=4, rate=2)))
 case("SA026", gsi_sa(GET_RESP, 0x35, build(PathRecord, mtu=6, rate=3)), gsi_sa(GET_RESP, 0x35, build(PathRecord, mtu=5, rate=3)))
+# 8 and 10 KB are MTUs of Omni-Path, at 100 Gb/s
+case("SA026", gsi_sa(GET_RESP, 0x35, build(PathRecord, mtu=8, rate=16)), gsi_sa(GET_RESP, 0x35, build(PathRecord, mtu=7, rate=16)))
+case("SA026", gsi_sa(GET_RESP, 0x35, build(PathRecord, mtu=7, rate=6)), gsi_sa(GET_RESP, 0x35, build(PathRecord, mtu=6, rate=15)))
 TO_GROUP, TO_PORT = (build(PathRecord, dgid=gid_of(7), sgid=gid_of(5), dlid=lid, slid=5, mtu=4, rate=3) for lid in (0xC005, 0xBFFF))
 GROUP_PATH = build(PathRecord, dgid=b"\xff\x12" + bytes(13) + b"\1", sgid=gid_of(5), dlid=0xC005, slid=5, mtu=4, rate=3)
 case("SA027", gsi_sa(GET_RESP, 0x35, TO_GROUP), gsi_sa(GET_RESP, 0x35, TO_PORT))
