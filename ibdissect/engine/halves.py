@@ -233,9 +233,11 @@ class Half(Direction):
                 self.response(p, pos)
             elif self.reads.count:
                 got: i64 = self.reads.value(0, 2)
-                if self.reads.value(0, 0) + got <= pos and got < self.reads.value(0, 1):
+                rest: i64 = self.reads.value(0, 0) + got
+                if rest <= pos and got < self.reads.value(0, 1):
                     self.recover = self.front  # an ACK of a later request tells that a response is missing
                     self.asked = True
+                    self.unheard(rest, min(pos, self.reads.value(0, 0) + self.reads.value(0, 1)))
                     self.reads.drop()
             if p.op == 17:
                 if pos == self.last_ack and p.msn == self.last_msn and self.una < self.front:
@@ -338,7 +340,6 @@ class Half(Direction):
         if (p.op == 13 or p.op == 14) and p.size and self.mtu != p.size:
             self.resized(p.size)
         reads: Waits = self.reads
-        seen: cython.bint = False
         while reads.count:
             start: i64 = reads.value(0, 0)
             end: i64 = start + reads.value(0, 1)
@@ -351,17 +352,15 @@ class Half(Direction):
             if pos > start + got:
                 self.recover = self.front
                 self.asked = True
+                self.unheard(start + got, min(pos, end))
                 if pos >= end:
                     reads.drop()
                     continue
                 reads.put(0, 5, _PARTS)
-                self.listed = True
-                self.forgotten += skip(self.unanswered, max(start + got, self.answered), pos, self.path.room.entries)
             got = pos - start + 1
             size: i64 = reads.value(0, 5) + p.size
             reads.put(0, 2, got)
             reads.put(0, 5, size)
-            seen = True
             if pos == start and reads.value(0, 6) and (p.op == 14 or p.op == 15):
                 self.wrong_read(p, -1)
             elif p.op < 17 and size >= 0 and (size >= reads.value(0, 3) if p.op < 15 else size != reads.value(0, 3)):
@@ -380,8 +379,15 @@ class Half(Direction):
             if not self.held or not fill(self.unanswered, pos, pos + 1):
                 return 0
             self.listed = True
-        if seen or not self.requests:
-            self.payload += p.size
+        self.payload += p.size
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def unheard(self, start: i64, end: i64) -> cython.int:
+        """Responses of a READ that did not come, although later answers did."""
+        self.listed = True
+        self.forgotten += skip(self.unanswered, max(start, self.answered), end, self.path.room.entries)
         return 0
 
     @cython.cfunc
