@@ -358,6 +358,7 @@ def count(path: str) -> dict[str, Any]:
     partners = _partners(streams, _agreed(packets))
     found["streams"] = {key: vars(_stream(key, some, mtus.get(key) or mtus.get(partners.get(key, ()), 0))) for key, some in streams.items()}
     found["messages"] = _messages(streams, partners, mtus)
+    found["connections"] = _each_once(streams, partners, mtus)
     for key, some in _datagrams(packets).items():
         found["messages"][key] = some
     return found
@@ -482,6 +483,26 @@ def _stream(key: tuple[Any, ...], some: list[Packet], mtu: int) -> Stream:
             following, vague = (packet.psn + (uses or 1)) % PSNS, uses is None
         elif uses is not None and ahead((packet.psn + uses) % PSNS, following) > 0:
             following = (packet.psn + uses) % PSNS
+    return found
+
+
+def _each_once(
+    streams: dict[tuple[Any, ...], list[Packet]], partners: dict[tuple[Any, ...], tuple[Any, ...]], mtus: dict[tuple[Any, ...], int]
+) -> dict[str, int]:
+    """Of all connections: messages whose last packet was captured, and the payload of requests and responses, each packet once. Where
+    lengths of READs are cut off, nobody knows which of them is a part of one before."""
+    found = {"messages": 0, "payload_bytes": 0}
+    if any(packet.op == 12 and packet.dma is None for some in streams.values() for packet in some):
+        return {}
+    for key, some in streams.items():
+        mtu = mtus.get(partners.get(key, ())) or mtus.get(key, 0)
+        position, last, seen = PSNS, some[0].psn, set[int]()
+        for packet in _in_sequence(some):
+            position, last = position + ahead(packet.psn, last), packet.psn
+            if position not in seen and packet.op != 17:
+                seen.update(range(position, position + (_uses(packet, mtu) or 1)))
+                found["payload_bytes"] += packet.size or 0 if packet.op != 18 else 0
+                found["messages"] += not key[4] and packet.op not in OPEN
     return found
 
 

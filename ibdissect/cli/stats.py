@@ -79,8 +79,7 @@ def _count(capture: Unit, *, common: Common, top: int, progress: Progress | None
         selection = selection_of(opened, common)
         statistics, stories = Statistics(opened.catalog), Stories()
         for table in opened.tables(keys=False, progress=progress):
-            statistics.feed(table, selection.rows(table) if selection is not None else None)
-            stories.feed(table)
+            stories.feed(statistics.feed(table, selection.rows(table) if selection is not None else None))
             if stop is not None and stop():
                 raise Stopped
     told = stories.diagnosis.connections if stories.diagnosis is not None else []

@@ -26,13 +26,14 @@ class FrameTimes:
         self.frames = 0
         """The last frame so far."""
         self.span: tuple[int, int] = (0, 0)
-        """When the capture begins, and when its last frame so far was captured."""
+    """The earliest and the latest time so far."""
 
     def seen(self, table: ChunkTable) -> None:
         """A window of frames, of packets or of anything else."""
+        known = table.chunk.time_ns[table.chunk.time_ns > 0]
+        if len(known):
+            self.span = (min(self.span[0] or int(known.min()), int(known.min())), max(self.span[1], int(known.max())))
         if len(table):
-            first, last = (int(table.chunk.time_ns[i]) for i in (0, -1))
-            self.span = (self.span[0] or first, last)
             self.frames = table.chunk.first + len(table) - 1
 
     def feed(self, table: ChunkTable) -> None:

@@ -41,8 +41,8 @@ class Statistics:
         self.messages, self.message_statistics = Messages(self.connections), MessageStatistics()
         self.multicast, self.congestion, self.pauses, self.credits = Multicast(), Congestion(), Pauses(), Credits()
 
-    def feed(self, table: ChunkTable, shown: Bool | None = None) -> None:
-        """Count a chunk: in `traffic` its frames, in all others its packets, each once."""
+    def feed(self, table: ChunkTable, shown: Bool | None = None) -> ChunkTable:
+        """Count a chunk: in `traffic` its frames, in all others its packets, each once: those of the table that is returned."""
         self.traffic.feed(table, np.arange(len(table)) if shown is None else np.flatnonzero(shown))
         table = self.distinct.of(table)
         for event in self.transactions.feed(table):
@@ -56,6 +56,7 @@ class Statistics:
         self.congestion.feed(table)
         self.pauses.feed(table)
         self.credits.feed(table)
+        return table
 
     def result(self, top: int | None = None) -> dict[str, Any]:
         """All statistics as plain data; `top` limits the long lists."""

@@ -257,6 +257,7 @@ class CaptureReport(Record, kw_only=True):
     unnumbered: int = 0
     """Keys without a number of their own, because there are too many."""
     first_ns: int = 0
+    """The earliest time of a frame; `last_ns`: the latest."""
     last_ns: int = 0
     link_types: list[str] = default(default_factory=list)
     status: str = "ok"

@@ -92,11 +92,10 @@ def read(path: str, options: Options, kept: int | None = None, progress: Progres
 
 def _report(model: CaptureModel, study: Study, broken: str | None) -> CaptureReport:
     """What `lint` says of the same capture."""
-    traffic, index = study.traffic.traffic, model.index
+    traffic, (first_ns, last_ns) = study.traffic.traffic, study.stories.times.span
     report = CaptureReport(
         path=model.reader.path, frames=study.done, checked=study.checked, infiniband=traffic.infiniband, undecoded=traffic.malformed,
-        unnumbered=model.reading.masker.dropped.count, first_ns=index.time_ns(1) if index.frames else 0,
-        last_ns=index.time_ns(index.frames) if index.frames else 0,
+        unnumbered=model.reading.masker.dropped.count, first_ns=first_ns, last_ns=last_ns,
         by_rule=dict(sorted(model.findings.by_rule.items())), findings=model.findings.first(),
         counts={level.value: count for level, count in model.findings.counts.items()},
     )  # fmt: skip

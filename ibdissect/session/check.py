@@ -333,9 +333,10 @@ def judge_reading(report: CaptureReport, reader: Reader, failed: str) -> None:
 def _count(report: CaptureReport, table: ChunkTable, selected: Bool | None) -> None:
     """Count frames, those selected, those with InfiniBand headers, and malformed ones; from when to when they were sent."""
     located, times = table.located, table.chunk.time_ns
-    if len(times):
-        report.first_ns = report.first_ns or int(times[0])
-        report.last_ns = int(times[-1])
+    known = times[times > 0]
+    if len(known):
+        report.first_ns = min(report.first_ns or int(known.min()), int(known.min()))
+        report.last_ns = max(report.last_ns, int(known.max()))
     report.frames += len(times)
     starts = [located.start[name] >= 0 for name in ("lrh", "bth") if name in located.start]
     if starts:

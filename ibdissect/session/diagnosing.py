@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ibdissect.table import ChunkTable
+from ibdissect.table.distinct import Distinct
 from ibdissect.table.secrets import Masker
 
 from .reading import Progress, Reading
@@ -25,12 +26,13 @@ def diagnosed(
     from ibdissect.diagnosis.follow import ConnectionFollower  # rarely needed
     from ibdissect.diagnosis.judge import R_KEY
 
-    follower, joins, again = ConnectionFollower(), reading.joins, reading.reader.rereadable and not reading.reader.far
+    follower, distinct, joins = ConnectionFollower(), Distinct(), reading.joins
+    again = reading.reader.rereadable and not reading.reader.far
     masker = Masker(R_KEY)
     reading.joins = False
     try:
         for table in reading.tables(keys=False, progress=progress):
-            follower.feed(table)
+            follower.feed(distinct.of(table))
             if not again and not reading.show_keys:
                 masker.feed(table)
             each(table)

@@ -14,6 +14,7 @@ from ibdissect.diagnosis.connection import Connection, Diagnosis, End
 from ibdissect.diagnosis.slices import episodes_in
 from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import GID_SIZE, address_text, ends_at
+from ibdissect.table.distinct import Distinct
 from ibdissect.table.networks import Networks
 from ibdissect.wire.headers import BTH
 
@@ -42,14 +43,14 @@ def diagnosed(study: Study, wanted: Callable[[], bool] = lambda: True) -> Diagno
         return found if found is not None else Diagnosis(study.model.reader.path, study.done, [], [], [])
     from ibdissect.diagnosis.follow import ConnectionFollower
 
-    follower, networks, done, frames = ConnectionFollower(), Networks(), 0, study.model.index.frames
+    follower, distinct, networks, done, frames = ConnectionFollower(), Distinct(), Networks(), 0, study.model.index.frames
     while done < frames and wanted():
         chunk = study.model.index.after(done, min(STEP, frames - done))
         if not len(chunk):
             break
         table = study.model.reading.table_of(chunk)
         table.once(networks.tell_apart)
-        follower.feed(table)
+        follower.feed(distinct.of(table))
         done = chunk.first + len(chunk) - 1
     return follower.result(study.model.reader.path)
 
