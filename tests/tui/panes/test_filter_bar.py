@@ -45,3 +45,11 @@ async def test_a_click_leads_into_the_bar(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         await pilot.click("#filter-input")
         await until(pilot, lambda: app.main.filter_bar.input.has_focus)
+
+
+async def test_each_completion_is_one_line(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path), size=(80, 24)) as (app, pilot):
+        await pilot.press("slash", "e")
+        choices = app.main.filter_bar.choices
+        await until(pilot, lambda: choices.display and choices.option_count > 5)
+        assert choices.virtual_size.height == choices.option_count and choices.region.right <= 80
