@@ -229,3 +229,15 @@ def test_what_processes_found_is_joined() -> None:
         assert (one.count, one.lowered, one.seconds) == (5, {Severity.INFO: 5}, 1.0)
     full = tally(2, 1, 2, 3)
     assert (full.add(4), full.count, len(full.findings)) == (0, 7, 2)
+
+
+@pytest.mark.parametrize(
+    ("count", "before", "sizes"),
+    [
+        (0, 0, []), (3, 0, [1, 1, 1]), (KEPT_APART, 0, [1] * KEPT_APART), (KEPT_APART + 1, 0, [1] * (KEPT_APART - 1) + [2]),
+        (5, KEPT_APART - 2, [1, 4]), (2, KEPT_APART - 2, [1, 1]), (5, KEPT_APART - 1, [5]), (5, KEPT_APART, [5]), (5, KEPT_APART + 9, [5]),
+    ],
+)  # fmt: skip
+def test_as_many_hits_are_apart_as_are_kept(count: int, before: int, sizes: list[int]) -> None:
+    parts = list(apart(np.arange(count), before) if before else apart(np.arange(count)))
+    assert list(map(len, parts)) == sizes and [int(i) for part in parts for i in part] == list(range(count))
