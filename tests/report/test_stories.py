@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ibdissect.diagnosis.connection import NONE, SEVERITIES
 from ibdissect.report import stories as module
 from ibdissect.report.stories import WIDTH, stories
 from tests.diagnosis.lab import MS, SEC, START, TIMEOUT, Lab, joined
@@ -65,3 +66,12 @@ def test_without_trouble() -> None:
     lab.good(0, 100, 3)
     found = stories(lab.diagnosis(), START)
     assert not found.trouble and found.counts == "1 connection: 1 healthy"
+
+
+def test_every_severity_of_a_connection_has_a_badge_or_none() -> None:
+    """A connection that is told without being at fault has none; the page of such a capture ended in an error of its template."""
+    from ibdissect.report.html import environment
+
+    draw = environment().get_template("macros.html").module
+    badges = {level: str(draw.badge(level)) for level in (*SEVERITIES, NONE)}  # type: ignore[attr-defined]
+    assert badges.pop("none") == "" and all(f'class="badge {level}"' in badge and level in badge for level, badge in badges.items())

@@ -61,6 +61,8 @@ def field_text(field: Field[Any]) -> str:
     """Place and kind, name in filters, and what else differs from an ordinary number."""
     words = [f"{field.bit}+{field.bits}" + (f"x{field.count}" if field.count > 1 else ""), field.kind, field.filter_name, field.holds]
     words += [f"{name}={value}" for name in OPTIONS if (value := getattr(field, name)) != getattr(ORDINARY, name)]
+    if field.at is None and field.part_of is None:
+        words.append("unchecked")  # nobody compares its place with the sum of the fields before
     if field.part_of is not None:
         words.append(f"of {field.part_of[0].name} from {field.part_of[1]}")
     if field.when is not None:
