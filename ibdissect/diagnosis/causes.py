@@ -213,7 +213,7 @@ def _of_half(raw: Raw, half: Any, side: int, capture: Capture, times: Times | No
     if gave_up:
         yield from _silence(raw, half, side, capture)
     if half.reused:
-        yield Found("psn-reused", ODD, ERROR, half.reused_first, half.reused_frame, side)
+        yield Found("psn-reused", ODD, ERROR, half.reused_before or half.reused_first, half.reused_frame, side)
     if half.hurried >= 2 or (half.hurried and half.hurried == half.rnrs):
         severity = WARNING if half.hurried > 1 else INFO  # a single one may be a copy from a slower mirror
         yield Found("rnr-timer-ignored", ODD, severity, half.rnr_first or half.hurried_frame, half.hurried_frame, side)

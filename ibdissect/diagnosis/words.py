@@ -143,10 +143,11 @@ def _tried(s: Story) -> str:
     facts, last = s.facts, s.facts["last_ns"] - s.facts["first_ns"]
     within = f" in {duration(last)}" if last > 0 and facts["tries"] > 1 else ""
     waited = s.times.timeout if s.times is not None and s.half.timeouts == facts["tries"] - 1 else 0
-    if within and waited and duration(waited) != duration(last):
-        within += f", {duration(waited)} of that waiting for its timer"
     limit = s.agreed("retry_count")
-    may = f" (its retry count of {limit} allows no more)" if limit is not None and facts["tries"] == limit + 1 else ""
+    beside = [f"its retry count of {limit} allows no more"] if limit is not None and facts["tries"] == limit + 1 else []
+    if within and waited and duration(waited) != duration(last):
+        beside.append(f"it waited for its timer in {duration(waited)} of that")
+    may = f" ({'; '.join(beside)})" if beside else ""
     heard = "as if no acknowledgement came" if s.one_way and not s.half.answers else "and it was never acknowledged"
     return f"{s.asks} sent PSN {facts['psn']} {often(facts['tries'])}{within}{may}, {heard}{s.ended}"
 

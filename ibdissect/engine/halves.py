@@ -146,6 +146,7 @@ class Half(Direction):
                 self.forgotten += 1
             else:
                 self.reads.put(self.reads.count - 1, 6, follows)
+                self.reads.put(self.reads.count - 1, 7, self.reads.count)
         if (p.op == 0 or p.op == 1 or p.op == 6 or p.op == 7) and not self.mtu:
             self.mtu = p.size
         self.half_sent = not p.last
@@ -328,9 +329,10 @@ class Half(Direction):
                     self.fatal_request, self.fatal_size = self.open.value(n, 5), self.open.value(n, 4)
                     break
             for n in range(self.reads.count):
-                if self.reads.value(n, 2) < self.reads.value(n, 1):
-                    self.fatal_reads += 1
-                    self.fatal_nth += self.reads.value(n, 0) <= pos
+                if self.reads.value(n, 0) <= pos < self.reads.value(n, 0) + self.reads.value(n, 1):
+                    self.fatal_nth = self.reads.value(n, 7)
+                if self.fatal_nth:
+                    self.fatal_reads = max(self.fatal_reads, self.reads.value(n, 7))
         return 0
 
     @cython.cfunc

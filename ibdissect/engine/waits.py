@@ -53,7 +53,7 @@ class Waits:
 
     Of a packet that is not acknowledged: 0 position, 1 the position behind it, 2 time, 3 frame, 4 size, 5 where its message began.
     Of a READ that is not answered to its end: 0 position, 1 how many PSNs it takes, 2 how many were answered, 3 DMALen or -1, 4 frame,
-    5 bytes that were answered, 6 whether it followed the request before it.
+    5 bytes that were answered, 6 whether it followed the request before it, 7 how many were under way with it when it was sent.
     """
 
     def __init__(self) -> None:
