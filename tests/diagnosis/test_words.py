@@ -6,8 +6,9 @@ import pytest
 
 from ibdissect.diagnosis.text import lines
 from ibdissect.diagnosis.words import SAID
+from ibdissect.wire import cm
 from ibdissect.wire.text import plain
-from tests.diagnosis.lab import MS, SEC, SEND_LAST, US, WRITE_FIRST, C, Lab, joined
+from tests.diagnosis.lab import MS, READ, RESPONSE_ONLY, SEC, SEND_LAST, US, WRITE_FIRST, C, Lab, joined
 from tests.diagnosis.test_causes import CAUSES, partition, psn_reused, repeated
 
 SERVICE = "service 0x0000000001061144 (RDMA IP CM, TCP port 4420, NVMe)"
@@ -46,6 +47,36 @@ def test_a_healthy_connection_says_what_its_recovery_cost() -> None:
     lab.good(time + 300 * MS, 106, opcode=SEND_LAST)
     assert lab.only().why == "nothing is wrong; recovered from 2 time-outs"
     assert "recovered" not in "".join(lines(lab.diagnosis(), plain, 5))
+
+
+@pytest.mark.parametrize("answered", [0, 1, 2])
+def test_which_of_too_many_reads_was_refused(answered: int) -> None:
+    """The responder answers as many as it allows, and refuses the next one of five that came at once."""
+    lab = Lab()
+    lab.req(0)
+    lab.rep(US, 100, responder_resources=2)
+    lab.short(2 * US, cm.RTU_ID, cm.RTU)
+    time = lab.good(3 * US, 100, 3)
+    for n in range(5):
+        lab.ask(time + n * 100, 103 + n, 64, READ, dma=64)
+    for n in range(answered):
+        lab.answer(time + 10 * US + n, 103 + n, opcode=RESPONSE_ONLY, size=64, msn=n)
+    lab.answer(time + 12 * US, 103 + answered, 0x61)
+    told = "had 5 READs or atomics under way, 10.0.0.2 allows 2 at a time (Responder Resources of its REP): 10.0.0.2 refused the "
+    assert told + f"{('1st', '2nd', '3rd')[answered]} of them (frame {10 + answered}, NAK invalid request)" in lab.only().why
+
+
+def test_a_send_that_was_refused_beside_reads_is_none_of_them() -> None:
+    lab = Lab()
+    lab.req(0)
+    lab.rep(US, 100, responder_resources=1)
+    lab.short(2 * US, cm.RTU_ID, cm.RTU)
+    time = lab.good(3 * US, 100, 3)
+    for n in range(3):
+        lab.ask(time + n * 100, 103 + n, 64, READ, dma=64)
+    lab.ask(time + US, 106)
+    lab.answer(time + 12 * US, 106, 0x61)
+    assert lab.only().why == "10.0.0.2 refused a request of 10.0.0.1 as invalid (NAK invalid request)"
 
 
 def test_a_requester_that_goes_on_beyond_its_limit_is_told_so() -> None:
