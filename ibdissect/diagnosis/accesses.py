@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,9 @@ class Accesses:
 
     def __init__(self) -> None:
         self._found: dict[int, Access] = {}
-        self._newest: list[tuple[Any, ...]] = []
+        self._newest: deque[tuple[Any, ...]] = deque()
         """Frames, addresses, lengths, R_Keys and operations of the newest requests, a window each."""
+        self._kept = 0
 
     def feed(self, table: ChunkTable, lanes: Any) -> None:
         """The next window. Any: `Lanes`, compiled or not."""
@@ -52,8 +54,9 @@ class Accesses:
                 sizes = table.column(RETH.dmalen).values if header is RETH else np.full(len(va.rows), ATOMIC, np.int64)
                 what = opcode.values[np.searchsorted(opcode.rows, va.rows)] & OPERATION
                 self._newest.append((va.rows + table.chunk.first, va.values, sizes, key.values, what))
-        while len(self._newest) > 1 and sum(len(one[0]) for one in self._newest[1:]) >= KEPT_REQUESTS:
-            self._newest.pop(0)
+                self._kept += len(va.rows)
+        while len(self._newest) > 1 and self._kept - len(self._newest[0][0]) >= KEPT_REQUESTS:
+            self._kept -= len(self._newest.popleft()[0])
         if (table.column(AETH.syndrome).values == ACCESS_ERROR).any():
             self._learn(lanes)
 

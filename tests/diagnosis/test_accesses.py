@@ -54,7 +54,7 @@ def test_only_what_was_refused_is_remembered_for_long(change: Callable[[list[tup
     lab = refused()
     lab.frames = change(lab.frames)
     found = follower(lab.pcap()).accesses
-    found._newest = []
+    found._newest.clear()
     whole = len(lab.frames) == len(refused().frames)
     assert found.of(10) == (Access(0x1000, 640, 7) if whole else None)
 
