@@ -16,7 +16,8 @@ from ibdissect.pictures.portrait import Portrait, read
 from ibdissect.session import messages, records
 from ibdissect.session.check import Options
 from ibdissect.session.reading import open_reading
-from tests import changed_captures, independent_counter
+from ibdissect.study.number_text import duration
+from tests import changed_captures, independent_counter, shown
 from tests.diagnosis.lab import diagnosis
 
 SHARED = Path(__file__).parents[2] / "shared"
@@ -166,6 +167,40 @@ def by_ends(entries: Iterable[dict[str, Any]], *, message: bool) -> Counter[tupl
     return +found
 
 
+SENT = {"repeated": "Repeated", "missing": "Missing", "naks": "NAKs", "rnr": "RNR", "messages": "Messages"}
+ON_THE_PAGE = {"repeated": "repeated", "missing": "missing", "naks": "NAK", "rnr": "RNR", "packets": "packets", "back": "back"}
+OF_STREAMS = {"repeated": "repeated", "missing": "missing", "rnr": "RNR", "packets": "packets"}
+ASKED = {"answered": "Answered", "unanswered": "Unanswered", "retries": "Retries"}
+
+
+def what_people_read_agrees(stats: dict[str, Any], screens: dict[str, list[shown.Row]], page: dict[str, list[shown.Row]] | None) -> None:
+    """The text of `stats`, the cells of the screen's tables and the page of `report`, read back."""
+    text = shown.text_of_stats(stats | {"causes": [], "times": []})
+    wanted = Counter[str]()
+    for entry in stats["streams"]:
+        wanted.update(repeated=entry["repeated"] + entry["repeated_responses"], missing=entry["missing"] + entry["missing_responses"],
+                      naks=entry["naks"], rnr=entry["rnr_naks"], packets=entry["packets"])  # fmt: skip
+    assert shown.summed(text.get("Streams", []), OF_STREAMS) == {name: wanted[name] for name in OF_STREAMS} or not stats["streams"]
+    wanted["messages"] = sum(entry["messages"] for entry in stats["messages"])
+    told = shown.summed(screens["conversations"], SENT)
+    assert +told == Counter({name: wanted[name] for name in SENT if wanted[name]})
+    frames = [(row["frames"], row["frame bytes"]) for row in text.get("OpCodes", [])]
+    assert frames == [(str(entry["frames"]), str(entry["bytes"])) for entry in stats["opcodes"]]
+    asked = {name: sum(entry[name] for entry in stats["response_times"]) for name in ASKED}
+    for rows in (screens["kinds"], screens["exchanges"]):
+        assert shown.summed(rows, ASKED) == asked or not rows
+    slowest = [duration(entry["p99_ns"]) for entry in stats["response_times"] if "p99_ns" in entry]
+    assert sorted(row["p99"] for row in screens["kinds"] if row["p99"] != "·") == sorted(slowest)
+    if page is not None:
+        rows = [row for row in page.get("conversations", []) if row["service"] in ("RC", "UC", "XRC")]
+        found = shown.summed(rows, ON_THE_PAGE)
+        assert (found["packets"] + found["back"], *(found[name] for name in ("repeated", "missing", "naks", "rnr"))) == tuple(
+            wanted[name] for name in ("packets", "repeated", "missing", "naks", "rnr")
+        )
+        on_page = {"answered": "answered", "unanswered": "unanswered", "retries": "tried again"}
+        assert shown.summed(page.get("requests", []), on_page) == asked or not page.get("requests")
+
+
 @pytest.mark.parametrize("path", CONSISTENT, ids=lambda path: str(path.relative_to(SHARED)))
 def test_all_outputs_agree(path: Path) -> None:
     """`stats`, the snapshot that the screen and `report` show, the messages of export and sql, `diagnose` and Python."""
@@ -173,17 +208,18 @@ def test_all_outputs_agree(path: Path) -> None:
     with read(str(path), Options(rules=[], names=False)) as portrait:
         assert isinstance(portrait, Portrait)
         shot = portrait.shot
+        what_people_read_agrees(stats, shown.screens(portrait), shown.report(portrait) if CONSISTENT.index(path) % 4 == 0 else None)
     # Frames, and what is in them: the screen and the report.
     assert (shot.traffic.frames, shot.traffic.octets) == (stats["frames"], stats["bytes"])
     assert sorted(count for _, count in shot.traffic.opcodes) == sorted(entry["frames"] for entry in stats["opcodes"])
     assert sorted(count for _, count in shot.traffic.p_keys) == sorted(entry["frames"] for entry in stats["p_keys"])
     # Streams and messages.
-    shown = Counter[tuple[Any, ...]]()
+    in_snapshot = Counter[tuple[Any, ...]]()
     for one in shot.conversations:
         ends = (one.service, *sorted((str(one.near), str(one.far))))
         for name, number in (("repeated", one.repeated), ("missing", one.missing), ("naks", one.naks), ("rnr", one.not_ready)):
-            shown[(*ends, name)] += number if one.counted else 0
-    assert +shown == by_ends(stats["streams"], message=False)
+            in_snapshot[(*ends, name)] += number if one.counted else 0
+    assert +in_snapshot == by_ends(stats["streams"], message=False)
     told = Counter[tuple[Any, ...]]()
     for one in shot.conversations:
         told[(one.service, *sorted((str(one.near), str(one.far))), "messages")] += one.messages
@@ -207,6 +243,13 @@ def test_all_outputs_agree(path: Path) -> None:
         names = ("messages", "complete", "bytes", "unknown_sizes", "packets", "retries", "naks", "cnps")
         wanted.update({name: entry[name] for name in names})
     assert +sums == +wanted
+    # How long a set-up took, and how often it was asked for: the followers of connections of `stats` and of `diagnose`.
+    asked = {one["frame"]: (one["setup_ns"], one["requests"]) for one in stats["connection_list"]}
+    ups = {one.first_frame: one.set_up for one in connections}
+    assert asked == {
+        frame: (ups[frame].established_ns and (ups[frame].established_ns or 0) - (ups[frame].start_ns or 0), ups[frame].tries)
+        for frame in asked if frame in ups
+    }  # fmt: skip
     if connections and "points" not in str(path) and "faults" not in str(path):
         connected = [entry for entry in stats["messages"] if entry["service"] in ("RC", "UC", "XRC")]
         atomics = 8 * sum(entry["kinds"].get("ATOMIC", 0) for entry in connected)

@@ -68,7 +68,7 @@ def command(
 
     Several captures are told one by one. With --points they are captures of the same traffic (client.pcap server.pcap): their clocks are
     aligned and packets matched, as `points` does, each connection is told once, and packets that one point has and another one lacks show
-    where they were lost. Exit status 2 if they share no packet.
+    where they were lost. Exit status 2 if they share no packet. docs/numbers.md defines each number.
     """
     if points and as_set:
         raise ConfigError("--points", "--set", "a set is one capture in several files", hint="merge each set into one file first")

@@ -36,7 +36,7 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
     For two captures, traffic and findings are compared (with -Y, of the frames that match), and the subnet if both contain subnet
     management.
 
-    Exit status 0: nothing changed; 1: something changed; 2: a side cannot be read.
+    Exit status 0: nothing changed; 1: something changed; 2: a side cannot be read. docs/numbers.md defines each number.
     """
     from ibdissect.session import changes as contents
     from ibdissect.subnet.compare import KINDS, texts

@@ -133,8 +133,8 @@ def command(captures: tuple[str, ...], wanted: ExportArguments, common: Common) 
 
     `--output -` writes to standard output. A field that can occur several times in a frame becomes a list (in CSV separated by
     commas). Keys are null unless --show-keys is given; frames in a capture are unchanged, including their keys. All formats of
-    tables but .csv need the extra `export`. Several processes (--jobs, --engine) share the rows of a .csv or .jsonl, or the captures of
-    --partition-by.
+    tables but .csv need the extra `export`. docs/numbers.md defines each number. Several processes (--jobs,
+    --engine) share the rows of a .csv or .jsonl, or the captures of --partition-by.
     """
     rows = wanted.rows
     if wanted.partition_by is not None:

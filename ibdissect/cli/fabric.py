@@ -46,7 +46,7 @@ def command(captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, at
     Without CAPTURE: what the files of --subnet say.
 
     -Y and --frames: learn from these frames only. Every fact is shown with the frame it was learnt from. Keys are masked unless
-    --show-keys is given.
+    --show-keys is given. docs/numbers.md defines each number.
     """
     if format_ not in ("text", "dot"):
         refuse("dot", reason=f"does nothing with --format {format_}")

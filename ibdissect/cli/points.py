@@ -65,6 +65,7 @@ def command(
 
     A point is named after its file, up to the first dot; times are those of the first point's clock. Exit status 0: no finding at or above
     --fail-on (a proved loss is an error); 1: findings; 2: a capture could not be read, or shares no packet with the others.
+    docs/numbers.md defines each number.
     """
     if format_ != "json":
         refuse("packets", reason="is a list for programs", hint="use --format json")

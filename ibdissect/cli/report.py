@@ -40,6 +40,7 @@ def command(
     no page if none could be read.
 
     -Y and --frames limit findings and traffic to these frames, which the page says; the subnet and conversations are learnt from all.
+    docs/numbers.md defines each number.
     """
     require_extra("jinja2", extra="report")
     if output is None and sys.stdout.isatty():

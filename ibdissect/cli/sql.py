@@ -25,8 +25,8 @@ def command(captures: tuple[str, ...], query: str, as_set: bool, names: tuple[st
 
     Columns are named after filter fields, with underscores for dots and without `infiniband.`: bth_destqp. `show tables` lists
     those that are always there; a query may name any other field. Keys are null unless --show-keys is given. A query cannot
-    access files or the network. With --points and several captures of the same traffic, the table sightings says where each packet was
-    seen, and what became of it.
+    access files or the network. docs/numbers.md defines each number. With --points and several captures of the
+    same traffic, the table sightings says where each packet was seen, and what became of it.
     """
     require_extra("duckdb", "pyarrow")
     from ibdissect.export import answers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,11 @@ def test_latencies_have_all_digits_that_are_true(ns: int | None, error: float, t
     message = dict.fromkeys(names) | {"kinds": {"SEND": 1}, "bytes": 8, "unknown_sizes": 0, "percentile_error": error}
     told = Statistics().result() | {"messages": [message | dict.fromkeys(("p50_ns", "p90_ns", "p95_ns", "p99_ns"), ns)]}
     assert f" {text} " in [*lines(told | {"causes": [], "times": []}, lambda text, style: text)][-1]
+
+
+@pytest.mark.parametrize("name", ["stats", "fabric", "diagnose", "report", "export", "sql", "points", "diff"])
+def test_help_says_where_numbers_are_defined(name: str) -> None:
+    assert "docs/numbers.md" in (import_module(f"ibdissect.cli.{name}").command.help or "")
 
 
 @pytest.mark.slow

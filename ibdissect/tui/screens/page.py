@@ -32,6 +32,7 @@ MOVE = (
     ("mouse", "click, wheel; rules between panes and ends of columns are dragged"),
 )  # fmt: skip
 """Keys that work in every pane."""
+NUMBERS = "What each number means: docs/numbers.md"
 GROUPS = ("Move", "Search", "Follow", "Findings", "Look", "Keep")
 EVIDENCE = {
     Evidence.SEEN: "seen: the packet itself proves it",
@@ -107,7 +108,7 @@ def help_page(commands: tuple[Command, ...]) -> PageScreen:
             body.append(f" {what}\n")
         body.append("\n")
     masked = "Keys (M_Key, Q_Key, R_Key, …) are masked unless started with --show-keys; a masked key has a number, M_Key#3."
-    body.append(masked, "$tint-dim")
+    body.append(f"{masked}\n{NUMBERS}", "$tint-dim")
     return PageScreen(Text("Keys"), body)
 
 
@@ -123,6 +124,7 @@ def view_page(name: str, keys: str, bindings: Iterable[Binding]) -> PageScreen:
     for what, names in told.items():
         body.append(f"  {' '.join(dict.fromkeys(names)):<24}", "bold $accent")
         body.append(f" {what}\n")
+    body.append(f"\n{NUMBERS}", "$tint-dim")
     return PageScreen(Text(f"Keys: {name}"), body)
 
 

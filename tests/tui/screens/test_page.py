@@ -7,7 +7,7 @@ from pathlib import Path
 from textual import events
 
 from ibdissect.tui.screens.choice import Choice
-from ibdissect.tui.screens.page import PageScreen
+from ibdissect.tui.screens.page import PageScreen, view_page
 from tests.tui import made
 from tests.tui.made import running, shows, until
 
@@ -16,12 +16,17 @@ async def test_help_and_palette(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         await pilot.press("question_mark")
         assert isinstance(app.screen, PageScreen) and "go to a frame number" in app.screen.body.plain
+        assert "docs/numbers.md" in app.screen.body.plain
         await pilot.press("pagedown", "escape", "ctrl+p")
         await pilot.pause(0.1)
         assert type(app.screen).__name__ == "CommandPalette"
         await pilot.press("escape")
         titles = {command.title for command in app.get_system_commands(app.screen)}
         assert {"Statistics", "Fabric", "Next finding", "Theme"} <= titles
+
+
+def test_the_page_of_a_view_says_where_numbers_are_defined() -> None:
+    assert view_page("Statistics", "Esc back", ()).body.plain.endswith("docs/numbers.md")
 
 
 async def test_keys_typed_right_behind_g_are_not_lost(tmp_path: Path) -> None:
