@@ -380,7 +380,9 @@ SM_ANSWERS = [answer(5, SM_INFO, build(SMInfo, guid=guid, act_count=1, sm_state=
 case("SEM069", [CA, SM_ANSWERS[0]], [CA, SM_ANSWERS[1]], frames=[2])
 # the prefix of the subnet
 OTHERS = [frame for lid in (5, 6, 7) for frame in (answer(lid, NODE_INFO, port_node(lid)), answer(lid, PORT_INFO, port_info(lid)))]
-NEW_PREFIX, SAME_PREFIX = (ask(5, PORT_INFO, method=SET, body=set_port(gid_prefix=prefix)) for prefix in (0xFEC0 << 48, 0xFE80 << 48))
+NEW_PREFIX, SAME_PREFIX = (
+    ask(5, PORT_INFO, method=SET, body=set_port(gid_prefix=prefix << 48), header={"transaction_id": 77}) for prefix in (0xFEC0, 0xFE80)
+)
 case("SEM070", [*OTHERS, NEW_PREFIX], [*OTHERS, SAME_PREFIX], frames=[7])
 # a manager that changes it writes it to all
 MOVED = [answer(lid, PORT_INFO, port_info(lid, gid_prefix=0xFEC0 << 48)) for lid in (5, 6)]
