@@ -149,7 +149,8 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
             holder.children += items
             holder.title = holder.title or ("" if isinstance(placement.place, Laid | Parsed) else struct.title)
         elif items:  # a format that consists only of holes has nothing to show
-            title = f"{struct.title} (the request's)" if placement.repeated else struct.title
+            note = " (the request's)" if placement.repeated else " (undefined)" if placement.undefined else ""
+            title = struct.title + note
             layer = Item(struct, None, title, number, 0, 0, struct.size * 8, items)
             layout.layers.append(layer)
         layout.pieces.append(Piece(placement, relative, layer))

@@ -21,7 +21,7 @@ from ibdissect.table.cut_messages import cut_messages, opaque_bytes
 from ibdissect.table.find_structures import HEADERS, at_place
 from ibdissect.table.locate import EXTENDED_STRUCTS
 from ibdissect.table.rows import mix
-from ibdissect.table.unread import beside, failed, unread
+from ibdissect.table.unread import beside, failed, undefined, unread
 from ibdissect.wire import encapsulation
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.headers import BTH, ICRC, VCRC, Payload
@@ -85,6 +85,8 @@ class Placement(Record, frozen=True):
     """Its checksum is masked because it reveals a key."""
     repeated: bool = False
     """It is the request's record in an SA answer that failed."""
+    undefined: bool = False
+    """It is the attribute of another answer that failed: what it holds means nothing."""
 
     @property
     def inside(self) -> Field[Any] | None:
@@ -190,13 +192,14 @@ class Walk:
         variant, base = divmod(number, self.each)
         if base < self.count:
             kind = self.kinds[base]
-            return replace(kind, hidden=bool(variant & 1), repeated=bool(variant & 2), reveals=bool(variant & 4)) if variant else kind
+            about = {"hidden": 1, "repeated": 2, "reveals": 4, "undefined": 8}
+            return replace(kind, **{name: bool(variant & bit) for name, bit in about.items()}) if variant else kind
         return Placement(LEFT_OVER[base - self.count], None, bool(variant))
 
     def _variants(self, kind: Int, rows: Int, stop: Int) -> Int:
         """Replace structures by their hidden variant if their open end may be part of a key, or their checksum reveals one.
 
-        Those that repeat a request become their repeated variant.
+        Those that repeat a request become their repeated variant, those without a meaning their undefined one.
         """
         traits = self.traits
         pieces, forms, opened, sums = (of[kind] for of in (traits.pieces, traits.open_formats, traits.open, traits.sums))
@@ -214,7 +217,8 @@ class Walk:
             hide |= opened & (stop > since[rows])
         if self.table.repeats:
             kind = kind + 2 * self.each * (traits.records[kind] & self.table.once(failed)[rows])
-        return np.asarray(kind + self.each * (hide + 4 * tell))
+        nothing = traits.records[kind % self.each] & self.table.once(undefined)[rows]
+        return np.asarray(kind + self.each * (hide + 4 * tell + 8 * nothing))
 
     def _structures(self) -> tuple[Int, Int, Int, Int]:
         parts: list[tuple[int, Any]] = []

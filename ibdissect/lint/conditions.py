@@ -16,6 +16,8 @@ from ibdissect.table.insides import of_streams
 from ibdissect.table.joined import SaRecord, starts
 from ibdissect.table.mask import Judge
 from ibdissect.table.rows import is_in
+from ibdissect.table.unread import undefined
+from ibdissect.wire.places import Inside, Mad
 from ibdissect.wire.spec import Struct
 
 from .applicability import compares_copies
@@ -57,12 +59,15 @@ class Conditions:
         if not rules or (struct is not None and not len(table.occurrences(struct))):
             return []
         found, judge = [], Judge(table, struct)
+        places = table.catalog.places(struct) if struct is not None else ()
         for rule in rules:
             assert rule.when is not None
             start = time.perf_counter() if self.spent is not None else 0.0
             hits = judge.mask(rule.when)
             if self.spent is not None:
                 self.spent(rule, time.perf_counter() - start)
+            if struct is not None and any(isinstance(place, (Mad, Inside)) for place in places) and hits.any():
+                hits = hits & ~table.once(undefined)[table.occurrences(struct).rows]  # what a failed answer carries means nothing
             if np.count_nonzero(hits) or compares_copies(rule):
                 found.append((rule, hits))
         return found

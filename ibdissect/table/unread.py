@@ -39,6 +39,8 @@ from .rows import places_in
 if TYPE_CHECKING:
     from .table import ChunkTable
 
+WITH_STATUS = numbers.SMP_CLASSES | {numbers.PM_CLASS, numbers.BM_CLASS, numbers.DM_CLASS, numbers.CC_CLASS}
+"""Classes beside the SA whose answers carry an attribute or a status that says why not."""
 QUERY_CLASSES = numbers.SMP_CLASSES | {numbers.SA_CLASS, numbers.PM_CLASS}
 """Classes whose requests may carry data that no receiver reads."""
 MASK_AT, MASK_END = SAFormat.component_mask.span
@@ -235,12 +237,24 @@ def field_mask(bit: int, bits: int) -> Bytes:
 
 def failed(table: ChunkTable) -> Bool:
     """Rows with an SA answer that failed, bool[n]. Call as `table.once(failed)`."""
+    return _without_data(table, frozenset({numbers.SA_CLASS}), numbers.NO_DATA)
+
+
+def undefined(table: ChunkTable) -> Bool:
+    """Rows with another answer whose status says that it failed: what its attribute holds means nothing (IBA 13.4.7), bool[n]. Classes of
+    vendors may have a use for it. Call as `table.once(undefined)`.
+    """
+    return _without_data(table, WITH_STATUS, numbers.NO_DATA & numbers.STATUS)
+
+
+def _without_data(table: ChunkTable, classes: frozenset[int], bits: int) -> Bool:
+    """Rows with an answer of these classes that has one of these bits in its status, bool[n]."""
     found = np.zeros(len(table), np.bool_)
     for (mgmt_class, _), rows in table.attributes().items():
-        if mgmt_class == numbers.SA_CLASS:
+        if mgmt_class in classes:
             at = table.located.at("mad")[rows]
             answers = (table.chunk.data[at + MAD.method.span[0]] & numbers.RESPONSE_BIT) != 0
-            found[rows] = answers & ((u16(table.chunk.data, at + MAD.status.span[0]) & numbers.NO_DATA) != 0)
+            found[rows] = answers & ((u16(table.chunk.data, at + MAD.status.span[0]) & bits) != 0)
     return found
 
 

@@ -11,6 +11,7 @@ from ibdissect.session.capture import Capture
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sm import NodeInfo
 from tests.craft import build, erf_pcap
+from tests.fabric.made import answer, port_info
 from tests.flow.test_transfers import ROOM, segment
 
 NODE = {"base_version": 1, "class_version": 1, "num_ports": 1, "node_guid": 2, "port_guid": 3, "partition_cap": 1, "local_port_num": 1}
@@ -63,3 +64,14 @@ def test_a_selection() -> None:
     frames = table_of(1, 9, 1, 1, 1)
     assert found(frames, filter="frame.number == 2")
     assert not found(frames, filter="frame.number == 1")
+
+
+GOOD = {"LNK025", "SEM058"}
+
+
+@pytest.mark.parametrize(("status", "codes"), [(0, GOOD), (0x1C, set()), (0x8000, GOOD), (0x02, {"LNK025"})])
+def test_what_a_failed_answer_carries_is_not_judged(status: int, codes: set[str]) -> None:
+    """Whatever the rule says of it; one that also asks for a good answer is silent at a redirection."""
+    frames = [answer(5, 0x15, port_info(5, lmc=1, diag_code=4), header={"status": status})]
+    with Capture(io.BytesIO(erf_pcap(frames))) as opened:
+        assert {one.code for one in opened.lint(select="LNK025,SEM058")} == codes

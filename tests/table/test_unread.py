@@ -25,7 +25,7 @@ from ibdissect.table.mask import Judge
 from ibdissect.table.secrets import Masker
 from ibdissect.table.series import Numbers
 from ibdissect.table.table import ChunkTable
-from ibdissect.table.unread import Beside, as_read, beside, failed, unread, unread_bits, unread_bytes
+from ibdissect.table.unread import Beside, as_read, beside, failed, undefined, unread, unread_bits, unread_bytes
 from ibdissect.wire.catalog import Catalog, builtin_modules
 from ibdissect.wire.places import Mad
 from ibdissect.wire.pm import PortCounters
@@ -379,3 +379,21 @@ def test_a_component_without_an_index_is_all_entries_of_an_array() -> None:
     table = ChunkTable(native_table([query]).chunk, Catalog([*builtin_modules(), plugin]))
     ignored = table.once(beside)
     assert ignored is not None and table.chunk.data[ignored.at].tolist() == [7, 8]
+
+
+@pytest.mark.parametrize(("mgmt_class", "status", "is_undefined"), [
+    (0x01, 0x1C, True), (0x01, 0, False), (0x81, 0x8000, False), (0x81, 0x800C, True), (0x04, 0x0C, True), (0x04, 0x0100, True),
+    (0x04, 0x02, False),  # a redirection says where to ask
+    (0x03, 0x0300, False),  # an answer of the SA that failed has no record at all
+    (0x0A, 0x0C, False),  # a vendor may use it
+])  # fmt: skip
+def test_what_a_failed_answer_carries_is_undefined(mgmt_class: int, status: int, is_undefined: bool) -> None:
+    attribute = 0x12 if mgmt_class == 0x04 else 0x50 if mgmt_class == 0x0A else 0x11
+    frames = [gmp(mgmt_class, 0x81, attribute, header={"status": status}), gmp(mgmt_class, 0x01, attribute, header={"status": status})]
+    assert native_table(frames).once(undefined).tolist() == [is_undefined, False]
+
+
+def test_the_tree_says_that_it_is_undefined() -> None:
+    table = native_table([smp(0x81, 0x15, bytes(64), header={"status": status}) for status in (0, 0x1C)])
+    layers = [[layer.label for layer in dissect_row(table, row, Presenter()).layers] for row in (0, 1)]
+    assert "PortInfo" in layers[0] and "PortInfo (undefined)" in layers[1] and "PortInfo" not in layers[1]
