@@ -187,3 +187,22 @@ def test_a_port_is_as_old_as_its_first_frame() -> None:
     for frame, known in ((10, 9), (9, 9), (8, 8)):
         assert subnet.port(one.node, 1, frame) is one and one.frame == known
     assert subnet.node(0, 1)[1] and subnet.node(0, 1)[1] and subnet.port_count == 1
+
+
+def test_the_only_node_may_have_more_ports_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "MAX_PORTS", 1)
+    subnet = Subnet()
+    only = port(subnet, 1)
+    assert subnet.port(only.node, 2, 1) is subnet.port(only.node, 2, 1) and only.node.alive and subnet.port_count == 2
+    port(subnet, 2)
+    assert not only.node.alive and subnet.port_count == 1 and subnet.dropped == {"nodes": 1}
+
+
+def test_what_is_shown_again_is_no_news() -> None:
+    """The frame of a fact is that of its first showing."""
+    subnet = Subnet()
+    one, other = port(subnet, 1), port(subnet, 2)
+    subnet.assign(one, 8, 1, 10)
+    assert subnet.assign(one, 8, 1, 20) is None and subnet.owner(9, 30) == (one, 10) and one.lids.since == 10
+    subnet.assign(other, 8, 0, 40)
+    assert subnet.assign(one, 8, 1, 50) is other and subnet.owner(8, 60) == (one, 50)
