@@ -182,9 +182,10 @@ class Catalog:
 
 
 def _declared(modules: Iterable[ModuleType]) -> Iterator[StructType]:
+    kind = type(Struct)
     for module in modules:
         for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Struct) and value.__module__ == module.__name__ and value.fields and value.key:
+            if isinstance(value, kind) and value.__module__ == module.__name__ and value.fields and value.key:
                 yield value
                 if value.tail is not None:
                     yield from value.tail.structs()

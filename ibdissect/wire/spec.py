@@ -412,8 +412,8 @@ class Struct(metaclass=_StructMeta):
             from .tail import cut_tail
 
             own = cut_tail(cls, own)
-        taken = {name for name in (*Struct.__slots__, *Struct.__annotations__) if isinstance(vars(cls).get(name), Field)}
-        if taken := taken | vars(cls).keys() & set(Struct.__slots__):
+        named = vars(cls).keys() & _own_names()
+        if taken := {name for name in named if name in Struct.__slots__ or isinstance(vars(cls)[name], Field)}:
             raise SpecError(cls.__name__, min(taken), "every structure uses this name itself; choose another for the field")
         if wrong := next((field for field in own if field.bits < 1 and field.kind not in ("rest", "text") and type(field) is Field), None):
             raise SpecError(cls.__name__, wrong.name, f"has {wrong.bits} bits; a field has at least one")
@@ -457,6 +457,12 @@ class Struct(metaclass=_StructMeta):
     def __repr__(self) -> str:
         inner = ", ".join(f"{f.name}={f.__get__(self, type(self))!r}" for f in self.fields if f.kind not in ("pad", "hole", "nested"))
         return f"{type(self).__name__}({inner})"
+
+
+@cache
+def _own_names() -> frozenset[str]:
+    """What every structure uses itself."""
+    return frozenset((*Struct.__slots__, *Struct.__annotations__))
 
 
 def made(name: str, body: dict[str, Any]) -> type[Struct]:

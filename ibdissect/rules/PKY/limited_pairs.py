@@ -130,7 +130,10 @@ class BothLimited(LearntFactRule):
             ways, place = ways[connected], place[connected]
         if not len(ways):
             return
-        fresh = ways[self.latest.take(place) != ways]
+        other = np.flatnonzero(self.latest.take(place) != ways)
+        if not len(other):
+            return
+        fresh = ways[other]
         for value in sorted(fresh[groups((fresh,))[0]].tolist()):
             lids, dest_qp = (value >> 40 & 0xFFFF, value >> 24 & 0xFFFF), value & 0xFFFFFF
             known = self.only.get(lids)
@@ -139,7 +142,7 @@ class BothLimited(LearntFactRule):
                     self.latest[:] = 0  # evicted ways must be learnt again
             elif known != dest_qp:
                 self.only[lids] = MANY
-        self.latest[place] = ways
+        self.latest[place[other]] = fresh
 
     def _direction(self, table: ChunkTable, flow: Flow, key: int, frames: Int, psns: Int, agreed: Connection | None) -> Iterator[Hit]:
         if key & FULL or not key & BASE:
