@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 from ibdissect.engine.common cimport i64, u64
 from ibdissect.engine.halves cimport Half
-from ibdissect.engine.order cimport Order, Told
+from ibdissect.engine.order cimport Order
 from ibdissect.engine.packets cimport Packet, Reader
 from ibdissect.engine.waits cimport Room
 
@@ -26,10 +26,9 @@ cdef class Lane:
 cdef class Lanes:
     cdef public dict lanes, hosts, paths, expected, waiting, older
     cdef public list near, near_hosts
-    cdef public object setups, finished, queue, data, mads, recent, end
+    cdef public object told, setups, finished, queue, data, mads, recent, end
     cdef public Room room
     cdef public i64 hosts_dropped, halves, held, dropped, order, collisions, last_time, first_time, frames
-    cdef public Told told
     cdef Packet packet
     cpdef Order facing(self, Order one)
     cdef int follow(self, Lane lane, Packet p) except? -1

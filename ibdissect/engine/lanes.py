@@ -14,6 +14,7 @@ from ibdissect.wire.opcodes import UC
 from . import pairing
 from .order import MAX_ORDERS, MAX_WAYS
 from .setups import SetUps, terms
+from .skipped import Told
 
 try:
     import cython
@@ -22,14 +23,14 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import ANSWER, CNP, COPY_NS, NOTHING, OTHER, REQUEST, i64, mix, u64
     from cython.cimports.ibdissect.engine.halves import Half
-    from cython.cimports.ibdissect.engine.order import Order, Told
+    from cython.cimports.ibdissect.engine.order import Order
     from cython.cimports.ibdissect.engine.packets import Packet, Reader
     from cython.cimports.ibdissect.engine.waits import Path, Room
 else:
     from .common import mix
     from .halves import Half
     from .kinds import ANSWER, CNP, COPY_NS, NOTHING, OTHER, REQUEST
-    from .order import Order, Told
+    from .order import Order
     from .packets import Packet, Reader
     from .waits import Path, Room
 
@@ -95,7 +96,7 @@ class Lanes:
         self.data = self.mads = self.end = None
         self.held = self.dropped = self.order = self.collisions = self.last_time = self.first_time = self.frames = 0
         self.packet = Packet()
-        self.told: Told = None
+        self.told: Any = None  # `Told`, where somebody asks for the order of packets
         self.room, self.hosts_dropped, self.halves = Room(), 0, 0
 
     def feed(self, reader: Reader, data: Any, mads: Any, end: Any) -> None:
@@ -140,9 +141,9 @@ class Lanes:
 
     def tells(self) -> Told:
         """Follow the order of packets from now on; what happens is told there."""
-        if self.told is None:
-            self.told = Told()
-        return self.told
+        told: Told = self.told or Told()
+        self.told = told
+        return told
 
     @cython.cfunc
     @cython.exceptval(-1)

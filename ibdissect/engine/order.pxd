@@ -2,15 +2,9 @@
 from ibdissect.engine.common cimport i64, u64
 from ibdissect.engine.packets cimport Packet
 
-cdef class Told:
-    cdef public list events, begun
-    cdef public object gaps
-    cdef public i64 window, left_out, count
-
 cdef class Order:
     # what each packet needs first: it lies together in memory
     cdef public Order next, back
-    cdef public Told told
     cdef public u64 gids, facing
     cdef public int service, last_opcode, last_open
     cdef public bint response, sealed, waited
@@ -22,7 +16,7 @@ cdef class Order:
     cdef public i64 unsized, unread, number, dest_qp, first_frame, first_ns, first_psn, first_msn, first_opcode
     cdef public i64 gap_count, missing, repeated, restarts, middle_restarts, repeated_reads, filled, rnr, repeated_responses, missing_responses
     cdef public list gaps
-    cdef public object naks, ends, lane, run, wrong
+    cdef public object naks, told, ends, lane, run, wrong
     cdef int take(self, Packet p, Order back) except? -1
     cdef int tally(self, Packet p) except? -1
     cdef int message_part(self, Packet p) except? -1

@@ -26,16 +26,13 @@ else:
     else:
         i64 = u64 = None
 
-LENGTH_WRONG, ORDER_WRONG, SIZE_CHANGED = "LengthWrong", "OrderWrong", "SizeChanged"
-REPEATED, EXHAUSTED, WRAPPED = "Repeated", "Exhausted", "Wrapped"
-MSN_FELL, MSN_JUMPED = "MsnFell", "MsnJumped"
+LENGTH_WRONG, ORDER_WRONG, SIZE_CHANGED, REPEATED = "LengthWrong", "OrderWrong", "SizeChanged", "Repeated"
+EXHAUSTED, WRAPPED, MSN_FELL, MSN_JUMPED = "Exhausted", "Wrapped", "MsnFell", "MsnJumped"
 MAX_ORDERS = 65536
 """Streams that are followed: the first ones of a capture."""
 MAX_WAYS = 16
 """Streams of one lane: of each service requests and responses, and those of hosts behind a router, whose GIDs differ."""
-UNKNOWN = 0xFF
-"""OpCode before the first packet seen; no transport uses it."""
-_NO_OPCODE = cython.declare(cython.int, 0xFF)
+_NO_OPCODE = cython.declare(cython.int, 0xFF)  # before the first packet seen; no transport uses it
 _UNKNOWN_PART = cython.declare(cython.int, 4)
 _READ = cython.declare(cython.int, 3)
 _STARTS_WRITE = cython.declare(cython.int, 16)
@@ -69,26 +66,6 @@ def _is_mtu(size: i64) -> cython.bint:
 
 @cython.final
 @cython.cclass
-class Told:
-    """What all streams of a capture share: what happened in the present window, and the room for gaps.
-
-    `events`: lists of kind, stream, frame, time, PSN, and what else it tells; `begun`: new streams. `window`: their number.
-    """
-
-    def __init__(self) -> None:
-        none: list[Any] = []
-        self.events, self.begun, self.gaps, self.window, self.left_out, self.count = none, none[:], skipped.GapTotal(), 1, 0, 0
-
-    def taken(self) -> tuple[list[Any], list[Any]]:
-        """New streams and events; begins the next window."""
-        found = self.begun, self.events
-        self.begun, self.events = [], []
-        self.window += 1
-        return found
-
-
-@cython.final
-@cython.cclass
 class Order:
     """State of one stream between two packets; -1 means unknown.
 
@@ -101,7 +78,7 @@ class Order:
     of the last event about repetitions, `wrong` what the last one about a length tells. `ends` names the stream.
     """
 
-    def __init__(self, told: Told, lane: Any, p: Packet, answers: cython.bint) -> None:
+    def __init__(self, told: skipped.Told, lane: Any, p: Packet, answers: cython.bint) -> None:
         self.told, self.lane, self.number, self.next, self.back, self.ends = told, lane, told.count, None, None, None
         self.gids, self.facing, self.service, self.response, self.dest_qp = p.gids, p.facing, p.opcode & 0xE0, answers, p.qpn
         self.first_frame, self.first_ns, self.first_psn, self.first_msn, self.first_opcode = p.frame, p.time, p.psn, p.msn, p.opcode

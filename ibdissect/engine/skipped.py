@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ibdissect.bounded import Dropped
 
@@ -47,6 +48,30 @@ class GapTotal:
 
     dropped: Dropped = field(default_factory=lambda: Dropped("gaps of one stream"))
     count: int = 0
+
+
+@dataclass(slots=True)
+class Told:
+    """What all streams of a capture share: what happened in the present window, and the room for gaps."""
+
+    events: list[list[Any]] = field(default_factory=list)
+    """Kind, stream, frame, time, PSN, and what else each tells."""
+    begun: list[Any] = field(default_factory=list)
+    """New streams."""
+    gaps: GapTotal = field(default_factory=GapTotal)
+    window: int = 1
+    """Number of the window."""
+    count: int = 0
+    """Streams so far."""
+    left_out: int = 0
+    """Packets of streams for which there was no room."""
+
+    def taken(self) -> tuple[list[Any], list[list[Any]]]:
+        """New streams and events; begins the next window."""
+        found = self.begun, self.events
+        self.begun, self.events = [], []
+        self.window += 1
+        return found
 
 
 def added(gaps: list[Gap], total: GapTotal, count: int, frame: int, time_ns: int) -> None:

@@ -7,19 +7,18 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import Bytes, looked_up
 from ibdissect.engine import parts
-from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import sides_hash
 from ibdissect.table.first_bytes import Place
 from ibdissect.table.locate import EXTENDED_AT, EXTENDED_SIZE
 from ibdissect.table.rows import SPREAD, U64, order_of, run_starts
 from ibdissect.table.sizes import payload_sizes
 from ibdissect.wire.headers import AETH, BTH, RETH
-from ibdissect.wire.opcodes import OPERATION, READ_REQUEST, SERVICE
+from ibdissect.wire.opcodes import SERVICE
 
 IN_STREAM, IS_RESPONSE, STARTS_WRITE = (np.frombuffer(one, np.bool_) for one in (parts.IN_STREAM, parts.IS_RESPONSE, parts.STARTS_WRITE))
 GOES_ON, LEAVES_OPEN = (np.frombuffer(one, np.uint8) for one in (parts.GOES_ON, parts.LEAVES_OPEN))
 _TAG = np.array([code & SERVICE | bool(IS_RESPONSE[code]) for code in range(256)], np.uint8)
-_IS_READ = (np.arange(256) & OPERATION) == READ_REQUEST
 _HEADERS_SIZE = (BTH.size + EXTENDED_SIZE).astype(np.uint8)
 _LOW24 = 0xFFFFFF
 """PSNs and queue pairs are the lower 24 bits of their words."""
@@ -40,23 +39,10 @@ class Packets(Record):
     """RETH.DMALen, -1 without a RETH, or where it is cut off."""
     syndrome: Int
     """AETH.Syndrome, -1 without an AETH, or where it is cut off."""
-    msn: Int
-    """AETH.MSN, -1 without an AETH."""
     dest_qp: Int
     """BTH.DestQP of each stream."""
     starts: Int
     """Index of the first packet of each stream."""
-    response: Bool
-    goes_on: Bytes
-    """The message that each packet continues, or NO_MESSAGE."""
-    leaves_open: Bytes
-    """The message that each packet leaves open, or NO_MESSAGE."""
-    reads: Int
-    """Indices of READ requests."""
-    with_aeth: Int
-    """Indices of packets with an AETH."""
-    total: Int
-    """Running total of known payload bytes before each packet, and after the last one: int64[n + 1]."""
 
 
 def cut_off(table: ChunkTable) -> Int:
@@ -102,18 +88,11 @@ def packets(table: ChunkTable) -> Packets | None:
         has, word = _word(table, rows, head, opcode, struct, offset)
         found[has] = word
     order = order_of(key)
-    key, opcode, aeth, length = key.take(order), opcode.take(order), aeth.take(order), length.take(order)
+    key = key.take(order)
     starts = run_starts(key)
-    rows = rows.take(order)
-    with_aeth = np.flatnonzero(aeth >= 0)
-    msn = np.full(len(rows), -1, np.int64)
-    msn[with_aeth] = aeth[with_aeth] & 0xFFFFFF
-    total = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(np.maximum(length, 0), out=total[1:])
     return Packets(
-        rows, key, psn.take(order), opcode, length, dma.take(order), aeth >> 24, msn, dest.take(order[starts]), starts,
-        looked_up(opcode, IS_RESPONSE), looked_up(opcode, GOES_ON), looked_up(opcode, LEAVES_OPEN),
-        np.flatnonzero(looked_up(opcode, _IS_READ)), with_aeth, total,
+        rows.take(order), key, psn.take(order), opcode.take(order), length.take(order), dma.take(order), aeth.take(order) >> 24,
+        dest.take(order[starts]), starts,
     )  # fmt: skip
 
 
