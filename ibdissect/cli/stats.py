@@ -77,7 +77,8 @@ def _count(capture: Unit, *, common: Common, top: int, progress: Progress | None
 
     with open_for(capture, common) as opened:
         selection = selection_of(opened, common)
-        statistics, stories = Statistics(opened.catalog), Stories()
+        statistics = Statistics(opened.catalog)
+        stories = Stories(statistics.streams.lanes)
         for table in opened.tables(keys=False, progress=progress):
             stories.feed(statistics.feed(table, selection.rows(table) if selection is not None else None))
             if stop is not None and stop():

@@ -23,7 +23,7 @@ cdef class Order:
     cdef bint in_step(self, Packet p) except? -1
     cdef int begin(self, Packet p) except? -1
     cdef int settle_read(self, Packet p) except? -1
-    cdef i64 psns(self, Packet p) except? -1
+    cdef i64 after(self, Packet p, bint fresh) except? -1
     cdef int again(self, Packet p, i64 step, bint known) except? -1
     cdef int try_again(self, Packet p, i64 step, bint known) except? -1
     cdef int message(self, Packet p, bint first) except? -1

@@ -28,7 +28,7 @@ else:
 
 LENGTH_WRONG, ORDER_WRONG, SIZE_CHANGED, REPEATED = "LengthWrong", "OrderWrong", "SizeChanged", "Repeated"
 EXHAUSTED, WRAPPED, MSN_FELL, MSN_JUMPED = "Exhausted", "Wrapped", "MsnFell", "MsnJumped"
-MAX_ORDERS = 65536
+MAX_ORDERS = 50_000
 """Streams that are followed: the first ones of a capture."""
 MAX_WAYS = 16
 """Streams of one lane: of each service requests and responses, and those of hosts behind a router, whose GIDs differ."""
@@ -195,10 +195,7 @@ class Order:
         elif self.last_open != _UNKNOWN_PART and self.last_open != p.parts & 3:
             self.tell(ORDER_WRONG, p, [p.opcode, self.last_opcode])
         self.message(p, False)
-        used: i64 = self.psns(p)
-        if more >= 0 and psn + used >= _PSNS:
-            self.tell(WRAPPED, p, [])
-        self.cursor = (psn + used) & (_PSNS - 1)
+        self.cursor = self.after(p, more >= 0)
         if _ahead(self.cursor, self.high) > 0:
             self.high = self.cursor
         self.last_opcode, self.last_open, self.last_frame, self.last_ns = p.opcode, p.parts >> 2 & 3, p.frame, p.time
@@ -215,21 +212,22 @@ class Order:
         self.open_psn, self.mtu = -1, 0
         if not p.parts & 3:
             self.message(p, True)
-        self.high = self.cursor = (p.psn + self.psns(p)) & (_PSNS - 1)
+        self.high = self.cursor = self.after(p, True)
         self.last_opcode, self.last_open, self.last_frame, self.last_ns = p.opcode, p.parts >> 2 & 3, p.frame, p.time
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def psns(self, p: Packet) -> i64:
-        """Number of PSNs that a request uses: one, or one per READ response."""
-        if p.op != _READ_REQUEST:
-            return 1
-        if self.mtu and p.has_reth:
-            return max(1, (p.dma + self.mtu - 1) // self.mtu)
-        if not p.has_reth or p.dma > _LEAST_MTU:
+    def after(self, p: Packet, fresh: cython.bint) -> i64:
+        """The PSN after a request, which uses one, or one per READ response; `fresh`: it was not sent before."""
+        used: i64 = 1
+        if p.op == _READ_REQUEST and self.mtu and p.has_reth:
+            used = max(1, (p.dma + self.mtu - 1) // self.mtu)
+        elif p.op == _READ_REQUEST and (not p.has_reth or p.dma > _LEAST_MTU):
             self.open_psn, self.open_length = p.psn, p.dma if p.has_reth else -1
-        return 1
+        if fresh and p.psn + used >= _PSNS:
+            self.tell(WRAPPED, p, [])
+        return (p.psn + used) & (_PSNS - 1)
 
     @cython.cfunc
     @cython.exceptval(-1)

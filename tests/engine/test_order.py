@@ -94,6 +94,8 @@ def test_requests_that_follow_each_other_tell_nothing() -> None:
 
 def test_the_last_psn_wraps() -> None:
     assert events(ask(-2), ask(-1), ask(0)) == [("Wrapped", 2)]
+    assert events(ask(-1), ask(0)) == [("Wrapped", 1)]  # the first packet, too
+    assert events(ask(-1), ask(-2), ask(-1)) == [("Wrapped", 1), ("Repeated", 2, False, False, [2, 3])]
 
 
 @pytest.mark.parametrize(("far", "wanted"), [(order.skipped.FAR, 1), (order.skipped.FAR + 1, 0)])
