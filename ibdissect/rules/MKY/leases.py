@@ -10,6 +10,7 @@ import numpy as np
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.fabric import SWITCH, ChunkFollowed, Port
 from ibdissect.fabric.events import MKeyLearnt, WrongMKey
+from ibdissect.fabric.identity import Frame
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_event
 from ibdissect.rules.shared.silence import LearntFactRule
@@ -40,7 +41,7 @@ class LeaseExpired(LearntFactRule):
     example = "a port with M_KeyLeasePeriod 1, a Set with a wrong key, and nothing with the right key for a second"
 
     def __init__(self) -> None:
-        self.watched = KeptDict[int, WrongMKey](MAX_TRAPS, "ports that refused a request")
+        self.watched = KeptDict[Frame, WrongMKey](MAX_TRAPS, "ports that refused a request")
         """Refused requests that started a timer, by frame."""
 
     @on_event(WrongMKey)

@@ -44,7 +44,8 @@ class BadMKeyStorm(TrapRule):
     Look at the sender that the trap names, and at why the subnet manager does not answer with TrapRepress.
 
     The traps, and no TrapRepress between them; the same trap again within a millisecond does not count. An `info` where the capture
-    may have missed the TrapRepress, or shows none from the receiver of the traps to that port at all.
+    may have missed the TrapRepress, or shows none from the receiver of the traps to that port at all, and where the traps may be of two
+    subnets.
     """
 
     code, name, severity = "MKY011", "trap256-storm", WARNING
@@ -76,7 +77,7 @@ class BadMKeyStorm(TrapRule):
         """An info unless the capture shows what the receivers of its traps send to the port, and misses nothing."""
         lid = hit.key[0]
         represses = all((lid, manager) in self.represses for manager in self.managers.get(lid, ()))
-        return lowered_severity(context, hit.time_ns) if represses else INFO
+        return lowered_severity(context, hit.time_ns) if represses and self.in_one_subnet(hit, context) else INFO
 
     def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         self.managers.put(event.slid, {*self.managers.get(event.slid, ()), event.dlid}, event.frame, event.time_ns)
@@ -174,8 +175,8 @@ class TrapWithoutRequest(TrapRule):
         """Frame, SLID, DLID, method, attribute, modifier and M_Key of the latest requests by LID, int64[7, n]."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """An info where the capture may have missed a packet."""
-        return lowered_severity(context, hit.time_ns)
+        """An info where the capture may have missed a packet, or the request and the trap may be of two subnets."""
+        return lowered_severity(context, hit.time_ns) if self.in_one_subnet(hit, context) else INFO
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:

@@ -12,6 +12,7 @@ from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.fabric import ChunkFollowed
 from ibdissect.fabric.earlier_answers import NO_KEY, AttributeSmp, AttributeSmps
 from ibdissect.fabric.events import TrapSeen
+from ibdissect.fabric.identity import Frame
 from ibdissect.fabric.nodes import ACTIVE, ARMED, DOWN, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
@@ -314,7 +315,7 @@ class ActiveWithoutArmed(AttributeRule):
         """Ports that somebody set to Armed and that did not go down since, and the frame. An answer may still show the previous state, so
         one Set is enough. A port that was not known then, `NO_KEY`, may be any.
         """
-        self.waiting = KeptDict[int, Hit](MAX_SET_PORTS, self.dropped)
+        self.waiting = KeptDict[Frame, Hit](MAX_SET_PORTS, self.dropped)
         """Findings that wait for an answer, by frame."""
 
     @on_event(ChunkFollowed)

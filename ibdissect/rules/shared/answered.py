@@ -9,6 +9,7 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped
 from ibdissect.capture.scattered import Bytes
+from ibdissect.fabric.identity import Frame
 from ibdissect.flow.stream_packets import IS_RESPONSE
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import Hit
@@ -66,13 +67,13 @@ class Answered:
 
     def __init__(self, transactions: Transactions) -> None:
         self.transactions = transactions
-        self.replies: dict[int, Reply] = {}
+        self.replies: dict[Frame, Reply] = {}
         """By frame."""
-        self._asked: dict[int, tuple[bool, bytes]] = {}
+        self._asked: dict[Frame, tuple[bool, bytes]] = {}
         """Frames with management requests that wait, whether their P_Key is a full one, and the attribute of subnet management in them."""
         self._sent: dict[tuple[int, int], list[tuple[int, int]]] = {}
         """PSN and frame of packets that wait for an acknowledgement, by LIDs of responder and requester."""
-        self._watched: set[int] = set()
+        self._watched: set[Frame] = set()
         self.dropped = Dropped("packets whose answers matter")
         self._taken: ChunkTable | None = None
 

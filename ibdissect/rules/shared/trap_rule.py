@@ -42,6 +42,11 @@ class TrapRule(LearntFactRule):
         """Arguments and proof; None if the trap is in order."""
         raise NotImplementedError
 
+    @staticmethod
+    def in_one_subnet(hit: Hit, context: Context) -> bool:
+        """Whether the frames of a hit are known to be of one subnet: LIDs of another one are other ports'."""
+        return context.get(Scopes).together((hit.frame, *(one.frame for one in hit.related)))
+
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:
         judged = self.judge(event, context) if event.number >= 0 and (event.number in self.numbers or not self.numbers) else None
@@ -104,8 +109,7 @@ class ReportedPackets(TrapRule):
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO if trap and packet may be of two subnets; what happened in between changes neither."""
-        together = context.get(Scopes).together((hit.frame, *(one.frame for one in hit.related)))
-        return None if together else INFO
+        return None if self.in_one_subnet(hit, context) else INFO
 
     def keys(self, table: ChunkTable, native: Native, some: slice) -> Int:
         """The key that each of some packets carries, -1 for none; int64[n]."""

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
-from tests.craft import erf_pcap, smp, ud
+from tests.craft import erf_pcap, interfaces_pcapng, smp, ud
 from tests.fabric.made import ANSWER, GUID, REPRESS, SET, answer, ask, node, node_info, p_keys, port_info
 from tests.rules.cases import case
 from tests.rules.made.attributes import sm
@@ -211,3 +211,10 @@ case("MKY010", [*ACCUSED, trap(256, bad_key(mkey=8))], [*ACCUSED, trap(256, bad_
      twin_also=["MKY005"], file=SLOW)  # fmt: skip
 case("MKY010", [*ACCUSED, trap(256, bad_key(mkey=8))], [*ACCUSED[:3], trap(256, bad_key(mkey=8))], frames=[12], also=["MKY005"],
      twin_also=["MKY005"], file=SLOW)  # fmt: skip
+# two traps of either of two subnets, whose ports have the same LID
+ACKNOWLEDGED = [CA, PORT, repress(256, bad_key())]
+ON_ONE, ON_TWO = ([(0, one) for one in ACKNOWLEDGED] + [(n % apart, one) for n, one in enumerate(STORM)] for apart in (1, 2))
+case("MKY011", interfaces_pcapng(ON_ONE), interfaces_pcapng([*((0, one) for one in ACKNOWLEDGED), (0, STORM[0]), (1, STORM[1])]),
+     file=None, frames=[7], also=["CAP009"], twin_also=["CAP009"], severity="warning")  # fmt: skip
+case("MKY011", interfaces_pcapng(ON_TWO), interfaces_pcapng(ON_TWO[:6]), file=None, frames=[7], also=["CAP009"], twin_also=["CAP009"],
+     severity="info")  # fmt: skip
