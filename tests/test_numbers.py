@@ -12,10 +12,12 @@ import pytest
 
 import ibdissect
 from ibdissect.flow.statistics import Statistics
+from ibdissect.pictures.conversations import SHOWN
 from ibdissect.pictures.portrait import Portrait, read
 from ibdissect.session import messages, records
 from ibdissect.session.check import Options
 from ibdissect.session.reading import open_reading
+from ibdissect.study.background import Snapshot
 from ibdissect.study.number_text import duration
 from tests import changed_captures, independent_counter, shown
 from tests.diagnosis.lab import diagnosis
@@ -25,7 +27,6 @@ FOLDERS = ("captures/rxe", "captures/real", "captures/opensm", "numbers", "publi
 LARGEST = 400_000
 """Bytes of the largest capture that is counted by bytes; --thorough counts all of them, which takes minutes."""
 EVERY = sorted(path for folder in FOLDERS for path in (SHARED / folder).rglob("*.pcap*") if path.is_file())
-CAPTURES = [path for path in EVERY if path.stat().st_size <= LARGEST]
 CHANGED = [
     SHARED / "captures/rxe" / name
     for name in ("rc_ops_mixed.pcap", "rc_batch_pipelined.pcap", "uc_send.pcap", "netem_reorder_resp.pcap", "cm_rping_big.pcap",
@@ -94,9 +95,9 @@ def differences(path: Path) -> list[Any]:
     return found
 
 
-def marked(path: Path) -> Any:
+def marked(path: Path, largest: int = LARGEST) -> Any:
     """A capture for parametrize: large ones with --thorough only."""
-    return pytest.param(path, marks=[pytest.mark.thorough] * (path.stat().st_size > LARGEST), id=str(path.relative_to(SHARED)))
+    return pytest.param(path, marks=[pytest.mark.thorough] * (path.stat().st_size > largest), id=str(path.relative_to(SHARED)))
 
 
 @pytest.mark.parametrize("path", [marked(path) for path in EVERY])
@@ -149,7 +150,14 @@ def test_the_independent_counter_agrees_about_records(path: Path) -> None:
 
 # -- the outputs agree with each other
 
-CONSISTENT = [path for path in CAPTURES if path.stat().st_size <= min(LARGEST, 200_000)]
+SMALL = 200_000
+"""Bytes of the largest capture of which all outputs are compared; --thorough compares those of all."""
+DOUBLED = {"netem_dup.pcap", "netem_loss_send_bw.pcap", "k612_netem_mess.pcap"}
+"""The network doubled requests: they are `repeated`, and their sender did not send them again."""
+DAMAGED = {"netem_corrupt.pcap"}
+"""A request that was sent again came with a wrong ICRC: it is no step of a stream."""
+UNFINISHED = {"netem_loss_uc_write.pcap"}
+"""Last packets of messages of UC were lost: these have begun, and are not complete."""
 
 
 def by_ends(entries: Iterable[dict[str, Any]], *, message: bool) -> Counter[tuple[Any, ...]]:
@@ -165,6 +173,11 @@ def by_ends(entries: Iterable[dict[str, Any]], *, message: bool) -> Counter[tupl
             found[(*ends, "naks")] += entry["naks"]
             found[(*ends, "rnr")] += entry["rnr_naks"]
     return +found
+
+
+def with_page(path: Path, shot: Snapshot) -> bool:
+    """Whether the page is made, too: of one capture of four, if it lists all conversations."""
+    return path not in EVERY or (EVERY.index(path) % 4 == 0 and len(shot.conversations) <= SHOWN)
 
 
 SENT = {"repeated": "Repeated", "missing": "Missing", "naks": "NAKs", "rnr": "RNR", "messages": "Messages"}
@@ -201,14 +214,14 @@ def what_people_read_agrees(stats: dict[str, Any], screens: dict[str, list[shown
         assert shown.summed(page.get("requests", []), on_page) == asked or not page.get("requests")
 
 
-@pytest.mark.parametrize("path", CONSISTENT, ids=lambda path: str(path.relative_to(SHARED)))
+@pytest.mark.parametrize("path", [marked(path, SMALL) for path in EVERY])
 def test_all_outputs_agree(path: Path) -> None:
     """`stats`, the snapshot that the screen and `report` show, the messages of export and sql, `diagnose` and Python."""
     stats = counted(str(path))
     with read(str(path), Options(rules=[], names=False)) as portrait:
         assert isinstance(portrait, Portrait)
         shot = portrait.shot
-        what_people_read_agrees(stats, shown.screens(portrait), shown.report(portrait) if CONSISTENT.index(path) % 4 == 0 else None)
+        what_people_read_agrees(stats, shown.screens(portrait), shown.report(portrait) if with_page(path, shot) else None)
     # Frames, and what is in them: the screen and the report.
     assert (shot.traffic.frames, shot.traffic.octets) == (stats["frames"], stats["bytes"])
     assert sorted(count for _, count in shot.traffic.opcodes) == sorted(entry["frames"] for entry in stats["opcodes"])
@@ -253,10 +266,13 @@ def test_all_outputs_agree(path: Path) -> None:
     if connections and "points" not in str(path) and "faults" not in str(path):
         connected = [entry for entry in stats["messages"] if entry["service"] in ("RC", "UC", "XRC")]
         atomics = 8 * sum(entry["kinds"].get("ATOMIC", 0) for entry in connected)
-        assert sum(one.counts.messages for one in connections) == sum(entry["messages"] for entry in connected)
+        messages_ = sum(one.counts.messages for one in connections), sum(entry["messages"] for entry in connected)
+        assert messages_[0] == messages_[1] or (path.name in UNFINISHED and messages_[0] < messages_[1])
         assert sum(one.counts.payload_bytes for one in connections) == sum(entry["bytes"] for entry in connected) - atomics
         for ours, theirs in (("naks", "naks"), ("rnr_naks", "rnr_naks"), ("packets_sent_again", "repeated")):
-            assert sum(getattr(one.counts, ours) for one in connections) == sum(entry[theirs] for entry in stats["streams"]), ours
+            sums = sum(getattr(one.counts, ours) for one in connections), sum(entry[theirs] for entry in stats["streams"])
+            again = ours == "packets_sent_again"
+            assert sums[0] == sums[1] or (again and (path.name in DAMAGED if sums[0] > sums[1] else path.name in DOUBLED)), ours
 
 
 # -- what was wrong once, a capture each
