@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ibdissect.bounded import Dropped
 from ibdissect.table import ChunkTable
 
-MAX_TIMES = 1 << 22
+MAX_TIMES = 7 << 19
 """Frames whose times are remembered, 8 bytes each."""
 
 
