@@ -11,10 +11,13 @@ from .streams import Stream, Streams
 
 def gaps(streams: Streams) -> Iterator[tuple[Stream, Gap, bool]]:
     """Gaps of RC and XRC requests that were not sent again, and whether only the capture missed them: they were acknowledged, or the
-    requester repeated what follows them, or went on over another path.
+    requester repeated what follows them, or went on over another path. One answer with an equal PSN may be another queue pair's: of streams
+    that no set-up names, two are asked for.
     """
     for stream in streams.all:
         if stream.gaps and not stream.response and stream.ends.service != "UC" and (peer := streams.other(stream)) is not None:
+            if stream.lane.setup is None and peer.packets < 2:
+                continue
             for gap in stream.gaps:
                 seen = gap.passed or distance(gap.start, peer.high) <= 0
                 yield stream, gap, seen or streams.moved(stream, gap.start, gap.frame)
