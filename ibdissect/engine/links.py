@@ -23,7 +23,7 @@ else:
 
 UNKNOWN, INFINIBAND, ERF, ETHERNET, COOKED, COOKED2, IPOIB, RAW_IP, LOOPBACK, PPP = range(10)
 """What a frame begins with."""
-MAX_EXTENSIONS, EXTENSION = 8, 8
+MAX_EXTENSIONS, EXTENSION, WORD = 8, 8, 4
 """Extension headers of an IPv6 packet that are read, and the bytes of the shortest."""
 _ETHERNET_AT = cython.declare(cython.Py_ssize_t, NAMES.index("eth"))
 _SLL_AT = cython.declare(cython.Py_ssize_t, NAMES.index("sll"))
@@ -57,21 +57,34 @@ _TYPE_MPLS_UPSTREAM = cython.declare(cython.int, wire.ETHERTYPE_MPLS_UPSTREAM)
 _TYPE_CONTROL = cython.declare(cython.int, wire.ETHERTYPE_MAC_CONTROL)
 
 
-def extension_headers(data: Sequence[int], protocol: int, at: int, end: int) -> list[tuple[str, int]]:
-    """The extension headers from `at` on of an IPv6 packet that ends at `end`: of which kind (`Struct.key`), and where.
+def extension_headers(data: Sequence[int], protocol: int, at: int, end: int) -> list[tuple[str, int, int, int]]:
+    """The extension headers from `at` on of an IPv6 packet that ends at `end`: of which kind (`Struct.key`), where, which protocol it
+    announces, and where that begins.
 
-    `protocol` says of which kind the first is; a header that was cut, and what stands behind MAX_EXTENSIONS others, are none.
+    `protocol` says of which kind the first is; a header that was cut, and what stands behind MAX_EXTENSIONS others, are none. Nor is that
+    of a fragment, unless it is the whole packet.
     """
-    found: list[tuple[str, int]] = []
+    found: list[tuple[str, int, int, int]] = []
     while len(found) < MAX_EXTENSIONS and protocol in wire.IP6_EXTENSIONS and at + EXTENSION <= end:
-        found.append((wire.IP6_EXTENSIONS[protocol].key, at))
-        protocol, at = behind_extension(data, at)
+        kind = wire.IP6_EXTENSIONS[protocol]
+        length = data[at + wire.HopByHop.length.bit // 8]
+        size = EXTENSION * (1 + length)
+        if kind is wire.IP6Fragment:
+            if data[at + _FRAGMENT_AT] or data[at + _FRAGMENT_AT + 1] & ~_FRAGMENT_RESERVED:
+                break
+            size = EXTENSION
+        elif kind is wire.IP6Authentication:
+            size = WORD * (2 + length)
+            if size < kind.size or at + kind.size > end:
+                break
+        announced, behind = data[at + wire.HopByHop.next_header.bit // 8], at + size
+        found.append((kind.key, at, announced, behind))
+        protocol, at = announced, behind
     return found
 
 
-def behind_extension(data: Sequence[int], at: int) -> tuple[int, int]:
-    """What an extension header announces, and where that begins."""
-    return data[at + wire.HopByHop.next_header.bit // 8], at + EXTENSION * (1 + data[at + wire.HopByHop.length.bit // 8])
+_FRAGMENT_AT, _FRAGMENT_RESERVED = wire.IP6Fragment.offset_.bit // 8, 6
+"""Where the offset of a fragment and its two reserved bits are."""
 
 
 @cython.cclass

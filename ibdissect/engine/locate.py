@@ -12,7 +12,7 @@ from ibdissect.wire.headers import BTH, GRH, LRH, RWH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.opcodes import OPCODES
 
-from .links import ERF, ETHERNET, INFINIBAND, behind_extension, extension_headers
+from .links import ERF, ETHERNET, INFINIBAND, extension_headers
 from .offsets import (
     GRH_LENGTH,
     IP_LARGE,
@@ -264,9 +264,9 @@ class Finder(Links):
         protocol: cython.int = self.data[at + _IP6_NEXT]
         at += _IP6
         if protocol in wire.IP6_EXTENSIONS:
-            for name, place in extension_headers(self.data, protocol, at, self.end):
+            for name, place, announced, behind in extension_headers(self.data, protocol, at, self.end):
                 self.mark(NAMES.index(name), place)
-                protocol, at = behind_extension(self.data, place)
+                protocol, at = announced, behind
         if protocol == _PROTOCOL_UDP:
             return self.udp(at, stop)
         if protocol == _PROTOCOL_FRAGMENT:

@@ -207,7 +207,7 @@ def _extensions(table: ChunkTable, data: Bytes) -> None:
             first = whole[starts[rows] + IPv6.next_header.bit // 8]
             rows = rows[np.isin(first, list(IP6_EXTENSIONS))]
             for at, end in zip(starts[rows].tolist(), table.located.end[rows].tolist(), strict=True):
-                for _, place in extension_headers(whole.data, int(whole[at + IPv6.next_header.bit // 8]), at + IPv6.size, end):
+                for _, place, _, _ in extension_headers(whole.data, int(whole[at + IPv6.next_header.bit // 8]), at + IPv6.size, end):
                     for field in (HopByHop.next_header, HopByHop.length):
                         data[place + field.bit // 8] = whole[place + field.bit // 8]
 

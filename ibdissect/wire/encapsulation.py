@@ -23,7 +23,7 @@ IP_PROTOCOLS = {
     47: "GRE", 51: "Authentication header", 58: "ICMPv6", 60: "Destination options", 0x1B: "IBA transport",
 }  # fmt: skip
 PROTOCOL_ICMP, PROTOCOL_IPV4, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6, PROTOCOL_GRE, PROTOCOL_ICMPV6 = 1, 4, 6, 17, 41, 47, 58
-IP6_HOP_BY_HOP, IP6_ROUTING, IP6_FRAGMENT, IP6_DESTINATION = 0, 43, 44, 60
+IP6_HOP_BY_HOP, IP6_ROUTING, IP6_FRAGMENT, IP6_AUTHENTICATION, IP6_DESTINATION = 0, 43, 44, 51, 60
 GRE_PROTOCOLS = {**ETHERTYPES, 0x22EB: "ERSPAN III", 0x88BE: "ERSPAN"}
 GPE_PROTOCOLS = {1: "IPv4", 2: "IPv6", 3: "Ethernet", 4: "NSH", 5: "MPLS"}
 ECN = {0: "Not-ECT", 1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
@@ -245,10 +245,34 @@ class DestinationOptions(Struct):
     length = uint(8, "Length", at="1", ws="ipv6.dstopts.len")
 
 
+class IP6Fragment(Struct):
+    """Fragment header of an IPv6 packet."""
+
+    key, section, size, title = "ip6_fragment", "RFC 8200 4.5", 8, "IPv6 fragment header"
+    next_header = enum(8, IP_PROTOCOLS, "Next header", at="0", ws="ipv6.fraghdr.nxt")
+    reserved = pad(8, at="1", ws="ipv6.fraghdr.reserved_octet")
+    offset_ = uint(13, "Offset", at="2", ws="ipv6.fraghdr.offset")
+    reserved2 = pad(2, at="3[5]", ws="ipv6.fraghdr.reserved_bits")
+    more = flag("More fragments", at="3[7]", ws="ipv6.fraghdr.more")
+    identification = uint(32, "Identification", at="4", base="hex", ws="ipv6.fraghdr.ident")
+
+
+class IP6Authentication(Struct):
+    """Authentication header of an IPv6 packet, without its integrity check value."""
+
+    key, section, size, title = "ip6_authentication", "RFC 4302 2", 12, "Authentication header"
+    next_header = enum(8, IP_PROTOCOLS, "Next header", at="0", ws="ah.next_header")
+    length = uint(8, "Length", at="1", ws="ah.length")
+    reserved = pad(16, at="2", ws="ah.reserved")
+    spi = uint(32, "SPI", at="4", base="hex", ws="ah.spi", holds="network")
+    sequence = uint(32, "Sequence", at="8", ws="ah.sequence")
+
+
 IP6_EXTENSIONS: dict[int, type[Struct]] = {
-    IP6_HOP_BY_HOP: HopByHop, IP6_ROUTING: RoutingHeader, IP6_DESTINATION: DestinationOptions,
+    IP6_HOP_BY_HOP: HopByHop, IP6_ROUTING: RoutingHeader, IP6_DESTINATION: DestinationOptions, IP6_FRAGMENT: IP6Fragment,
+    IP6_AUTHENTICATION: IP6Authentication,
 }  # fmt: skip
-"""Headers that may stand between IPv6 and what it carries, by their number; each is 8 bytes long, and 8 for each of its Length."""
+"""Headers that may stand between IPv6 and what it carries, by their number; `engine.links.extension_headers` says how long they are."""
 
 
 class UDP(Struct):

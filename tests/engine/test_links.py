@@ -10,7 +10,7 @@ import pytest
 from ibdissect.capture.chunk import LINK_LOOP, LINK_NULL, LINK_PPP, LINKS_RAW_IP
 from ibdissect.engine.links import MAX_EXTENSIONS
 from ibdissect.table.crcs import icrc
-from ibdissect.wire.encapsulation import IPv6, Pause, PriorityPause, RoutingHeader
+from ibdissect.wire.encapsulation import IP6Fragment, IPv6, Pause, PriorityPause, RoutingHeader
 from ibdissect.wire.headers import BTH
 from tests import commands, craft
 from tests.table.made import ethernet_table, table_of
@@ -69,6 +69,22 @@ def test_extension_headers() -> None:
     table = ethernet_table([FRAME[:12] + b"\x86\xdd" + extended(43, last=4, behind=PACKET), FRAME])
     assert table.values(RoutingHeader.segments_left).tolist() == [1]
     assert table.located.at("ip6_routing.0").tolist() == [int(table.chunk.offset[0]) + 54, -1]
+
+
+def test_fragment_headers_of_whole_packets() -> None:
+    """Reserved bits mean nothing; an offset, or more fragments, make it a fragment."""
+    assert packets(*(v6(44, struct.pack(">BBHI", 17, 0, bits, 7) + UDP) for bits in (0, 2, 4, 6, 1, 8, 0x8000))) == [1, 1, 1, 1, 0, 0, 0]
+    whole = v6(0, struct.pack(">BB6s", 44, 0, b"") + struct.pack(">BBHI", 60, 255, 0, 7) + struct.pack(">BB6s", 17, 0, b"") + UDP)
+    cut = v6(44, struct.pack(">BBHI", 17, 0, 0, 7))[:-1]
+    table = ethernet_table([FRAME[:12] + b"\x86\xdd" + packet for packet in (whole, cut)])
+    assert table.values(BTH.psn).tolist() == [1] and table.values(IP6Fragment.identification).tolist() == [7]
+
+
+def test_authentication_headers() -> None:
+    for words, size, found in ((1, 12, 1), (4, 24, 1), (255, 1028, 1), (0, 8, 0), (4, 23, 0)):
+        header = struct.pack(">BBHII", 17, words, 0, 5, 6) + bytes(1020)
+        assert packets(v6(51, header[:size] + UDP)) == [found], (words, size)
+    assert packets(v6(51, struct.pack(">BBHII", 17, 1, 0, 5, 6))[:-1]) == [0]
 
 
 def test_no_checksum_is_judged_behind_extension_headers() -> None:
