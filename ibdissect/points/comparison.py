@@ -154,4 +154,5 @@ class Comparison:
         mine, other = point.seen.time, first.seen.time
         apart = mine.min() > other.max() or mine.max() < other.min()
         reason = f"shares no packet with {first.path}" + (", and their times do not overlap" if apart else "")
-        return CaptureError(point.path, reason, hint="name captures of the same traffic")
+        hint = "name captures of the same traffic" + ("" if apart else "; what one host sent and received belongs into one file (mergecap)")
+        return CaptureError(point.path, reason, hint=hint)
