@@ -189,7 +189,7 @@ class Order:
             self.missing += more
             self.skip(self.high, more, p)
         elif more < 0:
-            self.again(p, step, back is not None)
+            self.again(p, step, back is not None and back.high >= 0)
         if step:
             self.sent = self.dma_length = -1
         elif self.last_open != _UNKNOWN_PART and self.last_open != p.parts & 3:
@@ -271,7 +271,7 @@ class Order:
     @cython.cfunc
     @cython.exceptval(-1)
     def again(self, p: Packet, step: i64, known: cython.bint) -> cython.int:
-        """A packet with a PSN below the highest: retransmitted or late. `known`: the stream the other way is."""
+        """A packet with a PSN below the highest: retransmitted or late. `known`: the stream the other way is, and not by NAKs alone."""
         middle: cython.bint = step != 0 and step != -1 and p.parts & 3 != 0
         self.restarts += step != 0
         self.middle_restarts += middle

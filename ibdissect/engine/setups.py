@@ -155,8 +155,11 @@ class SetUps:
             setup.reqs.append((frame, time))
             self.tries += 1
         setup.qpns[0] = qpn
-        setup.psns[0] = field_of(body, cm.REQ.starting_psn)
-        setup.agreed |= {name: field_of(body, field) for name, field in AGREED.items()}
+        if setup.psns[0] is None:
+            setup.psns[0] = field_of(body, cm.REQ.starting_psn)
+        for name, field in AGREED.items():
+            if setup.agreed.get(name) is None:  # a repeated REQ says the same; another one with its numbers is of another network
+                setup.agreed[name] = field_of(body, field)
         return setup
 
     def _message(self, setup: SetUp, attribute: int, body: bytes, src: Address, local: int, frame: int, time: int) -> None:
