@@ -60,6 +60,7 @@ class Stories:
         """What explains each connection; None without any. Ask at the end of the capture."""
         if self._verdicts is None and self.follower is not None:
             self._verdicts = self.follower.verdicts()
+        if self._verdicts is not None:
             self._verdicts.key_name = self.key_name
         return self._verdicts
 
