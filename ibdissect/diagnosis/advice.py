@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .causes import TIMEOUT_REASON, Found
+from .causes import REDIRECTIONS, TIMEOUT_REASON, Found
 from .connection import ODD, Connection, End
 
 ADVICE = {
@@ -49,6 +49,7 @@ PARTS = {
 """What a REJ objects to, by its reason."""
 REDIRECTED = "Nothing, if {asker} follows: the REJ names another port to ask."
 BACK = "On {blamed}: correct the port that the service redirects to: it is the one that was asked."
+OWN_GID = "{blamed} rejects its own GID: look at its GID table, and at what its service is bound to."
 REFUSALS = {
     1: NO_ROOM, 2: NO_ROOM, 3: NO_ROOM,
     TIMEOUT_REASON: "See whether messages of connection management are lost between {asker} and {other}, or answered too late.",
@@ -123,7 +124,8 @@ def _template(found: Found) -> str:
     if found.cause == "refused" and isinstance(status, int) and status in NVME:
         return NVME[status]
     if found.cause == "refused" and isinstance(reason, int):
-        return BACK if facts.get("back") else REFUSALS.get(reason, ADVICE["refused"])
+        back = BACK if reason in REDIRECTIONS else OWN_GID
+        return back if facts.get("back") else REFUSALS.get(reason, ADVICE["refused"])
     return ADVICE.get(found.cause, "")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +11,8 @@ from ibdissect.engine.setups import SetUp
 from .assemble import Raw, text_of
 
 Service = int | None
+AT_ONCE_NS = 5_000_000
+"""Who asks again within that time after a REJ repeats what was refused."""
 
 
 class Asked:
@@ -21,6 +23,8 @@ class Asked:
         """Times and frames of the answers of a host, for a service, and for any (None)."""
         self._asks: dict[tuple[int, Service], list[tuple[int, int]]] = {}
         """First frames of the REQs of a host for a service, and who is asked."""
+        self._tries: dict[tuple[int, int, Service], list[tuple[int, int, bool]]] = {}
+        """Times and frames of the first REQs of a host to another one for a service, and whether that was accepted."""
         self._hosts: dict[int, Any] = {}
         for raw in raws:
             if raw.setup is None:
@@ -32,6 +36,9 @@ class Asked:
                     insort(self._answers.setdefault((raw.hosts[1].number, key), []), answer)
             if raw.setup.reqs and service is not None:
                 insort(self._asks.setdefault((raw.hosts[0].number, service), []), (raw.setup.reqs[0][0], raw.hosts[1].number))
+                frame, time = raw.setup.reqs[0]
+                one = time, frame, raw.setup.rej is None and (raw.setup.rep is not None or raw.setup.rtu is not None)
+                insort(self._tries.setdefault((raw.hosts[0].number, raw.hosts[1].number, service), []), one)
 
     def answers(self, host: int, setup: SetUp) -> dict[str, object]:
         """`answers`: the frame in which a host that leaves REQs unanswered answers another one, the first after them if there is such a
@@ -50,6 +57,25 @@ class Asked:
         found = self._asks.get((asker, setup.agreed.get("service_id")), [])
         place = bisect_right(found, (frame, 1 << 62))
         return (found[place][0], text_of(self._hosts[found[place][1]])) if place < len(found) else None
+
+
+    def again(self, asker: int, other: int, setup: SetUp) -> tuple[int, int] | None:
+        """When an asker whose REQ was refused asked the same host for the same service again, in nanoseconds after the REJ, and the frame
+        of that, if it did so at once and was accepted. None also where it asked for several connections at once: which of them the new
+        one replaces cannot be told then."""
+        found = self._tries.get((asker, other, setup.agreed.get("service_id")), [])
+        if setup.rej is None or not setup.reqs:
+            return None
+        refused = setup.rej[1]
+        near = [one for one in _between(found, setup.reqs[0][1] - AT_ONCE_NS, refused + AT_ONCE_NS) if one[1] != setup.reqs[0][0]]
+        if len(near) != 1 or near[0][1] < setup.rej[0] or not near[0][2]:
+            return None
+        return near[0][0] - refused, near[0][1]
+
+
+def _between(found: list[tuple[int, int, bool]], since: int, until: int) -> list[tuple[int, int, bool]]:
+    """Those of a time, both ends included."""
+    return found[bisect_left(found, (since, 0, False)) : bisect_right(found, (until, 1 << 62, True))]
 
 
 def answer_of(setup: SetUp) -> tuple[int, int] | None:

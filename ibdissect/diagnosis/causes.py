@@ -57,6 +57,8 @@ class Capture(Record):
 
     end_ns: int
     """Time of its last packet."""
+    start_ns: int
+    """Time of its first one."""
     how_wrong: Callable[[Any], str | None]
     """How a host writes the ICRC wrongly; None if it does not."""
     earlier: dict[tuple[int, int], list[Raw]]
@@ -139,6 +141,7 @@ def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
         return Found("duplicate-qp-after-restart", first=first, decisive=frame, blamed=0, detail=detail, facts=facts)
     severity = INFO if reason in REDIRECTIONS else ERROR
     facts = {"next": capture.asked.after(raw.hosts[0].number, setup, frame), "back": leads_back(setup, text_of(raw.hosts[side]))}
+    facts["again"] = capture.asked.again(raw.hosts[0].number, raw.hosts[1].number, setup)
     return Found("refused", severity=severity, first=first, decisive=frame, blamed=side, detail=detail, facts=facts)
 
 
@@ -216,7 +219,7 @@ def _of_half(raw: Raw, half: Any, side: int, capture: Capture, times: Times | No
         yield Found("psn-reused", ODD, ERROR, half.reused_before or half.reused_first, half.reused_frame, side)
     if half.hurried >= 2 or (half.hurried and half.hurried == half.rnrs):
         severity = WARNING if half.hurried > 1 else INFO  # a single one may be a copy from a slower mirror
-        yield Found("rnr-timer-ignored", ODD, severity, half.rnr_first or half.hurried_frame, half.hurried_frame, side)
+        yield Found("rnr-timer-ignored", ODD, severity, half.hurried_first, half.hurried_frame, side)
     if not half.unread and not half.forgotten:  # an answer that is cut off may have asked for what was sent again
         yield from _slow(raw, half, side, times)
 
@@ -340,12 +343,16 @@ def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found
     """A request was repeated and never acknowledged."""
     open_ = half.open.first()
     last, when = (half.last_try, half.last_try_time) if half.last_try else (half.last_request, half.last_request_time)
+    tried, tried_ns = (half.tried, half.tried_time) if half.tries > 1 and half.last_try else (last, when)
+    """The last repetition of the packet that `first` is; others may have been sent again after it."""
     first = open_[1] if open_ is not None else last
     target = raw.hosts[1 - side]
     detail: dict[str, object] = {}
     facts: dict[str, Any] = {"tries": half.tries, "psn": half.una & 0xFFFFFF, "first_ns": half.first_try_time}
-    facts |= {"last_ns": when if half.last_try else half.first_try_time, "largest": half.path.largest}
+    facts |= {"last_ns": tried_ns if half.last_try else half.first_try_time, "largest": half.path.largest}
     facts["size"] = open_[2] if open_ is not None else 0
+    unheard = not half.answers and (raw.setup is None or not raw.setup.reqs)
+    facts["early"] = unheard and half.first_try_time - capture.start_ns <= half.longest_wait
     shown = sees(raw, side)[1]
     if half.same_acks >= 2 and half.last_answer_time >= half.first_try_time:
         yield Found("ack-stuck", first=half.same_first, decisive=half.same_frame, blamed=1 - side, facts=facts)
@@ -353,7 +360,7 @@ def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found
     agreed = raw.setup.agreed.get("p_key") if raw.setup is not None else None
     if agreed is not None and asks is not None and asks.pkey >= 0 and (asks.pkey ^ agreed) & 0x7FFF:
         facts |= {"p_key": asks.pkey, "agreed": agreed}
-        yield Found("wrong-partition", first=first, decisive=last, blamed=side, facts=facts)
+        yield Found("wrong-partition", first=first, decisive=tried, blamed=side, facts=facts)
     facts["host_quiet_ns"] = capture.end_ns - target.last_time
     served = capture.served.get(target.number)
     if not shown and served is not None and served[0] > half.first_try_time:
@@ -366,11 +373,11 @@ def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found
     just_before = half.tries > MOST_RETRIES and half.first_try_time - half.path.passed < half.longest_wait
     apart = half.largest >= 0 or id(half.path) in capture.large_only  # it is not that the queue pair was dead from the beginning
     if open_ is not None and shown and open_[2] > half.path.largest >= 0 and apart and (facts["passed"] or just_before):
-        yield Found("path-mtu", first=first, decisive=last, facts=facts)
+        yield Found("path-mtu", first=first, decisive=tried, facts=facts)
     detail["tries"] = half.tries
     if shown:
         detail["scope"] = "qp" if alive else "host"
-    yield Found("retries-exhausted", first=first, decisive=last, blamed=1 - side, detail=detail, facts=facts)
+    yield Found("retries-exhausted", first=first, decisive=tried, blamed=1 - side, detail=detail, facts=facts)
 
 
 def _slow(raw: Raw, half: Any, side: int, times: Times | None) -> Iterator[Found]:

@@ -174,6 +174,8 @@ class Connection(Record, frozen=True):
     """The other capture points that have it."""
     lost: tuple[LostPackets, ...] = ()
     """What was lost between capture points, or behind the last one."""
+    recovered: bool = False
+    """Whether it was refused, and its asker asked again at once and was accepted."""
 
     @property
     def healthy(self) -> bool:
@@ -183,6 +185,11 @@ class Connection(Record, frozen=True):
     def redirected(self) -> bool:
         """Whether it was refused only to send the asker to another port, which is no failure."""
         return self.verdict == FAILED and self.severity == INFO
+
+    @property
+    def shown_severity(self) -> str:
+        """The severity as lists show it: a refusal that was made good at once is an info."""
+        return INFO if self.recovered else self.severity
 
 
 class SharedCause(Record, frozen=True):

@@ -38,7 +38,7 @@ class Verdicts:
                 qpn = raw.qpn(side)
                 if qpn is not None:
                     earlier.setdefault((raw.hosts[side].number, qpn), []).append(raw)
-        self.capture = Capture(int(lanes.last_time), lambda host: checksums.of(bytes_of(host)), earlier)
+        self.capture = Capture(int(lanes.last_time), int(lanes.first_time), lambda host: checksums.of(bytes_of(host)), earlier)
         self.capture.large_only = large_only(raws, self.capture)
         self.capture.asked, self.capture.served = Asked(raws), served(raws)
         self.capture.access = accesses.of
@@ -92,7 +92,7 @@ def told(raw: Raw, found: Found, times: Times | None, capture: Capture, when: Fr
         explain(found, raw, ends, times, r_key), what_to_do, (found.first or None, found.decisive or None), set_up_of(raw, capture),
         *end_of(raw, found, capture), found.detail, times, counts_of(raw), episodes_of(raw), found.blamed,
         "both" if forward and back else "requests" if forward else "answers", raw.first_time, raw.last_time,
-        when.of(found.first or None), when.of(found.decisive or None), round_trip_of(raw.main),
+        when.of(found.first or None), when.of(found.decisive or None), round_trip_of(raw.main), recovered=bool(found.facts.get("again")),
     )  # fmt: skip
 
 

@@ -30,8 +30,9 @@ def asked_gid(setup: SetUp) -> str:
 
 
 def leads_back(setup: SetUp | None, host: str) -> bool:
-    """Whether the REJ of a host names that host itself as the port to ask."""
-    return setup is not None and named_gid(setup).removeprefix("::ffff:") == host
+    """Whether the REJ of a host names that host itself as the port to ask: by its address, or by the GID that the REQ asks for."""
+    named = named_gid(setup) if setup is not None else ""
+    return setup is not None and named != "" and (named.removeprefix("::ffff:") == host or named == asked_gid(setup))
 
 
 def _about(setup: SetUp) -> bytes:

@@ -15,9 +15,9 @@ from .slices import PARTS, cost, when_of
 
 ORDER = {FAILED: 0, ODD: 1, SLOW: 2, CANNOT_TELL: 3, HEALTHY: 4}
 SAID = {FAILED: "failed", ODD: "against the rules", SLOW: "slow", CANNOT_TELL: "unclear", HEALTHY: "healthy"}
-REDIRECTED = "redirected"
+REDIRECTED, REFUSED_ONCE = "redirected", "refused once"
 SIGNS = {FAILED: "✖", ODD: "‼", SLOW: "⚠"}
-"""The mark of each verdict; a redirection has that of an info."""
+"""The mark of each verdict; a redirection, and a refusal that was made good at once, have that of an info."""
 HEALTHY_SIGN, UNCLEAR_SIGN, INFO_SIGN = "✔", "?", "ℹ"
 SILENT = ("psn-reused",)
 """Causes that lose data without a word to anybody: they are told first."""
@@ -30,17 +30,19 @@ MOST = 3
 
 
 def worst_first(connections: Iterable[Connection]) -> list[Connection]:
-    """Those that lost data silently, failed ones, other odd ones, then slow ones by what it cost them; those that were only redirected
-    after those that failed."""
+    """Those that lost data silently, failed ones, other odd ones, then slow ones by what it cost them; those that were only redirected or
+    refused once after those that failed."""
     return sorted(connections, key=_rank)
 
 
 def _rank(one: Connection) -> tuple[bool, int, int, int, int]:
-    return one.cause not in SILENT, ORDER[one.verdict], SEVERITIES.get(one.severity, 3), -cost(one), one.first_frame
+    return one.cause not in SILENT, ORDER[one.verdict], SEVERITIES.get(one.shown_severity, 3), -cost(one), one.first_frame
 
 
 def label(one: Connection) -> str:
-    """The cause as lists say it: a port redirection is no refusal."""
+    """The cause as lists say it: a port redirection is no refusal, and one that was made good at once no failure."""
+    if one.recovered:
+        return REFUSED_ONCE
     return REDIRECTED if one.redirected else SAID[CANNOT_TELL] if one.verdict == CANNOT_TELL else one.cause
 
 
@@ -51,16 +53,16 @@ def heading(one: Connection) -> str:
 
 def sign(one: Connection) -> str:
     """The mark of its verdict."""
-    if one.redirected:
+    if one.redirected or one.recovered:
         return INFO_SIGN
     return SIGNS.get(one.verdict, UNCLEAR_SIGN if one.verdict == CANNOT_TELL else HEALTHY_SIGN)
 
 
 def verdicts(connections: Iterable[Connection]) -> str:
     """How many connections have each verdict: `2 failed, 81 healthy`."""
-    number = Counter(REDIRECTED if one.redirected else SAID[one.verdict] for one in connections)
+    number = Counter(label(one) if one.redirected or one.recovered else SAID[one.verdict] for one in connections)
     order = [*SAID.values()]
-    order.insert(1, REDIRECTED)
+    order[1:1] = REFUSED_ONCE, REDIRECTED
     return ", ".join(f"{number[said]:,} {said}" for said in order if number[said])
 
 
@@ -75,21 +77,19 @@ def proofs(one: Connection) -> list[tuple[int, str]]:
 
 
 def span_text(start_ns: int, since: int | None, until: int | None, *, lasting: bool = False) -> str:
-    """When something was so, in seconds since a capture began and as a time of the day: `0.504 s to 0.915 s (12:13:20.504 UTC)`.
+    """When something was so, in seconds since a capture began and its begin as a time of the day: `0.504 s (12:13:20.504 UTC) to 0.915 s`.
 
     Empty where neither is known. `lasting`: it may have begun before anything showed it.
     """
     begin = since if since is not None else until
     if begin is None:
         return ""
-    latest = "at the latest " if lasting else ""
-    if until is None or lasting:
-        told = f"{latest}since {moment(start_ns, begin)}"
-        last = moment(start_ns, until) if until is not None else told
-        told += f", until {last} at least" if last not in told else ""
-    else:
-        told = to(start_ns, begin, until)
-    return f"{told} ({clock(begin, start_ns)} UTC)"
+    first = moment(start_ns, begin)
+    last = moment(start_ns, until) if until is not None else first
+    told = f"{first} ({clock(begin, start_ns)} UTC)"
+    if lasting:
+        return f"since {told} at the latest" + (f", until at least {last}" if last != first else "")
+    return f"since {told}" if until is None else told + (f" to {last}" if last != first else "")
 
 
 def to(start_ns: int, since: int, until: int) -> str:
@@ -194,7 +194,7 @@ def _ahead(ns: int) -> str:
 def _culprit(culprit: Culprit, paint: Paint, start_ns: int, top: int) -> Iterator[str]:
     """A cause that several connections share: what, since when, what to do, and which connections show it."""
     shared, members = culprit.shared, culprit.members
-    worst = members[0].severity
+    worst = members[0].shown_severity
     yield f"{paint(sign(members[0]), worst)} {printable(shared.why)}  {paint(shared.cause, worst)}"
     if when := culprit.when(start_ns):
         yield f"    {when}"
@@ -229,7 +229,7 @@ def _at(one: Connection) -> str:
 
 def story(one: Connection, paint: Paint, start_ns: int) -> Iterator[str]:
     """One connection."""
-    yield f"{paint(sign(one), one.severity)} {_ends(one)}  {one.transport}  {paint(heading(one), one.severity)}"
+    yield f"{paint(sign(one), one.shown_severity)} {_ends(one)}  {one.transport}  {paint(heading(one), one.shown_severity)}"
     yield f"    {dated(since_until(one, start_ns), one.why)}"
     yield paint("    " + "; ".join(filter(None, (proved(one) or _at(one).rstrip(": "), life(one, start_ns)))), "faint")
     for text in (numbers(one), time_by_parts(one)):
@@ -282,7 +282,7 @@ def where_time_went(connections: list[Connection], paint: Paint, name: Callable[
     yield ""
     yield paint("Where the time went", "path")
     yield f"  {counted(len(timed), 'connection', ',')} with data lasted {duration(whole.span)}{', added up' * (len(timed) > 1)}. Of that:"
-    said, rest = dict(PARTS), whole.busy
+    said, rest, others = dict(PARTS), whole.busy, ["transferring"]
     for part in sorted(LOST, key=lambda part: -getattr(whole, part)):
         if (lost := getattr(whole, part)) and lost * 200 >= whole.span:
             rest -= lost
@@ -293,10 +293,22 @@ def where_time_went(connections: list[Connection], paint: Paint, name: Callable[
                 f"{' → '.join(end.said(name) for end in one.ends)} {duration(time)} ({label(one)})" for one, time in some[:MOST]
             )
             yield paint(f"    {'most in ' if len(some) > MOST else ''}{shown}", "faint")
+        else:
+            others.append(part)
     if whole.idle_by_application * 200 >= whole.span:
         yield f"  {share(whole.idle_by_application, whole.span)}, {duration(whole.idle_by_application)}: idle, nothing was asked for"
     if rest * 200 >= whole.span:
-        yield f"  {share(rest, whole.span)}, {duration(rest)}: transferring, and waits that are shorter"
+        yield f"  {share(rest, whole.span)}, {duration(rest)}: {_rest(whole, others, rest)}"
+
+
+def _rest(whole: Times, parts: list[str], rest: int) -> str:
+    """The parts of the time that are told together: those that are a tenth of it or more, each with how long it took."""
+    said, shown = dict(PARTS), [part for part in parts if getattr(whole, part) * 10 >= rest]
+    if shown == ["transferring"] and whole.transferring == rest:
+        return "transferring"
+    named = ", ".join(f"{said[part]} {duration(getattr(whole, part))}" for part in shown)
+    left = rest - sum(getattr(whole, part) for part in shown)
+    return named + (f", and others {duration(left)}" if left > 0 else "")
 
 
 def _who(

@@ -93,12 +93,19 @@ def _refused(s: Story) -> str:
         told += f"; NVMe status {status}, {NVME_STATUS[status]}"
     told += "".join(f"; {part}" for part in rejection(s.raw.setup))
     if reason not in REDIRECTIONS:
-        return f"{who} refused the connection{s.service} that {s.asker} asked for: {told}"
+        told += ", its own, the one that was asked" if s.facts.get("back") else ""
+        return f"{who} refused the connection{s.service} that {s.asker} asked for: {told}{_again(s)}"
     if s.facts.get("back"):
         told += ", which is its own, the one that was asked: who follows comes back here"
     after = s.facts.get("next")
     told += f"; {s.asker} then asked {after[1]} (frame {after[0]})" if after else f"; {s.asker} did not ask for that service again"
     return f"{who} told {s.asker}, which asked for a connection{s.service}, to ask another port: {told}"
+
+
+def _again(s: Story) -> str:
+    """That the asker repeated at once what was refused, and was accepted; empty if it did not."""
+    again = s.facts.get("again")
+    return f"; refused once: {s.asker} asked again {duration(again[0])} later (frame {again[1]}) and was accepted" if again else ""
 
 
 def _duplicate(s: Story) -> str:
@@ -149,7 +156,8 @@ def _tried(s: Story) -> str:
         beside.append(f"it waited for its timer in {duration(waited)} of that")
     may = f" ({'; '.join(beside)})" if beside else ""
     heard = "as if no acknowledgement came" if s.one_way and not s.half.answers else "and it was never acknowledged"
-    return f"{s.asks} sent PSN {facts['psn']} {often(facts['tries'])}{within}{may}, {heard}{s.ended}"
+    least = "at least " if facts.get("early") else ""  # the capture may begin amid its tries
+    return f"{s.asks} sent PSN {facts['psn']} {least}{often(facts['tries'])}{within}{may}, {heard}{s.ended}"
 
 
 def _exhausted(s: Story) -> str:

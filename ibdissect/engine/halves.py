@@ -132,6 +132,8 @@ class Half(Direction):
             self.hurried = 0  # the one before was a copy, or the exception
         if self.rnr != NOWHERE and pos <= self.rnr < end:
             if soon:
+                if not self.hurried:
+                    self.hurried_first = self.rnr_frame
                 self.hurried, self.hurried_frame = self.hurried + 1, p.frame
             close_episode(self, p.time)
             self.rnr = NOWHERE
@@ -200,7 +202,7 @@ class Half(Direction):
             self.rounds += 1
         self.in_round, self.round_next = True, end
         if pos <= self.una < end:
-            self.tries += 1
+            self.tries, self.tried, self.tried_time = self.tries + 1, p.frame, p.time
         if end > self.una:
             self.last_try, self.last_try_end, self.last_try_time = p.frame, end, p.time
         count_again(self.episodes)

@@ -97,6 +97,8 @@ class Stories(Record):
     notes: list[str] = field(default_factory=list)
     begins: str = ""
     """When the capture begins, and how times are told."""
+    hidden: str = ""
+    """How many of the connections that are not told have each verdict: `2 failed, 3 slow`."""
 
     @property
     def trouble(self) -> bool:
@@ -116,7 +118,7 @@ def stories(diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = st
     where = [line.strip() for line in where_time_went(found, lambda text, _: text, name)][2:]
     shared = [
         Culprit(
-            each.shared.cause, each.members[0].severity, each.shared.why, each.shared.advice, each.when(start_ns),
+            each.shared.cause, each.members[0].shown_severity, each.shared.why, each.shared.advice, each.when(start_ns),
             [_story(one, start_ns, name, advice=False) for one in each.members[:SHOWN]], max(len(each.members) - SHOWN, 0),
         )
         for each in common
@@ -124,7 +126,7 @@ def stories(diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = st
     told = [_story(one, start_ns, name) for one in bad[:SHOWN]]
     return Stories(
         f"{counted(len(found), 'connection', ',')}: {verdicts(found)}", shared, told, len(bad) - len(told), where, diagnosis.notes,
-        begins(diagnosis) if found else "",
+        begins(diagnosis) if found else "", verdicts(bad[SHOWN:]),
     )  # fmt: skip
 
 
@@ -136,6 +138,6 @@ def _story(one: Connection, start_ns: int, name: Callable[[str], str], *, advice
         parts.append(Part(part.part, at, width, f"{part.said}: {part.share:.1%}, {duration(part.ns)}"))
         at += width
     return Story(
-        heading(one), one.severity, f"{one.transport} {ends}", one.why, one.advice if advice else "", since_until(one, start_ns),
+        heading(one), one.shown_severity, f"{one.transport} {ends}", one.why, one.advice if advice else "", since_until(one, start_ns),
         life(one, start_ns), numbers(one), time_by_parts(one), parts, [Proof(*proof) for proof in proofs(one)],
     )  # fmt: skip

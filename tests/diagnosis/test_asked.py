@@ -51,6 +51,15 @@ def test_a_redirection_to_the_one_that_was_asked() -> None:
     assert "its own" not in redirected(OTHER).only().why
 
 
+def test_a_host_that_rejects_its_own_gid_redirects_nobody() -> None:
+    lab = Lab()
+    lab.req(0)
+    lab.short(200 * US, cm.REJ_ID, cm.REJ, back=True, reason=12, reject_info_length=len(OWN), ari=OWN)
+    found = lab.only()
+    assert found.why.endswith("it names the port with GID ::ffff:10.0.0.2, its own, the one that was asked")
+    assert found.advice == "10.0.0.2 rejects its own GID: look at its GID table, and at what its service is bound to."
+
+
 def test_who_follows_a_redirection() -> None:
     there = Lab(b=C)
     there.req(10 * MS, local_communication_id=0xA7)

@@ -509,6 +509,47 @@ def test_the_last_try_of_a_connection_that_was_given_up(change: str) -> None:
         assert found.detail == {"tries": 1, "scope": "host"} and "once, and it was never acknowledged" in found.why
 
 
+def test_the_proof_of_a_silence_is_a_repetition_of_the_same_packet() -> None:
+    """Not of one that was sent again after it."""
+    lab = Lab()
+    lab.good(0, 100, 5)
+    for i in range(8):
+        lab.ask(MS + i * TIMEOUT, 105)
+        lab.ask(MS + i * TIMEOUT + 10 * US, 106)
+    lab.frames += alive(SEC).frames
+    found = next(one for one in lab.diagnosis().connections if one.ends[0].address == "10.0.0.1")
+    assert found.cause == "retries-exhausted" and found.evidence == (11, 25) and "PSN 105 eight times in 140 ms" in found.why
+
+
+@pytest.mark.parametrize(("begin", "heard", "said"), [
+    (0, False, "at least eight times"), (TIMEOUT, False, "at least eight times"), (TIMEOUT + 1, False, "PSN 105 eight times"),
+    (0, True, "PSN 105 eight times"),
+])  # fmt: skip
+def test_a_capture_may_begin_amid_the_tries(begin: int, heard: bool, said: str) -> None:
+    """If the first that it shows lies within one time-out of its begin, and nothing was acknowledged before."""
+    lab, other = Lab(), Lab(b=C, qa=0x300, qb=0x400)
+    other.good(0, 500, 2)
+    if heard:
+        lab.good(100 * US, 100, 5)
+    repeated(lab, MS if heard else begin, 105)
+    found = joined(lab, other, alive(SEC)).diagnosis().connections
+    (one,) = [one for one in found if one.cause == "retries-exhausted"]
+    assert said in one.why
+
+
+def test_a_timer_that_was_ignored_is_told_from_the_first_counted_time_to_the_last() -> None:
+    """One that was kept before is not counted."""
+    lab = Lab()
+    lab.ask(0, 90)
+    lab.answer(5 * US, 90, 0x20 | 20)  # 10 ms
+    lab.ask(20 * MS, 90)
+    lab.answer(20 * MS + 5 * US, 90)
+    rnr_ignored(lab)
+    lab.frames[4:] = [(time + 30 * MS, frame) for time, frame in lab.frames[4:]]
+    found = lab.only()
+    assert found.cause == "rnr-timer-ignored" and found.evidence == (6, 19) and "4 times" in found.why
+
+
 @pytest.mark.parametrize(("reason", "severity"), [(23, "error"), (24, "info"), (25, "info"), (26, "error")])
 def test_who_is_sent_elsewhere_was_not_refused(reason: int, severity: str) -> None:
     lab = Lab()

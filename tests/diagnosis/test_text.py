@@ -39,30 +39,44 @@ def test_the_text() -> None:
 
 def test_the_rest_of_the_time_is_said_if_it_is_half_a_percent() -> None:
     """In the whole lab it is less than that; without the dead and the slow connection it is more."""
-    rest = "transferring, and waits that are shorter"
-    assert rest not in "\n".join(where_time_went(several().diagnosis().connections, plain))
+    assert ": transferring" not in "\n".join(where_time_went(several().diagnosis().connections, plain))
     some = [one for one in several().diagnosis().connections if one.cause == "slow-by-rnr" or one.healthy]
-    assert rest in "\n".join(where_time_went(some, plain)).splitlines()[-1]
+    assert ": transferring" in "\n".join(where_time_went(some, plain)).splitlines()[-1]
+
+
+@pytest.mark.parametrize(("rnr", "loss", "said"), [
+    (400, 100, "transferring 500 us, waiting for receive buffers 400 us, making good losses 100 us"),
+    (400, 99, "transferring 501 us, waiting for receive buffers 400 us, and others 99 us"),
+    (0, 0, "transferring"), (0, 1, "transferring 999 us, and others 1 us"),
+    (901, 0, "waiting for receive buffers 901 us, and others 99 us"),
+])  # fmt: skip
+def test_the_rest_hides_no_wait_that_is_a_tenth_of_it(rnr: int, loss: int, said: str) -> None:
+    """It is told together where each part is less than half a percent of all: here of a fifth of a second with a long time-out."""
+    parts = {"rnr_wait": rnr * US, "loss_recovery": loss * US, "timeout": 199 * MS}
+    times = Times(200 * MS, transferring=(1000 - rnr - loss) * US, **parts)
+    one = msgspec.structs.replace(several().diagnosis().connections[0], times=times)
+    (last,) = [line for line in where_time_went([one], plain) if line.startswith("  0.5 %")]
+    assert last.endswith(f": {said}")
 
 
 def test_times_are_said_with_their_begin_and_as_a_time_of_the_day() -> None:
     text = "\n".join(lines(several().diagnosis(), plain, 20))
     assert "It begins on 2023-11-14 at 22:13:20.000 UTC and lasts 1." in text
-    assert "    0.001 s to 0.141 s (22:13:20.001 UTC): 10.0.1.2 sent PSN 105 eight times" in text
+    assert "    0.001 s (22:13:20.001 UTC) to 0.141 s: 10.0.1.2 sent PSN 105 eight times" in text
     assert "proved by frames 30 and 66; its first frame is 3, its last 66 (0.000 s to 0.141 s)" in text
 
 
 def test_a_cause_that_takes_time_lasts_from_its_first_episode_on() -> None:
     """Not from the frame that ended the first wait: 80 ms of waiting do not fit into 60."""
     text = "\n".join(lines(several().diagnosis(), plain, 20))
-    assert "    0.000 s to 0.080 s (22:13:20.000 UTC): 10.0.1.3 waited four times" in text
-    assert "    0.000 s to 0.080 s (22:13:20.000 UTC): 10.0.1.1 had nothing to send four times" in text
+    assert "    0.000 s (22:13:20.000 UTC) to 0.080 s: 10.0.1.3 waited four times" in text
+    assert "    0.000 s (22:13:20.000 UTC) to 0.080 s: 10.0.1.1 had nothing to send four times" in text
 
 
 @pytest.mark.parametrize(("since", "until", "said"), [
-    (None, None, ""), (504 * MS, 915 * MS, "0.504 s to 0.915 s (22:13:20.504 UTC)"), (504 * MS, None, "since 0.504 s (22:13:20.504 UTC)"),
+    (None, None, ""), (504 * MS, 915 * MS, "0.504 s (22:13:20.504 UTC) to 0.915 s"), (504 * MS, None, "since 0.504 s (22:13:20.504 UTC)"),
     (504 * MS, 504 * MS + 9, "0.504 s (22:13:20.504 UTC)"), (None, 915 * MS, "0.915 s (22:13:20.915 UTC)"),
-    (-MS, 0, "-0.001 s to 0.000 s (22:13:19.999 UTC)"),
+    (-MS, 0, "-0.001 s (22:13:19.999 UTC) to 0.000 s"),
 ])  # fmt: skip
 def test_when(since: int | None, until: int | None, said: str) -> None:
     assert span_text(START, *(None if at is None else START + at for at in (since, until))) == said
@@ -87,7 +101,7 @@ def test_the_evidence_of_a_culprit_stands_there_and_the_others_come_after() -> N
     said = [*lines(dead_host().diagnosis(), plain, 1)]
     why = "10.0.0.9 does not answer: 3 connections with it were given up (all its connections in this capture)"
     at = said.index(f"✖ {why}  retries-exhausted")
-    assert said[at + 1] == "    at the latest since 0.001 s (22:13:20.001 UTC)"
+    assert said[at + 1] == "    since 0.001 s (22:13:20.001 UTC) at the latest"
     assert said[at + 2].startswith("    What to do: See whether 10.0.0.9 is up")
     assert said[at + 3].startswith("    - 10.0.0.1 QP 0x000100 → 10.0.0.9 QP 0x000200, proved by frames ")
     assert said[at + 5] == "    ... and 2 more; --top 3 shows them all"
@@ -126,6 +140,40 @@ def test_a_redirection_is_no_failure() -> None:
     assert ": 1 redirected" in text and "ℹ 10.0.0.1 QP 0x000111 → 10.0.0.2  RC  redirected" in text
     assert "to ask another port: reason 25, port redirection; it names the port with GID ::ffff:10.0.0.7" in text
     assert "did not ask for that service again" in text and "Nothing, if 10.0.0.1 follows" in text
+
+
+@pytest.mark.parametrize(("later", "accepted", "others", "once"), [
+    (2 * MS, True, 0, True), (5 * MS, True, 0, True), (5 * MS + 1, True, 0, False), (2 * MS, False, 0, False), (2 * MS, True, 1, False),
+])  # fmt: skip
+def test_a_refusal_that_was_made_good_at_once_is_no_failure(later: int, accepted: bool, others: int, once: bool) -> None:
+    """Not where it took long, was refused again, or where the asker asks for several at once: which one was repeated is not known then."""
+    text = "\n".join(lines(refused_and_asked_again(later, accepted, others).diagnosis(), plain, 20))
+    why = f"reason 28, consumer reject; refused once: 10.0.0.1 asked again {duration(later)} later (frame {3 + others}) and was accepted"
+    assert (why in text) == once
+    assert ("ℹ 10.0.0.1 QP 0x000111 → 10.0.0.2  RC  refused once" in text) == (": 1 refused once" in text.splitlines()[0]) == once
+    assert ("failed" in text.splitlines()[0]) != once
+
+
+def refused_and_asked_again(later: int, accepted: bool = True, others: int = 0) -> Lab:
+    """A REQ, its REJ, and another REQ of that asker. `others`: REQs that it sends beside the first one."""
+    lab, again = Lab(), Lab(qa=0x112)
+    lab.req(0)
+    lab.short(200 * US, cm.REJ_ID, cm.REJ, back=True, reason=28)
+    again.req(200 * US + later, local_communication_id=0xA1)
+    if accepted:
+        again.rep(300 * US + later, remote_communication_id=0xA1)
+        again.short(400 * US + later, cm.RTU_ID, cm.RTU, local_communication_id=0xA1, remote_communication_id=0xB0)
+    else:
+        again.short(300 * US + later, cm.REJ_ID, cm.REJ, back=True, reason=28, local_communication_id=0, remote_communication_id=0xA1)
+    beside = [Lab(qa=0x200 + i) for i in range(others)]
+    for i, other in enumerate(beside):
+        other.req(100 * US, local_communication_id=0xC0 + i)
+    return joined(lab, again, *beside)
+
+
+def test_the_json_of_a_refusal_that_was_made_good_stays() -> None:
+    one = refused_and_asked_again(2 * MS).diagnosis().connections[0]
+    assert (one.verdict, one.cause, one.severity) == ("failed", "refused", "error") and one.recovered and one.shown_severity == "info"
 
 
 def test_connections_that_lost_no_time_are_not_told_of() -> None:

@@ -41,7 +41,8 @@ class RequestUnanswered(StoryRule):
     It was sent as often as the asker may, and nobody accepted, refused or asked for time; or the other side asked for time (MRA) and then
     said nothing more. The application sees that the address cannot be reached.
 
-    See whether the service runs there, and whether UDP port 4791 or queue pair 1 is filtered on the way.
+    If that host answers other REQs for the service: see whether it has room for more connections (its backlog) and takes them. If only
+    those for others: whether the service runs there. If none: whether queue pair 1 (RoCE: UDP port 4791) is filtered on the way.
 
     All REQs of the connection, and that the capture goes on for longer than an answer may take. Silent if the capture shows nothing that
     goes to the asker, unless it sent Max CM Retries and one more.

@@ -98,8 +98,8 @@ class ConnectionTable(Table[Connection]):
         alike = len({(asked.cell(one)[0], other.cell(one)[0]) for one in connections}) < len(connections)
         self.rest_rank = int(alike)  # a queue pair tells rows apart; the bar is shorter then, rather than the time lost missing
         self.columns = [
-            Heading("", 1, lambda one: (MARKS[one.severity], INKS[one.severity]), "left"),
-            Heading("Cause", max(cause, 5), lambda one: (label(one), INKS[one.severity]), "left"),
+            Heading("", 1, lambda one: (MARKS[one.shown_severity], INKS[one.shown_severity]), "left"),
+            Heading("Cause", max(cause, 5), lambda one: (label(one), INKS[one.shown_severity]), "left"),
             *([at] if points else []),
             asked, Heading("QP", 8, lambda one: _qp(one.ends[0]), "left", 6),
             other, Heading("QP", 8, lambda one: _qp(one.ends[1]), "left", 0 if alike else 5),

@@ -52,7 +52,7 @@ def told(one: Connection, width: int, start_ns: int, name: Callable[[str], str] 
     found = [
         Told(
             (
-                (f"{MARKS[one.severity]} {label(one)}", INKS[one.severity]),
+                (f"{MARKS[one.shown_severity]} {label(one)}", INKS[one.shown_severity]),
                 (f"  {one.transport} {printable(' → '.join(ends))}", "strong"),
                 (f"  frames {number(one.first_frame)} to {number(one.last_frame)}", "dim"),
             )
