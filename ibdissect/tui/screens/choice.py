@@ -21,6 +21,8 @@ from textual.widgets.selection_list import Selection
 from ibdissect.study.packet_columns import NARROWEST, Column, added
 from ibdissect.wire.text import printable
 
+from .once import EndsOnce
+
 
 class PagingFix:
     """Ignores page keys while the options have no size on the screen, where Textual 8 would fail."""
@@ -34,7 +36,7 @@ class Options(PagingFix, OptionList):
     """Options of a window."""
 
 
-class Choice(ModalScreen[str | None]):
+class Choice(EndsOnce, ModalScreen[str | None]):
     """Returns the key of what was chosen, None for Escape. Entries are (key, what it is, preview)."""
 
     BINDINGS = [Binding("escape,q", "dismiss(None)", "back")]
@@ -70,7 +72,7 @@ class Columns(PagingFix, SelectionList[str]):
         return Strip([Segment(sign, (rest[0].style or Style()) + Style(meta={"option": place})), *rest])
 
 
-class ColumnChoice(ModalScreen[list[str] | None]):
+class ColumnChoice(EndsOnce, ModalScreen[list[str] | None]):
     """Offers those shown first; returns the keys of the columns wanted, None for Escape. `widths`: what the user chose, changed here."""
 
     BINDINGS = [

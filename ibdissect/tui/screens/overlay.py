@@ -11,6 +11,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from .once import EndsOnce
 from .page import view_page
 
 T = TypeVar("T")
@@ -23,7 +24,7 @@ def _declared(node: DOMNode, binding: Binding) -> bool:
     return bool(binding.description) and binding.action in keys
 
 
-class Overlay(Screen[T | None]):
+class Overlay(EndsOnce, Screen[T | None]):
     """Returns what was chosen, None when it was left. The first part that takes keys has the focus."""
 
     BINDINGS = [Binding("escape,q", "dismiss(None)", "back"), Binding("question_mark,f1", "help", "these keys", show=False)]

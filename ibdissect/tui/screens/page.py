@@ -25,6 +25,7 @@ from ..keys.command import Command, help_groups, key_text
 from ..messages import ValuesWanted
 from ..themes import painted
 from .choice import Options
+from .once import EndsOnce
 
 MOVE = (
     ("↑ ↓ PgUp PgDn", "one frame, one page"), ("Home End", "first, last frame"),
@@ -41,7 +42,7 @@ EVIDENCE = {
 }
 
 
-class PageScreen(ModalScreen[int | None]):
+class PageScreen(EndsOnce, ModalScreen[int | None]):
     """Returns the frame that was chosen among `frames`, 0 to silence the rule that the page is about, None when it was only read."""
 
     BINDINGS = [

@@ -14,9 +14,10 @@ from textual.widgets import Input, Label
 from ibdissect.wire.text import printable
 
 from ..widgets.line import PlainInput
+from .once import EndsOnce
 
 
-class Prompt(ModalScreen[tuple[str, str] | None]):
+class Prompt(EndsOnce, ModalScreen[tuple[str, str] | None]):
     """Returns (kind, text); None when it was left with Escape. `kinds` can be changed with the arrow keys.
 
     `ask` may return a question about a valid text; entering it again means yes.
