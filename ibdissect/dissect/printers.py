@@ -76,7 +76,7 @@ def dotted(tree: Tree, paint: Paint = plain) -> str:
 
 def _dotted(node: Node, prefix: str) -> Iterator[str]:
     name = prefix + _name(node)
-    if node.children and node.value is None and node.field is not None and not node.field.secret:
+    if node.children and node.value is None and (node.field is None or not node.field.secret):
         for child in node.children:
             yield from _dotted(child, name + ".")
         return
@@ -86,8 +86,9 @@ def _dotted(node: Node, prefix: str) -> Iterator[str]:
 
 
 def _name(node: Node) -> str:
-    """The field's Python name, with the index of a repeated one."""
-    assert node.field is not None
+    """The field's Python name, with the index of a repeated one; of a structure in a list its title."""
+    if node.field is None:
+        return node.label.replace(" ", "")
     _, bracket, index = node.label.rpartition("[") if node.field.count > 1 else ("", "", "")
     return node.field.name + bracket + index
 

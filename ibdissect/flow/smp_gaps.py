@@ -262,7 +262,7 @@ class SmpGaps:
             self.programs.move_to_end(high)
         elif low > program.highest + 1 and not program.disorderly:
             before = program.pause_ns if high not in latest else 0
-            pause = max(before, int(asked.pauses[latest.get(high, -1) + 1 : row + 1].max()))
+            pause = max(before, int(asked.pauses[latest.get(high, -1) + 1 : row + 1].max(initial=0)))
             program.count_on(low, time_ns, pause, asked.recent[start : start + RECENT])  # those before `start`
         elif low <= program.highest and program.steps and not program.disorderly:
             program.note_late(asked.low[index])

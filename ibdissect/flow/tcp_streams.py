@@ -22,8 +22,8 @@ from ibdissect.wire.ulp.ip import TCP
 
 from .pdu_streams import MAX_STREAMS, Bytes, Kind, cut, tcp_streams_of
 
-MAX_EARLY = 256
-"""Segments of a direction that wait for the bytes before them; with more of them, these were lost."""
+MAX_EARLY, MAX_EARLY_BYTES = 256, 1 << 18
+"""Segments of a direction that wait for the bytes before them, and their bytes; with more of them, these were lost."""
 NUMBERS = 1 << 32
 Key = tuple[bytes, bytes]
 
@@ -44,7 +44,7 @@ class _Direction(Bytes):
             behind = {number: (number - self.next) % NUMBERS for number in self.early}
             due = [number for number in self.early if behind[number] == 0 or behind[number] >= NUMBERS // 2]
             if not due:
-                self.lost = len(self.early) > MAX_EARLY
+                self.lost = len(self.early) > MAX_EARLY or sum(len(data) for data, _ in self.early.values()) > MAX_EARLY_BYTES
                 return
             for number in due:
                 data, span = self.early.pop(number)

@@ -181,6 +181,8 @@ class _Message(string.Formatter):
 
     def convert_field(self, value: Any, conversion: str | None) -> Any:
         """`{portstate!t}` is the value as readable text: an enumeration's name, a time, a number with its unit."""
+        if isinstance(value, Secret):
+            return value  # `format_field` masks it
         if conversion == "t":
             return value.text if isinstance(value, Number) else value
         return {None: value, "s": str(value), "r": repr(value)}[conversion]
@@ -229,7 +231,13 @@ class Number(int):
 
 
 def value_of(field: Field[Any], value: Any) -> Any:
-    """A field's value for messages and reports: keys and checksums as Secret, GIDs as Gid, other integers as Number."""
+    """A field's value for messages and reports: keys and checksums as Secret, GIDs as Gid, other integers as Number. Of a list of keys only
+    how many there are.
+    """
+    if field.secret and isinstance(value, tuple):
+        return f"{counted(len(value), 'key')}, hidden"
+    if field.secret and isinstance(value, bytes):
+        return Secret(field.secret, int.from_bytes(value, "big"), field.bits)
     if isinstance(value, int) and not isinstance(value, bool):
         if field.secret or field.holds == "checksum":
             return Secret(field.secret, value, field.bits)

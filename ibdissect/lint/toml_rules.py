@@ -15,7 +15,7 @@ from ibdissect.wire.expr import Where
 from ibdissect.wire.spec import BIT_KINDS, Field
 from ibdissect.wire.text import value_text
 
-from .finding import Secret, Severity, Span, value_of
+from .finding import Severity, Span, value_of
 from .rule import Hit, Rule, Seen
 
 KEYS = ("code", "name", "severity", "when", "message", "docs", "reference", "example", "since")
@@ -191,10 +191,8 @@ def _is_bytes(field: Field[Any]) -> bool:
 def _field_value(field: Field[Any], view: Any) -> Any:
     """The field's value for messages and reports; keys stay wrapped as Secret."""
     value = field.__get__(view, type(view))
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and not field.secret:
         return ", ".join(value_text(field, entry) for entry in value)
-    if field.secret and isinstance(value, bytes):
-        return Secret(field.secret, int.from_bytes(value, "big"), field.bits)
     if field.kind in ("mac", "ip4"):
         return value_text(field, value)
     return value_of(field, value)

@@ -83,7 +83,9 @@ def _in_streams(table: ChunkTable) -> Iterator[Pieces]:
     of = np.array(services, np.uint64), np.array(sides, np.int64)
     for place, struct in _streams(table.catalog):
         if isinstance(place.over, TcpPort):
-            data = segments_of(table, place.over.port).data
+            found = segments_of(table, place.over.port)
+            data = found.data
+            yield found.unread.rows, found.unread.at, found.unread.stop
         else:
             rows = sends[served(table, place.over, *of)]
             data = Occurrences(rows, table.located.at("payload")[rows], table.located.payload_end[rows])

@@ -16,7 +16,7 @@ from msgspec import Struct as Record
 
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, RMPP, RMPP_CLASSES
 from ibdissect.wire.numbers import DM_CLASS, SA_CLASS
-from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed
+from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed, TcpPort
 from ibdissect.wire.tail import Laid
 
 from .find_structures import room_at
@@ -24,6 +24,7 @@ from .insides import holds_key, unread_insides
 from .locate import Int
 from .private_data import unexplained
 from .sa_tables import holds_data, starts_data
+from .tcp_segments import segments_of
 
 if TYPE_CHECKING:
     from .table import ChunkTable
@@ -53,6 +54,9 @@ def _unplaced(table: ChunkTable) -> Iterator[Pieces]:
                 found = room_at(table, place)
                 short = found.at + struct.size > found.stop
                 yield found.rows[short], found.at[short], found.stop[short]
+                if isinstance(place, TcpPort):
+                    unread = segments_of(table, place.port).unread
+                    yield unread.rows, unread.at, unread.stop
 
 
 def _later_segments(table: ChunkTable) -> Iterator[Pieces]:

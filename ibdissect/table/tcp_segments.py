@@ -32,16 +32,22 @@ class Segments(Record, frozen=True, eq=False):
     """Whether all of their data was captured."""
     ends: list[tuple[bytes, bytes]]
     """Source and destination: address and port."""
+    unread: Occurrences
+    """What stands behind the TCP headers of others to or from the port, whose lengths contradict each other."""
 
 
 def segments_of(table: ChunkTable, port: int) -> Segments:
-    """The segments to or from a port behind an IP header that says how long they are."""
+    """The segments to or from a port. A length of 0 in the IP header, as adapters leave it that cut segments themselves, means all that
+    follows.
+    """
     found, data = table.occurrences(TCP), table.chunk.data
     ports = [value_at(data, found.at, field) for field in (TCP.source_port, TCP.destination_port)]
     found = found.pick((ports[0] == port) | (ports[1] == port))
     which, start, end = _packets(table, found)
     at = found.at + value_at(data, found.at, TCP.header_length).astype(np.int64) * 4
     known = (which >= 0) & (at >= found.at + TCP.size) & (at <= end)
+    others = found.pick(~known)
+    unread = Occurrences(others.rows, others.at + TCP.size, others.stop)
     which, start, end, at, found = which[known], start[known], end[known], at[known], found.pick(known)
     stop = np.minimum(end, found.stop)
     numbers = gather(data, found.at, 4)
@@ -53,7 +59,7 @@ def segments_of(table: ChunkTable, port: int) -> Segments:
         addresses = data[begin + low : begin + low + 2 * width].tobytes()
         assert destination.span[0] == high, "a destination follows its source"
         ends.append((addresses[:width] + numbers[k, :2].tobytes(), addresses[width:] + numbers[k, 2:].tobytes()))
-    return Segments(Occurrences(found.rows, np.minimum(at, stop), stop), found.at, end <= found.stop, ends)
+    return Segments(Occurrences(found.rows, np.minimum(at, stop), stop), found.at, end <= found.stop, ends, unread)
 
 
 def _packets(table: ChunkTable, found: Occurrences) -> tuple[Int, Int, Int]:
@@ -69,7 +75,9 @@ def _packets(table: ChunkTable, found: Occurrences) -> tuple[Int, Int, Int]:
         at = there.at[before[mine]]
         if issubclass(header, IPv4):
             size = value_at(data, at, IPv4.total_length).astype(np.int64)
+            given = size
         else:
-            size = value_at(data, at, IPv6.payload_length).astype(np.int64) + IPv6.size
-        which[mine], start[mine], end[mine] = number, at, at + size
+            given = value_at(data, at, IPv6.payload_length).astype(np.int64)
+            size = given + IPv6.size
+        which[mine], start[mine], end[mine] = number, at, np.where(given > 0, at + size, found.stop[mine])
     return which, start, end

@@ -106,6 +106,27 @@ def test_a_wrong_length_ends_it_and_what_waits_is_bounded(tmp_path: Path, monkey
     assert found(tmp_path, [*opening(), *early[:3], segment(pdu(6), 1000)]) == []
 
 
+def test_keys_of_segments_whose_lengths_contradict_are_hidden(tmp_path: Path) -> None:
+    for streamed in (True, False):
+        plain = PLUGIN.replace(f"Stream(TcpPort({PORT}), length=length)", f"TcpPort({PORT})")
+        (tmp_path / "x.py").write_text(PLUGIN if streamed else plain)
+        for at, value in ((17, 30), (46, 0x40), (46, 0x00)):
+            frame = bytearray(segment(DATA, 1000))
+            frame[at] = value
+            (tmp_path / "x.pcap").write_bytes(ethernet_pcap([*opening(), bytes(frame)]))
+            for form in ("tree", "jsonl"):
+                done = commands.run("show", "--plugin", str(tmp_path / "x.py"), str(tmp_path / "x.pcap"), "--format", form, text=True)
+                assert done.returncode == 0 and "cafebabe" not in done.stdout.lower().replace(" ", ""), (streamed, at, value)
+
+
+def test_early_segments_are_bounded_by_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    early = [segment(pdu(100), 1000 + 100 * number) for number in range(1, 5)]
+    monkeypatch.setattr(tcp_streams, "MAX_EARLY_BYTES", 300)
+    assert found(tmp_path, [*opening(), *early[:3], segment(pdu(100), 1000)]) == ["5=100,100,100,100"]
+    monkeypatch.setattr(tcp_streams, "MAX_EARLY_BYTES", 299)
+    assert found(tmp_path, [*opening(), *early[:3], segment(pdu(100), 1000)]) == []
+
+
 def test_keys_are_hidden_wherever_segments_cut_them(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text(PLUGIN)
     for cut in (1, 3, 4, 5, 7):

@@ -32,3 +32,15 @@ def test_a_packet_that_lies_about_its_length() -> None:
         (table,) = opened.tables()
         found = segments_of(table, PORT)
         assert found.data.rows.tolist() == [1] and found.complete.tolist() == [False]
+        assert found.unread.rows.tolist() == [0] and (found.unread.stop - found.unread.at).tolist() == [10]
+
+
+@pytest.mark.parametrize("ip6", [False, True])
+def test_a_length_of_0_means_all_that_follows(ip6: bool) -> None:
+    frame = bytearray(segment(b"abcdef", 5, ip6=ip6))
+    at = 18 if ip6 else 16
+    frame[at : at + 2] = b"\0\0"
+    with Capture(io.BytesIO(ethernet_pcap([bytes(frame)]))) as opened:
+        (table,) = opened.tables()
+        found = segments_of(table, PORT)
+        assert (found.data.stop - found.data.at).tolist() == [6] and found.complete.tolist() == [True]

@@ -69,7 +69,7 @@ class RefusingTable(LearntFactRule, RefutableRule):
 
         A connection in which both ends send the limited form does not refute that both are limited members (PKY021).
         """
-        port = context.get(FabricFollower).subnet.by_key(hit.key[0])
+        port = context.get(FabricFollower).subnet.by_key(hit.key[0] if hit.evidence is LEARNT else hit.key[1])
         if port is None or port.p_keys is None or any(change <= reply.frame for change in port.p_keys.changes(hit.frame)):
             return False
         return reply.full or reply.of_request or (reply.good and self.verdict is Verdict.ABSENT)
