@@ -204,6 +204,12 @@ def _same(entries: list[dict[str, Any]], nodes: list[Node]) -> bool:
     if len(entries) != len(nodes):
         return False
     for entry, node in zip(entries, nodes, strict=True):
+        if "layer" in entry:  # a structure in a list
+            if (entry["layer"], entry["offset"], entry["length"], None) != (node.label, node.offset, node.length, node.field):
+                return False
+            if not _same(entry["fields"], node.children):
+                return False
+            continue
         if entry["value"] != node.value or entry["text"] != node.text or entry["offset"] != node.offset or entry["length"] != node.length:
             return False
         if (entry["name"], entry["label"], entry["bit"], entry["bits"]) != (node.name, node.label, node.bit, node.bits):
