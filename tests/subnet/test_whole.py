@@ -72,6 +72,8 @@ def test_the_manager_tells_ports_to_switches_from_ports_to_hosts() -> None:
     assert whole(subnet(3, 4, 3, waits=to_hosts | to_switches)) is True
     assert whole(subnet(3, 4, 3, waits=to_hosts | to_switches | {(1, 3): 16, (2, 3): 16})) is None, "two hosts are hidden"
     assert whole(subnet(3, 4, 3, waits=to_hosts | to_switches | {(1, 3): 17})) is None, "a third value"
+    alike = {(switch, port): 16 if port <= 2 else 18 for switch in (1, 2) for port in (1, 2, 3)}
+    assert whole(subnet(2, 3, 3, waits=alike)) is None, "as many cables as hosts: which value hosts have is not known"
 
 
 def test_the_subnet_knows_it() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.bounded import KeptList
-from ibdissect.fabric import SWITCH, FabricFollower
+from ibdissect.bounded import KeptDict, KeptList
+from ibdissect.fabric import SWITCH, FabricFollower, Port
 from ibdissect.fabric.identity import PortId
 from ibdissect.fabric.tables import lane_of
 from ibdissect.fabric.vantage import CONFIGURED_NS
@@ -25,6 +26,7 @@ from ibdissect.wire.cm import LAP, REQ
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import LAST_UNICAST, MANAGEMENT_VL, PORT_INFO, SEND, SL_TO_VL
+from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field, Struct
 
 MULTICAST = 0xFF
@@ -135,19 +137,33 @@ class AckTimeoutInfinite(Rule):
 ENDS = ("local", "remote")
 
 
-MAX_WATCHED = 4096
-"""Service levels of paths, with their ports, whose packets are looked for."""
+MAX_WATCHED, MAX_SENT = 4096, 65536
+"""Service levels of paths, with their ports, whose packets are looked for; LIDs and service levels that packets had."""
 
 
 class Watched(Record):
     """A service level that a port drops, as a path that was asked for has it."""
 
     port: PortId
-    lid: int
+    lids: range
     sl: int
     frame: int
+    """That of the table."""
     used: bool = False
-    """Whether the port sent with it afterwards."""
+    """Whether the port sent with it after its table was read."""
+
+
+class SentWith(NamedTuple):
+    """What packets had: the LID that sent them, and their service level."""
+
+    slid: int
+    sl: int
+
+
+def _maps(port: Port, frame: int) -> bool:
+    """Whether a port maps service levels to several data VLs, as far as its PortInfo tells."""
+    body = port.infos.at(frame)[0]
+    return body is None or (PortInfo(body).vl_cap != 1 and PortInfo(body).is_sl_mapping_supported)
 
 
 class DroppedServiceLevel(LearntFactRule):
@@ -160,7 +176,8 @@ class DroppedServiceLevel(LearntFactRule):
     SLs are in use.
 
     The REQ of a native connection in one subnet, or a LAP, and the SL to VL table of the adapter at either end of its primary or alternate
-    path, read before it. An `info` if that port sends with the SL afterwards: it has another table.
+    path, read before it. An `info` if that port sends with the SL after the table was read: it has another one. Silent for ports that have
+    one data VL, or no such table (IsSLMappingSupported).
     """
 
     code, name, severity = "CM022", "req-sl-dropped", WARNING
@@ -172,6 +189,8 @@ class DroppedServiceLevel(LearntFactRule):
 
     def __init__(self) -> None:
         self.watched = KeptList[Watched](MAX_WATCHED, "service levels of paths")
+        self._sent = KeptDict[SentWith, int](MAX_SENT, "service levels of LIDs")
+        """The latest frame with each."""
 
     @on_chunk
     def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -188,21 +207,30 @@ class DroppedServiceLevel(LearntFactRule):
                     entries = qos.map_at(0, seen.frame) if qos is not None else None
                     if port is None or qos is None or entries is None or lane_of(entries, sl) != MANAGEMENT_VL:
                         continue
-                    own = PortId.of(port.key)
-                    self.watched.keep(Watched(own, lid, sl, seen.frame), seen.frame, seen.time_ns)
+                    if not _maps(port, seen.frame):
+                        continue
+                    own, (low, lmc) = PortId.of(port.key), port.lids.at(seen.frame)[0] or (lid, 0)
+                    one = Watched(own, range(low, low + (1 << lmc)), sl, qos.maps_frame(seen.frame))
+                    one.used = any(self._sent.get(SentWith(lid, sl), 0) > one.frame for lid in one.lids)
+                    self.watched.keep(one, seen.frame, seen.time_ns)
                     yield fault(
                         seen, {"what": type(path.view).__name__, "path": path.name, "sl": sl, "port": port.name_at(seen.frame)},
                         path.field("sl"), of=path.view, key=(own, sl), about=(port.node.slot,),
                         proof=[(max(qos.maps_frame(seen.frame), since), "the latest SL to VL table")],
                     )  # fmt: skip
-        self._note_sent(table)
+        if subnet.lids:
+            self._note_sent(table)
 
     def _note_sent(self, table: ChunkTable) -> None:
         """Whether a port sends on such a path after all."""
+        native = table.once(Native)
+        rows = np.flatnonzero(native.vl != MANAGEMENT_VL)
+        pairs, last = np.unique((native.slid[rows].astype(np.int64) << 4 | native.sl[rows])[::-1], return_index=True)
+        frames = (native.rows[rows][::-1][last] + table.chunk.first).tolist()
+        for pair, frame in zip(pairs.tolist(), frames, strict=True):
+            self._sent.keep(SentWith(pair >> 4, pair & 15), frame, frame, int(table.chunk.time_ns[0]))
         for one in self.watched:
-            native = table.once(Native)
-            sent = (native.slid == one.lid) & (native.sl == one.sl) & (native.vl != MANAGEMENT_VL)
-            one.used |= bool((sent & (native.rows + table.chunk.first > one.frame)).any())
+            one.used |= any(self._sent.get(SentWith(lid, one.sl), 0) > one.frame for lid in one.lids)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         used = any(one.used and (one.port, one.sl) == hit.key for one in self.watched)

@@ -155,7 +155,12 @@ case("CM020", [*SHOWN, WRITTEN, request(**TO_5)], [*SHOWN, WRITTEN, request(**OT
 # service levels that an end of the path drops: SL 1 to VL 15
 DROPPING = bytes([0x0F, *bytes(63)])
 for lid in (1, 2):
-    knows = [answer(lid, 0x11, node(lid)), answer(lid, 0x15, port_info(lid)), answer(lid, 0x17, DROPPING)]
+    mapping = {"vl_cap": 2, "operational_vls": 1, "capability_mask": 1 << 6}
+    knows = [answer(lid, 0x11, node(lid)), answer(lid, 0x15, port_info(lid, **mapping)), answer(lid, 0x17, DROPPING)]
+    for less in ({"vl_cap": 1}, {"capability_mask": 0}):  # one data VL, or no such table
+        other = [knows[0], answer(lid, 0x15, port_info(lid, **{**mapping, **less})), knows[2]]
+        also = ["SEM066"] if "capability_mask" in less else []
+        case("CM022", [*knows, request(primary_sl=1)], [*other, request(primary_sl=1)], frames=[4], twin_also=also)
     case("CM022", [*knows, request(primary_sl=1)], [*knows, request(primary_sl=2)], frames=[4])
     there = {**ASIDE, "alternate_local_port_lid": 3 - lid, "alternate_remote_port_lid": lid}
     case("CM022", [*knows, load(**there, alternate_sl=1)], [*knows, load(**there, alternate_sl=0)], frames=[4])
@@ -163,4 +168,7 @@ for lid in (1, 2):
          frames=[4])  # fmt: skip
 SENT = rc(0x04, b"data", bth={"destqp": 0x49}, slid=2, dlid=1, lrh={"sl": 1})
 case("CM022", [*knows, request(primary_sl=1), SENT], [*knows, request(primary_sl=2), SENT], frames=[4], severity="info", also=["LNK018"],
+     twin_also=["LNK018"])  # fmt: skip
+# before the REQ, too, and from another LID of the port
+case("CM022", [*knows, SENT, request(primary_sl=1)], [*knows, SENT, request(primary_sl=2)], frames=[5], severity="info", also=["LNK018"],
      twin_also=["LNK018"])  # fmt: skip
