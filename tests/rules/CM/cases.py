@@ -159,7 +159,7 @@ for lid in (1, 2):
     knows = [answer(lid, 0x11, node(lid)), answer(lid, 0x15, port_info(lid, **mapping)), answer(lid, 0x17, DROPPING)]
     for less in ({"vl_cap": 1}, {"capability_mask": 0}):  # one data VL, or no such table
         other = [knows[0], answer(lid, 0x15, port_info(lid, **{**mapping, **less})), knows[2]]
-        also = ["SEM066"] if "capability_mask" in less else []
+        also = ["SEM066"] if "vl_cap" in less else []
         case("CM022", [*knows, request(primary_sl=1)], [*other, request(primary_sl=1)], frames=[4], twin_also=also)
     case("CM022", [*knows, request(primary_sl=1)], [*knows, request(primary_sl=2)], frames=[4])
     there = {**ASIDE, "alternate_local_port_lid": 3 - lid, "alternate_remote_port_lid": lid}
