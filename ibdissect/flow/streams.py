@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ibdissect.bounded import Dropped
-from ibdissect.engine.skipped import FAR, distance
+from ibdissect.engine.skipped import FAR, PSNS, distance
 from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import End, ends_of, same_side
 from ibdissect.table.connections import Connections
@@ -40,9 +41,13 @@ class Streams:
         self._left_out = Dropped("packets of further streams")
         self.dropped: tuple[Dropped, ...] = (self._left_out,)
         self._by_queue_pair: dict[int, list[Stream]] = {}
+        self._highs: dict[tuple[Way, Any], tuple[int, list[int]]] = {}
+        """The latest PSNs of each way and its GIDs, ascending, as they were in a window."""
+        self._windows = 1
 
     def feed(self, table: ChunkTable) -> Iterator[StreamEvent]:
         """Process a window; yields its events in frame order."""
+        self._windows += 1
         if len(table):
             self.last_ns = int(table.chunk.time_ns[-1])
         self.lanes.feed(table)
@@ -72,10 +77,30 @@ class Streams:
     def other(self, stream: Stream) -> Stream | None:
         """The opposite stream of the same queue pairs, as far as is known; None if it is not, or sent nothing but NAKs.
 
-        Connection management tells it, otherwise the PSNs of answers (`engine.pairing`).
+        Connection management tells it, otherwise the PSNs of answers (`engine.pairing`), if no other stream between the same ports has PSNs
+        near these: many programs start all their queue pairs at PSN 0.
         """
         found = self.lanes.lanes.facing(stream) if self.lanes.lanes is not None else None
-        return found if found is not None and min(found.high, stream.high) >= 0 else None
+        if found is None or min(found.high, stream.high) < 0:
+            return None
+        return None if stream.lane.setup is None and (self._has_neighbours(stream) or self._has_neighbours(found)) else found
+
+    def _has_neighbours(self, stream: Stream) -> bool:
+        """Whether other streams of the same way, and the same GIDs, have PSNs near those of this one."""
+        way = stream.ends.service, stream.ends.source, stream.ends.destination, stream.response
+        some = self.between.get(way, {})
+        if sum(map(len, some.values())) < 2:
+            return False
+        key = way, stream.gids
+        windows, highs = self._highs.get(key, (0, []))
+        if windows != self._windows:
+            alike = [one for same in some.values() for one in same if one.gids == stream.gids and one.lane.setup is None]
+            highs = sorted(one.high for one in alike if one.high >= 0)
+            self._highs[key] = self._windows, highs
+        near = sum(
+            bisect_right(highs, stream.high + FAR + turn) - bisect_left(highs, stream.high - FAR + turn) for turn in (-PSNS, 0, PSNS)
+        )
+        return near > 1
 
     def silent(self, stream: Stream, frame: int) -> bool:
         """Whether the other side did not respond to this stream before a frame, although the capture shows packets of that side."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibdissect.engine.skipped import FAR, MTUS, Gap, distance
+from ibdissect.engine.skipped import MTUS, Gap, distance
 
 from .streams import Stream, Streams
 
@@ -15,22 +15,9 @@ def gaps(streams: Streams) -> Iterator[tuple[Stream, Gap, bool]]:
     """
     for stream in streams.all:
         if stream.gaps and not stream.response and stream.ends.service != "UC" and (peer := streams.other(stream)) is not None:
-            if _may_be_anothers(streams, stream, peer):
-                continue
             for gap in stream.gaps:
                 seen = gap.passed or distance(gap.start, peer.high) <= 0
                 yield stream, gap, seen or streams.moved(stream, gap.start, gap.frame)
-
-
-def _may_be_anothers(streams: Streams, stream: Stream, answers: Stream) -> bool:
-    """Whether the only answer, of queue pairs that no set-up names, may be another queue pair's: those of the same hosts have near PSNs."""
-    if stream.lane.setup is not None or answers.packets > 1:
-        return False
-    ends = stream.ends
-    mine = streams.between.get((ends.service, ends.source, ends.destination, False), {})
-    return any(
-        one is not stream and one.high >= 0 and abs(distance(one.high, stream.high)) <= FAR for some in mine.values() for one in some
-    )
 
 
 def in_order(streams: Streams) -> int:
