@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.wire.catalog import StructType
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, RMPP, RMPP_CLASSES
 from ibdissect.wire.numbers import DM_CLASS, SA_CLASS
 from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed, TcpPort
@@ -65,8 +66,7 @@ def _later_segments(table: ChunkTable) -> Iterator[Pieces]:
     mad, stop, data = table.located.at("mad"), table.located.payload_end, table.chunk.data
     for (mgmt_class, attribute), rows in table.attributes().items():
         if mgmt_class in RMPP_CLASSES - {SA_CLASS} and _has_key(table, mgmt_class, attribute):
-            in_parts = any(place.mgmt_class == mgmt_class and place.attr_id in (None, attribute) for place, _ in table.catalog.of_vendors)
-            later = rows[~(holds_data if in_parts else starts_data)(table, rows)]
+            later = rows[~(holds_data if _of_vendors(table, mgmt_class, attribute) else starts_data)(table, rows)]
             if mgmt_class == DM_CLASS:  # the RMPP header is there only if its version is not 0
                 later = later[data[mad[later] + MAD.size + RMPP.rmpp_version.bit // 8] != 0]
             yield later, mad[later] + table.catalog.data_at(mgmt_class, BASE_VERSION_IB), stop[later]
@@ -75,8 +75,13 @@ def _later_segments(table: ChunkTable) -> Iterator[Pieces]:
 def _has_key(table: ChunkTable, mgmt_class: int, attribute: int) -> bool:
     """Whether any structure of a vendor's attribute holds a key."""
     structs = [struct for _, struct in table.catalog.attributes.get((mgmt_class, attribute), ())]
-    structs += [one for place, one in table.catalog.of_vendors if place.mgmt_class == mgmt_class and place.attr_id in (None, attribute)]
+    structs += _of_vendors(table, mgmt_class, attribute)
     return any(holds_key(table.catalog, struct) for struct in structs)
+
+
+def _of_vendors(table: ChunkTable, mgmt_class: int, attribute: int) -> list[StructType]:
+    """The structures that vendors declare for an attribute, whatever their OUI."""
+    return [one for place, one in table.catalog.of_vendors if place.mgmt_class == mgmt_class and place.attr_id in (None, attribute)]
 
 
 class Masks(Record, frozen=True, eq=False):

@@ -37,6 +37,18 @@ class Segments(Record, frozen=True, eq=False):
 
 
 def segments_of(table: ChunkTable, port: int) -> Segments:
+    """The segments to or from a port, found once for each table."""
+    known = table.once(_known)
+    if port not in known:
+        known[port] = _find(table, port)
+    return known[port]
+
+
+def _known(_table: ChunkTable) -> dict[int, Segments]:
+    return {}
+
+
+def _find(table: ChunkTable, port: int) -> Segments:
     """The segments to or from a port. A length of 0 in the IP header, as adapters leave it that cut segments themselves, means all that
     follows.
     """
