@@ -19,8 +19,8 @@ def whole(subnet: Subnet) -> bool | None:
     many switch ports as end ports lead to each other. Without any cable, the switch ports that are left lead to switches: if they are as
     few as it takes to connect the switches, nothing is missing; if they are more, in pairs, they may be cables or hosts that the SA hides.
     HOQLife may tell: OpenSM writes one value to switch ports that lead to hosts, another to those that lead to switches (opensm.conf,
-    leaf_head_of_queue_lifetime and head_of_queue_lifetime). Two values, one of them at as many ports as there are hosts, the other not:
-    none is hidden.
+    leaf_head_of_queue_lifetime and head_of_queue_lifetime). Two values, one of them at as many ports as there are hosts: none is hidden,
+    unless these ports may as well lead to switches, and those of the other value to more hosts.
     """
     switches, uplinks, ends, cables = 0, 0, 0, 0
     waits = Counter[int]()
@@ -43,8 +43,8 @@ def whole(subnet: Subnet) -> bool | None:
     if not switches or between < 0 or between % 2:
         return False
     least = 0 if cables > 0 else 2 * (switches - 1)
-    # Which of the two values the hosts have is not known: as many cables as hosts could be hosts that the SA hides, too.
-    told_apart = cables <= 0 and least < between != ends and sorted(waits.values()) == sorted((between, ends))
+    either_way = least <= ends < between and not ends % 2
+    told_apart = cables <= 0 and between > least and not either_way and sorted(waits.values()) == sorted((between, ends))
     return True if between == least or told_apart else None
 
 

@@ -73,7 +73,11 @@ def test_the_manager_tells_ports_to_switches_from_ports_to_hosts() -> None:
     assert whole(subnet(3, 4, 3, waits=to_hosts | to_switches | {(1, 3): 16, (2, 3): 16})) is None, "two hosts are hidden"
     assert whole(subnet(3, 4, 3, waits=to_hosts | to_switches | {(1, 3): 17})) is None, "a third value"
     alike = {(switch, port): 16 if port <= 2 else 18 for switch in (1, 2) for port in (1, 2, 3)}
-    assert whole(subnet(2, 3, 3, waits=alike)) is None, "as many cables as hosts: which value hosts have is not known"
+    assert whole(subnet(2, 3, 3, waits=alike)) is None, "two hosts and two cables, or four hosts and one cable"
+    halves = {(switch, port): 16 if port <= 2 else 18 for switch in (1, 2) for port in (1, 2, 3, 4)}
+    assert whole(subnet(4, 4, 4, waits=halves)) is True, "four ports lead to hosts, whichever value they have"
+    few = {(1, 1): 16, (1, 2): 16} | {(switch, port): 18 for switch, ports in ((1, (3, 4)), (2, (1, 2)), (3, (1, 2))) for port in ports}
+    assert whole(subnet(2, 4, 2, 2, waits=few)) is True, "one cable does not connect three switches"
 
 
 def test_the_subnet_knows_it() -> None:
