@@ -5,6 +5,7 @@ CRCs and record starts are C (docs/decisions/native-parts.md), the engine is Pyt
 
 import os
 import re
+import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -69,6 +70,7 @@ def engine() -> list[Extension]:
         ],
         build_dir="build/engine",
         compiler_directives={"language_level": "3"},
+        nthreads=(os.cpu_count() or 1) if sys.platform == "linux" else 0,  # elsewhere its processes would begin with this file
     )
     for extension in found:
         extension.optional = True  # cythonize forgets it, and without a compiler the installation would fail
