@@ -50,11 +50,12 @@ class Half(Direction):
         """How many PSNs a request takes: a READ takes one for each response. Where nothing says how many, the next request will."""
         if p.op != 12:
             return 1
-        mtu: i64 = self.mtu or self.agreed_mtu or self.path.mtu
+        mtu: i64 = self.mtu or self.agreed_mtu
         if p.has_reth and (mtu or p.dma <= 256):
             return max(1, (p.dma + mtu - 1) // mtu) if mtu else 1
         self.open_pos, self.open_dma = _CANDIDATE, p.dma if p.has_reth else -1
-        return max(1, (p.dma + 1023) // 1024) if p.has_reth else 1
+        mtu = self.path.mtu or 1024  # a guess: each connection of a path has its own MTU
+        return max(1, (p.dma + mtu - 1) // mtu) if p.has_reth else 1
 
     @cython.cfunc
     @cython.exceptval(-1)

@@ -5,7 +5,7 @@ from ibdissect.engine.packets cimport Packet
 cdef class Order:
     # what each packet needs first: it lies together in memory
     cdef public Order next, back
-    cdef public u64 gids, facing
+    cdef public u64 gids, facing, open_va
     cdef public int service, last_opcode, last_open
     cdef public bint response, sealed, waited
     cdef public i64 high, cursor, last_frame, last_ns, sent, dma_length, mtu, msn, msn_psn, msn_frame

@@ -70,8 +70,8 @@ class Order:
     """State of one stream between two packets; -1 means unknown.
 
     `high`: of requests the next PSN never seen, of responses the last PSN answered; `cursor`: the PSN after that of the last packet.
-    `sent`: payload bytes of the open message, `dma_length`: those that it announced. `open_psn`, `open_length`: the last READ, while its
-    number of packets is unknown; `read_...`: the last READ. `message_...`: what the last packet and the first one of its message told.
+    `sent`: payload bytes of the open message, `dma_length`: those that it announced. `open_...`: the last READ, while its number of
+    packets is unknown; `read_...`: the last READ. `message_...`: what the last packet and the first one of its message told.
     `waited`: the first repetition of `retry_psn` came a timeout later; `sealed`: the first packet had a right ICRC, so a wrong one later
     means damage; `first_msn`: the MSN of the first packet, if that acknowledges; `largest`: the longest payload. `unsized`: packets whose
     payload no header tells, which `bytes` lacks; `unread`: acknowledgements whose AETH is cut off, so that they may be NAKs. `run`: frames
@@ -88,7 +88,7 @@ class Order:
         self.mtu = self.msn_frame = self.last_frame = self.last_ns = 0
         self.packets = self.bytes = self.unsized = self.unread = self.largest_frame = self.message_kind = 0
         self.largest = self.message_psn = self.message_size = self.read_psn = self.open_psn = self.retry_psn = self.allowed = -1
-        self.message_frame = self.read_length = self.read_frame = self.read_ns = self.open_length = 0
+        self.message_frame = self.read_length = self.read_frame = self.read_ns = self.open_length = self.open_va = 0
         self.tries = self.retry_frame = self.retry_ns = self.run_window = self.wrong_window = 0
         self.gap_count = self.missing = self.repeated = self.restarts = self.middle_restarts = self.repeated_reads = self.filled = 0
         self.rnr = self.repeated_responses = self.missing_responses = 0
@@ -223,8 +223,8 @@ class Order:
         used: i64 = 1
         if p.op == _READ_REQUEST and self.mtu and p.has_reth:
             used = max(1, (p.dma + self.mtu - 1) // self.mtu)
-        elif p.op == _READ_REQUEST and (not p.has_reth or p.dma > _LEAST_MTU):
-            self.open_psn, self.open_length = p.psn, p.dma if p.has_reth else -1
+        elif p.op == _READ_REQUEST and fresh and (not p.has_reth or p.dma > _LEAST_MTU):
+            self.open_psn, self.open_length, self.open_va = p.psn, p.dma if p.has_reth else -1, p.va
         if fresh and p.psn + used >= _PSNS:
             self.tell(WRAPPED, p, [])
         return (p.psn + used) & (_PSNS - 1)
@@ -232,40 +232,38 @@ class Order:
     @cython.cfunc
     @cython.exceptval(-1)
     def settle_read(self, p: Packet) -> cython.int:
-        """Compute the PSNs used by the last READ, once the path MTU is known; this packet's PSN may reveal the MTU."""
+        """How many PSNs did the last READ use, where no path MTU was known? This packet's PSN may tell.
+
+        As many as fit before this packet: what is not certainly sent again was not sent before, and what may be a response is not missing.
+        """
         start: i64 = self.open_psn
         length: i64 = self.open_length
+        step: i64 = _ahead(p.psn, start)
+        used: i64 = 1
+        count: i64
+        mtu: i64
         self.open_psn = -1
         if _ahead(self.high, start) != 1:
             return 0
-        step: i64 = _ahead(p.psn, start)
-        if length < 0:  # its RETH is cut off: it used as many PSNs as the next request says
-            if step > 0:
-                self.high = self.cursor = p.psn
-                self.last_opcode, self.last_open = _NO_OPCODE, _UNKNOWN_PART
-            else:
-                self.open_psn = start
-            return 0
-        mtu: i64
-        if not self.mtu:
-            rest: i64 = length - (p.dma if p.has_reth else -1) if p.op == _READ_REQUEST else 0
-            mtu = _LEAST_MTU
-            while rest > 0 and mtu <= _LARGEST_MTU:  # this packet requests the rest of the same READ
-                if rest == step * mtu:
-                    self.mtu = mtu
-                    break
-                mtu *= 2
-            mtu = _LEAST_MTU
-            while not self.mtu and mtu <= _LARGEST_MTU:  # or packets before it are missing
-                if (length + mtu - 1) // mtu == step:
-                    self.high = self.cursor = p.psn
-                    self.last_opcode, self.last_open = _NO_OPCODE, _UNKNOWN_PART
-                    return 0
-                mtu *= 2
-        if self.mtu:
-            self.high = self.cursor = (start + max(1, (length + self.mtu - 1) // self.mtu)) & (_PSNS - 1)
-        elif step == 0:
+        if step <= 0 and (length < 0 or not self.mtu):
             self.open_psn = start
+            return 0
+        if length < 0:
+            used = step  # its RETH is cut off
+        elif self.mtu:
+            used = max(1, (length + self.mtu - 1) // self.mtu)
+        else:
+            for mtu in (256, 512, 1024, 2048, 4096):
+                count = (length + mtu - 1) // mtu
+                if used < count <= step:
+                    used = count
+            if used < step and p.op == _READ_REQUEST and p.has_reth and 0 < p.dma < length and p.va == self.open_va + length - p.dma:
+                for mtu in (256, 512, 1024, 2048, 4096):
+                    if length - p.dma == step * mtu:  # this packet requests the rest of the same READ
+                        self.mtu, used = mtu, (length + mtu - 1) // mtu
+        self.high = self.cursor = (start + used) & (_PSNS - 1)
+        if used == step:
+            self.last_opcode, self.last_open = _NO_OPCODE, _UNKNOWN_PART
         return 0
 
     @cython.cfunc

@@ -3,7 +3,7 @@ from ibdissect.engine.common cimport i64, u8, u64
 
 cdef class Packet:
     cdef public i64 time, frame, size, wire, dma, length
-    cdef public u64 src_hi, src_lo, dst_hi, dst_lo, ident, content, lane, gids, facing
+    cdef public u64 src_hi, src_lo, dst_hi, dst_lo, ident, content, lane, gids, facing, va
     cdef public int kind, opcode, op, psn, qpn, ackreq, pkey, marked, becn, ttl, version, syndrome, msn, network
     cdef public int bad_icrc, parts
     cdef public bint first, last, has_reth, numbered, whole

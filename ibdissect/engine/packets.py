@@ -85,6 +85,7 @@ _PSN = cython.declare(cython.Py_ssize_t, _at(BTH.psn))
 _BTH = cython.declare(cython.Py_ssize_t, BTH.size)
 _MSN = cython.declare(cython.Py_ssize_t, _at(AETH.msn))
 _AETH = cython.declare(cython.Py_ssize_t, AETH.size)
+_VA = cython.declare(cython.Py_ssize_t, _at(RETH.va))
 _DMA = cython.declare(cython.Py_ssize_t, _at(RETH.dmalen))
 _RETH = cython.declare(cython.Py_ssize_t, RETH.size)
 _SLID = cython.declare(cython.Py_ssize_t, _at(LRH.slid))
@@ -127,7 +128,7 @@ class Packet:
 
     def __init__(self) -> None:
         self.time = self.frame = self.size = self.wire = self.dma = 0
-        self.src_hi = self.src_lo = self.dst_hi = self.dst_lo = self.ident = self.content = self.lane = 0
+        self.src_hi = self.src_lo = self.dst_hi = self.dst_lo = self.ident = self.content = self.lane = self.va = 0
         self.kind = self.opcode = self.op = self.psn = self.qpn = self.ackreq = self.pkey = self.marked = self.becn = 0
         self.ttl = self.version = self.syndrome = self.msn = self.network = 0
         self.first = self.last = self.has_reth = self.bad_icrc = self.numbered = self.whole = False
@@ -143,7 +144,7 @@ class Packet:
         p.marked, p.becn, p.ttl, p.version, p.syndrome, p.msn = self.marked, self.becn, self.ttl, self.version, self.syndrome, self.msn
         p.network, p.first, p.last, p.has_reth, p.bad_icrc = self.network, self.first, self.last, self.has_reth, self.bad_icrc
         p.numbered, p.whole, p.length, p.parts = self.numbered, self.whole, self.length, self.parts
-        p.gids, p.facing = self.gids, self.facing
+        p.gids, p.facing, p.va = self.gids, self.facing, self.va
         return p
 
 
@@ -255,7 +256,7 @@ class Reader:
             return 0
         p.first = op == 0 or op == 4 or op == 5 or op == 6 or 10 <= op <= 12 or 16 <= op <= 20 or op >= 23 or op == 13
         p.last = 2 <= op <= 5 or 8 <= op <= 12 or op >= 15
-        p.dma, p.syndrome, p.msn, p.has_reth = 0, -1, -1, False
+        p.va, p.dma, p.syndrome, p.msn, p.has_reth = 0, 0, -1, -1, False
         p.parts = self.parts[opcode]
         p.whole = self.snapped[i] != 0 or self.limit[i] >= ext
         if not self.complete[i]:
@@ -266,7 +267,7 @@ class Reader:
                 p.length += -p.length & 3  # First and Middle packets have no pad bytes, whatever their headers say
         where: cython.Py_ssize_t = self.reth[opcode]
         if where and at + where + _RETH <= end:
-            p.dma, p.has_reth = b32(self.data, at + where + _DMA), True
+            p.va, p.dma, p.has_reth = b64(self.data, at + where + _VA), b32(self.data, at + where + _DMA), True
         where = self.aeth[opcode]
         if where and at + where + _AETH <= end:
             p.syndrome, p.msn = self.data[at + where], b24(self.data, at + where + _MSN)

@@ -126,6 +126,20 @@ def test_a_read_takes_a_psn_for_each_response(modules: Any) -> None:
     assert (wire.half.wrong_size, wire.half.wrong_wanted) == (99, 100)
 
 
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+@pytest.mark.parametrize(("known", "mtu"), [(0, 256), (0, 4096), (4096, 1024), (1024, 4096)])
+def test_each_connection_of_a_path_has_its_own_mtu(modules: Any, known: int, mtu: int) -> None:
+    """Nothing is sent again, and nothing is missing, although responses between the same hosts have another size."""
+    wire = Wire(modules)
+    wire.path.mtu = known
+    psn = 10
+    for i in range(4):
+        wire.ask(1000 + i, psn, op=12, dma=8192, has_reth=True, size=0)
+        psn += 8192 // mtu
+    wire.ask(2000, psn)
+    assert (wire.half.again, wire.half.holes, wire.half.front & 0xFFFFFF) == (0, [], psn + 1)
+
+
 RESPONSES = {
     "in full": ((13, 1024), (14, 1024), (15, 952)), "longer": ((13, 1024), (14, 1024), (15, 953)), "no end": ((13, 1500), (14, 1500)),
     "later part first": ((14, 1024), (13, 1024), (15, 952)), "short, with a hole": ((13, 1024), (), (15, 900)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,61 @@ WRITE = {"RETH": {"r_key": 7, "dmalen": 600}}
 
 def test_requests_that_follow_each_other_tell_nothing() -> None:
     assert events(ask(1), ask(2), answer(2, 2), ask(3)) == [] == events(ask(-3), ask(-2, 0x00, 256))
+
+
+def read(psn: int, size: int, va: int = 0) -> bytes:
+    return ask(psn, 0x0C, 0, ext={"RETH": {"va": va, "r_key": 7, "dmalen": size}})
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_read_is_taken_for_the_rest_of_another(seed: int) -> None:
+    """READs of many lengths and other requests, without responses; where the capture misses some, no more PSNs are skipped than those."""
+    rnd = random.Random(seed)
+    psn, va, mtu, kept = rnd.choice([0, -200, 1 << 23]), 0, 256 << seed % 5, []
+    for _ in range(60):
+        size = rnd.choice([-1, 0, 1, 256, 257, 1024, 2000, 4096, 4096, 8192, 16384, 100_000])
+        count = max(1, -(-size // mtu))
+        if seed < 5 or rnd.random() < 0.7:
+            kept.append((psn, count, ask(psn) if size < 0 else read(psn, size, va)))
+        psn, va = psn + count, va + size if rnd.random() < 0.8 else rnd.getrandbits(48)
+    streams = followed(False)
+    found = [one[0] for one in told(streams, tables_of(craft.erf_pcap([frame for *_, frame in kept]))) if isinstance(one, tuple)]
+    assert set(found) <= {"Wrapped"}
+    assert streams.all[0].missing <= sum(after[0] - before[0] - before[1] for before, after in itertools.pairwise(kept))
+
+
+REST = [read(1, 8192, 100), read(4, 8192 - 3 * 1024, 100 + 3 * 1024)]
+
+
+@pytest.mark.parametrize(
+    ("frames", "wanted"),
+    [
+        (REST, 1),
+        ([*REST, ask(9)], 1),
+        ([*REST, ask(8)], 2),  # the first one took eight PSNs
+        ([REST[0], read(4, 8192 - 3 * 1024, 101 + 3 * 1024)], 0),  # other bytes
+        ([REST[0], read(4, 8192 - 3 * 1024 + 1, 99 + 3 * 1024)], 0),  # no MTU makes three responses of these bytes
+        ([REST[0], read(9, 4096, 100 + 4096)], 0),  # half of the bytes again, and eight responses of 1024 bytes before
+        ([REST[0], read(9, 4096, 100 + 8192), read(1, 8192, 100), ask(13)], 1),  # only the first one was sent again
+        ([REST[0], read(9, 4096, 100 + 8192), read(1, 8192, 100), ask(12)], 1),
+    ],
+)  # fmt: skip
+def test_the_rest_of_a_read_is_sent_again(frames: list[bytes], wanted: int) -> None:
+    assert sum(len(one[-1]) for one in events(*frames)) == wanted
+
+
+@pytest.mark.parametrize(("psn", "missing"), [(9, 0), (10, 1), (17, 0), (33, 0), (34, 1)])
+def test_what_may_be_a_response_is_not_missing(psn: int, missing: int) -> None:
+    """8192 bytes make 2 to 32 responses: as many as fit."""
+    streams = followed(False)
+    assert told(streams, tables_of(craft.erf_pcap([ask(0), read(1, 8192), ask(psn)])))[:-1] == []
+    assert streams.all[0].missing == missing
+
+
+def test_a_read_before_the_last_one_is_sent_again_alone() -> None:
+    streams = followed(False)
+    told(streams, tables_of(craft.erf_pcap([read(1, 8192), read(9, 4096, 1 << 20), read(1, 8192), ask(13)])))
+    assert (streams.all[0].repeated, streams.all[0].missing) == (1, 0)
 
 
 def test_the_last_psn_wraps() -> None:
