@@ -9,12 +9,13 @@ from msgspec import Struct as Record
 from ibdissect.bounded import BoundedDict
 from ibdissect.engine.ports import Hop, NodeState, OriginState, PortState
 from ibdissect.table.history import Track
+from ibdissect.wire.numbers import MANAGEMENT_VL
 from ibdissect.wire.sm_port import PortInfo
 
 from .identity import one_range
 from .keys import Guard, MKey
 from .partitions import PKeys
-from .tables import Forwarding, Qos
+from .tables import Forwarding, Qos, lane_of
 
 CA, SWITCH, ROUTER = 1, 2, 3
 """NodeInfo.NodeType; 0 means that no NodeInfo was seen."""
@@ -181,6 +182,17 @@ class Port(PortState):
         if self.qos is None:
             self.qos = Qos()
         return self.qos
+
+    def drops(self, sl: int, frame: int) -> bool:
+        """Whether an adapter's or router's port drops what it sends with an SL: its SL to VL table maps that to VL 15.
+
+        No if that is unknown, and if it has no such table, or one data VL (IBA 14.2.5.8).
+        """
+        entries = self.qos.map_at(0, frame) if self.qos is not None and self.node.kind != SWITCH else None
+        if entries is None or lane_of(entries, sl) != MANAGEMENT_VL:
+            return False
+        info = self.info_at(frame)[0]
+        return info is None or (info.vl_cap != 1 and bool(info.is_sl_mapping_supported))
 
     def __str__(self) -> str:
         return self._named(self.lids.now)

@@ -46,6 +46,8 @@ class Connection(Record):
     """The service id as `CmPayload` has it: also says which kind of queue of NVMe it is."""
     alternates: tuple[tuple[int, int], ...] = ()
     """LIDs of the active and the passive side on alternate paths: that of the REQ, and the last one that an APR granted."""
+    granted: int = 0
+    """The APR that granted the last one of them; 0 if none did."""
     reqs: int = 1
     last_req_ns: int = 0
     """The time of the latest REQ."""
@@ -101,6 +103,12 @@ class Connection(Record):
         """LIDs of the active and the passive side: the primary path first."""
         return ((self.active_lid, self.passive_lid), *self.alternates)
 
+    def since(self, near: QueuePair) -> int:
+        """The frame that bound a queue pair to the connection: its REP, or the APR that granted the only path on which it is."""
+        first = self.paths[:-1] if self.granted else self.paths
+        bound = any(near in ((lids[0], self.active_qpn), (lids[1], self.passive_qpn)) for lids in first)
+        return self.rep_frame if bound else max(self.rep_frame, self.granted)
+
     def is_active(self, near: QueuePair) -> bool:
         """Whether a queue pair is that of the active side, on any path."""
         return any(near == (active, self.active_qpn) for active, _ in self.paths)
@@ -135,6 +143,7 @@ class Resolution(Record):
     source: End
     destination: End
     service_id: int
+    p_key: int
     frame: int
     time_ns: int
     asked: int = 1

@@ -111,7 +111,8 @@ class Connections:
 
     def at(self, queue_pair: QueuePair, frame: int) -> Connection | None:
         """The connection of a queue pair at `frame`; None if it had none, several, or it is unknown."""
-        found = [connection for connection in self.by_queue_pair.get(queue_pair, ()) if connection.lasts(frame)]
+        known = self.by_queue_pair.get(queue_pair, ())
+        found = [connection for connection in known if connection.lasts(frame) and connection.since(queue_pair) < frame]
         return found[0] if len(found) == 1 else None
 
     def facing(self, near: End, far: End, qpn: int, frame: int) -> tuple[Connection, int] | None:
@@ -178,7 +179,7 @@ class Connections:
         elif isinstance(view, APR):
             connection.apr_frame, connection.ap_status = frame, view.ap_status
             if not view.ap_status and connection.in_subnet and connection.lap_path != events.NO_PATH:
-                connection.alternates = (*connection.alternates[:1], connection.lap_path)
+                connection.alternates, connection.granted = (*connection.alternates[:1], connection.lap_path), frame
                 self._occupy(connection, frame, time_ns)
             yield events.PathAnswered(frame, time_ns, connection)
         else:
@@ -198,7 +199,7 @@ class Connections:
         if known is not None and not known.reply_frame and known.service_id == view.service_id:
             known.asked += 1
             return
-        resolution = Resolution(message.sender, message.receiver, view.service_id, message.frame, message.time_ns)
+        resolution = Resolution(message.sender, message.receiver, view.service_id, view.partition_key, message.frame, message.time_ns)
         self.resolutions.keep(resolution, message.frame, message.time_ns)
         self.asked.put(key, resolution, message.frame, message.time_ns)
 

@@ -88,7 +88,7 @@ class Networks:
     def tell_apart(self, table: ChunkTable) -> Numbers | None:
         """The network of each packet, uint16[n]; None if there is one only. Call as `table.once(networks.tell_apart)`."""
         found = shown(table)
-        if found is None and table.chunk.interfaces is None and not table.located.start.keys() & {"ip4", "ip6", "eth"}:
+        if found is None and not self.number and table.chunk.interfaces is None and not table.located.start.keys() & {"ip4", "ip6", "eth"}:
             return None  # as in most captures of InfiniBand
         there = np.zeros(len(table), np.uint16) if found is None else found
         values, first = np.unique(there, return_index=True)

@@ -106,7 +106,8 @@ def test_all_that_a_connection_says() -> None:
     ]  # fmt: skip
     assert [one.lasts(frame) for frame in (4, 5, 9, 10)] == [False, True, True, False]
     assert one.every_queue_pair == [(3, 0x60), (13, 0x60), (4, 0x50), (14, 0x50)]
-    assert all(state.at(pair, 9) is one for pair in ((3, 0x60), (4, 0x50), (14, 0x50), (13, 0x60)))
+    assert all(state.at(pair, 9) is one for pair in ((3, 0x60), (4, 0x50)))
+    assert [state.at((13, 0x60), frame) for frame in (7, 9)] == [None, None], "the APR grants the path in frame 9"
     assert state.at((3, 0x50), 9) is None and state.at((5, 0x60), 9) is None
     assert state.at((3, 0x60), 4) is None and state.at((3, 0x60), 10) is None
     (near, _), (far, _) = one.sides
@@ -162,6 +163,17 @@ def test_refusals() -> None:
     assert [getattr(event, "reason", None) for event in told] == [None, 28, 8]
     alone = told[2]
     assert isinstance(alone, events.RejectedAlone) and (alone.frame, alone.sender.lid, alone.receiver.lid) == (3, 4, 3)
+
+
+def test_an_alternate_path_counts_from_its_grant_on() -> None:
+    path = {"alternate_local_port_lid": 13, "alternate_remote_port_lid": 14, "alternate_subnet_local": 1}
+    granted = [sent(0x19, cm.LAP, **THERE, **path), sent(0x1A, cm.APR, False, **BACK, ap_status=0)]
+    state, _ = learnt(asked(), answered(), *granted)
+    (one,) = state.all
+    assert [[state.at((lid, qp), frame) is one for frame in (3, 4, 5)] for lid, qp in ((3, 0x60), (13, 0x60), (14, 0x50))] == [
+        [True, True, True], [False, False, True], [False, False, True]]  # fmt: skip
+    state, _ = learnt(asked(**path), answered(), *granted)
+    assert state.at((13, 0x60), 3) is state.all[0], "the path of the REQ counts from the REP on"
 
 
 def test_an_alternate_path_that_is_refused_is_none() -> None:

@@ -9,9 +9,8 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict, KeptList
-from ibdissect.fabric import SWITCH, FabricFollower, Port
+from ibdissect.fabric import ROUTER, FabricFollower
 from ibdissect.fabric.identity import PortId
-from ibdissect.fabric.tables import lane_of
 from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_struct
@@ -25,8 +24,7 @@ from ibdissect.table.native_packets import Native
 from ibdissect.wire.cm import LAP, REQ
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import LAST_UNICAST, MANAGEMENT_VL, PORT_INFO, SEND, SL_TO_VL
-from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.numbers import LAST_UNICAST, LINK_LOCAL, MANAGEMENT_VL, PORT_INFO, SEND, SL_TO_VL
 from ibdissect.wire.spec import Field, Struct
 
 MULTICAST = 0xFF
@@ -67,7 +65,7 @@ class ImpossiblePath(Rule):
             if path.value("subnet_local") and (max(near, far) > LAST_UNICAST or bool(near) != bool(far)):
                 field = path.field("remote_port_lid" if 0 < near <= LAST_UNICAST else "local_port_lid")
                 named = {"what": type(view).__name__, "path": path.name, "near": near, "far": far}
-                yield fault(seen, named, field, of=view, key=(path.name, near, far))
+                yield fault(seen, named, field, of=view, key=(named["what"], path.name, near, far))
 
 
 class PathCodes(Rule):
@@ -78,20 +76,29 @@ class PathCodes(Rule):
     Look at the path record that the application used, and at how it makes the request.
 
     One REQ or LAP. MTU codes are 1 to 5, and Omni-Path's 6 and 7; of the rate codes, 1 is reserved and later standards may add others. A
-    hop limit of 0 or 1 only for a native path that leaves the subnet, to a GID with another prefix.
+    hop limit of 0 or 1 only for a native path that leaves the subnet: between two prefixes, neither of them link-local, which is any
+    subnet's own, of two ports, and not to the LID of an adapter or switch that the capture shows.
     """
 
     code, name, severity = "CM021", "req-path-values", WARNING
     reference = "IBA 12.7.11, 12.7.14, 12.7.17, 12.7.20, 15.2.5.16; kernel ib_verbs.h enum ib_rate"
     message = "{what} with {path} path of {why}"
     example = "a REQ with Primary Packet Rate 1"
+    needs = (FabricFollower,)
+    waits = True
 
     @on_struct(REQ, LAP)
     def look(self, view: REQ | LAP, seen: Seen) -> Iterator[Hit]:
         for path in paths(view, seen):
             for field, why in _impossible(path, is_native(seen)):
                 named = {"what": type(view).__name__, "path": path.name, "why": why}
-                yield fault(seen, named, field, of=view, key=(path.name, why))
+                first_hop = path.lids[1] if field is path.field("hop_limit") else 0
+                yield fault(seen, {**named, "first_hop": first_hop}, field, of=view, key=(named["what"], path.name, why))
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        """Unless the path ends at a port of this subnet: then its GIDs have two prefixes of one subnet."""
+        owners = context.get(FabricFollower).subnet.owners(hit.arguments["first_hop"])
+        return all(port.node.kind in (0, ROUTER) for port in owners)
 
 
 def _impossible(path: Path, native: bool) -> Iterator[tuple[Field[Any], str]]:
@@ -107,9 +114,15 @@ def _impossible(path: Path, native: bool) -> Iterator[tuple[Field[Any], str]]:
     for gid, what in ((near, "local_port_gid"), (far, "remote_port_gid")):
         if gid[0] == MULTICAST:
             yield path.field(what), "a multicast GID, which is no port's"
-    limit, apart = path.value("hop_limit"), any(near) and any(far) and near[:PREFIX_BYTES] != far[:PREFIX_BYTES]
-    if native and apart and not path.value("subnet_local") and limit < 2:
+    limit = path.value("hop_limit")
+    if native and _apart(near, far) and not path.value("subnet_local") and limit < 2:
         yield path.field("hop_limit"), f"hop limit {limit} to another subnet: the first router drops its packets"
+
+
+def _apart(near: bytes, far: bytes) -> bool:
+    """Whether two GIDs are those of two ports in two subnets. A link-local prefix is any subnet's own."""
+    prefixes, own = ({gid[:PREFIX_BYTES] for gid in (near, far)}, LINK_LOCAL.to_bytes(PREFIX_BYTES, "big"))
+    return any(near) and any(far) and len(prefixes) == 2 and own not in prefixes and near[PREFIX_BYTES:] != far[PREFIX_BYTES:]
 
 
 class AckTimeoutInfinite(Rule):
@@ -145,6 +158,7 @@ class Watched(Record):
     """A service level that a port drops, as a path that was asked for has it."""
 
     port: PortId
+    network: int
     lids: range
     sl: int
     frame: int
@@ -154,16 +168,11 @@ class Watched(Record):
 
 
 class SentWith(NamedTuple):
-    """What packets had: the LID that sent them, and their service level."""
+    """What packets had: their network, the LID that sent them, and their service level."""
 
+    network: int
     slid: int
     sl: int
-
-
-def _maps(port: Port, frame: int) -> bool:
-    """Whether a port maps service levels to several data VLs, as far as its PortInfo tells."""
-    body = port.infos.at(frame)[0]
-    return body is None or (PortInfo(body).vl_cap != 1 and PortInfo(body).is_sl_mapping_supported)
 
 
 class DroppedServiceLevel(LearntFactRule):
@@ -177,7 +186,7 @@ class DroppedServiceLevel(LearntFactRule):
 
     The REQ of a native connection in one subnet, or a LAP, and the SL to VL table of the adapter at either end of its primary or alternate
     path, read before it. An `info` if that port sends with the SL after the table was read: it has another one. Silent for ports that have
-    one data VL, or no such table (IsSLMappingSupported).
+    one data VL, or no such table (IsSLMappingSupported), and for a path from a port to itself.
     """
 
     code, name, severity = "CM022", "req-sl-dropped", WARNING
@@ -201,18 +210,16 @@ class DroppedServiceLevel(LearntFactRule):
             seen = Seen(table, message.frame - table.chunk.first)
             for path in paths(message.view, seen):
                 sl = path.value("sl")
-                for lid in path.lids if path.value("subnet_local") else ():
-                    port, since = subnet.owner(lid, seen.frame)
-                    qos = port.qos if port is not None and port.node.kind != SWITCH else None
-                    entries = qos.map_at(0, seen.frame) if qos is not None else None
-                    if port is None or qos is None or entries is None or lane_of(entries, sl) != MANAGEMENT_VL:
-                        continue
-                    if not _maps(port, seen.frame):
+                ends = [subnet.owner(lid, seen.frame) for lid in path.lids if path.value("subnet_local")]
+                if len(ends) == 2 and ends[0][0] is ends[1][0]:
+                    continue  # its packets do not leave the adapter
+                for lid, (port, since) in zip(path.lids, ends, strict=False):
+                    qos = port.qos if port is not None and port.drops(sl, seen.frame) else None
+                    if port is None or qos is None:
                         continue
                     own, (low, lmc) = PortId.of(port.key), port.lids.at(seen.frame)[0] or (lid, 0)
-                    one = Watched(own, range(low, low + (1 << lmc)), sl, qos.maps_frame(seen.frame))
-                    one.used = any(self._sent.get(SentWith(lid, sl), 0) > one.frame for lid in one.lids)
-                    self.watched.keep(one, seen.frame, seen.time_ns)
+                    watched = Watched(own, message.sender.network, range(low, low + (1 << lmc)), sl, qos.maps_frame(seen.frame))
+                    self.watched.keep(watched, seen.frame, seen.time_ns)
                     yield fault(
                         seen, {"what": type(path.view).__name__, "path": path.name, "sl": sl, "port": port.name_at(seen.frame)},
                         path.field("sl"), of=path.view, key=(own, sl), about=(port.node.slot,),
@@ -225,15 +232,18 @@ class DroppedServiceLevel(LearntFactRule):
         """Whether a port sends on such a path after all."""
         native = table.once(Native)
         rows = np.flatnonzero(native.vl != MANAGEMENT_VL)
-        pairs, last = np.unique((native.slid[rows].astype(np.int64) << 4 | native.sl[rows])[::-1], return_index=True)
+        networks = table.networks[native.rows[rows]].astype(np.int64) if table.networks is not None else np.zeros(len(rows), np.int64)
+        ways = networks << 20 | native.slid[rows].astype(np.int64) << 4 | native.sl[rows]
+        each, last = np.unique(ways[::-1], return_index=True)
         frames = (native.rows[rows][::-1][last] + table.chunk.first).tolist()
-        for pair, frame in zip(pairs.tolist(), frames, strict=True):
-            self._sent.keep(SentWith(pair >> 4, pair & 15), frame, frame, int(table.chunk.time_ns[0]))
+        for way, frame in zip(each.tolist(), frames, strict=True):
+            self._sent.keep(SentWith(way >> 20, way >> 4 & 0xFFFF, way & 15), frame, frame, int(table.chunk.time_ns[0]))
         for one in self.watched:
-            one.used |= any(self._sent.get(SentWith(lid, one.sl), 0) > one.frame for lid in one.lids)
+            one.used |= any(self._sent.get(SentWith(one.network, lid, one.sl), 0) > one.frame for lid in one.lids)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         used = any(one.used and (one.port, one.sl) == hit.key for one in self.watched)
+        used |= any(one.dropped.count for one in (self.watched, self._sent))
         return INFO if used else super().severity_at_end(hit, context)
 
 

@@ -8,7 +8,6 @@ from itertools import islice
 import numpy as np
 
 from ibdissect.fabric import SWITCH, ChunkFollowed, Port, Subnet
-from ibdissect.fabric.tables import lane_of
 from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.LNK.ports import complete_since
@@ -39,7 +38,8 @@ class MappedToNothing(Rule):
     Compare the SL of the path (PathRecord) with the SL to VL table of the port (smpquery sl2vl); opensm's `qos_*_sl2vl` options
     may have switched the SL off while the connection was open.
 
-    The packet, and the latest SL to VL table of the adapter or router with its source LID.
+    The packet, and the latest SL to VL table of the adapter or router with its source LID. Silent for ports that have one data VL, or no
+    such table (IsSLMappingSupported).
     """
 
     code, name, severity = "LNK018", "sl-mapped-to-vl15", INFO
@@ -66,8 +66,7 @@ class MappedToNothing(Rule):
             for seen, mine in stretches(event.table, native.rows[index[where]], changes):
                 frame = seen.frame
                 port, since = subnet.owner(lid, frame)
-                entries = port.qos.map_at(0, frame) if port is not None and port.qos is not None and port.node.kind != SWITCH else None
-                if port is None or port.qos is None or entries is None or lane_of(entries, sl) != DROPPED:
+                if port is None or port.qos is None or not port.drops(sl, frame):
                     continue
                 yield fault(
                     seen, {"slid": lid, "sl": sl, "port": port.name_at(frame)}, LRH.sl, sl, rows=mine, key=flow,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ibdissect.bounded import KeptDict
 from ibdissect.fabric import ChunkFollowed, FabricFollower, Port
 from ibdissect.fabric.partitions import Member, Verdict
 from ibdissect.fabric.vantage import CONFIGURED_NS
@@ -19,6 +20,7 @@ from ibdissect.rules.shared.requested_paths import paths
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.bits import extract
+from ibdissect.table.connection_events import PathAnswered
 from ibdissect.table.connections import Connections, Message, messages
 from ibdissect.wire.cm import LAP, REQ, SIDRReq
 from ibdissect.wire.expr import Where
@@ -26,6 +28,16 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import BASE, GET_RESP, P_KEY_TABLE, PORT_INFO, SET
 from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.text import gid_text
+
+MAX_GRANTED = 16384
+"""Alternate paths that are remembered because an APR granted them."""
+
+
+class Shared(NamedTuple):
+    """Two LIDs that were set up to talk in a partition."""
+
+    lids: frozenset[int]
+    p_key: int
 
 
 class RequestNotShared(LearntFactRule):
@@ -48,6 +60,10 @@ class RequestNotShared(LearntFactRule):
     written = (P_KEY_TABLE, PORT_INFO)
     holds_ns = CONFIGURED_NS
     needs = (*LearntFactRule.needs, Connections)
+
+    def __init__(self) -> None:
+        self.granted = KeptDict[Shared, int](MAX_GRANTED, "granted alternate paths")
+        """The latest APR for each path."""
 
     @on_chunk
     def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -74,13 +90,26 @@ class RequestNotShared(LearntFactRule):
                     about=tuple(port.node.slot for port in ends if port is not None),
                 )  # fmt: skip
 
+    @on_event(PathAnswered)
+    def note_granted(self, event: PathAnswered, _context: Context) -> Iterator[Hit]:
+        one = event.connection
+        if not one.ap_status:
+            self.granted.keep(Shared(frozenset(one.lap_path), one.p_key), event.frame, event.frame, event.time_ns)
+        yield from ()
+
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        connections = context.get(Connections)
+        connections, (near, far, key) = context.get(Connections), hit.key
+        asked = Shared(frozenset((near, far)), key)
         works = any(
-            (one.req_frame == hit.frame and one.rtu_frame) or (one.lap_frame == hit.frame and one.apr_frame and not one.ap_status)
-            for one in connections.all
-        ) or any(one.frame == hit.frame and one.status == 0 for one in connections.resolutions)
-        return INFO if works else super().severity_at_end(hit, context)
+            one.rtu_frame > hit.frame and any(Shared(frozenset(lids), one.p_key) == asked for lids in one.paths) for one in connections.all
+        )
+        works |= any(
+            one.reply_frame > hit.frame and not one.status
+            and Shared(frozenset((one.source.lid or 0, one.destination.lid or 0)), one.p_key) == asked
+            for one in connections.resolutions
+        )  # fmt: skip
+        granted = self.granted.get(asked, 0) > hit.frame or any(one.dropped.count for one in (self.granted, connections.all))
+        return INFO if works or granted else super().severity_at_end(hit, context)
 
 
 def _local(view: REQ | LAP, seen: Seen) -> list[tuple[int, int]]:

@@ -79,5 +79,5 @@ def of_pair(table: ChunkTable, native: Native, index: Int, pair: Connection, end
     frames = rows + table.chunk.first
     sender = np.isin(native.slid[index], pair.far_lids(end))
     networks = table.networks[rows] if table.networks is not None else 0
-    mine: Bool = (frames > pair.rep_frame) & (frames < pair.ended) & sender & (networks == pair.active.network)
+    mine: Bool = (frames > pair.since(end)) & (frames < pair.ended) & sender & (networks == pair.active.network)
     return mine

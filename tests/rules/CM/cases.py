@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from ibdissect.wire.cm import APR, LAP, REJ, REP, REQ, RTU
-from tests.craft import build, erf_pcap, ethernet_pcap, gmp, rc
-from tests.fabric.made import answer, ask, node, port_info
+from tests.craft import build, erf_pcap, ethernet_pcap, gmp, rc, smp, ud
+from tests.fabric.made import answer, ask, node, port_info, switch
 from tests.rules.cases import case
 from tests.rules.made.connections import (
     ACTIVE,
@@ -127,14 +127,42 @@ def load(**values: Any) -> bytes:
 GRANTED = message(0x1A, APR, BACK, PASSIVE)
 case("CM019", load(alternate_remote_port_lid=0xC001), load(alternate_remote_port_lid=0xBFFF))
 # values that no path has
-NEAR, FAR = (bytes([prefix, 0x80, *bytes(13), 7]) for prefix in (0xFE, 0xFD))
-AWAY = {"local_port_gid": NEAR, "remote_port_gid": FAR, "subnet_local": 0}
+NEAR, FAR = (bytes([prefix, 0x80, *bytes(13), last]) for prefix, last in ((0xFC, 7), (0xFD, 8)))
+AWAY = {"local_port_gid": NEAR, "remote_port_gid": FAR, "subnet_local": 0, "local_port_lid": 1, "remote_port_lid": 2}
+OWN = bytes([0xFE, 0x80, *bytes(13), 9])  # link-local, which is any subnet's own
+SAME_SUBNET: list[dict[str, Any]] = [
+    {"subnet_local": 1}, {"local_port_gid": bytes(16)}, {"remote_port_gid": bytes(16)}, {"local_port_gid": OWN}, {"remote_port_gid": OWN},
+    {"remote_port_gid": bytes([*FAR[:8], *NEAR[8:]])}, {"remote_port_gid": bytes([*NEAR[:8], *b"\x01", *FAR[9:]])},
+]  # fmt: skip
+BESIDE = bytes([*NEAR[:7], 1, *FAR[8:]])  # the last byte of the prefix
+LID_2_IS = {kind: answer(2, 0x11, node(2, node_type=kind)) for kind in (1, 3)}
 for name, asked in (("primary", request), ("alternate", lambda **values: request(**{**ASIDE, **values})), ("alternate", load)):
-    case("CM021", asked(**{f"{name}_packet_rate": 1}), asked(**{f"{name}_packet_rate": 2}))
-    case("CM021", asked(**{f"{name}_remote_port_gid": bytes([0xFF, *NEAR[1:]])}), asked(**{f"{name}_remote_port_gid": NEAR}))
-    case("CM021", *(asked(**{f"{name}_{what}": value for what, value in AWAY.items()}, **{f"{name}_hop_limit": n}) for n in (1, 2)))
+    def leads(asked: Any = asked, name: str = name, **values: Any) -> bytes:
+        """A request with values of one of its paths."""
+        return bytes(asked(**{f"{name}_{what}": value for what, value in values.items()}))
+
+    case("CM021", leads(packet_rate=1), leads(packet_rate=2))
+    case("CM021", leads(packet_rate=1), leads(packet_rate=0))
+    for end in ("local", "remote"):
+        case("CM021", *(leads(**{f"{end}_port_gid": bytes([first, *FAR[1:]])}) for first in (0xFF, 0xFD)))
+    for limit in (0, 1):
+        case("CM021", leads(**AWAY, hop_limit=limit), leads(**AWAY, hop_limit=2))
+    for stays in SAME_SUBNET:
+        case("CM021", leads(**AWAY, hop_limit=1), leads(**{**AWAY, **stays}, hop_limit=1))
+    case("CM021", leads(**{**AWAY, "remote_port_gid": BESIDE}, hop_limit=1), leads(**{**AWAY, "remote_port_gid": BESIDE}, hop_limit=2))
+    # its first hop is a router, or the port itself: then that has two prefixes
+    case("CM021", *([LID_2_IS[kind], leads(**AWAY, hop_limit=1)] for kind in (3, 1)), frames=[2])
+    case("CM021", *([LID_2_IS[1], leads(**AWAY, **wrong)] for wrong in ({"packet_rate": 1}, {"hop_limit": 1})), frames=[2])
+# hop limits count on no path of RoCE
+case("CM021", *([over_ethernet(request(**wrong), 1)] for wrong in (
+    {"primary_packet_rate": 1}, {f"primary_{what}": value for what, value in {**AWAY, "hop_limit": 1}.items()})),
+    file=ethernet_pcap)  # fmt: skip
 for code, twin in ((0, 1), (8, 5), (8, 7)):
     case("CM021", request(path_packet_payload_mtu=code), request(path_packet_payload_mtu=twin))
+# once for both paths
+case("CM021", request(**ASIDE, path_packet_payload_mtu=0), request(**ASIDE), frames=[1])
+case("CM021", [load(alternate_packet_rate=1), request(**ASIDE, alternate_packet_rate=1)], [load(), request(**ASIDE)], frames=[1, 2])
+case("CM021", request(**ASIDE, primary_packet_rate=1, alternate_packet_rate=1), request(**ASIDE), frames=[1, 1])
 # the MTU counts on the alternate path, too
 ASIDE_DATA = [rc(0x04, bytes(size), bth={"destqp": 0x200, "psn": 900}, slid=11, dlid=12) for size in (260, 256)]
 for known in ([request(**ASIDE), reply(), READY], [*BROKEN, load(), GRANTED]):
@@ -167,8 +195,32 @@ for lid in (1, 2):
     case("CM022", [*knows, request(**there, alternate_sl=1)], [*knows, request(**{**there, "alternate_subnet_local": 0}, alternate_sl=1)],
          frames=[4])  # fmt: skip
 SENT = rc(0x04, b"data", bth={"destqp": 0x49}, slid=2, dlid=1, lrh={"sl": 1})
+# a path from a port to itself
+case("CM022", [*knows, request(primary_sl=1)], [*knows, request(primary_sl=1, primary_local_port_lid=2)], frames=[4])
+# a switch's port 0 has none for itself; VL 14 carries data; the table changes after the REQ
+OF_SWITCH = [answer(2, 0x11, switch(2)), *knows[1:]]
+case("CM022", [*knows, request(primary_sl=1)], [*OF_SWITCH, request(primary_sl=1)], frames=[4])
+case("CM022", [*knows, request(primary_sl=1)], [*knows[:2], answer(2, 0x17, bytes([0x0E, *bytes(63)])), request(primary_sl=1)], frames=[4])
+LATER = [*knows[:2], answer(2, 0x17, bytes(64)), request(primary_sl=1), knows[2]]
+case("CM022", [*knows, request(primary_sl=1), answer(2, 0x17, bytes(64))], LATER, frames=[4])
+# what does not refute it: packets before the table, of management, with another SL, of another port; as a refutation that comes after one
+for sent in (
+    ud(b"idle", dest_qp=0x40, src_qp=0x41, q_key=1, slid=2, dlid=1, lrh={"sl": 2}),
+    ud(b"idle", dest_qp=0x40, src_qp=0x41, q_key=1, slid=1, dlid=2, lrh={"sl": 1}),
+    smp(0x81, 0x11, node(2), slid=2, dlid=1, lrh={"sl": 1, "vl": 15}),
+):
+    case("CM022", [*knows, request(primary_sl=1), sent], [*knows, request(primary_sl=2), sent], frames=[4], severity="warning")
+case("CM022", [*knows[:2], SENT, knows[2], request(primary_sl=1)], [*knows[:2], SENT, knows[2], request(primary_sl=2)], frames=[5],
+     severity="warning")  # fmt: skip
+case("CM022", [*knows[:2], SENT, knows[2], SENT, request(primary_sl=1)], [*knows[:2], SENT, knows[2], SENT, request(primary_sl=2)],
+     frames=[6], severity="info", also=["LNK018", "RC002"], twin_also=["LNK018", "RC002"])  # fmt: skip
 case("CM022", [*knows, request(primary_sl=1), SENT], [*knows, request(primary_sl=2), SENT], frames=[4], severity="info", also=["LNK018"],
      twin_also=["LNK018"])  # fmt: skip
 # before the REQ, too, and from another LID of the port
+OF_TWO = [knows[0], answer(2, 0x15, port_info(2, **mapping, lmc=1)), knows[2]]
+BY_3 = rc(0x04, b"data", bth={"destqp": 0x49}, slid=3, dlid=1, lrh={"sl": 1})
+case("CM022", [*OF_TWO, request(primary_sl=1), BY_3], [*OF_TWO, request(primary_sl=2), BY_3], frames=[4], severity="info", also=["LNK018"],
+     twin_also=["LNK018"])  # fmt: skip
+case("CM022", [*knows, request(primary_sl=1), BY_3], [*knows, request(primary_sl=2), BY_3], frames=[4], severity="warning")
 case("CM022", [*knows, SENT, request(primary_sl=1)], [*knows, SENT, request(primary_sl=2)], frames=[5], severity="info", also=["LNK018"],
      twin_also=["LNK018"])  # fmt: skip

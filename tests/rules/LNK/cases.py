@@ -87,6 +87,10 @@ def lanes(*vls: int) -> bytes:
 DROPS = [answer(3, NODE_INFO, node(3)), answer(3, SL_TO_VL, lanes(0, 0, 0, 0, 0, 15))]
 case("LNK018", [*DROPS, send(5), send(5)], [*DROPS, send(4)], frames=[3], also=["RC002"])
 case("LNK018", [*DROPS, send(5)], [send(5), *DROPS], frames=[3])
+# one data VL, or no such table
+MAPS = {"vl_cap": 2, "operational_vls": 1, "capability_mask": 1 << 6}
+for less in ({"vl_cap": 1, "vl_arbitration_high_cap": 0, "vl_arbitration_low_cap": 0}, {"capability_mask": 0}):
+    case("LNK018", *([*DROPS, answer(3, 0x15, port_info(3, **{**MAPS, **other})), send(5)] for other in ({}, less)), frames=[4])
 
 
 # two hosts at a switch; all four tables are known

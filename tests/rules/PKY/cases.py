@@ -358,8 +358,45 @@ case("PKY022", [*BOTH_LIMITED, *HAS, LOADS, LOADED], [*ONE_FULL, *HAS, LOADS, LO
 # ... or of a datagram service
 FOR_SERVICE = message(0x17, SIDRReq, {"request_id": 7}, ACTIVE, partition_key=0x1234)
 FOUND, NONE = (message(0x18, SIDRRep, {"request_id": 7}, PASSIVE, status=status) for status in (0, 1))
-case("PKY022", [*BOTH_LIMITED, FOR_SERVICE, NONE], [*ONE_FULL, FOR_SERVICE, NONE], frames=[7])
+case("PKY022", [*BOTH_LIMITED, FOR_SERVICE, NONE], [*ONE_FULL, FOR_SERVICE, NONE], frames=[7], severity="warning")
+GLOBAL = {"sgid": gid("fe80::1"), "dgid": gid("fe80::2")}
+case("PKY022", [*BOTH_LIMITED, FOR_SERVICE],
+     [*BOTH_LIMITED, message(0x17, SIDRReq, {"request_id": 7}, {**ACTIVE, "grh": GLOBAL}, partition_key=0x1234)], frames=[7])  # fmt: skip
 case("PKY022", [*BOTH_LIMITED, FOR_SERVICE, FOUND], [*ONE_FULL, FOR_SERVICE, FOUND], frames=[7], severity="info")
+# the request is repeated, and the grant of one path follows that of another
+case("PKY022", [*BOTH_LIMITED, ASKS, ASKS, reply(), READY], [*ONE_FULL, ASKS, ASKS, reply(), READY], frames=[7], severity="info")
+MORE, GRANTED = (message(0x19, LAP, IDS, ACTIVE, alternate_local_port_lid=n, alternate_remote_port_lid=n + 1, alternate_subnet_local=1)
+                 for n in (21, 31))  # fmt: skip
+LATER = [*HAS, LOADS, LOADED, MORE, LOADED, GRANTED, LOADED]
+case("PKY022", [*BOTH_LIMITED, *LATER], [*ONE_FULL, *LATER], frames=[9], severity="info")
+case("PKY022", [*BOTH_LIMITED, FOR_SERVICE, FOR_SERVICE, FOUND], [*ONE_FULL, FOR_SERVICE, FOR_SERVICE, FOUND], frames=[7], severity="info")
+# what does not refute it: no RTU, an APR that refuses, a service in another partition, a set-up before
+NOT_LOADED = message(0x1A, APR, {"local_communication_id": 0x2002, "remote_communication_id": 0x1001}, PASSIVE, ap_status=1)
+OF_ANOTHER = message(0x17, SIDRReq, {"request_id": 8}, ACTIVE, partition_key=0x7FFF)
+FOUND_ANOTHER = message(0x18, SIDRRep, {"request_id": 8}, PASSIVE, status=0)
+for asked in ([ASKS, reply()], [*HAS, LOADS, NOT_LOADED], [FOR_SERVICE, OF_ANOTHER, FOUND_ANOTHER]):
+    case("PKY022", [*BOTH_LIMITED, *asked], [*ONE_FULL, *asked], frames=[9 if LOADS in asked else 7], severity="warning")
+# ... nor does what was set up before the tables were read
+BEFORE = [[ASKS, reply(), READY, LEAVE], [*HAS, LOADS, LOADED], [FOR_SERVICE, FOUND]]
+AGAIN = [request(partition_key=0x1234, local_communication_id=0x1002), LOADS, FOR_SERVICE]
+for before, again in zip(BEFORE, AGAIN, strict=True):
+    case("PKY022", *([*before, *members, again] for members in (BOTH_LIMITED, ONE_FULL)), frames=[len(before) + 7], severity="warning")
+case("PKY022", [*BOTH_LIMITED, MOVES, reply(), READY], [*ONE_FULL, MOVES, reply(), READY], frames=[7], severity="info")
+# a port that is no member; one port at both ends; a port with virtual ports, which have tables of their own; P_Key 0 is nobody's
+NOT_ONE = [*ONE_FULL[:4], answer(2, P_KEY_TABLE, p_keys(0xFFFF, 0x9235)), ONE_FULL[5]]
+case("PKY022", [*NOT_ONE, ASKS], [*ONE_FULL, ASKS], frames=[7])
+case("PKY022", [*BOTH_LIMITED, ASKS],
+     [*BOTH_LIMITED, request(partition_key=0x1234, primary_local_port_lid=2, primary_remote_port_lid=2)], frames=[7])  # fmt: skip
+OF_64 = [*NOT_ONE[:3], answer(2, NODE_INFO, node(2, partition_cap=64)), *NOT_ONE[4:]]  # its second block was never read
+case("PKY022", [*NOT_ONE, ASKS], [*OF_64, ASKS], frames=[7])
+for number in (2, 5):
+    virtual = [*BOTH_LIMITED]
+    virtual[number] = answer(number // 3 + 1, 0x15, port_info(number // 3 + 1, capability_mask=1 << 15 | 0x48, capability_mask2=1 << 2))
+    case("PKY022", [*BOTH_LIMITED, ASKS], [*virtual, ASKS], frames=[7])
+    case("PKY022", [*BOTH_LIMITED, ASKS], [*(one for i, one in enumerate(BOTH_LIMITED) if i != number), ASKS], frames=[7])
+case("PKY022", [*BOTH_LIMITED, ASKS], [*BOTH_LIMITED, request(partition_key=0x8000)], frames=[7])
+# in another subnet, by the path or by a global route
+case("PKY022", [*BOTH_LIMITED, ASKS], [*BOTH_LIMITED, request(partition_key=0x1234, primary_subnet_local=0)], frames=[7])
 PORT_5 = b"\xfe\x80" + bytes(6) + (0x0002C90300001051).to_bytes(8, "big")
 JOINED = member(p_key=0x8123, join_state=1, port_gid=PORT_5)
 OUTSIDE, INSIDE = ([answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, key))] for key in (0x8124, 0x8123))
