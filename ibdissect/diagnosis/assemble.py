@@ -33,6 +33,11 @@ class Raw(Record):
         return asks.requests if asks is not None and asks.requests is not None else back.answers if back is not None else None
 
     @property
+    def crowd(self) -> int:
+        """How many lanes the other way of this one may be, which alone is known: nobody can tell which; 0: there is none, or it is known."""
+        return max((int(lane.crowd) for lane in self.lanes if lane is not None and lane.peer is None), default=0)
+
+    @property
     def source(self) -> Any:
         """The host of the requester."""
         return self.hosts[self.requester]

@@ -31,6 +31,10 @@ MANY_CNPS, MANY_PAUSES = 5, 3
 WRONG_SHARE = 0.9
 """A host whose ICRCs are wrong in this part of its packets writes them wrongly; fewer were damaged on the way."""
 LEAST_WRONG = 3
+DOUBT = 4
+"""Where more than a quarter as many packets do not fit as do, PSNs alone do not prove that both ways are of one connection."""
+SEEN_ALONE = frozenset({"icrc-wrong-at-sender", "slow-by-congestion", "slow-by-application"})
+"""Causes that one direction proves, whichever is the other."""
 MANY_TRIES = 5
 """More REQs than that without an answer are a failure, even if the asker may go on."""
 ONE_WAY_ROUNDS = 3
@@ -176,7 +180,14 @@ def _data(raw: Raw, capture: Capture, times: Times | None) -> Found | None:
                 if found is None or RANK[one.verdict] < RANK[found.verdict]:
                     found = one
                 break
+    if found is not None and found.cause not in SEEN_ALONE and doubtful(raw, found.half):
+        return Found("cannot-tell", CANNOT_TELL, NONE, half=found.half)
     return found
+
+
+def doubtful(raw: Raw, half: Any) -> bool:
+    """Whether requests and answers may be of two queue pairs: no set-up names them, and many answers are of something else."""
+    return raw.setup is None and bool(half.requests) and bool(half.answers) and DOUBT * half.misfits > half.fits
 
 
 def _ending(raw: Raw, half: Any, side: int, capture: Capture) -> dict[str, Any]:
@@ -196,7 +207,7 @@ def _of_half(raw: Raw, half: Any, side: int, capture: Capture, times: Times | No
     asks, back = raw.lanes[side], raw.lanes[1 - side]
     gave_up = given_up(raw, half, capture)
     wrong = _wrong_icrc(raw, capture)
-    ignored = bool(half.rounds >= 2 and half.in_round)  # the requester repeats what was acknowledged, to the end
+    ignored = bool(half.rounds >= 2 and half.in_round and not raw.crowd)  # the requester repeats what was acknowledged, to the end
     if wrong is not None:
         wrong.verdict = FAILED if gave_up or ignored else ODD
         yield wrong
@@ -227,6 +238,8 @@ def _of_half(raw: Raw, half: Any, side: int, capture: Capture, times: Times | No
 def given_up(raw: Raw, half: Any, capture: Capture) -> bool:
     """Whether a request was repeated, never acknowledged, and then given up."""
     if half.una >= half.front or not half.requests or half.rnr >= half.una or half.unread:
+        return False
+    if raw.crowd and not half.answers:  # they may be in the capture
         return False
     if half.tries < 2 or half.last_try_end <= half.una:
         return _abandoned(raw, half)

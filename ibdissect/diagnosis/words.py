@@ -390,6 +390,17 @@ def _unknown(s: Story) -> str:
         if setup is not None and setup.tries and setup.rep is None:
             return f"{s.asker} sent its REQ {often(setup.tries)}{s.service}, and nothing that answers it was captured"
         return "only part of its set-up was captured"
+    if raw_crowd := s.raw.crowd:
+        which = f"what {s.answers} answers to {s.asks}" if half.requests else f"what {s.asks} asks of {s.answers}"
+        return (
+            f"{which} cannot be told from that of {counted(raw_crowd, 'other queue pair')} with near PSNs, as many programs begin with the "
+            "same PSN everywhere; a capture that holds the set-up of the connections (CM) tells"
+        )
+    if half.misfits and half.requests and half.answers:
+        return (
+            f"{counted(half.misfits, 'packet')} of {s.asks} and {s.answers} do not fit together ({half.fits} do): the capture lacks packets "
+            "between them, or these are two queue pairs with near PSNs; a capture that holds their set-up (CM) tells"
+        )
     if not half.answers:
         again = f", {counted(half.again, 'packet')} of them again" if half.again else ""
         return f"only what {s.asks} sends was captured{again}; what {s.answers} answered is not known"

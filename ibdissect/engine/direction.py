@@ -39,7 +39,8 @@ _LONGEST = cython.declare(cython.longlong, 1 << 53)  # 104 days: no sum overflow
 class Direction:
     """The state of one direction. `una`: the first position that is not acknowledged; `front`: the one after the last that was sent.
 
-    `held`: ranges in `holes` and `unanswered`; `listed`: they changed since they were counted.
+    `held`: ranges in `holes` and `unanswered`; `listed`: they changed since they were counted. `fits`, `misfits`: answers to what was asked
+    before, and packets that no queue pair of this direction sends: the answer to what was not asked, a request after a fatal NAK.
     """
 
     def __init__(self, path: Path, reliable: bool = True) -> None:
@@ -61,6 +62,7 @@ class Direction:
         self.nak_code = self.fatal_frame = self.fatal_request = self.fatal_size = self.fatal_reads = self.fatal_nth = 0
         self.reorder_proof = self.loss_proof = self.same_acks = self.same_frame = self.same_first = 0
         self.last_msn = self.largest = -1
+        self.fits = self.misfits = 0
         self.reused = self.reused_first = self.reused_before = self.reused_frame = 0
         self.wrong_frame = self.wrong_request = self.wrong_size = 0
         self.losses = self.timeouts = self.rnrs = self.loss_first = self.loss_last = 0

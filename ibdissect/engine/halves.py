@@ -127,6 +127,8 @@ class Half(Direction):
             if self.una == pos:
                 self.tries, self.first_try_time = 1, p.time
         self.requests += 1
+        if self.fatal_frame and not again and p.time - self.last_answer_time > SOON_NS:
+            self.misfits += 1
         self.mark(p)
         soon: cython.bint = 2 * (p.time - self.rnr_time) < RNR_TIMER_US[self.rnr_code] * 1000
         if self.hurried == 1 and again and not soon:
@@ -227,6 +229,11 @@ class Half(Direction):
             pos = p.psn + (1 << 24)
             self.started, self.una, self.front = True, pos, pos
         self.answers += 1
+        if self.requests and p.op != 14 and p.op != 15 and (p.op != 17 or p.syndrome & 0x60 == 0 or p.syndrome < 0):
+            if pos >= self.front or (p.op != 17 and not self.reads.count):
+                self.misfits += 1
+            else:
+                self.fits += 1
         self.mark(p)
         self.spend(p.time, False)
         self.last_frame, self.last_answer, self.last_answer_time = p.frame, p.frame, p.time

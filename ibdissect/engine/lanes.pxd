@@ -20,11 +20,12 @@ cdef class Lane:
     cdef public i64 first_frame, first_time, side, pkeys, service, order
     cdef public i64 cnps, cnp_time, cnp_frame, cnp_last, wrong, wrong_first, wrong_last, version_frame
     cdef public u64 pair, cnp_ident
-    cdef public bint settled
+    cdef public i64 first_asked, newest, first_answer, newest_answer, crowd
+    cdef public bint settled, reads
     cdef public object setup, backlog, hits
 
 cdef class Lanes:
-    cdef public dict lanes, hosts, paths, expected, waiting, older
+    cdef public dict lanes, hosts, paths, expected, waiting, older, fronts, near_psns
     cdef public list near, near_hosts
     cdef public object told, setups, finished, queue, data, mads, recent, end
     cdef public Room room

@@ -43,7 +43,7 @@ MAX_LANES = 50_000
 """Lanes that are followed, those that are over included, and directions of connections: two lanes have one or two."""
 MAX_HOSTS = 100_000
 """Addresses that are remembered."""
-MAX_BACKLOG, MAX_HELD = 64, 100_000
+MAX_BACKLOG, MAX_HELD = 256, 100_000
 """Packets that wait until it is known where a lane's answers come: of one lane, of all."""
 LOOKED_FOR = cython.declare(cython.longlong, 512)
 """Packets of a lane whose PSNs are compared with those of other lanes."""
@@ -81,6 +81,8 @@ class Lane:
         self.settled = False
         self.peer = self.requests = self.answers = self.setup = self.stream = None
         self.backlog, self.hits = [], None
+        self.first_asked = self.newest = self.first_answer = self.newest_answer = -1
+        self.reads, self.crowd = False, 0
 
 
 @cython.final
@@ -90,6 +92,7 @@ class Lanes:
 
     def __init__(self) -> None:
         self.lanes, self.hosts, self.paths, self.expected, self.waiting, self.older = {}, {}, {}, {}, {}, {}
+        self.fronts, self.near_psns = {}, {}
         self.setups, self.finished, self.queue, self.recent = SetUps(), [], [], {}
         places: list[Any] = [None] * (_NEAR + 1)
         self.near, self.near_hosts = places, places[:]
@@ -230,6 +233,7 @@ class Lanes:
         before = self.lanes.get(key)
         if before is not None:
             self.settle(before)
+            pairing.forget(self, before)
             self.finished.append(before)
         self.lanes[key] = self.near[key & _NEAR] = lane
         hint = self.expected.pop(key, None)
@@ -359,6 +363,8 @@ class Lanes:
 
     def pair(self, one: Lane, other: Lane) -> None:
         """Two lanes are the two ways of a connection; what waited of both is read in the order of its frames."""
+        pairing.forget(self, one)
+        pairing.forget(self, other)
         one.peer, other.peer = other, one
         if one.setup is None and other.setup is not None:
             one.setup, one.side = other.setup, 1 - other.side

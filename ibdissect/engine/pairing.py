@@ -1,4 +1,10 @@
-"""Which lane carries the answers to another one's requests? By connection management first, then by PSNs over all candidates."""
+"""Which lane carries the answers to another one's requests? By connection management first, then by PSNs.
+
+Many programs start all their queue pairs at PSN 0, so that one equal PSN proves nothing where several lanes have near PSNs: a "crowd". In
+it, time tells: an answer acknowledges nothing that its requester did not send before. Each answer that comes while the newest request of
+a lane is exactly the one it acknowledges speaks for that lane; one that acknowledges what a lane did not send speaks against it. Whoever
+cannot be told apart stays alone.
+"""
 
 from __future__ import annotations
 
@@ -7,72 +13,200 @@ from typing import Any
 
 from ibdissect.wire import cm
 
-from .common import MASK
 from .kinds import ANSWER, REQUEST
 from .setups import SetUp
 
 MAX_CANDIDATES = 16
-"""Lanes between two hosts that wait with the same PSN; of more, nobody can say which one is answered."""
+"""Lanes between two hosts that may be the one which an answer belongs to; of more with the same PSN, nobody can say which one is answered."""
 MAX_PSNS = 1 << 18
 """PSNs that are remembered for pairing; twice as many at most."""
+ALONE = 3
+"""Answers that must speak for a lane which has no others near it, but began with PSN 0 or as others did: more may begin a moment later.
+At the end of a capture one is enough."""
 CROWD = 64
-"""From so many lanes between two hosts on, one equal PSN may be chance: two are asked for."""
+"""From so many lanes on, one equal PSN may be chance: two are asked for."""
+NEAR_BITS, START_BITS = 12, 6
+"""Lanes of the same hosts whose PSNs are nearer than 4096 are a crowd, but for those that begin alone within 64 PSNs."""
+AGAINST = 8
+"""What an answer counts that a lane cannot have got."""
 STARTS = 32
 """A READ or a coalesced ACK may begin that many PSNs after the first one agreed."""
+ROUNDS = 8
+"""At the end of a capture, each lane that is paired may make others certain; so often they are looked at."""
+ASKS, BACK = 0, 1
+_MIDDLE, _LAST, _ACK = 14, 15, 17
+_READS = (12, 19, 20)
+_PSN = 0xFFFFFF
 
 
-def place(src: int, dst: int, psn: int) -> int:
-    """The key of a PSN among the lanes from one host to another."""
-    return (src << 44 ^ dst << 24 ^ psn) & MASK
+def place(network: int, src: Any, dst: Any, psn: int) -> int:
+    """The key of a PSN among the lanes from one host to another. Any: the classes of `lanes`, compiled or not."""
+    key: int = (network << 20 ^ src.number) << 44 ^ dst.number << 24 ^ psn
+    return key
 
 
-def match(lanes: Any, lane: Any, p: Any) -> Any:  # Any: the classes of `lanes`, compiled or not
+def match(lanes: Any, lane: Any, p: Any) -> Any:
     """The lane that this packet shows to be the other way; None if it is not certain. Requests are remembered, answers looked up."""
     if p.kind == REQUEST:
+        ask(lanes, lane, p)
+    elif p.kind == ANSWER and p.op != _MIDDLE and p.op != _LAST:  # those have PSNs that no request has
+        return answered(lanes, lane, p)
+    return None
+
+
+def ask(lanes: Any, lane: Any, p: Any) -> None:
+    """A lane has sent a request."""
+    if lane.newest < 0:
         if not lane.packets and not lane.backlog:
-            remember(lanes, lane, p.psn - 1 & 0xFFFFFF)  # a capture that begins in the midst shows the ACK of the one before
-        remember(lanes, lane, p.psn)
-        return None
-    if p.kind != ANSWER:
-        return None
-    found = candidates(lanes, lane, p.psn)
-    if not found:
-        return None
-    if lane.hits is None:
-        lane.hits = {}
-    for other in found:
-        lane.hits[other] = lane.hits.get(other, 0) + 1
-    return best(lanes, lane, 1 if len(lanes.lanes) < CROWD else 2)
+            remember(lanes, lane, p.psn - 1 & _PSN)  # a capture that begins in the midst shows the ACK of the one before
+        lane.first_asked = p.psn
+        count(lanes, lane, ASKS, p.psn, START_BITS, 1)
+    elif p.psn - lane.newest - 1 & 0x800000:
+        return  # again
+    remember(lanes, lane, p.psn)
+    if lane.newest >= 0:
+        leave(lanes.fronts, place(lane.network, lane.src, lane.dst, lane.newest), lane)
+    join(lanes.fronts, place(lane.network, lane.src, lane.dst, p.psn), lane)
+    move(lanes, lane, ASKS, lane.newest, p.psn)
+    lane.newest, lane.reads = p.psn, p.op in _READS
 
 
-def best(lanes: Any, lane: Any, least: int) -> Any:
-    """The candidate that was answered most often, at least `least` times and more often than any other; of the same network first."""
-    ranked = sorted(
-        ((count, other.network == lane.network, -other.order, other) for other, count in lane.hits.items() if other.peer is None),
-        key=lambda one: one[:3], reverse=True,
-    )  # fmt: skip
-    if not ranked or ranked[0][0] < least or (len(ranked) > 1 and ranked[1][:2] == ranked[0][:2]):
+def answered(lanes: Any, lane: Any, p: Any) -> Any:
+    """A lane has sent an answer: which lane does it speak for?"""
+    again = p.psn == lane.newest_answer
+    if not again:
+        if lane.newest_answer < 0:
+            lane.first_answer = p.psn
+            count(lanes, lane, BACK, p.psn, START_BITS, 1)
+        move(lanes, lane, BACK, lane.newest_answer, p.psn)
+        lane.newest_answer = p.psn
+    here = place(lane.network, lane.dst, lane.src, p.psn)
+    sent = [known for known in (lanes.waiting.get(here), lanes.older.get(here)) if known is not None]
+    number, alone = 0, len(sent) == 1 and type(sent[0]) is not dict
+    if not alone or not begins_alone(lanes, lane, sent[0]):
+        number = crowd(lanes, lane.dst, lane.src, lane.network, p.psn)
+        alone = alone and number < 2
+    if not alone:
+        lane.crowd = max(lane.crowd, number)
+        if again or (p.op == _ACK and p.syndrome >= 0 and p.syndrome & 0x60):  # a NAK may name what was not sent
+            return None
+    weigh(lanes, lane, p, here, sent, alone, number)
+    return best(lanes, lane, number)
+
+
+def weigh(lanes: Any, lane: Any, p: Any, here: int, sent: list[Any], alone: bool, number: int) -> None:
+    """Count an answer for and against the lanes it may belong to. `sent`: those that sent this PSN; `alone`: it is one, without a crowd."""
+    hits: dict[Any, int] = lane.hits if lane.hits is not None else {}
+    reads = p.op != _ACK
+    for other, score in list(hits.items()):
+        if other.peer is not None:
+            del hits[other]
+        elif not any(known is other or (type(known) is dict and other in known) for known in sent):
+            if number < 2 and other.reads and p.psn - other.newest & _PSN <= STARTS:
+                continue  # of a READ, of which another response should be the first
+            hits[other] = max(score - AGAINST, -2 * AGAINST)
+        elif other.newest == p.psn:
+            hits[other] = score + 1 if alone or other.reads == reads else max(score - AGAINST, -2 * AGAINST)
+        elif alone:
+            hits[other] = score + 1
+    for known in (sent if alone else [lanes.fronts.get(here)]):
+        for other in known if type(known) is dict else (known,):
+            if len(hits) >= MAX_CANDIDATES:
+                break
+            if other is not None and other.peer is None and other not in hits and (alone or other.reads == reads):
+                hits[other] = 1
+    lane.hits = hits or None
+
+
+def best(lanes: Any, lane: Any, number: int, last: bool = False) -> Any:
+    """The candidate that is certain: in a crowd of `number` lanes by answers that only it can have got."""
+    ranked = sorted(((score, -other.order, other) for other, score in (lane.hits or {}).items() if other.peer is None), reverse=True)
+    if not ranked:
         return None
-    return ranked[0][3]
+    score, _, other = ranked[0]
+    number = max(number, crowd(lanes, other.src, other.dst, other.network, other.newest)) if other.newest >= 0 else number
+    alone = begins_alone(lanes, lane, other)
+    if number < 2 or alone:
+        least = 1 if last else ALONE if not other.settled and not (alone and other.first_asked) else 1
+        return other if score >= max(least, 1 if last or len(lanes.lanes) < CROWD else 2) else None
+    least = 2 + 2 * (number - 1).bit_length()
+    if score < least or (len(ranked) > 1 and 2 * (score - ranked[1][0]) < least) or lane.settled or other.settled:
+        return None
+    return other
+
+
+# -- what is remembered
 
 
 def remember(lanes: Any, lane: Any, psn: int) -> None:
     """A lane has sent a PSN."""
-    key = place(lane.src.number, lane.dst.number, psn)
-    known = lanes.waiting.get(key)
+    key = place(lane.network, lane.src, lane.dst, psn)
+    if key not in lanes.waiting and len(lanes.waiting) >= MAX_PSNS:
+        lanes.older, lanes.waiting = lanes.waiting, {}
+    join(lanes.waiting, key, lane)
+
+
+def join(index: dict[int, Any], key: int, lane: Any) -> None:
+    """Add a lane under a key: alone it is kept as it is, several in a dict."""
+    known = index.get(key)
     if known is None:
-        if len(lanes.waiting) >= MAX_PSNS:
-            lanes.older, lanes.waiting = lanes.waiting, {}
-        lanes.waiting[key] = [lane]
-    elif lane not in known and len(known) <= MAX_CANDIDATES:
-        known.append(lane)
+        index[key] = lane
+    elif type(known) is dict:
+        known[lane] = None
+    elif known is not lane:
+        index[key] = {known: None, lane: None}
 
 
-def candidates(lanes: Any, lane: Any, psn: int) -> list[Any]:
-    """Lanes the other way that sent this PSN and have no answers yet; none if there are too many."""
-    key = place(lane.dst.number, lane.src.number, psn)
-    found = [other for known in (lanes.waiting.get(key), lanes.older.get(key)) if known for other in known if other.peer is None]
-    return found if len(found) <= MAX_CANDIDATES else []
+def leave(index: dict[int, Any], key: int, lane: Any) -> None:
+    """Take a lane away again."""
+    known = index.get(key)
+    if type(known) is dict:
+        known.pop(lane, None)
+        if not known:
+            del index[key]
+    elif known is lane:
+        del index[key]
+
+
+def move(lanes: Any, lane: Any, role: int, old: int, new: int) -> None:
+    """The newest PSN of a lane that asks or answers is another one; -1: there is none."""
+    if old >= 0 and new >= 0 and old >> NEAR_BITS == new >> NEAR_BITS:
+        return
+    if old >= 0:
+        count(lanes, lane, role, old, NEAR_BITS, -1)
+    if new >= 0:
+        count(lanes, lane, role, new, NEAR_BITS, 1)
+
+
+def count(lanes: Any, lane: Any, role: int, psn: int, bits: int, step: int) -> None:
+    """There is one lane more or less near a PSN that asks or answers."""
+    key = near(lane.network, lane.src, lane.dst, psn >> bits, bits, role)
+    number = lanes.near_psns.get(key, 0) + step
+    if number:
+        lanes.near_psns[key] = number
+    else:
+        del lanes.near_psns[key]
+
+
+def near(network: int, src: Any, dst: Any, bucket: int, bits: int, role: int) -> int:
+    """The key of lanes from one host to another that have near PSNs."""
+    return place(network, src, dst, bucket & _PSN >> bits) << 2 | (bits == START_BITS) << 1 | role
+
+
+def crowd(lanes: Any, asker: Any, responder: Any, network: int, psn: int, bits: int = NEAR_BITS) -> int:
+    """How many lanes between two hosts, without known peers, have PSNs near this one: those that ask, or those that answer if they are more."""
+    asks = back = 0
+    for bucket in ((psn >> bits) - 1, psn >> bits, (psn >> bits) + 1):
+        asks += lanes.near_psns.get(near(network, asker, responder, bucket, bits, ASKS), 0)
+        back += lanes.near_psns.get(near(network, responder, asker, bucket, bits, BACK), 0)
+    return max(asks, back)
+
+
+def begins_alone(lanes: Any, lane: Any, other: Any) -> bool:
+    """Whether the answers of a lane begin near the requests of another one, and nobody else's ever did."""
+    return other.first_asked >= 0 and (lane.first_answer - other.first_asked + (1 << START_BITS) & _PSN) <= 2 << START_BITS and all(
+        crowd(lanes, lane.dst, lane.src, lane.network, psn, START_BITS) < 2 for psn in (lane.first_answer, other.first_asked)
+    )
 
 
 def merged(one: Any, other: Any) -> Iterator[tuple[Any, Any]]:
@@ -84,27 +218,69 @@ def merged(one: Any, other: Any) -> Iterator[tuple[Any, Any]]:
 
 def pair_rest(lanes: Any) -> None:
     """At the end of a capture, the best candidates of lanes that are still alone; then those whose PSNs are near, if only one is."""
-    left: dict[tuple[int, int], list[Any]] = {}
-    for lane in list(lanes.lanes.values()):
-        if lane.peer is not None:
+    left = [lane for lane in lanes.lanes.values() if lane.peer is None]
+    for _ in range(ROUNDS):
+        before = len(left)
+        for lane in left:
+            if lane.peer is None and lane.hits:
+                number = crowd(lanes, lane.dst, lane.src, lane.network, lane.newest_answer)
+                other = None if lane.settled else best(lanes, lane, number, True)
+                if other is not None:
+                    lanes.pair(lane, other)
+        left = [lane for lane in left if lane.peer is None]
+        if len(left) == before:
+            break
+    pair_near(lanes, [lane for lane in left if lane.backlog])
+    note_crowds(lanes, left)
+
+
+def pair_near(lanes: Any, left: list[Any]) -> None:
+    """Lanes whose first PSNs are near belong together if no others are near, and no answer speaks against it."""
+    asking: dict[tuple[int, Any, Any], list[Any]] = {}
+    for lane in left:
+        if lane.backlog[0].kind == REQUEST:
+            asking.setdefault((lane.network, lane.src.number, lane.dst.number), []).append(lane)
+    for lane in left:
+        some = asking.get((lane.network, lane.dst.number, lane.src.number), ())
+        if lane.peer is not None or lane.backlog[0].kind != ANSWER or lane.hits or len(some) > CROWD:
             continue
-        other = best(lanes, lane, 1) if lane.hits else None
-        if other is not None:
-            lanes.pair(lane, other)
-        elif lane.backlog:
-            left.setdefault((lane.src.number, lane.dst.number), []).append(lane)
-    for (source, target), some in left.items():
-        if len(some) > CROWD:
-            continue
-        for lane in some:
-            if lane.peer is None and lane.backlog[0].kind == ANSWER:
-                near = [
-                    other for other in left.get((target, source), ())
-                    if other.peer is None and other.backlog[0].kind == REQUEST
-                    and (lane.backlog[0].psn - other.backlog[0].psn + STARTS & 0xFFFFFF) <= 2 * STARTS
-                ]  # fmt: skip
-                if len(near) == 1:
-                    lanes.pair(lane, near[0])
+        psn = lane.backlog[0].psn
+        some = [other for other in some if other.peer is None and (psn - other.backlog[0].psn + STARTS & _PSN) <= 2 * STARTS]
+        if len(some) == 1 and crowd(lanes, lane.dst, lane.src, lane.network, psn) < 2:
+            lanes.pair(lane, some[0])
+
+
+def note_crowds(lanes: Any, left: list[Any]) -> None:
+    """Lanes that stay alone although some of the other way may be theirs: `crowd` says how many there are."""
+    found: dict[int, int] = {}
+    for lane in left:
+        if lane.peer is None:
+            for key in places(lane, lane.src, lane.dst):
+                found[key] = found.get(key, 0) + 1
+    for lane in left:
+        if lane.peer is None:
+            lane.crowd = max((found.get(key, 0) for key in places(lane, lane.dst, lane.src, 1, (-1, 0, 1))), default=0)
+
+
+def places(lane: Any, source: Any, target: Any, flip: int = 0, steps: tuple[int, ...] = (0,)) -> set[int]:
+    """Where the first and the newest PSN of a lane are among those from one host to another that ask, or with `flip` answer."""
+    return {
+        near(lane.network, source, target, (psn >> NEAR_BITS) + step, NEAR_BITS, role ^ flip)
+        for role, psns in ((ASKS, (lane.first_asked, lane.newest)), (BACK, (lane.first_answer, lane.newest_answer)))
+        for psn in psns
+        if psn >= 0
+        for step in steps
+    }
+
+
+def forget(lanes: Any, lane: Any) -> None:
+    """A lane has found its peer, or is over."""
+    if lane.newest >= 0:
+        leave(lanes.fronts, place(lane.network, lane.src, lane.dst, lane.newest), lane)
+    for role, psn in ((ASKS, lane.newest), (BACK, lane.newest_answer)):
+        if psn >= 0:
+            move(lanes, lane, role, psn, -1)
+    lane.hits = None
 
 
 def named(lanes: Any, setup: SetUp, hosts: list[Any], side: int) -> Any:
