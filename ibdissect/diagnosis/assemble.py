@@ -34,7 +34,7 @@ class Raw(Record):
 
     @property
     def crowd(self) -> int:
-        """How many lanes the other way of this one may be, which alone is known: nobody can tell which; 0: there is none, or it is known."""
+        """Where one way alone is known: how many lanes may be the other way, and nobody can tell which; 0: there is none."""
         return max((int(lane.crowd) for lane in self.lanes if lane is not None and lane.peer is None), default=0)
 
     @property

@@ -20,6 +20,7 @@ from .slices import PARTS
 
 MTUS = (256, 512, 1024, 2048, 4096)
 """What the MTU of a port may be, in bytes of payload."""
+SET_UP = "a capture that holds the set-up of the connections (CM) tells"
 AT_ONCE_NS = 1_000_000
 """A silence that is shorter, up to the end of the capture, says nothing."""
 
@@ -390,16 +391,16 @@ def _unknown(s: Story) -> str:
         if setup is not None and setup.tries and setup.rep is None:
             return f"{s.asker} sent its REQ {often(setup.tries)}{s.service}, and nothing that answers it was captured"
         return "only part of its set-up was captured"
-    if raw_crowd := s.raw.crowd:
+    if s.raw.crowd:
         which = f"what {s.answers} answers to {s.asks}" if half.requests else f"what {s.asks} asks of {s.answers}"
         return (
-            f"{which} cannot be told from that of {counted(raw_crowd, 'other queue pair')} with near PSNs, as many programs begin with the "
-            "same PSN everywhere; a capture that holds the set-up of the connections (CM) tells"
+            f"{which} cannot be told from that of {counted(s.raw.crowd, 'other queue pair')} with near PSNs, as where a program begins "
+            f"all with one PSN; {SET_UP}"
         )
     if half.misfits and half.requests and half.answers:
         return (
-            f"{counted(half.misfits, 'packet')} of {s.asks} and {s.answers} do not fit together ({half.fits} do): the capture lacks packets "
-            "between them, or these are two queue pairs with near PSNs; a capture that holds their set-up (CM) tells"
+            f"{counted(half.misfits, 'packet')} of {s.asks} and {s.answers} do not fit together ({half.fits} do): the capture lacks "
+            f"packets, or these are two queue pairs with near PSNs; {SET_UP}"
         )
     if not half.answers:
         again = f", {counted(half.again, 'packet')} of them again" if half.again else ""

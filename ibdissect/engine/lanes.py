@@ -44,7 +44,7 @@ MAX_LANES = 50_000
 MAX_HOSTS = 100_000
 """Addresses that are remembered."""
 MAX_BACKLOG, MAX_HELD = 256, 100_000
-"""Packets that wait until it is known where a lane's answers come: of one lane, of all."""
+"""Packets that wait until it is known where a lane's answers come: of one lane, of all. In a crowd (`pairing`) more are needed."""
 LOOKED_FOR = cython.declare(cython.longlong, 512)
 """Packets of a lane whose PSNs are compared with those of other lanes."""
 MAX_RECENT = 256
@@ -92,7 +92,7 @@ class Lanes:
 
     def __init__(self) -> None:
         self.lanes, self.hosts, self.paths, self.expected, self.waiting, self.older = {}, {}, {}, {}, {}, {}
-        self.fronts, self.near_psns = {}, {}
+        self.fronts, self.near_psns, self.remembered = {}, {}, 0
         self.setups, self.finished, self.queue, self.recent = SetUps(), [], [], {}
         places: list[Any] = [None] * (_NEAR + 1)
         self.near, self.near_hosts = places, places[:]

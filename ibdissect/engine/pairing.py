@@ -17,9 +17,9 @@ from .kinds import ANSWER, REQUEST
 from .setups import SetUp
 
 MAX_CANDIDATES = 16
-"""Lanes between two hosts that may be the one which an answer belongs to; of more with the same PSN, nobody can say which one is answered."""
+"""Lanes between two hosts that are compared with the answers of one; of more, nobody can say which one is answered."""
 MAX_PSNS = 1 << 18
-"""PSNs that are remembered for pairing; twice as many at most."""
+"""PSNs of all lanes together that are remembered for pairing; twice as many at most."""
 ALONE = 3
 """Answers that must speak for a lane which has no others near it, but began with PSN 0 or as others did: more may begin a moment later.
 At the end of a capture one is enough."""
@@ -61,9 +61,9 @@ def ask(lanes: Any, lane: Any, p: Any) -> None:
             remember(lanes, lane, p.psn - 1 & _PSN)  # a capture that begins in the midst shows the ACK of the one before
         lane.first_asked = p.psn
         count(lanes, lane, ASKS, p.psn, START_BITS, 1)
-    elif p.psn - lane.newest - 1 & 0x800000:
-        return  # again
     remember(lanes, lane, p.psn)
+    if lane.newest >= 0 and p.psn - lane.newest - 1 & 0x800000:
+        return  # again, or late
     if lane.newest >= 0:
         leave(lanes.fronts, place(lane.network, lane.src, lane.dst, lane.newest), lane)
     join(lanes.fronts, place(lane.network, lane.src, lane.dst, p.psn), lane)
@@ -88,7 +88,7 @@ def answered(lanes: Any, lane: Any, p: Any) -> Any:
         alone = alone and number < 2
     if not alone:
         lane.crowd = max(lane.crowd, number)
-        if again or (p.op == _ACK and p.syndrome >= 0 and p.syndrome & 0x60):  # a NAK may name what was not sent
+        if lane.settled or again or (p.op == _ACK and p.syndrome >= 0 and p.syndrome & 0x60):  # a NAK may name what was not sent
             return None
     weigh(lanes, lane, p, here, sent, alone, number)
     return best(lanes, lane, number)
@@ -127,8 +127,12 @@ def best(lanes: Any, lane: Any, number: int, last: bool = False) -> Any:
     number = max(number, crowd(lanes, other.src, other.dst, other.network, other.newest)) if other.newest >= 0 else number
     alone = begins_alone(lanes, lane, other)
     if number < 2 or alone:
-        least = 1 if last else ALONE if not other.settled and not (alone and other.first_asked) else 1
-        return other if score >= max(least, 1 if last or len(lanes.lanes) < CROWD else 2) else None
+        was = max(lane.crowd, other.crowd) > 1
+        if was and (lane.settled or other.settled):
+            return None  # what one of them told before is lost
+        if was or not (last or other.settled or (alone and other.first_asked)):
+            return other if score >= ALONE else None
+        return other if score >= (1 if last or len(lanes.lanes) < CROWD else 2) else None
     least = 2 + 2 * (number - 1).bit_length()
     if score < least or (len(ranked) > 1 and 2 * (score - ranked[1][0]) < least) or lane.settled or other.settled:
         return None
@@ -140,21 +144,23 @@ def best(lanes: Any, lane: Any, number: int, last: bool = False) -> Any:
 
 def remember(lanes: Any, lane: Any, psn: int) -> None:
     """A lane has sent a PSN."""
-    key = place(lane.network, lane.src, lane.dst, psn)
-    if key not in lanes.waiting and len(lanes.waiting) >= MAX_PSNS:
-        lanes.older, lanes.waiting = lanes.waiting, {}
-    join(lanes.waiting, key, lane)
+    if lanes.remembered >= MAX_PSNS:
+        lanes.older, lanes.waiting, lanes.remembered = lanes.waiting, {}, 0
+    lanes.remembered += join(lanes.waiting, place(lane.network, lane.src, lane.dst, psn), lane)
 
 
-def join(index: dict[int, Any], key: int, lane: Any) -> None:
-    """Add a lane under a key: alone it is kept as it is, several in a dict."""
+def join(index: dict[int, Any], key: int, lane: Any) -> int:
+    """Add a lane under a key, alone as it is, several in a dict; 1 if it was not there."""
     known = index.get(key)
     if known is None:
         index[key] = lane
+    elif known is lane or (type(known) is dict and lane in known):
+        return 0
     elif type(known) is dict:
         known[lane] = None
-    elif known is not lane:
+    else:
         index[key] = {known: None, lane: None}
+    return 1
 
 
 def leave(index: dict[int, Any], key: int, lane: Any) -> None:
@@ -194,7 +200,7 @@ def near(network: int, src: Any, dst: Any, bucket: int, bits: int, role: int) ->
 
 
 def crowd(lanes: Any, asker: Any, responder: Any, network: int, psn: int, bits: int = NEAR_BITS) -> int:
-    """How many lanes between two hosts, without known peers, have PSNs near this one: those that ask, or those that answer if they are more."""
+    """How many lanes between two hosts, without known peers, have PSNs near this one: those that ask, or answer, whichever are more."""
     asks = back = 0
     for bucket in ((psn >> bits) - 1, psn >> bits, (psn >> bits) + 1):
         asks += lanes.near_psns.get(near(network, asker, responder, bucket, bits, ASKS), 0)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
+from ibdissect.diagnosis.connection import Connection, Diagnosis
 from ibdissect.diagnosis.follow import ConnectionFollower
-from ibdissect.engine import pairing
-from tests.diagnosis.lab import MS, US, Lab, diagnosis, joined
+from ibdissect.engine import lanes, pairing
+from tests.diagnosis.lab import MS, READ, US, Lab, diagnosis, joined
 
 
 def crowd(number: int, seed: int = 1, packets: int = 6) -> Lab:
@@ -45,7 +48,112 @@ def test_of_too_many_candidates_none_is_taken() -> None:
     for i, lab in enumerate(labs):
         lab.ask(i * 10, 7)
         lab.answer(MS + i * 10, 7)
-    assert all(one.cause == "cannot-tell" for one in diagnosis(joined(*labs).pcap()).connections)
+    found = diagnosis(joined(*labs).pcap())
+    assert all(one.cause == "cannot-tell" and "cannot be told from that of 19 other queue pairs" in one.why for one in found.connections)
+    assert "38 of them are listed" in found.notes[0]
+
+
+# -- queue pairs that begin with the same PSN
+
+Packets = list[tuple[str, Callable[[int], None]]]
+"""Of one queue pair, in order: `q` or `a`, a request or an answer, and what puts it into its lab at a time."""
+
+
+def talk(lab: Lab, number: int, r: random.Random, psn: int = 0, reads: bool = True) -> Packets:
+    """SENDs and READs that are all answered."""
+    found: Packets = []
+    for msn in range(1, number + 1):
+        size = r.choice((300, 1024, 3000, 4096)) if reads and r.random() < 0.5 else 0
+        if not size:
+            found.append(("q", partial(lab.ask, psn=psn)))
+            found.append(("a", partial(lab.answer, psn=psn, msn=msn)))
+        else:
+            found.append(("q", partial(lab.ask, psn=psn, size=0, opcode=READ, dma=size)))
+            parts = -(-size // 1024)
+            for i in range(parts):
+                opcode = 0x10 if parts == 1 else 0x0D if not i else 0x0F if i == parts - 1 else 0x0E
+                found.append(("a", partial(lab.answer, psn=psn + i, msn=msn, opcode=opcode, size=min(1024, size - 1024 * i))))
+        psn += max(1, -(-size // 1024))
+    return found
+
+
+def dead(lab: Lab, number: int) -> Packets:
+    """SENDs, of which the last is sent eight times and never answered."""
+    return [*talk(lab, number, random.Random(0), reads=False), *[("q", partial(lab.ask, psn=number))] * 8]
+
+
+def mixed(seed: int, *talks: Packets) -> None:
+    """Packets of several queue pairs, some of one and then some of another, 20 us apart."""
+    r, left, time = random.Random(seed), [*map(list, talks)], 0
+    while left := [one for one in left if one]:
+        one = r.choice(left)
+        for _ in range(r.randint(1, 4)):
+            if one:
+                one.pop(0)[1](time)
+                time += 20 * US
+
+
+def alike(number: int) -> list[Lab]:
+    return [Lab(qa=0x1000 + i, qb=0x8000 + i) for i in range(number)]
+
+
+def blamed(found: Diagnosis) -> list[str]:
+    return [one.why for one in found.connections if one.cause not in ("healthy", "cannot-tell", "slow-by-application")]
+
+
+def wrong(found: Diagnosis) -> list[Connection]:
+    """Connections of two queue pairs that never spoke with each other."""
+    pairs = [(one.ends[0].qpn, one.ends[1].qpn, one) for one in found.connections if None not in (one.ends[0].qpn, one.ends[1].qpn)]
+    return [one for a, b, one in pairs if (a or 0) & 0xFFF != (b or 0) & 0xFFF]
+
+
+@pytest.mark.parametrize("psn", [0, 0xFFFFF8, 77_777])
+@pytest.mark.parametrize("reads", [True, False])
+def test_queue_pairs_that_begin_with_one_psn_are_told_apart_by_time(psn: int, reads: bool) -> None:
+    labs, r = alike(6), random.Random(3)
+    mixed(1, *(talk(lab, r.randint(12, 20), r, psn, reads) for lab in labs))
+    found = joined(*labs).diagnosis()
+    assert not blamed(found) and not wrong(found) and sum(one.cause != "cannot-tell" for one in found.connections) >= 5
+
+
+@pytest.mark.parametrize("keep", ["qa,a,q", "a,q", "q,qa", "q"], ids=["mixed", "either", "half", "requests"])
+@pytest.mark.parametrize("reads", [True, False])
+def test_nobody_is_blamed_where_only_one_way_of_some_is_captured(keep: str, reads: bool) -> None:
+    """The answers of one queue pair are not those of another one."""
+    labs, r, ways = alike(6), random.Random(5), keep.split(",")
+    talks = [talk(lab, r.randint(8, 20), r, 0, reads) for lab in labs]
+    again = [("q", talks[0][0][1])]  # one is sent again, as after a loss before the capture point
+    talks[0] = [*again, *again, *talks[0]]
+    mixed(2, *([part for part in one if part[0] in ways[i % len(ways)]] for i, one in enumerate(talks)))
+    found = joined(*labs).diagnosis()
+    assert not blamed(found) and not [one for one in wrong(found) if one.cause not in ("healthy", "cannot-tell")]
+
+
+def test_queue_pairs_that_go_in_step_are_unclear() -> None:
+    labs = alike(4)
+    for i, lab in enumerate(labs):
+        for k in range(30):
+            lab.ask(k * MS + i * US, k)
+            lab.answer(k * MS + (20 + i) * US, k)
+        lab.ask(30 * MS, 0)  # a copy from elsewhere: nobody may say that it was never acknowledged
+    found = joined(*labs).diagnosis()
+    assert [one.cause for one in found.connections] == ["cannot-tell"] * 8
+
+
+def test_a_dead_one_among_many_is_named_where_the_others_are_known() -> None:
+    labs, r = alike(6), random.Random(4)
+    mixed(7, dead(labs[0], 14), *(talk(lab, 20, r, reads=False) for lab in labs[1:]))
+    found = [one for one in joined(*labs).diagnosis().connections if one.verdict == "failed"]
+    assert [(one.ends[0].qpn, one.ends[1].qpn, one.detail["tries"]) for one in found] == [(0x1000, 0x8000, 8)]
+
+
+def test_what_waited_too_long_is_not_paired_in_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one of two lanes told before would be lost, and the other blamed for it."""
+    monkeypatch.setattr(lanes, "MAX_HELD", 8)
+    labs, r = alike(4), random.Random(4)
+    mixed(7, *(talk(lab, 20, r) for lab in labs))
+    found = joined(*labs).diagnosis()
+    assert {one.cause for one in found.connections} == {"cannot-tell"}
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
