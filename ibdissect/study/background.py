@@ -35,6 +35,7 @@ from .capture_model import CaptureModel
 from .conversations import Conversation, add_messages, conversations_of
 from .fabric_view import FabricView, view_of
 from .flows import Flows
+from .foreseen import Foreseen, foresee
 from .frames_before import FramesBefore
 from .node_names import state_of
 from .traffic_counts import TrafficCounts, TrafficView
@@ -51,6 +52,8 @@ AHEAD = 32768
 PAUSE = 0.25
 """Seconds between two polls of a growing capture, and between two reports to the screen."""
 
+FORESEEN, PAUSES = 1.0, 9
+"""Seconds of a growing capture, and parts of the time of the last such check, between two checks of what its end would show."""
 MAX_REPEATED = 100_000
 """Repeated requests remembered by frame."""
 ANSWER = 0.03
@@ -110,6 +113,8 @@ class Study:
         self._placed = Counter[int]()
         """SMPs on directed routes by slot of their node; -1: unknown."""
         self._failures = Failures()
+        self._foreseen, self._foreseen_to, self._foreseen_next = Foreseen(), 0, 0.0
+        """What the end of a growing capture would show, up to which frame, and from which time on it is looked at again."""
         self._linter = Linter(())
         self._follower, self._transactions = FabricFollower(), Transactions()
         self._streams, self._connections, self.stories = Streams(), Connections(), Stories()
@@ -137,6 +142,8 @@ class Study:
                 break
             elif model.wait(PAUSE):
                 return
+            else:
+                self._foresee()
             self._answer()
             if time.monotonic() - reported > PAUSE:
                 self._count()
@@ -144,6 +151,8 @@ class Study:
                 reported = time.monotonic()
         if model.stopped:
             return
+        self._foreseen = Foreseen()
+        model.findings.foresee(())
         self._linter.context.damage = model.damage
         self._linter.finish()  # rules mask R_Keys themselves, so that baselines stay valid
         if model.reading.keys_to >= self.done:
@@ -212,6 +221,23 @@ class Study:
         self.flows.feed(table)
         model.findings.settle()
         self._messages.feed(table)
+
+    def _foresee(self) -> None:
+        """All frames that are there were studied: find also what only the end of a growing capture shows, as if it ended now."""
+        model, begun = self.model, time.monotonic()
+        if model.complete or self._foreseen_to == self.done or begun < self._foreseen_next:
+            return
+
+        def wanted() -> bool:
+            self._answer()
+            return not (model.stopped or model.complete)
+
+        found = foresee(model, self.options, self.done, wanted)
+        self._foreseen_next = time.monotonic() + max(FORESEEN, PAUSES * (time.monotonic() - begun))
+        if found is not None:
+            self._foreseen, self._foreseen_to = found, self.done
+            self._count()
+            model.findings.foresee(found.occurrences)
 
     def want(self, answer: Callable[[Snapshot], None]) -> None:
         """Ask for a snapshot; `answer` is called from the study's thread, soon."""
@@ -287,6 +313,6 @@ class Study:
         self._name()
         if self._failures:
             self.model.error = self._failures.text()
-        by_rule = {code: tally.count for code, tally in self._linter.tally.items() if tally.count}
-        counts = self.options.totals(self._linter)
+        by_rule = Counter({code: tally.count for code, tally in self._linter.tally.items() if tally.count}) + self._foreseen.by_rule
+        counts = self.options.totals(self._linter) + self._foreseen.counts
         self.model.findings.set_counts(by_rule, {level: counts[level] for level in Severity})

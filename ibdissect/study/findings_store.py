@@ -6,7 +6,7 @@ Every occurrence of every finding is kept, 16 bytes each; messages only for the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,7 +48,10 @@ class FindingsStore:
         self._index: dict[int, int] = {}
         """By `id`: findings are never freed."""
         self._kinds: list[tuple[type[Rule], Severity]] = []
-        self._kind: dict[tuple[type[Rule], Severity], int] = {}
+        self._kind: dict[tuple[type[Rule], Severity, bool], int] = {}
+        """By rule, severity and whether it is foreseen."""
+        self._ahead = set[int]()
+        """By `id`: findings that were foreseen."""
         self._fresh: list[Occurrences] = []
         self._singles: list[tuple[int, int, int, int, int]] = []
         self._room: Occurrences = np.empty(1024, OCCURRENCE)
@@ -76,9 +79,14 @@ class FindingsStore:
 
     def take(self, rule: type[Rule], severity: Severity, finding: Finding | None, frames: Any, offset: Any, length: int) -> None:
         """Take in occurrences: frames int[n] with the offset of their bytes; `finding` has the sentence if it was added before."""
-        kind = self._kind.get((rule, severity))
+        self._take(rule, severity, finding, frames, offset, length)
+
+    def _take(
+        self, rule: type[Rule], severity: Severity, finding: Finding | None, frames: Any, offset: Any, length: int, *, ahead: bool = False
+    ) -> None:  # fmt: skip
+        kind = self._kind.get((rule, severity, ahead))
         if kind is None:
-            kind = self._kind[rule, severity] = len(self._kinds)
+            kind = self._kind[rule, severity, ahead] = len(self._kinds)
             self._kinds.append((rule, severity))
         index, length = self._index.get(id(finding), -1), min(length, 0xFFFF)
         if len(frames) == 1:
@@ -87,6 +95,26 @@ class FindingsStore:
         found = np.empty(len(frames), OCCURRENCE)
         found["frame"], found["finding"], found["offset"], found["length"], found["kind"] = frames, index, offset, length, kind
         self._fresh.append(found)
+
+    def foresee(self, found: Sequence[tuple[type[Rule], Severity, Finding | None, Any, Any, int]]) -> None:
+        """Show these occurrences, as `take` has them, instead of those that were foreseen before: a later packet may take them back."""
+        with self._changing:
+            self._settle()
+            ahead = [kind for (*_, foreseen), kind in self._kind.items() if foreseen]
+            there = np.isin(self._settled["kind"], ahead)
+            if not found and not there.any():
+                return
+            self._room = self._settled = self._settled[~there]
+            known = {(one.code, one.frame, one.message): one for one in self._findings} if found else {}
+            for rule, severity, finding, *where in found:
+                if finding is not None:
+                    finding = known.setdefault((finding.code, finding.frame, finding.message), finding)  # most were foreseen before
+                    if id(finding) not in self._index:
+                        self._ahead.add(id(finding))
+                        self.add(finding)
+                self._take(rule, severity, finding, *where, ahead=True)
+            self._settle()
+            self.generation += 1
 
     def settle(self) -> None:
         """Make what was taken in visible to the screen."""
@@ -196,7 +224,8 @@ class FindingsStore:
 
     def first(self) -> list[Finding]:
         """The findings that have a message, each at its first frame, by frame and code."""
-        return sorted((one for one in self._findings if one.code in self.by_rule), key=lambda one: (one.frame, one.code))
+        found = (one for one in self._findings if one.code in self.by_rule and id(one) not in self._ahead)
+        return sorted(found, key=lambda one: (one.frame, one.code))
 
     def places(self, frame: int, count: int = 1) -> range:
         """The occurrences in `count` frames from `frame`."""

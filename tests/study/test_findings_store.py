@@ -41,6 +41,25 @@ def test_an_occurrence_takes_sixteen_bytes() -> None:
     assert OCCURRENCE.itemsize == 16
 
 
+def test_what_is_foreseen_is_replaced_and_taken_back() -> None:
+    """It is in frame order among what was found, and no finding of its own in the end."""
+    store, first = filled()
+    there, late = [store.frame(place) for place in range(len(store))], finding(20)
+    store.foresee([(REPEAT, Severity.INFO, late, [20], 0, 0)])
+    assert store.of_frame(20) == [late] and store.frames().tolist() == [3, 9, 20, 40] and store.first() == [first]
+    again = finding(20)
+    store.foresee([(REPEAT, Severity.INFO, again, [20], 0, 0), (REPEAT, Severity.INFO, finding(3), [5], 0, 0)])
+    assert store.of_frame(20)[0] is late and store.frames().tolist() == [3, 5, 9, 20, 40]
+    assert [store.frame(place) for place in store.alike(0).tolist()] == [3, 5, 9, 9, 40]
+    generation = store.generation
+    store.foresee(())
+    assert [store.frame(place) for place in range(len(store))] == there and store.generation > generation
+    store.take(REPEAT, Severity.INFO, again, [20], 0, 0)
+    store.settle()
+    store.foresee(())
+    assert store.frames().tolist() == [3, 9, 20, 40]
+
+
 def test_occurrences_by_frame_and_rule() -> None:
     store, first = filled()
     assert [store.frame(place) for place in range(len(store))] == [3, 9, 9, 9, 40] and store.frames().tolist() == [3, 9, 40]
