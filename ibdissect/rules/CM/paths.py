@@ -21,6 +21,7 @@ from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.connections import messages
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.native_packets import Native
+from ibdissect.table.scopes import Scopes
 from ibdissect.wire.cm import LAP, REQ
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
@@ -95,10 +96,14 @@ class PathCodes(Rule):
                 first_hop = path.lids[1] if field is path.field("hop_limit") else 0
                 yield fault(seen, {**named, "first_hop": first_hop}, field, of=view, key=(named["what"], path.name, why))
 
+    @on_chunk
+    def note_scopes(self, table: ChunkTable, context: Context) -> None:
+        table.once(context.get(Scopes).take)
+
     def stands(self, hit: Hit, context: Context) -> bool:
         """Unless the path ends at a port of this subnet: then its GIDs have two prefixes of one subnet."""
-        owners = context.get(FabricFollower).subnet.owners(hit.arguments["first_hop"])
-        return all(port.node.kind in (0, ROUTER) for port in owners)
+        owners, scopes = context.get(FabricFollower).subnet.owners(hit.arguments["first_hop"]), context.get(Scopes)
+        return all(port.node.kind in (0, ROUTER) or not scopes.together((hit.frame, port.frame)) for port in owners)
 
 
 def _impossible(path: Path, native: bool) -> Iterator[tuple[Field[Any], str]]:
@@ -211,7 +216,7 @@ class DroppedServiceLevel(LearntFactRule):
             for path in paths(message.view, seen):
                 sl = path.value("sl")
                 ends = [subnet.owner(lid, seen.frame) for lid in path.lids if path.value("subnet_local")]
-                if len(ends) == 2 and ends[0][0] is ends[1][0]:
+                if subnet.loops(*path.lids, seen.frame):
                     continue  # its packets do not leave the adapter
                 for lid, (port, since) in zip(path.lids, ends, strict=False):
                     qos = port.qos if port is not None and port.drops(sl, seen.frame) else None

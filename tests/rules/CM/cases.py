@@ -135,24 +135,29 @@ SAME_SUBNET: list[dict[str, Any]] = [
     {"remote_port_gid": bytes([*FAR[:8], *NEAR[8:]])}, {"remote_port_gid": bytes([*NEAR[:8], *b"\x01", *FAR[9:]])},
 ]  # fmt: skip
 BESIDE = bytes([*NEAR[:7], 1, *FAR[8:]])  # the last byte of the prefix
-LID_2_IS = {kind: answer(2, 0x11, node(2, node_type=kind)) for kind in (1, 3)}
-for name, asked in (("primary", request), ("alternate", lambda **values: request(**{**ASIDE, **values})), ("alternate", load)):
-    def leads(asked: Any = asked, name: str = name, **values: Any) -> bytes:
-        """A request with values of one of its paths."""
-        return bytes(asked(**{f"{name}_{what}": value for what, value in values.items()}))
+LID_2_IS = {kind: answer(2, 0x11, node(2 * kind, node_type=kind)) for kind in (1, 3)}
 
-    case("CM021", leads(packet_rate=1), leads(packet_rate=2))
-    case("CM021", leads(packet_rate=1), leads(packet_rate=0))
-    for end in ("local", "remote"):
-        case("CM021", *(leads(**{f"{end}_port_gid": bytes([first, *FAR[1:]])}) for first in (0xFF, 0xFD)))
-    for limit in (0, 1):
-        case("CM021", leads(**AWAY, hop_limit=limit), leads(**AWAY, hop_limit=2))
-    for stays in SAME_SUBNET:
-        case("CM021", leads(**AWAY, hop_limit=1), leads(**{**AWAY, **stays}, hop_limit=1))
-    case("CM021", leads(**{**AWAY, "remote_port_gid": BESIDE}, hop_limit=1), leads(**{**AWAY, "remote_port_gid": BESIDE}, hop_limit=2))
-    # its first hop is a router, or the port itself: then that has two prefixes
-    case("CM021", *([LID_2_IS[kind], leads(**AWAY, hop_limit=1)] for kind in (3, 1)), frames=[2])
-    case("CM021", *([LID_2_IS[1], leads(**AWAY, **wrong)] for wrong in ({"packet_rate": 1}, {"hop_limit": 1})), frames=[2])
+
+def leads(**values: Any) -> bytes:
+    """A REQ with values of its primary path."""
+    return request(**{f"primary_{what}": value for what, value in values.items()})
+
+
+case("CM021", leads(packet_rate=1), leads(packet_rate=2))
+for name, asked in (("alternate", lambda **values: request(**{**ASIDE, **values})), ("alternate", load)):
+    case("CM021", asked(**{f"{name}_packet_rate": 1}), asked(**{f"{name}_packet_rate": 2}))
+    case("CM021", *(asked(**{f"{name}_{what}": value for what, value in AWAY.items()}, **{f"{name}_hop_limit": n}) for n in (1, 2)))
+case("CM021", leads(packet_rate=1), leads(packet_rate=0))
+for end in ("local", "remote"):
+    case("CM021", *(leads(**{f"{end}_port_gid": bytes([first, *FAR[1:]])}) for first in (0xFF, 0xFD)))
+for limit in (0, 1):
+    case("CM021", leads(**AWAY, hop_limit=limit), leads(**AWAY, hop_limit=2))
+for stays in SAME_SUBNET:
+    case("CM021", leads(**AWAY, hop_limit=1), leads(**{**AWAY, **stays}, hop_limit=1))
+case("CM021", leads(**{**AWAY, "remote_port_gid": BESIDE}, hop_limit=1), leads(**{**AWAY, "remote_port_gid": BESIDE}, hop_limit=2))
+# its first hop is a router, or the port itself: then that has two prefixes
+case("CM021", *([LID_2_IS[kind], leads(**AWAY, hop_limit=1)] for kind in (3, 1)), frames=[2])
+case("CM021", *([LID_2_IS[1], leads(**AWAY, **wrong)] for wrong in ({"packet_rate": 1}, {"hop_limit": 1})), frames=[2])
 # hop limits count on no path of RoCE
 case("CM021", *([over_ethernet(request(**wrong), 1)] for wrong in (
     {"primary_packet_rate": 1}, {f"primary_{what}": value for what, value in {**AWAY, "hop_limit": 1}.items()})),
