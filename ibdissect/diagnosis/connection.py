@@ -176,6 +176,8 @@ class Connection(Record, frozen=True):
     """What was lost between capture points, or behind the last one."""
     recovered: bool = False
     """Whether it was refused, and its asker asked again at once and was accepted."""
+    guess: str = ""
+    """How `why` ends with what only follows from silence: other captures of the same traffic may show otherwise."""
 
     @property
     def healthy(self) -> bool:
@@ -221,6 +223,8 @@ class CapturePoint(Record, frozen=True):
     end_ns: int
     clock_ns: int
     """Its clock minus that of the first point, where it begins."""
+    doubt_ns: int = 0
+    """How far that may be off."""
     notes: tuple[str, ...] = ()
 
 

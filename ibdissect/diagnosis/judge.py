@@ -87,12 +87,14 @@ def told(raw: Raw, found: Found, times: Times | None, capture: Capture, when: Fr
     ends = ends_of(raw)
     what_to_do = advice(found, ends, asking_side(found, raw))
     forward, back = sees(raw, raw.requester)
+    why, guess = explain(found, raw, ends, times, r_key)
     return Connection(
         ends, transport_of(raw), raw.requester, raw.first_frame, raw.last_frame, found.cause, found.verdict, found.severity,
-        explain(found, raw, ends, times, r_key), what_to_do, (found.first or None, found.decisive or None), set_up_of(raw, capture),
+        why, what_to_do, (found.first or None, found.decisive or None), set_up_of(raw, capture),
         *end_of(raw, found, capture), found.detail, times, counts_of(raw), episodes_of(raw), found.blamed,
         "both" if forward and back else "requests" if forward else "answers", raw.first_time, raw.last_time,
         when.of(found.first or None), when.of(found.decisive or None), round_trip_of(raw.main), recovered=bool(found.facts.get("again")),
+        guess=guess,
     )  # fmt: skip
 
 

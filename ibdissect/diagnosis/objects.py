@@ -29,7 +29,7 @@ def _captures(diagnoses: Sequence[Diagnosis]) -> list[dict[str, Any]]:
     if points:
         return [
             {"path": one.path, "name": one.name, "frames": one.frames, "start_ns": one.start_ns, "end_ns": one.end_ns,
-             "clock_ns": one.clock_ns} | ({"notes": [*one.notes]} if one.notes else {})
+             "clock_ns": one.clock_ns, "doubt_ns": one.doubt_ns} | ({"notes": [*one.notes]} if one.notes else {})
             for one in points
         ]  # fmt: skip
     return [

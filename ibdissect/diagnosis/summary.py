@@ -102,8 +102,9 @@ def _words(cause: str, host: str, some: list[Connection], of: int) -> str:
     return told
 
 
-def one_sided(connections: list[Connection]) -> list[str]:
-    """A sentence about the connections of which only one direction is captured; none without such, or with few."""
+def one_sided(connections: list[Connection], *, elsewhere: bool = False) -> list[str]:
+    """A sentence about the connections of which only one direction is captured; none without such, or with few. `elsewhere`: other captures
+    of the same traffic tell of them, too."""
     some = [one for one in connections if one.directions != BOTH]
     if len(some) < LEAST or len(some) * SHARE < len(connections):
         return []
@@ -115,8 +116,10 @@ def one_sided(connections: list[Connection]) -> list[str]:
             break
     else:
         lost = "the answers to requests, or the requests, are not in it"
-    unclear = sum(one.verdict == CANNOT_TELL for one in some)
     of = f"{len(some):,} of {counted(len(connections), 'connection', ',')}"
+    if elsewhere:
+        return [f"this capture holds one direction only of {of}: {lost}; what the other captures show of it is told from them"]
+    unclear = sum(one.verdict == CANNOT_TELL for one in some)
     return [
         f"this capture holds one direction only of {of}: {lost}. Whether and why they failed it mostly cannot tell: {unclear:,} of them "
         "are unclear. Capture both directions, at a host or at a mirror port that copies what is received and what is sent."

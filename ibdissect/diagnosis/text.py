@@ -9,7 +9,7 @@ from msgspec import Struct as Record
 
 from ibdissect.wire.text import Paint, counted, printable
 
-from .connection import BOTH, CANNOT_TELL, FAILED, HEALTHY, ODD, SEVERITIES, SLOW, Connection, Diagnosis, SharedCause, Times
+from .connection import BOTH, CANNOT_TELL, FAILED, HEALTHY, ODD, SEVERITIES, SLOW, CapturePoint, Connection, Diagnosis, SharedCause, Times
 from .phrases import clock, day, duration, share, sum_of
 from .slices import PARTS, cost, when_of
 
@@ -180,15 +180,21 @@ def begins(diagnosis: Diagnosis) -> str:
 def points_text(diagnosis: Diagnosis) -> str:
     """The capture points, and how their clocks differ."""
     first, *others = diagnosis.points
-    clocks = ", ".join(f"that of {printable(one.name)} is {_ahead(one.clock_ns)}" for one in others)
+    clocks = ", ".join(f"that of {printable(one.name)} is {_ahead(one)}" for one in others)
     return (
         f"Captures of the same traffic; times are those of {printable(first.name)}'s clock, {clocks}. "
         "Each connection is told from one of them: `at NAME` names it, and its frames are numbered as there."
     )
 
 
-def _ahead(ns: int) -> str:
-    return f"{duration(abs(ns))} {'ahead' if ns > 0 else 'behind'}" if ns else "the same"
+def _ahead(one: CapturePoint) -> str:
+    """`39.5 ms ahead (to within 1 ms)`; how exactly that is known is said where it may be off by more than a hundredth."""
+    ns, doubt = one.clock_ns, duration(one.doubt_ns)
+    if abs(ns) <= one.doubt_ns:
+        return f"the same to within {doubt}" if one.doubt_ns else "the same"
+    return f"{duration(abs(ns))} {'ahead' if ns > 0 else 'behind'}" + (
+        f" (to within {doubt})" if one.doubt_ns * 100 > abs(ns) else ""
+    )
 
 
 def _culprit(culprit: Culprit, paint: Paint, start_ns: int, top: int) -> Iterator[str]:

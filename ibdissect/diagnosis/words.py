@@ -162,28 +162,36 @@ def _tried(s: Story) -> str:
 
 
 def _exhausted(s: Story) -> str:
-    scope, host = s.found.detail.get("scope"), s.raw.hosts[1 - s.side]
-    qpn = s.ends[1 - s.side].qpn
-    queue_pair = f"QP 0x{qpn:06x}" if qpn is not None else "this queue pair"
+    return f"{_silent(s)}{_of_silence(s)}"
+
+
+def _silent(s: Story) -> str:
+    """What a capture shows of a request that nobody answered, without what follows from that."""
+    scope, host, told = s.found.detail.get("scope"), s.raw.hosts[1 - s.side], _tried(s)
     if scope == "qp" and s.facts["others_pass"]:
-        return (
-            f"{_tried(s)}; {s.answers} acknowledges what {s.asks} sends to other queue pairs there meanwhile, so host and network work: "
-            f"{queue_pair} does not answer"
-        )
+        return f"{told}; {s.answers} acknowledges what {s.asks} sends to other queue pairs there meanwhile"
     if scope == "qp":
-        return (
-            f"{_tried(s)}; {s.answers} still sends on other connections (frame {s.facts['alive']}), so that host is up: {queue_pair} there "
-            f"does not answer, or what {s.asks} sends to it is lost"
-        )
+        return f"{told}; {s.answers} still sends on other connections (frame {s.facts['alive']}), so that host is up"
     if scope == "host" and host.last_frame:
         quiet = duration(max(s.facts["host_quiet_ns"], 0))
-        return f"{_tried(s)}; the last packet of {s.answers} is frame {host.last_frame}, none comes from it in the {quiet} after that"
+        return f"{told}; the last packet of {s.answers} is frame {host.last_frame}, none comes from it in the {quiet} after that"
     if scope == "host":
-        return f"{_tried(s)}; nothing at all comes from {s.answers} in this capture"
-    told = f"{_tried(s)}; what {s.answers} sends is not captured"
+        return f"{told}; nothing at all comes from {s.answers} in this capture"
+    told += f"; what {s.answers} sends is not captured"
     if "served" in s.facts:
         told += f", but it is up: it asks {s.asks} or others meanwhile, who answer (frame {s.facts['served']})"
     return told
+
+
+def _of_silence(s: Story) -> str:
+    """Who is silent, as far as one capture tells: another one may show that the request did not arrive, or was answered."""
+    if s.found.detail.get("scope") != "qp":
+        return ""
+    qpn = s.ends[1 - s.side].qpn
+    queue_pair = f"QP 0x{qpn:06x}" if qpn is not None else "this queue pair"
+    if s.facts["others_pass"]:
+        return f", so host and network work: {queue_pair} does not answer"
+    return f": {queue_pair} there does not answer, or what {s.asks} sends to it is lost"
 
 
 def _path_mtu(s: Story) -> str:
@@ -434,6 +442,8 @@ SAID: dict[str, Callable[[Story], str]] = {
 """The sentence of each cause."""
 
 
-def explain(found: Found, raw: Raw, ends: tuple[End, End], times: Times | None, r_key: str = "") -> str:
-    """The sentence about a connection. `r_key`: that of a refused access, as reports show keys; empty: it is not told."""
-    return SAID[found.cause](Story(found, raw, ends, times, r_key))
+def explain(found: Found, raw: Raw, ends: tuple[End, End], times: Times | None, r_key: str = "") -> tuple[str, str]:
+    """The sentence about a connection, and its end that only follows from silence (`Connection.guess`). `r_key`: that of a refused access,
+    as reports show keys; empty: it is not told."""
+    story = Story(found, raw, ends, times, r_key)
+    return SAID[found.cause](story), _of_silence(story) if found.cause == "retries-exhausted" else ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ibdissect.diagnosis.connection import CapturePoint, Connection, Diagnosis, Elsewhere
-from ibdissect.diagnosis.summary import shared_causes
+from ibdissect.diagnosis.summary import one_sided, shared_causes
 from ibdissect.wire.text import counted, printable
 
 from .comparison import Comparison
@@ -28,15 +28,17 @@ def diagnosed(comparison: Comparison, diagnoses: Sequence[Diagnosis]) -> Diagnos
     start, end = (
         pick(each - point.clock_ns for point in points for each in (point.start_ns, point.end_ns) if each) for pick in (min, max)
     )
-    notes = [f"{name}: {note}" for name, diagnosis in zip(names, diagnoses, strict=True) for note in diagnosis.notes]
+    notes = [*one_sided(found), *(f"{name}: {note}" for name, point in zip(names, points, strict=True) for note in point.notes)]
     frames = sum(diagnosis.frames for diagnosis in diagnoses)
     return Diagnosis(" + ".join(names), frames, found, shared_causes(found), notes, start, end, points)
 
 
 def _point(comparison: Comparison, number: int, diagnosis: Diagnosis) -> CapturePoint:
-    point, clock = comparison.points[number], comparison.clocks.segments[number][0].offset_ns
+    point, clock = comparison.points[number], comparison.clocks.segments[number][0]
+    alone = one_sided(diagnosis.connections)
+    notes = (*one_sided(diagnosis.connections, elsewhere=True), *(note for note in diagnosis.notes if note not in alone))
     return CapturePoint(
-        point.name, diagnosis.path, diagnosis.frames, diagnosis.start_ns, diagnosis.end_ns, clock, tuple(diagnosis.notes)
+        point.name, diagnosis.path, diagnosis.frames, diagnosis.start_ns, diagnosis.end_ns, clock.offset_ns, clock.uncertainty_ns, notes
     )
 
 
@@ -75,20 +77,21 @@ def _silent(one: Connection, same: Same, fate: Fate, tries: Tries, names: list[s
     side = 0 if tries.transaction else one.requester
     asks, answers, here = one.ends[side].address, one.ends[1 - side].address, names[tries.point]
     later = [i for i in fate.passed if fate.places[i] > fate.places[tries.point]]
-    if tries.lost and later and not tries.arrived[later[-1]]:
-        ((after, before), number), likely = tries.lost.most_common(1)[0], "most likely " if tries.likely else ""
-        if before < 0 or 2 * number <= tries.sent:
-            return one
-        said = f"{_of(number, tries.sent)} {'was' if number == 1 else 'were'} {likely}lost between {names[after]} and {names[before]}"
+    places = [(after, before) for (after, before), _ in tries.lost.most_common() if before >= 0]
+    if later and not tries.arrived[later[-1]] and tries.missing[later[-1]]:
+        if not places:
+            said = f"{names[later[-1]]} shows none of them: lost on the way, or not captured there"
+            return replace(one, why=f"{_certain(one)}; {said}")
+        after, before = places[0]
         advice = (
             f"Look between {names[after]} and {names[before]} for what drops packets from {asks} to {answers}: MTU, error counters and "
             "buffers of the ports, filters, routes."
         )
-        return _located(one, said, advice, [names[after], names[before]])
+        return _located(one, _where_lost(tries, places, names), advice, [names[after], names[before]])
     far = max((i for i in tries.arrived if tries.arrived[i]), key=lambda i: fate.places[i], default=-1)
     if far < 0:
         return one
-    reached = f"{_of(tries.arrived[far], tries.sent)} reached {names[far]}"
+    reached = f"{_of(tries.arrived[far], tries.sent)} reached {names[far]}{_unseen(tries, far, names)}"
     replied = [(i, frames) for i, frames in tries.replies.items() if i in later]
     if replied:
         there, frames = min(replied, key=lambda each: fate.places[each[0]])  # the last point on their way back
@@ -101,7 +104,27 @@ def _silent(one: Connection, same: Same, fate: Fate, tries: Tries, names: list[s
         advice = f"Look between {names[far]} and {here} for what drops packets from {answers} to {asks}."
         return _located(one, said, advice, [names[far], here])
     said = f"{reached}, which shows no answer either: {answers} is silent, or packets are lost behind {names[far]}"
+    if places:
+        said += f"; {_where_lost(tries, places, names)}"
     return replace(one, why=f"{one.why}; {said}", detail={**one.detail, "reached": names[far]})
+
+
+def _where_lost(tries: Tries, places: list[tuple[int, int]], names: list[str]) -> str:
+    """Between which points its sendings were lost, as far as these show: `all 8 sendings were lost between tap and server`."""
+    (after, before), likely = places[0], "most likely " if tries.likely else ""
+    number, where = tries.lost[places[0]], f"{likely}lost between {names[after]} and {names[before]}"
+    if len(places) == 1 and not tries.arrived[before]:
+        number = max(number, tries.missing[before])
+        return f"{_of(number, tries.sent)} {_was(number)} {where}{_unseen(tries, before, names)}"
+    more = "".join(f", {tries.lost[one, two]} between {names[one]} and {names[two]}" for one, two in places[1:])
+    return f"{_of(number, tries.sent)} {_was(number)} {where}{more}"
+
+
+def _unseen(tries: Tries, point: int, names: list[str]) -> str:
+    """How many of its sendings a point cannot tell of; empty if it can of all."""
+    number = tries.sent - tries.arrived[point] - tries.missing[point]
+    which = "the other one was" if number == 1 else f"the other {number} were"
+    return f" ({names[point]} was not capturing while {which} sent)" if number > 0 else ""
 
 
 def _of(number: int, of: int) -> str:
@@ -111,9 +134,18 @@ def _of(number: int, of: int) -> str:
     return "its only sending" if of == 1 else f"all {of} sendings"
 
 
+def _was(number: int) -> str:
+    return "was" if number == 1 else "were"
+
+
+def _certain(one: Connection) -> str:
+    """What is said of it without what only follows from silence."""
+    return one.why.removesuffix(one.guess)
+
+
 def _located(one: Connection, said: str, advice: str, between: list[str]) -> Connection:
     """A connection with the place where its packets are lost: that is nobody's fault at its ends."""
-    return replace(one, why=f"{one.why}; {said}", advice=advice, detail={**one.detail, "lost_between": between}, blamed=None)
+    return replace(one, why=f"{_certain(one)}; {said}", advice=advice, detail={**one.detail, "lost_between": between}, blamed=None)
 
 
 def _look(one: Connection, names: list[str]) -> str:

@@ -34,8 +34,10 @@ class Tries(Record):
     sent: int = 0
     arrived: Counter[int] = field(default_factory=Counter)
     """How many of them each later point has."""
+    missing: Counter[int] = field(default_factory=Counter)
+    """How many of them each later point lacks that was certainly capturing."""
     lost: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """How many were lost after one point and before another one; -1: its receiver."""
+    """How many were certainly lost after one point and before another one; -1: its receiver."""
     likely: bool = False
     """One of the losses is likely, not certain."""
     replies: dict[int, list[int]] = field(default_factory=dict)
@@ -175,9 +177,9 @@ def _is_try(block: Block, row: int, tries: Tries) -> bool:
 def _sent(block: Block, row: int, tries: Tries) -> None:
     journey = block.journey
     tries.sent += 1
-    for point, _ in _seen(block, row):
-        if journey.place[row, point] > journey.place[row, tries.point]:
-            tries.arrived[point] += 1
+    for point in np.flatnonzero(journey.place[row] > journey.place[row, tries.point]).tolist():
+        tries.arrived[point] += bool(block.seen[row, point])
+        tries.missing[point] += bool(journey.covered[row, point] and not block.seen[row, point])
     if journey.lost[row]:
         after, _, before = block.lost_between(row)
         tries.lost[after, before] += 1
@@ -185,9 +187,10 @@ def _sent(block: Block, row: int, tries: Tries) -> None:
 
 
 def _is_reply(block: Block, row: int, tries: Tries) -> bool:
-    """Whether it answers the request, later than that was sent, and the point that tells of it neither has it nor just missed it."""
-    packets, journey = block.packets, block.journey
-    if block.seen[row, tries.point] or packets.time[row] < tries.first_ns or journey.passed[row, tries.point]:
+    """Whether it answers the request, later than that was sent, and the point that tells of it neither has it nor just missed it: it was
+    capturing."""
+    packets, journey, here = block.packets, block.journey, (row, tries.point)
+    if block.seen[here] or packets.time[row] < tries.first_ns or journey.passed[here] or not journey.covered[here]:
         return False
     return bool((packets.psn[row] - tries.psn) % PSNS < PSNS // 2 and packets.syndrome[row] >= 0)
 

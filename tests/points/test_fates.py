@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from ibdissect.diagnosis.connection import LostPackets
-from ibdissect.points.fates import SILENT, Fate, fates
-from ibdissect.points.same_connections import same_connections
+from ibdissect.points.fates import SILENT, Fate, Tries, _is_reply, fates
+from ibdissect.points.same_connections import Same, same_connections
+from tests.craft import erf_pcap, rc
+from tests.diagnosis.lab import diagnosis
 from tests.points.test_diagnosed import MS, diagnoses, silence
 from tests.points.world import World
 
@@ -43,3 +49,33 @@ def test_answers_that_another_point_has_are_those_that_were_lost_on_the_way_back
     fate = only(silence(answered="client"), tmp_path)
     tries = fate.tries[0]
     assert {point: len(frames) for point, frames in tries.replies.items()} == {1: 8, 2: 8}
+
+
+def test_a_loss_belongs_to_the_connection_that_was_there(tmp_path: Path) -> None:
+    """Queue pairs that are used again: the first and the last frame count, too."""
+    world = World()
+    world.conversation(120, lost={12: "server", 40: "tap", 77: "server"})
+    comparison, found = diagnoses(world, tmp_path)
+    (same,) = same_connections(found, comparison.clocks)
+    frames = sorted(each.first_frame for each in fates(comparison, [same])[0].lost if each.after == 0)
+    (lost,) = frames  # in front of the tap, in the client's capture
+    for first, last, wanted in ((1, lost, 1), (1, lost - 1, 0), (lost, 999, 1), (lost + 1, 999, 0)):
+        part = Same({0: replace(same.at[0], first_frame=first, last_frame=last)}, {0: same.spans[0]})
+        (fate,) = fates(comparison, [part])
+        assert sum(each.packets for each in fate.lost if each.after == 0) == wanted
+
+
+@pytest.mark.parametrize(
+    ("what", "value", "wanted"),
+    [
+        ("time", 5, True), ("time", 4, False), ("psn", 6, False), ("psn", 7 + (1 << 23) - 1, True), ("psn", 7 + (1 << 23), False),
+        ("syndrome", -1, False), ("seen", True, False), ("passed", True, False), ("covered", False, False),
+    ],
+)  # fmt: skip
+def test_an_answer_that_did_not_come(what: str, value: int, wanted: bool) -> None:
+    """`passed`: a later point has it, so this one just missed it; `covered`: this one was capturing."""
+    told = diagnosis(erf_pcap([rc(4, bytes(8), slid=1, dlid=2, bth={"psn": 7})])).connections[0]
+    state = {"time": 5, "psn": 7, "syndrome": 0, "seen": False, "passed": False, "covered": True, what: value}
+    column = {name: np.array([[one]] if name in ("seen", "passed", "covered") else [one]) for name, one in state.items()}
+    block: Any = SimpleNamespace(packets=SimpleNamespace(**column), journey=SimpleNamespace(**column), seen=column["seen"])
+    assert _is_reply(block, 0, Tries(0, told, 0, 7, 0, 5)) is wanted

@@ -50,6 +50,7 @@ def test_two_set_ups_of_one_queue_pair_are_two_connections() -> None:
     first = [connection(ends=unknown, set_up=one) for one in up]
     second = [connection(ends=unknown, set_up=one, start_ns=SEC, last_ns=2 * SEC) for one in reversed(up)]
     assert groups(first, second) == [[0, 1], [0, 1]]
+    assert groups(first[:1], second[:1]) == [[0], [1]] and groups(first[:1], second[1:]) == [[0, 1]]
 
 
 @pytest.mark.parametrize(("near", "far", "lost", "teller"), [
