@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ibdissect.wire.text import counted
+from ibdissect.wire.text import counted, printable
 
 SHOWN = 5
 """Findings per rule that a failure shows; it also gives their total number."""
@@ -35,8 +35,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Which configuration the captures are checked by: a green run says whose rules it followed."""
-    if not config.getoption("--ibdissect"):
-        return None
+    return _whose(config) if config.getoption("--ibdissect") else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """The same at the end with -q, which leaves out the header."""
+    if config.getoption("--ibdissect") and config.get_verbosity() < 0 and (whose := _whose(config)) is not None:
+        terminalreporter.write_line(whose)
+
+
+def _whose(config: pytest.Config) -> str | None:
     from ibdissect.cli.config import read_config
     from ibdissect.report import Followed
 
@@ -47,16 +55,37 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if not parent.config.getoption("--ibdissect"):
+    if not parent.config.getoption("--ibdissect") or file_path.suffix == ".py":  # Python tests are pytest's
         return None
-    from ibdissect.capture.sets import ENDINGS
+    from ibdissect.capture.discover import is_capture
 
-    # Like `ibdissect lint`, accept any file given explicitly, whatever its name, but leave Python tests to pytest.
-    named = parent.session.isinitpath(file_path) and file_path.suffix != ".py"
-    if not named and not file_path.name.lower().endswith(ENDINGS):
+    # Like `ibdissect lint`, accept any file given explicitly, whatever its name.
+    if not parent.session.isinitpath(file_path) and not is_capture(str(file_path)):
         return None
-    capture: pytest.Collector = CaptureFile.from_parent(parent, path=file_path)
-    return capture
+    return _capture(parent, file_path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Add what pytest passes over in a folder: links to nothing, pipes, sockets and devices with the name of a capture, which fail."""
+    report = yield
+    if collector.config.getoption("--ibdissect") and isinstance(collector, pytest.Directory) and report.passed:
+        from ibdissect.capture.discover import is_capture
+
+        for path in sorted(collector.path.iterdir()):
+            if os.path.isfile(path) or os.path.isdir(path) or not is_capture(str(path)):
+                continue
+            if not collector.ihook.pytest_ignore_collect(collection_path=path, config=collector.config):
+                report.result.append(_capture(collector, path))
+    return report
+
+
+def _capture(parent: pytest.Collector, path: Path) -> pytest.Collector:
+    """A capture's node. What pytest prints of it, and writes for a CI system, is the id, in which nothing can control a terminal."""
+    root = parent.config.rootpath
+    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    node: pytest.Collector = CaptureFile.from_parent(parent, path=path, name=printable(path.name), nodeid=printable(name))
+    return node
 
 
 class CaptureFile(pytest.File):
@@ -72,20 +101,25 @@ class CaptureItem(pytest.Item):
     def runtest(self) -> None:
         names = ("select", "ignore", "fail_on", "baseline", "config", "allow_empty")
         given = {name: self.config.getoption(f"--ibdissect-{name.replace('_', '-')}") for name in names}
+        from ibdissect.capture.sets import Irregular
+
         below = self.path.is_relative_to(Path.cwd())
         plugins = self.config.getoption("--ibdissect-plugin")
-        assert_clean(self.path.relative_to(Path.cwd()) if below else self.path, plugins=plugins, **given)
+        path = str(self.path.relative_to(Path.cwd()) if below else self.path)
+        if (whose := _whose(self.config)) is not None:
+            self.user_properties.append(("ibdissect", whose.removeprefix("ibdissect: ")))
+        assert_clean(path if self.path.is_file() else Irregular(path), plugins=plugins, **given)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The findings, without a traceback."""
         from ibdissect.errors import IbdissectError
 
         if isinstance(excinfo.value, (NotClean, IbdissectError)):
-            return str(excinfo.value)
+            return "\n".join(map(printable, str(excinfo.value).split("\n")))
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        return self.path, None, f"ibdissect lint {self.path.name}"
+        return Path(printable(str(self.path))), None, printable(f"ibdissect lint {self.path.name}")
 
 
 def assert_clean(
@@ -130,7 +164,7 @@ def assert_clean(
     if report.error is not None:
         found = full_capture(report, Run())
         what = {"unreadable": "not readable", "empty": "not checked"}.get(report.status, "not checked to the end")
-        raise NotClean(f"{what}: {report.error}\n{found}".rstrip())
+        raise NotClean(f"{what}: {printable(report.error)}\n{found}".rstrip())
     bad = [finding for finding in report.findings if finding.severity.rank >= RANKS[least]]
     if not bad:
         return
@@ -138,7 +172,7 @@ def assert_clean(
     report.by_rule = {code: count for code, count in report.by_rule.items() if any(finding.code == code for finding in bad)}
     count = sum(report.by_rule.values())
     codes = ", ".join(report.by_rule)
-    head = f"{path}: {counted(count, 'finding')} at or above {least} ({codes})"
+    head = f"{printable(os.fspath(path))}: {counted(count, 'finding')} at or above {least} ({codes})"
     raise NotClean(f"{head}\n{full_capture(report, Run())}Explain a rule: ibdissect rules {bad[0].code}")
 
 

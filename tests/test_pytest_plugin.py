@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -67,6 +68,26 @@ def outcomes(done: CompletedProcess[str]) -> dict[str, str]:
     """PASSED or FAILED by test id, from the output of `pytest -v`."""
     lines = [line.split() for line in done.stdout.splitlines() if " PASSED" in line or " FAILED" in line]
     return {words[0]: words[1] for words in lines if "::" in words[0]}
+
+
+def test_what_looks_like_a_capture_fails_and_prints_nothing_raw(project: Path) -> None:
+    """Links to nothing, pipes and captures under other names; names that would control a terminal or a CI system."""
+    (project / "captures/gone.pcap").symlink_to("nowhere")
+    os.mkfifo(project / "captures/pipe.pcap")
+    (project / "captures/dump").write_bytes(BAD)
+    (project / "captures/a\x1b]52;c;eA==\x07.pcap").write_bytes(BAD)
+    (project / "captures/b\u202e\nx.pcap").write_bytes(b"?")
+    (project / "ibdissect.toml").write_text('ignore = ["LNK"]\n')
+    for words in ("-v",), ("-q", "-rA"):
+        done = run(*words, "--ibdissect", "captures", "--junitxml=j.xml")
+        told, written = done.stdout + done.stderr, (project / "j.xml").read_text()
+        for name in ("gone.pcap", "pipe.pcap", "dump", "text.pcapng", r"a\x1b]52;c;eA==\x07.pcap", r"b\u202e\nx.pcap"):
+            assert name.replace("\\n", "\\x0a") in told and done.returncode == 1, told
+        assert all(line.isprintable() for line in (told + written).split("\n")) and not re.search("^::", told, re.M)
+        assert "not readable: captures/pipe.pcap: is a pipe" in told and "is a link to nowhere" in told
+        assert told.count("configuration ibdissect.toml: ignore") == 1
+        assert 'name="ibdissect" value="configuration ibdissect.toml: ignore"' in written
+    assert run("-v", "--ibdissect", "captures/pipe.pcap").returncode == 1
 
 
 def test_captures_are_collected_when_asked_for(project: Path) -> None:

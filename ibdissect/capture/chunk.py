@@ -109,7 +109,7 @@ class Damage(Record, frozen=True):
 
     kind: str
     """`cut-off`: the file ends inside a record. `damaged`: invalid record or impossible length. Of a set also `missing`: members that
-    are not there, and `unreadable`: a member that is not a capture."""
+    are not there. `unreadable`: a member of a set that is not a capture, or frames of an unknown link type."""
     offset: int
     """Byte position in the (decompressed) file."""
     frame: int
@@ -124,7 +124,7 @@ class Damage(Record, frozen=True):
 
     @property
     def unread(self) -> bool:
-        """Whether the capture has more that was not read: above --max-unpacked, or a member that is not a capture. The exit status is 2."""
+        """Whether the capture has more that was not read: above --max-unpacked, or unreadable. The exit status is 2."""
         return self.kind == "unreadable" or self.limited
 
 

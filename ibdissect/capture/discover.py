@@ -12,9 +12,9 @@ from typing import Any
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.capture.opening import open_capture, seekable
+from ibdissect.capture.opening import looks_like_capture, open_capture, seekable
 from ibdissect.capture.remote import filesystem, in_archive, is_url, public_name, tried
-from ibdissect.capture.sets import NUMBERED_ENDING, SUFFIXES, CaptureSet, Part, part_of
+from ibdissect.capture.sets import NUMBERED_ENDING, OTHERWISE_PACKED, SUFFIXES, CaptureSet, Irregular, Part, part_of
 from ibdissect.errors import CaptureError
 
 
@@ -24,11 +24,14 @@ class FoundFiles(Record):
     files: list[str] = field(default_factory=list)
     """In the order of the arguments, sorted within a directory or glob; each file once, under its first spelling."""
     left_out: int = 0
-    """Number of skipped directory entries: files without a capture extension, and anything but regular files."""
+    """Number of skipped directory entries: neither name nor first bytes are those of a capture."""
 
 
 def discover(paths: Iterable[str]) -> FoundFiles:
     """Expand path arguments. A file named explicitly is accepted whatever its extension, even if it does not exist.
+
+    What looks like a capture in a folder and cannot be read (a link to nothing, a pipe, a folder that may not be listed) is among the
+    files: opening it says why, and no job passes by it.
 
     Raises CaptureError for a directory without captures and for a glob without match.
     """
@@ -57,7 +60,7 @@ def _expand(path: str, found: FoundFiles) -> list[str]:
     matches = sorted(glob.glob(path, recursive=True))
     if not matches:
         raise CaptureError(path, "matches no file")
-    files = [file for file in matches if not os.path.isdir(file)]
+    files = [file if os.path.isfile(file) else Irregular(file) for file in matches if not os.path.isdir(file)]
     for directory in matches:
         if os.path.isdir(directory) and not any(file.startswith(os.path.join(directory, "")) for file in files):
             files += _captures_below(directory, found)
@@ -130,19 +133,30 @@ def _directory(path: str, found: FoundFiles) -> list[str]:
 
 
 def _captures_below(path: str, found: FoundFiles) -> list[str]:
-    files = []
-    for file in below(path):
-        if re.search(NUMBERED_ENDING, file.lower()) and os.path.isfile(file):
-            files.append(file)
+    files, closed = list[str](), list[str]()
+    for file in below(path, closed):
+        if is_capture(file):
+            files.append(file if os.path.isfile(file) else Irregular(file))
         else:
             found.left_out += 1
-    return files
+    return files + [Irregular(folder) for folder in closed]
 
 
-def below(top: str) -> Iterator[str]:
-    """All files below `top`, sorted. Follows links, but enters each directory once."""
+def is_capture(path: str) -> bool:
+    """Whether a file in a folder is to be checked: its name is that of a capture, packed or not, or its first bytes are."""
+    name = path.lower()
+    return re.search(NUMBERED_ENDING, name) is not None or re.search(OTHERWISE_PACKED, name) is not None or looks_like_capture(path)
+
+
+def below(top: str, closed: list[str] | None = None) -> Iterator[str]:
+    """All files below `top`, sorted. Follows links, but enters each directory once. `closed` collects the folders that cannot be listed."""
     entered: set[tuple[int, int]] = set()
-    for folder, folders, files in os.walk(top, followlinks=True):
+
+    def cannot(error: OSError) -> None:
+        if closed is not None and not isinstance(error, FileNotFoundError):  # removed since it was listed
+            closed.append(os.fspath(error.filename))
+
+    for folder, folders, files in os.walk(top, onerror=cannot, followlinks=True):
         folders.sort()
         try:
             status = os.stat(folder)

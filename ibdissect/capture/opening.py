@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import IO
 
@@ -19,10 +20,22 @@ from ibdissect.capture.chunk import Reader
 from ibdissect.capture.erf import ErfRecords, looks_like_erf
 from ibdissect.capture.reader import CaptureReader, Origin
 from ibdissect.capture.records import Records
-from ibdissect.capture.sets import CaptureSet
+from ibdissect.capture.sets import NUMBERED_ENDING, CaptureSet, Irregular
 from ibdissect.capture.stream import PACKED, WINDOW, FileBytes, ObjectBytes, read_up_to, unpacked, waited
 from ibdissect.errors import CaptureError, nearest
 
+FOREIGN = {
+    b"snoop\0\0\0": "snoop capture", b"RTSS": "Network Monitor capture", b"GMBU": "Network Monitor capture",
+    b"TRSNIFF data": "Sniffer capture", b"XCP\0": "NetXRay capture", b"iptrace ": "iptrace capture",
+    **dict.fromkeys(pcap.MODIFIED, "modified pcap"),
+}  # fmt: skip
+"""How captures begin that are not read, and what they are."""
+ZIP = b"PK\x03\x04"
+TAR, TAR_AT = b"ustar", 257
+"""What stands in the first header of a tar, and where."""
+CONVERT = "convert it: editcap -F pcap IN OUT"
+TAR_BLOCK, TAR_HEAD = 512, 1 << 16
+"""Bytes of a header in a tar, and those from its start in which captures are looked for."""
 ERF_HEAD = 1 << 17
 """Bytes checked before a file without magic number is accepted as ERF; a record has at most 65535."""
 
@@ -76,14 +89,57 @@ def _container(head: bytes, path: str, broken: str | None) -> Callable[[], Recor
         return lambda: pcap.PcapRecords(head, path)
     if magic == pcapng.MAGIC:
         return lambda: pcapng.PcapngRecords(head, path)
-    if magic in pcap.MODIFIED:
-        raise CaptureError(path, f"is a modified pcap (magic {magic.hex()}), which is not read", hint="convert it: editcap -F pcap IN OUT")
+    if foreign := _foreign(head):
+        raise CaptureError(path, f"is a {foreign} (magic {magic.hex()}), which is not read", hint=CONVERT)
+    if kind := _archive(head):
+        raise CaptureError(path, f"is a {kind} archive", hint=f"name its captures: {kind}://*::{path}")
     if looks_like_erf(head, len(head) < ERF_HEAD):
         return ErfRecords
     if head.startswith(PACKED):
         raise CaptureError(path, "is compressed twice", hint="unpack it once")
     known = "known are pcap, pcapng, ERF, also .gz .zst .xz .bz2 .lz4"
     raise CaptureError(path, f"not a capture: starts with {head[:8].hex(' ')}", hint=known)
+
+
+def _foreign(head: bytes) -> str:
+    """What a capture is that is not read; empty if it is none."""
+    return next((name for magic, name in FOREIGN.items() if head.startswith(magic)), "")
+
+
+def _archive(head: bytes) -> str:
+    """`zip` or `tar`, if it begins like one; otherwise empty."""
+    return "zip" if head.startswith(ZIP) else "tar" if head[TAR_AT : TAR_AT + len(TAR)] == TAR else ""
+
+
+def looks_like_capture(path: str) -> bool:
+    """Whether the first bytes of a file, packed or not, are those of a capture, or of an archive that holds one by its name.
+
+    ERF has no magic number: its name must say it. Never raises; what is no regular file, or cannot be read, does not look like one.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False
+        with open(path, "rb", buffering=0) as file:
+            stream = unpacked(file, path)
+            head = read_up_to(stream, TAR_BLOCK)
+            if head[:4] in pcap.MAGICS or head[:4] == pcapng.MAGIC or _foreign(head):
+                return True
+            kind = _archive(head)
+            if kind == "tar":
+                head += read_up_to(stream, TAR_HEAD - len(head))
+            return bool(kind) and any(re.search(NUMBERED_ENDING, name.lower()) for name in _names(kind, path, head))
+    except (OSError, ValueError, CaptureError):
+        return False
+
+
+def _names(kind: str, path: str, head: bytes) -> Iterable[str]:
+    """The files of an archive by name: of a tar those in its first bytes, `head`."""
+    from ibdissect.capture import archives  # rarely needed
+
+    if kind == "tar":
+        return archives.members(kind, lambda: ObjectBytes(io.BytesIO(head)), path).files
+    with open(path, "rb", buffering=0) as file:
+        return archives.members(kind, lambda: file, path).files
 
 
 def _origin(source: str | os.PathLike[str] | IO[bytes]) -> Origin:
@@ -143,8 +199,21 @@ def _neighbour(path: str) -> str:
     return nearest(name, names, "", least=0.8)
 
 
-def _file(path: str) -> Origin:
+def _irregular(path: str) -> str:
+    """Why a path that no user named is not opened; empty if it is a regular file by now."""
     try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return f"is a link to {os.readlink(path)}, which does not exist" if os.path.islink(path) else "no such file"
+    kinds = {stat.S_IFREG: "", stat.S_IFIFO: "is a pipe", stat.S_IFSOCK: "is a socket", stat.S_IFDIR: "is a folder that cannot be listed"}
+    return kinds.get(stat.S_IFMT(mode), "is a device")
+
+
+def _file(path: str) -> Origin:
+    irregular, path = isinstance(path, Irregular), str(path)
+    try:
+        if irregular and (reason := _irregular(path)):
+            raise CaptureError(path, reason, hint="name it itself to read it" if reason.endswith("pipe") else "")
         # Opening a named pipe blocks until a writer opens it.
         descriptor = waited(partial(os.open, path), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0), -1)
         if descriptor < 0:

@@ -22,15 +22,17 @@ FILE_HEADER = 24
 HEADER = 16
 
 OTHER_LINKS = {
-    105: "IEEE 802.11", 119: "IEEE 802.11 Prism", 127: "IEEE 802.11 radiotap", 147: "user 0", 187: "Bluetooth HCI", 189: "USB", 192: "PPI",
-    195: "IEEE 802.15.4", 220: "USB Linux", 227: "CAN", 249: "USBPcap", 252: "Wireshark export", 253: "netlink",
+    105: "IEEE 802.11", 119: "IEEE 802.11 Prism", 127: "IEEE 802.11 radiotap", 187: "Bluetooth HCI", 189: "USB",
+    195: "IEEE 802.15.4", 220: "USB Linux", 227: "CAN", 249: "USBPcap", 253: "netlink",
 }  # fmt: skip
-"""Names for the error message only (tcpdump.org's list of link types)."""
+"""Link types that carry no InfiniBand: beside others in a pcapng their frames are not missed (tcpdump.org's list of link types)."""
+UNREAD_LINKS = {147: "user 0", 192: "PPI", 252: "Wireshark export"}
+"""Link types that might carry it, but are not read."""
 
 
 def no_infiniband(path: str, link: int) -> CaptureError:
     """The error for a link type that cannot carry InfiniBand."""
-    name = OTHER_LINKS.get(link)
+    name = (OTHER_LINKS | UNREAD_LINKS).get(link)
     return CaptureError(path, f"link type {link}{f' ({name})' if name else ''} carries no InfiniBand")
 
 

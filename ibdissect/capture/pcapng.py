@@ -8,10 +8,12 @@ from __future__ import annotations
 import struct
 
 import numpy as np
+import numpy.typing as npt
 
 from ibdissect.capture import erf, scan
-from ibdissect.capture.chunk import LINK_ERF, Chunk, Damage
+from ibdissect.capture.chunk import LINK_ERF, LINK_NAMES, Chunk, Damage
 from ibdissect.capture.interfaces import Interfaces, Ticks
+from ibdissect.capture.pcap import OTHER_LINKS
 from ibdissect.capture.records import LONGEST, Records
 from ibdissect.capture.scan import Mask, Stride
 from ibdissect.capture.scattered import Bytes, Ints
@@ -59,6 +61,8 @@ class PcapngRecords(Records):
         self.section = 0
         """File-wide index of the section's first interface."""
         self.span = SPAN
+        self._unknown: set[int] = set()
+        """Unknown link types of which there were frames."""
         self.orders = 0
         """Number of changes of byte order."""
 
@@ -191,6 +195,7 @@ class PcapngRecords(Records):
         time_ns = self.interfaces.nanoseconds(interface, ticks)
         time_ns[simple] = 0
         link = self.interfaces.columns["link"][interface].astype(np.uint16)
+        self._say_unknown(link)
         pseudo = np.full(len(offset), -1, np.int64)
         rows = Chunk(0, 0, raw, offset, caplen, length, time_ns, link, interface.astype(np.uint16), pseudo, interfaces=self.interfaces)
         inside = np.flatnonzero(link == LINK_ERF)
@@ -199,6 +204,16 @@ class PcapngRecords(Records):
             for column in ("offset", "caplen", "length", "link", "pseudo"):
                 getattr(rows, column)[inside] = getattr(found, column)
         return rows
+
+    def _say_unknown(self, links: npt.NDArray[np.uint16]) -> None:
+        """Frames of a link type that nobody here knows are not read: InfiniBand may be in them. Said once for each type."""
+        if all(link in LINK_NAMES or link in OTHER_LINKS for link in self.link_types):
+            return
+        for link in np.unique(links).tolist():
+            if link not in LINK_NAMES and link not in OTHER_LINKS and link not in self._unknown:
+                self._unknown.add(link)
+                reason = f"frames of link type {link} are not read: it is not known what they carry"
+                self.add_damage(Damage(kind="unreadable", offset=0, frame=self.frames, reason=reason))
 
     def _read_comments(self, raw: Bytes, rows: Ints, at: Ints, stop: Ints) -> None:
         """Collect the comments in the options of all blocks, one option of each at a time; row r is frame `frames` + 1 + r."""

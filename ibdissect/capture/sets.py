@@ -18,12 +18,20 @@ ENDINGS = tuple(suffix + packed for suffix in SUFFIXES for packed in PACKED)
 _SUFFIX, _PACKED = (f"(?:{'|'.join(map(re.escape, endings))})" for endings in (SUFFIXES, PACKED))
 NUMBERED_ENDING = rf"{_SUFFIX}\d*{_PACKED}$"
 """ENDINGS, also with the number that `tcpdump -C` appends: x.pcap1. A regular expression, like these, that is compiled on first use."""
+OTHERWISE_PACKED = rf"{_SUFFIX}\d*(?:\.(?:zip|7z|rar|tar|tgz|tbz2?|txz|z|lz|lzma|lzo|br|sz))+{_PACKED}$"
+"""A capture by its name, in what is not read: it is said, not left out."""
 _DUMPCAP = rf"(?P<stem>.+)_(?:(?P<number>\d{{5,}})_(?P<time>\d{{14}})|(?P<time2>\d{{14}})_(?P<number2>\d{{5,}}))(?P<tail>\..+?)?{_PACKED}"
 """dumpcap -b, editcap -c: cap_00001_20261121120000.pcapng; with `-b nametimenum:2` the time comes first."""
 _NUMBERED = rf"(?P<stem>.+{_SUFFIX})(?P<number>\d*){_PACKED}"
 """tcpdump -C: x.pcap, x.pcap1, x.pcap2; with -W x.pcap0, x.pcap1."""
 _TIME = r"(?<!\d)(?:19|20)\d\d([-_.]?)[01]\d\1[0-3]\d[-_.T]?[0-2]\d(?:[-_.:]?[0-5]\d){0,2}(?!\d)"
 """tcpdump -G: a day and at least an hour, as strftime writes them."""
+
+
+class Irregular(str):
+    """A path that a folder or a glob leads to, not the user, and that is no regular file. It is never opened: a pipe would wait for its
+    writer, a device may never end.
+    """
 
 
 class CaptureSet(Record, frozen=True):

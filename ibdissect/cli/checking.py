@@ -11,10 +11,11 @@ from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.rule_selection import matches, nearest_rule, select, split_codes
+from ibdissect.report import Followed
 from ibdissect.session.check import Options
 
-from .common import Common
-from .config import Config
+from .common import Common, say
+from .config import OPTION, Config
 
 if TYPE_CHECKING:
     from .frame_selection import FrameSelection
@@ -30,6 +31,19 @@ extend_ignore_option = click.option(
     "--extend-ignore", "more_ignored", multiple=True, metavar="CODES", help="The same as --ignore, which adds."
 )
 no_crc_option = click.option("--no-crc", is_flag=True, help="Do not check ICRC and VCRC; damaged packets then count like others.")
+
+
+def followed(common: Common, **overruled: object) -> Followed | None:
+    """The configuration that decided about findings or status; None if none did. `overruled`: what was given instead of its keys."""
+    keys = common.settings.followed(*(name for name, given in overruled.items() if given))
+    return Followed(common.settings.shown, keys) if keys else None
+
+
+def say_followed(configuration: Followed | None, common: Common, named: bool) -> None:
+    """Say on standard error whose rules were followed, if no report `named` it; with --quiet only of a file that nobody named."""
+    given = (common.config,) if isinstance(common.config, str) else common.config or ()
+    if configuration is not None and not named and not (common.quiet and common.settings.source in (OPTION, *given)):
+        say(f"By {configuration.text}.")
 
 
 def check_options(

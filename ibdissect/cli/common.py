@@ -325,7 +325,7 @@ def incomplete(reason: str) -> None:
 def damage_text(path: str, damage: Damage) -> str:
     """Damage in a capture file, as one line."""
     if damage.kind in ("missing", "unreadable"):
-        return f"{damage.file if damage.kind == 'unreadable' else path}: {damage.reason}"
+        return f"{(damage.file if damage.kind == 'unreadable' else '') or path}: {damage.reason}"
     went_on = f", reading went on at byte {damage.resumed}" if damage.resumed is not None else ""
     return f"{damage.file or path}: {damage.kind} at byte {damage.offset}, after frame {damage.frame}: {damage.reason}{went_on}"
 

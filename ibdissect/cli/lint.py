@@ -23,8 +23,10 @@ from ibdissect.cli.checking import (
     checked_selection,
     extend_ignore_option,
     extend_select_option,
+    followed,
     ignore_option,
     no_crc_option,
+    say_followed,
     select_option,
 )
 from ibdissect.cli.common import Common, columns, common_options, grouped, say
@@ -204,7 +206,7 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
     fail_on = wanted.fail_on or common.settings.fail_on or "error"
     infos = wanted.infos if wanted.infos is not None else True if fail_on == "info" or wanted.selected else None
     run = formats.Run(
-        rules=tuple(options.rules), fail_rank=RANKS[fail_on], ignored=options.ignored, configuration=_followed(wanted, common),
+        rules=tuple(options.rules), fail_rank=RANKS[fail_on], ignored=options.ignored, configuration=followed(common, **_overruled(wanted)),
         began_s=began_s, infos=infos, exit_zero=wanted.exit_zero or wanted.write_baseline is not None,
     )  # fmt: skip
     reports, interrupted = _checked(units, partial(_timed, work=partial(work, options=options)), wanted, common, known, targets, run)
@@ -219,6 +221,7 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
     if wanted.timing:
         echo(text_report.timing_text(reports), nl=False, err=True)
     _say_what_is_missing(reports, common)
+    say_followed(run.configuration, common, any(target.names_configuration(quiet=common.quiet) for target in targets))
     if interrupted:
         return INTERRUPTED
     for line in known.lines() if known is not None else ():
@@ -226,12 +229,10 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
     return exit_status(reports, "never" if wanted.write_baseline is not None or wanted.exit_zero else fail_on)
 
 
-def _followed(wanted: LintArguments, common: Common) -> formats.Followed | None:
-    """The configuration that decided about findings or status."""
-    overruled = {"select": wanted.selected, "fail_on": wanted.fail_on or wanted.exit_zero or wanted.write_baseline,
-                 "baseline": wanted.baseline or wanted.write_baseline, "allow_empty": wanted.allow_empty}  # fmt: skip
-    keys = common.settings.followed(*(name for name, given in overruled.items() if given))
-    return formats.Followed(common.settings.shown, keys) if keys else None
+def _overruled(wanted: LintArguments) -> dict[str, object]:
+    """What the command line says instead of keys of the configuration."""
+    return {"select": wanted.selected, "fail_on": wanted.fail_on or wanted.exit_zero or wanted.write_baseline,
+            "baseline": wanted.baseline or wanted.write_baseline, "allow_empty": wanted.allow_empty}  # fmt: skip
 
 
 def _timed(unit: Unit, *, work: Work[CaptureReport], stop: Stop | None = None, progress: Progress | None = None) -> CaptureReport:

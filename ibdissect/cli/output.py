@@ -184,7 +184,7 @@ def captures_of(paths: tuple[str, ...], *, quiet: bool = False) -> list[str]:
     found = discover(paths)
     if found.left_out and not quiet:
         say(f"skipped {counted(found.left_out, 'file')} without a capture extension")
-    return [str(file) for file in found.files]
+    return found.files
 
 
 def refuse_captures(files: Sequence[str], **targets: str | None) -> None:

@@ -14,7 +14,7 @@ import click
 
 from ibdissect import report as formats
 from ibdissect.capture.remote import public_name
-from ibdissect.cli.checking import check_options, checked_selection, ignore_option
+from ibdissect.cli.checking import check_options, checked_selection, followed, ignore_option, say_followed
 from ibdissect.cli.common import Common, common_options, refuse, without
 from ibdissect.cli.console import echo
 from ibdissect.cli.lint import RANKS, exit_status
@@ -82,8 +82,11 @@ def command(
     outcome = result(comparison)
     reports = _judged(comparison, options, common)
     outcome["findings"] = [finding_object(finding) for report in reports for finding in report.findings]
+    whose = followed(common, fail_on=fail_on, select=True, baseline=True)  # the last two do not apply
     fail_on = fail_on or common.settings.fail_on or "error"
-    run = formats.Run(rules=tuple(options.rules), fail_rank=RANKS[fail_on])
+    if whose is not None:
+        outcome["configuration"] = whose.object()
+    run = formats.Run(rules=tuple(options.rules), fail_rank=RANKS[fail_on], configuration=whose)
     if format_ == "text":
         paint = common.paint(sys.stdout) if output is None else plain
         parts: Iterable[str] = [
@@ -101,6 +104,7 @@ def command(
             echo(part, nl=False)
     elif format_ in ("text", "json"):
         write_text("".join(parts), output)
+    say_followed(whose, common, format_ not in formats.WITHOUT_CONFIGURATION)
     return exit_status(reports, fail_on)
 
 

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ibdissect.cli.checking import check_options, checked_selection, ignore_option, no_crc_option, select_option
+from ibdissect.cli.checking import check_options, checked_selection, followed, ignore_option, no_crc_option, select_option
 from ibdissect.cli.common import Common, command_line, common_options, say
 from ibdissect.cli.console import progress_bar
 from ibdissect.cli.output import MaxFindings, captures_of, refuse_captures, require_extra, write_text
@@ -56,7 +56,9 @@ def command(
     digests = {file: digest for file in files if (digest := digest_of(file)) is not None}
     about = About(title, note, command_line())
     chosen = " and ".join(f"{option} {text}" for option, text in (("-Y", common.filter), ("--frames", common.frames)) if text)
+    whose = followed(common, select=selected)
     notes = [f"Findings and traffic are those of the frames that {chosen} selects."] if chosen else []
+    notes += [f"By {whose.text}."] if whose is not None else []
 
     with progress_bar(files, quiet=common.quiet) as progress:
         before = earlier(compared, options, progress) if compared is not None else None

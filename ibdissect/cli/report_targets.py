@@ -37,6 +37,10 @@ class Target(Record, frozen=True):
         """Whether findings are printed as they come."""
         return self.file is None and self.form in formats.STREAMED
 
+    def names_configuration(self, *, quiet: bool) -> bool:
+        """Whether the report says which configuration was followed; nothing is printed as it comes if `quiet`."""
+        return self.form not in formats.WITHOUT_CONFIGURATION and not (quiet and self.streams)
+
     def limit(self, given: int | None) -> int | None:
         """Most findings of a rule and a capture that are listed, None for all; `given`: by --max-findings, -1 for all, or None."""
         usual = LISTED if self.form in formats.FOR_PEOPLE else MOST_LISTED

@@ -240,6 +240,8 @@ class Rule:
     """Of a rule that finds infos: whether its advice is to do nothing. Texts show its findings only if asked for infos."""
     about_capture: ClassVar[bool] = False
     """Whether the sentence is about the capture or the file, so that it need not name a port or host (`lint.who`)."""
+    of_code: ClassVar[bool] = True
+    """Whether its texts are Markdown of whoever wrote the code; else they are a file's, which may be a stranger's."""
     explains: ClassVar[tuple[str, ...]] = ()
     """Rules that report only a consequence of this fault: at a frame where this rule reports, or with such a frame as proof. Codes, or the
     letters of whole families."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 
+from ibdissect.wire.text import printable
+
 from .handlers import handler_methods
 from .rule import REGISTRY, Rule, family
 from .setting import settings_of
@@ -72,6 +74,15 @@ def page(rule: type[Rule]) -> dict[str, str]:
     return texts | others | configured | {"Example": rule.example, "Reference": rule.reference}
 
 
-def markdown(texts: dict[str, str], level: str = "##") -> str:
-    """Sections with their titles as headings."""
+def unmarked(text: str) -> str:
+    """A text of a stranger on one line, in which no Markdown reader takes anything for markup, HTML, a link or a mention."""
+    escaped = re.sub(r"([\\`*_\[\]<>|~#@&$:]|(?<=www)\.)", r"\\\1", " ".join(map(printable, text.split("\n"))).strip())
+    return re.sub(r"^(\d*)(?=[-+=.)])", r"\1\\", escaped)
+
+
+def markdown(texts: dict[str, str], level: str = "##", *, plain: bool = False) -> str:
+    """Sections with their titles as headings. `plain`: nothing in them is markup."""
+    if plain:
+        paragraphs = {title: re.split(r"\n\s*\n", text) for title, text in texts.items()}
+        texts = {unmarked(title): "\n\n".join(map(unmarked, found)) for title, found in paragraphs.items()}
     return "\n\n".join(f"{level} {title}\n{text}" for title, text in texts.items())

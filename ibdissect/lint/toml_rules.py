@@ -33,6 +33,8 @@ _STRING = re.compile(r'[rR]?"(?:[^"\\]|\\.)*"' + r"|'(?:[^'\\]|\\.)*'")
 class DeclaredRule(Rule):
     """A rule whose condition is a display filter: one finding for each frame that the filter selects."""
 
+    of_code = False
+
     filter: ClassVar[Filter]
     shown: ClassVar[Mapping[str, tuple[Field[Any], ...]]]
     """Placeholder name -> its fields; empty for a name of the frame itself."""

@@ -34,6 +34,8 @@ report, the Run, a painter, the columns of the terminal), and for the end (as in
 FOR_PEOPLE = ("text", "full", "markdown", "html")
 """Formats that list some findings of a rule; the others list all."""
 
+WITHOUT_CONFIGURATION = ("jsonl", "gitlab")
+"""Formats with no place for the configuration that was followed."""
 WITH_DIGESTS = ("sarif", "html")
 """Formats that show size and SHA-256 of the captures, which are read once more for it."""
 

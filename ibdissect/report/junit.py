@@ -91,12 +91,17 @@ def _numbers(cases: Iterable[str]) -> str:
 def junit_text(reports: list[CaptureReport], run: Run) -> str:
     """The whole run. With --timing the tests of families have the time that their rules took."""
     suites, every = [], []
+    properties = ""
+    if run.configuration is not None:
+        facts = ("path", run.configuration.path), ("keys", ", ".join(run.configuration.keys))
+        lines = (f"      <property name=\"configuration.{name}\" value={_attribute(value)}/>\n" for name, value in facts)
+        properties = f"    <properties>\n{''.join(lines)}    </properties>\n"
     began = f' timestamp="{datetime.fromtimestamp(run.began_s, UTC):%Y-%m-%dT%H:%M:%S}"' if run.began_s else ""
     for report in reports:
         cases = [*_cases(report, run)]
         every += cases
         head = f'name={_attribute(report.path)} {_numbers(cases)} time="{report.elapsed_s:.3f}"{began}'
-        suites.append(f"  <testsuite {head}>\n{''.join(cases)}  </testsuite>\n")
+        suites.append(f"  <testsuite {head}>\n{properties}{''.join(cases)}  </testsuite>\n")
     seconds = sum(report.elapsed_s for report in reports)
     head = f'<testsuites name="ibdissect" {_numbers(every)} time="{seconds:.3f}">\n'
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + head + "".join(suites) + "</testsuites>\n"

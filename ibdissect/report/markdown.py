@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from html import escape
 
 from ibdissect.lint.finding import CaptureReport
-from ibdissect.lint.rule_page import markdown, sections, summary
+from ibdissect.lint.rule_page import markdown, sections, summary, unmarked
 from ibdissect.wire.text import counted, printable
 
 from . import Run, repository_path, worst_first
@@ -14,11 +14,6 @@ from .text import is_note, totals_text
 
 MOST_BYTES = 900_000
 """Size of the table of findings; GitHub drops a job summary above 1 MiB."""
-
-
-def _plain(text: str) -> str:
-    """Text of a capture that no Markdown reader takes for markup, HTML, a link or a mention."""
-    return re.sub(r"([\\`*_\[\]<>|~#@&$:]|(?<=www)\.)", r"\\\1", " ".join(map(printable, text.splitlines())))
 
 
 def markdown_text(reports: list[CaptureReport], run: Run) -> str:
@@ -30,14 +25,14 @@ def markdown_text(reports: list[CaptureReport], run: Run) -> str:
 def _notes(reports: list[CaptureReport], run: Run) -> Iterator[str]:
     for report in reports:
         if report.incomplete is not None:
-            yield f"- ✖ {report.status}: {_plain(report.incomplete)}"
+            yield f"- ✖ {report.status}: {unmarked(report.incomplete)}"
         for doubt in report.doubts:
-            yield f"- ⚠ {_plain(report.path)}: {_plain(doubt)}"
+            yield f"- ⚠ {unmarked(report.path)}: {unmarked(doubt)}"
     if run.configuration is not None:
-        yield f"- {_plain(run.configuration.text)}"
+        yield f"- {unmarked(run.configuration.text)}"
     if run.baseline is not None:
         counts = f"{run.baseline['known']} known, {run.baseline['new']} new, {sum(one['count'] for one in run.baseline['fixed'])} fixed"
-        yield f"- baseline {_plain(run.baseline['path'])}: {counts}"
+        yield f"- baseline {unmarked(run.baseline['path'])}: {counts}"
 
 
 def _table(reports: list[CaptureReport], run: Run) -> Iterator[str]:
@@ -52,8 +47,8 @@ def _table(reports: list[CaptureReport], run: Run) -> Iterator[str]:
     for done, one in enumerate(findings):
         times = f" (×{one.count})" if one.count > 1 else ""
         severity = one.severity.value
-        cells = (f"{one.severity.sign} {severity}", f"{one.code} {one.name}", _plain(repository_path(one.place[0])), one.place[1])
-        row = f"| {' | '.join(map(str, cells))} | {_plain(one.message)}{times} |"
+        cells = (f"{one.severity.sign} {severity}", f"{one.code} {one.name}", unmarked(repository_path(one.place[0])), one.place[1])
+        row = f"| {' | '.join(map(str, cells))} | {unmarked(one.message)}{times} |"
         size += len(row.encode())
         if size > MOST_BYTES:
             yield from ("", f"{counted(len(findings) - done, 'more finding')} not listed.")
@@ -69,6 +64,6 @@ def _pages(reports: list[CaptureReport], run: Run) -> Iterator[str]:
     used = {finding.code for report in reports for finding in report.findings if not is_note(finding, run)}
     for rule in run.rules:
         if rule.code in used:
-            yield f"<details><summary>{rule.code} {rule.name}: {summary(rule)}</summary>\n"
-            yield markdown(sections(rule), "####")
+            yield f"<details><summary>{rule.code} {rule.name}: {escape(printable(summary(rule)))}</summary>\n"
+            yield markdown(sections(rule), "####", plain=not rule.of_code)
             yield "\n</details>"

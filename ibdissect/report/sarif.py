@@ -15,7 +15,7 @@ from ibdissect.capture.remote import public_name
 from ibdissect.lint.baseline import fingerprint, name_from
 from ibdissect.lint.finding import CaptureReport, Finding
 from ibdissect.lint.rule import Rule
-from ibdissect.lint.rule_page import WHY, markdown, sections, summary
+from ibdissect.lint.rule_page import WHY, markdown, sections, summary, unmarked
 from ibdissect.version import VERSION, addresses
 from ibdissect.wire.text import visible_json
 
@@ -30,14 +30,15 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 def rule_object(rule: type[Rule], pages: str | None = None) -> dict[str, Any]:
     """A rule's entry, with its documentation as help. `pages`: the address of ours, which have all rules of the package."""
     texts = sections(rule)
-    text, own = markdown(texts), rule.__module__.startswith("ibdissect.rules.")
+    text, marked, own = markdown(texts), markdown(texts, plain=not rule.of_code), rule.__module__.startswith("ibdissect.rules.")
+    reference = rule.reference if rule.of_code else unmarked(rule.reference)
     return {
         "id": rule.code,
         "name": "".join(word.capitalize() for word in re.split(r"[^a-z0-9]+", rule.name)),
         "shortDescription": {"text": summary(rule)},
         "fullDescription": {"text": f"{summary(rule)} {' '.join(texts.get(WHY, '').split())}".strip()},
         **({"helpUri": f"{pages}/rules.md#{rule.code.lower()}-{rule.name}"} if pages and own else {}),
-        "help": {"text": f"{text}\n\nReference: {rule.reference}", "markdown": f"{text}\n\n**Reference**: {rule.reference}"},
+        "help": {"text": f"{text}\n\nReference: {rule.reference}", "markdown": f"{marked}\n\n**Reference**: {reference}"},
         "defaultConfiguration": {"level": LEVELS[rule.severity.value]},
         "properties": {"tags": [rule.code.rstrip("0123456789")]},
     }

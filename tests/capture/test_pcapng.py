@@ -91,6 +91,17 @@ def test_erf_blocks_keep_the_time_and_interface_of_the_block() -> None:
     assert chunk.card_ports(np.array([0])).tolist() == [2]
 
 
+def test_frames_of_an_unknown_link_type_are_missed() -> None:
+    """Once for each type, and only if there are frames; what carries no InfiniBand, as WLAN, is not missed."""
+    blob = section("<") + b"".join(interface("<", link) for link in (1, 105, 999, 998, 147))
+    known = enhanced("<", 0, 0, b"ethernet") + enhanced("<", 1, 0, b"wifi")
+    assert not read(blob + known)[1].damage
+    _, reader = read(blob + known + enhanced("<", 2, 0, b"?") * 3 + known + enhanced("<", 4, 0, b"?"))
+    assert sorted((one.kind, one.unread, one.reason) for one in reader.damage) == [
+        ("unreadable", True, f"frames of link type {link} are not read: it is not known what they carry") for link in (147, 999)
+    ]
+
+
 def test_only_other_links_is_an_error_but_some_keep_their_numbers() -> None:
     wifi = section("<") + interface("<", 105) + enhanced("<", 0, 0, b"wifi")
     with pytest.raises(CaptureError, match=r"link type 105 \(IEEE 802\.11\) carries no InfiniBand"):

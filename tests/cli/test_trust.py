@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,15 @@ def test_every_output_says_whose_rules_were_followed(words: tuple[str, ...], key
     assert json.loads(printed["json"])["configuration"] == {"path": "ibdissect.toml", "keys": keys}
     (invocation,) = json.loads(printed["sarif"])["runs"][0]["invocations"]
     assert invocation["properties"]["configuration"] == {"path": "ibdissect.toml", "keys": keys}
+    lab = str(REPO / "captures/pkey-lab.pcap")
+    suite = ET.fromstring(commanded("lint", lab, "--format", "junit", *words, cwd=tmp_path, text=True).stdout)[0]
+    assert [*map(dict, (one.attrib for one in suite[0]))] == [
+        {"name": "configuration.path", "value": "ibdissect.toml"}, {"name": "configuration.keys", "value": ", ".join(keys)},
+    ]  # fmt: skip
+    for options in (("--format", "jsonl"), ("--format", "gitlab"), ("-q",)):  # nowhere else to say it
+        assert commanded("lint", lab, *options, *words, cwd=tmp_path, text=True).stderr.splitlines().count(f"By {said}.") == 1
+    for options in (("--format", "json"), ("-q", "--output-file", "junit=x.xml"), ("-q", "--config", "ibdissect.toml")):
+        assert "configuration" not in commanded("lint", lab, *options, *words, cwd=tmp_path, text=True).stderr
     (tmp_path / "ibdissect.toml").write_text('color = "never"\n')
     printed["json"] = commanded("lint", str(REPO / "captures/pkey-lab.pcap"), "--format", "json", cwd=tmp_path, text=True).stdout
     assert "configuration" not in json.loads(printed["json"])

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule_page import unmarked
+from ibdissect.lint.toml_rules import rules_of
 from ibdissect.report import Run
 from ibdissect.report.github import github_text
 from ibdissect.report.markdown import markdown_text
+from ibdissect.report.sarif import sarif_text
 from ibdissect.rules import load
 from tests.report.test_formats import BROKEN, finding, report
 
@@ -20,6 +26,24 @@ def test_markdown_shows_text_of_captures_as_text() -> None:
     assert row.startswith("| ✖ error | AM001 nodedescription-am | a b.pcap | 12 |")
     assert "- ✖ unreadable: x\\<\\&\\>.pcap" in text and "\x1b" not in text
     assert text.count("<details><summary>AM001 ") == 1 and "Why it matters" in text
+
+
+def test_texts_of_rules_in_files_are_no_markup() -> None:
+    """A configuration that was found may be a stranger's; the texts of our own rules are Markdown."""
+    hostile = "1. <img src=x> [a](http://e)\n# head\n\n- x `c`\n\n## <b>T</b>\n    code | @all"
+    table = {"code": "OURS001", "name": "own-rule", "when": "infiniband.bth", "message": "m", "docs": hostile, "reference": "<i> *r*"}
+    rules = rules_of([table], "ibdissect.toml")
+    text = markdown_text([report(finding(code="OURS001"))], Run(rules=tuple(rules)))
+    page = text[text.index("<details>") :]
+    summary, _, rest = page.partition("\n")
+    assert summary == "<details><summary>OURS001 own-rule: 1. &lt;img src=x&gt; [a](http://e)</summary>"
+    body = rest.removesuffix("\n\n</details>\n")
+    assert re.findall(r"(?<!\\)[<>`\[\]*_@|]", body) == [] and {line[:2] for line in body.splitlines()} >= {"##", "\\-"}
+    help_text = json.loads(sarif_text([report(finding(code="OURS001"))], Run(rules=tuple(rules))))["runs"][0]["tool"]["driver"]["rules"][0]
+    assert re.findall(r"(?<!\\)[<>`\[\]_@|]", help_text["help"]["markdown"]) == []
+    assert [unmarked(text) for text in ("12. a", "- a", "+a", "= a", "www.a", "3 a")] == [
+        "12\\. a", "\\- a", "\\+a", "\\= a", "www\\.a", "3 a",
+    ]  # fmt: skip
 
 
 def test_a_long_markdown_report_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
