@@ -1,7 +1,7 @@
 """Which bytes of a frame may be a key, or part of one, that no structure shows?
 
-A structure with a key that belongs to a place but does not fit there, because the frame or a length ends too early; the later segments of
-an RMPP transfer; fields that cannot be read to their end (`insides`); private data that nothing explains (`private_data`). Messages of
+A structure with a key that belongs to a place but does not fit there, because the frame or a length ends too early; data of a MAD beside the
+structures of its attribute; fields that cannot be read to their end (`insides`); private data that nothing explains (`private_data`). Messages of
 several packets have a module of their own (`cut_messages`).
 """
 
@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.wire.catalog import StructType
-from ibdissect.wire.mad import BASE_VERSION_IB, MAD, RMPP, RMPP_CLASSES
-from ibdissect.wire.numbers import DM_CLASS, SA_CLASS
+from ibdissect.capture.scattered import Bytes
+from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD
+from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed, TcpPort
+from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.tail import Laid
 
+from .bits import any_set
 from .find_structures import room_at
 from .insides import holds_key, unread_insides
 from .locate import Int
+from .occurrences import Occurrences
 from .private_data import unexplained
-from .sa_tables import holds_data, starts_data
 from .tcp_segments import segments_of
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ Pieces = tuple[Int, Int, Int]
 
 def opaque_pieces(table: ChunkTable) -> Pieces:
     """Row, start and end of such bytes, without those that are zero, in the order of their starts. Call as `table.once(opaque_pieces)`."""
-    parts = [*_unplaced(table), *_later_segments(table), *unread_insides(table), *unexplained(table)]
+    parts = [*_unplaced(table), *_uncovered(table), *unread_insides(table), *unexplained(table)]
     rows, at, stop = (np.concatenate([np.empty(0, np.int64), *part]) for part in (zip(*parts, strict=True) if parts else ((), (), ())))
     keep = at < stop
     rows, at, stop = rows[keep], at[keep], stop[keep]
@@ -60,28 +63,52 @@ def _unplaced(table: ChunkTable) -> Iterator[Pieces]:
                     yield unread.rows, unread.at, unread.stop
 
 
-def _later_segments(table: ChunkTable) -> Iterator[Pieces]:
-    """The data of MADs that are not the first segment of their transfer, if the attribute holds a key: it may be anywhere. What a vendor
-    declares is shown where it is whole, so its first segments are among them. Those of the SA are SARecordPiece."""
-    mad, stop, data = table.located.at("mad"), table.located.payload_end, table.chunk.data
+def _uncovered(table: ChunkTable) -> Iterator[Pieces]:
+    """The data of a MAD beside the structures of its attribute, if one of them holds a key. Such a structure may lie there: of a record
+    that lengths, an offset, a segment's number or type leave out, of an answer that failed, of a method that has none, or left over from an
+    earlier packet. Data that nobody reads (`unread`) and pieces of records have their own modules."""
     for (mgmt_class, attribute), rows in table.attributes().items():
-        if mgmt_class in RMPP_CLASSES - {SA_CLASS} and _has_key(table, mgmt_class, attribute):
-            later = rows[~(holds_data if _of_vendors(table, mgmt_class, attribute) else starts_data)(table, rows)]
-            if mgmt_class == DM_CLASS:  # the RMPP header is there only if its version is not 0
-                later = later[data[mad[later] + MAD.size + RMPP.rmpp_version.bit // 8] != 0]
-            yield later, mad[later] + table.catalog.data_at(mgmt_class, BASE_VERSION_IB), stop[later]
+        structs = _structs(table.catalog, mgmt_class, attribute)
+        if any(holds_key(table.catalog, struct) for struct in structs):
+            parts = [_data(table, mgmt_class, rows)]
+            for struct in structs:
+                found = table.occurrences(struct)
+                parts.append(found.pick((found.at < table.window) & np.isin(found.rows, rows)))
+            yield _gaps(table.chunk.data, *parts)
 
 
-def _has_key(table: ChunkTable, mgmt_class: int, attribute: int) -> bool:
-    """Whether any structure of a vendor's attribute holds a key."""
-    structs = [struct for _, struct in table.catalog.attributes.get((mgmt_class, attribute), ())]
-    structs += _of_vendors(table, mgmt_class, attribute)
-    return any(holds_key(table.catalog, struct) for struct in structs)
+def _structs(catalog: Catalog, mgmt_class: int, attribute: int) -> list[StructType]:
+    """The structures of an attribute, also those that vendors declare, whatever their OUI, and the pieces of records of the SA."""
+    structs = [struct for _, struct in catalog.attributes.get((mgmt_class, attribute), ())]
+    structs += [one for place, one in catalog.of_vendors if place.mgmt_class == mgmt_class and place.attr_id in (None, attribute)]
+    return [*structs, SARecordPiece] if structs and mgmt_class == SA_CLASS else structs
 
 
-def _of_vendors(table: ChunkTable, mgmt_class: int, attribute: int) -> list[StructType]:
-    """The structures that vendors declare for an attribute, whatever their OUI."""
-    return [one for place, one in table.catalog.of_vendors if place.mgmt_class == mgmt_class and place.attr_id in (None, attribute)]
+def _data(table: ChunkTable, mgmt_class: int, rows: Int) -> Occurrences:
+    """The bytes of the attribute in MADs of a class."""
+    mad, stop = table.located.at("mad")[rows], table.located.payload_end[rows]
+    at, opa = mad + MAD.size, table.chunk.data[mad] == BASE_VERSION_OPA
+    for version in (BASE_VERSION_IB, BASE_VERSION_OPA):
+        field, here = table.catalog.data_of(mgmt_class, version), opa == (version == BASE_VERSION_OPA)
+        if field is not None:
+            at = np.where(here, mad + field.span[0], at)
+            if field.kind != "rest":  # the path of a directed route follows
+                stop = np.where(here, np.minimum(stop, mad + field.span[1]), stop)
+    return Occurrences(rows, at, stop)
+
+
+def _gaps(data: Bytes, outer: Occurrences, *inner: Occurrences) -> Pieces:
+    """What is in one of the outer ranges but in none of the inner ones, unless it is zero."""
+    at, stop = outer.at, np.maximum(outer.at, outer.stop)
+    edges = np.concatenate([at, stop, *(one.at for one in inner)])
+    ends = np.concatenate([at, stop, *(one.stop for one in inner)])
+    rows = np.concatenate([outer.rows, outer.rows, *(one.rows for one in inner)])
+    order = np.lexsort((ends, edges))
+    edges, ends, rows = edges[order], ends[order], rows[order]
+    reached = np.maximum.accumulate(ends)[:-1]
+    found = np.flatnonzero((reached < edges[1:]) & (rows[:-1] == rows[1:]))
+    found = found[any_set(data, reached[found], edges[1:][found])]
+    return rows[found], reached[found], edges[1:][found]
 
 
 class Masks(Record, frozen=True, eq=False):
