@@ -1,8 +1,8 @@
 """Which bytes of a frame may be a key, or part of one, that no structure shows?
 
-A structure with a key that belongs to a place but does not fit there, because the frame or a length ends too early; data of a MAD beside the
-structures of its attribute; fields that cannot be read to their end (`insides`); private data that nothing explains (`private_data`). Messages of
-several packets have a module of their own (`cut_messages`).
+A structure with a key that belongs to a place but does not fit there, because the frame or a length ends too early; data of a MAD beside
+the structures of its attribute; fields that cannot be read to their end (`insides`); private data that nothing explains (`private_data`).
+Messages of several packets have a module of their own (`cut_messages`).
 """
 
 from __future__ import annotations

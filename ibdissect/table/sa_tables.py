@@ -20,6 +20,7 @@ from ibdissect.wire.sa import SAFormat
 
 from .bits import value_at
 from .first_bytes import Place
+from .insides import holds_key, whole_tails
 from .locate import Bool, Int
 from .occurrences import Occurrences, merged
 from .unread import QUERY_CLASSES, segment, unread
@@ -49,7 +50,7 @@ class _Segments(Record, frozen=True, eq=False):
 def records(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: StructType) -> Occurrences:
     """All records of a structure that are whole in their frame, and those that were joined there. `rows`: MADs of the place's class and
     attribute."""
-    seg = _segments(table, rows, place, data_at, struct.size)
+    seg = _segments(table, rows, place, data_at, struct)
     fitting = seg.stop - seg.start - seg.phase - struct.size
     several = seg.step > 0
     count = np.where(several, fitting // np.maximum(seg.step, 1) + 1, 1)
@@ -61,6 +62,9 @@ def records(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: Stru
     if struct.fields[-1].kind == "rest":
         stop = np.where(several[index], np.minimum(at + seg.step[index], seg.stop[index]), seg.stop[index])
     whole = Occurrences(seg.rows[index], at, stop)
+    if struct.tail is not None and several.any() and holds_key(table.catalog, struct):
+        wrong = whole.rows[~whole_tails(table, struct, whole)]
+        whole = whole.pick(~np.isin(whole.rows, wrong[np.isin(wrong, seg.rows[several])]))
     return merged([whole, _joined(table, seg.rows[seg.step > 0], struct.size)]) if table.joined else whole
 
 
@@ -78,7 +82,7 @@ def pieces(table: ChunkTable, _place: SaPiece | None = None) -> Occurrences:
     found = []
     for number, rows in table.attributes().items():
         for place, struct in table.catalog.attributes.get(number, ()) if number[0] == SA_CLASS else ():
-            seg = _segments(table, of_methods(table, rows, place), place, table.catalog.start_of(place), struct.size)
+            seg = _segments(table, of_methods(table, rows, place), place, table.catalog.start_of(place), struct)
             found += _of_segments(seg, struct.size)
     return merged(found)
 
@@ -134,8 +138,8 @@ def holds_data(table: ChunkTable, rows: Int) -> Bool:
     return whole
 
 
-def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int) -> _Segments:
-    data, located = table.chunk.data, table.located
+def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: StructType) -> _Segments:
+    data, located, size = table.chunk.data, table.located, struct.size
     mad = located.at("mad")[rows]
     good = (mad + max(data_at, HEADERS_END) <= located.payload_end[rows]) & (
         (data[mad] == BASE_VERSION_OPA) == (place.base_version == BASE_VERSION_OPA)
@@ -160,6 +164,8 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, size: int)
         offset = value_at(data, mad, SAFormat.attribute_offset) * 8
         answer = np.isin(method, TABLE_RESPONSES)
         empty |= answer & (offset == 0) & ~repeats
+        if struct.fields[-1].kind != "rest" and holds_key(table.catalog, struct):  # read elsewhere, a key would be another field
+            empty |= answer & segmented & (offset >= size) & (offset != -(-size // 8) * 8) & ~repeats
         # An offset below the record size is invalid: only the first record is read.
         step = np.where(segmented & response & (offset >= size) & ~repeats, offset, 0)
         phase = np.where(step > 0, -(number - 1) * room % np.maximum(step, 1), 0)

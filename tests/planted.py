@@ -1,0 +1,87 @@
+"""Which frames show a key that was planted in them? Its spellings are looked for: whole, cut, reversed, as a number, as base64."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
+from ibdissect.dissect.bulk import JsonLines
+from ibdissect.dissect.named_values import reveals_key, runs
+from ibdissect.dissect.printers import dump
+from ibdissect.dissect.tree import outline
+from ibdissect.dissect.value import Presenter
+from ibdissect.failures import PluginWarning
+from ibdissect.session.capture import Capture
+from ibdissect.table.cut_keys import without_keys
+from tests.fuzz.container import pcapng
+
+KEY = bytes.fromhex("a7c3e95b")
+"""Four bytes that are found nowhere else."""
+BITS = (1, 2, 4, 8, 16, 32, 64, 128, 255)
+Rows = list[tuple[int, bytes, int]]
+
+
+def spellings(key: bytes = KEY) -> re.Pattern[str]:
+    """A pattern of all texts that give away at least three bytes of a key in a row, or a number of half of it."""
+    found = set()
+    for part in (key, key[::-1]):
+        found |= {part[i : i + 3].hex() for i in range(len(part) - 2)}
+        found |= {part[i : i + 2].hex(" ") + " " + part[i + 2 : i + 3].hex() for i in range(len(part) - 2)}
+        found |= {rf"\b{int.from_bytes(part[i:j], 'big')}\b" for i, j in ((0, 4), (0, 2), (2, 4))}
+        found |= {base64.b64encode(bytes(i) + part)[i + 1 : i + 5].decode().lower() for i in range(3)}
+    return re.compile("|".join(sorted(found)).replace("+", r"\+"))
+
+
+SPELLINGS = spellings()
+
+
+def native(*frames: bytes) -> Rows:
+    return [(LINK_INFINIBAND, data, len(data)) for data in frames]
+
+
+def ethernet(*frames: bytes) -> Rows:
+    return [(LINK_ETHERNET, data, len(data)) for data in frames]
+
+
+def leaks(rows: Rows, *, plugins: Sequence[str] = (), trees: Iterable[int] = (), keys: bool = False) -> list[tuple[int, str]]:
+    """The frames that show a part of the key, each with where it is: in JSON lines, in the bytes, in the columns, and for the rows of
+    `trees`, which take longer, in the tree and in the dump."""
+    said: list[tuple[int, str]] = []
+    with Capture(io.BytesIO(pcapng(rows)), plugins=list(plugins), show_keys=keys) as opened, warnings.catch_warnings():
+        warnings.simplefilter("ignore", PluginWarning)
+        first = 1
+        for table in opened.tables():
+            lines = JsonLines(Presenter(show_keys=keys)).lines(table, np.arange(len(table)))
+            said += [(first + i, line.partition('"layers"')[2]) for i, line in enumerate(lines)]
+            blank, ends = table.chunk.data if keys else table.once(without_keys), table.chunk.offset + table.chunk.caplen
+            said += [(first + i, blank[a:b].tobytes().hex()) for i, (a, b) in enumerate(zip(table.chunk.offset, ends, strict=True))]
+            fields = tuple(field for struct in table.catalog.structs for field in struct.fields if field.kind not in ("nested", "hole"))
+            for run in runs(table, fields):
+                hidden = np.zeros(len(run.rows), np.bool_) if keys else reveals_key(table, run)
+                there = zip(run.rows.tolist(), run.values, hidden.tolist(), strict=True)
+                said += [(first + row, _text(value)) for row, value, masked in there if not masked]
+            first += len(table)
+        for row in trees:
+            tree = opened.dissect(row + 1)
+            said += [(row + 1, outline(tree)), (row + 1, dump(tree))]
+    return [(number, match.string[max(match.start() - 90, 0) : match.end() + 20]) for number, text in said
+            if (match := SPELLINGS.search(text.lower()))]  # fmt: skip
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    return f"{int(value):x} {int(value)}" if np.ndim(value) == 0 else np.asarray(value).tobytes().hex()  # type: ignore[call-overload]
+
+
+def mutants(frame: bytes, first: int, *, skip: Iterable[int] = (), values: Iterable[int] = BITS) -> Iterator[tuple[int, bytes]]:
+    """The frame with each byte from `first` to its key changed by each of some values, and set to zero; with the place of the change."""
+    for at in sorted({*range(first, frame.index(KEY))} - {*skip}):
+        for value in {*(frame[at] ^ one for one in values), 0} - {frame[at]}:
+            yield at, frame[:at] + bytes([value]) + frame[at + 1 :]
