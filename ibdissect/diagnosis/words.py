@@ -21,6 +21,8 @@ from .slices import PARTS
 MTUS = (256, 512, 1024, 2048, 4096)
 """What the MTU of a port may be, in bytes of payload."""
 SET_UP = "a capture that holds the set-up of the connections (CM) tells"
+LATER_PART_FIRST = -1
+"""In place of the size of a wrong answer to a READ: it begins with a later part (`engine.halves`)."""
 AT_ONCE_NS = 1_000_000
 """A silence that is shorter, up to the end of the capture, says nothing."""
 
@@ -300,7 +302,8 @@ def _wrong_read(s: Story) -> str:
 
 
 def _late_read(s: Story) -> str:
-    return f"{s.answers} began its answer to a READ of {s.facts['wanted']:,} bytes with a later part"
+    wanted = f"its answer to a READ of {s.facts['wanted']:,} bytes"
+    return f"{s.answers} began {wanted} " + ("with a later part" if s.facts["size"] == LATER_PART_FIRST else "again in the middle of it")
 
 
 HOW = {"constant": "as a constant", "swapped": "with its bytes reversed", "vlan": "over the VLAN tag, too", "other": "wrongly"}

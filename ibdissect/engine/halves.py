@@ -375,6 +375,8 @@ class Half(Direction):
             reads.put(0, 5, size)
             if pos == start and reads.value(0, 6) and (p.op == 14 or p.op == 15):
                 self.wrong_read(p, -1)
+            elif pos > start and reads.value(0, 6) and size >= 0 and (p.op == 13 or p.op == 16):
+                self.wrong_read(p, -2)
             elif p.op < 17 and size >= 0 and (size >= reads.value(0, 3) if p.op < 15 else size != reads.value(0, 3)):
                 self.wrong_read(p, size)
             if self.open_pos == start and p.op < 17 and p.op > 14:  # the newest request ends here
@@ -421,7 +423,7 @@ class Half(Direction):
     @cython.cfunc
     @cython.exceptval(-1)
     def wrong_read(self, p: Packet, size: i64) -> cython.int:
-        """Responses up to this one do not make what the first READ asked for: so many bytes, or -1, a later part first.
+        """Responses up to this one do not make what the first READ asked for: so many bytes, -1: a later part first, -2: a first one later.
 
         Counts once a direction, and not where another READ of another length may have these responses: part of one may be asked for again.
         """

@@ -112,10 +112,10 @@ def read_short(lab: Lab) -> None:
     lab.answer(5 * US, 100, opcode=RESPONSE_ONLY, size=500)
 
 
-def read_disordered(lab: Lab) -> None:
+def read_disordered(lab: Lab, codes: tuple[int, ...] = (0x0E, 0x0D, 0x0F)) -> None:
     lab.good(0, 99, 1)
     lab.ask(TIMEOUT, 100, 0, READ, dma=1000)
-    for i, code in enumerate((0x0E, 0x0D, 0x0F)):
+    for i, code in enumerate(codes):
         lab.answer(TIMEOUT + (5 + i) * US, 100 + i, opcode=code, size=(256, 256, 488)[i])
 
 
@@ -211,6 +211,7 @@ CAUSES: dict[str, tuple[str, str, Case]] = {
     "RNR exhausted": ("rnr-exhausted", "failed", rnr_exhausted), "RNR timer": ("rnr-timer-ignored", "odd", rnr_ignored),
     "PSN": ("psn-reused", "odd", psn_reused), "READ": ("read-length-wrong", "failed", read_short),
     "parts of a READ": ("read-order-wrong", "failed", read_disordered),
+    "a READ again": ("read-order-wrong", "failed", lambda lab: read_disordered(lab, (0x0D, 0x0D, 0x0F))),
     "versions": ("roce-version-mix", "failed", versions), "partition": ("wrong-partition", "failed", partition),
     "stuck": ("ack-stuck", "failed", stuck), "loss": ("slow-by-loss", "slow", lossy),
     "loss before the capture": ("slow-by-loss", "slow", lambda lab: lossy(lab, seen=False)),

@@ -64,13 +64,14 @@ class SenderComputesIcrc(StoryRule):
 
 
 class ReadOrderWrong(StoryRule):
-    """The answer to a READ begins with a later part.
+    """The parts of an answer to a READ come in the wrong order.
 
     The requester drops it and asks again, or ends the connection; one that takes it has a part of the data in the wrong place.
 
-    Report it to the maker of the responder: the first packet of an answer is a First or an Only.
+    Report it to the maker of the responder: the first packet of an answer is a First or an Only, and no other one is.
 
-    A READ that follows the request before it, so that it is no repetition, and a Middle or Last with its PSN.
+    A READ that follows the request before it, so that it is no repetition, and a Middle or Last with its PSN; or all responses up to a
+    First or Only that has a later PSN. Silent where another READ may have asked for the rest.
     """
 
     code, name, severity = "CNX018", "read-order-wrong", ERROR

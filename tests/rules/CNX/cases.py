@@ -197,11 +197,13 @@ case("CNX016", read(500), read(1000), file=None)
 case("CNX016", read(1500), read(1000), file=None)
 
 
-def parts(*opcodes: int, before: int = 110) -> bytes:
-    """Responses to a READ, and requests before it up to a PSN."""
+def parts(*opcodes: int, before: int = 110, again: bool = False) -> bytes:
+    """Responses to a READ, and requests before it up to a PSN; its second part is perhaps asked for again."""
     lab = Lab()
     lab.good(lab.up(), 100, before - 100)
     lab.ask(SEC, 110, opcode=READ, dma=1000)
+    if again:
+        lab.ask(SEC + 50 * US + 500, 111, opcode=READ, dma=744)
     for i, (opcode, size) in enumerate(zip(opcodes, (256, 256, 488), strict=True)):
         lab.answer(SEC + (50 + i) * US, 110 + i, msn=110, opcode=opcode, size=size)
     return lab.pcap()
@@ -209,6 +211,10 @@ def parts(*opcodes: int, before: int = 110) -> bytes:
 
 IN_ORDER, LATER_FIRST = (0x0D, 0x0E, 0x0F), (0x0E, 0x0D, 0x0F)
 case("CNX018", parts(*LATER_FIRST), parts(*IN_ORDER), file=None)
+FIRST_AGAIN, ONLY_LAST = (0x0D, 0x0D, 0x0F), (0x0D, 0x0E, 0x10)
+for wrong in (FIRST_AGAIN, ONLY_LAST):
+    case("CNX018", parts(*wrong), parts(*IN_ORDER), file=None)
+    case("CNX018", parts(*wrong), parts(*wrong, again=True), file=None)  # the rest was asked for again
 case("CNX018", parts(*LATER_FIRST), parts(*LATER_FIRST, before=108), file=None)  # perhaps the rest of a READ that was not captured
 
 
