@@ -27,7 +27,7 @@ ADVICE = {
     "icrc-wrong-at-sender": "Mend the ICRC in the adapter or software of {blamed}. If the capture was made there, see first elsewhere "
     "that the packets are wrong on the wire, too.",
     "roce-version-mix": "Choose GIDs of the same RoCE version on {asks} and {answers} (gid_index, and the default of rdma_cm).",
-    "wrong-partition": "On {asks}: send with the partition that was agreed on (P_Key index); see the P_Key tables of both.",
+    "wrong-partition": "On {asks}: send with the partition that was agreed on (P_Key index); see the P_Key tables of both{moved}.",
     "ack-stuck": "Set up the connection anew; report it to the maker of the adapter or software of {answers}.",
     "slow-by-loss": "Look for the link between {asks} and {answers} that loses packets: error counters, buffers, PFC and ECN settings.",
     "slow-by-reordering": "Turn off adaptive routing or packet spraying between {asks} and {answers}, or use adapters that accept packets "
@@ -102,7 +102,8 @@ def advice(found: Found, ends: tuple[End, End], side: int) -> str:
     unseen = found.decisive is not None and found.first in (None, found.decisive)
     request = f"that request (not captured: see the log of {ends[side].address})" if unseen else "that request"
     names = {name: end.address for name, end in hosts.items()}
-    return _template(found).format(request=request, filtered=filtered(ends[0].address), **names)
+    moved = ", whose entries the subnet manager may have moved" if ends[0].address.startswith("LID ") else ""
+    return _template(found).format(request=request, filtered=filtered(ends[0].address), moved=moved, **names)
 
 
 def filtered(address: str) -> str:

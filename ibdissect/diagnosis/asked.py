@@ -58,7 +58,6 @@ class Asked:
         place = bisect_right(found, (frame, 1 << 62))
         return (found[place][0], text_of(self._hosts[found[place][1]])) if place < len(found) else None
 
-
     def again(self, asker: int, other: int, setup: SetUp) -> tuple[int, int] | None:
         """When an asker whose REQ was refused asked the same host for the same service again, in nanoseconds after the REJ, and the frame
         of that, if it did so at once and was accepted. None also where it asked for several connections at once: which of them the new
@@ -71,6 +70,13 @@ class Asked:
         if len(near) != 1 or near[0][1] < setup.rej[0] or not near[0][2]:
             return None
         return near[0][0] - refused, near[0][1]
+
+    def later(self, asker: int, other: int, setup: SetUp) -> int | None:
+        """The first REQ after a REJ with which the asker got a connection to the same host for the same service; None: it got none."""
+        if setup.rej is None or (service := setup.agreed.get("service_id")) is None:
+            return None
+        found = self._tries.get((asker, other, service), [])
+        return next((frame for time, frame, accepted in found if accepted and time > setup.rej[1]), None)
 
 
 def _between(found: list[tuple[int, int, bool]], since: int, until: int) -> list[tuple[int, int, bool]]:

@@ -35,6 +35,8 @@ DOUBT = 4
 """Where more than a quarter as many packets do not fit as do, PSNs alone do not prove that both ways are of one connection."""
 SEEN_ALONE = frozenset({"icrc-wrong-at-sender", "slow-by-congestion", "slow-by-application"})
 """Causes that one direction proves, whichever is the other."""
+SURELY = 4
+"""Tries of a packet that are no chance."""
 MANY_TRIES = 5
 """More REQs than that without an answer are a failure, even if the asker may go on."""
 ONE_WAY_ROUNDS = 3
@@ -146,6 +148,7 @@ def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
     severity = INFO if reason in REDIRECTIONS else ERROR
     facts = {"next": capture.asked.after(raw.hosts[0].number, setup, frame), "back": leads_back(setup, text_of(raw.hosts[side]))}
     facts["again"] = capture.asked.again(raw.hosts[0].number, raw.hosts[1].number, setup)
+    facts["later"] = capture.asked.later(raw.hosts[0].number, raw.hosts[1].number, setup)
     return Found("refused", severity=severity, first=first, decisive=frame, blamed=side, detail=detail, facts=facts)
 
 

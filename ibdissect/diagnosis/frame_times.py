@@ -26,13 +26,18 @@ class FrameTimes:
         self.frames = 0
         """The last frame so far."""
         self.span: tuple[int, int] = (0, 0)
-    """The earliest and the latest time so far."""
+        """The earliest and the latest time so far."""
+        self.cut = self.cut_at = 0
+        """How many frames were not captured whole, and how many bytes there are of the longest of them."""
 
     def seen(self, table: ChunkTable) -> None:
         """A window of frames, of packets or of anything else."""
         known = table.chunk.time_ns[table.chunk.time_ns > 0]
         if len(known):
             self.span = (min(self.span[0] or int(known.min()), int(known.min())), max(self.span[1], int(known.max())))
+        short = table.chunk.caplen < table.chunk.length
+        if short.any():
+            self.cut, self.cut_at = self.cut + int(np.count_nonzero(short)), max(self.cut_at, int(table.chunk.caplen[short].max()))
         if len(table):
             self.frames = table.chunk.first + len(table) - 1
 

@@ -71,7 +71,7 @@ class Verdicts:
     def diagnosis(self, path: str, frames: int) -> Diagnosis:
         """The story of each connection, and what several have in common."""
         told = [self.tell(i) for i in range(len(self.raws))]
-        return Diagnosis(path, frames, told, shared_causes(told), [*one_sided(told), *self.notes], *self.when.span)
+        return Diagnosis(path, frames, told, shared_causes(told), [*one_sided(told), *cut_off(self.when), *self.notes], *self.when.span)
 
     def tell(self, i: int) -> Connection:
         """One connection as a plain value."""
@@ -141,6 +141,16 @@ def end_of(raw: Raw, found: Found, capture: Capture) -> tuple[str, int | None]:
     if setup is not None and (setup.dreqs or setup.drep is not None) and not all(sees(raw, raw.requester)):
         return "closed", setup.last_time  # one of the two is not captured
     return "open", None
+
+
+def cut_off(when: FrameTimes) -> list[str]:
+    """That many frames were not captured whole; none below a third of them."""
+    if when.cut * 3 < max(when.frames, 1):
+        return []
+    return [
+        f"{when.cut:,} of {counted(when.frames, 'frame', ',')} are cut off, at {when.cut_at} bytes or less: their ICRCs are not checked, "
+        "and what stands behind is not known, as of a REQ a part of what it asks for. Capture whole frames"
+    ]
 
 
 def notes_of(lanes: Any, raws: list[Raw]) -> list[str]:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from ibdissect.wire.cm_names import REJ_REASONS
+
 from .connection import Times
 
 NUMBERS = ("no times", "once", "twice", "three times", "four times", "five times", "six times", "seven times", "eight times", "nine times")
@@ -15,6 +17,14 @@ NUMBERS = ("no times", "once", "twice", "three times", "four times", "five times
 def often(number: int) -> str:
     """`eight times`."""
     return NUMBERS[number] if 0 <= number < len(NUMBERS) else f"{number} times"
+
+
+def reason_said(reason: int | None) -> str:
+    """Why a REJ refuses: `reason 28, consumer reject`."""
+    if reason is None:
+        return "a reason that is cut off"
+    name = REJ_REASONS.get(reason, "")
+    return f"reason {reason}" + (f", {name if name[:2].isupper() else name[0].lower() + name[1:]}" if name else "")
 
 
 def nth(number: int) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct as Record
 
 from ibdissect.wire.text import Paint, counted, printable
 
 from .connection import BOTH, CANNOT_TELL, FAILED, HEALTHY, ODD, SEVERITIES, SLOW, CapturePoint, Connection, Diagnosis, SharedCause, Times
-from .phrases import clock, day, duration, share, sum_of
+from .phrases import clock, day, duration, reason_said, share, sum_of
 from .slices import PARTS, cost, when_of
 
 ORDER = {FAILED: 0, ODD: 1, SLOW: 2, CANNOT_TELL: 3, HEALTHY: 4}
@@ -64,6 +64,13 @@ def verdicts(connections: Iterable[Connection]) -> str:
     order = [*SAID.values()]
     order[1:1] = REFUSED_ONCE, REDIRECTED
     return ", ".join(f"{number[said]:,} {said}" for said in order if number[said])
+
+
+def counts_text(connections: Sequence[Connection]) -> str:
+    """How many connections have each verdict, and how many of the healthy ones lost much time."""
+    lost = sum(one.verdict == HEALTHY and troubled(one) for one in connections)
+    of = "which" if lost == sum(one.verdict == HEALTHY for one in connections) == 1 else f"{lost:,} of which"
+    return verdicts(connections) + (f", {of} lost a fifth of its time or more" if lost else "")
 
 
 def proofs(one: Connection) -> list[tuple[int, str]]:
@@ -132,7 +139,7 @@ def culprits(diagnosis: Diagnosis) -> tuple[list[Culprit], list[Connection]]:
 
 def lines(diagnosis: Diagnosis, paint: Paint, top: int, *, every: bool = False) -> Iterator[str]:
     """The diagnosis as text. `top`: most connections that are told, of each culprit and beside them; `every`: healthy ones, too."""
-    counts, start_ns = verdicts(diagnosis.connections), diagnosis.start_ns
+    counts, start_ns = counts_text(diagnosis.connections), diagnosis.start_ns
     yield f"{paint(printable(diagnosis.path), 'path')}: {counted(len(diagnosis.connections), 'connection', ',')} in " + (
         f"{counted(diagnosis.frames, 'frame', ',')}{': ' + counts if counts else ''}"
     )
@@ -159,6 +166,7 @@ def lines(diagnosis: Diagnosis, paint: Paint, top: int, *, every: bool = False) 
     if len(others) > top:
         yield ""
         yield f"... and {len(others) - top:,} more ({verdicts(others[top:])}); --top {len(others)} shows them all"
+    yield from refusals(diagnosis.connections, paint)
     yield from where_time_went(diagnosis.connections, paint)
 
 
@@ -170,10 +178,15 @@ def troubled(one: Connection) -> bool:
 def begins(diagnosis: Diagnosis) -> str:
     """When the capture begins, how long it is, and how times and ends are written."""
     start, unknown = diagnosis.start_ns, any(end.qpn is None for one in diagnosis.connections for end in one.ends)
+    unseen = sum(one.set_up.state == "not-captured" for one in diagnosis.connections)
+    ends = [{end.address for end in one.ends} for one in diagnosis.connections]
+    common = set.intersection(*ends) if not diagnosis.points and len(set().union(*ends)) > 2 else set[str]()
     return (
         f"It begins on {day(start)} at {clock(start)} UTC and lasts {moment(start, diagnosis.end_ns)}. Times count from its begin. "
         "A → B: A asked for the connection (REQ), or sends the requests if that is not captured."
         + (" An end without QP: its number is not captured." if unknown else "")
+        + (f" The set-up of {unseen:,} of them is not captured." if unseen and len(ends) > 1 else "")
+        + "".join(f" {host} is an end of all of them, as where a capture is made there." for host in common)
     )
 
 
@@ -277,6 +290,20 @@ def time_by_parts(one: Connection) -> str:
     return f"{duration(span)} from its first to its last data: " + ", ".join(
         f"{share(part, span)} {said}" for part, said in sorted(parts, reverse=True) if part * 100 >= span
     )
+
+
+def refusals(connections: list[Connection], paint: Paint) -> Iterator[str]:
+    """Which hosts refused several connections, for different reasons, and how often each."""
+    found: dict[str, Counter[str]] = {}
+    for one in connections:
+        if one.cause == "refused" and one.blamed is not None and not one.redirected:
+            found.setdefault(one.ends[one.blamed].address, Counter())[reason_said(one.set_up.reason)] += 1
+    several = sorted(((sum(of.values()), host, of) for host, of in found.items() if len(of) > 1), key=lambda each: (-each[0], each[1]))
+    if several:
+        yield ""
+        yield paint("Who refused connections for several reasons", "path")
+    for number, host, of in several:
+        yield f"  {host}: {number:,} ({'; '.join(f'{count:,} for {said}' for said, count in of.most_common())})"
 
 
 def where_time_went(connections: list[Connection], paint: Paint, name: Callable[[str], str] = str) -> Iterator[str]:

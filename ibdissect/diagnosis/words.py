@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ibdissect.engine.kinds import ROCE1
-from ibdissect.wire.cm_names import REJ_REASONS, service_text
+from ibdissect.wire.cm_names import service_text
 from ibdissect.wire.headers import RNR_TIMER_US
 from ibdissect.wire.text import counted
 from ibdissect.wire.ulp.nvme_rdma import STATUS as NVME_STATUS
 
 from .assemble import Raw
-from .causes import REDIRECTIONS, TIMEOUT_REASON, Found, asking_side, rnr_limit
+from .causes import REDIRECTIONS, SURELY, TIMEOUT_REASON, Found, asking_side, rnr_limit
 from .connection import End, Times
-from .phrases import duration, nth, of_whole, often, share
+from .phrases import duration, nth, of_whole, often, reason_said, share
 from .rejections import rejection
 from .slices import PARTS
 
@@ -85,10 +85,7 @@ def _refused(s: Story) -> str:
         return (
             f"{who} accepted the connection{s.service} that {s.asker} asked for, waited in vain for its RTU and gave up: reason 4, timeout"
         )
-    told = "the reason is cut off" if reason is None else f"reason {reason}"
-    if isinstance(reason, int) and reason in REJ_REASONS:
-        name = REJ_REASONS[reason]
-        told += f", {name if name[:2].isupper() else name[0].lower() + name[1:]}"
+    told = reason_said(reason) if isinstance(reason, int) else "the reason is cut off"
     if s.raw.setup is not None and not s.raw.setup.reqs:
         told += "; the REQ, which names the service, is not captured"
     status = s.found.detail.get("nvme_status")
@@ -106,9 +103,12 @@ def _refused(s: Story) -> str:
 
 
 def _again(s: Story) -> str:
-    """That the asker repeated at once what was refused, and was accepted; empty if it did not."""
+    """That the asker repeated what was refused, and was accepted; empty if it was not."""
     again = s.facts.get("again")
-    return f"; refused once: {s.asker} asked again {duration(again[0])} later (frame {again[1]}) and was accepted" if again else ""
+    if again:
+        return f"; refused once: {s.asker} asked again {duration(again[0])} later (frame {again[1]}) and was accepted"
+    later = s.facts.get("later")
+    return f"; {s.asker} asked for that service again later (frame {later}), and was accepted" if later else ""
 
 
 def _duplicate(s: Story) -> str:
@@ -191,9 +191,10 @@ def _of_silence(s: Story) -> str:
         return ""
     qpn = s.ends[1 - s.side].qpn
     queue_pair = f"QP 0x{qpn:06x}" if qpn is not None else "this queue pair"
+    few = f" ({often(s.facts['tries'])} is not often: not certain)" if s.facts["tries"] < SURELY else ""
     if s.facts["others_pass"]:
-        return f", so host and network work: {queue_pair} does not answer"
-    return f": {queue_pair} there does not answer, or what {s.asks} sends to it is lost"
+        return f", so host and network work: {queue_pair} does not answer{few}"
+    return f": {queue_pair} there does not answer, or what {s.asks} sends to it is lost{few}"
 
 
 def _path_mtu(s: Story) -> str:
@@ -371,28 +372,43 @@ def _congestion(s: Story) -> str:
 
 def _application(s: Story) -> str:
     assert s.times is not None
+    idle = s.times.idle_by_application
     return (
-        f"{s.asks} had nothing to send {often(s.half.pauses)} for 5 ms or more: {duration(s.times.idle_by_application)} of the "
-        f"{duration(s.times.span)} from its first to its last packet ({share(s.times.idle_by_application, s.times.span)}), nobody's fault"
+        f"{s.asks} had nothing to send {often(s.half.pauses)} for 5 ms or more: {duration(idle)} of the "
+        f"{duration(s.times.span)} from its first to its last packet ({share(idle, s.times.span)}), nobody's fault{_beside(s)}"
     )
+
+
+def _beside(s: Story) -> str:
+    """What trouble took beside the pauses of an application; empty below a hundredth of the time."""
+    assert s.times is not None
+    if not _recovered(s.half) or s.times.trouble * 100 < s.times.span:
+        return ""
+    return f"; it also {_recovered(s.half)}, which took {duration(s.times.trouble)} {of_whole(s.times.trouble, s.times)}"
+
+
+def _recovered(half: Any) -> str:
+    """`recovered from 1 loss, 2 time-outs`; empty if there was no trouble."""
+    named = (half.losses, "loss", "losses"), (half.timeouts, "time-out", "time-outs"), (half.rnrs, "RNR NAK", "RNR NAKs")
+    trouble = [f"{number} {one if number == 1 else many}" for number, one, many in named if number]
+    return f"recovered from {', '.join(trouble)}" if trouble else ""
 
 
 def _healthy(s: Story) -> str:
     half = s.raw.main
     if half is None or not half.since:
         return "it was set up, and no data was captured"
-    trouble = []
-    for number, name in ((half.losses, "loss"), (half.timeouts, "time-out"), (half.rnrs, "RNR NAK")):
-        if number:
-            trouble.append(f"{number} {name}" + ("" if number == 1 else "es" if name.endswith("s") else "s"))
-    if not trouble:
+    told = _recovered(half)
+    if not told:
         return "nothing is wrong"
-    told = f"recovered from {', '.join(trouble)}"
-    if s.times is None or not s.times.costly:
-        return f"nothing is wrong; {told}"
+    if s.times is None or not s.times.trouble:
+        return f"it works; {told}"
+    took = f"took {duration(s.times.trouble)} {of_whole(s.times.trouble, s.times)}"
+    if not s.times.costly:
+        return f"it works; {told}, which {took}"
     parts = [f"{duration(spent)} {said}" for part, said in PARTS[2:5] if (spent := getattr(s.times, part)) * 100 >= s.times.trouble]
     which = f": {' and '.join(parts)}" if len(parts) > 1 else ""
-    return f"it works, but {told}, which took {duration(s.times.trouble)} {of_whole(s.times.trouble, s.times)}{which}"
+    return f"it works, but {told}, which {took}{which}"
 
 
 def _unknown(s: Story) -> str:

@@ -52,6 +52,12 @@ def test_who_must_act_is_named_from_both_sides() -> None:
     assert advice(Found("slow-by-rnr"), ENDS, 1).startswith("On hosta")
 
 
+def test_only_a_subnet_manager_moves_p_keys() -> None:
+    found = Found("wrong-partition", blamed=0)
+    for address, said in (("LID 5", "of both, whose entries the subnet manager may have moved."), ("10.0.0.1", "of both.")):
+        assert advice(found, (End(address, 1), End(address, 2)), 0).endswith(said)
+
+
 def test_what_several_connections_need_is_said_once() -> None:
     lab = Lab()
     CAUSES["RNR exhausted"][2](lab)

@@ -10,7 +10,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.diagnosis import frame_times
 from ibdissect.diagnosis.frame_times import FrameTimes
 from ibdissect.table.table import ChunkTable
-from tests.diagnosis.lab import MS, SEC, START, US, Lab
+from tests.diagnosis.lab import MS, SEC, START, US, Lab, diagnosis
 from tests.diagnosis.test_causes import CAUSES
 
 
@@ -34,6 +34,26 @@ def test_times(window: int) -> None:
     assert [times.of(frame) for frame in (1, 2, 3, 21)] == [START, START + 5 * US, START + 100 * US, START + SEC]
     assert [times.of(frame) for frame in (0, 22, None)] == [None] * 3
     assert times.last == START + SEC and FrameTimes().last == 0
+
+
+@pytest.mark.parametrize(("cut", "said"), [(7, True), (6, False)])
+def test_frames_that_are_cut_off_are_said(cut: int, said: bool) -> None:
+    """From a third of all on."""
+    lab = Lab()
+    lab.good(0, 100, 10)
+    lab.ask(SEC, 110)
+    frames = [*lab.frames]
+    for i, (time, frame) in enumerate(sorted(frames)[:cut]):
+        frames[i] = time, frame
+    data = bytearray(lab.pcap())
+    at = 24
+    for number in range(21):
+        size = int.from_bytes(data[at + 8 : at + 12], "little")
+        if number < cut:
+            data[at + 12 : at + 16] = (size + 1 + number).to_bytes(4, "little")
+        at += 16 + size
+    notes = diagnosis(bytes(data)).notes
+    assert bool(notes) is said and (not said or notes[0].startswith("7 of 21 frames are cut off, at 122 bytes or less: "))
 
 
 @pytest.mark.parametrize("window", [256, 1 << 20])

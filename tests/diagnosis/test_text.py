@@ -7,7 +7,7 @@ import pytest
 
 from ibdissect.diagnosis.connection import Times
 from ibdissect.diagnosis.phrases import duration, share, sum_of
-from ibdissect.diagnosis.text import culprits, lines, span_text, where_time_went, worst_first
+from ibdissect.diagnosis.text import begins, counts_text, culprits, lines, span_text, where_time_went, worst_first
 from ibdissect.wire import cm
 from ibdissect.wire.text import plain
 from tests.diagnosis.lab import MS, SEC, START, US, Lab, joined
@@ -197,3 +197,39 @@ def test_the_same_connections_are_told_once() -> None:
     found = joined(*labs).diagnosis()
     twice = msgspec.structs.replace(found.shared[0], host="10.0.0.1", of=3)
     assert [one.shared.host for one in culprits(msgspec.structs.replace(found, shared=[twice, *found.shared]))[0]] == ["10.0.0.9"]
+
+
+def test_who_refused_for_several_reasons_is_said_once() -> None:
+    labs = []
+    for n, reason in enumerate((28, 3, 28, 8)):
+        lab = Lab(a=bytes([10, 0, 1, n]), b=bytes([10, 0, 2, n == 3]), qa=0x100 + n)
+        lab.req(n * SEC, local_communication_id=0xA7 + n, service_id=0x1061144 + n)
+        lab.short(n * SEC + MS, cm.REJ_ID, cm.REJ, back=True, local_communication_id=0, remote_communication_id=0xA7 + n, reason=reason)
+        labs.append(lab)
+    text = "\n".join(lines(joined(*labs).diagnosis(), plain, 20))
+    said = text.partition("Who refused connections for several reasons\n")[2]
+    assert said == "  10.0.2.0: 3 (2 for reason 28, consumer reject; 1 for reason 3, no resources available)"
+    assert "Who refused" not in "\n".join(lines(joined(labs[0], labs[2], labs[3]).diagnosis(), plain, 20))
+
+
+def test_what_a_capture_holds_is_said_on_top() -> None:
+    labs = [Lab(b=bytes([10, 0, 2, n]), qa=0x100 + n, qb=0x200 + n) for n in range(3)]
+    for lab in labs[:2]:
+        lab.good(0, 100, 5)
+    labs[2].good(labs[2].up(), 100, 5)
+    said = begins(joined(*labs).diagnosis())
+    assert "The set-up of 2 of them is not captured. 10.0.0.1 is an end of all of them, as where a capture is made there." in said
+    assert " end of all" not in begins(joined(labs[0]).diagnosis()) and "set-up" not in begins(joined(labs[0]).diagnosis())
+    assert " end of all" not in begins(several().diagnosis())
+
+
+def test_healthy_connections_that_lost_time_are_counted() -> None:
+    lab = Lab()
+    time = lab.good(lab.up(), 100, 3)
+    for psn in (103, 104):
+        lab.ask(time, psn)
+        time = lab.good(time + 20 * MS, psn)
+    (one,) = lab.diagnosis().connections
+    well = msgspec.structs.replace(one, times=Times(MS, transferring=MS))
+    assert counts_text([one]) == "1 healthy, which lost a fifth of its time or more" and counts_text([well]) == "1 healthy"
+    assert counts_text([one, well]) == "2 healthy, 1 of which lost a fifth of its time or more"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from ibdissect.diagnosis.causes import SURELY
 from ibdissect.diagnosis.connection import Connection
 from ibdissect.diagnosis.stories import Stories
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO
 from ibdissect.rules.shared.story_rule import StoryRule
-
-SURELY = 4
-"""Tries of a packet that are no chance."""
 
 
 class NeverAcknowledged(StoryRule):

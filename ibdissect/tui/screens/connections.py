@@ -12,7 +12,7 @@ from textual.binding import Binding
 
 from ibdissect.diagnosis.connection import Connection, Diagnosis, End, SharedCause
 from ibdissect.diagnosis.slices import cost
-from ibdissect.diagnosis.text import dated, label, span_text, verdicts, worst_first
+from ibdissect.diagnosis.text import counts_text, dated, label, span_text, worst_first
 from ibdissect.study.connections import Point, connection_filter, diagnosed, points_of, slice_filter
 from ibdissect.study.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable
@@ -211,7 +211,7 @@ class ConnectionScreen(Overlay[Chosen]):
         *, finished: bool = True,
     ) -> None:  # fmt: skip
         found = diagnosis.connections
-        counts = verdicts(found)
+        counts = counts_text(found)
         so_far = "" if finished else f" of the first {counted(diagnosis.frames, 'frame', ',')}"
         self.shared = SharedList(diagnosis.notes, diagnosis.shared, found, start_ns)
         self.table = ConnectionTable(worst_first(found), start_ns, name, points)
