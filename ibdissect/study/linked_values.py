@@ -34,24 +34,30 @@ class Link(NamedTuple):
     """The frame that it is; 0 for none."""
     at: int = 0
     """Where it begins in the text."""
+    length: int = 0
+    """Characters that name it there."""
 
 
 def links(text: str, names: Names | None) -> list[Link]:
     """The values that a text names, in their order, each once."""
     found: dict[tuple[str, int], Link] = {}
+    for link in places(text, names):
+        found.setdefault((link.filter, link.frame), link)
+    return list(found.values())[:MOST]
+
+
+def places(text: str, names: Names | None) -> list[Link]:
+    """Every place where a text names a value, in their order."""
+    found = list[Link]()
     taken = [False] * len(text)
     for at, name in _named(text, names):
         if not taken[at]:
             taken[at : at + len(name)] = [True] * len(name)
-            _add(found, Link(name, f"ibdissect.node == {quoted(name)}", at=at))
+            found.append(Link(name, f"ibdissect.node == {quoted(name)}", at=at, length=len(name)))
     for match in VALUES.finditer(text):
         if not taken[match.start()] and (link := _of(match, names)) is not None:
-            _add(found, link)
-    return sorted(found.values(), key=lambda link: link.at)[:MOST]
-
-
-def _add(found: dict[tuple[str, int], Link], link: Link) -> None:
-    found.setdefault((link.filter, link.frame), link)
+            found.append(link._replace(length=len(match[0])))
+    return sorted(found, key=lambda link: link.at)
 
 
 def _named(text: str, names: Names | None) -> list[tuple[int, str]]:

@@ -40,7 +40,7 @@ from .keys.following import Following
 from .keys.jumping import Jumping
 from .keys.searching import Searching
 from .main_screen import MainScreen
-from .messages import Sized, ValuesWanted
+from .messages import Sized, ValueClicked, ValuesWanted
 from .open_capture import OpenCapture
 from .screens import connections, conversations, fabric, findings_summary, ladder, page, statistics, sweeps, time_chart
 from .screens.choice import Choice
@@ -357,6 +357,9 @@ class TuiApp(ThemedApp):
 
     def on_values_wanted(self, message: ValuesWanted) -> None:
         menu.values(self, message.text)
+
+    def on_value_clicked(self, message: ValueClicked) -> None:
+        menu.of_link(self, message.link)
 
     def on_sized(self, message: Sized) -> None:
         self.memory.keep(message.what, str(message.size))

@@ -8,6 +8,7 @@ from textual.message import Message
 
 from ibdissect.dissect.tree import Node
 from ibdissect.lint.finding import Finding
+from ibdissect.study.linked_values import Link
 
 
 @dataclass
@@ -75,6 +76,13 @@ class ValuesWanted(Message):
     """Offer the nodes, ports, queue pairs and frames that a line names."""
 
     text: str
+
+
+@dataclass
+class ValueClicked(Message):
+    """Offer what can be done with a value that a text names: its frames, a filter with it, its text."""
+
+    link: Link
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ibdissect.study.decoding import decodings
 from ibdissect.study.filters import cell_filter
-from ibdissect.study.linked_values import links
+from ibdissect.study.linked_values import Link, links
 from ibdissect.study.packet_columns import Column
 from ibdissect.study.related_frames import counterpart
 
@@ -66,6 +66,12 @@ def _of_cells(app: TuiApp) -> None:
 def values(app: TuiApp, text: str, none: str = "This line names no node, port, queue pair, partition or frame") -> None:
     """Offer what a line names; over another screen, which is left for the frames."""
     app.choose("Values of this line", list(_of_links(app, text)), partial(_leave, app), none)
+
+
+def of_link(app: TuiApp, link: Link) -> None:
+    """Offer what can be done with one value that a text names."""
+    entries = [(f"{GO}{link.frame}", "Go there", "")] if link.frame else [*_of_value(link.filter)]
+    app.choose(link.what, [*entries, (f"{COPY}{link.what}", "Copy", link.what)], partial(_leave, app))
 
 
 def _leave(app: TuiApp, key: str) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -15,14 +16,16 @@ from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList, Static
 from textual.widgets.option_list import Option
 
+from ibdissect.fabric.names import Names
 from ibdissect.lint.finding import Evidence, Finding, Severity
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.rule_page import page, summary
+from ibdissect.study.linked_values import Link, places
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable, value_text
 
 from ..keys.command import Command, help_groups, key_text
-from ..messages import ValuesWanted
+from ..messages import ValueClicked, ValuesWanted
 from ..themes import painted
 from .choice import Options
 from .once import EndsOnce
@@ -42,6 +45,38 @@ EVIDENCE = {
 }
 
 
+class Frames(Options):
+    """The frames below a text; where there is one only, the arrows are those of the text."""
+
+    def action_cursor_up(self) -> None:
+        if self.option_count > 1 or not isinstance(self.screen, PageScreen):
+            super().action_cursor_up()
+        else:
+            self.screen.action_scroll(-1)
+
+    def action_cursor_down(self) -> None:
+        if self.option_count > 1 or not isinstance(self.screen, PageScreen):
+            super().action_cursor_down()
+        else:
+            self.screen.action_scroll(1)
+
+
+class Body(VerticalScroll):
+    """The text of a page; says when it was scrolled."""
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self.tell()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.tell)
+
+    def tell(self) -> None:
+        screen = self.screen
+        if isinstance(screen, PageScreen):
+            screen.say_rest(max(int(self.max_scroll_y - self.scroll_y), 0))
+
+
 class PageScreen(EndsOnce, ModalScreen[int | None]):
     """Returns the frame that was chosen among `frames`, 0 to silence the rule that the page is about, None when it was only read."""
 
@@ -49,32 +84,44 @@ class PageScreen(EndsOnce, ModalScreen[int | None]):
         Binding("escape,q,e,question_mark", "dismiss(None)", "back"),
         Binding("up,k", "scroll(-1)", show=False),
         Binding("down,j", "scroll(1)", show=False),
-        Binding("pageup", "scroll(-12)", show=False),
-        Binding("pagedown,space", "scroll(12)", show=False), Binding("x", "silence", show=False), Binding("v", "values", show=False),
+        # of the text, which is what one reads, also where the frames below it have the focus
+        Binding("pageup", "turn(-1)", show=False, priority=True), Binding("pagedown,space", "turn(1)", show=False, priority=True),
+        Binding("home", "edge(0)", show=False, priority=True), Binding("end", "edge(1)", show=False, priority=True),
+        Binding("x", "silence", show=False), Binding("v", "values", show=False),
     ]  # fmt: skip
 
     def __init__(self, title: Text, body: Text, frames: list[tuple[int, str]] | None = None, message: str = "") -> None:
         """`message`: the sentence whose nodes, ports, queue pairs and partitions can be chosen."""
         super().__init__()
         self.heading, self.body, self.frames, self.message = title, body, frames or [], message
+        self.links: list[Link] = []
+        """The values of the text that can be clicked."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="page"):
             yield Label(painted(self.app, self.heading), classes="heading")
-            with VerticalScroll(id="page-body", classes="" if self.frames else "alone"):
+            with Body(id="page-body", classes="" if self.frames else "alone"):
                 yield Static(painted(self.app, self.body))
             if self.frames:
                 wide = max(len(str(frame)) for frame, _ in self.frames)
-                yield Options(
+                yield Frames(
                     *(Option(Text(f"frame {frame:>{wide}}  {why}", no_wrap=True))
                       for frame, why in self.frames),
                     id="page-frames", compact=True,
                 )  # fmt: skip
-            hint = "Enter goes there · v values · x silences · " if self.frames else ""
-            yield Label(f"{hint}PgUp PgDn scroll · Esc back", classes="hint", markup=False)
+            yield Label(self.hint(0), classes="hint", markup=False)
+
+    def hint(self, rest: int) -> str:
+        """The keys; `rest`: lines below those that are seen."""
+        more = f"PgDn {rest} more · " if rest else ""
+        keys = "Enter goes there · v values · x silences · " if self.frames else ""
+        return f"{more}{keys}Esc back"
+
+    def say_rest(self, rest: int) -> None:
+        self.query_one(".hint", Label).update(self.hint(rest))
 
     def on_mount(self) -> None:
-        body = self.query_one("#page-body", VerticalScroll)
+        body = self.query_one(Body)
         if self.frames:
             body.can_focus = False
             self.query_one(OptionList).focus()
@@ -82,7 +129,19 @@ class PageScreen(EndsOnce, ModalScreen[int | None]):
             body.focus()
 
     def action_scroll(self, lines: int) -> None:
-        self.query_one("#page-body", VerticalScroll).scroll_relative(y=lines, animate=False)
+        self.query_one(Body).scroll_relative(y=lines, animate=False)
+
+    def action_turn(self, pages: int) -> None:
+        """By what is seen, except for a line."""
+        self.action_scroll(pages * max(self.query_one(Body).size.height - 1, 1))
+
+    def action_edge(self, last: int) -> None:
+        body = self.query_one(Body)
+        body.scroll_to(y=body.max_scroll_y if last else 0, animate=False)
+
+    def action_value(self, place: int) -> None:
+        """A click on a word of the text that names a value."""
+        self.post_message(ValueClicked(self.links[place]))
 
     def action_silence(self) -> None:
         if self.frames:
@@ -130,9 +189,10 @@ def view_page(name: str, keys: str, bindings: Iterable[Binding]) -> PageScreen:
 
 
 def finding_page(
-    finding: Finding, rule: type[Rule] | None, catalog: Catalog, said: Mapping[int, str] = MappingProxyType({})
+    finding: Finding, rule: type[Rule] | None, catalog: Catalog, said: Mapping[int, str] = MappingProxyType({}),
+    names: Names | None = None,
 ) -> PageScreen:  # fmt: skip
-    """What a finding means, why it matters, what to do, and the frames that prove it. `said`: what each of these says."""
+    """What a finding means, why it matters, what to do, and the frames that prove it. `said`: what each of these says; `names`: of nodes."""
     colour = {Severity.ERROR: "bold $error", Severity.WARNING: "bold $warning", Severity.INFO: "bold $tint-info"}[finding.severity]
     title = Text.assemble((f"{finding.severity.sign} {finding.code} {finding.name}", colour), f"  {finding.severity.value}")
     body = Text()
@@ -150,13 +210,18 @@ def finding_page(
     for one in finding.related:
         if not one.frame:
             body.append(f"{one.place}: {one.why}\n")
+    values = places(body.plain, names)
+    for i, link in enumerate(values):
+        body.stylize(Style(underline=True, meta={"@click": f"screen.value({i})"}), link.at, link.at + link.length)
     if rule is not None:
         body.append_text(rule_text(rule))
     frames = [(finding.frame, "the finding")] + [(one.frame, one.why) for one in finding.related if one.frame]
     seen: dict[int, str] = {}
     for frame, why in frames:
         seen.setdefault(frame, f"{why}  {said[frame]}" if frame in said else why)
-    return PageScreen(title, body, list(seen.items()), finding.message)
+    made = PageScreen(title, body, list(seen.items()), finding.message)
+    made.links = values
+    return made
 
 
 def rule_text(rule: type[Rule]) -> Text:

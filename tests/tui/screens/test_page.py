@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from textual import events
+from textual.widgets import Label, OptionList
 
+from ibdissect.tui.app import TuiApp
 from ibdissect.tui.screens.choice import Choice
-from ibdissect.tui.screens.page import PageScreen, view_page
+from ibdissect.tui.screens.page import Body, PageScreen, view_page
 from tests.tui import made
 from tests.tui.made import running, shows, until
 
@@ -44,3 +46,43 @@ async def test_values_that_an_explanation_names_lead_to_their_frames(tmp_path: P
         assert {"Frames of LID 3", "Frames of LID 5"} <= {title for _, title, _ in app.screen.entries}, app.screen.entries
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is app.main and app.filtering.text)
+
+
+async def test_the_explanation_scrolls_on_a_small_screen_and_its_words_are_links(tmp_path: Path) -> None:
+    """Keys of pages are those of the text, the arrows those of the frames; a value offers its filters where it stands."""
+    path = made.capture(tmp_path)
+    async with running(path, (80, 24)) as (app, pilot):
+        await pilot.press("f", "e")
+        await until(pilot, lambda: app.screen.query_one(Body).max_scroll_y)
+        screen = app.screen
+        assert isinstance(screen, PageScreen) and len(screen.frames) > 1
+        body, frames, hint = screen.query_one(Body), screen.query_one(OptionList), screen.query_one(".hint", Label)
+        await until(pilot, lambda: "more ·" in str(hint.content))
+        await pilot.press("down")
+        assert frames.highlighted == 1 and not body.scroll_y
+        for key, where in (("pagedown", body.size.height - 1), ("pageup", 0), ("end", body.max_scroll_y), ("home", 0), ("end", body.max_scroll_y)):
+            await pilot.press(key)
+            await until(pilot, lambda where=where: body.scroll_y == where)
+        assert frames.highlighted == 1 and "more" not in str(hint.content)
+        await pilot.press("home")
+        await until(pilot, lambda: not body.scroll_y)
+        line = next(y for y in range(24) if "LID 3" in drawn_line(app, y))
+        await pilot.click(offset=(drawn_line(app, line).index("LID 3") + 1, line))
+        await until(pilot, lambda: isinstance(app.screen, Choice))
+        assert isinstance(app.screen, Choice) and app.screen.heading == "LID 3"
+        assert [title for _, title, _ in app.screen.entries][:2] == ["Apply as filter", "Filter: and, or, not"]
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is app.main and "slid == 3" in app.filtering.text)
+
+
+def drawn_line(app: TuiApp, y: int) -> str:
+    return app.screen._compositor.render_strips()[y].text
+
+
+async def test_a_page_about_one_frame_scrolls_with_the_arrows(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path), (80, 24)) as (app, pilot):
+        finding = next(one for one in app.model.findings.first() if not one.related)
+        app.explain(finding)
+        await until(pilot, lambda: app.screen.query_one(Body).max_scroll_y)
+        await pilot.press("down", "down", "up")
+        await until(pilot, lambda: app.screen.query_one(Body).scroll_y == 1)
