@@ -39,38 +39,39 @@ class Column:
     most: int = 0
     """Cells it is given at most; 0: what is left."""
     drop: int = 0
-    """Columns with a higher number go first when space is short; 0 stays."""
+    """Columns with a higher number go first when space is short; 0 stays. Those that the user added (OWN) go last."""
     field: str = ""
 
 
+OWN = 1
 COLUMNS = (
     Column("number", "No.", "right", 5, 10),
-    Column("time", "Time", "right", 11, 27, 1),
+    Column("time", "Time", "right", 11, 27, 2),
     Column("source", "Source", "left", 9, 39),
     Column("destination", "Destination", "left", 9, 39),
     Column("protocol", "Proto", "left", 5, 9),
-    Column("p_key", "P_Key", "left", 5, 5, 2),
-    Column("length", "Len", "right", 5, 6, 3),
+    Column("p_key", "P_Key", "left", 5, 5, 3),
+    Column("length", "Len", "right", 5, 6, 4),
     Column("info", "Info"),
 )
 BY_KEY = {column.key: column for column in COLUMNS}
 DEFAULT = tuple(column.key for column in COLUMNS)
-DELTA_CAPTURED = Column("frame.time_delta", "Δ captured", "right", 9, 12, 4, "frame.time_delta")
-DELTA_SHOWN = Column("delta_shown", "Δ shown", "right", 9, 12, 4)
-DELTA_CONVERSATION = Column("delta_conversation", "Δ conv.", "right", 9, 12, 4)
+DELTA_CAPTURED = Column("frame.time_delta", "Δ captured", "right", 9, 12, OWN, "frame.time_delta")
+DELTA_SHOWN = Column("delta_shown", "Δ shown", "right", 9, 12, OWN)
+DELTA_CONVERSATION = Column("delta_conversation", "Δ conv.", "right", 9, 12, OWN)
 """Time since the frame before: the one captured, the one shown, the one of the same conversation."""
 MORE_COLUMNS = (
     DELTA_CAPTURED,
     DELTA_SHOWN,
     DELTA_CONVERSATION,
-    Column("ibdissect.request_frame", "Answers", "right", 7, 10, 4, "ibdissect.request_frame"),
-    Column("ibdissect.response_frame", "Answered in", "right", 11, 11, 4, "ibdissect.response_frame"),
-    Column("ibdissect.response_time", "Response", "right", 8, 8, 4, "ibdissect.response_time"),
-    Column(f"{MESSAGE}kind", "Message", "left", 6, 13, 4, f"{MESSAGE}kind"),
-    *(Column(MESSAGE + name, title, "right", 8, 10, 4, MESSAGE + name) for name, title in (
+    Column("ibdissect.request_frame", "Answers", "right", 7, 10, OWN, "ibdissect.request_frame"),
+    Column("ibdissect.response_frame", "Answered in", "right", 11, 11, OWN, "ibdissect.response_frame"),
+    Column("ibdissect.response_time", "Response", "right", 8, 8, OWN, "ibdissect.response_time"),
+    Column(f"{MESSAGE}kind", "Message", "left", 6, 13, OWN, f"{MESSAGE}kind"),
+    *(Column(MESSAGE + name, title, "right", 8, 10, OWN, MESSAGE + name) for name, title in (
         ("first_frame", "Msg first"), ("last_frame", "Msg last"), ("bytes", "Msg bytes"), ("latency", "Msg time"), ("retries", "Msg again"),
         ("naks", "Msg NAKs"))),
-    Column(INTERFACE, "Interface", "left", 6, 16, 4, INTERFACE),
+    Column(INTERFACE, "Interface", "left", 6, 16, OWN, INTERFACE),
 )  # fmt: skip
 """Columns that `v` offers besides; `field` is the filter name of their values."""
 POINT = Column(INTERFACE, "Point", "left", 6, 12, field=INTERFACE)
@@ -96,7 +97,7 @@ def added(field: str, catalog: Catalog | None = None) -> Column:
     known = catalog.names.get(field) if catalog is not None else None
     label = printable(known[0].label) if known else ""
     title = label if 0 < len(label) <= LONGEST_TITLE else field.rpartition(".")[2]
-    return Column(field, title, "left", 8, 24, 4, field)
+    return Column(field, title, "left", 8, 24, OWN, field)
 
 
 def typed(text: str, catalog: Catalog) -> str:
@@ -192,9 +193,13 @@ def widths(
                     given[key] -= less
                     left += less
         droppable = [column for column in shown if column.drop]
-        if left < least and [column.key for column in droppable] == ["time"]:
-            # Without a time rows say little: its date goes first, then addresses are as short as can be.
-            for key, enough in (("time", TIME_OF_DAY), ("source", BY_KEY["source"].least), ("destination", BY_KEY["destination"].least)):
+        if left < least and droppable and all(column.key == "time" or column.drop == OWN for column in droppable):
+            # Without a time and what was asked for rows say little: dates go first, then long titles, then addresses and
+            # at last values are as short as can be.
+            own = {column.key: max(column.least, wanted.get(column.key, 0)) for column in droppable if column.drop == OWN}
+            ends = {key: BY_KEY[key].least for key in ("source", "destination")}
+            values = {column.key: column.least for column in droppable if column.drop == OWN}
+            for key, enough in (("time", TIME_OF_DAY), *own.items(), *ends.items(), *values.items()):
                 less = min(max(given.get(key, 0) - enough, 0), least - left) if key == "time" or key not in chosen else 0
                 if less:
                     given[key] -= less
@@ -203,4 +208,4 @@ def widths(
             if has_info:
                 given["info"] = max(left, 1)
             return given
-        shown.remove(max(droppable, key=lambda column: column.drop))
+        shown.remove(max(droppable, key=lambda column: (column.drop, given[column.key])))

@@ -82,3 +82,15 @@ def test_shift_of_times(text: str, shift: int | None) -> None:
             shift_of(text, 1_700_000_000_000_000_000)
     else:
         assert shift_of(text, 1_700_000_000_000_000_000) == shift
+
+
+def test_columns_of_the_user_stay_rather_than_those_of_everybody() -> None:
+    """Where space is short long titles give way, then Len, P_Key and the time go; an own column goes last."""
+    wanted = {"number": 5, "time": 9, "source": 12, "destination": 12, "protocol": 3}
+    one, two, wide = (packet_columns.Column(f"x.{name}", "Long title 14 c", "left", 8, 24, packet_columns.OWN) for name in "abc")
+    given = widths([*COLUMNS[:-1], one, COLUMNS[-1]], wanted, 80)
+    assert given["x.a"] == 8 and "time" in given and "length" not in given and given["info"] >= packet_columns.LEAST_INFO
+    given = widths([*COLUMNS[:-1], one, two, COLUMNS[-1]], wanted, 80)
+    assert {"x.a", "x.b"} <= given.keys() and "time" not in given
+    given = widths([*COLUMNS[:-1], one, two, wide, COLUMNS[-1]], {**wanted, "x.c": 24}, 80)
+    assert sum(key.startswith("x.") for key in given) == 2 and sum(given.values()) + 2 * len(given) + packet_columns.GUTTER <= 80

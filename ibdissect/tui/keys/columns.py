@@ -81,19 +81,27 @@ def toggle_names(app: TuiApp) -> None:
 
 def sort_by(app: TuiApp, key: str) -> None:
     """Sort the list by a column: the lowest first, by the same column again the highest, then by time."""
-    packets, model = app.main.packets, app.model
+    packets = app.main.packets
     now = packets.rows
     same = isinstance(now, SortedRows) and now.key == key
-    column = next((one for one in packets.columns if one.key == key), None)
-    if column is None or (same and isinstance(now, SortedRows) and now.down):
+    if all(one.key != key for one in packets.columns) or (same and isinstance(now, SortedRows) and now.down):
         app.filtering.work.cancel()
         packets.show_rows(in_order(now), packets.frame)
         app.main.key_bar.say("in the order of the capture")
-        return
-    if app.filtering.busy and not isinstance(now, SortedRows):
+        app.news()
+    elif app.filtering.busy and not isinstance(now, SortedRows):
         app.note("The filter is still looking for frames: sort when it is done")
+    else:
+        sort(app, key, same)
+
+
+def sort(app: TuiApp, key: str, down: bool) -> None:
+    """Sort the frames of the list by a column, the lowest or the highest first."""
+    packets, model = app.main.packets, app.model
+    column = next((one for one in packets.columns if one.key == key), None)
+    if column is None:
         return
-    base, names = in_order(now), packets.named
+    base, names = in_order(packets.rows), packets.named
 
     def progress(part: float) -> None:
         if time.monotonic() - begun > SLOW:
@@ -101,7 +109,7 @@ def sort_by(app: TuiApp, key: str) -> None:
 
     def work(wanted: Callable[[], bool]) -> None:
         rows = sort_rows(
-            model, base, column, down=same, wanted=wanted, name=packets.address if names else None, progress=progress,
+            model, base, column, down=down, wanted=wanted, name=packets.address if names else None, progress=progress,
             before=app.study.before,
         )  # fmt: skip
         if rows is not None and wanted():
@@ -112,6 +120,7 @@ def sort_by(app: TuiApp, key: str) -> None:
             packets.show_rows(rows, packets.frame)
             way = "highest first" if rows.down else "lowest first"
             app.main.key_bar.say(f"sorted by {column.title}, {way}; o and the same column twice: by time")
+            app.news()
 
     begun = time.monotonic()
     app.main.key_bar.say(f"sorting by {column.title}…")
@@ -198,8 +207,11 @@ def move_aside(app: TuiApp, by: int) -> None:
 
 
 def _show(app: TuiApp, chosen: list[Column]) -> None:
-    app.main.packets.set_columns(chosen)
+    packets = app.main.packets
+    packets.set_columns(chosen)
     app.memory.keep_columns([column.key for column in chosen])
+    if packets.no_room:
+        app.main.key_bar.say(f"no room for {', '.join(column.title for column in packets.no_room)}: a wider window, or v and narrower ones")
 
 
 COMMANDS = (

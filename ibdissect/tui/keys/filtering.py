@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ibdissect.study.filters import combined
-from ibdissect.study.shown_frames import FilteredRows
+from ibdissect.study.shown_frames import FilteredRows, SortedRows
 from ibdissect.study.threads import Latest
 
 from ..screens.prompt import Prompt
+from . import columns
 from .command import Command
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class Filtering:
         """Fills or sorts the list."""
         self._anchor: tuple[int, int] | None = None
         """Frame and row to stay at while the filter is still finding frames."""
+        self.sort: tuple[str, bool] | None = None
+        """Key of the column that the list is to be sorted by when the filter has found all frames, and whether the highest come first."""
 
     @property
     def busy(self) -> bool:
@@ -53,14 +56,19 @@ class Filtering:
         self.app.history.add(text)
         self.apply(text)
 
-    def apply(self, text: str) -> None:
-        """Show the frames that a filter matches; an empty one shows all."""
+    def apply(self, text: str, frame: int = 0, sort: tuple[str, bool] | None = None) -> None:
+        """Show the frames that a filter matches; an empty one shows all. `frame`: go there; else stay where it is. `sort`: another order
+        than now, if a frame is given.
+        """
         app, model, packets = self.app, self.app.model, self.app.main.packets
         matcher, error = model.filter(text)
         if error is not None:
             app.warn(str(error))
             return
-        frame = packets.frame
+        if text != self.text:
+            app.jumping.remember()
+        self.sort = sort if frame else app.jumping.here.sort
+        frame = frame or packets.frame
         self.text, self._anchor = text, None
         if matcher is None:
             self.work.cancel()
@@ -72,6 +80,19 @@ class Filtering:
             packets.show_rows(rows, frame)
             self._anchor = (frame, 0)
         app.news()
+
+    def comes(self, frame: int) -> bool:
+        """Whether the filter, which has not come to this frame yet, will show it."""
+        rows, (matcher, _) = self.app.main.packets.rows, self.app.model.filter(self.text)
+        late = self.busy and isinstance(rows, FilteredRows) and rows.checked < frame
+        return late and matcher is not None and frame in self.app.model.matching(matcher, [frame])
+
+    def in_order(self) -> None:
+        """If the filter has found all frames and they are to be sorted: sort them."""
+        if self.sort is not None and not self.busy and self._anchor is None:
+            (key, down), self.sort = self.sort, None
+            if not isinstance(self.app.main.packets.rows, SortedRows):
+                columns.sort(self.app, key, down)
 
     def stay_at(self, frame: int) -> None:
         """Select a frame as soon as it is there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ibdissect.dissect.tree import Tree
 from ibdissect.lint.finding import Finding
 from ibdissect.study.find import Place
 from ibdissect.study.findings_store import Int
-from ibdissect.study.shown_frames import FilteredRows, SortedRows
+from ibdissect.study.shown_frames import FilteredRows, SortedRows, in_order
 from ibdissect.study.tree_layers import proof_node
 
 from ..panes.tree_pane import nodes_of
@@ -21,8 +21,18 @@ if TYPE_CHECKING:
     from ..app import TuiApp
 
 KEPT = 200
-"""Frames remembered in each direction."""
+"""Views remembered in each direction."""
 Reveal = Callable[[Tree], Place | None]
+
+
+class View(NamedTuple):
+    """What the list showed: jumps and filters lead away from it."""
+
+    frame: int
+    text: str
+    """The filter."""
+    sort: tuple[str, bool] | None
+    """Key of the column that the list was sorted by, and whether the highest came first; None: by time."""
 
 
 class Jumping:
@@ -30,8 +40,10 @@ class Jumping:
 
     def __init__(self, app: TuiApp) -> None:
         self.app = app
-        self.past: list[int] = []
-        self.ahead: list[int] = []
+        self.past: list[View] = []
+        self.ahead: list[View] = []
+        self._going = False
+        """Whether a view is being shown again, which is no new one."""
         self._asked = 0
         """Frame at which `f` found no finding within the filter; pressed again there, it leaves the filter."""
         self._found = 0
@@ -39,10 +51,22 @@ class Jumping:
 
     def to(self, frame: int | None, reveal: Reveal | None = None) -> None:
         """Go to a frame, and to what `reveal` finds in its tree; a frame that the filter hides is shown without it."""
-        here = self.app.main.packets.frame
-        if frame and here and frame != here:
-            self.past, self.ahead = [*self.past[-KEPT:], here], []
+        if frame and frame != self.app.main.packets.frame:
+            self.remember()
         self._go(frame, reveal)
+
+    @property
+    def here(self) -> View:
+        """What the list shows now."""
+        rows = self.app.main.packets.rows
+        sort = (rows.key, rows.down) if isinstance(rows, SortedRows) else self.app.filtering.sort
+        return View(self.app.main.packets.frame, self.app.filtering.text, sort)
+
+    def remember(self) -> None:
+        """What is shown now is about to be left: `Alt+←` leads back to it."""
+        here = self.here
+        if here.frame and not self._going and here not in self.past[-1:]:
+            self.past, self.ahead = [*self.past[-KEPT:], here], []
 
     def to_finding(self, frame: int, finding: Finding | None = None) -> None:
         """Go to the field of a finding; without one, to that of the frame's worst."""
@@ -72,23 +96,39 @@ class Jumping:
         if not source:
             self.app.main.key_bar.say("no jump to go back from" if back else "no jump to go forward to")
             return
-        target.append(self.app.main.packets.frame)
-        self._go(source.pop(), None)
+        here, view = self.here, source.pop()
+        target.append(here)
+        self._going = True
+        if view[1:] == here[1:]:
+            self._go(view.frame, None)
+        else:
+            self.app.main.filter_bar.put(view.text)
+            self.app.filtering.apply(view.text, view.frame, view.sort)
+        self._going = False
 
     def _go(self, frame: int | None, reveal: Reveal | None) -> None:
         app, packets = self.app, self.app.main.packets
         if not frame:
             return
-        row = packets.rows.nearest(frame)
-        if not len(packets.rows) or packets.rows.frame(row) != frame:
+        if self._is_missing(frame):
+            if app.filtering.comes(frame):
+                app.filtering.stay_at(frame)
+                app.main.reveal = reveal
+                return
             if app.filtering.text:
-                app.note(f"Frame {frame} does not match the filter: showing all frames")
+                app.main.key_bar.say(f"frame {frame} does not match the filter: all frames are shown; Alt+← goes back to it")
                 app.main.filter_bar.put("")
                 app.filtering.apply("")
-            row = packets.rows.nearest(frame)
+            if self._is_missing(frame):  # it came after the list was sorted
+                packets.show_rows(in_order(packets.rows), frame)
+        row = packets.rows.nearest(frame)
         app.main.reveal = reveal
         packets.select(row, center=True)
         packets.tell()
+
+    def _is_missing(self, frame: int) -> bool:
+        rows = self.app.main.packets.rows
+        return not len(rows) or rows.frame(rows.nearest(frame)) != frame
 
     def finding(self, *, forward: bool) -> None:
         """The next or previous frame with a finding, among the frames shown."""
@@ -138,8 +178,8 @@ COMMANDS = (
     Command("f", "Next finding", lambda app: app.jumping.finding(forward=True), "Findings", "next, previous frame with a finding",
             "next finding", 2),
     Command("d", "Previous finding", lambda app: app.jumping.finding(forward=False), "Findings", "next, previous frame with a finding"),
-    Command("alt+left", "Back", lambda app: app.jumping.step(True), "Move", "back to where a jump came from, and forward"),
-    Command("alt+right", "Forward", lambda app: app.jumping.step(False), "Move", "back to where a jump came from, and forward"),
+    Command("alt+left", "Back", lambda app: app.jumping.step(True), "Move", "back to the frame, filter and order before, and forward"),
+    Command("alt+right", "Forward", lambda app: app.jumping.step(False), "Move", "back to the frame, filter and order before, and forward"),
     Command("apostrophe", "Next mark", lambda app: app.jumping.mark(), "Move", "next marked frame"),
     Command("quotation_mark", "Only marked frames, or all", lambda app: app.jumping.only_marked(), "Search", "only marked frames, or all"),
 )  # fmt: skip

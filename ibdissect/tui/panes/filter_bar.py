@@ -76,8 +76,10 @@ class FilterBar(Vertical):
         self.input.cursor_position = len(self.input.value) if self.input.has_focus else 0
         self._judge(self.input.value)
 
-    def say(self, shown: int | None, total: int, busy: bool) -> None:
-        text = "" if shown is None else f"{number(shown)} of {number(total)} shown{' …' if busy else ''}"
+    def say(self, shown: int | None, total: int, busy: bool, order: str = "") -> None:
+        """How many frames the filter shows (None: there is none), and in which order if not that of the capture."""
+        parts = [] if shown is None else [f"{number(shown)} of {number(total)} shown{' …' if busy else ''}"]
+        text = "  ".join([*parts, *([f"by {order}"] if order else [])])
         if text != self._said:
             self._said = text
             self.count.update(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,7 +25,7 @@ from ibdissect.study.shown_frames import Rows, SortedRows
 from ibdissect.wire.text import printable
 
 from ..messages import FrameSelected, Sized, SortWanted
-from ..widgets.cells import cut, fit, width_of
+from ..widgets.cells import cut, cut_at, fit, width_of
 from ..widgets.line_list import LineList
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ Shown = TypeVar("Shown", Line, Step)
 
 OF_LIST = {*ANSWER_NAMES, packet_columns.DELTA_CAPTURED.field}
 """Fields whose values are not read from the packets."""
+ENDS = ("source", "destination")
+PLAIN_ADDRESS = re.compile(r"[0-9a-f.:]+")
 PAGE = 64
 """Rows dissected together."""
 REST = 0.03
@@ -203,7 +206,9 @@ class PacketList(LineList):
             ("source", max((width_of(line.source) for line in lines), default=0)),
             ("destination", max((width_of(line.destination) for line in lines), default=0)),
             ("protocol", max((len(line.protocol) for line in lines), default=0)),
-        ):
+            *((column.key, max((width_of(self._extra.get(line.frame, {}).get(column.field, "")) for line in lines), default=0))
+              for column in self.columns if column.field),
+        ):  # fmt: skip
             if width > self._wanted.get(key, 0):
                 self._wanted[key], grown = width, True
         return grown
@@ -269,6 +274,8 @@ class PacketList(LineList):
             quiet = column.key in ("number", "time", "length", "p_key")
             limited = column.key == "p_key" and line.p_key is not None and not line.p_key & 0x8000
             style = self.ink("strong") if limited or (marked and column.key == "number") else dim if quiet else tint
+            if column.key in ENDS and PLAIN_ADDRESS.fullmatch(text):
+                text = cut_at(text, given, given // 2)  # addresses of a network differ at their end
             segments += self._marked(fit(text, given, column.align), style)
             segments.append(Segment("  "))
         return segments
@@ -415,11 +422,28 @@ class PacketList(LineList):
         return " " * GUTTER + "  ".join(cells)
 
     def _title(self, column: Column) -> str:
-        """The title, with a sign for the column that the list is sorted by."""
+        """The title, with a sign for the column that the list is sorted by; the last one also says how many have no room."""
+        rows, room = self.rows, self.given[column.key]
+        title = column.title
+        if isinstance(rows, SortedRows) and rows.key == column.key:
+            title = cut(title, room - 1) + ("▾" if rows.down else "▴")
+        if column.key == "info" and (missing := len(self.no_room)):
+            title += f" +{missing} hidden".rjust(room - width_of(title))
+        return title
+
+    @property
+    def no_room(self) -> list[Column]:
+        """The columns that are wanted, but not shown; P_Key and Len, which go without being missed, are none."""
+        return [column for column in self.columns if column.key not in self.given and column.drop <= BY_KEY["time"].drop]
+
+    @property
+    def sorted_by(self) -> str:
+        """The title of the column that the list is sorted by, with its sign; empty in the order of the capture."""
         rows = self.rows
-        if not isinstance(rows, SortedRows) or rows.key != column.key:
-            return column.title
-        return cut(column.title, self.given[column.key] - 1) + ("▾" if rows.down else "▴")
+        if not isinstance(rows, SortedRows):
+            return ""
+        title = next((column.title for column in self.columns if column.key == rows.key), rows.key)
+        return f"{title} {'▾' if rows.down else '▴'}"
 
     def column_at(self, x: int) -> Column | None:
         """The column at a cell of a line."""

@@ -102,7 +102,8 @@ class ColumnChoice(EndsOnce, ModalScreen[list[str] | None]):
     def _label(self, column: Column) -> Text:
         """The title, the width if it was chosen, and the name of a field by which filters and commands know it."""
         width = str(self.widths.get(column.key, "")).rjust(3)
-        return Text(f"{column.title.ljust(14)}{width}  {column.field}", no_wrap=True, overflow="ellipsis")
+        room = "no room  " if column.key in self.shown and column.key not in self.given else ""
+        return Text(f"{column.title.ljust(14)}{width}  {room}{column.field}", no_wrap=True, overflow="ellipsis")
 
     def action_widen(self, step: int) -> None:
         """Make the column at the cursor wider or narrower; one that gets too narrow has the width that fits again."""

@@ -192,7 +192,10 @@ def finding_page(
     finding: Finding, rule: type[Rule] | None, catalog: Catalog, said: Mapping[int, str] = MappingProxyType({}),
     names: Names | None = None,
 ) -> PageScreen:  # fmt: skip
-    """What a finding means, why it matters, what to do, and the frames that prove it. `said`: what each of these says; `names`: of nodes."""
+    """What a finding means, why it matters, what to do, and the frames that prove it.
+
+    `said`: what each of these says; `names`: of nodes.
+    """
     colour = {Severity.ERROR: "bold $error", Severity.WARNING: "bold $warning", Severity.INFO: "bold $tint-info"}[finding.severity]
     title = Text.assemble((f"{finding.severity.sign} {finding.code} {finding.name}", colour), f"  {finding.severity.value}")
     body = Text()

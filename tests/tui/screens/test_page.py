@@ -60,7 +60,8 @@ async def test_the_explanation_scrolls_on_a_small_screen_and_its_words_are_links
         await until(pilot, lambda: "more ·" in str(hint.content))
         await pilot.press("down")
         assert frames.highlighted == 1 and not body.scroll_y
-        for key, where in (("pagedown", body.size.height - 1), ("pageup", 0), ("end", body.max_scroll_y), ("home", 0), ("end", body.max_scroll_y)):
+        end = body.max_scroll_y
+        for key, where in (("pagedown", body.size.height - 1), ("pageup", 0), ("end", end), ("home", 0), ("end", end)):
             await pilot.press(key)
             await until(pilot, lambda where=where: body.scroll_y == where)
         assert frames.highlighted == 1 and "more" not in str(hint.content)
