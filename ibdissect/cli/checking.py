@@ -10,7 +10,7 @@ import click
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import Rule
-from ibdissect.lint.rule_selection import matches, nearest_rule, select, split_codes
+from ibdissect.lint.rule_selection import causes_of, matches, nearest_rule, select, split_codes
 from ibdissect.report import Followed
 from ibdissect.session.check import Options
 
@@ -68,8 +68,10 @@ def check_options(
     everything = [*load(), *plugin_rules]
     _known(config, everything)
     without = [*split_codes(ignored), *config.ignore]
+    rules = _chosen(everything, config, split_codes(selected), split_codes(more), without, crc=crc, points=points)
     options = Options(
-        rules=_chosen(everything, config, split_codes(selected), split_codes(more), without, crc=crc, points=points),
+        rules=rules,
+        causes=[] if points else causes_of(rules, everything, without, crc=crc),
         plugins=common.plugin_names,
         catalog=catalog,
         declared=(config.rule, config.source if config.rule else ""),

@@ -63,13 +63,18 @@ class Linter:
         on_finding: Callable[[Finding], None] | None = None,
         on_occurrence: OnOccurrence | None = None,
         failures: Failures | None = None,
+        causes: Sequence[type[Rule]] = (),
     ) -> None:
-        """`failures` collects the exceptions of rules and followers; without it an exception ends the check."""
+        """`failures` collects the exceptions of rules and followers; without it an exception ends the check.
+
+        `causes`: rules that run, too, but report nothing: they explain what `rules` find.
+        """
         self.failures = failures
-        self.rules = [rule() for rule in rules]
+        unreported = {rule.code for rule in causes}
+        self.rules = [rule() for rule in (*rules, *causes)]
         self.timing = timing
         self.context = Context(damage=damage)
-        self.findings = Grouping(self.rules, self.context, max_findings, on_finding, on_occurrence, self._note_failure)
+        self.findings = Grouping(self.rules, self.context, max_findings, on_finding, on_occurrence, self._note_failure, unreported)
         self.context.states = (self.findings, self.findings.consequences, self.findings.past, self.findings.damaged, *self.rules)
         self.tally = self.findings.tally
         self.copies = self.context.get(Copies)

@@ -86,6 +86,16 @@ class Tally:
         self.findings = sorted(self.findings + other.findings, key=lambda finding: finding.frame)[: self.most]
 
 
+class Unreported(Tally):
+    """That of a rule which only explains what others find."""
+
+    def add(self, number: int) -> int:
+        return number
+
+    def keep(self, finding: Finding) -> None:
+        pass
+
+
 def proof_frames(hit: Hit | LazyHit) -> list[int]:
     """The other frames that prove a hit."""
     return [frame for frame, _ in hit.proof] if isinstance(hit, LazyHit) else [one.frame for one in hit.related]
@@ -111,8 +121,15 @@ class Grouping:
         on_finding: Callable[[Finding], None] | None,
         on_occurrence: OnOccurrence | None,
         failed: OnFailure,
+        unreported: Collection[str] = (),
     ) -> None:
-        self.context, self.failed, self.on_occurrence = context, failed, on_occurrence
+        """`unreported`: codes of rules whose findings nobody gets."""
+
+        def told(rule: Rule, *what: Any) -> None:
+            if on_occurrence is not None and rule.code not in unreported:
+                on_occurrence(rule, *what)
+
+        self.context, self.failed, self.on_occurrence = context, failed, told if on_occurrence is not None else None
         self.dropped = Dropped("flows with findings")
         self.consequences = Consequences(rules)
         self.waiting: KeptList[tuple[Rule, Hit]] | None = KeptList(MAX_WAITING, self.dropped)
@@ -123,6 +140,7 @@ class Grouping:
         """Hits that may be only a consequence, by rank of the rule; they wait until all causes in their chunk are known."""
         self.tally: dict[str, Tally] = defaultdict(lambda: Tally(max_findings, on_finding))
         """By code, for rules with findings; with `timing` for all rules."""
+        self.tally.update({code: Unreported(None, None) for code in unreported})
         self.flows = BoundedDict[tuple[Any, ...], Finding | None](MAX_FLOWS, self.dropped)
         """The finding of each flow, by code and key; None if it is only counted."""
         self.apart = BoundedDict[tuple[str, bytes | None], int](MAX_FLOWS)

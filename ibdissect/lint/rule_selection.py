@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ibdissect.errors import ConfigError, nearest
 
-from .rule import Rule
+from .rule import Rule, family
 
 
 def split_codes(texts: str | Iterable[str]) -> list[str]:
@@ -37,6 +37,21 @@ def select(
         if chosen_by > ignored_by and (crc or not rule.needs_crc):
             result.append(rule)
     return result
+
+
+def causes_of(
+    chosen: Iterable[type[Rule]], rules: Iterable[type[Rule]], ignored: Iterable[str] = (), *, crc: bool = True
+) -> list[type[Rule]]:
+    """Rules that were not chosen, but explain what chosen ones find, directly or over others; without those of `ignored`.
+
+    They run unseen, so that a rule finds the same alone as among all.
+    """
+    known, unwanted = [rule for rule in rules if crc or not rule.needs_crc], [*ignored]
+    here, found = {rule.code for rule in chosen}, list[type[Rule]]()
+    while more := [rule for rule in known if rule.code not in here and {*rule.explains} & {*here, *map(family, here)}]:
+        here |= {rule.code for rule in more}
+        found += [rule for rule in more if not any(matches(rule, code) for code in unwanted)]
+    return found
 
 
 def matches(rule: type[Rule], code: str) -> bool:

@@ -28,7 +28,7 @@ from .reading import Progress
 
 KEPT = ("ok", "truncated", "damaged")
 """Statuses of reports that are remembered: the check was completed."""
-LEFT_OUT = ("rules", "catalog", "selection", "threads", "timing", "show_keys")
+LEFT_OUT = ("rules", "causes", "catalog", "selection", "threads", "timing", "show_keys")
 """Options that do not change a report, or that are part of the key in another form."""
 HASH = 64
 """Length of a SHA-256 in hex."""
@@ -78,7 +78,8 @@ class Cache(Record, frozen=True):
 
     def _place(self, unit: Unit, options: Options) -> Path | None:
         """The file for a capture's report; None if the capture cannot be read."""
-        digest = hashlib.sha256(self.key + repr([rule.code for rule in options.rules_for(str(unit))]).encode())
+        codes = [[rule.code for rule in some] for some in (options.rules_for(str(unit)), options.causes)]
+        digest = hashlib.sha256(self.key + repr(codes).encode())
         try:
             for path in files_of(unit):
                 if isinstance(unit, CaptureSet):

@@ -333,14 +333,18 @@ class Capture(Reading):
         self, selected: str | Iterable[str] = (), ignored: str | Iterable[str] = (), max_findings: int | None = None
     ) -> Options:
         """The options of a check with all rules, or those selected."""
-        from ibdissect.lint.rule_selection import select, split_codes
+        from ibdissect.lint.rule_selection import causes_of, select, split_codes
         from ibdissect.rules import load
         from ibdissect.session.check import Options
 
         if max_findings is not None and max_findings < 1:
             raise ConfigError("max_findings", str(max_findings), "is not a number from 1 on", hint="leave it out for no limit")
-        rules = select([*load(), *self.plugin_rules], split_codes(selected), split_codes(ignored))
-        return Options(rules=rules, catalog=self.catalog, max_findings=max_findings, show_keys=self.show_keys, subnet=self.subnet)
+        every, without = [*load(), *self.plugin_rules], split_codes(ignored)
+        rules = select(every, split_codes(selected), without)
+        return Options(
+            rules=rules, causes=causes_of(rules, every, without), catalog=self.catalog, max_findings=max_findings, show_keys=self.show_keys,
+            subnet=self.subnet,
+        )  # fmt: skip
 
     def report(self, options: Options) -> CaptureReport:
         """The report of a check with the given options. CaptureError if the capture cannot be read (a pipe only once), or not all of it."""

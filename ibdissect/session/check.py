@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,8 @@ class Options(Record, kw_only=True, dict=True):
     """
 
     rules: list[type[Rule]]
+    causes: list[type[Rule]] = field(default_factory=list)
+    """Rules that run beside them and report nothing: they explain what these find (`lint.rule_selection.causes_of`)."""
     plugins: tuple[str, ...] = ()
     """Names of the plugins that contributed to `rules` and `catalog`."""
     catalog: Catalog | None = None
@@ -85,12 +87,12 @@ class Options(Record, kw_only=True, dict=True):
     """Which rules do not check captures at certain paths."""
 
     def __post_init__(self) -> None:
-        for rule in self.rules:
+        for rule in (*self.rules, *self.causes):
             rule.use_keys(self.show_keys)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        rest = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("rules", "catalog")}
-        return _options, ([rule.code for rule in self.rules], rest)
+        rest = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("rules", "causes", "catalog")}
+        return _options, ([rule.code for rule in self.rules], [rule.code for rule in self.causes], rest)
 
     @cached_property
     def by_code(self) -> dict[str, type[Rule]]:
@@ -109,14 +111,14 @@ class Options(Record, kw_only=True, dict=True):
     def totals(self, linter: Linter) -> Counter[Severity]:
         """Exact number of findings so far, by severity."""
         totals, rules = Counter[Severity](), self.by_code
-        for code, tally in linter.tally.items():
+        for code, tally in ((code, tally) for code, tally in linter.tally.items() if code in rules):
             totals[self.severity_of(rules[code])] += tally.count - tally.lowered.total()
             for own, count in tally.lowered.items():
                 totals[self.severity_of(rules[code], own)] += count
         return totals
 
 
-def _options(codes: list[str], rest: dict[str, Any]) -> Options:
+def _options(codes: list[str], causes: list[str], rest: dict[str, Any]) -> Options:
     """Rebuild the options in a worker process."""
     from ibdissect.plugins import load as load_plugins
 
@@ -129,7 +131,8 @@ def _options(codes: list[str], rest: dict[str, Any]) -> Options:
         from ibdissect.lint.toml_rules import rules_of
 
         rules_of(tables, where, catalog)
-    return Options(rules=[REGISTRY[code] for code in codes], catalog=catalog, **rest)
+    rules, beside = ([REGISTRY[code] for code in some] for some in (codes, causes))
+    return Options(rules=rules, causes=beside, catalog=catalog, **rest)
 
 
 def check(source: Source, options: Options, *, progress: Progress | None = None, stop: Stop | None = None) -> CaptureReport:
@@ -166,10 +169,10 @@ def linter_of(
 ) -> Linter:  # fmt: skip
     """The linter for a capture with the given options; with one part for each subnet, if the options tell several apart."""
 
-    def make_linter(rules: Iterable[type[Rule]]) -> Linter:
+    def make_linter(rules: Iterable[type[Rule]], causes: Sequence[type[Rule]] = ()) -> Linter:
         linter = Linter(
             rules, max_findings=options.max_findings, timing=options.timing, on_finding=on_finding, on_occurrence=on_occurrence,
-            failures=failures,
+            failures=failures, causes=causes,
         )  # fmt: skip
         for rule in linter.rules if options.settings else ():
             vars(rule).update(options.settings.get(rule.code, {}))
@@ -180,14 +183,14 @@ def linter_of(
 
     rules, subnets = options.rules_for(reading.path), options.division.subnets
     if not subnets:
-        linter = make_linter(rules)
+        linter = make_linter(rules, options.causes)
         if any(family(rule.code) != "CAP" for rule in rules):
             linter.follow(FabricFollower)  # whichever rules are selected, it notices that subnets are mixed
     else:
         linter = make_linter([rule for rule in rules if family(rule.code) == "CAP"])
         others = [rule for rule in rules if family(rule.code) != "CAP"]
-        stateless = [rule for rule in others if rule.when is not None]
-        linter.parts = {0: make_linter(stateless), **{number: make_linter(others) for number in subnets}}
+        stateless, causes = ([rule for rule in some if rule.when is not None] for some in (others, options.causes))
+        linter.parts = {0: make_linter(stateless, causes), **{number: make_linter(others, options.causes) for number in subnets}}
     if options.subnet is not None:
         from ibdissect.subnet import learn
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.errors import ConfigError
-from ibdissect.lint.rule_selection import select, split_codes
+from ibdissect.lint.rule_selection import causes_of, select, split_codes
 from ibdissect.rules import load
 
 RULES = load()
@@ -49,3 +49,19 @@ def test_unknown_code_names_the_nearest() -> None:
 
 def test_split() -> None:
     assert split_codes(["PKY, AM", "", "MKY001"]) == ["PKY", "AM", "MKY001"]
+
+
+def test_what_explains_the_chosen_rules() -> None:
+    """Directly, as a family, over others, and not where the checksums are not checked."""
+
+    def causes(*chosen: str, ignored: tuple[str, ...] = (), crc: bool = True) -> set[str]:
+        return {rule.code for rule in causes_of(select(RULES, chosen, crc=crc), RULES, ignored, crc=crc)}
+
+    direct = {rule.code for rule in RULES if "TXN006" in rule.explains or "TXN" in rule.explains}
+    assert "PM009" in direct and direct <= causes("TXN006")
+    assert causes("TXN006", ignored=("PM009",)) == causes("TXN006") - {"PM009"}
+    assert not causes("TXN006", "PM009") & {"TXN006", "PM009"} and not causes_of(RULES, RULES)
+    assert {"MAD005", "MAD011"} <= causes("AM001"), "it explains its family"
+    assert causes("BTH014") >= {rule.code for rule in RULES if "BTH014" in rule.explains}
+    with_crc = {rule.code for rule in RULES if rule.needs_crc and "TXN001" in rule.explains}
+    assert with_crc and with_crc <= causes("TXN001") and not with_crc & causes("TXN001", crc=False)

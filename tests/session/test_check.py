@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,14 @@ from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
 from ibdissect.errors import CaptureError
 from ibdissect.fabric import FabricFollower
+from ibdissect.failures import Failures
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.rules import load
 from ibdissect.session import check, reading
 from ibdissect.session.check import Options, check_reading
 from ibdissect.session.reading import Reading
+from tests.rules.test_rules import CASES
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ["pkey-lab-full.pcap", "rxe-rping.pcap", "rxe-nak-bad-rkey.pcap", "opensm-first-sweep.pcap"]
@@ -113,3 +117,30 @@ def test_what_is_found_at_the_end_is_described_wherever_a_window_ends(name: str)
             return [(one.frame, one.context, one.starts) for one in check_reading(Reading(reader), Options(rules=load())).findings]
 
     assert lines(64) == lines(1 << 20) and all(context and starts for _, context, starts in lines(64))
+
+
+def test_a_rule_finds_the_same_alone_as_among_all(tmp_path: Path) -> None:
+    """What another rule explains is reported by neither, and what it did not explain is."""
+    (tmp_path / "x.pcap").write_bytes(CASES["PM009"][1].bad)
+    pm009, txn006 = (next(rule for rule in load() if rule.code == code) for code in ("PM009", "TXN006"))
+    told, among = list[str](), dict[str, list[str]]()
+    for name, options in {
+        "alone": Options(rules=[txn006]), "with its cause": Options(rules=[txn006], causes=[pm009]), "both": Options(rules=[pm009, txn006]),
+    }.items():  # fmt: skip
+        with open_capture(str(tmp_path / "x.pcap")) as reader:
+            found = check_reading(Reading(reader), options)
+        assert found.by_rule == Counter(one.code for one in found.findings) and sum(found.counts.values()) == len(found.findings)
+        among[name] = [one.code for one in found.findings]
+    assert among == {"alone": ["TXN006"], "with its cause": [], "both": ["PM009"]}
+    with open_capture(str(tmp_path / "x.pcap")) as reader:
+        failures = Failures()
+        linter = check.linter_of(
+            Options(rules=[txn006], causes=[pm009]), Reading(reader), failures, on_finding=lambda one: told.append(one.code),
+            on_occurrence=lambda rule, *_: told.append(rule.code),
+        )  # fmt: skip
+        for table in Reading(reader).tables():
+            linter.feed(table)
+        linter.finish()
+    assert not told and not failures
+    options = pickle.loads(pickle.dumps(Options(rules=[txn006], causes=[pm009])))
+    assert (options.rules, options.causes) == ([txn006], [pm009])
