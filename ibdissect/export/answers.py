@@ -21,7 +21,7 @@ def write(database: Database, query: str, file: IO[bytes], ending: str) -> int:
     reader = database.run(query)
     try:
         return tables.write(reader, reader.schema, file, ending)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OverflowError, ValueError) as error:  # as a date that Python does not have
         raise database.refused(query, error) from error
 
 
@@ -34,9 +34,9 @@ def text(database: Database, query: str) -> Iterator[str]:
             rows += zip(*(map(printable, tables.as_texts(column)) for column in batch.columns), strict=True)
             if len(rows) > SHOWN_ROWS:
                 break
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OverflowError, ValueError) as error:
         raise database.refused(query, error) from error
-    names, more = reader.schema.names, len(rows) > SHOWN_ROWS
+    names, more = [*map(printable, reader.schema.names)], len(rows) > SHOWN_ROWS
     del rows[SHOWN_ROWS:]
     if not names:
         return

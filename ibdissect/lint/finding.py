@@ -318,7 +318,7 @@ class CaptureReport(Record, kw_only=True):
     def judge_emptiness(self, *, allowed: bool) -> None:
         """If nothing could be checked, say so in `status`, and unless that is `allowed` in `error`: a job must not pass by it."""
         why = self.nothing_checked
-        if why:
+        if why and self.error is None:  # what was not read may hold what could be checked
             self.status = "empty"
             self.error = None if allowed else f"{self.path}: nothing could be checked: {why}"
 

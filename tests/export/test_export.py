@@ -376,3 +376,16 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: 
         (tmp_path / marker).touch()
         with pytest.raises(ConfigError, match=f"install them: {command}"):
             output.require_extra("duckdb", "pyarrow")
+
+
+def test_names_of_columns_are_escaped_and_dates_of_no_calendar_are_refused(native: Path) -> None:
+    """A query may be a stranger's, too."""
+    query = 'select 1 as "a\x1b[31m\u202e\n::error::x"'
+    for form in ("text", "csv", "json", "jsonl"):
+        done = run("sql", str(native), query, "--format", form)
+        assert done.returncode == 0 and all(line.isprintable() for line in done.stdout.splitlines()), (form, done.stdout, done.stderr)
+        assert not done.stdout.startswith("::") and "\n::" not in done.stdout
+        assert "\\x1b" in done.stdout or "\\u001b" in done.stdout
+    for form in ("json", "jsonl"):
+        done = run("sql", str(native), "select date '-4000-01-01'", "--format", form)
+        assert done.returncode == 2 and "query: date value out of range" in done.stderr and "Traceback" not in done.stderr

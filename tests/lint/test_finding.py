@@ -137,6 +137,14 @@ def test_a_capture_in_which_nothing_could_be_checked_does_not_pass(given: dict[s
         assert report.error == (f"x: nothing could be checked: {why}" if why and not allowed else None)
 
 
+def test_a_capture_of_which_something_was_not_read_never_passes() -> None:
+    """What lies behind --max-unpacked may be what could be checked: --allow-empty does not forgive it, and the reason stays."""
+    for allowed in (False, True):
+        report = CaptureReport(path="x", frames=9, checked=9, status="truncated", error="x: it unpacks to more")
+        report.judge_emptiness(allowed=allowed)
+        assert (report.status, report.error) == ("truncated", "x: it unpacks to more")
+
+
 @pytest.mark.parametrize(("counted", "kept", "left"), [(0, 0, 0), (3, 3, 0), (3, 2, 1), (5, 0, 5)])
 def test_findings_that_are_counted_and_not_listed(counted: int, kept: int, left: int) -> None:
     report = CaptureReport(path="x", by_rule={"A": counted}, findings=[finding("x")] * kept)
