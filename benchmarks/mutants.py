@@ -23,6 +23,7 @@ import inspect
 import os
 import pickle
 import random
+import re
 import resource
 import signal
 import sys
@@ -110,6 +111,12 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 NAMES = {"any": "all", "all": "any", "min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum"}
 
 
+NO_FAULT = ("frozen", "strict")
+"""Keywords that only check the program itself."""
+BOUND = re.compile("(MAX|MOST|KEPT)(_|$)")
+"""How the names of bounds begin. Their numbers are choices; tests set their own."""
+
+
 class Mutant(NamedTuple):
     """One mistake: `new` replaces a child of `parent` (None: the child is removed)."""
 
@@ -135,6 +142,10 @@ def _child(mutant: Mutant) -> Any:
 def alternatives(node: ast.AST, parent: ast.AST, name: str) -> Iterator[ast.AST | None]:
     """Wrong replacements of a node; None removes it from its list."""
     match node:
+        case ast.Constant(value=bool()) if isinstance(parent, ast.keyword) and parent.arg in NO_FAULT:
+            return
+        case ast.keyword(arg=str(word)) if word in NO_FAULT:
+            return
         case ast.Constant(value=bool(value)):
             yield ast.Constant(not value)
         case ast.Constant(value=int(value)):
@@ -182,11 +193,19 @@ def mutants(file: Path, node: ast.AST, line: int = 0, function: int = 0) -> Iter
                 continue
             if isinstance(node, ast.Module) and isinstance(child, ast.Assign) and isinstance(child.value, ast.Subscript):
                 continue
+            if isinstance(node, ast.Module) and isinstance(child, ast.Assign) and all(map(BOUND.match, _names(child))):
+                continue
             here = getattr(child, "lineno", line)
             for new in alternatives(child, node, name):
                 yield Mutant(file, here, node, name, index, new, function or within)
             if name != "decorator_list":
                 yield from mutants(file, child, here, function or within)
+
+
+def _names(assignment: ast.Assign) -> list[str]:
+    """The names that an assignment binds; one that is none is not a plain name."""
+    return [one.id if isinstance(one, ast.Name) else "" for target in assignment.targets
+            for one in (target.elts if isinstance(target, ast.Tuple) else [target])]  # fmt: skip
 
 
 def _text(parent: ast.AST, old: ast.AST, new: ast.AST | None) -> str:

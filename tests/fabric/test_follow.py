@@ -23,7 +23,7 @@ from ibdissect.fabric.events import (
     WrongMKey,
 )
 from ibdissect.fabric.follow import MAX_ASKED, FabricFollower
-from ibdissect.fabric.nodes import CA, NOBODY, SWITCH
+from ibdissect.fabric.nodes import CA, NOBODY, SWITCH, Node, Port
 from ibdissect.fabric.topology import links
 from tests import craft
 from tests.table.made import tables_of
@@ -217,3 +217,12 @@ def test_a_bad_key_trap_shows_where_a_route_led() -> None:
     assert (event.frame, event.trap, event.presented, event.port.lid) == (2, 3, 9, 5)
     assert not of(crafted(known, request, trap(6))[1], WrongMKey), "a port whose key is not known"
     assert not of(crafted(known, craft.smp(SET, P_KEY_TABLE, path=[1], m_key=9), trap(5))[1], WrongMKey), "another hop count"
+
+
+@pytest.mark.parametrize(("guid", "into_known", "may"), [(1, False, True), (1, True, False), (0, False, True), (0, True, True)])
+def test_a_set_elsewhere_may_have_given_a_port_its_key(guid: int, into_known: bool, may: bool) -> None:
+    """If it went to a port whose node is unknown, or if this port is known by its LID only; and after what was known of the key."""
+    follower, port = FabricFollower(), Port(Node(guid, 0, 1), 1, 1)
+    follower.written.put((0x77, into_known), 5)
+    assert follower._may_hold(port, 0x77, 4) is may
+    assert not follower._may_hold(port, 0x77, 5) and not follower._may_hold(port, 0x78, 4)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import model
+from ibdissect.fabric.follow import FabricFollower
 from ibdissect.fabric.keys import Guard
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import Node, Port
 from ibdissect.fabric.partitions import PKeys
 from ibdissect.fabric.tables import Forwarding
 from ibdissect.table.history import Track
+from ibdissect.table.table import ChunkTable
 
 
 def port(subnet: Subnet, guid: int, frame: int = 1) -> Port:
@@ -206,3 +211,15 @@ def test_what_is_shown_again_is_no_news() -> None:
     assert subnet.assign(one, 8, 1, 20) is None and subnet.owner(9, 30) == (one, 10) and one.lids.since == 10
     subnet.assign(other, 8, 0, 40)
     assert subnet.assign(one, 8, 1, 50) is other and subnet.owner(8, 60) == (one, 50)
+
+
+def test_a_subnet_was_read_by_what_was_shown_until_then(repo: Path) -> None:
+    """What later frames of a sweep show says nothing of earlier ones; at its end all was read."""
+    follower = FabricFollower()
+    for chunk in open_capture(str(repo / "captures/opensm-first-sweep.pcap")).chunks():
+        list(follower.feed(ChunkTable(chunk)))
+    frames = range(0, chunk.first + len(chunk), 9)
+    found = [follower.subnet.swept(frame) for frame in frames]
+    assert all(since <= frame for frame, (_, since) in zip(frames, found, strict=True))
+    complete = [whole for whole, _ in found]
+    assert not complete[0] and complete == sorted(complete)

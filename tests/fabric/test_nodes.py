@@ -46,3 +46,7 @@ def test_nodes_are_apart_until_an_origin_leads_to_both() -> None:
     assert one.apart(other)
     second.reach(one)
     assert not one.apart(other)
+
+
+def test_what_was_never_shown_has_no_frame() -> None:
+    assert Port(Node(1, 0, 1), 1, 1).info_at(9) == (None, 0)

@@ -69,7 +69,17 @@ def test_groups() -> None:
     assert not group.members
     for number in range(MAX_MEMBERS + 10):
         groups.join(group, number.to_bytes(16, "big"), 1, 10)
-    assert len(group.members) == MAX_MEMBERS
+    assert len(group.members) == groups.members == MAX_MEMBERS
+
+
+def test_arbitration_is_of_the_port_that_the_modifier_names() -> None:
+    """A switch's external port in the lower half, the part of the table in the upper; parts 0 and 5 do not exist."""
+    follower = FabricFollower()
+    frames = [craft.smp(ANSWER, 0x18, bytes([part, 9]) * 32, path=[1], modifier=part << 16 | 3) for part in (0, 1, 4, 5)]
+    for table in tables_of(craft.erf_pcap(KNOWN + frames)):
+        list(follower.feed(table))
+    held = {port.number: port.qos.arbitration for port in follower.subnet.ports() if port.qos is not None}
+    assert held == {3: (bytes([1, 9]) * 32, b"", b"", bytes([4, 9]) * 32)}
 
 
 def shown(path: list[int], modifier: int, entry: int) -> bytes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.fabric.file_lines import KnownFile, doubtful, line_number
-from ibdissect.lint.file_evidence import COLLECTED_NS, STALE_NS, untrusted, with_lines
+from ibdissect.lint.file_evidence import COLLECTED_NS, STALE_NS, lower_if_untrusted, untrusted, with_lines
 from ibdissect.lint.finding import Related, Severity
 from ibdissect.lint.rule import Hit
+from tests.report.test_formats import finding
 
 NOW = 2 * STALE_NS
 
@@ -37,3 +38,13 @@ def test_files_of_one_day_are_doubted_together(later_ns: int, doubted: bool) -> 
     files = [KnownFile("old", NOW), KnownFile("other", NOW + later_ns)]
     assert untrusted(files, [line_number(0, 3)]) == ({"old", "other"} if doubted else {"old"})
     assert untrusted(files, []) == set()
+
+
+def test_a_finding_on_an_untrusted_file_is_an_info_and_says_why() -> None:
+    """Only the lines of that file are doubted; a finding without one stays as it is."""
+    found = finding()
+    found.related = (Related(0, "one", "old", 1), Related(0, "two", "new", 2))
+    severity = found.severity
+    assert not lower_if_untrusted(found, {"other"}) and found.severity == severity
+    assert lower_if_untrusted(found, {"old"}) and found.severity == Severity.INFO != severity
+    assert [one.why for one in found.related] == ["one; in doubt, as traffic refutes a file of that time", "two"]

@@ -150,3 +150,9 @@ def test_findings_that_are_counted_and_not_listed(counted: int, kept: int, left:
     report = CaptureReport(path="x", by_rule={"A": counted}, findings=[finding("x")] * kept)
     assert report.left_out == left and report.left_out_text.startswith(f"{left} finding" if left else "")
     assert bool(report.left_out_text) is bool(left)
+
+
+def test_a_new_report_counts_nothing_but_itself() -> None:
+    report = CaptureReport(path="x")
+    numbers = {name: getattr(report, name) for name in report.__struct_fields__ if isinstance(getattr(report, name), int | float)}
+    assert {name for name, number in numbers.items() if number} == {"captures"} and report.captures == 1

@@ -5,12 +5,14 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.flow.transfers import Transfers, records
+from ibdissect.table.sa_tables import _of_segments, _Segments
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.dm import IOUnitInfo
 from ibdissect.wire.sa import SAFormat, SARecordPiece
@@ -180,3 +182,17 @@ def test_frames_show_the_records_that_whole_transfers_show(shared: Path, name: s
             alone.setdefault(what, set()).update(zip((found.rows[keep] + chunk.first).tolist(), offsets.tolist(), strict=True))
     assert cut > 1000
     assert {what: places for what, places in alone.items() if places} == whole
+
+
+@pytest.mark.parametrize(
+    ("step", "phase", "head", "tail"),
+    [
+        (8, 0, None, (16, 20)), (8, 1, (0, 1), (17, 20)), (8, -1, None, None), (0, 1, None, None),
+        (4, 0, None, (16, 20)), (10, 2, None, None), (10, 3, (0, 3), (13, 20)),
+    ],
+)  # fmt: skip
+def test_pieces_of_a_segment(step: int, phase: int, head: tuple[int, int] | None, tail: tuple[int, int] | None) -> None:
+    """Records of 8 bytes in a segment of 20: what lies before its first record, and behind its last one. No piece is empty."""
+    seg = _Segments(*(np.array([value]) for value in (7, 0, 20, step, phase)))
+    found = [list(zip(one.rows.tolist(), one.at.tolist(), one.stop.tolist(), strict=True)) for one in _of_segments(seg, 8)]
+    assert found == [[(7, *piece)] if piece is not None else [] for piece in (head, tail)]
