@@ -11,7 +11,7 @@ from ibdissect.fabric import model
 from ibdissect.fabric.follow import FabricFollower
 from ibdissect.fabric.keys import Guard
 from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import Node, Port
+from ibdissect.fabric.nodes import DOWN, STATE_AT, Node, Port
 from ibdissect.fabric.partitions import PKeys
 from ibdissect.fabric.tables import Forwarding
 from ibdissect.table.history import Track
@@ -223,3 +223,11 @@ def test_a_subnet_was_read_by_what_was_shown_until_then(repo: Path) -> None:
     assert all(since <= frame for frame, (_, since) in zip(frames, found, strict=True))
     complete = [whole for whole, _ in found]
     assert not complete[0] and complete == sorted(complete)
+
+
+def test_ports_that_come_later_do_not_make_an_earlier_frame_younger() -> None:
+    subnet = Subnet()
+    node, _ = subnet.node(1, 1)
+    for number, frame in ((1, 1), (2, 50)):
+        subnet.port(node, number, frame).infos.learn(bytes(STATE_AT) + bytes([DOWN]), frame)
+    assert [subnet.swept(frame) for frame in (1, 49, 50)] == [(False, 1), (False, 1), (False, 50)]

@@ -75,13 +75,13 @@ def test_one_network_costs_nothing() -> None:
 
 def test_equal_addresses_of_two_networks_are_two_ends() -> None:
     networks, ends, hashes = Networks(), list[tuple[End, End]](), list[int]()
-    for chunk in open_capture(io.BytesIO(interfaces_pcapng([(0, ASK), (1, ASK), (0, ANSWER), (1, ANSWER)]))).chunks():
+    for chunk in open_capture(io.BytesIO(interfaces_pcapng([(0, ASK), (1, ASK), (0, ANSWER), (1, ANSWER), (0, ASK)]))).chunks():
         table, rows = ChunkTable(chunk), np.arange(len(chunk))
         networks.tell_apart(table)
         ends += ends_of(table, rows)
         hashes += ends_hash(table, rows).tolist()
-    (near, far), (other, _), back, _ = ends
+    (near, far), (other, _), back, *_ = ends
     assert back == (far, near)
     assert near != other and (near.lid, other.lid, far.lid) == (1, 1, 2) and str(near) == str(other) == "LID 1"
     assert near.network == 0 != other.network and near.address == other.address == bytes([0, 1])
-    assert len({*hashes}) == 4 and End().address == b""
+    assert hashes[4] == hashes[0] and len({*hashes}) == 4 and End().address == b""
