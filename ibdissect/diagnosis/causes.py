@@ -242,8 +242,10 @@ def given_up(raw: Raw, half: Any, capture: Capture) -> bool:
     """Whether a request was repeated, never acknowledged, and then given up."""
     if half.una >= half.front or not half.requests or half.rnr >= half.una or half.unread:
         return False
-    if not half.answers and (raw.crowd or (raw.setup is None and half.last_try != half.last_request)):
-        return False  # they may be in the capture, but not be known as its own; or it sent something new after it had sent again
+    if raw.setup is None and half.last_try != half.last_request and half.tries <= MOST_RETRIES:
+        return False  # it sent something new after it had sent again: its answers may be another lane's
+    if raw.crowd and not half.answers:  # they may be in the capture
+        return False
     if half.tries < 2 or half.last_try_end <= half.una:
         return _abandoned(raw, half)
     setup = raw.setup

@@ -20,6 +20,7 @@ cdef enum:
     RECOVERY = 3
     WAITING = 4
     RING = 32
+    UNKNOWN_SPAN = 1048576
     OF_REQUEST = 6
     OF_ANSWER = 3
     COPY_NS = 3000

@@ -29,4 +29,5 @@ cdef class Direction:
     cdef int judge(self) except? -1
     cdef int account(self) except? -1
     cdef int mark(self, Packet p) except? -1
+    cdef bint strange(self, Packet p, i64 pos) except? -1
     cpdef object idle_times(self)

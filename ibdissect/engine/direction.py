@@ -14,14 +14,14 @@ except ImportError:
     from . import shadow as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import (  # isort: skip
-        BUSY, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, TRANSFERRING, WAITING, i64,
+        BUSY, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, RING, TRANSFERRING, UNKNOWN_SPAN, WAITING, i64,
     )  # fmt: skip
     from cython.cimports.ibdissect.engine.gaps import Gaps
     from cython.cimports.ibdissect.engine.packets import Packet
     from cython.cimports.ibdissect.engine.waits import Path, Waits
 else:
     from .gaps import Gaps
-    from .kinds import BUSY, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, TRANSFERRING, WAITING
+    from .kinds import BUSY, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, RING, TRANSFERRING, UNKNOWN_SPAN, WAITING
     from .packets import Packet
     from .waits import Path, Waits
 
@@ -149,6 +149,19 @@ class Direction:
             self.mark_last = p.frame
             self.mark_frame = self.mark_frame or p.frame
         return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def strange(self, p: Packet, pos: i64) -> cython.bint:
+        """Whether an ACK is of a READ, or the first response of none."""
+        n: i64
+        for n in range(min(self.reads.count, RING)):
+            at: i64 = self.reads.value(n, 0)
+            if p.op != 17 and at == pos:
+                return False
+            if p.op == 17 and at <= pos < at + self.reads.value(n, 1) and self.reads.value(n, 1) != UNKNOWN_SPAN:
+                return True
+        return p.op != 17 and self.reads.count <= RING
 
     @cython.ccall
     def idle_times(self) -> object:

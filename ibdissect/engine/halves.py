@@ -18,13 +18,13 @@ try:
 except ImportError:
     from . import shadow as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import COPY_NS, OF_ANSWER, OF_REQUEST, PAUSE_NS, RING, SOON_NS, i64
+    from cython.cimports.ibdissect.engine.common import COPY_NS, OF_ANSWER, OF_REQUEST, PAUSE_NS, RING, SOON_NS, UNKNOWN_SPAN, i64
     from cython.cimports.ibdissect.engine.direction import Direction
     from cython.cimports.ibdissect.engine.packets import Packet
     from cython.cimports.ibdissect.engine.waits import Waits
 else:
     from .direction import Direction
-    from .kinds import COPY_NS, OF_ANSWER, OF_REQUEST, PAUSE_NS, RING, SOON_NS
+    from .kinds import COPY_NS, OF_ANSWER, OF_REQUEST, PAUSE_NS, RING, SOON_NS, UNKNOWN_SPAN
     from .packets import Packet
     from .waits import Waits
 
@@ -34,7 +34,6 @@ else:
         i64 = None
 
 NOWHERE = cython.declare(cython.longlong, -(1 << 60))
-_UNKNOWN = cython.declare(cython.longlong, 1 << 20)
 _CANDIDATE = cython.declare(cython.longlong, -(1 << 60) + 1)
 _PARTS = cython.declare(cython.longlong, -(1 << 40))  # bytes of a READ of which responses are missing: never as many as asked for
 
@@ -144,7 +143,7 @@ class Half(Direction):
         if not self.reliable:
             self.una = self.front
         if p.op == 12 or p.op == 19 or p.op == 20:
-            span: i64 = _UNKNOWN if p.op == 12 and not p.has_reth else n  # cut off: until its last response, or the next request
+            span: i64 = UNKNOWN_SPAN if p.op == 12 and not p.has_reth else n  # cut off: until its last response, or the next request
             if self.reads.count >= 8 * RING:  # more than can be under way
                 self.reads.drop()
             if self.reads.add(self.path.room, pos, span, 0, p.dma if p.has_reth else -1, p.frame, 0):
@@ -230,7 +229,7 @@ class Half(Direction):
             self.started, self.una, self.front = True, pos, pos
         self.answers += 1
         if self.requests and p.op != 14 and p.op != 15 and (p.op != 17 or p.syndrome & 0x60 == 0 or p.syndrome < 0):
-            if pos >= self.front or (p.op != 17 and not self.reads.count):
+            if pos >= self.front or self.strange(p, pos):
                 self.misfits += 1
             else:
                 self.fits += 1
@@ -384,7 +383,7 @@ class Half(Direction):
                 self.open.ends(start, pos + 1)
             if start + got >= end or p.op == 15 or p.op >= 16:
                 reads.drop()
-            elif end - start == _UNKNOWN:
+            elif end - start == UNKNOWN_SPAN:
                 self.front = max(self.front, pos + 2)  # there is one more response at least
             break
         if pos >= self.answered:

@@ -8,6 +8,8 @@ NATIVE, ROCE1, ROCE2 = 1, 2, 3
 """What carries a packet: an LRH, Ethernet with a GRH, UDP."""
 IDLE, TRANSFERRING, BUSY, RECOVERY, WAITING = range(5)
 """After a packet: all is acknowledged; a message is half sent; something is under way; a loss is made good; a receive queue was empty."""
+UNKNOWN_SPAN = 1 << 20
+"""PSNs that a READ takes whose length is cut off."""
 RING = 32
 """Positions of which the last packet is remembered, to know copies from repetitions and other messages."""
 OF_REQUEST, OF_ANSWER = 6, 3

@@ -113,7 +113,7 @@ def read_short(lab: Lab) -> None:
 
 
 def read_disordered(lab: Lab, codes: tuple[int, ...] = (0x0E, 0x0D, 0x0F)) -> None:
-    lab.good(0, 99, 1)
+    lab.good(0, 90, 10)
     lab.ask(TIMEOUT, 100, 0, READ, dma=1000)
     for i, code in enumerate(codes):
         lab.answer(TIMEOUT + (5 + i) * US, 100 + i, opcode=code, size=(256, 256, 488)[i])
