@@ -229,7 +229,7 @@ def _of_half(raw: Raw, half: Any, side: int, capture: Capture, times: Times | No
         yield Found("roce-version-mix", first=first, decisive=back.last_frame, blamed=1 - side)
     if gave_up:
         yield from _silence(raw, half, side, capture)
-    if half.reused:
+    if half.reused and not half.renewed and (not half.far_back or half.last_msn >= 0):  # else the queue pair may have begun anew
         yield Found("psn-reused", ODD, ERROR, half.reused_before or half.reused_first, half.reused_frame, side)
     if half.hurried >= 2 or (half.hurried and half.hurried == half.rnrs):
         severity = WARNING if half.hurried > 1 else INFO  # a single one may be a copy from a slower mirror

@@ -41,6 +41,7 @@ class Direction:
 
     `held`: ranges in `holes` and `unanswered`; `listed`: they changed since they were counted. `fits`, `misfits`: answers to what was asked
     before, and packets that no queue pair of this direction sends: the answer to what was not asked, a request after a fatal NAK.
+    `far_back`: a message went back to the first PSN, or beyond what is remembered, when all was acknowledged; `renewed`: MSNs went back, too.
     """
 
     def __init__(self, path: Path, reliable: bool = True) -> None:
@@ -62,7 +63,8 @@ class Direction:
         self.nak_code = self.fatal_frame = self.fatal_request = self.fatal_size = self.fatal_reads = self.fatal_nth = 0
         self.reorder_proof = self.loss_proof = self.same_acks = self.same_frame = self.same_first = 0
         self.last_msn = self.largest = -1
-        self.fits = self.misfits = 0
+        self.fits = self.misfits = self.begun = 0
+        self.far_back = self.renewed = False
         self.reused = self.reused_first = self.reused_before = self.reused_frame = 0
         self.wrong_frame = self.wrong_request = self.wrong_size = 0
         self.losses = self.timeouts = self.rnrs = self.loss_first = self.loss_last = 0

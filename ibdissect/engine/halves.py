@@ -76,6 +76,8 @@ class Half(Direction):
         if not len(self.sent):
             self.sent = memoryview(array("q", bytes(8 * OF_REQUEST * RING)))
         pos: i64 = self.unwrap(p.psn)
+        if not self.requests:
+            self.begun = pos if self.started else p.psn + (1 << 24)
         if not self.started:
             pos = p.psn + (1 << 24)
             self.started, self.una, self.front = True, pos, pos
@@ -173,6 +175,8 @@ class Half(Direction):
             if not self.reused_first:
                 self.reused_first, self.reused_before = p.frame, self.sent[k + 5]
         self.again += 1
+        if p.first and not self.in_round and (pos == self.begun or self.front - pos > RING):
+            self.far_back = True
         if self.nakked:  # the first repetition since a NAK
             for one, filled in self.nakked.items():
                 if filled:  # what it asked for has come: by itself, or was that the repetition?
@@ -256,6 +260,8 @@ class Half(Direction):
                     self.same_first = self.same_first or p.frame
                 else:
                     self.same_acks = self.same_first = 0
+                if self.far_back and self.last_msn >= 0 and p.msn - self.last_msn & 0x800000:
+                    self.renewed = True
                 self.last_ack, self.last_msn = pos, p.msn
             self.acknowledge(pos + 1, p)
             if self.rnr != NOWHERE and pos >= self.rnr:
