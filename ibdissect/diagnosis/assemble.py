@@ -38,6 +38,11 @@ class Raw(Record):
         return max((int(lane.crowd) for lane in self.lanes if lane is not None and lane.peer is None), default=0)
 
     @property
+    def picked(self) -> bool:
+        """Whether PSNs alone told which of several lanes is the other way."""
+        return self.setup is None and any(lane is not None and lane.peer is not None and lane.crowd > 1 for lane in self.lanes)
+
+    @property
     def source(self) -> Any:
         """The host of the requester."""
         return self.hosts[self.requester]

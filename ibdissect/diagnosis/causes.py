@@ -36,7 +36,7 @@ DOUBT = 4
 SEEN_ALONE = frozenset({"icrc-wrong-at-sender", "slow-by-congestion", "slow-by-application"})
 """Causes that one direction proves, whichever is the other."""
 SURELY = 4
-"""Tries of a packet that are no chance."""
+"""Tries of a packet that are no chance: after a loss any requester sends it again, which proves nothing where PSNs alone told whose answers are whose."""
 MANY_TRIES = 5
 """More REQs than that without an answer are a failure, even if the asker may go on."""
 ONE_WAY_ROUNDS = 3
@@ -244,6 +244,8 @@ def given_up(raw: Raw, half: Any, capture: Capture) -> bool:
         return False
     if raw.setup is None and half.last_try != half.last_request and half.tries <= MOST_RETRIES:
         return False  # it sent something new after it had sent again: its answers may be another lane's
+    if raw.picked and half.tries < SURELY:
+        return False
     if raw.crowd and not half.answers:  # they may be in the capture
         return False
     if half.tries < 2 or half.last_try_end <= half.una:

@@ -41,7 +41,7 @@ class Direction:
 
     `held`: ranges in `holes` and `unanswered`; `listed`: they changed since they were counted. `fits`, `misfits`: answers to what was asked
     before, and packets that no queue pair of this direction sends: the answer to what was not asked, a request after a fatal NAK.
-    `far_back`: a message went back to the first PSN, or beyond what is remembered, when all was acknowledged; `renewed`: MSNs went back, too.
+    `far_back`: a message went back to the first PSN, or beyond what is remembered, of all that was acknowledged; `renewed`: MSNs did, too.
     """
 
     def __init__(self, path: Path, reliable: bool = True) -> None:

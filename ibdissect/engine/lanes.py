@@ -82,7 +82,7 @@ class Lane:
         self.peer = self.requests = self.answers = self.setup = self.stream = None
         self.backlog, self.hits = [], None
         self.first_asked = self.newest = self.first_answer = self.newest_answer = -1
-        self.reads, self.crowd = False, 0
+        self.reads, self.crowd, self.claimant, self.claim, self.rival = False, 0, None, 0, 0
 
 
 @cython.final

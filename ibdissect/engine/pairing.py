@@ -91,7 +91,10 @@ def answered(lanes: Any, lane: Any, p: Any) -> Any:
         if lane.settled or again or (p.op == _ACK and p.syndrome >= 0 and p.syndrome & 0x60):  # a NAK may name what was not sent
             return None
     weigh(lanes, lane, p, here, sent, alone, number)
-    return best(lanes, lane, number)
+    other = best(lanes, lane, number)
+    if other is not None:
+        other.crowd = lane.crowd = max(lane.crowd, other.crowd)
+    return other
 
 
 def weigh(lanes: Any, lane: Any, p: Any, here: int, sent: list[Any], alone: bool, number: int) -> None:
@@ -106,7 +109,11 @@ def weigh(lanes: Any, lane: Any, p: Any, here: int, sent: list[Any], alone: bool
                 continue  # of a READ, of which another response should be the first
             hits[other] = max(score - AGAINST, -2 * AGAINST)
         elif other.newest == p.psn:
-            hits[other] = score + 1 if alone or other.reads == reads else max(score - AGAINST, -2 * AGAINST)
+            if alone or other.reads == reads:
+                hits[other] = score + 1
+                claim(other, lane, score + 1)
+            else:
+                hits[other] = max(score - AGAINST, -2 * AGAINST)
         elif alone:
             hits[other] = score + 1
     for known in (sent if alone else [lanes.fronts.get(here)]):
@@ -116,6 +123,16 @@ def weigh(lanes: Any, lane: Any, p: Any, here: int, sent: list[Any], alone: bool
             if other is not None and other.peer is None and other not in hits and (alone or other.reads == reads):
                 hits[other] = 1
     lane.hits = hits or None
+
+
+def claim(other: Any, lane: Any, score: int) -> None:
+    """So many answers of a lane speak for this one. Kept: whose are most, and how many the next best has."""
+    if lane is not other.claimant:
+        if score <= other.claim:
+            other.rival = max(other.rival, score)
+            return
+        other.rival, other.claimant = other.claim, lane
+    other.claim = score
 
 
 def best(lanes: Any, lane: Any, number: int, last: bool = False) -> Any:
@@ -134,7 +151,8 @@ def best(lanes: Any, lane: Any, number: int, last: bool = False) -> Any:
             return other if score >= ALONE else None
         return other if score >= (1 if last or len(lanes.lanes) < CROWD else 2) else None
     least = 2 + 2 * (number - 1).bit_length()
-    if score < least or (len(ranked) > 1 and 2 * (score - ranked[1][0]) < least) or lane.settled or other.settled:
+    rival = max(ranked[1][0] if len(ranked) > 1 else 0, other.rival if other.claimant is lane else other.claim)
+    if score < least or 2 * (score - rival) < least or lane.settled or other.settled:
         return None
     return other
 
@@ -232,6 +250,7 @@ def pair_rest(lanes: Any) -> None:
                 number = crowd(lanes, lane.dst, lane.src, lane.network, lane.newest_answer)
                 other = None if lane.settled else best(lanes, lane, number, True)
                 if other is not None:
+                    other.crowd = lane.crowd
                     lanes.pair(lane, other)
         left = [lane for lane in left if lane.peer is None]
         if len(left) == before:
