@@ -36,7 +36,7 @@ DOUBT = 4
 SEEN_ALONE = frozenset({"icrc-wrong-at-sender", "slow-by-congestion", "slow-by-application"})
 """Causes that one direction proves, whichever is the other."""
 SURELY = 4
-"""Tries of a packet that are no chance: after a loss any requester sends it again, which proves nothing where PSNs alone told whose answers are whose."""
+"""Tries of a packet that are no chance. Any requester repeats after a loss: fewer prove nothing where PSNs alone paired it."""
 MANY_TRIES = 5
 """More REQs than that without an answer are a failure, even if the asker may go on."""
 ONE_WAY_ROUNDS = 3
