@@ -1,6 +1,6 @@
 """Do the tests notice a mistake in the code?
 
-    python benchmarks/mutants.py wire|table|fabric|lint|engine|masking|scrub|pkey|mkey
+    python benchmarks/mutants.py wire|table|fabric|lint|engine|diagnosis|points|masking|scrub|pkey|mkey
                                  [--sample N --seed S] [--only TEXT] [--among FILE]
 
 Makes one small mistake at a time (a mutant), runs the tests of that package, and prints the mutants that no test noticed. Each
@@ -99,6 +99,8 @@ TARGETS = {
          "tests/report/test_[fmstw]*.py", PROOFS),
         fast=True, first=("tests/lint/test_*.py",),
     ),
+    "diagnosis": Target("ibdissect/diagnosis/*.py", ("tests/diagnosis/test_*.py", "tests/rules/CNX/test_*.py"), ("CNX",), fast=True),
+    "points": Target("ibdissect/points/*.py", ("tests/points/test_*.py",)),
     "scrub": Target("ibdissect/scrub/*.py", ("tests/scrub/test_[!sv]*.py", "tests/scrub/test_s*.py", "tests/scrub/test_verify.py")),
 }
 

@@ -122,7 +122,8 @@ TABLES = (
      "|90 %=p90_ns|95 %=p95_ns|99 %=p99_ns|max=max_ns"),
     ("", "connection_list", "frame|=service|active|QP=active_qpn|passive|QP=passive_qpn|MTU=mtu|retries allowed=retry_count"
      "|set up in=setup_ns|outcome|alternate path=alternate_path"),
-    ("What became of connections", "causes", "verdict|cause|connections|messages|payload bytes=payload_bytes|time lost=lost_ns"),
+    ("What became of connections", "causes", "verdict|cause|connections|of these no failure=no_failure|messages"
+     "|payload bytes=payload_bytes|time lost=lost_ns"),
     ("Where their time went", "times", "from=source|to=destination|connections|time=span_ns|transferring=transferring_ns|ACKs=ack_wait_ns"
      "|no buffers=rnr_wait_ns|losses=loss_recovery_ns|time-outs=timeout_ns|idle=idle_by_application_ns"),
     ("Datagram services (SIDR)", "datagram_services", "frame|from=source|to=destination|service=service_id|requests|QP=qpn|outcome"),

@@ -11,13 +11,15 @@ from .text import ORDER
 
 
 def by_cause(connections: Iterable[Connection]) -> list[dict[str, Any]]:
-    """The causes, the worst verdict first, then the most frequent; `lost_ns`: the time that trouble took."""
+    """The causes, the worst verdict first, then the most frequent; `no_failure`: redirections, and refusals that were
+    made good at once, which texts count beside those that failed; `lost_ns`: the time that trouble took."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for one in connections:
         entry = found.setdefault((one.verdict, one.cause), {
-            "verdict": one.verdict, "cause": one.cause, "connections": 0, "messages": 0, "payload_bytes": 0, "lost_ns": 0,
+            "verdict": one.verdict, "cause": one.cause, "connections": 0, "no_failure": 0, "messages": 0, "payload_bytes": 0, "lost_ns": 0,
         })  # fmt: skip
         entry["connections"] += 1
+        entry["no_failure"] += one.redirected or one.recovered
         entry["messages"] += one.counts.messages
         entry["payload_bytes"] += one.counts.payload_bytes
         entry["lost_ns"] += cost(one)

@@ -12,6 +12,7 @@ from ibdissect.diagnosis.phrases import duration
 from ibdissect.diagnosis.slices import slices
 from ibdissect.diagnosis.text import (
     begins,
+    counts_text,
     culprits,
     heading,
     life,
@@ -125,7 +126,7 @@ def stories(diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = st
     ]  # fmt: skip
     told = [_story(one, start_ns, name) for one in bad[:SHOWN]]
     return Stories(
-        f"{counted(len(found), 'connection', ',')}: {verdicts(found)}", shared, told, len(bad) - len(told), where, diagnosis.notes,
+        f"{counted(len(found), 'connection', ',')}: {counts_text(found)}", shared, told, len(bad) - len(told), where, diagnosis.notes,
         begins(diagnosis) if found else "", verdicts(bad[SHOWN:]),
     )  # fmt: skip
 

@@ -60,17 +60,19 @@ def test_a_host_that_rejects_its_own_gid_redirects_nobody() -> None:
     assert found.advice == "10.0.0.2 rejects its own GID: look at its GID table, and at what its service is bound to."
 
 
-@pytest.mark.parametrize(("later", "service", "said"), [
-    (MS, 0x1061144, "asked again"),
-    (SEC, 0x1061144, "asked for that service again later (frame 3), and was accepted"),
-    (SEC, 0x1061145, ""),
+@pytest.mark.parametrize(("later", "service", "accepted", "said"), [
+    (MS, 0x1061144, True, "asked again"),
+    (SEC, 0x1061144, True, "asked for that service again later (frame 3), and was accepted"),
+    (SEC, 0x1061144, False, ""),
+    (SEC, 0x1061145, True, ""),
 ])  # fmt: skip
-def test_who_is_accepted_after_a_refusal(later: int, service: int, said: str) -> None:
+def test_who_is_accepted_after_a_refusal(later: int, service: int, accepted: bool, said: str) -> None:
     first, then = Lab(qa=0x700), Lab(qa=0x701)
     first.req(0, local_communication_id=0xA7)
     first.short(200 * US, cm.REJ_ID, cm.REJ, back=True, local_communication_id=0, remote_communication_id=0xA7, reason=28)
     then.req(later, service_id=service)
-    then.rep(later + MS)
+    if accepted:
+        then.rep(later + MS)
     (found,) = [one for one in joined(first, then).diagnosis().connections if one.cause == "refused"]
     assert said in found.why and ("again" in found.why) is bool(said)
 

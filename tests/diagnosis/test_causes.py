@@ -409,6 +409,43 @@ def test_six_requests_without_an_answer_are_a_warning(tries: int, cause: str) ->
     assert f"sent its REQ {'six' if tries > 5 else 'five'} times" in found.why
 
 
+@pytest.mark.parametrize(("tries", "cause"), [(3, "cannot-tell"), (4, "connect-unanswered")])
+def test_without_a_captured_answer_the_retries_must_be_used_up(tries: int, cause: str) -> None:
+    """Nothing that goes to the asker is captured: Max CM Retries of 3 allow four REQs."""
+    lab = Lab()
+    lab.req(0, tries)
+    lab.frames += alive(5 * SEC).frames
+    assert [one.cause for one in lab.diagnosis().connections if one.ends[0].address == "10.0.0.1"] == [cause]
+
+
+@pytest.mark.parametrize(("tries", "said"), [(3, False), (4, True)])
+def test_retries_of_a_req_that_are_used_up_are_said(tries: int, said: bool) -> None:
+    lab = Lab()
+    lab.req(0, tries)
+    lab.frames += alive(5 * SEC).frames
+    lab.put(5 * SEC, C, A, 0x64, 5, 1, ext={"DETH": {"q_key": 1, "srcqp": 5}}, payload=bytes(64))
+    (found,) = [one for one in lab.diagnosis().connections if one.ends[0].address == "10.0.0.1"]
+    assert found.cause == "connect-unanswered" and ("its Max CM Retries of 3 allow no more" in found.why) is said
+
+
+@pytest.mark.parametrize(("more", "cause"), [(0, "healthy"), (1, "retries-exhausted")])
+def test_a_request_is_given_up_after_two_times_its_longest_wait(more: int, cause: str) -> None:
+    """Without a DREQ, and without a known retry count."""
+    lab = Lab()
+    start = lab.good(0, 100, 5) + MS
+    end = repeated(lab, start, 105, 3) - TIMEOUT
+    lab.put(end + 2 * TIMEOUT + more, C, A, 0x64, 5, 1, ext={"DETH": {"q_key": 1, "srcqp": 5}}, payload=bytes(64))
+    (found,) = [one for one in lab.diagnosis().connections if one.ends[0].address == "10.0.0.1"]
+    assert found.cause == cause
+
+
+def test_a_wrong_partition_is_the_senders() -> None:
+    lab = Lab()
+    partition(lab)
+    (found,) = [one for one in lab.diagnosis().connections if one.cause == "wrong-partition"]
+    assert found.blamed == found.requester
+
+
 def test_a_queue_pair_is_used_again() -> None:
     """After a DREQ, its next connection begins with its own PSNs and trouble."""
     lab, end = Lab(), 10 * MS

@@ -26,6 +26,17 @@ def test_keys() -> None:
     assert found["summary"] == {"connections": 1, "causes": []}
 
 
+def test_shared_causes_of_one_capture_name_none() -> None:
+    one = diagnosis_object([joined(*(with_dead_host(n) for n in range(2))).diagnosis()])
+    assert [("capture" in each, each["connections"]) for each in one["summary"]["causes"]] == [(False, 2)]
+
+
+def with_dead_host(number: int) -> Lab:
+    lab = Lab(qa=0x100 + number, qb=0x200 + number)
+    repeated(lab, lab.good(0, 100 + 5000 * number, 5), 105 + 5000 * number)
+    return lab
+
+
 def test_the_text_is_that_of_the_object() -> None:
     lab = Lab()
     lab.down(lab.good(lab.up(), 100, 5))

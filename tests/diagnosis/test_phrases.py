@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.diagnosis.connection import Times
-from ibdissect.diagnosis.phrases import duration, nth, of_whole, often, share, sum_of
+from ibdissect.diagnosis.phrases import duration, nth, of_whole, often, reason_said, share, sum_of
 
 
 @pytest.mark.parametrize(("ns", "text"), [
@@ -13,6 +13,11 @@ from ibdissect.diagnosis.phrases import duration, nth, of_whole, often, share, s
 ])  # fmt: skip
 def test_durations(ns: int, text: str) -> None:
     assert duration(ns) == text
+
+
+def test_reasons() -> None:
+    said = "a reason that is cut off", "reason 28, consumer reject", "reason 1, no QP available", "reason 99"
+    assert tuple(map(reason_said, (None, 28, 1, 99))) == said
 
 
 def test_numbers() -> None:

@@ -7,6 +7,7 @@ import msgspec
 from ibdissect.diagnosis.connection import Times
 from ibdissect.diagnosis.sums import by_cause, by_hosts
 from tests.diagnosis.lab import MS, SEC, TIMEOUT, Lab, joined
+from tests.diagnosis.test_text import refused_and_asked_again
 
 
 def lab() -> Lab:
@@ -26,6 +27,13 @@ def test_causes_the_worst_first() -> None:
         ("failed", "retries-exhausted", 1, 6), ("healthy", "healthy", 2, 16),
     ]  # fmt: skip
     assert found[0]["lost_ns"] == 7 * TIMEOUT and found[1]["lost_ns"] == 0 and found[1]["payload_bytes"] == 16 * 64
+
+
+def test_refusals_that_are_no_failures_are_counted() -> None:
+    (found,) = [one for one in by_cause(refused_and_asked_again(2 * MS, others=0).diagnosis().connections) if one["cause"] == "refused"]
+    assert (found["verdict"], found["connections"], found["no_failure"]) == ("failed", 1, 1)
+    (found,) = [one for one in by_cause(refused_and_asked_again(9 * MS).diagnosis().connections) if one["cause"] == "refused"]
+    assert (found["connections"], found["no_failure"]) == (1, 0)
 
 
 def test_times_of_hosts_add_up() -> None:

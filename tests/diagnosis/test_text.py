@@ -201,14 +201,17 @@ def test_the_same_connections_are_told_once() -> None:
 
 def test_who_refused_for_several_reasons_is_said_once() -> None:
     labs = []
-    for n, reason in enumerate((28, 3, 28, 8)):
-        lab = Lab(a=bytes([10, 0, 1, n]), b=bytes([10, 0, 2, n == 3]), qa=0x100 + n)
+    for n, reason in enumerate((28, 3, 28, 8, 3)):
+        lab = Lab(a=bytes([10, 0, 1, n]), b=bytes([10, 0, 2, n < 3]), qa=0x100 + n)
         lab.req(n * SEC, local_communication_id=0xA7 + n, service_id=0x1061144 + n)
         lab.short(n * SEC + MS, cm.REJ_ID, cm.REJ, back=True, local_communication_id=0, remote_communication_id=0xA7 + n, reason=reason)
         labs.append(lab)
     text = "\n".join(lines(joined(*labs).diagnosis(), plain, 20))
     said = text.partition("Who refused connections for several reasons\n")[2]
-    assert said == "  10.0.2.0: 3 (2 for reason 28, consumer reject; 1 for reason 3, no resources available)"
+    assert said.splitlines() == [
+        "  10.0.2.1: 3 (2 for reason 28, consumer reject; 1 for reason 3, no resources available)",
+        "  10.0.2.0: 2 (1 for reason 8, invalid Service ID; 1 for reason 3, no resources available)",
+    ]
     assert "Who refused" not in "\n".join(lines(joined(labs[0], labs[2], labs[3]).diagnosis(), plain, 20))
 
 

@@ -66,6 +66,13 @@ def test_an_application_that_pauses_hides_no_trouble(pause: int, said: bool) -> 
     assert found.cause == "slow-by-application" and (told in found.why) is said
 
 
+def test_a_connection_without_data_says_so() -> None:
+    lab = Lab()
+    lab.up()
+    found = lab.only()
+    assert (found.cause, found.why) == ("healthy", "it was set up, and no data was captured")
+
+
 @pytest.mark.parametrize(("tries", "certain"), [(3, False), (4, True)])
 def test_few_tries_are_not_certain(tries: int, certain: bool) -> None:
     lab = Lab()
