@@ -17,7 +17,7 @@ from ibdissect.fabric import events as fabric_events
 from ibdissect.flow import events as flow_events
 from ibdissect.lint import rule, sequence, setting
 from ibdissect.table import connection_events
-from ibdissect.wire import column, dialogue, expr, field_kinds, places, spec, tail
+from ibdissect.wire import column, dialogue, expr, field_kinds, kept, places, spec, tail
 
 PAGE = Path(__file__).parent / "plugin-words.md"
 FIELDS = (
@@ -152,6 +152,7 @@ def page() -> str:
     lines = ["## Fields", "", "From `ibdissect.wire.spec`. Numbers are big-endian.", "", *functions(spec, FIELDS), *options()]
     lines += ["## Parts of variable size", "", "From `ibdissect.wire.tail`. `text` and `raw` take a size of a field, too.", ""]
     lines += functions(tail, VARIABLE)
+    lines += ["From `ibdissect.wire.kept`:", "", *functions(kept, ("kept",))]
     lines += ["## Attributes of a structure", "", "| attribute | what it says |", "|---|---|"]
     lines += [f"| `{name}` | {text} |" for name, text in attributes(spec.Struct) if text and name not in ("fields", "tail")]
     lines += ["", "## Places", "", "From `ibdissect.wire.places`, for `carried_by`.", "", *place_rows()]

@@ -140,7 +140,7 @@ class Json(Printer):
                 whole = json.dumps(as_json(ended[frame], table.catalog, self.json.presenter))
                 line = f'{line[:-1]}, "reassembled": {whole}}}'
             if frame in messages:
-                some_messages = [message_json(one, table, self.json.presenter) for one in messages[frame]]
+                some_messages = [message_json(one, table, frame - table.chunk.first, self.json.presenter) for one in messages[frame]]
                 several = f', "messages": {json.dumps(some_messages)}' if len(some_messages) > 1 else ""
                 line = f'{line[:-1]}, "message": {json.dumps(some_messages[0])}{several}}}'
             if self.members:

@@ -22,10 +22,11 @@ from ibdissect.dissect.value import Presenter
 from ibdissect.engine.parts import NO_MESSAGE, READ, WRITE
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import ends_of
+from ibdissect.table.conversations import conversations
 from ibdissect.table.joined import SPAN, JoinedRecords, Span, WholeMessage
+from ibdissect.table.kept import depended
 from ibdissect.table.payloads import about
 from ibdissect.table.services import FIRST, IN_PARTS, LAST, ONLY, PART, Services
-from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.headers import BTH, RETH
 from ibdissect.wire.opcodes import OPERATION, READ_FIRST, READ_ONLY, READ_REQUEST
 from ibdissect.wire.places import CmPayload, VendorOui
@@ -212,9 +213,10 @@ def headline(message: WholeMessage) -> str:
     return f"{counted(len(frames - moved), 'packet')}{of_rdma}, {size}, frames {min(frames)}-{max(frames)}"
 
 
-def layers_of(message: WholeMessage, catalog: Catalog, services: Services, presenter: Presenter) -> list[Node]:
-    """What a message says as a whole; offsets count from its start."""
-    return dissect_row(ChunkTable.of_message(message, message.spans[-1].frame, catalog, services), 0, presenter).layers
+def layers_of(message: WholeMessage, table: ChunkTable, row: int, presenter: Presenter) -> list[Node]:
+    """What a message says as a whole that a row completes; offsets count from its start."""
+    (spoken,) = conversations(table, np.array([row])) if depended(table.catalog) else (None,)
+    return dissect_row(ChunkTable.of_message(message, message.spans[-1].frame, table.catalog, table.services, spoken), 0, presenter).layers
 
 
 def messages_in(table: ChunkTable) -> dict[int, list[WholeMessage]]:
@@ -232,7 +234,7 @@ def completed(table: ChunkTable, row: int, presenter: Presenter, ended: Reassemb
     messages = table.once(messages_in).get(frame, ())
     layers = reassembled_nodes(ended, table.once(joined_in).get(frame, ()), table.catalog, presenter)
     for message in messages if ended is None else [one for one in messages if not isinstance(one.stream, VendorOui)]:
-        below = layers_of(message, table.catalog, table.services, presenter)
+        below = layers_of(message, table, row, presenter)
         below += _moved_nodes(message)
         layers.append(Node("", "Message", 0, 0, 0, 0, None, headline(message), below, raw=message.data))
     return layers
@@ -256,10 +258,10 @@ def whole_tree(table: ChunkTable, presenter: Presenter) -> Tree:
     return tree
 
 
-def as_json(message: WholeMessage, table: ChunkTable, presenter: Presenter) -> dict[str, Any]:
+def as_json(message: WholeMessage, table: ChunkTable, row: int, presenter: Presenter) -> dict[str, Any]:
     """The same as `show --format json` writes it; docs/contract.md describes the keys."""
     pieces = [{"frame": span.frame, "offset": span.offset, "length": span.length} for span in message.spans]
-    layers = [plain(node) for node in layers_of(message, table.catalog, table.services, presenter)]
+    layers = [plain(node) for node in layers_of(message, table, row, presenter)]
     return {
         "text": headline(message), "pieces": pieces,
         "layers": [{"layer": one["label"], "offset": one["offset"], "length": one["length"], "fields": one["fields"]} for one in layers],

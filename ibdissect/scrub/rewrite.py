@@ -14,6 +14,7 @@ from ibdissect.capture.writing import CaptureWriter
 from ibdissect.engine.links import extension_headers
 from ibdissect.session.capture import Capture
 from ibdissect.table import ChunkTable, Int
+from ibdissect.table.services import Services
 from ibdissect.table.unread import as_read
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.encapsulation import IP6_EXTENSIONS, HopByHop, IPv6
@@ -67,9 +68,9 @@ class Scrubber:
             yield f"key {name}", list(keys.known)
         yield "text", [text for _, text in self.texts.known]
 
-    def scrub(self, chunk: Chunk) -> Chunk:
-        """The scrubbed chunk; its records keep their offsets."""
-        table = ChunkTable(chunk, self.catalog)
+    def scrub(self, chunk: Chunk, services: Services | None = None) -> Chunk:
+        """The scrubbed chunk; its records keep their offsets. `services`: what the capture has shown so far."""
+        table = ChunkTable(chunk, self.catalog, services)
         data, read = np.zeros_like(chunk.data), table.once(as_read).data
         _containers(chunk, data)
         _extensions(table, data)
@@ -256,7 +257,7 @@ def write_scrubbed(opened: Capture, file: IO[bytes], container: str) -> tuple[in
             known = opened.reader.interfaces
             if known is not None:
                 writer.interfaces = known.without_options()
-            scrubbed = scrubber.scrub(table.chunk)
+            scrubbed = scrubber.scrub(table.chunk, table.services)
             for row in rows.tolist():
                 writer.add(scrubbed, row)
         return writer.frames, scrubber

@@ -27,6 +27,7 @@ from ibdissect.lint.grouping import OnOccurrence
 from ibdissect.lint.rule import REGISTRY, Rule, family
 from ibdissect.rules import load
 from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.table.kept import depended
 from ibdissect.table.networks import Networks
 from ibdissect.table.rows import is_in
 from ibdissect.table.services import Services
@@ -220,7 +221,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
     linter, table = linter_of(options, reading, failures, on_finding=fresh.append), None
     divider, since = None, 1
     ahead = options.threads > 1 and reader.rereadable and not options.timing
-    reading.joins = once or options.selection is not None or bool(reading.catalog.streams)
+    reading.joins = once or options.selection is not None or bool(reading.catalog.streams or depended(reading.catalog))
     passed = PassedFrames() if once else None
     try:
         edges = options.selection.edges if options.selection is not None else ()

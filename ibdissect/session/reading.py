@@ -128,7 +128,9 @@ class Reading:
         def completed() -> list[tuple[int, SaRecord | WholeMessage]]:
             return sorted([*self.joined.among(numbers), *self.joined_messages.among(numbers)], key=itemgetter(0))
 
-        return ChunkTable(chunk, self.catalog, self.services, completed)
+        made = ChunkTable(chunk, self.catalog, self.services, completed)
+        made.frames = frames
+        return made
 
     def tables(
         self, *, keys: bool = True, until: int | None = None, progress: Progress | None = None, prepare: Prepare | None = None,
@@ -170,6 +172,8 @@ class Reading:
         if self.joins and last > self._messages_to:
             self._join_messages(self._after(table, self._messages_to))
             self._messages_to = last
+        if self.joins and last > self.services.kept.fed:
+            self.services.kept.feed(self._after(table, self.services.kept.fed))
         if last > self._tried_to:
             if functions_of(self.catalog):
                 try_functions(self._after(table, self._tried_to))

@@ -1,7 +1,7 @@
 """Which conversation is a packet part of, and in which direction? The key by which states of requests, answers and sequences are kept.
 
 A connection that management set up joins both directions, although a packet of it names one queue pair only. Without that, a datagram
-names both queue pairs, UDP both ports; of anything else, all traffic between two addresses is one conversation.
+names both queue pairs, UDP and TCP both ports; of anything else, all traffic between two addresses is one conversation.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ibdissect.wire.encapsulation import UDP
 from ibdissect.wire.headers import BTH, DETH
+from ibdissect.wire.ulp.ip import TCP
 
 from .addresses import ends_of
 from .connection_events import Connection
@@ -25,18 +28,22 @@ Conversation = tuple[Hashable, Hashable]
 
 def conversations(table: ChunkTable, rows: Int) -> list[Conversation]:
     """The conversation of each row, and which of its ends the packet goes to."""
-    if not len(rows):
-        return []
-    located, frames = table.located, (rows + table.chunk.first).tolist()
+    if table.spoken is not None or not len(rows):
+        return [table.spoken] * len(rows) if table.spoken is not None else []
+    located, frames = table.located, table.numbers(rows)
     transport = (located.at("bth")[rows] >= 0) & (located.at("mad")[rows] < 0)
     pairs, datagram = table.values_at(BTH.destqp, rows).tolist(), table.first(DETH)[rows] >= 0
     senders = table.values_at(DETH.srcqp, rows).tolist()
-    udp = (table.first(UDP)[rows] >= 0) & ~transport & (located.at("mad")[rows] < 0)
-    ports = [table.values_at(field, rows).tolist() for field in (UDP.source_port, UDP.destination_port)]
+    plain = ~transport & (located.at("mad")[rows] < 0)
+    ports = [np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)]
+    for struct, *fields in ((UDP, UDP.source_port, UDP.destination_port), (TCP, TCP.source_port, TCP.destination_port)):
+        there = plain & (table.first(struct)[rows] >= 0)
+        ports = [np.where(there, table.values_at(field, rows), known) for field, known in zip(fields, ports, strict=True)]
+    near_ports, far_ports = (one.tolist() for one in ports)
     found: list[Conversation] = []
     for i, (source, to) in enumerate(ends_of(table, rows)):
         if not transport[i]:
-            near, far = ((source, ports[0][i]), (to, ports[1][i])) if udp[i] else ((source, 0), (to, 0))
+            near, far = (source, near_ports[i]), (to, far_ports[i])
             found.append((frozenset((near, far)), far))
             continue
         end = to, pairs[i]

@@ -27,6 +27,7 @@ from msgspec import Struct as Record
 from ibdissect.capture.scattered import gather
 from ibdissect.failures import complain, guarded
 from ibdissect.wire.catalog import Catalog, StructType, is_foreign
+from ibdissect.wire.kept import Memory
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.places import Inside, Parsed
 from ibdissect.wire.spec import Field
@@ -34,6 +35,7 @@ from ibdissect.wire.tail import Laid, Part
 from ibdissect.wire.tail_walk import Found, Walked, walk
 
 from .bits import extract, part_of_little, value_at
+from .kept import memories
 from .locate import Bool, Int
 from .occurrences import Occurrences
 from .private_data import is_private
@@ -371,7 +373,9 @@ def walks(table: ChunkTable, owner: StructType, outer: Occurrences) -> tuple[lis
     known = table.once(_walks_of)
     key = owner, id(outer)
     if key not in known:
-        found = [walked(table, owner, at, stop) for at, stop in zip(outer.at.tolist(), outer.stop.tolist(), strict=True)]
+        remembered = memories(table, owner, outer.rows)
+        places = zip(outer.at.tolist(), outer.stop.tolist(), remembered, strict=True)
+        found = [walked(table, owner, at, stop, memory) for at, stop, memory in places]
         known[key] = outer, found, np.array([not one.whole for one in found], np.bool_)
     return known[key][1:]
 
@@ -387,12 +391,12 @@ def _walks_of(_table: ChunkTable) -> dict[tuple[StructType, int], tuple[Occurren
     return {}
 
 
-def walked(table: ChunkTable, owner: StructType, first: int, stop: int) -> Found:
+def walked(table: ChunkTable, owner: StructType, first: int, stop: int, memory: Memory) -> Found:
     """What is in the tail of a structure at these bytes of the chunk."""
     known = table.once(_walks)
     key = owner, first, stop
     if key not in known:
-        known[key] = walk(owner, table.chunk.data.data, first, stop, known)
+        known[key] = walk(owner, table.chunk.data.data, first, stop, known, memory=memory)
     return known[key]
 
 

@@ -20,6 +20,7 @@ from ibdissect.wire.ulp import smc_llc
 from .addresses import ENDS, LID_SIZE, End, by_header, ends_at
 from .connection_events import Connection, Disconnecting, Replied, Requested, Resolution, Resolved
 from .connections import Connections
+from .kept import KeptValues
 from .locate import Bool, Int
 from .rows import parts
 
@@ -65,6 +66,8 @@ class Services:
         self._count = 0
         self._smc = False
         """A handshake of SMC-R was seen."""
+        self.kept = KeptValues()
+        """What conversations have shown that decides how structures are read."""
         self.fed = 0
         """The last frame fed."""
 

@@ -15,14 +15,17 @@ from ibdissect.table.rows import by_value
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.catalog import builtin as builtin_catalog
 from ibdissect.wire.column import ComputedField
+from ibdissect.wire.kept import remember
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct, field_named
 
 from .bits import extract, part_of_little
 from .computed import values_of
+from .conversations import Conversation
 from .find_structures import HEADERS, find
 from .first_bytes import Front, Place, tight, u16
 from .joined import Joined, SaRecord, Span, WholeMessage, in_order, not_in_first
+from .kept import memories
 from .locate import EXTENDED_STRUCTS, Bool, Int, Located, locate
 from .occurrences import Occurrences
 from .services import Services
@@ -75,6 +78,12 @@ class ChunkTable:
             self.located = replace(self.located, front=Front(chunk))
         self.repeats = shown_by is not None
         """Whether a failed SA answer shows the record that it repeats from its request."""
+        self.frames: Sequence[int] | None = shown_by.frames if shown_by is not None else None
+        """The numbers of the frames, if they are not consecutive."""
+        self.remembers: bool = shown_by is None or shown_by.remembers
+        """Whether structures are read by what their conversations have shown before (`kept`)."""
+        self.spoken: Conversation | None = None
+        """The conversation of the message that is all of the table (`of_message`)."""
         self._shown: ChunkTable | None = None
         self._services, self._joined = services, joined
         self._service_of: dict[StructType, npt.NDArray[np.uint64]] = {}
@@ -90,13 +99,16 @@ class ChunkTable:
         self._derived: dict[Callable[[ChunkTable], Any], Any] = {}
 
     @classmethod
-    def of_message(cls, message: WholeMessage, frame: int, catalog: Catalog, services: Services) -> ChunkTable:
-        """One row with the bytes of a message and nothing else."""
+    def of_message(
+        cls, message: WholeMessage, frame: int, catalog: Catalog, services: Services, spoken: Conversation | None = None,
+    ) -> ChunkTable:  # fmt: skip
+        """One row with the bytes of a message and nothing else. `spoken`: its conversation."""
         at, none, size, zero = np.zeros(1, np.int64), np.full(1, -1), np.array([len(message.data)]), np.zeros(1, np.uint16)
         chunk = Chunk(frame, 0, np.frombuffer(message.data, np.uint8), at, size, size, at, zero, zero, none)
         yes, code = np.ones(1, np.bool_), np.zeros(1, np.uint8)
         located = Located(1, size, ~yes, code, Front(chunk), size, {"payload": at}, size, code + SEND_ONLY, size, yes)
         made = cls(chunk, catalog, services, located=located)
+        made.spoken = spoken
         made._messages = at, np.array([message.service], np.uint64), np.array([message.side])
         if message.stream is not None:
             made.joined = ((0, replace(message, data=b"", spans=(Span(frame, 0, len(message.data)),))),)
@@ -104,6 +116,11 @@ class ChunkTable:
 
     def __len__(self) -> int:
         return self.located.n
+
+    def numbers(self, rows: Int) -> list[int]:
+        """The frame numbers of rows."""
+        numbers: list[int] = (rows + self.chunk.first).tolist()
+        return numbers if self.frames is None else [self.frames[row] for row in rows.tolist()]
 
     def leave_out(self, rows: Any) -> None:
         """Remove the headers of rows (indices, or bool[n]), so that nobody takes them for packets. ERF records stay: they count losses."""
@@ -116,7 +133,7 @@ class ChunkTable:
     def only_rows(self, rows: Bool) -> ChunkTable:
         """The same chunk with only the packets where `rows`, bool[n], holds."""
         made = ChunkTable(self.chunk, self.catalog, self._services, self._joined)
-        made.times, made.networks = self.times[rows], self.networks
+        made.times, made.networks, made.frames = self.times[rows], self.networks, self.frames
         made.leave_out(~rows)
         return made
 
@@ -126,6 +143,7 @@ class ChunkTable:
         if self._services is None:
             self._services = Services()
             self._services.feed(self)
+            self._services.kept.feed(self)
         return self._services
 
     @property
@@ -374,6 +392,10 @@ class ChunkTable:
         base = int(self.chunk.offset[row])
         start, data = int(found.at[i]), self.chunk.frame_bytes(row)
         if start < base or start >= self.window:  # the ERF header precedes the frame; joined records are in no frame
-            return struct(self.chunk.data[start : int(found.stop[i])].tobytes(), 0, int(found.stop[i]) - start)
-        unread = self.once(beside)
-        return struct(data if unread is None else unread.cleared(data, base), start - base, int(found.stop[i]) - base)
+            view = struct(self.chunk.data[start : int(found.stop[i])].tobytes(), 0, int(found.stop[i]) - start)
+        else:
+            unread = self.once(beside)
+            view = struct(data if unread is None else unread.cleared(data, base), start - base, int(found.stop[i]) - base)
+        if struct.tail is not None and struct.tail.depends():
+            remember(view, memories(self, struct, found.rows[i : i + 1])[0])
+        return view

@@ -382,7 +382,7 @@ class Struct(metaclass=_StructMeta):
     The caller must check the length.
     """
 
-    __slots__ = ("buffer", "offset", "stop")
+    __slots__ = ("_memory", "buffer", "offset", "stop")
 
     prefix: ClassVar[str] = "infiniband"
     """First part of the filter names; `opa` for Omni-Path, as in Wireshark."""

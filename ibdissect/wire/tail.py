@@ -16,6 +16,7 @@ from ibdissect.errors import PluginError, SpecError, defined_in
 
 from .convert import decode_text
 from .expr import And, Arith, Compare, Expr, In, Not, Or, Value
+from .kept import Kept, Memory, kept_in, memory_of, nothing, words_of
 from .places import Place
 from .spec import Field, Struct, made, rest
 
@@ -27,7 +28,7 @@ StructType = type[Struct]
 Where = dict[StructType, int]
 """Where the structure and its parts begin."""
 Data = bytes | memoryview
-Number = Callable[[Data, Where], int]
+Number = Callable[[Data, Where, Memory], int]
 Bounds = tuple[int, int]
 
 NAME = "variable_part"
@@ -96,6 +97,14 @@ class Tail(Record, eq=False):
     owner: StructType
     field: Field[Any]
     parts: list[Part]
+    kept: tuple[Kept, ...] | None = None
+    """What the conversation must have shown to read it; None: not asked yet."""
+
+    def depends(self) -> tuple[Kept, ...]:
+        """What the conversation must have shown to read it and what is inside it."""
+        if self.kept is None:
+            self.kept = kept_in(self.owner)
+        return self.kept
 
     def compile(self) -> None:
         """Make the functions that compute sizes, counts and conditions; all fields have their places now. SpecError for a wrong value."""
@@ -104,6 +113,9 @@ class Tail(Record, eq=False):
                 setattr(part, name, _number(*source))
             if part.entry is not None and part.entry.kind != "rest" and part.ends is None and part.struct.tail is None:
                 part.fixed = part.struct.size if part.struct.fields[-1].kind != "rest" else 0
+        names = dict.fromkeys(one.name for one in self.depends())
+        if names and self.field.name == NAME:  # seen where it could not be read
+            self.field.label += f" (read by {' and '.join(names)})"
 
     def structs(self) -> Iterator[StructType]:
         """The structures that were made of its parts."""
@@ -187,7 +199,7 @@ class Behind:
             return self.part.struct if self.part.entry is not None and self.part.entry.of is not None else self.field
         from .tail_walk import walk
 
-        found = walk(owner, bytes(obj.buffer), obj.offset, obj.stop).parts.get(id(self.part), [])
+        found = walk(owner, bytes(obj.buffer), obj.offset, obj.stop, memory=memory_of(obj)).parts.get(id(self.part), [])
         views = [self.part.struct(obj.buffer, at, stop) for at, stop in found]
         if self.part.entry is None:
             return _value(self.field, views[0]) if views else None
@@ -281,7 +293,7 @@ def _number(cls: StructType, name: str, value: object, known: list[Field[Any]]) 
     It is compiled, because it runs for each occurrence.
     """
     names: dict[str, Any] = {"number": int.from_bytes}
-    made: Number = eval(f"lambda data, where: {_source(cls, name, value, known, names)}", names)
+    made: Number = eval(f"lambda data, where, memory: {_source(cls, name, value, known, names)}", names)
     return made
 
 
@@ -298,6 +310,10 @@ def _source(cls: StructType, name: str, value: object, known: list[Field[Any]], 
     if isinstance(value, (Arith, Compare)) and value.op in _OPERATORS:
         right = of(value.right) if value.op != "<<" else f"min({of(value.right)}, 64)"
         return f"({of(value.left)} {value.op} {right})"
+    if isinstance(value, Kept):
+        known_as = f"kept{len(names)}"
+        names[known_as] = value
+        return f"memory({known_as}, ({''.join(of(mine) + ', ' for mine, _ in value.pairs)}))"
     if isinstance(value, In):
         choices = f"choices{len(names)}"
         names[choices] = value.choices
@@ -340,5 +356,7 @@ def _way(field: Field[Any], known: list[Field[Any]]) -> tuple[Field[Any], int] |
 
 def length_of(struct: StructType, length: object) -> Callable[[Data], int]:
     """What computes the length of a PDU from its first bytes, at least those of the structure's fixed fields (`places.Stream`)."""
+    if next(words_of(length), None) is not None:
+        raise SpecError(struct.__name__, "carried_by", "the length of a PDU follows from its own fields, not from what was kept")
     number = _number(struct, "carried_by", length, list(struct.fields))
-    return lambda data: number(data, {struct: 0})
+    return lambda data: number(data, {struct: 0}, nothing)

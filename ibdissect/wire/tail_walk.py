@@ -7,6 +7,7 @@ from typing import cast
 from msgspec import Struct as Record
 from msgspec import field as each_new
 
+from .kept import Memory, NotKnown, nothing
 from .tail import Bounds, Data, Part, StructType, Where
 
 MOST = 4096
@@ -33,49 +34,59 @@ Walked = dict[tuple[StructType, int, int], Found]
 """What walks found, by the structure, its start and its end."""
 
 
-def walk(struct: StructType, data: Data, at: int, stop: int, known: Walked | None = None, depth: int = 0) -> Found:
+def walk(
+    struct: StructType, data: Data, at: int, stop: int, known: Walked | None = None, depth: int = 0, memory: Memory = nothing,
+) -> Found:  # fmt: skip
     """Find the parts of the tail of a structure that starts at `at` and has bytes up to `stop`. Nothing is read beyond; the walk ends at
-    the first part that does not fit. `known` gets what was found of the structures inside."""
-    tail = struct.tail
+    the first part that does not fit, or that `memory` should decide and cannot. `known` gets what was found of the structures inside."""
+    found = Found(stop)
+    try:
+        _parts(struct, data, at, stop, found, {} if known is None else known, depth, memory)
+    except NotKnown:
+        found.whole = False
+    return found
+
+
+def _parts(
+    struct: StructType, data: Data, at: int, stop: int, found: Found, known: Walked, depth: int, memory: Memory,
+) -> None:  # fmt: skip
+    tail, where = struct.tail, {struct: at}
     assert tail is not None
-    known = {} if known is None else known
-    where, found = {struct: at}, Found(stop)
     pos = at + struct.size
     if pos > stop or depth > DEEPEST:
         found.whole = False
-        return found
+        return
     for part in tail.parts:
-        if part.present_of is not None and not part.present_of(data, where):
+        if part.present_of is not None and not part.present_of(data, where, memory):
             continue
         if part.at_of is not None:
-            pos = at + part.at_of(data, where)
+            pos = at + part.at_of(data, where, memory)
             if not at + struct.size <= pos <= stop:
                 found.whole = False
-                return found
-        limit = stop if part.size_of is None else pos + part.size_of(data, where)
+                return
+        limit = stop if part.size_of is None else pos + part.size_of(data, where, memory)
         if not pos <= limit <= stop:
             found.whole, limit = False, stop
             if part.entry is None:
-                return found
-        end = _read(part, data, where, pos, limit, found, known, depth)
+                return
+        end = _read(part, data, where, pos, limit, found, known, depth, memory)
         if not found.whole:
-            return found
+            return
         pos = end if part.size_of is None else limit
         if part.align > 1:
             pos = min(at + -(-(pos - at) // part.align) * part.align, stop)
     found.stop = pos
-    return found
 
 
-def _read(part: Part, data: Data, where: Where, pos: int, limit: int, found: Found, known: Walked, depth: int) -> int:
+def _read(part: Part, data: Data, where: Where, pos: int, limit: int, found: Found, known: Walked, depth: int, memory: Memory) -> int:
     """Find one part; returns where it ends."""
     if part.entry is not None:
-        return _entries(part, data, where, pos, limit, found, known, depth)
+        return _entries(part, data, where, pos, limit, found, known, depth, memory)
     if part.by_of is not None:
-        value = part.by_of(data, where)
+        value = part.by_of(data, where, memory)
         chosen = part.cases.get(value)
         if part.size_of is None and chosen is not None:
-            limit, found.whole = _extent(chosen, data, pos, limit, known, depth)
+            limit, found.whole = _extent(chosen, data, pos, limit, known, depth, memory)
         found.cases.setdefault(id(part), []).append((value, pos, limit))
     elif part.field.kind != "rest":
         limit, found.whole = pos + part.struct.size, pos + part.struct.size <= limit
@@ -90,11 +101,11 @@ def _read(part: Part, data: Data, where: Where, pos: int, limit: int, found: Fou
     return limit
 
 
-def _entries(part: Part, data: Data, where: Where, pos: int, limit: int, found: Found, known: Walked, depth: int) -> int:
+def _entries(part: Part, data: Data, where: Where, pos: int, limit: int, found: Found, known: Walked, depth: int, memory: Memory) -> int:
     """Find the entries of a list, which may not be whole."""
     entry, ends, struct, fixed = part.entry, part.ends, part.struct, part.fixed
     assert entry is not None
-    count = None if part.count_of is None else part.count_of(data, where)
+    count = None if part.count_of is None else part.count_of(data, where, memory)
     places = found.parts.setdefault(id(part), [])
     if fixed:
         fits = (limit - pos) // fixed
@@ -110,9 +121,9 @@ def _entries(part: Part, data: Data, where: Where, pos: int, limit: int, found: 
             end, after = _text_end(part, data, pos, limit)
             fits_in = pos < limit
         else:
-            end, fits_in = _extent(struct, data, pos, limit, known, depth)
+            end, fits_in = _extent(struct, data, pos, limit, known, depth, memory)
             after = end
-        if ends is not None and fits_in and ends(data, {struct: pos}):
+        if ends is not None and fits_in and ends(data, {struct: pos}, memory):
             found.marks.setdefault(id(part), []).append((pos, after))
             return after
         if after > end:
@@ -136,10 +147,10 @@ def _text_end(part: Part, data: Data, pos: int, limit: int) -> Bounds:
     return (limit, limit) if end < 0 else (pos + end, pos + end + len(mark))
 
 
-def _extent(struct: StructType, data: Data, at: int, stop: int, known: Walked, depth: int) -> tuple[int, bool]:
+def _extent(struct: StructType, data: Data, at: int, stop: int, known: Walked, depth: int, memory: Memory) -> tuple[int, bool]:
     """Where a structure ends, and whether it fits."""
     if struct.tail is not None:
-        found = walk(struct, data, at, stop, known, depth + 1)
+        found = walk(struct, data, at, stop, known, depth + 1, memory)
         if found.whole:
             known[struct, at, found.stop] = found
         return found.stop, found.whole

@@ -78,7 +78,7 @@ def test_the_whole_says_what_one_packet_would_say(kind: str) -> None:
     with Capture(io.BytesIO(erf_pcap(frames))) as opened:
         (table,) = opened.tables()
         ((joined,),) = whole_messages.messages_in(table).values()
-        layers = layers_of(joined, table.catalog, table.services, Presenter(opened.masker))
+        layers = layers_of(joined, table, len(table) - 1, Presenter(opened.masker))
     assert (joined.data, joined.service, joined.side) == (whole.data, whole.service, whole.side)
     assert said(layers) == said(alone) and len(said(layers)) > 10
 
