@@ -382,8 +382,7 @@ def walks(table: ChunkTable, owner: StructType, outer: Occurrences) -> tuple[lis
 
 def whole_tails(table: ChunkTable, owner: StructType, outer: Occurrences) -> Bool:
     """In which of these occurrences the tail of a structure is read to its end, with nothing but zeros behind it."""
-    found = [walked(table, owner, at, stop) for at, stop in zip(outer.at.tolist(), outer.stop.tolist(), strict=True)]
-    ends = outer.stop.tolist()
+    found, ends = walks(table, owner, outer)[0], outer.stop.tolist()
     return np.array([one.whole and not table.chunk.data[one.stop : end].any() for one, end in zip(found, ends, strict=True)], np.bool_)
 
 
