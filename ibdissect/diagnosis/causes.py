@@ -304,16 +304,16 @@ def rnr_limit(raw: Raw, half: Any) -> int | None:
 
 
 def rnr_exhausted(raw: Raw, half: Any, capture: Capture) -> bool:
-    """Whether the last word was an RNR NAK, and the requester then gave up."""
+    """Whether the last word was an RNR NAK, and the requester then gave up: not if it had tries left, or the other side took leave."""
     if half.rnr < half.una or half.rnr_frame < half.last_answer:
         return False
     setup = raw.setup
     limit = rnr_limit(raw, half)
-    if limit is not None and limit != INFINITE and half.rnr_count > limit:
-        return True
-    ended = setup is not None and any(time >= half.rnr_time for _, time, _ in setup.dreqs)
-    quiet = capture.end_ns - half.rnr_time
-    return (ended and limit != INFINITE) or (limit is None and quiet > 4000 * RNR_TIMER_US[half.rnr_code])
+    if limit is not None:
+        return bool(half.rnr_count > limit != INFINITE)
+    side = 0 if half is raw.half(0) else 1
+    ended = setup is not None and any(time >= half.rnr_time and by == side for _, time, by in setup.dreqs)
+    return ended or capture.end_ns - half.rnr_time > 4000 * RNR_TIMER_US[half.rnr_code]
 
 
 def _wrong_icrc(raw: Raw, capture: Capture) -> Found | None:

@@ -192,7 +192,7 @@ class OtherPrefix(AttributeRule):
     Compare `subnet_prefix` of the managers that write to this port.
 
     PortInfo of at least two other ports with one prefix, and at the end of the capture still no other port with the new one: a manager that
-    changes the prefix writes it to all.
+    changes the prefix writes it to all. An `info` for the manager's own port, with which it begins, as the capture may end there.
     """
 
     code, name, severity = "SEM070", "gid-prefix-differs", WARNING
@@ -226,7 +226,11 @@ class OtherPrefix(AttributeRule):
         (usual, frames), = known.items()
         if len(frames) < 2:
             return None
-        return {"others": len(frames), "usual": int.from_bytes(usual, "big")}, [(max(frames), "PortInfo of another port")]
+        own = smp.now(PortInfo.lid) == smp.now(PortInfo.master_sm_lid)
+        return {"others": len(frames), "usual": int.from_bytes(usual, "big"), "own": own}, [(max(frames), "PortInfo of another port")]
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        return INFO if hit.arguments["own"] else super().severity_at_end(hit, context)
 
     def stands(self, hit: Hit, context: Context) -> bool:
         subnet = context.get(FabricFollower).subnet

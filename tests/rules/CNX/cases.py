@@ -160,7 +160,7 @@ case("CNX014", shown(works, tries(1, **LONG), told(110, 0x61, at=50 * US)), show
      also=["CM009"], twin_also=["CNX013"], file=None)  # fmt: skip
 
 
-def unready(number: int, retries: int, *, wait: int = 20 * MS, done: bool = True) -> bytes:
+def unready(number: int, retries: int, *, wait: int = 20 * MS, done: bool = True, leaves: bool = False) -> bytes:
     lab = Lab()
     lab.good(lab.up(rnr_retries=retries), 100, 10)
     time = SEC
@@ -171,12 +171,17 @@ def unready(number: int, retries: int, *, wait: int = 20 * MS, done: bool = True
     if done:
         lab.ask(time, 110)
         lab.answer(time + 5 * US, 110, msn=110)
+    if leaves:
+        lab.down(time)
     busy(lab)
     return lab.pcap()
 
 
 case("CNX009", unready(3, 2, done=False), unready(3, 3), also=["RC002", "RC007"], twin_also=["RC002", "RC007"], file=None)
 case("CNX009", unready(1, 0, done=False), unready(1, 1), also=["RC007"], twin_also=["RC002", "RC007"], file=None)
+# a try is left: one side takes leave before it
+case("CNX009", unready(3, 2, done=False, leaves=True), unready(2, 2, done=False, leaves=True), also=["RC002", "RC007"],
+     twin_also=["RC002", "RC007"], file=None)  # fmt: skip
 case("CNX010", unready(3, 7, wait=100 * US), unready(3, 7), also=["RC002", "RC007"], twin_also=["RC002", "RC007"], severity="warning",
      file=None)  # fmt: skip
 # -- data

@@ -384,7 +384,9 @@ NEW_PREFIX, SAME_PREFIX = (
     ask(5, PORT_INFO, method=SET, body=set_port(gid_prefix=prefix << 48), header={"transaction_id": 77}) for prefix in (0xFEC0, 0xFE80)
 )
 case("SEM070", [*OTHERS, NEW_PREFIX], [*OTHERS, SAME_PREFIX], frames=[7])
-# a manager that changes it writes it to all
+# a manager that changes it writes it to all, to its own port first
+OF_ITSELF = ask(5, PORT_INFO, method=SET, body=set_port(gid_prefix=0xFEC0 << 48, master_sm_lid=5), header={"transaction_id": 77})
+case("SEM070", [*OTHERS, OF_ITSELF], [*OTHERS, SAME_PREFIX], frames=[7], severity="info")
 MOVED = [answer(lid, PORT_INFO, port_info(lid, gid_prefix=0xFEC0 << 48)) for lid in (5, 6)]
 case("SEM070", [*OTHERS, NEW_PREFIX], [*OTHERS, NEW_PREFIX, *MOVED])
 # the port itself had it before: a second port with it makes it usual
