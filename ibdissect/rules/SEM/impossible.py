@@ -7,6 +7,7 @@ from typing import Any
 
 from ibdissect.fabric import ChunkFollowed, FabricFollower
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
 from ibdissect.rules.shared.attribute_rule import AgainstPortGuid, AttributeRule, Mask, of_switch
 from ibdissect.rules.shared.mad_conditions import DOWN, HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER
