@@ -1,7 +1,8 @@
 """Does any order of keys, clicks and sizes bring the screen down, or make it hang? Presses them at random.
 
-    python benchmarks/keys.py [--events 10000] [--seed 1] CAPTURE...
+    python benchmarks/keys.py [--events 10000] [--seed 1] [--slow 1] CAPTURE...
 
+Events that take longer than --slow seconds are printed with those before them: nothing may hold the screen.
 Each capture gets its share of the events; the seed and the last events are printed when one fails. Keys that write files write into a
 folder that is deleted.
 """
@@ -64,7 +65,7 @@ async def event(app: TuiApp, rnd: random.Random, said: deque[str]) -> None:
         await pilot.resize_terminal(*size)
 
 
-async def walk(path: str, events: int, rnd: random.Random, said: deque[str]) -> None:
+async def walk(path: str, events: int, rnd: random.Random, said: deque[str], slow: float) -> None:
     """So many events on one capture; raises what the application or one of its threads failed with."""
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -72,9 +73,12 @@ async def walk(path: str, events: int, rnd: random.Random, said: deque[str]) -> 
         app, failures = TuiApp([CaptureModel(path)], lambda: Options(rules=load()), history=history, memory=memory), list[str]()
         app.failed = lambda text, _: failures.append(text)  # type: ignore[method-assign]
         async with app.run_test(size=(120, 40)):
-            for _ in range(events):
+            for number in range(events):
+                begun = time.monotonic()
                 with suppress(NoWidget):  # a click on a screen that is not laid out yet hits nothing
                     await asyncio.wait_for(event(app, rnd, said), PATIENCE)
+                if (took := time.monotonic() - begun) > slow:
+                    print(f"event {number} took {took:.1f} s on {type(app.screen).__name__}: {' | '.join([*said][-8:])}", flush=True)
                 if failures:
                     raise RuntimeError(failures[0])
         os.chdir("/")
@@ -85,12 +89,13 @@ def main() -> int:
     parser.add_argument("captures", nargs="+")
     parser.add_argument("--events", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--slow", type=float, default=1.0)
     given = parser.parse_args()
     failed, share = 0, -(-given.events // len(given.captures))
     for path in [os.path.abspath(one) for one in given.captures]:  # the walks change the folder
         rnd, said, start = random.Random(f"{given.seed} {os.path.basename(path)}"), deque[str](maxlen=25), time.monotonic()
         try:
-            asyncio.run(walk(path, share, rnd, said))
+            asyncio.run(walk(path, share, rnd, said, given.slow))
         except Exception:
             failed += 1
             traceback.print_exc()

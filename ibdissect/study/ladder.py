@@ -27,8 +27,10 @@ MAX_STEPS = 10_000
 MAX_ENDS = 6
 """Ends that get a line of their own."""
 READS = (READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY)
-AGAIN, REFUSED, LOST, MALFORMED = "again", "refused", "lost", "malformed"
-"""Marks of steps: sent before; a NAK, RNR NAK or rejection; PSNs or segments before it are missing; the packet is malformed."""
+AGAIN, REFUSED, LOST, MALFORMED, OTHER = "again", "refused", "lost", "malformed", "other"
+"""Marks of steps: sent before; a NAK, RNR NAK or rejection; PSNs or segments before it are missing; the packet is malformed; it has the PSN
+of an earlier packet, but not its data: one of both is damaged, or the PSN was used for two messages.
+"""
 
 SHORT = (("RDMA ", ""), (" with Immediate", " imm"), ("Response", "resp."), ("Acknowledge", "ack."), ("Request", "req."))
 """Parts of names of operations, and what stands for them where there is little room."""
@@ -67,6 +69,8 @@ class Ladder:
         self._segments: dict[tuple[str, str, bytes], int] = {}
         """The next segment of each RMPP transfer."""
         self._seen: set[tuple[object, ...]] = set()
+        self._sent: dict[tuple[str, str, int, int], tuple[int, bytes]] = {}
+        """Opcode and data of requests, by their way and PSN."""
 
     @property
     def ends(self) -> list[str]:
@@ -94,8 +98,12 @@ class Ladder:
                 opcode = int(located.opcode[row])
                 if LEAVES_OPEN[opcode]:
                     self._mtu[frozenset(way)] = int(located.payload_end[row] - located.at("payload")[row])
-                of = self._of_response if IS_RESPONSE[opcode] else self._of_request
-                mark, note = of((*way, int(qps[i])), int(psns[i]), opcode, label, int(read[row]))
+                stream, psn = (*way, int(qps[i])), int(psns[i])
+                if IS_RESPONSE[opcode]:
+                    mark, note = self._of_response(stream, psn, opcode, label)
+                else:
+                    data = chunk.data[located.at("payload")[row] : located.payload_end[row]].tobytes()
+                    mark, note = self._of_request(stream, psn, opcode, data, int(read[row]))
             elif mads[row] >= 0:
                 mark, note = self._of_mad(way, chunk.data[mads[row] : located.payload_end[row]].tobytes(), label)
             else:
@@ -105,7 +113,7 @@ class Ladder:
                 mark, note = AGAIN, "sent again"
             self.steps.append(Step(number, int(chunk.time_ns[row]), *way, label, mark, note))
 
-    def _of_response(self, way: tuple[str, str, int], psn: int, opcode: int, label: str, _: int) -> tuple[str, str]:
+    def _of_response(self, way: tuple[str, str, int], psn: int, opcode: int, label: str) -> tuple[str, str]:
         """Mark of a response: a NAK, or one of a READ before which others are missing, or that came before."""
         if "NAK" in label.split(" QP ")[0]:
             return REFUSED, "refused"
@@ -123,16 +131,18 @@ class Ladder:
             return LOST, _missing(ahead, "response")
         return "", ""
 
-    def _of_request(self, way: tuple[str, str, int], psn: int, opcode: int, _: str, read: int) -> tuple[str, str]:
+    def _of_request(self, way: tuple[str, str, int], psn: int, opcode: int, data: bytes, read: int) -> tuple[str, str]:
         """Mark of a request of RC, UC or XRC."""
         expected, before = self._next.get(way, (psn, 0))
         mtu = self._mtu.get(frozenset(way[:2]), 0)
         if before and mtu:  # a READ uses a number for each of its responses
             expected, before = (expected - 1 + -(-before // mtu)) % PSNS, 0
         ahead = distance(psn, expected)
-        if -FAR < ahead < 0 and (way, psn) in self._seen:
-            return AGAIN, "sent again"
-        self._seen.add((way, psn))
+        sent, earlier = (opcode, data), self._sent.get((*way, psn)) if -FAR < ahead < 0 else None
+        if earlier is not None:
+            is_read = (opcode & OPERATION) == READ_REQUEST  # which may ask for the rest
+            return (AGAIN, "sent again") if is_read or earlier == sent else (OTHER, "PSN as before, other data")
+        self._sent[(*way, psn)] = sent
         if ahead >= 0 or ahead <= -FAR:
             self._next[way] = (psn + 1) % PSNS, read if (opcode & OPERATION) == READ_REQUEST else 0
         return (LOST, _missing(ahead, "packet")) if 0 < ahead < FAR and not before else ("", "")
@@ -165,7 +175,11 @@ def shorter(label: str, room: int) -> str:
     for whole, part in SHORT:
         if len(operation) > left:
             operation = operation.replace(whole, part)
-    return f"{operation} {psn}" if len(operation) <= left else f"{operation[: left - 1].rstrip()}… {psn}" if left > 1 else psn[:room]
+    if left > 1:
+        return f"{operation} {psn}" if len(operation) <= left else f"{operation[: left - 1].rstrip()}… {psn}"
+    number = psn.removeprefix("PSN ")
+    shown = psn if len(psn) <= room else number
+    return shown if len(shown) <= room else "…"[: room - 1] + shown[len(shown) - max(room - 1, 1) :]
 
 
 def without_qp(label: str) -> str:

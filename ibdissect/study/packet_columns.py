@@ -84,6 +84,8 @@ DATED = (TimeFormat.DATE, TimeFormat.LOCAL)
 """Times that begin with a date."""
 LONGEST_TITLE = 14
 """Cells of a field's label that heads a column: values are often shorter."""
+OFFERED = 6
+"""Names of fields that are offered at once."""
 NARROWEST = 3
 """Cells of a column that the user makes narrower."""
 GUTTER = 4
@@ -106,6 +108,28 @@ def typed(text: str, catalog: Catalog) -> str:
 
     source = names_of(catalog).find(text.strip())
     return source.name if source is not None and source.kind != "none" and not source.structs else ""
+
+
+def common_start(names: Sequence[str]) -> str:
+    """What all of some names, one at least, begin with."""
+    low, high = min(names), max(names)  # in between all begin as these two do
+    return low[: next((i for i, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), min(len(low), len(high)))]
+
+
+def completed(text: str, catalog: Catalog) -> tuple[str, str]:
+    """The name of a field as far as only one way leads on, and some names that begin so."""
+    from ibdissect.dfilter.complete import complete  # not needed for the first rows
+
+    text = text.strip()
+    found = [one.text for one in complete(text, len(text), catalog) if not one.start]
+    names = [name for name in found if typed(name, catalog)] or found
+    if not names:
+        return text, "no field begins so"
+    more = common_start(names)
+    more = more if more.startswith(text) or len(names) == 1 else text
+    known = text.rfind(".") + 1 if all(name.startswith(text) for name in names) else 0
+    said = ", ".join(name[known:] for name in names[:OFFERED]) if len(names) > 1 else ""
+    return more, said + (" …" if len(names) > OFFERED else "")
 
 
 def with_fields(shown: Sequence[Column], fields: Sequence[str], catalog: Catalog | None = None) -> list[Column]:

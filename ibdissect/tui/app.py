@@ -253,6 +253,8 @@ class TuiApp(ThemedApp):
 
     def action_command(self, keys: str) -> None:
         self.main.catch_up()
+        self.main.key_bar.say_no_more()
+        self.clear_notifications()
         BY_KEYS[keys].run(self)
 
     async def on_event(self, event: events.Event) -> None:

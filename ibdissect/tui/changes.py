@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from rich.segment import Segment
+from textual import events
 
 from ibdissect.wire.text import printable
 
@@ -21,9 +24,19 @@ class Changes(LineList):
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__(id="changes")
-        self.lines = lines
+        self.lines = self.changes = lines
 
     def on_mount(self) -> None:
+        self.renew()
+
+    def on_resize(self, _: events.Resize) -> None:
+        self.call_after_refresh(self.lay_out)
+
+    def lay_out(self) -> None:
+        """Wrap for the width there is; a further line of a change has its sign, too, for what is searched and copied."""
+        room = max(self.line_width - 3, 20)
+        wrapped = ((line[:1], textwrap.wrap(printable(line[1:].strip()), room, subsequent_indent="    ") or [""]) for line in self.changes)
+        self.lines = [sign + ("  " if i and sign else " ") + text for sign, texts in wrapped for i, text in enumerate(texts)]
         self.renew()
 
     def parts(self, index: int, width: int) -> list[Segment]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ibdissect.study import ladder as study
-from ibdissect.study.ladder import AGAIN, LOST, REFUSED, Ladder, shorter
+from ibdissect.study.ladder import AGAIN, LOST, OTHER, REFUSED, Ladder, shorter
 from tests import craft
 from tests.commands import run
 
@@ -43,6 +43,14 @@ def test_marks(tmp_path: Path) -> None:
     found = ladder([send(1), send(4), nak(2), send(2), send(3), send(4), read(5), send(99)], tmp_path)
     assert [step.mark for step in found.steps] == ["", LOST, REFUSED, "", "", AGAIN, "", ""]  # a READ uses an unknown number of PSNs
     assert found.steps[1].note == "2 packets before it are missing" and found.ends == ["LID 1", "LID 2"]
+
+
+def test_the_psn_of_another_message_is_not_sent_again(tmp_path: Path) -> None:
+    """A PSN used for two messages, or a damaged copy: both have other data. A READ may ask for the rest."""
+    other = craft.rc(0x04, b"else", slid=1, dlid=2, bth={"psn": 1, "destqp": 9})
+    rest = craft.rc(0x0C, slid=1, dlid=2, bth={"psn": 3, "destqp": 9}, ext={"RETH": {"dmalen": 5000}})
+    found = ladder([send(1), send(2), other, send(1), read(3), rest], tmp_path).steps
+    assert [step.mark for step in found] == ["", "", OTHER, AGAIN, "", AGAIN] and found[2].note == "PSN as before, other data"
 
 
 def response(psn: int, kind: int = 0x0E) -> bytes:
@@ -107,7 +115,7 @@ READ = "RDMA READ Response Middle QP 0x0000b0 PSN 13825123 MSN 7 len 1024"
         (READ, 38, "RDMA READ Response Middle PSN 13825123"), (READ, 37, "READ Response Middle PSN 13825123"),
         (READ, 32, "READ resp. Middle PSN 13825123"), (READ, 20, "READ r… PSN 13825123"), (READ, 15, "R… PSN 13825123"),
         (READ, 14, "PSN 13825123"),
-        (READ, 12, "PSN 13825123"), (READ, 8, "PSN 1382"), ("SubnGet(PortInfo) port 1", 12, "SubnGet(Por…"),
+        (READ, 12, "PSN 13825123"), (READ, 8, "13825123"), (READ, 6, "…25123"), ("SubnGet(PortInfo) port 1", 12, "SubnGet(Por…"),
         ("RDMA WRITE Last with Immediate QP 0x000001 PSN 5 imm 0x1", 25, "WRITE Last imm PSN 5"),
         ("ACK QP 0x000001 PSN 5 MSN 1", 9, "ACK PSN 5"),
     ],

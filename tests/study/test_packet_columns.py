@@ -94,3 +94,14 @@ def test_columns_of_the_user_stay_rather_than_those_of_everybody() -> None:
     assert {"x.a", "x.b"} <= given.keys() and "time" not in given
     given = widths([*COLUMNS[:-1], one, two, wide, COLUMNS[-1]], {**wanted, "x.c": 24}, 80)
     assert sum(key.startswith("x.") for key in given) == 2 and sum(given.values()) + 2 * len(given) + packet_columns.GUTTER <= 80
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed", "offered"),
+    [
+        ("infini", "infiniband", ""), ("infiniband.bth.p", "infiniband.bth.p", "p_key, padcnt, psn"),
+        ("infiniband.bth.ps", "infiniband.bth.psn", ""), ("zzz", "zzz", "no field begins so"), (" bth.ps", "bth.psn", ""),
+    ],
+)  # fmt: skip
+def test_names_of_fields_are_completed(typed: str, completed: str, offered: str) -> None:
+    assert packet_columns.completed(typed, builtin()) == (completed, offered)

@@ -16,3 +16,14 @@ async def test_every_change_is_a_line() -> None:
         assert changes.cursor == 1
         await pilot.press("q")
     assert app.return_code == 0
+
+
+async def test_long_changes_are_wrapped() -> None:
+    """Nothing is cut; each line has the sign of its change."""
+    words = [f"word{i:02}" for i in range(30)]
+    app = ChangesApp("1 change", [f"+ {' '.join(words)}"])
+    async with app.run_test(size=(60, 10)) as pilot:
+        changes = app.screen.query_one(Changes)
+        await pilot.pause(0.1)
+        shown = ["".join(segment.text for segment in changes.render_line(line)) for line in range(len(changes.lines))]
+        assert " ".join(shown).replace("+", "").split() == words and all(line.startswith(" +") for line in shown)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.widgets import Label
 
 from ibdissect.tui.main_screen import PaneLayout
+from ibdissect.tui.panes import bars
 from ibdissect.tui.panes.bytes_pane import BytesPane
 from ibdissect.tui.panes.findings_pane import FindingsPane
+from ibdissect.tui.screens.prompt import Prompt
 from tests.study.made import written
 from tests.tui import made
 from tests.tui.made import running, shows, until
@@ -66,3 +69,30 @@ async def test_an_empty_capture(tmp_path: Path) -> None:
         await pilot.press("down", "enter", "c", "r", "R", "m", "e", "f", "left", "a")
         await pilot.pause()
         assert app.main.packets.frame == 0 and app.main.packets.count() == 0 and app.model.error in (None, "")
+
+
+async def test_remarks_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while, and when the next key is pressed; what stands comes back, what belongs to work stays."""
+    async with running(made.capture(tmp_path), (80, 24)) as (app, pilot):
+        bar = app.main.key_bar
+        monkeypatch.setattr(bars, "WHILE", 0.05)
+        bar.stand("held")
+        bar.say("done")
+        assert "done" in bar.render().plain and "held" not in bar.render().plain
+        await until(pilot, lambda: not bar.note)
+        assert "held" in bar.render().plain
+        monkeypatch.setattr(bars, "WHILE", 60)
+        app.note("a note over the list")
+        bar.say("about the last key")
+        await pilot.press("i")
+        assert bar.note != "about the last key" and not app._notifications
+        bar.say("working…", stays=True)
+        await pilot.press("m", "down", "m")
+        app.main.key_bar.say("working…", stays=True)
+        bar.say_no_more()
+        assert bar.note == "working…"
+        await pilot.press("w")  # more kinds than one line has room for
+        await until(pilot, lambda: isinstance(app.screen, Prompt) and app.screen.early is None)
+        kinds = app.screen.query_one("#prompt-kinds", Label)
+        lines = str(kinds.content).split("\n")
+        assert kinds.size.height == len(lines) == 4 and max(map(len, lines)) <= kinds.size.width

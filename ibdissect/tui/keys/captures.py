@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ibdissect.errors import CaptureError
 from ibdissect.study.capture_model import CaptureModel
 from ibdissect.study.decoding import Decoding, decodings
+from ibdissect.study.packet_columns import common_start
 
 from ..screens.prompt import Prompt
 from .command import Command
@@ -59,10 +60,8 @@ def complete_path(text: str) -> tuple[str, str]:
         return text, error.strerror or ""
     if not names:
         return text, "no file begins so"
-    low, high = names[0], names[-1]  # in between all begin as these two do
-    more = low[: next((i for i, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), min(len(low), len(high)))]
     said = "" if len(names) == 1 else ", ".join(names[:NAMES]) + (" …" if len(names) > NAMES else "")
-    return text[: len(text) - len(begin)] + more, said
+    return text[: len(text) - len(begin)] + common_start(names), said
 
 
 def hold(app: TuiApp) -> None:
@@ -81,7 +80,7 @@ def hold(app: TuiApp) -> None:
         else:
             packets.held = 0
             model.stop_reading()
-        main.key_bar.say("held: H, then Enter, shows new frames again" if packets.held else "")
+        main.key_bar.stand("held: H, then Enter, shows new frames again" if packets.held else "")
         app.news()
 
     app.choose("Live capture", entries, done)

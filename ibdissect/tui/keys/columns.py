@@ -105,7 +105,7 @@ def sort(app: TuiApp, key: str, down: bool) -> None:
 
     def progress(part: float) -> None:
         if time.monotonic() - begun > SLOW:
-            app.call_later(app.main.key_bar.say, f"sorting by {column.title}: {part:.0%}; Esc stops")
+            app.call_later(partial(app.main.key_bar.say, f"sorting by {column.title}: {part:.0%}; Esc stops", stays=True))
 
     def work(wanted: Callable[[], bool]) -> None:
         rows = sort_rows(
@@ -123,7 +123,7 @@ def sort(app: TuiApp, key: str, down: bool) -> None:
             app.news()
 
     begun = time.monotonic()
-    app.main.key_bar.say(f"sorting by {column.title}…")
+    app.main.key_bar.say(f"sorting by {column.title}…", stays=True)
     app.filtering.work.run(work, SORT, model)
 
 
@@ -190,7 +190,8 @@ def choose_columns(app: TuiApp) -> None:
     shown = [column.key for column in packets.columns]
     typed = partial(packet_columns.typed, catalog=app.model.catalog)
     made = partial(packet_columns.added, catalog=app.model.catalog)
-    choice = ColumnChoice(offered, shown, packets.given, widths, typed, made)
+    complete = partial(packet_columns.completed, catalog=app.model.catalog)
+    choice = ColumnChoice(offered, shown, packets.given, widths, typed, made, complete)
     app.over(choice, done)
 
 

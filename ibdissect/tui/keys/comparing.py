@@ -53,7 +53,7 @@ def _compare(app: TuiApp, before: OpenCapture, after: OpenCapture) -> None:
             title = f"{counted(len(lines), 'change') if lines else 'No changes'} from {before.name} to {after.name}"
             app.push_screen(ChangesScreen(title, Changes(lines)))
 
-    app.main.key_bar.say(f"comparing {before.name} with {after.name}…")
+    app.main.key_bar.say(f"comparing {before.name} with {after.name}…", stays=True)
     app.searching.work.run(work, "compare", app.model)
 
 

@@ -70,7 +70,7 @@ class Searching:
             if wanted():
                 app.call_later(self._ended, query, found)
 
-        app.main.key_bar.say("searching…")
+        app.main.key_bar.say("searching…", stays=True)
         self.work.run(work, "find", self.app.model)
 
     def _ended(self, query: Query, found: tuple[int, bool] | None) -> None:

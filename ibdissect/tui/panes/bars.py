@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 from textual import events
+from textual.timer import Timer
 from textual.widget import Widget
 
 from ibdissect.study.background import Study
@@ -18,6 +19,8 @@ from ..widgets.cells import cut, ink, width_of
 from .findings_pane import totals
 
 BAR = 10
+WHILE = 8.0
+"""Seconds that a remark is shown."""
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -87,23 +90,43 @@ class KeyBar(Widget):
     def __init__(self, commands: Sequence[Command]) -> None:
         super().__init__(id="keys")
         self.commands = sorted((one for one in commands if one.rank), key=lambda one: (one.rank < 0, abs(one.rank)))
-        self.note = ""
+        self.note = self.standing = ""
+        """A remark for a while, and what is said whenever there is none."""
+        self._passes: Timer | None = None
+        """Ends the remark; None: it stays, as that of work that goes on."""
         self._places: list[tuple[int, int, str]] = []
         """Cells of each key that is shown, and its action."""
 
-    def say(self, note: str) -> None:
-        """Show a remark in front of the keys; an empty one removes it."""
-        note = printable(note)
-        if note != self.note:
-            self.note = note
-            self.refresh()
+    def on_mount(self) -> None:
+        self._begin(stays=False)  # a remark that was there before the screen
+
+    def say(self, note: str, *, stays: bool = False) -> None:
+        """Show a remark in front of the keys, for a while, or until the next one if it `stays`; an empty one removes it."""
+        self.note = printable(note)
+        self._begin(stays=stays)
+        self.refresh()
+
+    def stand(self, note: str) -> None:
+        """Say something whenever there is no remark."""
+        self.standing = printable(note)
+        self.say("")
+
+    def _begin(self, *, stays: bool) -> None:
+        if self._passes is not None:
+            self._passes.stop()
+        self._passes = self.set_timer(WHILE, self.say_no_more) if self.note and not stays and self.is_mounted else None
+
+    def say_no_more(self) -> None:
+        """A key was pressed, or time is over: the remark is about something else. One that stays does."""
+        if self._passes is not None:
+            self.say("")
 
     def render(self) -> Text:
         width = self.size.width
         key, word, note = (ink(self, name) for name in ("marked", "dim", "strong"))
         line = Text(" ", no_wrap=True, overflow="ellipsis")
-        if self.note:
-            line.append(cut(self.note, max(width - 2, 1)), note).append("   ")
+        if said := self.note or self.standing:
+            line.append(cut(said, max(width - 2, 1)), note).append("   ")
         left = width - line.cell_len
         chosen: set[str] = set()
         self._places = []

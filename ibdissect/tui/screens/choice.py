@@ -86,10 +86,14 @@ class ColumnChoice(EndsOnce, ModalScreen[list[str] | None]):
     def __init__(
         self, columns: Sequence[Column], shown: Sequence[str], given: Mapping[str, int], widths: dict[str, int],
         typed: Callable[[str], str] = lambda text: "", made: Callable[[str], Column] = added,
+        complete: Callable[[str], tuple[str, str]] | None = None,
     ) -> None:  # fmt: skip
-        """`given`: how wide each column is now. `typed`: the name of the field that a text means, empty for none; `made`: its column."""
+        """`given`: how wide each column is now. `typed`: the name of the field that a text means, empty for none; `made`: its column;
+        `complete`: what Tab makes of a name, and what it says.
+        """
         super().__init__()
         self.shown, self.given, self.widths, self.typed, self.made = set(shown), given, widths, typed, made
+        self.complete = complete
         order = {key: place for place, key in enumerate(shown)}
         self.columns = sorted(columns, key=lambda column: order.get(column.key, len(order)))
 
@@ -148,7 +152,8 @@ class ColumnChoice(EndsOnce, ModalScreen[list[str] | None]):
                 self._renew(at)
                 self.query_one(Columns).select(name)
 
-        self.app.push_screen(Prompt("Column of a field", check, placeholder="infiniband.bth.psn"), done)
+        prompt = Prompt("Column of a field (Tab completes)", check, placeholder="infiniband.bth.psn", complete=self.complete)
+        self.app.push_screen(prompt, done)
 
     def action_done(self) -> None:
         chosen = set(self.query_one(SelectionList).selected)

@@ -15,7 +15,7 @@ from ibdissect.diagnosis.connection import Connection
 from ibdissect.engine.episodes import LOSS, REORDERING, RNR, TIMEOUT
 from ibdissect.study.background import Snapshot
 from ibdissect.study.connections import connection_of, diagnosed, points_of
-from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, REFUSED, Ladder, short_ends
+from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, OTHER, REFUSED, Ladder, short_ends
 from ibdissect.study.number_text import number
 from ibdissect.study.related_frames import filter_for_ladder
 from ibdissect.study.shown_frames import FilteredRows
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PIECE = 1024
 """Frames read at once."""
-INKS = {AGAIN: "again", LOST: "nak", REFUSED: "nak", MALFORMED: "nak"}
+INKS = {AGAIN: "again", LOST: "nak", REFUSED: "nak", MALFORMED: "nak", OTHER: "nak"}
 STALL_INKS = {TIMEOUT: "nak", RNR: "again", LOSS: "again", REORDERING: "again"}
 
 

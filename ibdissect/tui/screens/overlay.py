@@ -11,10 +11,14 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ..widgets.cells import width_of
+from ..widgets.line import Line
 from .once import EndsOnce
 from .page import view_page
 
 T = TypeVar("T")
+LEAVE = "Esc back"
+"""What the line of keys of every view ends with."""
 
 
 def _declared(node: DOMNode, binding: Binding) -> bool:
@@ -48,7 +52,15 @@ class Overlay(EndsOnce, Screen[T | None]):
         found = [one.binding for one in self.active_bindings.values() if one.node is not self.app and _declared(one.node, one.binding)]
         self.app.push_screen(view_page(self.heading.partition("   ")[0], self.keys, found))
 
+    def key_line(self, width: int) -> str:
+        """As many of the keys as there is room for; where some have none, `?` shows all. How to leave is always there."""
+        shown, more = self.keys.split(" · "), list[str]()
+        while len(shown) > 1 and width_of(" · ".join([*shown, *more, LEAVE])) + 1 > width:
+            del shown[-1]
+            more = ["? keys"]
+        return f" {' · '.join([*shown, *more, LEAVE])}"
+
     def compose(self) -> ComposeResult:
         yield Static(f" {self.heading}", classes="screen-title", markup=False)
         yield from self.content()
-        yield Static(f" {self.keys} · Esc back", classes="screen-keys", markup=False)
+        yield Line(self.key_line, classes="screen-keys")

@@ -13,8 +13,12 @@ from textual.widgets import Input, Label
 
 from ibdissect.wire.text import printable
 
+from ..widgets.cells import width_of
 from ..widgets.line import PlainInput
 from .once import EndsOnce
+
+WIDE = 72
+"""Cells of the window, as the style sheet has it."""
 
 
 class Prompt(EndsOnce, ModalScreen[tuple[str, str] | None]):
@@ -71,7 +75,9 @@ class Prompt(EndsOnce, ModalScreen[tuple[str, str] | None]):
     def _show_kinds(self) -> None:
         label = self.query_one("#prompt-kinds", Label)
         label.display = bool(self.kinds)
-        label.update("   ".join(f"{'●' if kind == self.kind else '○'} {kind}" for kind in self.kinds) + "     ↑↓ changes")
+        kinds = [f"{'●' if kind == self.kind else '○'} {kind}" for kind in self.kinds]
+        line = "   ".join([*kinds, "  ↑↓ changes"])
+        label.update(line if width_of(line) <= min(self.app.size.width * 9 // 10, WIDE) - 4 else "\n".join(kinds))
 
     def action_kind(self, step: int) -> None:
         if self.kinds:

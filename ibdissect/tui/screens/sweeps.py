@@ -163,7 +163,7 @@ def _open(app: TuiApp) -> None:
         else:
             app.note("No subnet manager asked anything in the frames that have been read")
 
-    app.main.key_bar.say("reading sweeps…")
+    app.main.key_bar.say("reading sweeps…", stays=True)
     app.searching.work.run(work, "sweeps", model)
 
 

@@ -48,6 +48,8 @@ def line_of(parts: Iterable[tuple[str, Style | None]], width: int) -> list[Segme
     left = width
     for text, style in parts:
         short = cut(text, left)
+        if short == "…" and segments and segments[-1].text.endswith("…"):
+            break  # what was cut already needs no second sign
         if short:
             segments.append(Segment(short, style))
         if short != text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, Ladder, Step, shorter, without_qp
+from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, OTHER, Ladder, Step, shorter, without_qp
 from ibdissect.study.number_text import duration
 from ibdissect.study.stalls import Stall
 
@@ -50,7 +50,7 @@ class Lanes:
         """The lines of a step: what is missing before it, and itself."""
         if step.mark == LOST:
             yield " " * MARGIN + self._arrow(step.source, step.destination, f"✕ {step.note}", "╌", "✕").rstrip()
-        label = f"{step.label} ({step.note})" if step.mark in (AGAIN, MALFORMED) else step.label
+        label = f"{step.label} ({step.note})" if step.mark in (AGAIN, MALFORMED, OTHER) else step.label
         line = "═" if step.mark == AGAIN else "─"
         arrow = self._arrow(step.source, step.destination, label, line, "")
         yield f"{step.frame:>8} {(step.time_ns - self.start_ns) / 1e9:>11.6f}  {arrow}".rstrip()
@@ -75,7 +75,10 @@ class Lanes:
         a, b = self.at.get(source), self.at.get(destination)
         if a is None or b is None or a == b:  # a broadcast, or an end without a line of its own
             place = (a if a is not None else b if b is not None else 0) + 2
-            text = cut(label if a is not None and b is not None else f"{source} → {destination} {label}", max(self.width - place, 8))
+            room = max(self.width - place, 8)
+            text = f"{source} → {destination} " if a is None or b is None else ""
+            text = cut(text, max(room // 2, room - len(shorter(label, room // 2)) - 1)) if len(text) + len(label) > room else text
+            text += shorter(label, room - len(text))
             cells[place : place + len(text)] = text
             return "".join(cells)
         low, high = min(a, b), max(a, b)
@@ -86,4 +89,3 @@ class Lanes:
         start = low + (high - low - len(text)) // 2 + 1
         cells[start : start + len(text)] = text
         return "".join(cells[: max(self.width, start + len(text))])
-

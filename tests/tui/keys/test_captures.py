@@ -130,7 +130,7 @@ async def test_a_growing_capture_is_held_and_ended(tmp_path: Path) -> None:
     async with app.run_test(size=made.SIZE) as pilot:
         await until(pilot, lambda: app.main.packets.total == TOTAL)
         await pilot.press("H", "enter")
-        assert app.main.packets.held == TOTAL and "H, then Enter, shows new frames again" in app.main.key_bar.note
+        assert app.main.packets.held == TOTAL and "H, then Enter, shows new frames again" in app.main.key_bar.standing
         with path.open("ab") as file:
             file.write(craft.erf_pcap(made.frames())[24:])
         await until(pilot, lambda: app.model.index.frames == 2 * TOTAL)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
-from ibdissect.tui.screens.overlay import Overlay
+from ibdissect.tui.screens.conversations import ConversationScreen
+from ibdissect.tui.screens.overlay import LEAVE, Overlay
 from tests.tui import drawn, made
 from tests.tui.made import running, until
 
@@ -20,3 +21,13 @@ async def test_screens_open_and_leave(tmp_path: Path) -> None:
             assert isinstance(app.screen, Overlay) and len(f" {app.screen.keys} · Esc back") <= 80
             await pilot.press(key if leave == "again" else leave)
             assert app.screen is app.main and app.main.packets.has_focus, key
+
+
+def test_the_line_of_keys_is_never_cut() -> None:
+    """What has no room is left out; how to leave stays."""
+    screen = ConversationScreen.__new__(ConversationScreen)
+    full = f" {ConversationScreen.keys} · {LEAVE}"
+    assert screen.key_line(200) == full and screen.key_line(len(full)) == full
+    for width in (len(full) - 1, 60, 45):
+        line = screen.key_line(width)
+        assert len(line) <= width and line.endswith(f"? keys · {LEAVE}") and line.startswith(" Enter")

@@ -22,6 +22,10 @@ def test_nothing_follows_the_part_that_is_cut(width: int) -> None:
     assert line == ("a message of eight words" if width == 24 else cut("a message of eight words  (see 7)", width))
 
 
+def test_what_is_cut_twice_has_one_sign() -> None:
+    assert "".join(part.text for part in line_of((("a long na…", None), ("  and more", None)), 11)) == "a long na…"
+
+
 def test_parts_that_fit_stay_as_they_are() -> None:
     assert [part.text for part in line_of((("one ", None), ("", None), ("two", None), ("three", None)), 7)] == ["one ", "two"]
 
