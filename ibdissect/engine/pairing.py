@@ -344,6 +344,6 @@ def expect(lanes: Any, setup: SetUp, message: int) -> None:
             if lane is not None and lane.setup is None and setup.rep is None:
                 lane.setup, lane.side = setup, side
                 if not setup.reqs and setup.rej is None:
-                    lanes.setups.keep(setup)
+                    lanes.setups.keep(setup, setup.first_frame or setup.last_frame, setup.last_time)
                 if lane.peer is not None and lane.peer.setup is None:
                     lane.peer.setup, lane.peer.side = setup, 1 - side

@@ -1,9 +1,13 @@
-"""How was each connection set up and ended? Its messages of connection management, as far as they were captured."""
+"""How was each connection set up and ended? Its messages of connection management, as far as they were captured.
+
+The only follower of them: `engine.lanes` feeds it for `diagnose`, `table.connections` for `stats`, messages, services and rules."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, Generic, TypeVar, cast
 
+from ibdissect.bounded import BoundedDict, Dropped, KeptList
 from ibdissect.wire import cm
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CM_CLASS
@@ -13,24 +17,32 @@ MAX_SETUPS = 50_000
 """Set-ups that are kept, refused ones included."""
 MAX_TRIES, MAX_ALL_TRIES = 64, 1 << 17
 """REQs of one connection whose frames are kept, and those of all."""
-Address = tuple[int, int]
+Address = Any
+"""Of an end: hashable; the engine's are pairs of numbers, those of `table.connections` its `End`."""
 
 
 class SetUp:
     """One connection as connection management sees it. Frames and times are those of the first message of a kind; None: not captured."""
 
+    __slots__ = (
+        "agreed", "drep", "dreqs", "ends", "first_frame", "first_time", "ids", "last_frame", "last_req", "last_time", "mra", "network",
+        "nvme_status", "psns", "qpns", "rej", "rej_body", "rejections", "rep", "reps", "reqs", "rtu", "tries",
+    )  # fmt: skip
+
     def __init__(self, asker: Address, other: Address, network: int) -> None:
-        self.ends = (asker, other)
+        self.ends: tuple[Address, Address] = (asker, other)
         self.network = network
         self.ids: list[int | None] = [None, None]
         self.qpns: list[int | None] = [None, None]
         self.psns: list[int | None] = [None, None]
         """The first PSN of the packets to the asker, and of those to the other end."""
         self.reqs: list[tuple[int, int]] = []
-        self.tries = 0
-        self.mra: tuple[int, int, int] | None = None
-        """Frame, time, and the exponent of the time it asks for."""
+        self.tries = self.last_req = 0
+        """REQs, and the time of the latest."""
+        self.mra: tuple[int, int, int, int | None] | None = None
+        """The latest: frame, time, the exponent of the time it asks for, and the message whose answer it delays (0 REQ, 1 REP, 2 LAP)."""
         self.rep: tuple[int, int] | None = None
+        self.reps = 0
         self.rtu: tuple[int, int] | None = None
         self.rej: tuple[int, int, int | None, int] | None = None
         """Frame, time, reason (None: cut off), and which end sent it."""
@@ -75,23 +87,39 @@ SERVICE_NVME, NVME_REASON = 4420, 28
 """The port of NVMe over Fabrics, and the reason whose private data then hold its status."""
 
 
+Kind = TypeVar("Kind", bound=SetUp)
+
+
 def terms(setup: SetUp) -> tuple[int, int]:
     """The path MTU in bytes, and half of the shortest time after which a requester may repeat, in ns; 0: not known."""
     code, timeout = setup.agreed.get("mtu") or 0, setup.agreed.get("ack_timeout") or 0
     return (128 << code if 1 <= code <= 5 else 0), (4096 << timeout) // 2 if timeout else 0
 
 
-class SetUps:
+class SetUps(Generic[Kind]):
     """Follows the messages of connection management. A connection is known by its asker and the asker's communication id."""
 
-    def __init__(self) -> None:
-        self.all: list[SetUp] = []
-        self.by_id: dict[tuple[Address, int], SetUp] = {}
-        self.dropped = 0
+    def __init__(self, make: type[Kind] | None = None, limit: int | None = None, dropped: Dropped | None = None) -> None:
+        """`make`: what a connection is kept as; `limit`: how many."""
+        self.make = make or cast("type[Kind]", SetUp)
+        limit = MAX_SETUPS if limit is None else limit
+        self.lost = dropped or Dropped("set-ups of connections")
+        self.all = KeptList[Kind](limit, self.lost)
+        self.by_id = BoundedDict[tuple[Hashable, int], Kind](2 * limit)
         self.tries = 0
         """REQs whose frames are kept."""
 
-    def take(self, mad: bytes, src: Address, dst: Address, network: int, frame: int, time: int) -> tuple[SetUp, int] | None:
+    @property
+    def dropped(self) -> int:
+        """Set-ups that were not kept."""
+        return self.lost.count
+
+    def known(self, src: Address, dst: Address, local: int, remote: int | None) -> Kind | None:
+        """The connection of a message other than a REQ, by its ids; None if none of its messages was seen."""
+        # The receiver's id first, which names the connection that is answered.
+        return (self.by_id.get((dst, remote)) if remote is not None else None) or self.by_id.get((src, local))
+
+    def take(self, mad: bytes, src: Address, dst: Address, network: int, frame: int, time: int) -> tuple[Kind, int] | None:
         """A datagram, cut off or not; returns its set-up and which message it is, None if it is none of connection management."""
         if len(mad) < MAD.size + 4 or mad[MAD.mgmt_class.bit // 8] != CM_CLASS:
             return None
@@ -105,21 +133,20 @@ class SetUps:
             setup = asked
         elif attribute in (cm.MRA_ID, cm.REJ_ID, cm.REP_ID, cm.RTU_ID, cm.DREQ_ID, cm.DREP_ID):
             remote = field_of(body, cm.REP.remote_communication_id)
-            found = self.by_id.get((dst, remote)) if remote is not None else None
-            found = found or self.by_id.get((src, local))
+            found = self.known(src, dst, local, remote)
             if found is None or src not in found.ends:
                 if attribute not in (cm.REP_ID, cm.REJ_ID, cm.DREQ_ID) or remote is None:
                     return None
                 # A REP or REJ goes to the asker, but who refuses without knowing the other's number asked; who sends a DREQ may be either.
                 asks = attribute == cm.DREQ_ID or (attribute == cm.REJ_ID and not remote)
                 asker, other, ids = (src, dst, (local, remote)) if asks else (dst, src, (remote, local))
-                found = SetUp(asker, other, network)
-                if attribute != cm.DREQ_ID and not self.keep(found):
+                found = self.make(asker, other, network)
+                if attribute != cm.DREQ_ID and not self.keep(found, frame, time):
                     return None  # a DREQ alone is kept with the packets of its queue pair, if there are any
                 found.ids = [*ids]
                 for end, number in zip(found.ends, ids, strict=True):
                     if number:
-                        self._know(found, end, number)
+                        self.by_id.put((end, number), found)
             setup = found
             self._message(setup, attribute, body, src, local, frame, time)
         else:
@@ -127,30 +154,25 @@ class SetUps:
         setup.seen(frame, time)
         return setup, attribute
 
-    def keep(self, setup: SetUp) -> bool:
+    def keep(self, setup: Kind, frame: int, time: int) -> bool:
         """Whether there is room for one more."""
-        if len(self.all) >= MAX_SETUPS:
-            self.dropped += 1
-            return False
-        self.all.append(setup)
-        return True
+        before = len(self.all)
+        self.all.keep(setup, frame, time)
+        return len(self.all) > before
 
-    def _know(self, setup: SetUp, end: Address, number: int) -> None:
-        if len(self.by_id) >= 2 * MAX_SETUPS:
-            self.by_id.pop(next(iter(self.by_id)))
-        self.by_id[end, number] = setup
-
-    def _request(self, body: bytes, local: int, src: Address, dst: Address, network: int, frame: int, time: int) -> SetUp | None:
-        known, qpn = self.by_id.get((src, local)), field_of(body, cm.REQ.local_qpn)
-        if known is not None and known.ends == (src, dst) and known.qpns[0] in (qpn, None) and not known.over:
+    def _request(self, body: bytes, local: int, src: Address, dst: Address, network: int, frame: int, time: int) -> Kind | None:
+        known, qpn, service = self.by_id.get((src, local)), field_of(body, cm.REQ.local_qpn), field_of(body, cm.REQ.service_id)
+        same = known is not None and known.ends == (src, dst) and known.qpns[0] in (qpn, None) and not known.over
+        if known is not None and same and known.agreed.get("service_id") in (service, None):
             setup = known
         else:
-            setup = SetUp(src, dst, network)
-            if not self.keep(setup):
+            setup = self.make(src, dst, network)
+            if not self.keep(setup, frame, time):
                 return None
             setup.ids[0] = local
-            self._know(setup, src, local)
+            self.by_id.put((src, local), setup)
         setup.tries += 1
+        setup.last_req = time
         if len(setup.reqs) < MAX_TRIES and (not setup.reqs or self.tries < MAX_ALL_TRIES):
             setup.reqs.append((frame, time))
             self.tries += 1
@@ -162,17 +184,18 @@ class SetUps:
                 setup.agreed[name] = field_of(body, field)
         return setup
 
-    def _message(self, setup: SetUp, attribute: int, body: bytes, src: Address, local: int, frame: int, time: int) -> None:
+    def _message(self, setup: Kind, attribute: int, body: bytes, src: Address, local: int, frame: int, time: int) -> None:
         side = setup.ends.index(src)
         if attribute == cm.MRA_ID:
-            setup.mra = frame, time, field_of(body, cm.MRA.service_timeout) or 0
+            setup.mra = frame, time, field_of(body, cm.MRA.service_timeout) or 0, field_of(body, cm.MRA.message_mraed)
         elif attribute == cm.REP_ID:
-            setup.ids[1] = local
-            self._know(setup, src, local)
-            setup.qpns[1], setup.psns[1] = field_of(body, cm.REP.local_qpn), field_of(body, cm.REP.starting_psn)
-            setup.agreed["resources"] = field_of(body, cm.REP.responder_resources)
-            setup.agreed["rnr_retry_of_rep"] = field_of(body, cm.REP.rnr_retry_count)
-            setup.rep = setup.rep or (frame, time)
+            setup.reps += 1
+            if setup.rep is None:
+                setup.ids[1], setup.rep = local, (frame, time)
+                self.by_id.put((src, local), setup)
+                setup.qpns[1], setup.psns[1] = field_of(body, cm.REP.local_qpn), field_of(body, cm.REP.starting_psn)
+                setup.agreed["resources"] = field_of(body, cm.REP.responder_resources)
+                setup.agreed["rnr_retry_of_rep"] = field_of(body, cm.REP.rnr_retry_count)
         elif attribute == cm.RTU_ID:
             setup.rtu = setup.rtu or (frame, time)
         elif attribute == cm.REJ_ID:
@@ -186,8 +209,7 @@ class SetUps:
             if len(setup.rejections) < MAX_TRIES:
                 setup.rejections.append(frame)
         elif attribute == cm.DREQ_ID:
-            if len(setup.dreqs) < MAX_TRIES:
-                setup.dreqs.append((frame, time, side))
+            setup.dreqs[MAX_TRIES - 1 :] = [(frame, time, side)]  # the latest takes the last place
             if setup.qpns[1 - side] is None:
                 setup.qpns[1 - side] = field_of(body, cm.DREQ.remote_qpn)
         else:

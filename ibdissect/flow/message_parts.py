@@ -70,6 +70,8 @@ class MessageColumns(Columns):
     """Congestion notifications that came back while it was the newest message."""
     complete: Bool
     """All its packets were seen and, unless the service is UC or UD, its acknowledgement or responses."""
+    ended: Bool
+    """The last packet of its request was seen: what `diagnose` counts as a message."""
 
 
 def assembled(parts: Parts) -> MessageColumns:
@@ -87,7 +89,8 @@ def assembled(parts: Parts) -> MessageColumns:
     total = np.concatenate(([0], np.cumsum(np.maximum(sent.length, 0))))
     size = total[last + 1] - total[begin]
     cut = np.add.reduceat(sent.length < 0, begin) > 0 if count else np.zeros(0, np.bool_)
-    whole = (looked_up(sent.opcode[begin], GOES_ON) == 0) & (looked_up(sent.opcode[last], LEAVES_OPEN) == 0)
+    ended = looked_up(sent.opcode[last], LEAVES_OPEN) == 0
+    whole = (looked_up(sent.opcode[begin], GOES_ON) == 0) & ended
     ack = _acknowledged(ordered, end - 1)
     atomic = np.flatnonzero(kind == ATOMIC)
     size[atomic], ack[atomic] = ATOMIC_BYTES, _exact(ordered.take(ordered.role == ATOMIC_DATA), start[atomic])
@@ -122,7 +125,7 @@ def assembled(parts: Parts) -> MessageColumns:
         packets=np.bincount(message, minlength=count),
         retries=per_message - np.where(is_read, 1, last - begin + 1),
         naks=np.bincount(message[role == REFUSED], minlength=count), cnps=np.bincount(message[role == NOTIFIED], minlength=count),
-        complete=complete,
+        complete=complete, ended=ended,
     )  # fmt: skip
 
 

@@ -154,11 +154,15 @@ class MessageTable:
         self._cm_ends: dict[int, StreamEnds] = {}
         self._cm_frames: dict[int, list[int]] = {}
         rows: list[tuple[int, ...]] = []
-        for one in self.connections.all:
+        for one in self.connections.requested:
             ends = StreamEnds("CM", one.active, one.passive, one.passive_qpn, False)
-            setup, tries = [one.req_frame, one.mra_frame, one.rep_frame, one.rtu_frame, one.rej_frame], one.reqs + max(one.reps, 1)
-            rows.append(self._exchange(CONNECT, ends, setup, one.rtu_frame or one.rej_frame, tries - 2, one.rtu_frame or one.rej_frame))
-            if one.dreq_frame:
+            setup, tries = (
+                [one.req_frame, *(event[0] for event in (one.mra, one.rep, one.rtu, one.rej) if event)],
+                one.tries + max(one.reps, 1),
+            )
+            over = one.rtu_frame or one.rej_frame
+            rows.append(self._exchange(CONNECT, ends, setup, over, tries - 2, over))
+            if one.dreqs:
                 rows.append(self._exchange(DISCONNECT, ends, [one.dreq_frame, one.drep_frame], one.drep_frame, 0, one.drep_frame))
         for asked in self.connections.resolutions:
             ends = StreamEnds("CM", asked.source, asked.destination, asked.qpn, False)
@@ -171,7 +175,7 @@ class MessageTable:
         return MessageColumns(
             place=place, next=place + 1, kind=kind.astype(np.int8), first_frame=first, last_frame=last, begin_ns=begin, ack_frame=ack,
             latency_ns=latency, retry_latency_ns=latency, bytes=packets * CM_BYTES, packets=packets, retries=retries,
-            naks=none, cnps=none, complete=complete > 0,
+            naks=none, cnps=none, complete=complete > 0, ended=complete > 0,
         )  # fmt: skip
 
     def _exchange(self, kind: int, ends: StreamEnds, frames: list[int], ack: int, retries: int, end: int) -> tuple[int, ...]:

@@ -101,10 +101,10 @@ class Statistics:
         return result
 
     def _connections(self) -> dict[str, int]:
-        every = self.connections.all
+        every = self.connections.requested
         return {
-            "requested": len(every), "established": sum(c.rtu_frame > 0 for c in every), "rejected": sum(c.rej_frame > 0 for c in every),
-            "disconnected": sum(c.drep_frame > 0 for c in every),
+            "requested": len(every), "established": sum(c.rtu is not None for c in every),
+            "rejected": sum(c.rej is not None for c in every), "disconnected": sum(c.drep is not None for c in every),
         }  # fmt: skip
 
     def _streams(self, top: int | None) -> list[dict[str, Any]]:
@@ -133,26 +133,27 @@ class Statistics:
 
 
 def _outcome(connection: Connection) -> str:
-    if connection.drep_frame or connection.dreq_frame:
-        return "disconnected" if connection.drep_frame else "leaving"
-    if connection.rej_frame:
-        return f"rejected: {REJ_REASONS.get(connection.rej_reason, f'reason {connection.rej_reason}')}"
-    if connection.rtu_frame:
+    if connection.drep is not None or connection.dreqs:
+        return "disconnected" if connection.drep is not None else "leaving"
+    if connection.rej is not None:
+        reason = connection.rej[2]
+        return f"rejected: {REJ_REASONS.get(reason, f'reason {reason}') if reason is not None else 'the reason is cut off'}"
+    if connection.rtu is not None:
         return "established"
-    return "accepted" if connection.rep_frame else "no answer"
+    return "accepted" if connection.rep is not None else "no answer"
 
 
 def _connections(source: Connections, top: int | None) -> list[dict[str, Any]]:
-    """Connections in the order of their requests."""
+    """Connections in the order of their requests; what is cut off is None."""
     return [
         {
-            "frame": c.req_frame, "service": c.service, "active": str(c.active), "active_qpn": c.active_qpn,
-            "passive": str(c.passive), "passive_qpn": c.passive_qpn if c.rep_frame else None, "mtu": c.mtu or None,
-            "retry_count": c.retry_count, "requests": c.reqs, "setup_ns": c.rtu_ns - c.req_ns if c.rtu_frame else None,
-            "accepted_ns": c.rep_ns - c.req_ns if c.rep_frame else None, "outcome": _outcome(c),
+            "frame": c.req_frame, "service": c.service or None, "active": str(c.active), "active_qpn": c.qpns[0],
+            "passive": str(c.passive), "passive_qpn": c.qpns[1] if c.rep is not None else None, "mtu": c.mtu or None,
+            "retry_count": c.agreed["retry_count"], "requests": c.tries, "setup_ns": c.rtu[1] - c.reqs[0][1] if c.rtu is not None else None,
+            "accepted_ns": c.rep[1] - c.reqs[0][1] if c.rep is not None else None, "outcome": _outcome(c),
             "alternate_path": AP_STATUS.get(c.ap_status, f"status {c.ap_status}") if c.apr_frame else None,
         }
-        for c in source.all[:top]
+        for c in source.requested[:top]
     ]  # fmt: skip
 
 

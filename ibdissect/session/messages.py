@@ -16,7 +16,7 @@ SCHEMA = pa.schema([
     ("kind", pa.string()), ("service", pa.string()), ("source", pa.string()), ("destination", pa.string()), ("dest_qp", pa.int64()),
     ("time", TIME), ("first_frame", pa.int64()), ("last_frame", pa.int64()), ("ack_frame", pa.int64()), ("latency", SECONDS),
     ("bytes", pa.int64()), ("packets", pa.int64()), ("retries", pa.int64()), ("naks", pa.int64()), ("cnps", pa.int64()),
-    ("complete", pa.bool_()), ("retry_latency", SECONDS),
+    ("complete", pa.bool_()), ("retry_latency", SECONDS), ("ended", pa.bool_()),
 ])  # fmt: skip
 """One row per message, in order of the first frame; the columns are the filter names `ibdissect.message.*`, and who sent it to whom."""
 
@@ -41,4 +41,5 @@ def batches(opened: Source) -> Iterator[pa.RecordBatch]:
             decimal(some.latency_ns, some.latency_ns < 0),
             pa.array(some.bytes, mask=some.bytes < 0), pa.array(some.packets), pa.array(some.retries), pa.array(some.naks),
             pa.array(some.cnps), pa.array(some.complete), decimal(some.retry_latency_ns, some.retry_latency_ns < 0),
+            pa.array(some.ended),
         ], schema=SCHEMA)  # fmt: skip

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from msgspec import Struct as Record
+
+from ibdissect.engine.setups import SetUp, terms
+from ibdissect.wire.cm_names import service_name
 
 from .addresses import NOWHERE, End
 from .history import AFTER_ALL
@@ -14,74 +17,162 @@ QueuePair = tuple[int, int]
 NO_PATH = (0, 0)
 
 
-class Connection(Record):
-    """One connection, starting with its REQ; -1 and frame 0 mean not seen."""
+class Connection(SetUp):
+    """A set-up as followers and rules ask about it; -1 and frame 0 mean not seen. They are told of those whose REQ is captured whole."""
 
-    active: End
-    """The side that sent the REQ."""
-    passive: End
-    req_frame: int
-    req_ns: int
-    active_qpn: int
-    active_psn: int
-    """The PSN that the active side expects in the passive side's first request."""
-    active_lid: int
-    """LIDs of the two ports, from the REQ."""
-    passive_lid: int
-    service: str
-    """The transport service: RC, UC, RD, XRC or `other`."""
-    service_id: int
-    p_key: int
-    mtu: int
-    """Path packet payload MTU in bytes; 0 if the code is reserved."""
-    retry_count: int
-    max_cm_retries: int
-    response_timeout: int
-    """Remote CM response timeout code."""
-    ack_timeout: int
-    """Local ACK Timeout code: 4.096 us * 2^code, twice the packet lifetime and the delay of the answer."""
-    in_subnet: bool
-    """Whether it is a native connection in one subnet, both ports with a unicast LID."""
-    served: int
-    """The service id as `CmPayload` has it: also says which kind of queue of NVMe it is."""
-    alternates: tuple[tuple[int, int], ...] = ()
-    """LIDs of the active and the passive side on alternate paths: that of the REQ, and the last one that an APR granted."""
-    granted: int = 0
-    """The APR that granted the last one of them; 0 if none did."""
-    reqs: int = 1
-    last_req_ns: int = 0
-    """The time of the latest REQ."""
-    rep_frame: int = 0
-    rep_ns: int = 0
-    reps: int = 0
-    passive_qpn: int = -1
-    passive_psn: int = -1
-    rtu_frame: int = 0
-    rtu_ns: int = 0
-    mra_frame: int = 0
-    """The latest MRA."""
-    mra_ns: int = 0
-    mra_of: int = -1
-    """The message whose answer the MRA delays: 0 REQ, 1 REP, 2 LAP."""
-    mra_timeout: int = 0
-    """The MRA's ServiceTimeout code."""
-    rej_frame: int = 0
-    rej_reason: int = -1
-    rejected_by: End = NOWHERE
-    lap_frame: int = 0
-    """The latest request for an alternate path."""
-    lap_path: tuple[int, int] = NO_PATH
-    """The LIDs that it names."""
-    apr_frame: int = 0
-    ap_status: int = -1
-    dreq_frame: int = 0
-    dreq_ns: int = 0
-    dreqs: int = 0
-    """How often the sender of the first DREQ sent one; `dreq_frame` is the first DREQ, `dreq_ns` the time of the last."""
-    dreq_by: End = NOWHERE
-    drep_frame: int = 0
-    ended: int = AFTER_ALL
-    """Frame of its REJ, DREQ or DREP, or of the REQ of the next connection on one of its queue pairs."""
+    __slots__ = ("alternates", "ap_status", "apr_frame", "ended", "granted", "in_subnet", "lap_frame", "lap_path", "lids", "served")
+
+    def __init__(self, asker: End, other: End, network: int) -> None:
+        super().__init__(asker, other, network)
+        self.lids: tuple[int, int] | None = None
+        """LIDs of the two ports, from the REQ; None: it is not captured whole."""
+        self.in_subnet = False
+        """Whether it is a native connection in one subnet, both ports with a unicast LID."""
+        self.served = 0
+        """The service id as `CmPayload` has it: also says which kind of queue of NVMe it is."""
+        self.alternates: tuple[tuple[int, int], ...] = ()
+        """LIDs of the active and the passive side on alternate paths: that of the REQ, and the last one that an APR granted."""
+        self.granted = 0
+        """The APR that granted the last one of them; 0 if none did."""
+        self.lap_frame = self.apr_frame = 0
+        """The latest request for an alternate path, and its answer."""
+        self.lap_path = NO_PATH
+        """The LIDs that it names."""
+        self.ap_status = -1
+        self.ended = AFTER_ALL
+        """Frame of its REJ, DREQ or DREP, or of the REQ of the next connection on one of its queue pairs."""
+
+    @property
+    def active(self) -> End:
+        """The side that sent the REQ."""
+        return cast(End, self.ends[0])
+
+    @property
+    def passive(self) -> End:
+        return cast(End, self.ends[1])
+
+    @property
+    def req_frame(self) -> int:
+        return self.reqs[0][0] if self.reqs else 0
+
+    @property
+    def active_qpn(self) -> int:
+        return _number(self.qpns[0])
+
+    @property
+    def active_psn(self) -> int:
+        """The PSN that the active side expects in the passive side's first request."""
+        return _number(self.psns[0])
+
+    @property
+    def passive_qpn(self) -> int:
+        return _number(self.qpns[1])
+
+    @property
+    def passive_psn(self) -> int:
+        return _number(self.psns[1])
+
+    @property
+    def active_lid(self) -> int:
+        return self.lids[0] if self.lids is not None else 0
+
+    @property
+    def passive_lid(self) -> int:
+        return self.lids[1] if self.lids is not None else 0
+
+    @property
+    def service(self) -> str:
+        """The transport service: RC, UC, RD, XRC or `other`; empty if it is cut off."""
+        kind, extended = self.agreed["transport"], self.agreed["extended"]
+        return service_name(kind, extended) if kind is not None and extended is not None else ""
+
+    @property
+    def service_id(self) -> int:
+        return self.agreed["service_id"] or 0
+
+    @property
+    def p_key(self) -> int:
+        return self.agreed["p_key"] or 0
+
+    @property
+    def mtu(self) -> int:
+        """Path packet payload MTU in bytes; 0 if the code is reserved."""
+        return terms(self)[0]
+
+    @property
+    def retry_count(self) -> int:
+        return self.agreed["retry_count"] or 0
+
+    @property
+    def max_cm_retries(self) -> int:
+        return self.agreed["max_cm_retries"] or 0
+
+    @property
+    def response_timeout(self) -> int:
+        """Remote CM response timeout code."""
+        return self.agreed["cm_timeout"] or 0
+
+    @property
+    def ack_timeout(self) -> int:
+        """Local ACK Timeout code: 4.096 us * 2^code, twice the packet lifetime and the delay of the answer."""
+        return self.agreed["ack_timeout"] or 0
+
+    @property
+    def rep_frame(self) -> int:
+        return self.rep[0] if self.rep is not None and self.psns[1] is not None else 0
+
+    @property
+    def rep_ns(self) -> int:
+        return self.rep[1] if self.rep is not None else 0
+
+    @property
+    def rtu_frame(self) -> int:
+        return self.rtu[0] if self.rtu is not None else 0
+
+    @property
+    def mra_frame(self) -> int:
+        """The latest MRA."""
+        return self.mra[0] if self.mra is not None else 0
+
+    @property
+    def mra_ns(self) -> int:
+        return self.mra[1] if self.mra is not None else 0
+
+    @property
+    def mra_of(self) -> int:
+        """The message whose answer the MRA delays: 0 REQ, 1 REP, 2 LAP."""
+        return _number(self.mra[3]) if self.mra is not None else -1
+
+    @property
+    def mra_timeout(self) -> int:
+        """The MRA's ServiceTimeout code."""
+        return self.mra[2] if self.mra is not None else 0
+
+    @property
+    def rej_frame(self) -> int:
+        return self.rej[0] if self.rej is not None else 0
+
+    @property
+    def rejected_by(self) -> End:
+        return cast(End, self.ends[self.rej[3]]) if self.rej is not None else NOWHERE
+
+    @property
+    def dreq_frame(self) -> int:
+        return self.dreqs[0][0] if self.dreqs else 0
+
+    @property
+    def dreq_ns(self) -> int:
+        """The time of the latest DREQ."""
+        return self.dreqs[-1][1] if self.dreqs else 0
+
+    @property
+    def asked_to_end(self) -> int:
+        """How often the sender of the first DREQ sent one."""
+        return sum(side == self.dreqs[0][2] for _, _, side in self.dreqs)
+
+    @property
+    def drep_frame(self) -> int:
+        return self.drep[0] if self.drep is not None else 0
 
     def lasts(self, frame: int) -> bool:
         """Whether it was set up and not over when a frame was sent: only then are its queue pairs bound to what it agreed."""
@@ -135,6 +226,10 @@ class Connection(Record):
     def text(self) -> str:
         """`192.168.0.1 QP 0x000012 → 192.168.0.2`."""
         return f"{self.active} QP 0x{self.active_qpn:06x} → {self.passive}"
+
+
+def _number(value: int | None) -> int:
+    return -1 if value is None else value
 
 
 class Resolution(Record):

@@ -9,11 +9,11 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptList
+from ibdissect.engine.setups import SetUps
 from ibdissect.wire import cm
 from ibdissect.wire.cm import APR, LAP, SIDRRep, SIDRReq
-from ibdissect.wire.cm_names import service_name
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import FIRST_MULTICAST, SEND
+from ibdissect.wire.numbers import CM_CLASS, FIRST_MULTICAST, SEND
 from ibdissect.wire.ulp.nvme_rdma import served_by
 from ibdissect.wire.ulp.rsockets import RSOCKETS, is_rsockets
 
@@ -41,14 +41,21 @@ class Message(Record, frozen=True, eq=False):
     frame: int
     time_ns: int
     view: Any
-    """A view of one of the MESSAGES structures."""
+    """A view of one of the MESSAGES structures; None: it is cut off."""
+    mad: bytes
+    """The datagram, as far as it was captured."""
     sender: End
     receiver: End
 
 
 def messages(table: ChunkTable) -> list[Message]:
     """All connection management messages of a chunk in the order in which they were sent. Call as `table.once(messages)`."""
+    found: list[tuple[int, type[Any] | None, int]]
     found = [(row, struct, i) for struct in MESSAGES for i, row in enumerate(table.occurrences(struct).rows.tolist())]
+    whole = {row for row, _, _ in found}
+    for kind, rows in table.attributes().items() if table.located.snapped.any() else ():
+        if kind[0] == CM_CLASS:
+            found += [(row, None, 0) for row in rows[table.located.snapped[rows]].tolist() if row not in whole]
     if not found:
         return []
     method = table.of_rows(MAD.method)[0]
@@ -56,10 +63,14 @@ def messages(table: ChunkTable) -> list[Message]:
     order = in_time(table.chunk.time_ns[[row for row, _, _ in found]])
     found = found if order is None else [found[i] for i in order.tolist()]
     ends = ends_of(table, np.array([row for row, _, _ in found], np.int64))
+    starts, stops, data = table.located.at("mad"), table.located.end, table.chunk.data
     return [
-        Message(table.chunk.first + row, int(table.chunk.time_ns[row]), table.view(struct, i), *ways)
+        Message(
+            table.chunk.first + row, int(table.chunk.time_ns[row]), table.view(struct, i) if struct is not None else None,
+            data[starts[row] : stops[row]].tobytes(), *ways,
+        )
         for (row, struct, i), ways in zip(found, ends, strict=True)
-    ]
+    ]  # fmt: skip
 
 
 class Connections:
@@ -67,8 +78,8 @@ class Connections:
 
     def __init__(self, dropped: Dropped | None = None) -> None:
         self.dropped = dropped or Dropped("connections")
-        self.by_id = BoundedDict[Key, Connection](2 * MAX_CONNECTIONS, self.dropped)
-        """Keyed by the active side's id, and by the passive side's once it is known."""
+        self.setups = SetUps(Connection, MAX_CONNECTIONS, self.dropped)
+        """Set-ups, also those of which only a part was captured."""
         self.by_queue_pair = BoundedDict[QueuePair, list[Connection]](2 * MAX_CONNECTIONS, self.dropped)
         """In-subnet connections whose REP was seen: up to two per queue pair and network, the latest last."""
         self.by_side = BoundedDict[tuple[End, int], list[Connection]](MAX_CONNECTIONS, self.dropped)
@@ -78,7 +89,7 @@ class Connections:
         self._occupied: Bool = np.zeros(SLOTS, np.bool_)
         """Hash slots of these queue pairs, to preselect packets quickly."""
         self.all = KeptList[Connection](MAX_CONNECTIONS, self.dropped)
-        """Connections in order of their REQs."""
+        """Connections whose REQ is captured whole, in order of their REQs."""
         self.resolutions = KeptList[Resolution](MAX_CONNECTIONS, self.dropped)
         """Datagram services in order of their first requests."""
         self.asked = BoundedDict[Key, Resolution](MAX_CONNECTIONS, self.dropped)
@@ -100,14 +111,19 @@ class Connections:
 
     # -- queries
 
+    @property
+    def requested(self) -> list[Connection]:
+        """Connections whose REQ is captured, whole or not, in the order of REQs."""
+        return [one for one in list(self.setups.all) if one.reqs]
+
     def both_speak(self, connection: Connection) -> bool:
         """Whether both sides sent messages. If not, the capture may show one direction only, and a missing answer proves nothing."""
         return {connection.active, connection.passive} <= self.speakers.keys()
 
     def of_message(self, view: Any, sender: End, receiver: End) -> Connection | None:
         """The connection of a message other than a REQ; None if its REQ was not seen."""
-        # Try both ids; the receiver's first, which names the connection being answered.
-        return self.by_id.get((receiver, view.remote_communication_id)) or self.by_id.get((sender, view.local_communication_id))
+        found = self.setups.known(sender, receiver, view.local_communication_id, view.remote_communication_id)
+        return found if found is not None and found.lids is not None else None
 
     def at(self, queue_pair: QueuePair, frame: int) -> Connection | None:
         """The connection of a queue pair at `frame`; None if it had none, several, or it is unknown."""
@@ -151,28 +167,26 @@ class Connections:
                 resolution.reply_frame, resolution.status, resolution.qpn, resolution.q_key = frame, view.status, view.qpn, view.q_key
                 yield events.Resolved(frame, time_ns, resolution, sender)
             return
-        if isinstance(view, cm.REQ):
-            yield events.Requested(frame, time_ns, self._request(message))
+        taken = self.setups.take(message.mad, sender, message.receiver, sender.network, frame, time_ns)
+        if view is None:
             return
-        connection = self.of_message(view, sender, message.receiver)
-        if connection is None:
+        if isinstance(view, cm.REQ):
+            if taken is not None:
+                self._request(taken[0], message)
+                yield events.Requested(frame, time_ns, taken[0])
+            return
+        connection = taken[0] if taken is not None else self.of_message(view, sender, message.receiver)
+        if connection is None or connection.lids is None:
             if isinstance(view, cm.REJ):
                 yield events.RejectedAlone(frame, time_ns, sender, message.receiver, view.reason)
-            return
-        if isinstance(view, cm.REP):
+        elif isinstance(view, cm.REP):
             self._reply(connection, message)
             yield events.Replied(frame, time_ns, connection, sender)
         elif isinstance(view, cm.REJ):
-            connection.rej_frame, connection.rej_reason, connection.rejected_by = frame, view.reason, sender
             connection.ended = min(connection.ended, frame)
             yield events.Rejected(frame, time_ns, connection, view.reason)
         elif isinstance(view, cm.RTU):
-            if not connection.rtu_frame:
-                connection.rtu_frame, connection.rtu_ns = frame, time_ns
             yield events.Confirmed(frame, time_ns, connection, sender)
-        elif isinstance(view, cm.MRA):
-            connection.mra_frame, connection.mra_ns = frame, time_ns
-            connection.mra_of, connection.mra_timeout = view.message_mraed, view.service_timeout
         elif isinstance(view, LAP):
             connection.lap_frame, connection.apr_frame = frame, 0
             connection.lap_path = _alternate(view, back=sender != connection.active)
@@ -182,15 +196,10 @@ class Connections:
                 connection.alternates, connection.granted = (*connection.alternates[:1], connection.lap_path), frame
                 self._occupy(connection, frame, time_ns)
             yield events.PathAnswered(frame, time_ns, connection)
-        else:
+        elif isinstance(view, (cm.DREQ, cm.DREP)):
             connection.ended = min(connection.ended, frame)
             if isinstance(view, cm.DREQ):
-                connection.dreq_frame, connection.dreq_ns = connection.dreq_frame or frame, time_ns
-                connection.dreq_by = connection.dreq_by if connection.dreqs else sender
-                connection.dreqs += connection.dreq_by == sender
                 yield events.Disconnecting(frame, time_ns, connection, message.receiver, view.remote_qpn)
-            else:
-                connection.drep_frame = connection.drep_frame or frame
 
     def _ask(self, message: Message) -> None:
         """Record a request for a datagram service."""
@@ -203,37 +212,22 @@ class Connections:
         self.resolutions.keep(resolution, message.frame, message.time_ns)
         self.asked.put(key, resolution, message.frame, message.time_ns)
 
-    def _request(self, message: Message) -> Connection:
-        view, sender, frame, time_ns = message.view, message.sender, message.frame, message.time_ns
-        key, lids = (sender, view.local_communication_id), (view.primary_local_port_lid, view.primary_remote_port_lid)
-        known = self.by_id.get(key)
-        same = known is not None and (known.active, known.active_qpn, known.service_id) == (sender, view.local_qpn, view.service_id)
-        if known is not None and same and not known.dreq_frame:
-            known.reqs += 1
-            known.last_req_ns = time_ns
-            return known
-        code = view.path_packet_payload_mtu
-        connection = Connection(
-            sender, message.receiver, frame, time_ns, view.local_qpn, view.starting_psn, *lids,
-            service_name(view.transport_service_type, view.extended_transport_type), view.service_id, view.partition_key,
-            128 << code if 1 <= code <= 5 else 0,
-            view.retry_count, view.max_cm_retries, view.remote_cm_response_timeout, view.primary_local_ack_timeout,
-            sender.lid is not None and bool(view.primary_subnet_local) and all(0 < lid < FIRST_MULTICAST for lid in lids),
-            _served(view.service_id, bytes(view.private_data)), last_req_ns=time_ns,
-            alternates=tuple(path for path in (_alternate(view),) if path != events.NO_PATH),
-        )  # fmt: skip
-        self.all.keep(connection, frame, time_ns)
-        self.by_id.put(key, connection, frame, time_ns)
-        return connection
+    def _request(self, connection: Connection, message: Message) -> None:
+        """Its first REQ that is whole says what it is."""
+        if connection.lids is not None:
+            return
+        view, sender = message.view, message.sender
+        connection.lids = lids = view.primary_local_port_lid, view.primary_remote_port_lid
+        local = bool(view.primary_subnet_local) and all(0 < lid < FIRST_MULTICAST for lid in lids)
+        connection.in_subnet = sender.lid is not None and local
+        connection.served = _served(view.service_id, bytes(view.private_data))
+        connection.alternates = tuple(path for path in (_alternate(view),) if path != events.NO_PATH)
+        self.all.keep(connection, message.frame, message.time_ns)
 
     def _reply(self, connection: Connection, message: Message) -> None:
-        view, frame, time_ns = message.view, message.frame, message.time_ns
-        connection.reps += 1
-        if connection.rep_frame:
+        frame, time_ns = message.frame, message.time_ns
+        if connection.rep_frame != frame:
             return
-        connection.rep_frame, connection.rep_ns = frame, time_ns
-        connection.passive_qpn, connection.passive_psn = view.local_qpn, view.starting_psn
-        self.by_id.put((message.sender, view.local_communication_id), connection, frame, time_ns)
         self.begun.append(connection)
         for side in connection.sides:
             before = self.by_side.get(side, [])

@@ -30,6 +30,25 @@ def test_tries_are_one_connection_and_another_asker_has_its_own() -> None:
     assert terms(ups.all[0]) == (1024, 4096 << 13) and ups.all[1].rep is None
 
 
+def test_another_service_is_another_connection_and_the_first_rep_stands() -> None:
+    ups = SetUps()
+    for service in (0x99, 0x99, 0x98):
+        ups.take(req(service_id=service), A, B, 0, 1, 10)
+    assert [one.tries for one in ups.all] == [2, 1]
+    for frame, qpn in ((4, 0x22), (5, 0x23)):
+        rep = mad(7, 3, cm.REP_ID, build(cm.REP, local_communication_id=0xB0, remote_communication_id=0xA0, local_qpn=qpn))
+        ups.take(rep, B, A, 0, frame, frame)
+    assert (ups.all[1].reps, ups.all[1].rep, ups.all[1].qpns[1]) == (2, (4, 4), 0x22)
+
+
+def test_the_latest_dreq_is_kept_when_there_are_many() -> None:
+    ups = SetUps()
+    ups.take(req(), A, B, 0, 1, 10)
+    for frame in range(2, setups.MAX_TRIES + 4):
+        ups.take(mad(7, 3, cm.DREQ_ID, build(cm.DREQ, local_communication_id=0xA0)), A, B, 0, frame, frame)
+    assert (len(ups.all[0].dreqs), ups.all[0].dreqs[0][0], ups.all[0].dreqs[-1][0]) == (setups.MAX_TRIES, 2, setups.MAX_TRIES + 3)
+
+
 def test_an_id_that_is_used_again_after_the_end_is_another_connection() -> None:
     ups = SetUps()
     ups.take(req(), A, B, 0, 1, 10)

@@ -72,7 +72,7 @@ def test_every_connection_message_finds_its_connection(path: Path) -> None:
         for _ in connections.feed(table):
             pass
     count, every = messages(path), connections.all
-    assert sum(c.reqs for c in every) == count[0x10] and sum(c.reps for c in every) == count[0x13]
+    assert sum(c.tries for c in every) == count[0x10] and sum(c.reps for c in every) == count[0x13]
     assert sum(r.asked for r in connections.resolutions) == count[0x17]
     for attribute, name in ((0x11, "mra_frame"), (0x12, "rej_frame"), (0x14, "rtu_frame"), (0x15, "dreq_frame"), (0x16, "drep_frame")):
         assert sum(getattr(c, name) > 0 for c in every) <= count[attribute]

@@ -11,9 +11,10 @@ from ibdissect.engine.skipped import distance
 from ibdissect.flow.streams import Streams
 from ibdissect.table import connection_events as events
 from ibdissect.table.connections import Connections
+from ibdissect.table.table import ChunkTable
 from ibdissect.wire import cm
 from tests import craft
-from tests.table.made import native_table, tables_of
+from tests.table.made import Row, chunk_of, native_table, tables_of
 
 
 def followed(path: Path) -> tuple[Connections, Streams]:
@@ -46,9 +47,9 @@ def test_each_side_begins_with_what_its_peer_announced(shared: Path) -> None:
 
 def test_a_slow_answer_and_a_refusal(shared: Path) -> None:
     (slow,) = followed(shared / "captures/rxe/cm_mra.pcap")[0].all
-    assert slow.reqs == 2 and slow.mra_frame == 3 and slow.rep_frame == 4
+    assert slow.tries == 2 and slow.mra_frame == 3 and slow.rep_frame == 4
     (refused,) = followed(shared / "captures/rxe/cm_reject_no_listener.pcap")[0].all
-    assert refused.rej_reason == 8 and not refused.rep_frame
+    assert refused.rej is not None and refused.rej[2] == 8 and not refused.rep_frame
 
 
 def sent(attribute: int, struct: Any, there: bool = True, **values: Any) -> bytes:
@@ -93,13 +94,13 @@ def test_all_that_a_connection_says() -> None:
     table = native_table([asked()] * 14)
     time = table.chunk.time_ns.tolist()
     assert (state.first_ns, state.last_ns) == (time[0], time[-1])
-    assert (one.req_frame, one.reqs, one.last_req_ns - one.req_ns, one.mra_frame, one.mra_of, one.mra_timeout) == (
+    assert (one.req_frame, one.tries, one.last_req - one.reqs[0][1], one.mra_frame, one.mra_of, one.mra_timeout) == (
         1, 2, time[1] - time[0], 3, 0, 21)  # fmt: skip
     assert (one.rep_frame, one.reps, one.passive_qpn, one.passive_psn, one.rtu_frame) == (4, 2, 0x50, 100, 6)
     assert (one.active_qpn, one.active_psn, one.active_lid, one.passive_lid, one.service_id) == (0x60, 50, 3, 4, 0x99)
     assert (one.retry_count, one.mtu) == (6, 4096) and one.in_subnet
     assert (one.lap_frame, one.apr_frame, one.ap_status, one.lap_path, one.alternates) == (8, 9, 0, (13, 14), ((13, 14),))
-    assert (one.dreq_frame, one.dreqs, one.dreq_by.lid, one.drep_frame, one.ended) == (10, 2, 3, 13, 10)
+    assert (one.dreq_frame, one.asked_to_end, one.active.lid, one.drep_frame, one.ended) == (10, 2, 3, 13, 10)
     assert [type(event).__name__ for event in told] == [
         "Requested", "Requested", "Replied", "Replied", "Confirmed", "Confirmed", "PathAnswered", "Disconnecting", "Disconnecting",
         "Disconnecting",
@@ -136,6 +137,16 @@ def test_codes_of_the_mtu(code: int, size: int) -> None:
     assert learnt(asked(path_packet_payload_mtu=code))[0].all[0].mtu == size
 
 
+def test_a_cut_set_up_is_counted_and_nothing_is_concluded_from_it() -> None:
+    """`stats` has it, with what was captured; rules are not told of it."""
+    frames = [asked(), answered(), sent(0x14, cm.RTU, **THERE)]
+    state = Connections()
+    told = list(state.feed(ChunkTable(chunk_of([Row(frame[:96], 247, wire=len(frame)) for frame in frames]))))
+    (one,) = state.requested
+    assert not told and not state.all and (one.tries, one.rep is not None, one.rtu is not None) == (1, True, True)
+    assert (one.qpns[0], one.agreed["retry_count"], one.service) == (0x60, None, "")
+
+
 def test_what_makes_a_req_another_connection() -> None:
     again = {"local_qpn": 0x61}, {"service_id": 0x98}, {"local_communication_id": 6}
     assert [len(learnt(asked(), asked(**values))[0].all) for values in ({}, *again)] == [1, 2, 2, 2]
@@ -159,7 +170,7 @@ def test_refusals() -> None:
     stray = sent(0x12, cm.REJ, False, remote_communication_id=99, reason=8)
     state, told = learnt(asked(), sent(0x12, cm.REJ, False, **BACK, reason=28), stray)
     (one,) = state.all
-    assert (one.rej_frame, one.rej_reason, one.rejected_by.lid, one.ended) == (2, 28, 4, 2)
+    assert (one.rej_frame, one.rej and one.rej[2], one.rejected_by.lid, one.ended) == (2, 28, 4, 2)
     assert [getattr(event, "reason", None) for event in told] == [None, 28, 8]
     alone = told[2]
     assert isinstance(alone, events.RejectedAlone) and (alone.frame, alone.sender.lid, alone.receiver.lid) == (3, 4, 3)

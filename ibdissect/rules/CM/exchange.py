@@ -66,7 +66,7 @@ class TooManyRequests(Rule):
     @on_event(Requested, Replied)
     def sent(self, event: Requested | Replied, _context: Context) -> Iterator[Hit]:
         connection = event.connection
-        what, sent = ("REQ", connection.reqs) if isinstance(event, Requested) else ("REP", connection.reps)
+        what, sent = ("REQ", connection.tries) if isinstance(event, Requested) else ("REP", connection.reps)
         if sent == connection.max_cm_retries + 2:
             yield fault(
                 event, {"ends": connection.text, "what": what, "sent": sent, "allowed": connection.max_cm_retries}, REQ.max_cm_retries,
@@ -92,7 +92,7 @@ class ReplyLate(Rule):
     @on_event(Replied)
     def replied(self, event: Replied, _context: Context) -> Iterator[Hit]:
         connection = event.connection
-        took, allowed = event.time_ns - connection.last_req_ns, timeout_ns(connection.response_timeout + 1)
+        took, allowed = event.time_ns - connection.last_req, timeout_ns(connection.response_timeout + 1)
         if connection.reps == 1 and not connection.mra_frame and took > allowed:
             yield fault(
                 event, {"ends": connection.text, "milliseconds": took // 1_000_000, "allowed": allowed // 1_000_000},
@@ -150,7 +150,7 @@ class DisconnectUnanswered(Rule):
             patience = max(self.patience * SECOND_NS, RESPONSE_TIMEOUTS * timeout_ns(connection.response_timeout))
             waited = connections.last_ns - connection.dreq_ns >= patience
             if connections.both_speak(connection) and connection.dreq_frame and not connection.drep_frame and waited:
-                certain = complete or (connection.dreqs > 1 and loss.proves_silence(connection.dreq_ns))
+                certain = complete or (connection.asked_to_end > 1 and loss.proves_silence(connection.dreq_ns))
                 yield fault(
                     Moment(connection.dreq_frame, connection.dreq_ns), {"ends": connection.text}, DREQ.remote_communication_id,
                     proof=[(connection.req_frame, "REQ")], severity=None if certain else INFO,
@@ -226,7 +226,7 @@ class WrongTurn(Rule):
         proof = [(connection.req_frame, "REQ")]
         if event.sender == (connection.active if reply else connection.passive) and connection.active != connection.passive:
             why = "which sent the REQ" if reply else "which did not send the REQ"
-        elif connection.rejected_by == event.sender and connection.reps == 1 and (connection.reqs == 1 if reply else connection.rej_frame):
+        elif connection.rejected_by == event.sender and connection.reps == 1 and (connection.tries == 1 if reply else connection.rej_frame):
             why = BEHIND if reply else "which has rejected the REP"
         else:
             return
