@@ -40,7 +40,7 @@ OTHERS = {
     "packets under way": waits.MAX_ALL_WAITING * 64, "ranges, READs and classes of waits": episodes.MAX_ENTRIES * 220,
     "episodes": episodes.MAX_ALL * 250, "packets that wait for their pair": lanes.MAX_HELD * 350,
     "PSNs for pairing": (2 * pairing.MAX_PSNS + pairing.MAX_PSNS // 2) * 200, "tries": setups.MAX_ALL_TRIES * 160,
-    "set-ups": setups.MAX_SETUPS * (2800 + 2 * 300), "times of frames": frame_times.MAX_TIMES * 8,
+    "set-ups": setups.MAX_SETUPS * (2500 + 2 * 300), "times of frames": frame_times.MAX_TIMES * 8,
 }  # fmt: skip
 """State that is no container of `bounded`: its bound, and what an entry takes."""
 OF_OTHERS = (Stories, nodes.Node, nodes.Port, nodes.Origin, model.Subnet)
@@ -108,7 +108,9 @@ def half(i):
     return one
 def setup(i):
     one = SetUp((0, i << 40), (0, i + 1 << 40), 0)
-    one.reqs, one.agreed = [(i, i << 40)], {name: 7777 * i for name in AGREED}
+    one.reqs = [(i, i << 40)]
+    for name in AGREED:
+        one.agreed[name] = 7777 * i
     one.mra, one.rep, one.rtu, one.rej = (i + 10000, i << 40, 3), (i + 20000, i << 40), (i + 30000, i << 40), (i + 40000, i << 40, 3, 1)
     return one
 for make in (lambda i: Lane(i << 40, i, host, host, i, 0, i), half, lambda i: ((i, i + 1 << 40), Host(i, i << 40, i)), setup):
@@ -121,7 +123,7 @@ for make in (lambda i: Lane(i << 40, i, host, host, i, 0, i), half, lambda i: ((
         pytest.skip("needs /proc")
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     lane, half, host, setup = map(int, told)
-    assert 200 < lane <= 450 and half <= 8000 and host <= 400 and setup <= 2800, told
+    assert 200 < lane <= 450 and half <= 8000 and host <= 400 and setup <= 2500, told
 
 
 def test_all_bounds_together_stay_within_the_budget() -> None:

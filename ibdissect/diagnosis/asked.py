@@ -30,7 +30,7 @@ class Asked:
             if raw.setup is None:
                 continue
             self._hosts[raw.hosts[1].number] = raw.hosts[1]
-            service, answer = raw.setup.agreed.get("service_id"), answer_of(raw.setup)
+            service, answer = raw.setup.agreed["service_id"], answer_of(raw.setup)
             if answer is not None:
                 for key in {service, None}:
                     insort(self._answers.setdefault((raw.hosts[1].number, key), []), answer)
@@ -43,7 +43,7 @@ class Asked:
     def answers(self, host: int, setup: SetUp) -> dict[str, object]:
         """`answers`: the frame in which a host that leaves REQs unanswered answers another one, the first after them if there is such a
         one; `same_service`: that is for the same service. Empty if it answers none."""
-        service = setup.agreed.get("service_id")
+        service = setup.agreed["service_id"]
         for key in (service, None) if service is not None else (None,):
             found = self._answers.get((host, key))
             if found:
@@ -54,7 +54,7 @@ class Asked:
     def after(self, asker: int, setup: SetUp, frame: int) -> tuple[int, str] | None:
         """The first REQ of an asker for the same service after a frame, and the address that it asks; None: there is none, or it cannot be
         told."""
-        found = self._asks.get((asker, setup.agreed.get("service_id")), [])
+        found = self._asks.get((asker, setup.agreed["service_id"]), [])
         place = bisect_right(found, (frame, 1 << 62))
         return (found[place][0], text_of(self._hosts[found[place][1]])) if place < len(found) else None
 
@@ -62,7 +62,7 @@ class Asked:
         """When an asker whose REQ was refused asked the same host for the same service again, in nanoseconds after the REJ, and the frame
         of that, if it did so at once and was accepted. None also where it asked for several connections at once: which of them the new
         one replaces cannot be told then."""
-        found = self._tries.get((asker, other, setup.agreed.get("service_id")), [])
+        found = self._tries.get((asker, other, setup.agreed["service_id"]), [])
         if setup.rej is None or not setup.reqs:
             return None
         refused = setup.rej[1]
@@ -73,7 +73,7 @@ class Asked:
 
     def later(self, asker: int, other: int, setup: SetUp) -> int | None:
         """The first REQ after a REJ with which the asker got a connection to the same host for the same service; None: it got none."""
-        if setup.rej is None or (service := setup.agreed.get("service_id")) is None:
+        if setup.rej is None or (service := setup.agreed["service_id"]) is None:
             return None
         found = self._tries.get((asker, other, service), [])
         return next((frame for time, frame, accepted in found if accepted and time > setup.rej[1]), None)

@@ -108,10 +108,10 @@ def unanswered(setup: SetUp, raw: Raw, capture: Capture) -> bool:
         return setup.rej is not None
     if setup.tries > MANY_TRIES:
         return True
-    wait = 4096 << (setup.agreed.get("cm_timeout") or 16)
+    wait = 4096 << (setup.agreed["cm_timeout"] or 16)
     if setup.mra is not None:
         return capture.end_ns - setup.mra[1] > (4096 << setup.mra[2]) + wait
-    limit = setup.agreed.get("max_cm_retries")
+    limit = setup.agreed["max_cm_retries"]
     if not raw.hosts[0].heard:  # nothing that goes to the asker is captured; but an answer would have ended its tries
         return limit is not None and setup.tries > limit and capture.end_ns - setup.last_time > wait
     quiet = capture.end_ns - setup.last_time
@@ -125,7 +125,7 @@ def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
     if unanswered(setup, raw, capture):
         asked = [frame for frame, _ in setup.reqs]
         decisive = setup.rej[0] if setup.rej is not None else setup.mra[0] if setup.mra is not None else asked[-1]
-        limit = setup.agreed.get("max_cm_retries")
+        limit = setup.agreed["max_cm_retries"]
         goes_on = setup.rej is None and setup.mra is None and setup.tries <= (MOST_CM_RETRIES if limit is None else limit)
         severity = WARNING if goes_on else ERROR
         first, facts = asked[0] if asked else decisive, dict[str, Any](asked_for_time=setup.mra is not None)
@@ -254,7 +254,7 @@ def given_up(raw: Raw, half: Any, capture: Capture) -> bool:
     if not half.answers and not sees(raw, raw.requester if half is raw.main else 1 - raw.requester)[1]:
         return bool(half.rounds >= ONE_WAY_ROUNDS and half.last_try == half.last_request)
     ended = setup is not None and any(time >= half.last_try_time for _, time, _ in setup.dreqs)
-    limit = setup.agreed.get("retry_count") if setup is not None else None
+    limit = setup.agreed["retry_count"] if setup is not None else None
     if half.tries > MOST_RETRIES and not half.rnr_count:  # each RNR NAK is a try, too, and has its own count
         return True
     quiet = capture.end_ns - max(half.last_request_time, half.last_answer_time)
@@ -297,7 +297,7 @@ def rnr_limit(raw: Raw, half: Any) -> int | None:
     """The RNR retry count of a requester: the REP says the asker's, the REQ the other one's."""
     if raw.setup is None:
         return None
-    own, other = raw.setup.agreed.get("rnr_retry_of_rep"), raw.setup.agreed.get("rnr_retry_count")
+    own, other = raw.setup.agreed["rnr_retry_of_rep"], raw.setup.agreed["rnr_retry_count"]
     if half is not raw.half(0):
         return other
     return other if own in (None, INFINITE) and other is not None and half.rnr_count == other + 1 else own  # some keep to their own REQ
@@ -346,7 +346,7 @@ def _refused_request(raw: Raw, half: Any, side: int) -> Found:
 
 def path_mtu(raw: Raw, half: Any, side: int) -> int:
     """The MTU that both agreed on, else the one that the responder keeps to in its own packets; 0: not known."""
-    code = raw.setup.agreed.get("mtu") if raw.setup is not None else None
+    code = raw.setup.agreed["mtu"] if raw.setup is not None else None
     if code is not None and 1 <= code <= 5:
         return 128 << code
     back = raw.half(1 - side)
@@ -377,7 +377,7 @@ def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found
     if half.same_acks >= 2 and half.last_answer_time >= half.first_try_time:
         yield Found("ack-stuck", first=half.same_first, decisive=half.same_frame, blamed=1 - side, facts=facts)
     asks = raw.lanes[side]
-    agreed = raw.setup.agreed.get("p_key") if raw.setup is not None else None
+    agreed = raw.setup.agreed["p_key"] if raw.setup is not None else None
     if agreed is not None and asks is not None and asks.pkey >= 0 and (asks.pkey ^ agreed) & 0x7FFF:
         facts |= {"p_key": asks.pkey, "agreed": agreed}
         yield Found("wrong-partition", first=first, decisive=tried, blamed=side, facts=facts)

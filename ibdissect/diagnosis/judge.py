@@ -108,7 +108,7 @@ def transport_of(raw: Raw) -> str:
     for lane in raw.lanes:
         if lane is not None and lane.packets and int(lane.service) != CNP_SERVICE:
             return SERVICES.get(int(lane.service), "RC")
-    kind = raw.setup.agreed.get("transport") if raw.setup is not None else None
+    kind = raw.setup.agreed["transport"] if raw.setup is not None else None
     return {0: "RC", 1: "UC", 2: "RD", 3: "XRC"}.get(kind or 0, "RC")
 
 
@@ -117,7 +117,7 @@ def set_up_of(raw: Raw, capture: Capture) -> SetUpState:
     setup = raw.setup
     if setup is None:
         return SetUpState("not-captured", 0)
-    silent, service = unanswered(setup, raw, capture), setup.agreed.get("service_id")
+    silent, service = unanswered(setup, raw, capture), setup.agreed["service_id"]
     start = setup.reqs[0][1] if setup.reqs else None
     established = setup.rtu[1] if setup.rtu is not None else None
     if setup.rej is not None and not silent and not (setup.rtu is not None and raw.main is not None):

@@ -25,7 +25,7 @@ def named_gid(setup: SetUp) -> str:
 
 def asked_gid(setup: SetUp) -> str:
     """The address of the port that the REQ asks for by its GID; empty if it is not captured."""
-    gid = setup.agreed.get("asked_gid")
+    gid = setup.agreed["asked_gid"]
     return address_text(gid.to_bytes(GID_SIZE, "big")) if gid else ""
 
 

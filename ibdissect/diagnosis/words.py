@@ -76,7 +76,7 @@ class Story:
         return f"; {self.asks} sent nothing more on this connection in the {duration(quiet)} that follow"
 
     def agreed(self, name: str) -> int | None:
-        return self.raw.setup.agreed.get(name) if self.raw.setup is not None else None
+        return self.raw.setup.agreed[name] if self.raw.setup is not None else None
 
 
 def _refused(s: Story) -> str:
@@ -131,7 +131,7 @@ def _unanswered(s: Story) -> str:
         return f"{s.asker} gave up connecting to {s.other}, nobody answered its REQs (REJ, reason 4, timeout); they are not in the capture"
     lasted = setup.reqs[-1][1] - setup.reqs[0][1]
     within = f" in {duration(lasted)}" if lasted else ""
-    limit = setup.agreed.get("max_cm_retries")
+    limit = setup.agreed["max_cm_retries"]
     ended = f"; {s.asker} then gave up (REJ, reason 4, timeout, frame {setup.rej[0]})" if setup.rej is not None else ""
     if not ended and limit is not None and limit < setup.tries:
         ended = f"; its Max CM Retries of {limit} allow no more"

@@ -310,7 +310,7 @@ class Order:
         setup = self.lane.setup
         if setup is None or setup.rep is None or self.lane.side != 1:
             return int(_RETRIES)
-        count = setup.agreed.get("retry_count")
+        count = setup.agreed["retry_count"]
         return int(_RETRIES) if count is None else int(count)
 
     @cython.cfunc

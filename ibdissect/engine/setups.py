@@ -21,6 +21,33 @@ Address = Any
 """Of an end: hashable; the engine's are pairs of numbers, those of `table.connections` its `End`."""
 
 
+AGREED: dict[str, Field[Any]] = {
+    "p_key": cm.REQ.partition_key, "mtu": cm.REQ.path_packet_payload_mtu, "retry_count": cm.REQ.retry_count,
+    "rnr_retry_count": cm.REQ.rnr_retry_count, "ack_timeout": cm.REQ.primary_local_ack_timeout, "max_cm_retries": cm.REQ.max_cm_retries,
+    "cm_timeout": cm.REQ.remote_cm_response_timeout, "initiator_depth": cm.REQ.initiator_depth,
+    "asker_resources": cm.REQ.responder_resources, "transport": cm.REQ.transport_service_type, "extended": cm.REQ.extended_transport_type,
+    "service_id": cm.REQ.service_id, "asked_gid": cm.REQ.primary_remote_port_gid,
+}  # fmt: skip
+"""What a REQ proposes."""
+_OF_REP = ("resources", "rnr_retry_of_rep")
+
+
+class Agreed:
+    """What a REQ proposes, and what its REP says to it, by name; None: not captured."""
+
+    __slots__ = (*AGREED, *_OF_REP)
+
+    def __init__(self) -> None:
+        for name in self.__slots__:
+            setattr(self, name, None)
+
+    def __getitem__(self, name: str) -> int | None:
+        return cast("int | None", getattr(self, name))
+
+    def __setitem__(self, name: str, value: int | None) -> None:
+        setattr(self, name, value)
+
+
 class SetUp:
     """One connection as connection management sees it. Frames and times are those of the first message of a kind; None: not captured."""
 
@@ -52,7 +79,7 @@ class SetUp:
         self.nvme_status: int | None = None
         self.dreqs: list[tuple[int, int, int]] = []
         self.drep: tuple[int, int] | None = None
-        self.agreed: dict[str, int | None] = {}
+        self.agreed = Agreed()
         self.first_frame = self.last_frame = 0
         self.first_time = self.last_time = 0
 
@@ -75,14 +102,6 @@ def field_of(body: bytes, field: Field[Any]) -> int | None:
     return int.from_bytes(body[field.bit // 8 : end], "big") >> end * 8 - field.bit - field.bits & (1 << field.bits) - 1
 
 
-AGREED: dict[str, Field[Any]] = {
-    "p_key": cm.REQ.partition_key, "mtu": cm.REQ.path_packet_payload_mtu, "retry_count": cm.REQ.retry_count,
-    "rnr_retry_count": cm.REQ.rnr_retry_count, "ack_timeout": cm.REQ.primary_local_ack_timeout, "max_cm_retries": cm.REQ.max_cm_retries,
-    "cm_timeout": cm.REQ.remote_cm_response_timeout, "initiator_depth": cm.REQ.initiator_depth,
-    "asker_resources": cm.REQ.responder_resources, "transport": cm.REQ.transport_service_type, "extended": cm.REQ.extended_transport_type,
-    "service_id": cm.REQ.service_id, "asked_gid": cm.REQ.primary_remote_port_gid,
-}  # fmt: skip
-"""What a REQ proposes."""
 SERVICE_NVME, NVME_REASON = 4420, 28
 """The port of NVMe over Fabrics, and the reason whose private data then hold its status."""
 
@@ -92,7 +111,7 @@ Kind = TypeVar("Kind", bound=SetUp)
 
 def terms(setup: SetUp) -> tuple[int, int]:
     """The path MTU in bytes, and half of the shortest time after which a requester may repeat, in ns; 0: not known."""
-    code, timeout = setup.agreed.get("mtu") or 0, setup.agreed.get("ack_timeout") or 0
+    code, timeout = setup.agreed["mtu"] or 0, setup.agreed["ack_timeout"] or 0
     return (128 << code if 1 <= code <= 5 else 0), (4096 << timeout) // 2 if timeout else 0
 
 
@@ -163,7 +182,7 @@ class SetUps(Generic[Kind]):
     def _request(self, body: bytes, local: int, src: Address, dst: Address, network: int, frame: int, time: int) -> Kind | None:
         known, qpn, service = self.by_id.get((src, local)), field_of(body, cm.REQ.local_qpn), field_of(body, cm.REQ.service_id)
         same = known is not None and known.ends == (src, dst) and known.qpns[0] in (qpn, None) and not known.over
-        if known is not None and same and known.agreed.get("service_id") in (service, None):
+        if known is not None and same and known.agreed["service_id"] in (service, None):
             setup = known
         else:
             setup = self.make(src, dst, network)
@@ -180,7 +199,7 @@ class SetUps(Generic[Kind]):
         if setup.psns[0] is None:
             setup.psns[0] = field_of(body, cm.REQ.starting_psn)
         for name, field in AGREED.items():
-            if setup.agreed.get(name) is None:  # a repeated REQ says the same; another one with its numbers is of another network
+            if setup.agreed[name] is None:  # a repeated REQ says the same; another one with its numbers is of another network
                 setup.agreed[name] = field_of(body, field)
         return setup
 
@@ -203,7 +222,7 @@ class SetUps(Generic[Kind]):
                 reason = field_of(body, cm.REJ.reason)
                 setup.rej, setup.rej_body = (frame, time, reason, side), body.rstrip(b"\0")
                 start = cm.REJ.private_data.bit // 8
-                port = (setup.agreed.get("service_id") or 0) & 0xFFFF
+                port = (setup.agreed["service_id"] or 0) & 0xFFFF
                 if reason == NVME_REASON and port in (SERVICE_NVME, 0) and len(body) >= start + 4:
                     setup.nvme_status = int.from_bytes(body[start + 2 : start + 4], "little") or None
             if len(setup.rejections) < MAX_TRIES:
