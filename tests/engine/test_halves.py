@@ -321,3 +321,77 @@ def test_lists_share_their_room(modules: Any) -> None:
     wire.half.reads, room.waiting = wire.paths.Waits(), 0
     wire.ask(61_000, 41, op=12, size=0, has_reth=True, dma=100)
     assert wire.half.reads.count == 0 and wire.half.forgotten == 2
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_what_was_asked_for_is_no_copy(modules: Any) -> None:
+    """Not even if it equals the packet before and follows at once; one that was not asked for is."""
+    wire = Wire(modules)
+    for psn in (10, 11, 12):
+        wire.ask(1000 + psn, psn, ident=psn)
+    wire.answer(1100, 11, 0x60)
+    assert wire.ask(1200, 12, ident=12) == 1 and wire.ask(1201, 11, ident=11) == 0 and wire.half.again == 1
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+@pytest.mark.parametrize(("waited", "timeouts"), [(999_999, 0), (1_000_000, 1)])
+def test_who_waits_for_the_timer_was_not_asked(modules: Any, waited: int, timeouts: int) -> None:
+    wire = Wire(modules)
+    wire.half.timer = 1_000_000
+    wire.ask(1000, 10)
+    wire.ask(1000 + waited, 10)
+    assert (wire.half.timeouts, wire.half.losses) == (timeouts, 1 - timeouts)
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_what_was_acknowledged_is_no_try(modules: Any) -> None:
+    wire = Wire(modules)
+    wire.ask(1000, 10)
+    wire.ask(1100, 11)
+    wire.answer(2000, 10)
+    wire.ask(9_000_000, 10)
+    assert (wire.half.again, wire.half.last_try) == (1, 0)
+    wire.ask(9_000_100, 11)
+    assert (wire.half.again, wire.half.last_try) == (2, wire.number)
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+@pytest.mark.parametrize(("msn", "same"), [(5, 1), (6, 0)])
+def test_an_ack_is_the_same_with_its_psn_and_msn(modules: Any, msn: int, same: int) -> None:
+    wire = Wire(modules)
+    wire.ask(1000, 10)
+    wire.ask(1100, 11)
+    wire.answer(2000, 10, msn=5)
+    wire.answer(9000, 10, msn=msn)
+    assert wire.half.same_acks == same
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+def test_the_eight_latest_late_packets_and_so_many_reads_are_kept(modules: Any) -> None:
+    wire = Wire(modules)
+    wire.ask(1000, 10)
+    wire.ask(1100, 20)
+    for psn in range(11, 20):
+        wire.ask(1200 + psn, psn)
+    assert [pos & 0xFFFFFF for pos in wire.half.late] == [*range(12, 20)]
+    for i in range(8 * kinds.RING + 1):
+        wire.ask(2000 + i, 21 + i, op=12, dma=8, has_reth=True, size=0)
+    assert wire.half.reads.count == 8 * kinds.RING
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+@pytest.mark.parametrize(("later", "groups"), [(kinds.GROUP_NS, 1), (kinds.GROUP_NS + 1, 2)])
+def test_marks_that_follow_each_other_are_one_group(modules: Any, later: int, groups: int) -> None:
+    wire = Wire(modules)
+    wire.ask(1000, 10, marked=1)
+    wire.ask(1000 + later, 11, marked=1)
+    assert (wire.half.marks, wire.half.mark_groups) == (2, groups)
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+@pytest.mark.parametrize(("far", "again"), [(0x7FFFFF, 0), (0x800000, 1)])
+def test_a_psn_is_the_nearest_one(modules: Any, far: int, again: int) -> None:
+    wire = Wire(modules)
+    wire.ask(1000, 10)
+    wire.ask(90_000_000, 11 + far)
+    assert wire.half.again == again

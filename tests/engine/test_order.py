@@ -201,3 +201,51 @@ def test_streams_of_one_lane_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     streams = followed(False)
     told(streams, tables_of(craft.erf_pcap(frames)))
     assert len(streams.all) == 3 and streams.dropped[0].count == 2
+
+
+def packet(psn: int, op: int = 4, **values: Any) -> Any:
+    p = plain("packets").Packet()
+    p.psn, p.op, p.opcode, p.length, p.whole, p.syndrome, p.msn = psn, op, op, 8, True, -1, -1
+    for name, value in values.items():
+        setattr(p, name, value)
+    return p
+
+
+def stream(*packets: Any, answers: bool = False) -> Any:
+    """The state after some packets, interpreted."""
+    found = plain("order").Order(order.skipped.Told(), None, packets[0], answers)
+    for one in packets:
+        found.take(one, None)
+    return found
+
+
+WRONG = 2
+GOES_ON = 3
+
+
+@pytest.mark.parametrize(("psn", "high"), [(6, 7), (7, 6), (5, 6)])
+def test_a_request_with_a_wrong_icrc_counts_only_in_step(psn: int, high: int) -> None:
+    assert stream(packet(5), packet(psn, bad_icrc=WRONG)).high == high
+    assert stream(packet(5, bad_icrc=WRONG), packet(psn, bad_icrc=WRONG)).high == max(psn + 1, 6)  # a sender that computes none right
+
+
+@pytest.mark.parametrize(("psn", "goes_on", "high"), [
+    (6, 0, 6), (9, 0, 9), (9, GOES_ON, 5), (5 + order.skipped.FAR, 0, 5 + order.skipped.FAR), (6 + order.skipped.FAR, 0, 5),
+])  # fmt: skip
+def test_an_answer_with_a_wrong_icrc_counts_only_in_step(psn: int, goes_on: int, high: int) -> None:
+    """It may leave out requests, which one ACK acknowledges together, but begins no message in the midst."""
+    first = packet(5, 17, syndrome=31, msn=1)
+    assert stream(first, packet(psn, 17, syndrome=31, msn=2, parts=goes_on, bad_icrc=WRONG), answers=True).high == high
+
+
+def test_what_is_not_captured_is_counted() -> None:
+    assert stream(packet(5), packet(6, length=-1), packet(7)).unsized == 1 and stream(packet(5), packet(6)).bytes == 16
+    found = stream(packet(5, 17, syndrome=31, msn=1), packet(6, 17), packet(7, 17, syndrome=31, msn=3), answers=True)
+    assert (found.unread, found.high) == (1, 7)
+
+
+@pytest.mark.parametrize(("psns", "missing"), [((9,), 0), ((1, 9), 0), ((0, 9), 0), ((9, 11), 1)])
+def test_a_read_whose_length_is_cut_off_ends_where_the_next_request_begins(psns: tuple[int, ...], missing: int) -> None:
+    """Also if it, or a request before it, is sent again first."""
+    found = stream(packet(0), packet(1, 12), *(packet(psn, 12 if psn == 1 else 4) for psn in psns))
+    assert found.missing == missing and found.repeated == sum(psn < 9 for psn in psns)
