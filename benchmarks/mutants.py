@@ -95,7 +95,7 @@ TARGETS = {
     ),
     "lint": Target(
         "ibdissect/lint/*.py",
-        ("tests/lint/test_*.py", "tests/cli/test_checking.py", "tests/session/test_check.py",
+        ("tests/lint/test_*.py", "tests/cli/test_checking.py", "tests/session/test_check.py", "tests/fabric/test_division.py",
          "tests/report/test_[fmstw]*.py", PROOFS),
         fast=True, first=("tests/lint/test_*.py",),
     ),

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from ibdissect.fabric import FabricFollower, lid_writes
 from ibdissect.fabric.earlier_answers import PortInfos
+from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.fabric.lid_writes import LidWrites
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import Port
+from tests import craft
+from tests.fabric.made import SET, answer, ask, node, port_info
+from tests.table.made import tables_of
 
 
 def moved() -> tuple[LidWrites, Port]:
@@ -49,3 +54,19 @@ def test_what_a_file_says_holds() -> None:
     port = subnet.port(subnet.node(1, -2)[0], 1, -2)
     subnet.assign(port, 5, 0, -2)
     assert LidWrites(PortInfos()).is_certain(port, 1)
+
+
+@pytest.mark.parametrize(("bound", "known", "dropped"), [(3, 3, 0), (2, 2, 1), (1, 1, 2)])
+def test_ports_beyond_the_bound_are_counted(bound: int, known: int, dropped: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each Set in a chunk of its own; what is known goes on, and only new ports are dropped."""
+    monkeypatch.setattr(lid_writes, "MAX_PORTS", bound)
+    frames = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)]
+    frames += [ask(lid, 0x15, method=SET, body=port_info(lid + add)) for add in (0, 1) for lid in (5, 6, 7)]
+    follower, writes = FabricFollower(), LidWrites(PortInfos())
+    for table in tables_of(craft.erf_pcap(frames), window=16):
+        for event in follower.feed(table):
+            if isinstance(event, ChunkFollowed):
+                writes.take(event)
+    assert len(writes.written) == len(writes.latest) == known and writes.dropped.count == 2 * dropped
+    assert sorted(writes.written.values()) == [4, 5, 6][:known]
+    assert sorted(writes.latest.values()) == [((5 + i, 4 + i), (6 + i, 7 + i)) for i in range(known)]
