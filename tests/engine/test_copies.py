@@ -83,6 +83,16 @@ def test_datagrams_that_come_late_are_copies_only_where_many_are(
         assert len(of_datagrams(engine, windows, 100)) == max(found, usual)
 
 
+@pytest.mark.parametrize(("more", "found"), [(0, 5), (1, 4)])
+def test_late_copies_are_usual_above_a_share_of_all_datagrams(more: int, found: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With (USUAL - 2) * 15 others before, the 15th of 19 pairs is one datagram in USUAL; with one more it is the 16th."""
+    alone = [datagram(1000 + tid) for tid in range((copies.USUAL - 2) * 15 + more)]
+    pairs = [datagram(tid) for tid in range(19) for _ in range(2)]
+    windows = tables(erf_pcap(alone + pairs, step_ns=copies.DATAGRAMS_SURELY_NS + 1), 1000, monkeypatch)
+    for engine in BOTH:
+        assert len(of_datagrams(engine, windows, 100)) == found
+
+
 @pytest.mark.parametrize("rows", [2, 7, 100])
 def test_packets_lose_hops_behind_a_router(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     luck, most = random.Random(rows), 6
