@@ -53,6 +53,18 @@ def test_a_value_is_compared_with_the_one_before(numbers: tuple[int, ...], expec
     assert found(capture(tmp_path / "a.pcapng", *said, sequences=numbers), "ACME023") == expected
 
 
+@pytest.mark.parametrize(("one_way", "expected"), [(True, []), (False, [(2, [1])])])
+def test_one_way_or_both(one_way: bool, expected: list[tuple[int, list[int]]], tmp_path: Path) -> None:
+    """The value before may be what the other side of the conversation said."""
+    text = Path(PLUGIN).read_text(encoding="utf-8").replace("ACME0", f"WAY{int(one_way)}").replace("one_way=True", f"one_way={one_way}")
+    (tmp_path / "ways.py").write_text(text, encoding="utf-8")
+    plugins = load([str(tmp_path / "ways.py")])
+    (rule,) = [one for one in plugins.rules if one.code == f"WAY{int(one_way)}23"]
+    path = capture(tmp_path / "a.pcapng", (READ, 1, 0), (OTHER, 1, 1), sequences=(5, 4))
+    report = check(path, Options(rules=(rule,), catalog=plugins.catalog))
+    assert [(one.frame, [each.frame for each in one.related]) for one in report.findings] == expected
+
+
 @pytest.mark.parametrize("case", ["a tag again", "no reply", "a reply too late", "a reply in time"])
 def test_windows_make_no_difference(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, said, expected = CASES[case]
