@@ -119,7 +119,7 @@ def looks_like_capture(path: str) -> bool:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return False
-        with open(path, "rb", buffering=0) as file:
+        with _at_once(path) as file:
             stream = unpacked(file, path)
             head = read_up_to(stream, TAR_BLOCK)
             if head[:4] in pcap.MAGICS or head[:4] == pcapng.MAGIC or _foreign(head):
@@ -132,13 +132,18 @@ def looks_like_capture(path: str) -> bool:
         return False
 
 
+def _at_once(path: str) -> io.FileIO:
+    """A file that is never waited for, as /proc/kmsg is: a regular file that may deliver nothing."""
+    return io.FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+
+
 def _names(kind: str, path: str, head: bytes) -> Iterable[str]:
     """The files of an archive by name: of a tar those in its first bytes, `head`."""
     from ibdissect.capture import archives  # rarely needed
 
     if kind == "tar":
         return archives.members(kind, lambda: ObjectBytes(io.BytesIO(head)), path).files
-    with open(path, "rb", buffering=0) as file:
+    with _at_once(path) as file:
         return archives.members(kind, lambda: file, path).files
 
 

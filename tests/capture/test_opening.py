@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
+from ibdissect.capture.opening import looks_like_capture, open_capture
 from ibdissect.capture.stream import zstd_library
 from ibdissect.errors import CaptureError
 from tests.capture.built import Packet, enhanced, erf_record, interface, pcap, pcap_rows, read, rows_of, section, simple
@@ -43,6 +43,19 @@ def test_a_typo_names_the_file_beside_it(tmp_path: Path) -> None:
         with pytest.raises(CaptureError, match="no such file") as caught:
             open_capture(os.path.join(tmp_path, name))
         assert caught.value.hint == hint
+
+
+def test_no_file_of_a_folder_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As /proc/kmsg, to which an archive may hold a link: a regular file that delivers nothing."""
+    os.mkfifo(tmp_path / "pipe")
+    writer = os.open(tmp_path / "pipe", os.O_RDWR)
+    try:
+        monkeypatch.setattr("stat.S_ISREG", lambda mode: True)
+        assert not looks_like_capture(str(tmp_path / "pipe"))
+        os.write(writer, PCAP[:24])
+        assert looks_like_capture(str(tmp_path / "pipe"))
+    finally:
+        os.close(writer)
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
