@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ibdissect.failures import Failures
 from ibdissect.lint.engine import Context, Linter
 from ibdissect.lint.finding import Finding, Span
 from ibdissect.lint.rule import REGISTRY, Hit, Rule, Seen, on_chunk, on_end, on_struct
@@ -137,3 +138,23 @@ def test_handlers_get_structures_chunks_and_the_end() -> None:
     _, found = run([native(dlid=9), native(dlid=8)], [Handlers])
     assert [(f.frame, f.arguments["what"]) for f in found] == [(0, "end"), (1, "struct"), (1, "chunk of 2")]
     assert found[1].field == "infiniband.lrh.dlid" and found[1].value == 9
+
+
+class Falls(Rule):
+    """A rule raises at the end."""
+
+    code, name, message = "ZZA091", "falls", "x"
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        raise KeyError("nothing")
+        yield
+
+
+def test_what_fails_at_the_end_names_no_frames() -> None:
+    """The last window is over by then."""
+    failures = Failures()
+    linter = Linter((Falls,), failures=failures)
+    for table in tables_of(erf_pcap([native(), native()])):
+        linter.feed(table)
+    assert not linter.finish() and failures.text().startswith("rule ZZA091 failed at the end of the capture: KeyError")
