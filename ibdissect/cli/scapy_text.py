@@ -86,8 +86,8 @@ def _masked(lines: list[str], tree: Tree) -> Iterator[str]:
     texts: dict[str, deque[str]] = defaultdict(deque)
     left_out = {node.field.name for node in tree.walk() if node.field is not None and node.text == BESIDE}
     for node in tree.walk():
-        if node.field is not None and (node.field.secret or node.field.name in left_out):
-            texts[node.field.name].append(node.text if node.value is None or node.field.secret else "")
+        if node.field is not None and (node.field.secret or node.field.tells or node.field.name in left_out):
+            texts[node.field.name].append(node.text if node.value is None or node.field.secret or node.field.tells else "")
     reveals, layer_name = any(node.text == REVEALS for node in tree.walk()), ""
     for line in lines:
         match = _LINE.match(line)

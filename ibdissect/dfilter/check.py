@@ -70,7 +70,8 @@ class Checker:
             return
         value = operands[-1].value if isinstance(operands[-1], Constant) else None
         number = int.from_bytes(value, "big") if isinstance(value, bytes) else value
-        plain = len(operands) == 2 and isinstance(operands[0], NamedOperand) and isinstance(number, int) and not is_secret(kind, number)
+        named = isinstance(operands[0], NamedOperand) and not any(field.tells for field in operands[0].source.fields)
+        plain = len(operands) == 2 and named and isinstance(number, int) and not is_secret(kind, number)
         if not plain or op not in ("==", "!=", "===", "!=="):
             raise self.error(node, f"a hidden {kind} can only be tested for presence, == 0 and != 0", "--show-keys compares keys")
 
@@ -230,7 +231,7 @@ class Checker:
 def secret_of(operand: Operand) -> str:
     """The kind of key that an operand reveals; empty for none. The number and length of keys are not secret."""
     if isinstance(operand, NamedOperand):
-        return next((field.secret for field in operand.source.fields if field.secret), "")
+        return next(filter(None, (field.secret or field.tells for field in operand.source.fields)), "")
     if isinstance(operand, Function) and operand.name in ("count", "len"):
         return ""
     parts: tuple[Operand, ...] = ()

@@ -11,7 +11,7 @@ from msgspec import Struct as Record
 from ibdissect.engine.offsets import MALFORMED
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import ends_at
-from ibdissect.table.computed import value_of
+from ibdissect.table.computed import read_by, value_of
 from ibdissect.table.opaque import Masks, masks
 from ibdissect.table.unread import as_read, beside
 from ibdissect.wire.catalog import Catalog, StructType
@@ -59,7 +59,7 @@ def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary:
     buffer, read = (data[start:end].tobytes() for data in (chunk.data, walk.table.once(as_read).data))
     ignored = walk.table.once(beside)
     unread = ignored.of(np.arange(start, end)).tobytes() if ignored is not None else b""
-    maker = _Maker(layout, presenter, walk.table.catalog, at, stop, start, frame, buffer, read, unread, walk.table.once(masks))
+    maker = _Maker(layout, presenter, walk.table.catalog, at, stop, start, frame, buffer, read, unread, walk.table.once(masks), walk.table)
     layers = [node for layer in layout.layers for node in maker.nodes(layer)]
     reason = MALFORMED[int(walk.table.located.malformed[row])]
     tree = Tree(
@@ -107,6 +107,8 @@ class _Maker(Record):
     """Their unread bits; empty if there are none."""
     masks: Masks | None = None
     """Bytes of the chunk that may be a key; None if there are none."""
+    table: ChunkTable | None = None
+    """None for a structure on its own."""
 
     def nodes(self, item: Item) -> Iterator[Node]:
         """The node of an item; none if its condition fails."""
@@ -172,4 +174,8 @@ class _Maker(Record):
         start = self.at[item.piece] - self.start
         buffer = self.buffer if item.kind == "rest" else self.data_as_read  # bytes outside any structure are shown, or hidden, as they are
         view = item.struct(buffer, start + item.view, self.stop[item.piece] - self.start)
-        return value_of(item.field, view) if isinstance(item.field, ComputedField) else item.field.read(view, item.bit)
+        if isinstance(item.field, ComputedField):
+            first, stop = self.at[item.piece], self.stop[item.piece]
+            data = view.buffer[start:] if self.table is None else read_by(self.table, item.field)[first:stop].tobytes()
+            return value_of(item.field, item.struct(data, 0, stop - first))
+        return item.field.read(view, item.bit)

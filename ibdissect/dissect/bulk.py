@@ -20,7 +20,7 @@ from ibdissect.capture.scattered import gather
 from ibdissect.engine.offsets import MALFORMED
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.bits import extract, part_of_little
-from ibdissect.table.computed import value_of
+from ibdissect.table.computed import read_by, value_of
 from ibdissect.table.opaque import Masks, masks
 from ibdissect.table.unread import Beside, as_read, beside, field_mask
 from ibdissect.wire.catalog import Catalog
@@ -75,10 +75,11 @@ class _Rows(Record):
     """Start of the frame, per row."""
     layout: Layout
     catalog: Catalog
-    ignored: Beside | None = None
+    ignored: Beside | None
     """The unread bits of requests."""
-    masks: Masks | None = None
+    masks: Masks | None
     """Bytes of the chunk that may be a key."""
+    table: ChunkTable
     matrices: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
 
     def matrix(self, piece: int) -> npt.NDArray[np.uint8]:
@@ -127,7 +128,7 @@ class _Rows(Record):
 
     def computed(self, item: Item, field: ComputedField) -> list[int | str]:
         """A computed field in every row."""
-        data, starts, stops = self.data_as_read.data, self.at[item.piece].tolist(), self.stop[item.piece].tolist()
+        data, starts, stops = read_by(self.table, field).data, self.at[item.piece].tolist(), self.stop[item.piece].tolist()
         # The view gets a copy that starts at 0, so that a plugin function cannot see other frames.
         return [value_of(field, item.struct(bytes(data[a:b]), 0, b - a)) for a, b in zip(starts, stops, strict=True)]
 
@@ -189,6 +190,7 @@ class JsonLines:
             walk.table.catalog,
             walk.table.once(beside),
             walk.table.once(masks),
+            walk.table,
         )
         template, columns = self._list(layout.layers, group)
         bodies = _filled(template, columns, len(shape.rows))
@@ -337,7 +339,7 @@ class JsonLines:
         if field.kind in BYTES and not field.secret:
             return lambda value: _bytes_json(presenter, item, value)
 
-        if field.kind in ("uint", "pad") and not (field.secret or field.show or field.values or field.unit):
+        if field.kind in ("uint", "pad") and not (field.secret or field.tells or field.show or field.values or field.unit):
             # Fast path for plain numbers: they have most of the distinct values (checksums, PSNs, addresses).
             shown = f"0x%0{(field.bits + 3) // 4}x" if field.base in ("hex", "guid") else "%d"
             template = f'%d, "text": "{shown}"'

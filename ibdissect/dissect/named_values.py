@@ -69,6 +69,8 @@ def reveals_key(table: ChunkTable, run: Run) -> Bool:
     field, table = run.field, table.shown
     if field.secret:
         return must_mask(field, np.asarray(run.values))
+    if field.tells:
+        return np.ones(len(run.rows), np.bool_)
     if field.holds == "checksum":
         return hidden_checksums(table, run.rows, np.asarray(run.values))
     if field.kind not in ("raw", "rest", "pad"):

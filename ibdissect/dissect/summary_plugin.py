@@ -55,7 +55,7 @@ def _word(presenter: Presenter, struct: StructType, view: Struct, name: str) -> 
     field = getattr(struct, name, None)
     if not isinstance(field, Field):
         return str(len(value)) if isinstance(value, tuple) else "" if value is None else str(value)
-    if field.values and value in field.values:
+    if field.values and value in field.values and not field.tells:
         return field.values[value]
     if isinstance(value, tuple):
         return str(len(value))

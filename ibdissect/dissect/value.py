@@ -16,7 +16,7 @@ SHOWN_BYTES = 32
 
 
 REVEALS = "hidden: it tells the key"
-"""Shown for a checksum that would reveal a masked key."""
+"""Shown for a checksum that would reveal a masked key, and for a part of a key."""
 BESIDE = "not part of the request"
 """Shown for a field that the request does not name, if it is not zero."""
 
@@ -29,7 +29,7 @@ class Presenter:
 
     def present(self, field: Field[Any], value: Any, *, reveals: bool = False) -> tuple[Any, str]:
         """Plain value and text; None and `M_Key#3` for a masked key. `reveals`: it is a checksum that would reveal a key."""
-        if reveals and value and not self.show_keys:
+        if ((reveals and value) or field.tells) and not self.show_keys:
             return None, REVEALS
         if field.secret and not self.show_keys:
             number = int.from_bytes(value, "big") if isinstance(value, bytes) else value

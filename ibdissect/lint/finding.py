@@ -234,6 +234,8 @@ def value_of(field: Field[Any], value: Any) -> Any:
     """A field's value for messages and reports: keys and checksums as Secret, GIDs as Gid, other integers as Number. Of a list of keys only
     how many there are.
     """
+    if field.tells:
+        return Secret("", value, field.bits)
     if field.secret and isinstance(value, tuple):
         return f"{counted(len(value), 'key')}, hidden"
     if field.secret and isinstance(value, bytes):

@@ -154,7 +154,7 @@ class _Keys:
         if source.name in FINDING_NAMES:
             state.findings = self.model.findings.told(table.chunk.first, len(table))
         state.begin(table, self.model.first_ns)
-        plain = source.type not in ("text", "uint64") and not any(field.secret for field in source.fields)
+        plain = source.type not in ("text", "uint64") and not any(field.secret or field.tells for field in source.fields)
         read = (lambda run, _: run.values.astype(np.int64)) if plain else partial(text_of, self.model.presenter(0))
         rows, values, hidden = occurrences(source, table, state, np.arange(len(table)), read)
         state.end(table)

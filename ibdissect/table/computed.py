@@ -1,4 +1,8 @@
-"""What are the values of a computed field in a chunk, one per occurrence of its structure?"""
+"""What are the values of a computed field in a chunk, one per occurrence of its structure?
+
+What is computed from a key would tell it. So a formula reads 1 in the place of a key that is not zero, and zeros in that of its parts and
+of all other bytes that are hidden.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,10 @@ from ibdissect.failures import complain
 from ibdissect.patience import patient
 from ibdissect.wire.column import ComputedField, evaluate
 from ibdissect.wire.expr import Arith
-from ibdissect.wire.spec import Struct
+from ibdissect.wire.spec import Field, Struct
+
+from .insides import holds_key
+from .unread import as_read
 
 if TYPE_CHECKING:
     from .table import ChunkTable
@@ -28,13 +35,38 @@ def value_of(field: ComputedField, view: Struct) -> int | str:
         return "" if field.kind == "text" else 0
 
 
+def keyless(table: ChunkTable) -> npt.NDArray[np.uint8]:
+    """The bytes that functions read where a key may be. Call as `table.once(keyless)`."""
+    from .cut_keys import without_keys
+    from .secrets import keys_of, secret_fields
+
+    data = table.once(without_keys).copy()
+    for key in secret_fields(table.catalog):
+        if key.bits % 8 == 0:
+            _, at, _, there = keys_of(table.shown, key)
+            data[at[there] + (0 if key.little else key.bits // 8 - 1)] = 1
+    return data
+
+
+def read_by(table: ChunkTable, field: ComputedField) -> npt.NDArray[np.uint8]:
+    """The bytes from which a computed field is computed."""
+    return table.once(keyless) if holds_key(table.catalog, field.owner) else table.once(as_read).data
+
+
+def _number(table: ChunkTable, field: Field[Any]) -> npt.NDArray[np.int64]:
+    """The values of a field for a formula, int64[k]."""
+    values = table.values(field)
+    return ((values != 0) if field.secret else values * (not field.tells)).astype(np.int64)
+
+
 def values_of(field: ComputedField, table: ChunkTable) -> npt.NDArray[Any]:
     """int64[k], or uint8[k, bytes] of NUL-padded UTF-8 for texts."""
     if isinstance(field.formula, Arith):
         size = len(table.occurrences(field.owner))
-        found = evaluate(field.formula, lambda each: table.values(each).astype(np.int64))
+        found = evaluate(field.formula, lambda each: _number(table, each))
         return np.broadcast_to(np.asarray(found, np.int64), (size,))
-    values = [value_of(field, table.view(field.owner, i)) for i in range(len(table.occurrences(field.owner)))]
+    data, found = read_by(table, field).data, table.occurrences(field.owner)
+    values = [value_of(field, field.owner(bytes(data[a:b]), 0, b - a)) for a, b in zip(found.at.tolist(), found.stop.tolist(), strict=True)]
     if field.kind == "text":
         encoded = [str(value).encode("utf-8", "replace") for value in values]
         width = max(map(len, encoded), default=0)

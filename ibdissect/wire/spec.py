@@ -74,6 +74,8 @@ class Field(Value, Record, Generic[V], eq=False):
     """Value -> text."""
     secret: str = ""
     """The kind of key, for values to be masked."""
+    tells: str = ""
+    """The kind of key of which it is a part: its value is hidden whatever it is."""
     ws: str = ""
     """Last part of the filter name, or all of it, if not the label."""
     little: bool = False
@@ -426,7 +428,7 @@ class Struct(metaclass=_StructMeta):
                 in_order[id(field)] = [field]
             else:
                 whole, low = field.part_of
-                field.ports, field.read_only = whole.ports, whole.read_only
+                field.ports, field.read_only, field.tells = whole.ports, whole.read_only, whole.secret
                 start = low // 8 * 8 + 8 - low % 8 - field.bits if whole.little else whole.bits - low - field.bits
                 if whole.little and low // 8 != (low + field.bits - 1) // 8:
                     field.little, start = True, 0
