@@ -147,7 +147,8 @@ class _Maker(Record):
                 node.masked = tuple((low, min(high, length)) for low, high in (*item.hidden_spans, *opaque))
             node.text = item.title or node.text
         else:
-            node.value, node.text = self.presenter.present(item.field, self.read(item), reveals=bool(item.hidden_spans))
+            opaque = self.masks.within(begin, begin + length) if self.masks is not None and item.kind == "pad" else ()
+            node.value, node.text = self.presenter.present(item.field, self.read(item), reveals=bool(item.hidden_spans or opaque))
             if node.value is None:
                 node.masked = ((0, length),)
         if item.field is not None and depends(self.catalog, item.field):

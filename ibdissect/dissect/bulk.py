@@ -301,6 +301,9 @@ class JsonLines:
             if item.kind != "rest" and not item.hidden_spans and not item.title and item.length <= 64:
                 return "%s", [list(map(self._texts(field, item).__getitem__, values))]
             return "%s", [[_bytes_json(self.presenter, item, value) for value in values]]
+        if item.kind == "pad" and (opaque := rows.opaque(item, rows.cut(item, item.byte, item.byte + item.length))) is not None:
+            return "%s", [[_said(*self.presenter.present(field, value, reveals=bool(spans)))
+                           for value, spans in zip(rows.numbers(item), opaque, strict=True)]]  # fmt: skip
         if item.hidden_spans:
             shown = (self.presenter.present(field, value, reveals=True) for value in rows.numbers(item))
             return "%s", [[_said(plain, text) for plain, text in shown]]

@@ -7,12 +7,12 @@ the first packet on, whether the message is put together or not. `ChunkTable.sho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
 
-from ibdissect.capture.scattered import gather
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.places import CmPayload, Stream, TcpData, TcpPort
 from ibdissect.wire.ulp.ip import TCP
@@ -21,14 +21,12 @@ from .bits import any_set
 from .insides import holds_key
 from .locate import Bool, Int
 from .occurrences import Occurrences
-from .payloads import served, tcp_data
+from .payloads import about, served
 from .services import IN_PARTS, IS_SEND
 from .table import ChunkTable
 from .tcp_segments import segments_of
 
 Pieces = tuple[Int, Int, Int]
-BEHIND_DATA = 9
-"""Bytes that may stand behind the data of a TCP segment: padding to a multiple of four, checksums of Ethernet or of InfiniBand."""
 
 
 def cut_messages(table: ChunkTable) -> Bool:
@@ -74,6 +72,29 @@ def _in_messages(table: ChunkTable) -> Pieces:
     return rows, np.where(found, payload, reach)[rows], stop[rows]
 
 
+def of_other_types(table: ChunkTable) -> Iterator[Pieces]:
+    """On connections to services whose messages may hold a key, the payloads that no structure starts with, and what stands in the reserved
+    bytes of the others."""
+    located, (rows, services, _) = table.located, table.messages()
+    of = np.zeros(len(rows), np.bool_)
+    for place in _places(table.catalog) if len(rows) else ():
+        of |= about(table, place, services)
+    payload, known = located.at("payload"), np.zeros(len(table), np.bool_)
+    for struct in _starting(table.catalog) if of.any() else ():
+        there = table.occurrences(struct)
+        there = there.pick((there.at == payload[there.rows]) & np.isin(there.rows, rows[of]))
+        known[there.rows] = True
+        yield from ((there.rows, there.at + a, there.at + b) for a, b in _reserved(struct))
+    rows = rows[of & ~known[rows]]
+    yield rows, payload[rows], located.payload_end[rows]
+
+
+@cache
+def _reserved(struct: StructType) -> tuple[tuple[int, int], ...]:
+    """Where a structure has four reserved bytes or more: a message of another type would have a key there."""
+    return tuple(field.span for field in struct.fields if field.kind == "pad" and field.bits >= 32)
+
+
 def _in_streams(table: ChunkTable) -> Iterator[Pieces]:
     """The payloads of SENDs, and the data of segments, of a stream, unless PDUs that begin and end in the packet cover it: others are in
     several, or unknown."""
@@ -101,7 +122,7 @@ def _in_segments(table: ChunkTable) -> Iterator[Pieces]:
         words = [place.start for place in owner.carried_by if isinstance(place, TcpData)]
         if not words:
             continue
-        yield _rests(table, words)
+        yield _rests(table, owner, words)
         for place, struct in inner:
             if holds_key(table.catalog, struct):
                 found = table.occurrences(owner).pick(table.where(owner, place.when))
@@ -110,19 +131,21 @@ def _in_segments(table: ChunkTable) -> Iterator[Pieces]:
                 yield found.rows[cut], at[cut], found.stop[cut]
 
 
-def _rests(table: ChunkTable, words: list[bytes]) -> Pieces:
-    """The data of TCP segments that end with one of these words but begin with none: messages of SMC-R begin and end with it."""
-    found = tcp_data(table, table.occurrences(TCP), b"")
-    ends = [_reads(table, word, found.stop - behind - len(word), found.at) for word in words for behind in range(BEHIND_DATA + 1)]
-    found = found.pick(np.any(ends, axis=0))
-    found = found.pick(~np.any([_reads(table, word, found.at, found.at) for word in words], axis=0))
-    return found.rows, found.at, found.stop
-
-
-def _reads(table: ChunkTable, word: bytes, at: Int, start: Int) -> Bool:
-    """Whether the word stands there, and not in front of `start`."""
-    there: Bool = (at >= start) & (gather(table.chunk.data, at, len(word)) == np.frombuffer(word, np.uint8)).all(axis=1)
-    return there
+def _rests(table: ChunkTable, owner: StructType, words: list[bytes]) -> Pieces:
+    """What is behind the TCP header in segments with one of these words, but not in a message that starts with one: messages of SMC-R begin
+    and end with it, and a segment may begin within one, or its header have a wrong length."""
+    found, data = table.occurrences(TCP), table.chunk.data
+    if not len(found):
+        return found.rows, found.at, found.stop
+    at, stop = found.at + TCP.size, np.maximum((table.chunk.offset + table.chunk.caplen)[found.rows], found.at + TCP.size)
+    places = np.array([one.start() for word in words for one in re.finditer(re.escape(word), data[: table.window].data)], np.int64)
+    places.sort()
+    there = np.searchsorted(places, stop) > np.searchsorted(places, at)
+    starts = table.occurrences(owner)
+    begins = np.zeros(len(table), np.bool_)
+    begins[starts.rows] = True
+    there &= ~begins[found.rows]
+    return found.rows[there], at[there], stop[there]
 
 
 @cache

@@ -7,7 +7,7 @@ lie is hidden as a whole, and nothing is found inside it, if
 - a structure that belongs there does not fit, or leaves bytes over (a plugin's field must be covered; ours may have words between its
   structures, but not behind them).
 
-A plugin's field of which no structure is declared for the value that decides (a TLV of another type) is hidden, but not what is around it.
+A field of which no structure is declared for the value that decides (a TLV of another type) is hidden, but not what is around it.
 Zeros are padding and stay. The beginning of a message whose rest is elsewhere is read from the front by our own functions; `cut_messages`
 hides its bytes.
 """
@@ -97,17 +97,8 @@ def with_pdus(table: ChunkTable, *structs: StructType) -> ChunkTable:
 
 @cache
 def watched(catalog: Catalog) -> frozenset[Field[Any]]:
-    """Fields in which a key may lie, and which a function reads, or a plugin declares or explains."""
-    found = set()
-    for field, inner in inner_of(catalog).items():
-        ways = [(place, struct) for place, struct in inner if holds_key(catalog, struct)]
-        if ways and (is_foreign(field) or any(isinstance(place, Laid | Parsed) or _of_plugin(struct) for place, struct in ways)):
-            found.add(field)
-    return frozenset(found)
-
-
-def _of_plugin(struct: StructType) -> bool:
-    return any(map(is_foreign, struct.fields))
+    """Fields in which a structure with a key may lie."""
+    return frozenset(field for field, inner in inner_of(catalog).items() if any(holds_key(catalog, struct) for _, struct in inner))
 
 
 class Insides(Record, frozen=True, eq=False):
@@ -194,7 +185,7 @@ def _begun(table: ChunkTable, field: Field[Any]) -> Bool:
     if is_foreign(field):
         return np.zeros(len(outer), np.bool_)
     located = table.located
-    begun: Bool = IN_PARTS[located.opcode] | located.snapped | (located.malformed != 0)
+    begun: Bool = (IN_PARTS[located.opcode] & (located.at("bth") >= 0)) | located.snapped | (located.malformed != 0)
     return begun[outer.rows] & (outer.at < table.window)
 
 
@@ -206,7 +197,10 @@ def _read(table: ChunkTable, field: Field[Any], outer: Occurrences) -> Insides:
     covered: list[Spans] = [[] for _ in range(count)]
     data, one_by_one = table.chunk.data, _one_by_one(field)
     if one_by_one:
-        covered = [[(first, found.stop)] for first, found in zip(begin.tolist(), walks(table, field.owner, outer)[0], strict=True)]
+        founds = walks(table, field.owner, outer)[0]
+        covered = [[(first, found.stop)] for first, found in zip(begin.tolist(), founds, strict=True)]
+        behind = (_behind_marks(table.catalog, field.owner, found) for found in founds)
+        broken |= np.array([any(data[a:b].any() for a, b in spans) for spans in behind], np.bool_)
     for place, struct in inner_of(table.catalog)[field]:
         here = _due(table, place, outer)
         due |= here
@@ -237,7 +231,13 @@ def _read(table: ChunkTable, field: Field[Any], outer: Occurrences) -> Insides:
             broken[i] |= a > reached and data[reached:a].any()
             reached = max(reached, b)
         broken[i] |= data[last : stop[i]].any()
-    return Insides(begin, stop, broken, ~due & strict)
+    return Insides(begin, stop, broken, ~due)
+
+
+def _behind_marks(catalog: Catalog, owner: StructType, found: Found) -> Spans:
+    """What belongs to the entries that end lists, behind their fixed fields: a key may lie there, as in the others."""
+    lists = (part for part in owner.tail.parts if part.entry is not None and holds_key(catalog, part.struct)) if owner.tail else ()
+    return [(a + part.struct.size, b) for part in lists for a, b in found.marks.get(id(part), [])]
 
 
 def _one_by_one(field: Field[Any]) -> bool:

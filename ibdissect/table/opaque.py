@@ -18,11 +18,12 @@ from ibdissect.capture.scattered import Bytes
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD
 from ibdissect.wire.numbers import SA_CLASS
-from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed, TcpPort
+from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed, TcpPort, UdpPort
 from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.tail import Laid
 
 from .bits import any_set
+from .cut_messages import of_other_types
 from .find_structures import room_at
 from .insides import holds_key, unread_insides
 from .locate import Int
@@ -39,7 +40,7 @@ Pieces = tuple[Int, Int, Int]
 
 def opaque_pieces(table: ChunkTable) -> Pieces:
     """Row, start and end of such bytes, without those that are zero, in the order of their starts. Call as `table.once(opaque_pieces)`."""
-    parts = [*_unplaced(table), *_uncovered(table), *unread_insides(table), *unexplained(table)]
+    parts = [*_unplaced(table), *_uncovered(table), *unread_insides(table), *unexplained(table), *of_other_types(table)]
     rows, at, stop = (np.concatenate([np.empty(0, np.int64), *part]) for part in (zip(*parts, strict=True) if parts else ((), (), ())))
     keep = at < stop
     rows, at, stop = rows[keep], at[keep], stop[keep]
@@ -56,6 +57,10 @@ def _unplaced(table: ChunkTable) -> Iterator[Pieces]:
         if places and holds_key(table.catalog, struct):
             for place in places:
                 found = room_at(table, place)
+                if isinstance(place, UdpPort):  # a length that is too short leaves bytes behind it
+                    room = Occurrences(found.rows, found.at, (table.chunk.offset + table.chunk.caplen)[found.rows])
+                    yield _gaps(table.chunk.data, room, _within(table, table.occurrences(struct), found.rows))
+                    continue
                 short = found.at + struct.size > found.stop
                 yield found.rows[short], found.at[short], found.stop[short]
                 if isinstance(place, TcpPort):
@@ -71,10 +76,13 @@ def _uncovered(table: ChunkTable) -> Iterator[Pieces]:
         structs = _structs(table.catalog, mgmt_class, attribute)
         if any(holds_key(table.catalog, struct) for struct in structs):
             parts = [_data(table, mgmt_class, rows)]
-            for struct in structs:
-                found = table.occurrences(struct)
-                parts.append(found.pick((found.at < table.window) & np.isin(found.rows, rows)))
+            parts += [_within(table, table.occurrences(struct), rows) for struct in structs]
             yield _gaps(table.chunk.data, *parts)
+
+
+def _within(table: ChunkTable, found: Occurrences, rows: Int) -> Occurrences:
+    """The occurrences that lie in these rows, without those that were put together from several packets."""
+    return found.pick((found.at < table.window) & np.isin(found.rows, rows))
 
 
 def _structs(catalog: Catalog, mgmt_class: int, attribute: int) -> list[StructType]:

@@ -179,7 +179,7 @@ def test_of_a_handshake_in_two_segments_the_rest_is_hidden(at: int, more: bytes)
 
 
 @pytest.mark.parametrize(
-    "payload", [b"GET / HTTP/1.1", b"\xe2\xd4\xc3", b"GET \xe2\xd4\xc3\x00", b"x\xe2\xd4\xc3\xd9" + bytes(10), smc.PROPOSAL, b""]
+    "payload", [b"GET / HTTP/1.1", b"\xe2\xd4\xc3", b"GET \xe2\xd4\xc3\x00", b"x\xe2\xd4\xc3\xd8" + bytes(10), smc.PROPOSAL, b""]
 )
 def test_other_segments_are_not_hidden(payload: bytes) -> None:
     with Capture(io.BytesIO(pcapng([(LINK_ETHERNET, data := smc.segment(payload), len(data))]))) as opened:

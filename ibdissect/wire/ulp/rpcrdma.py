@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from msgspec import Struct as Record
 
 from ..cm_names import IP_CM_PREFIX
-from ..places import CmPayload, CmService, Inside
-from ..spec import Struct, bit, enum, hole, nested, rest, secret, uint
+from ..places import CmPayload, CmService, Inside, Parsed
+from ..spec import Field, Struct, bit, enum, hole, nested, rest, secret, uint
 from ..tail import optional, repeat
 from .rdma_cm import IP_CM_SIZE
 
@@ -69,14 +69,24 @@ class RPCRDMA(Struct):
     body = rest("Body", at="16")
 
 
-class RPCRDMAError(Struct):
-    """Body of an RDMA_ERROR message about versions."""
+def of_type(*numbers: int) -> tuple[tuple[Field[int], frozenset[int]], ...]:
+    """The condition for messages of version 1 of some types."""
+    return (RPCRDMA.version, frozenset({VERSION})), (RPCRDMA.message_type, frozenset(numbers))
 
-    key, section, size, title = "rpcrdma.error", "RFC 8166 4.5", 12, "RPC-over-RDMA error"
-    carried_by = (Inside(RPCRDMA.body, ((RPCRDMA.message_type, frozenset({4})),)),)
+
+def more_than_error(body: bytes) -> list[tuple[int, int]]:
+    """A place that does not fit if more follows the error, which may be chunk lists; else none."""
+    return [(0, len(body) + 1)] if any(body[12 if body[3:4] == b"\1" else 4 :]) else []
+
+
+class RPCRDMAError(Struct):
+    """Body of an RDMA_ERROR message, which tells the versions that its sender knows, or nothing else."""
+
+    key, section, size, title = "rpcrdma.error", "RFC 8166 4.5", 4, "RPC-over-RDMA error"
     error = enum(32, ERRORS, "Error", at="0", ws="rpcordma.errcode")
-    version_low = uint(32, "Version Low", at="4", ws="rpcordma.vers_low", when=(error, frozenset({1})))
-    version_high = uint(32, "Version High", at="8", ws="rpcordma.vers_high", when=(error, frozenset({1})))
+    version_low = optional(error == 1, uint(32, "Version Low", ws="rpcordma.vers_low"))
+    version_high = optional(error == 1, uint(32, "Version High", ws="rpcordma.vers_high"))
+    carried_by = (Inside(RPCRDMA.body, of_type(4)), Parsed(RPCRDMA.body, more_than_error, of_type(4)))
 
 
 class RPCRDMAReadChunk(Struct):
@@ -122,11 +132,31 @@ class RPCRDMAWrite(Struct):
     chunk = optional(present == 1, nested(RPCRDMAWriteChunk, "Write chunk"))
 
 
+def wrong_lists(body: bytes) -> list[tuple[int, int]]:
+    """A place that does not fit where neither 0 nor 1 says whether an entry follows: nobody knows where the keys of the others are; else
+    none."""
+    at, number = 0, 0
+    while number < 3 and at + 4 <= len(body):
+        word = int.from_bytes(body[at : at + 4], "big")
+        if word not in PRESENT:
+            return [(0, len(body) + 1)]
+        at += 4
+        if word and number == 0:
+            at += RPCRDMAReadChunk.size
+        elif word:
+            at += RPCRDMAWriteChunk.size + int.from_bytes(body[at : at + 4], "big") * RPCRDMASegment.size
+        if not word or number == 2:
+            number += 1
+    return []
+
+
 class RPCRDMALists(Struct):
     """The memory that a message names, and the RPC message behind it, which is empty where chunks hold all of it."""
 
     key, section, title = "rpcrdma.lists", "RFC 8166 3.4.5", "Chunk lists"
-    carried_by = (Inside(RPCRDMA.body, ((RPCRDMA.message_type, frozenset({INLINE, NO_INLINE})),)),)
+    carried_by = (
+        Inside(RPCRDMA.body, of_type(INLINE, NO_INLINE)), Parsed(RPCRDMA.body, wrong_lists, of_type(INLINE, NO_INLINE)),
+    )  # fmt: skip
     reads = repeat(nested(RPCRDMARead, "Read list entry"), until=RPCRDMARead.present != 1)
     writes = repeat(nested(RPCRDMAWrite, "Write list entry"), until=RPCRDMAWrite.present != 1)
     reply = nested(RPCRDMAWrite, "Reply chunk")

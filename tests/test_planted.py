@@ -1,0 +1,111 @@
+"""Does a key stay hidden in its frame when a byte in front of it is changed: a length, a type, a count, a version, a status, a number?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ibdissect.wire.ulp import iser, rds, rpcrdma
+from tests import smc
+from tests.acme import connection, message
+from tests.craft import build, ud
+from tests.planted import KEY, SPELLINGS, Rows, ethernet, leaks, mutants, native
+from tests.table.test_opaque import SERVICE, sa
+
+DERIVED = """
+from ibdissect.wire.column import column
+from ibdissect.wire.dialogue import note, summary
+from ibdissect.wire.places import DestQP
+from ibdissect.wire.spec import Struct, bit, part, secret, uint
+
+
+class Kp(Struct):
+    "A key, and what follows from it."
+
+    prefix, key, section, size = "zz", "kp", "Z", 12
+    carried_by = DestQP(0xAC3)
+    k = secret(32, "Z_Key", "Key", at="0")
+    high = part(k, 31, 16, "High")
+    odd = bit(k, 0, "Odd")
+    little = secret(32, "Z_Key", "Little Key", at="4", little=True)
+    low = part(little, 15, 0, "Low")
+    op = uint(32, "Op", at="8", holds="number")
+    info = summary("key {k} {high} {odd} {low} op {op}")
+    notes = note(k > 0x80000000, "large key"), note(op == 7, "op seven")
+
+
+sum_ = column(Kp, "sum", Kp.k & 0xFFFF, "Sum")
+text = column(Kp, "text", lambda view: hex(view.k), "Text", kind="text")
+more = column(Kp, "more", lambda view: view.op + 1, "More")
+"""
+
+
+def words(*numbers: int) -> bytes:
+    return b"".join(number.to_bytes(4, "big") for number in numbers)
+
+
+def nfs(*head: int) -> bytes:
+    """An RPC-over-RDMA message whose read list holds the key."""
+    return words(*head) + KEY + words(64, 0, 0, 0, 0, 0)
+
+
+def rds_message(extension: bytes) -> bytes:
+    return bytes(16) + words(5, 0) + bytes(8) + extension.ljust(16, b"\0") + b"hello"
+
+
+def test_the_scanner_finds_every_spelling() -> None:
+    for text in ("00a7c3e95b", "5be9c3a7", "c3 e9 5b", "2814634331", "value 42947,", "p8ppww==".lower(), "e9c3a7"):
+        assert SPELLINGS.search(text) or text == "p8ppww==", text
+    assert not SPELLINGS.search("a7c3 7c3e9 2814634332 142947")
+    assert leaks(native(ud(KEY, dest_qp=5, src_qp=5)))
+
+
+def test_chunk_lists_that_nobody_can_read() -> None:
+    """Words that say neither that an entry follows nor that none does, other types and versions of a message, and errors with more."""
+    heads = [(1, version, 32, kind, there, 28) for version in (1, 2) for kind in range(7) for there in (0, 1, 2, 256, 0xFFFFFFFF)]
+    heads += [(1, 1, 32, 0, *lists, count) for lists in ((0, 2), (0, 256), (0, 0, 2), (0, 0, 256)) for count in (1, 2, 0xFFFF)]
+    frames = [message(nfs(*head)) for head in heads if head[1] != 1 or head[3:5] not in ((0, 0), (1, 0))]
+    assert leaks(native(*connection(rpcrdma.SERVICE), *frames)) == []
+
+
+def test_extension_headers_behind_the_end_of_their_list() -> None:
+    frames = [message(rds_message(extension)) for extension in (b"\3" + KEY, b"\0\3" + KEY, b"\1\0\0\0\1\0\3" + KEY, b"\7" + KEY)]
+    assert leaks(native(*connection(rds.SERVICE), *frames)) == []
+
+
+def test_messages_of_types_that_nobody_declares() -> None:
+    frames = [message(bytes([kind << 4 | 12, 0, 0, 0]) + KEY + bytes(8) + KEY + bytes(56)) for kind in range(16)]
+    assert leaks(native(*connection(iser.SERVICE), *frames)) == []
+
+
+def test_handshakes_of_smc_with_another_type_or_header_length() -> None:
+    """But for the types 1 and 4, in which every reader finds something else there."""
+    accept = smc.clc(2, build(smc.smc.SMCAccept, gid=smc.gid_of(smc.SERVER), qpn=0x123, buffer_size=3, r_key=int.from_bytes(KEY, "big")))
+    whole = smc.segment(accept, answer=True)
+    frames = [whole[:46] + bytes([size << 4]) + whole[47:] for size in range(16)]
+    frames += [whole[:58] + bytes([n]) + whole[59:] for n in (0, 2, 3, 5, 6, 7)]
+    assert leaks(ethernet(*frames)) == []
+
+
+def test_what_follows_from_a_key_of_a_plugin(tmp_path: Path) -> None:
+    plugin = tmp_path / "derived.py"
+    plugin.write_text(DERIVED)
+    rows = native(*(ud(KEY + KEY + words(op), dest_qp=0xAC3, src_qp=5) for op in (6, 7)))
+    assert leaks(rows, plugins=[str(plugin)], trees=[0, 1]) == []
+    said = {where.strip() for _, where in leaks(rows, plugins=[str(plugin)], trees=[0], keys=True)}
+    assert said, "they are shown on request"
+
+
+CASES: dict[str, Callable[[], tuple[Rows, list[bytes], bool]]] = {
+    "ServiceRecord": lambda: ([], [data for _, data in mutants(sa(SERVICE), 24, skip=(25, 36, 37, *range(60, 76)))], False),
+    "RPC": lambda: (native(*connection(rpcrdma.SERVICE)), [data for _, data in mutants(message(nfs(1, 1, 32, 0, 1, 28)), 20)], False),
+}  # fmt: skip
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", CASES)
+def test_every_byte_in_front_of_a_key(name: str) -> None:
+    context, frames, _ = CASES[name]()
+    assert len(frames) > 50 and leaks([*context, *native(*frames)]) == []
