@@ -86,7 +86,7 @@ TOPICS = {
     ".": (
         "bad_input budget captures coverage docs fabric_numbers floods guides hostile hostile_pcapng hostile_places hostile_world numbers "
         "integrations interrupts limits offsets old_plugins packaging plugin_docs plugin_package plugin_places python_reference secrets "
-        "public secrets_more sentences splices tutorial windows work wrong_plugins zed"
+        "planted public secrets_more sentences splices tutorial windows work wrong_plugins zed"
     ),
     "capture": "window_memory",
     "cli": "honest_ends main refusals sets",
