@@ -18,6 +18,8 @@ from .setups import SetUp
 
 MAX_CANDIDATES = 16
 """Lanes between two hosts that are compared with the answers of one; of more, nobody can say which one is answered."""
+MAX_CROWD = 512
+"""Lanes between two hosts that have near PSNs; of more, none is told apart."""
 MAX_PSNS = 1 << 18
 """PSNs of all lanes together that are remembered for pairing; twice as many at most."""
 ALONE = 3
@@ -88,7 +90,9 @@ def answered(lanes: Any, lane: Any, p: Any) -> Any:
         alone = alone and number < 2
     if not alone:
         lane.crowd = max(lane.crowd, number)
-        if lane.settled or again or (p.op == _ACK and p.syndrome >= 0 and p.syndrome & 0x60):  # a NAK may name what was not sent
+        if number > MAX_CROWD or lane.settled or again:
+            return None
+        if p.op == _ACK and p.syndrome >= 0 and p.syndrome & 0x60:  # a NAK may name what was not sent
             return None
     weigh(lanes, lane, p, here, sent, alone, number)
     other = best(lanes, lane, number)
@@ -141,8 +145,9 @@ def best(lanes: Any, lane: Any, number: int, last: bool = False) -> Any:
     if not ranked:
         return None
     score, _, other = ranked[0]
-    number = max(number, crowd(lanes, other.src, other.dst, other.network, other.newest)) if other.newest >= 0 else number
     alone = begins_alone(lanes, lane, other)
+    if not alone and other.newest >= 0:
+        number = max(number, crowd(lanes, other.src, other.dst, other.network, other.newest))
     if number < 2 or alone:
         was = max(lane.crowd, other.crowd) > 1
         if was and (lane.settled or other.settled):
@@ -219,18 +224,19 @@ def near(network: int, src: Any, dst: Any, bucket: int, bits: int, role: int) ->
 
 def crowd(lanes: Any, asker: Any, responder: Any, network: int, psn: int, bits: int = NEAR_BITS) -> int:
     """How many lanes between two hosts, without known peers, have PSNs near this one: those that ask, or answer, whichever are more."""
-    asks = back = 0
-    for bucket in ((psn >> bits) - 1, psn >> bits, (psn >> bits) + 1):
-        asks += lanes.near_psns.get(near(network, asker, responder, bucket, bits, ASKS), 0)
-        back += lanes.near_psns.get(near(network, responder, asker, bucket, bits, BACK), 0)
+    to, fro = near(network, asker, responder, 0, bits, ASKS), near(network, responder, asker, 0, bits, BACK)
+    here, last, get, asks, back = psn >> bits, _PSN >> bits, lanes.near_psns.get, 0, 0
+    for bucket in (here - 1 & last, here, here + 1 & last):
+        asks += get(to ^ bucket << 2, 0)
+        back += get(fro ^ bucket << 2, 0)
     return max(asks, back)
 
 
 def begins_alone(lanes: Any, lane: Any, other: Any) -> bool:
     """Whether the answers of a lane begin near the requests of another one, and nobody else's ever did."""
-    return other.first_asked >= 0 and (lane.first_answer - other.first_asked + (1 << START_BITS) & _PSN) <= 2 << START_BITS and all(
-        crowd(lanes, lane.dst, lane.src, lane.network, psn, START_BITS) < 2 for psn in (lane.first_answer, other.first_asked)
-    )
+    if other.first_asked < 0 or (lane.first_answer - other.first_asked + (1 << START_BITS) & _PSN) > 2 << START_BITS:
+        return False
+    return crowd(lanes, lane.dst, lane.src, lane.network, lane.first_answer, START_BITS) < 2
 
 
 def merged(one: Any, other: Any) -> Iterator[tuple[Any, Any]]:

@@ -147,6 +147,36 @@ def test_a_dead_one_among_many_is_named_where_the_others_are_known() -> None:
     assert [(one.ends[0].qpn, one.ends[1].qpn, one.detail["tries"]) for one in found] == [(0x1000, 0x8000, 8)]
 
 
+def test_of_too_large_a_crowd_nobody_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    labs, r = alike(4), random.Random(3)
+    mixed(1, *(talk(lab, 20, r) for lab in labs))
+    assert {one.cause for one in joined(*labs).diagnosis().connections} == {"healthy"}
+    monkeypatch.setattr(pairing, "MAX_CROWD", 1)
+    found = joined(*labs).diagnosis()
+    assert {one.cause for one in found.connections} == {"cannot-tell"} and len(found.connections) == 8
+
+
+def test_few_tries_are_no_proof_where_psns_alone_told_whose_answers_are_whose() -> None:
+    """A message sent again at the end, as after a loss: its answer may be another queue pair's."""
+    for tries, blames in ((3, 0), (4, 1)):
+        labs, r = alike(6), random.Random(4)
+        mixed(7, dead(labs[0], 14)[: 28 + tries], *(talk(lab, 20, r, reads=False) for lab in labs[1:]))
+        later = Lab(qa=0x1077, qb=0x8077)
+        later.good(50 * MS, 500_000, 5)
+        assert len(blamed(joined(*labs, later).diagnosis())) == blames
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_queue_pair_that_begins_anew_uses_no_psn_again(answered: bool) -> None:
+    lab = Lab()
+    for life in range(2):
+        for i in range(40):
+            lab.ask((40 * life + i) * MS, i, fill=life)
+            if answered:
+                lab.answer((40 * life + i) * MS + 5 * US, i, msn=i + 1)
+    assert lab.only().cause == ("healthy" if answered else "cannot-tell")
+
+
 def test_what_waited_too_long_is_not_paired_in_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one of two lanes told before would be lost, and the other blamed for it."""
     monkeypatch.setattr(lanes, "MAX_HELD", 8)
