@@ -20,7 +20,7 @@ cdef class Lane:
     cdef public i64 first_frame, first_time, side, pkeys, service, order
     cdef public i64 cnps, cnp_time, cnp_frame, cnp_last, wrong, wrong_first, wrong_last, version_frame
     cdef public u64 pair, cnp_ident
-    cdef public i64 first_asked, newest, first_answer, newest_answer, crowd, claim, rival
+    cdef public int first_asked, newest, first_answer, newest_answer, crowd, claim, rival
     cdef public Lane claimant
     cdef public bint settled, reads
     cdef public object setup, backlog, hits
