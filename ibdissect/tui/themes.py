@@ -22,7 +22,7 @@ _DARK = dict(zip(TINTS, (
     "#8fb8de", "#8ecfb1", "#c3a6e0", "#c9c28a", "#ff8f80", "#f0b070", "#8a93a0", "#7d8794", "#2a4a72", "#26313f",
     "#2f4f4f", "#e0a030", "#101418", "#343c48", "#6cb6ff", "#9fb6c9"), strict=True))  # fmt: skip
 _LIGHT = dict(zip(TINTS, (
-    "#1f5f9c", "#1c7048", "#6a3d9a", "#6d6200", "#b3261e", "#a04e00", "#5e6670", "#666f7a", "#bcd7f5", "#e3e8ee",
+    "#1f5f9c", "#1c7048", "#6a3d9a", "#6d6200", "#b3261e", "#a04e00", "#5e6670", "#666f7a", "#a9c9ef", "#dbe1e9",
     "#cfe8dc", "#f2b134", "#101418", "#c3cad3", "#0a5fb4", "#30485c"), strict=True))  # fmt: skip
 _CONTRAST = dict(zip(TINTS, (
     "#9fd3ff", "#9fffcf", "#e8b8ff", "#fff59f", "#ff7060", "#ffc060", "#e0e0e0", "#d0d0d0", "#ffff00", "#5a5a5a",

@@ -22,9 +22,12 @@ def test_contrast() -> None:
     assert contrast(dim, panel) < LEAST <= contrast(readable(dim, panel), panel) and readable(WHITE, panel) == WHITE
 
 
-@pytest.mark.parametrize("palette", ["256", "standard"])
-def test_focus_and_text_in_terminals_with_few_colours(palette: str) -> None:
-    """In what the terminal shows: the selected row with and without focus and the others differ; text can be read on each."""
+@pytest.mark.parametrize("palette", ["truecolor", "256", "standard"])
+def test_focus_and_text_in_every_palette_and_theme(palette: str) -> None:
+    """In what the terminal shows: the selected row with and without focus and the others differ; text can be read on each.
+
+    Colours do not depend on the size of the screen; what is drawn at each size is looked at below.
+    """
     for theme in themes.THEMES:
         plain = {**theme.to_color_system().generate(), **theme.variables}
         found = themes.with_contrast(plain, palette, dark=theme.dark)
@@ -83,18 +86,19 @@ GRAPHICS = frozenset("▁▂▃▄▅▆▇█─│╭╮╰╯┊▊▔▎▏�
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("theme", "palette"),
+    ("theme", "palette", "size"),
     [
-        (theme.name, palette) if place == other else pytest.param(theme.name, palette, marks=pytest.mark.thorough)
+        pytest.param(theme.name, palette, size, marks=() if place == other == which else pytest.mark.thorough)
         for place, theme in enumerate(themes.THEMES)
         for other, palette in enumerate(("256", "truecolor", "standard"))
+        for which, size in enumerate(((80, 24), (120, 40), (200, 50)))
     ],
 )
-async def test_what_is_drawn_can_be_read(theme: str, palette: str, tmp_path: Path) -> None:
+async def test_what_is_drawn_can_be_read(theme: str, palette: str, size: tuple[int, int], tmp_path: Path) -> None:
     """Each pair of colours of the screens, as the terminal shows them; what lies behind a window is dark on purpose."""
     app = made.app_on(made.capture(tmp_path))
     app.palette, app.theme = palette, theme
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: app.study.finished and app.main.tree_pane.lines)
         for keys in SCREENS:
             await pilot.press(*keys)

@@ -144,7 +144,7 @@ class Jumping:
             self._next(shown if len(shown) else frames, forward, "finding")
 
     def mark(self) -> None:
-        marked = self._shown(np.array(sorted(self.app.model.marked), np.int64))
+        marked = self._shown(np.sort(np.fromiter(self.app.model.marked, np.int64, len(self.app.model.marked))))
         if len(marked):
             self._next(marked, True, "mark")
         else:

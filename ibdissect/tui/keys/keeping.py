@@ -24,6 +24,10 @@ LOST = "Marks and notes cannot be kept:"
 """Begins the question before the program ends."""
 
 
+LISTED = 500
+"""Marked frames whose numbers stand in a filter; of more it says that they are marked."""
+
+
 def mark(app: TuiApp) -> None:
     frame, model = app.main.packets.frame, app.model
     if frame:
@@ -57,9 +61,10 @@ def note(app: TuiApp) -> None:
 
 def ignore(app: TuiApp) -> None:
     """Leave the selected frame out of the list, or the marked ones if there are any: the filter says so, and can be changed."""
-    frames = sorted(app.model.marked) or [app.main.packets.frame]
-    if frames[0]:
-        app.filtering.enter(combined(app.filtering.text, frames_filter(frames), "and not" if app.filtering.text else "not") or "")
+    frames = app.model.marked or {app.main.packets.frame}
+    if any(frames):
+        text = frames_filter([*frames]) if len(frames) <= LISTED else "frame.marked"
+        app.filtering.enter(combined(app.filtering.text, text, "and not" if app.filtering.text else "not") or "")
 
 
 def leave(app: TuiApp) -> None:

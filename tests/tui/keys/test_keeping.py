@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from textual.widgets import Input, Label, OptionList
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.study.capture_model import CaptureModel
+from ibdissect.tui.keys import keeping
 from ibdissect.tui.screens.choice import Choice
 from ibdissect.tui.screens.prompt import Prompt
 from tests.study.made import TOTAL
@@ -97,15 +99,17 @@ async def test_marks_and_notes_are_there_in_the_next_run(tmp_path: Path) -> None
         assert app.model.marked == {3} and app.model.reader.comments.get(5, ()) == ["look here"]
 
 
-async def test_ignored_frames_and_ranges(tmp_path: Path) -> None:
+async def test_ignored_frames_and_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         app.jump(3)
         await shows(pilot, 3)
         await pilot.press("I")
         await until(pilot, lambda: not app.filtering.busy and app.main.packets.count() == TOTAL - 1)
-        app.model.marked = {4, 6, 7}
+        monkeypatch.setattr(keeping, "LISTED", 2)
+        app.model.marked = {4, 6, 7}  # more than a filter lists: those that are marked
         await pilot.press("I")
         await until(pilot, lambda: not app.filtering.busy and app.main.packets.count() == TOTAL - 4)
+        assert app.filtering.text.endswith("not (frame.marked)")
         await pilot.press("w", "down", "down")
         await until(pilot, lambda: isinstance(app.screen, Prompt) and app.screen.kind.startswith("from first"))
         app.screen.query_one("#prompt-input").value = str(tmp_path / "range.json")  # type: ignore[attr-defined]
