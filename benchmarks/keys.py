@@ -79,7 +79,8 @@ async def walk(path: str, events: int, rnd: random.Random, said: deque[str], slo
                     await asyncio.wait_for(event(app, rnd, said), PATIENCE)
                 took, computed = time.monotonic() - begun, time.thread_time() - computed
                 if took > slow:  # on a busy machine most of it is waiting
-                    print(f"event {number} took {took:.1f} s, {computed:.1f} s of it computing, on {type(app.screen).__name__}: {' | '.join([*said][-8:])}", flush=True)
+                    where, before = type(app.screen).__name__, " | ".join([*said][-8:])
+                    print(f"event {number} took {took:.1f} s, {computed:.1f} s of it computing, on {where}: {before}", flush=True)
                 if failures:
                     raise RuntimeError(failures[0])
         os.chdir("/")
