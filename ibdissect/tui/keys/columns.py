@@ -95,8 +95,8 @@ def sort_by(app: TuiApp, key: str) -> None:
         sort(app, key, same)
 
 
-def sort(app: TuiApp, key: str, down: bool) -> None:
-    """Sort the frames of the list by a column, the lowest or the highest first."""
+def sort(app: TuiApp, key: str, down: bool, *, again: bool = False) -> None:
+    """Sort the frames of the list by a column, the lowest or the highest first. `again`: as it was before; nothing is said of it."""
     packets, model = app.main.packets, app.model
     column = next((one for one in packets.columns if one.key == key), None)
     if column is None:
@@ -119,11 +119,13 @@ def sort(app: TuiApp, key: str, down: bool) -> None:
         if packets is app.main.packets:
             packets.show_rows(rows, packets.frame)
             way = "highest first" if rows.down else "lowest first"
-            app.main.key_bar.say(f"sorted by {column.title}, {way}; o and the same column twice: by time")
+            if not again:
+                app.main.key_bar.say(f"sorted by {column.title}, {way}; o and the same column twice: by time")
             app.news()
 
     begun = time.monotonic()
-    app.main.key_bar.say(f"sorting by {column.title}…", stays=True)
+    if not again:
+        app.main.key_bar.say(f"sorting by {column.title}…", stays=True)
     app.filtering.work.run(work, SORT, model)
 
 

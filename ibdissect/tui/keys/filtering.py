@@ -92,7 +92,7 @@ class Filtering:
         if self.sort is not None and not self.busy and self._anchor is None:
             (key, down), self.sort = self.sort, None
             if not isinstance(self.app.main.packets.rows, SortedRows):
-                columns.sort(self.app, key, down)
+                columns.sort(self.app, key, down, again=True)
 
     def stay_at(self, frame: int) -> None:
         """Select a frame as soon as it is there."""
