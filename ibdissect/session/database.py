@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ibdissect.dfilter.names import names_of
+from ibdissect.dfilter.names import Names, names_of
 from ibdissect.errors import CaptureError, FilterError, nearest
 from ibdissect.lint.finding import Finding
 from ibdissect.table import Bool, ChunkTable, Int
@@ -25,7 +25,8 @@ from ibdissect.wire.text import printable
 
 from . import connections, findings, messages, records, requests
 from .arrow import BATCH, ArrowColumns, schema_of
-from .rows import NamedColumn, named_columns
+from .definitions import MEANS
+from .rows import NAME, NamedColumn, meanings, named_columns
 from .tabular import Source
 
 PACKETS = (
@@ -44,13 +45,15 @@ PORTS = (
     "frame.number", "frame.time", "infiniband.portinfo.lid", "infiniband.portinfo.mastersmlid", "infiniband.portinfo.localportnum",
     "infiniband.portinfo.portstate", "infiniband.portinfo.portphysicalstate", "infiniband.portinfo.lmc",
     "infiniband.portinfo.linkwidthactive", "infiniband.portinfo.linkspeedactive", "infiniband.mad.method",
+    "infiniband.portinfo.portstate.name", "infiniband.portinfo.portphysicalstate.name", "infiniband.portinfo.linkwidthactive.name",
+    "infiniband.portinfo.linkspeedactive.name", "infiniband.portinfo.neighbormtu", "infiniband.portinfo.neighbormtu.name",
 )  # fmt: skip
 """One row per frame with a PortInfo that a port or the SA reports: the state of a port at that time. Requests, and answers with an error
 status, are no facts."""
 TABLES = {"packets": PACKETS, "mads": MADS, "ports": PORTS}
-SHOW_TABLES = """select table_name as name, column_name as "column", lower(data_type) as type from duckdb_columns() where not internal
-    order by table_oid, column_index"""
-"""What `show tables` says: the columns, too."""
+SHOW_TABLES = """select table_name as name, column_name as "column", lower(data_type) as type, comment as means from duckdb_columns()
+    where not internal order by table_oid, column_index"""
+"""What `show tables` says: the columns, too, and what they mean."""
 OPTIMIZERS = "select distinct name from duckdb_optimizers() where name <> 'unused_columns'"
 """Optimizers to disable for planning: all except the one that finds unused columns. Others judge contents; the tables are empty."""
 NO_COLUMN = re.compile(r'(?:Referenced column|Table "(\w+)" does not have a column named) "(\w+)"')
@@ -103,6 +106,8 @@ class Database:
         """The result of a query in batches. Raises FilterError if DuckDB rejects it."""
         if re.fullmatch(r"\s*show\s+tables\s*;?\s*", query, re.IGNORECASE):
             query = SHOW_TABLES
+        if "duckdb_columns" in query.lower():
+            self._define()
         try:
             wanted = self._read_by(query)
             self.connection.execute("SET lock_configuration = true")
@@ -114,6 +119,15 @@ class Database:
             return _NOTHING if result is None else result.to_arrow_reader(BATCH)
         except duckdb.Error as error:
             raise self.refused(query, error) from error
+
+    def _define(self) -> None:
+        """Say of each column what it means, as a comment."""
+        names = names_of(self.opened.catalog)
+        said = {table: {name: _label(names, column.name) for name, column in of.items()} for table, of in self.columns.items()}
+        for table, of in (said | {table: MEANS.get(table, {}) for table in self._others()}).items():
+            for name, means in of.items():
+                quoted = means.replace("'", "''")
+                self.connection.execute(f"COMMENT ON COLUMN {table}.{name} IS '{quoted}'")
 
     def _read_by(self, query: str) -> dict[str, list[str]]:
         """The columns of each table that a query reads. Adds those to the tables that are other names of filters."""
@@ -151,7 +165,10 @@ class Database:
 
     def _add(self, table: str | None, name: str) -> bool:
         """Add the filter name that is `name` in SQL to a table, or to all; False if there is none."""
-        full = next((each for each in names_of(self.opened.catalog).every() if _plain(each) == name.lower()), None)
+        every, wanted = names_of(self.opened.catalog).every(), name.lower()
+        full = next((each for each in every if wanted in (_plain(each), coded := _plain(each + NAME)) and (
+            wanted != coded or meanings(self.opened.catalog, each + NAME))), None)
+        full = full + NAME if full is not None and _plain(full) != wanted else full
         added = False
         for each in ([table] if table in self.columns else self.columns) if full is not None else ():
             if name.lower() not in self.columns[each]:
@@ -237,7 +254,7 @@ def _nodes(plan: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _there(names: tuple[str, ...], known: Any) -> list[str]:
-    return [name for name in names if name in known or name.startswith(("frame.", "_ws."))]
+    return [name for name in names if name.removesuffix(NAME) in known or name.startswith(("frame.", "_ws."))]
 
 
 def _of_sql(schema: pa.Schema) -> pa.Schema:
@@ -248,6 +265,11 @@ def _of_sql(schema: pa.Schema) -> pa.Schema:
 def _plain(name: str) -> str:
     """`infiniband.bth.destqp` as a column of SQL: bth_destqp."""
     return name.removeprefix("infiniband.").removeprefix("_ws.col.").removeprefix("_ws.").replace(".", "_").replace("-", "_")
+
+
+def _label(names: Names, name: str) -> str:
+    """What a column of filter names holds."""
+    return f"{names.label(name.removesuffix(NAME))}: what the code means" if name.endswith(NAME) else names.label(name)
 
 
 def _status(table: ChunkTable, rows: Int) -> npt.NDArray[np.uint16]:

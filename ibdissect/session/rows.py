@@ -28,12 +28,14 @@ from ibdissect.wire.encapsulation import AROUND_TUNNELS
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.places import Mad, MadFormat
 from ibdissect.wire.spec import BIT_KINDS, Field, Struct
-from ibdissect.wire.text import plain_value
+from ibdissect.wire.text import plain_value, value_text
 
 Cell = npt.NDArray[Any]
 OF_KIND = {"uint": "int64", "bool": "bool", "abstime": "seconds", "reltime": "seconds", "none": "bool"}
 """Types of values by kind, for names that are not declared fields; others are text."""
 OF_NAME = {"frame.time": "time", "frame.interface_id": "int32", "_ws.malformed": "text"}
+NAME = ".name"
+"""Behind the filter name of a code: its meaning as text."""
 SEVERAL = frozenset({"ibdissect.code", "ibdissect.rule", "ibdissect.severity", "ibdissect.node", "frame.comment", "tcp.port"})
 """Names of the frame that may have several values."""
 
@@ -51,6 +53,8 @@ class NamedColumn:
     decimals), text for all else: addresses, hex digits of bytes."""
     repeats: bool
     """Whether a frame may have several values; then a cell is a list."""
+    meaning: bool = False
+    """The values are what its codes mean."""
 
     @property
     def dtype(self) -> npt.DTypeLike:
@@ -61,6 +65,10 @@ def named_columns(catalog: Catalog, names: Iterable[str], *, first: bool = False
     """The columns for filter names. Raises FilterError for an unknown name. `first`: only first values, no lists."""
     found: dict[str, NamedColumn] = {}
     for name in names:
+        if coded := meanings(catalog, name):
+            column = named_columns(catalog, [name.removesuffix(NAME)], first=first)[0]
+            found[column.name + NAME] = replace(column, name=column.name + NAME, fields=coded, type="text", meaning=True)
+            continue
         fields = named_values.declared(catalog, name)
         source = names_of(catalog).named(name)
         if fields:
@@ -71,6 +79,14 @@ def named_columns(catalog: Catalog, names: Iterable[str], *, first: bool = False
             several = source.name in SEVERAL or bool(source.structs or source.fields)
             found[source.name] = NamedColumn(source, source.name, (), kind, not first and several)
     return list(found.values())
+
+
+def meanings(catalog: Catalog, name: str) -> tuple[Field[Any], ...]:
+    """The fields of whose codes a name such as `infiniband.portinfo.portstate.name` asks the meanings; none for other names."""
+    if not name.endswith(NAME) or names_of(catalog).find(name) is not None or names_of(catalog).find(name.removesuffix(NAME)) is None:
+        return ()
+    fields = named_values.declared(catalog, name.removesuffix(NAME))
+    return fields if any(field.values is not None or field.show is not None for field in fields) else ()
 
 
 def _own(fields: tuple[Field[Any], ...]) -> tuple[Field[Any], ...]:
@@ -156,7 +172,7 @@ def occurrences(
     if not runs:
         return np.empty(0, np.int64), np.empty(0, column.dtype), np.empty(0, np.bool_)
     hides = [named_values.reveals_key(table, run) if state.hide_keys else np.zeros(len(run.rows), np.bool_) for run in runs]
-    values = [read(run, hidden) for run, hidden in zip(runs, hides, strict=True)]
+    values = [_meant(run) if column.meaning else read(run, hidden) for run, hidden in zip(runs, hides, strict=True)]
     if len(runs) == 1:
         return runs[0].rows, values[0], hides[0]
     if len({each.shape[1:] for each in values}) > 1:  # byte fields of different lengths share this name
@@ -228,6 +244,15 @@ class Rows:
         ends = np.concatenate([[0], np.cumsum(counts)])
         take = np.repeat(low - ends[:-1], counts) + np.arange(ends[-1])
         return Cells(values[take], hidden[take], counts)
+
+
+def _meant(run: Run) -> Cell:
+    """What the values of a field mean, without their numbers."""
+    field = run.field
+    if field.show is None and field.values is not None:
+        known = field.values
+        return each_once(plain_values(run), lambda value: known.get(value, f"unknown ({value})"))
+    return each_once(plain_values(run), lambda value: value_text(field, value))
 
 
 def _typed(kind: str, run: Run, hidden: Bool) -> Cell:

@@ -258,6 +258,18 @@ def test_sql_tables_hold_facts(tmp_path: Path) -> None:
     assert [row["smpdirected_d"] for row in mads] == [None, None, None, 1, None]
 
 
+def test_codes_have_their_meaning_beside_them(native: Path, tmp_path: Path) -> None:
+    """A column `x_name`, `x.name` in export, for each field with named values; other fields have none."""
+    query = "select distinct bth_opcode c, bth_opcode_name n from packets where bth_opcode is not null order by c"
+    found = json.loads(run("sql", str(native), query, "--format", "json").stdout)
+    assert {"c": 100, "n": "UD SEND Only"} in found
+    assert run("sql", str(native), "select bth_psn_name from packets").returncode == 2
+    made = run("export", str(native), "-e", "bth.opcode", "-e", "bth.opcode.name", "-o", str(tmp_path / "x.csv"))
+    assert made.returncode == 0
+    rows = (tmp_path / "x.csv").read_text().splitlines()
+    assert rows[0] == '"infiniband.bth.opcode","infiniband.bth.opcode.name"' and '100,"UD SEND Only"' in rows
+
+
 SQL_VALUES = """select null::timestamp_ns a, null::decimal(9, 2) b, 0.0 / 0 c, date '2020-02-29' d, interval 3 days e, 'xy'::blob f,
     {'g': [1.5, 1e999]} g, [date '2020-02-29'] h, '1'::enum('1') i, map{'k': 1} j, timestamp_ns '2020-02-29 01:02:03.000000004' k, 7 l"""
 
@@ -279,7 +291,8 @@ def test_sql_knows_every_filter_name_and_says_which_tables_there_are(native: Pat
     lines = run("sql", str(native), "show tables", "--format", "jsonl").stdout.splitlines()
     tables = [json.loads(line) for line in lines]
     assert {each["name"] for each in tables} == {"packets", "mads", "ports", "connections", "messages", "records", "requests", "findings"}
-    assert {"name": "packets", "column": "bth_psn", "type": "uinteger"} in tables
+    assert {"name": "packets", "column": "bth_psn", "type": "uinteger", "means": "Packet Sequence Number"} in tables
+    assert all(each["means"] for each in tables)
     query = "select p.lrh_lnh, frame_time_delta, ibdissect_code, mad_classversion from packets p order by frame_number limit 1"
     found = json.loads(run("sql", str(native), query, "--format", "json").stdout)
     shown = run("show", str(native), "--frames", "1", "-e", "lrh.lnh", "-e", "frame.time_delta", "-e", "mad.classversion").stdout
