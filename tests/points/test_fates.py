@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from ibdissect.diagnosis.connection import LostPackets
-from ibdissect.points.fates import SILENT, Fate, Tries, _is_reply, fates
+from ibdissect.points.fates import SILENT, Fate, Tries, _is_reply, _is_try, _try, fates
 from ibdissect.points.same_connections import Same, same_connections
 from tests.craft import erf_pcap, rc
 from tests.diagnosis.lab import diagnosis
@@ -79,3 +79,29 @@ def test_an_answer_that_did_not_come(what: str, value: int, wanted: bool) -> Non
     column = {name: np.array([[one]] if name in ("seen", "passed", "covered") else [one]) for name, one in state.items()}
     block: Any = SimpleNamespace(packets=SimpleNamespace(**column), journey=SimpleNamespace(**column), seen=column["seen"])
     assert _is_reply(block, 0, Tries(0, told, 0, 7, 0, 5)) is wanted
+
+
+def test_what_a_point_lacks_without_proof_is_unknown(tmp_path: Path) -> None:
+    """The server's capture misses two packets that it provably got: that it lacks others does not prove that they were lost."""
+    world = silence(lost=dict.fromkeys(range(8), "server"), world=World(points=("client", "server")))
+    world.seen["server"] = [one for i, one in enumerate(world.seen["server"]) if i not in (30, 60)]
+    fate = only(world, tmp_path)
+    assert fate.unknown == fate.tries[0].missing[1] == 8 and not fate.lost and fate.passed == [0, 1]
+
+
+@pytest.mark.parametrize(("opcode", "frame", "psn", "transaction", "tried"), [
+    (0x04, 3, 7, 9, True), (0x04, 2, 7, 9, False), (0x04, 5, 7, 9, True), (0x04, 6, 7, 9, False), (0x04, 3, 8, 9, False),
+    (0x64, 3, 8, 9, True), (0x64, 3, 7, 8, False),
+])  # fmt: skip
+def test_a_request_is_sent_again_with_its_psn_or_its_transaction(opcode: int, frame: int, psn: int, transaction: int, tried: bool) -> None:
+    told = diagnosis(erf_pcap([rc(4, bytes(8), slid=1, dlid=2, bth={"psn": 7})])).connections[0]
+    told = replace(told, first_frame=3, last_frame=5)
+
+    def block(frame: int, psn: int, transaction: int) -> Any:
+        values = {"opcode": opcode, "flow": 1, "psn": psn, "transaction": transaction, "time": 77}
+        columns = {name: np.array([one]) for name, one in values.items()}
+        return SimpleNamespace(packets=SimpleNamespace(frame=np.array([[frame]]), **columns))
+
+    tries = _try(block(3, 7, 9), 0, 0, told)
+    assert (tries.psn, tries.transaction, tries.first_ns) == (7, 9 if opcode == 0x64 else 0, 77)
+    assert _is_try(block(frame, psn, transaction), 0, tries) is tried
