@@ -119,7 +119,9 @@ def sort(app: TuiApp, key: str, down: bool, *, again: bool = False) -> None:
         if packets is app.main.packets:
             packets.show_rows(rows, packets.frame)
             way = "highest first" if rows.down else "lowest first"
-            if not again:
+            if again and time.monotonic() - begun > SLOW:
+                app.main.key_bar.say("")  # how far it was
+            elif not again:
                 app.main.key_bar.say(f"sorted by {column.title}, {way}; o and the same column twice: by time")
             app.news()
 
