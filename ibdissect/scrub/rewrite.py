@@ -24,6 +24,7 @@ from ibdissect.wire.numbers import ABORT, DATA, SA_CLASS, SMP_CLASSES
 from ibdissect.wire.pm import PerfMgtFormat
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.spec import Field
+from ibdissect.wire.tail import Laid
 
 from . import checksums
 from . import substitutes as subs
@@ -35,6 +36,10 @@ ERF_HEADER = 16
 TYPE_AT = 40
 """Offset of the Ethertype after the addresses of link type 242."""
 RMPP_AT, SMP_LANE = MAD.size, 15
+
+
+Text = tuple[int, str, int, bytes, bytes]
+"""Where it is, the field's name, its size, the bytes, and what fills the room behind its substitute."""
 
 
 class Scrubber:
@@ -76,7 +81,7 @@ class Scrubber:
         _extensions(table, data)
         spots: dict[str, list[Spot]] = {}
         marks: list[tuple[Int, Bytes]] = []
-        texts: list[tuple[int, str, int, bytes]] = []
+        texts: list[Text] = []
         for struct in (*self.headers, *self.management):
             at = self._places(table, struct)
             if not len(at):
@@ -87,6 +92,8 @@ class Scrubber:
             for field in struct.fields:
                 if field.part_of is None and field.kind != "rest":
                     self._look(field, at, rows, spots, marks, texts)
+            if struct.fields[-1].kind == "rest" and kind_of(struct.fields[-1]) is Kind.TEXT:
+                texts += self._variable_texts(table, struct, data)
         self._numbers(table, data, spots)
         self._texts(data, texts)
         _management(table, data)
@@ -104,6 +111,20 @@ class Scrubber:
             return found.at
         mad = table.located.at("mad")[found.rows]
         return found.at[(mad >= 0) & (found.at >= mad)]
+
+    def _variable_texts(self, table: ChunkTable, struct: StructType, data: Bytes) -> Iterator[Text]:
+        """The texts of variable size that a structure ends with. The marks that end them are declared, so they are copied."""
+        field, read = struct.fields[-1], table.once(as_read).data
+        laid = next((place for place in table.catalog.places(struct) if isinstance(place, Laid)), None)
+        mark = laid.part.until if laid is not None and isinstance(laid.part.until, bytes) else b""
+        kept = set(self._places(table, struct).tolist())
+        found = table.occurrences(struct)
+        for at, stop in zip(found.at.tolist(), found.stop.tolist(), strict=True):
+            first, after = at + struct.size, stop + len(mark)
+            if at in kept and read[first:stop].any():
+                yield first, field.name, stop - first, read[first:stop].tobytes(), b"." if mark else b"\0"
+            if at in kept and mark and read[stop:after].tobytes() == mark:
+                data[stop:after] = read[stop:after]
 
     def _template(self, struct: StructType) -> Bytes:
         """Mask of the bits of a structure that are copied: those that stay, and those replaced later."""
@@ -138,7 +159,8 @@ class Scrubber:
                     marks.append((here[some], mask))
             elif kind is Kind.TEXT or (field.bits > 64 and kind is Kind.KEY):
                 name = field.name if kind is Kind.TEXT else field.secret
-                texts += [(where, name, last - first, row.tobytes()) for where, row in zip(here.tolist(), taken, strict=True) if row.any()]
+                size, some_of = last - first, zip(here.tolist(), taken, strict=True)
+                texts += [(where, name, size, row.tobytes(), b"\0") for where, row in some_of if row.any()]
             elif kind is Kind.SERVICE:
                 for name, spot in services(here, integers(taken)):
                     spots.setdefault(name, []).append(spot)
@@ -176,18 +198,20 @@ class Scrubber:
         kind = name.removeprefix("key ")
         return Replacement(subs.Keys(bits, privileged=kind == "Q_Key"), lambda values: subs.special_keys(kind, values))
 
-    def _texts(self, data: Bytes, texts: list[tuple[int, str, int, bytes]]) -> None:
+    def _texts(self, data: Bytes, texts: list[Text]) -> None:
         """Replace strings, and keys too wide for an integer column, in byte order."""
-        for at, name, size, value in sorted(texts):
+        for at, name, size, value, fill in sorted(texts):
             if name.islower():
                 key: tuple[str, bytes] = (name, value.split(b"\0", 1)[0])
                 self.texts.learn([key] if key[1] else [])
                 new = self.texts[key] if key[1] else b""
+                if new[:size] == key[1]:  # what is left of it where there is little room
+                    new = b""
             else:
                 numbers = self.wide_keys.setdefault(name, subs.Numbers(lambda number, _value: number))
                 numbers.learn([value])
                 new = numbers[value].to_bytes(size, "big")
-            data[at : at + size] = np.frombuffer(new[:size].ljust(size, b"\0"), np.uint8)
+            data[at : at + size] = np.frombuffer(new[:size].ljust(size, fill), np.uint8)
 
 
 def _containers(chunk: Chunk, data: Bytes) -> None:
