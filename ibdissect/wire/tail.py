@@ -31,6 +31,8 @@ Data = bytes | memoryview
 Number = Callable[[Data, Where, Memory], int]
 Bounds = tuple[int, int]
 
+LIST, CHOICE, FIELDS, TEXT, BYTES = range(5)
+"""Forms of parts: entries; one of several structures; fields of fixed size; text up to a mark; text or bytes of a size."""
 NAME = "variable_part"
 """The name of the field that holds a tail without a name of its own."""
 
@@ -74,6 +76,22 @@ class Part(Record, eq=False):
     """Bytes of each entry of a list whose entries have all one size, and are not asked whether they end it; else 0."""
 
 
+    @property
+    def form(self) -> int:
+        """What it is for a walk."""
+        if self.entry is not None:
+            return LIST
+        if self.by_of is not None:
+            return CHOICE
+        if self.field.kind != "rest":
+            return FIELDS
+        return TEXT if self.until is not None else BYTES
+
+
+Step = tuple[Part, int, int, Number | None, Number | None, Number | None, int]
+"""A part, its id, its form, what computes whether it is there, its offset and its size, and how it is aligned."""
+
+
 class Laid(Place, Record, frozen=True, eq=False):
     """A part of a structure's tail; see `tail_walk.walk`."""
 
@@ -97,6 +115,8 @@ class Tail(Record, eq=False):
     owner: StructType
     field: Field[Any]
     parts: list[Part]
+    steps: list[Step] = each_new(default_factory=list)
+    """What a walk needs of each part, in their order."""
     kept: tuple[Kept, ...] | None = None
     """What the conversation must have shown to read it; None: not asked yet."""
 
@@ -113,6 +133,7 @@ class Tail(Record, eq=False):
                 setattr(part, name, _number(*source))
             if part.entry is not None and part.entry.kind != "rest" and part.ends is None and part.struct.tail is None:
                 part.fixed = part.struct.size if part.struct.fields[-1].kind != "rest" else 0
+            self.steps.append((part, id(part), part.form, part.present_of, part.at_of, part.size_of, part.align))
         names = dict.fromkeys(one.name for one in self.depends())
         if names and self.field.name == NAME:  # seen where it could not be read
             self.field.label += f" (read by {' and '.join(names)})"
@@ -338,9 +359,15 @@ def _reader(cls: StructType, name: str, field: Field[Any], known: list[Field[Any
     shift, mask = field.shift_mask
     owner, behind = f"part{len(names)}", vars(cls).get(outer.name)
     names[owner] = behind.part.struct if isinstance(behind, Behind) else cls
-    read = f"data[at + {low}]" if high == low + 1 else f"number(data[at + {low}:at + {high}], {'little' if field.little else 'big'!r})"
+    if high - low <= 2 and not field.little:
+        read = f"data[at + {low}]" if high == low + 1 else f"(data[at + {low}] << 8 | data[at + {low + 1}])"
+    else:
+        read = f"number(data[at + {low}:at + {high}], {'little' if field.little else 'big'!r})"
     read += f" >> {shift}" if shift else ""
-    return f"(0 if (at := where.get({owner})) is None else {read} & {mask})"
+    read += f" & {mask}" if mask != (1 << 8 * (high - low) >> shift) - 1 else ""
+    if not isinstance(behind, Behind):  # the structure itself is always there, so only its place must be looked up
+        return f"[at := where[{owner}], {read}][1]"
+    return f"(0 if (at := where.get({owner})) is None else {read})"
 
 
 def _way(field: Field[Any], known: list[Field[Any]]) -> tuple[Field[Any], int] | None:

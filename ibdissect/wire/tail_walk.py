@@ -8,7 +8,7 @@ from msgspec import Struct as Record
 from msgspec import field as each_new
 
 from .kept import Memory, NotKnown, nothing
-from .tail import Bounds, Data, Part, StructType, Where
+from .tail import CHOICE, FIELDS, LIST, TEXT, Bounds, Data, Part, StructType, Where
 
 MOST = 4096
 """Most entries of one list that are read."""
@@ -39,74 +39,67 @@ def walk(
 ) -> Found:  # fmt: skip
     """Find the parts of the tail of a structure that starts at `at` and has bytes up to `stop`. Nothing is read beyond; the walk ends at
     the first part that does not fit, or that `memory` should decide and cannot. `known` gets what was found of the structures inside."""
-    found = Found(stop)
+    found, where, tail = Found(stop), {struct: at}, struct.tail
+    assert tail is not None
+    known = {} if known is None else known
+    first = pos = at + struct.size
+    if pos > stop or depth > DEEPEST:
+        found.whole = False
+        return found
     try:
-        _parts(struct, data, at, stop, found, {} if known is None else known, depth, memory)
+        for part, key, form, present, offset, size, align in tail.steps:
+            if present is not None and not present(data, where, memory):
+                continue
+            if offset is not None:
+                pos = at + offset(data, where, memory)
+                if not first <= pos <= stop:
+                    found.whole = False
+                    return found
+            limit = stop if size is None else pos + size(data, where, memory)
+            if not pos <= limit <= stop:
+                found.whole, limit = False, stop
+                if form != LIST:
+                    return found
+            end = limit
+            if form == LIST:
+                end = _entries(part, key, data, where, pos, limit, found, known, depth, memory)
+            elif form == CHOICE:
+                assert part.by_of is not None
+                value = part.by_of(data, where, memory)
+                if size is None and (chosen := part.cases.get(value)) is not None:
+                    end, found.whole = _extent(chosen, data, pos, limit, known, depth, memory)
+                found.cases.setdefault(key, []).append((value, pos, end))
+                if found.whole:
+                    found.parts[key] = [(pos, end)]
+            elif form == TEXT:
+                stops, end = _text_end(part, data, pos, limit)
+                found.marks[key], found.parts[key] = [(stops, end)], [(pos, stops)]
+            else:
+                if form == FIELDS:
+                    end, found.whole = pos + part.struct.size, pos + part.struct.size <= limit
+                    where[part.struct] = pos
+                if found.whole:
+                    found.parts[key] = [(pos, end)]
+            if not found.whole:
+                return found
+            pos = end if size is None else limit
+            if align > 1:
+                pos = min(at + -(-(pos - at) // align) * align, stop)
     except NotKnown:
         found.whole = False
+        return found
+    found.stop = pos
     return found
 
 
-def _parts(
-    struct: StructType, data: Data, at: int, stop: int, found: Found, known: Walked, depth: int, memory: Memory,
-) -> None:  # fmt: skip
-    tail, where = struct.tail, {struct: at}
-    assert tail is not None
-    pos = at + struct.size
-    if pos > stop or depth > DEEPEST:
-        found.whole = False
-        return
-    for part in tail.parts:
-        if part.present_of is not None and not part.present_of(data, where, memory):
-            continue
-        if part.at_of is not None:
-            pos = at + part.at_of(data, where, memory)
-            if not at + struct.size <= pos <= stop:
-                found.whole = False
-                return
-        limit = stop if part.size_of is None else pos + part.size_of(data, where, memory)
-        if not pos <= limit <= stop:
-            found.whole, limit = False, stop
-            if part.entry is None:
-                return
-        end = _read(part, data, where, pos, limit, found, known, depth, memory)
-        if not found.whole:
-            return
-        pos = end if part.size_of is None else limit
-        if part.align > 1:
-            pos = min(at + -(-(pos - at) // part.align) * part.align, stop)
-    found.stop = pos
-
-
-def _read(part: Part, data: Data, where: Where, pos: int, limit: int, found: Found, known: Walked, depth: int, memory: Memory) -> int:
-    """Find one part; returns where it ends."""
-    if part.entry is not None:
-        return _entries(part, data, where, pos, limit, found, known, depth, memory)
-    if part.by_of is not None:
-        value = part.by_of(data, where, memory)
-        chosen = part.cases.get(value)
-        if part.size_of is None and chosen is not None:
-            limit, found.whole = _extent(chosen, data, pos, limit, known, depth, memory)
-        found.cases.setdefault(id(part), []).append((value, pos, limit))
-    elif part.field.kind != "rest":
-        limit, found.whole = pos + part.struct.size, pos + part.struct.size <= limit
-        where[part.struct] = pos
-    elif part.until is not None:
-        limit, after = _text_end(part, data, pos, limit)
-        found.marks[id(part)] = [(limit, after)]
-        found.parts[id(part)] = [(pos, limit)]
-        return after
-    if found.whole:
-        found.parts[id(part)] = [(pos, limit)]
-    return limit
-
-
-def _entries(part: Part, data: Data, where: Where, pos: int, limit: int, found: Found, known: Walked, depth: int, memory: Memory) -> int:
+def _entries(
+    part: Part, key: int, data: Data, where: Where, pos: int, limit: int, found: Found, known: Walked, depth: int, memory: Memory,
+) -> int:  # fmt: skip
     """Find the entries of a list, which may not be whole."""
     entry, ends, struct, fixed = part.entry, part.ends, part.struct, part.fixed
     assert entry is not None
     count = None if part.count_of is None else part.count_of(data, where, memory)
-    places = found.parts.setdefault(id(part), [])
+    places = found.parts.setdefault(key, [])
     if fixed:
         fits = (limit - pos) // fixed
         wanted = fits if count is None else count
@@ -124,10 +117,10 @@ def _entries(part: Part, data: Data, where: Where, pos: int, limit: int, found: 
             end, fits_in = _extent(struct, data, pos, limit, known, depth, memory)
             after = end
         if ends is not None and fits_in and ends(data, {struct: pos}, memory):
-            found.marks.setdefault(id(part), []).append((pos, after))
+            found.marks.setdefault(key, []).append((pos, after))
             return after
         if after > end:
-            found.marks.setdefault(id(part), []).append((end, after))
+            found.marks.setdefault(key, []).append((end, after))
         number += 1
         if not fits_in or after <= pos or number > MOST:
             found.whole = False
