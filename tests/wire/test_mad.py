@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import pytest
 
 from ibdissect.wire import mad
 from ibdissect.wire.catalog import builtin
+from ibdissect.wire.dialogue import VendorClass
 from ibdissect.wire.mad import MAD, RMPP
 
 
@@ -83,3 +86,10 @@ def test_directed_route_status_is_read_without_the_direction() -> None:
     data[4:8] = bytes.fromhex("801c0203")
     smp = SMPDirected(bytes(data))
     assert (smp.d, smp.status, smp.smp_status, smp.hop_pointer, smp.hop_count) == (True, 0x1C, 0x801C, 2, 3)
+
+
+def test_names_of_a_class_are_those_of_its_vendor() -> None:
+    catalog = copy(builtin())
+    catalog.vendor_classes = VendorClass(0x0A, name="Acme"), VendorClass(0x31, 0x2C9, name="Near")
+    found = [catalog.vendor_class(*asked) for asked in ((0x0A, None), (0x0B, None), (0x31, 0x2C9), (0x31, 0x2C8), (0x31, None))]
+    assert [one.name if one is not None else "" for one in found] == ["Acme", "", "Near", "", ""]
