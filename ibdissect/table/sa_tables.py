@@ -165,7 +165,9 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: St
         answer = np.isin(method, TABLE_RESPONSES)
         empty |= answer & (offset == 0) & ~repeats
         if struct.fields[-1].kind != "rest" and holds_key(table.catalog, struct):  # read elsewhere, a key would be another field
-            empty |= answer & segmented & (offset >= size) & (offset != -(-size // 8) * 8) & ~repeats
+            unsure = (offset >= size) & (offset != -(-size // 8) * 8)
+            unsure |= value_at(data, mad + MAD.size, RMPP.first).astype(np.bool_) != (number == 1)
+            empty |= answer & segmented & unsure & ~repeats
         # An offset below the record size is invalid: only the first record is read.
         step = np.where(segmented & response & (offset >= size) & ~repeats, offset, 0)
         phase = np.where(step > 0, -(number - 1) * room % np.maximum(step, 1), 0)
