@@ -152,6 +152,17 @@ def test_lids(known: Known) -> None:
     assert compared >= 16
 
 
+IS_SM = 1 << 1
+
+
+def test_ports_of_subnet_managers_and_the_lid_of_a_name(known: Known) -> None:
+    wanted = {(int(one["EndPortLid"]), int(one["PortNum"])) for one in known.records("s")}
+    masks = {place: port["capability_mask"] for place, port in known.ports.items() if port.get("lid") and "capability_mask" in port}
+    assert wanted == {place for place, mask in masks.items() if mask & IS_SM} and wanted
+    lid = int((known.diags / "saquery-L-login01.txt").read_text())
+    assert known.nodes[known.place[lid][0]]["name"].strip().startswith("login01")
+
+
 def test_m_keys(known: Known) -> None:
     of = {port["guid"]: port for port in known.ports.values() if port.get("lid")}
     text, compared = (known.folder / "opensm/cache/guid2mkey").read_text(), 0
