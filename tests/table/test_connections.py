@@ -151,6 +151,8 @@ def test_what_makes_a_req_another_connection() -> None:
     again = {"local_qpn": 0x61}, {"service_id": 0x98}, {"local_communication_id": 6}
     assert [len(learnt(asked(), asked(**values))[0].all) for values in ({}, *again)] == [1, 2, 2, 2]
     assert len(learnt(asked(), answered(), sent(0x15, cm.DREQ, **THERE), asked())[0].all) == 2
+    refused = sent(0x12, cm.REJ, False, **BACK, reason=28)
+    assert [len(one.reqs) for one in learnt(asked(), refused, asked(), asked())[0].all] == [1, 2]
 
 
 def test_a_queue_pair_is_that_of_its_latest_connection() -> None:

@@ -229,3 +229,6 @@ case("CM022", [*OF_TWO, request(primary_sl=1), BY_3], [*OF_TWO, request(primary_
 case("CM022", [*knows, request(primary_sl=1), BY_3], [*knows, request(primary_sl=2), BY_3], frames=[4], severity="warning")
 case("CM022", [*knows, SENT, request(primary_sl=1)], [*knows, SENT, request(primary_sl=2)], frames=[5], severity="info", also=["LNK018"],
      twin_also=["LNK018"])  # fmt: skip
+# each rejection ends an attempt
+ANOTHER_TRY = request(max_cm_retries=1)
+case("CM005", [ANOTHER_TRY] * 3, [ANOTHER_TRY, REFUSED, ANOTHER_TRY, REFUSED, ANOTHER_TRY], frames=[3], twin_also=["CM012"])
