@@ -172,7 +172,8 @@ class WindowTooSmall(Rule):
 
     Correct the receiver of the transfer.
 
-    One acknowledgement is enough.
+    One acknowledgement is enough. No rule reports a sender that goes on beyond the window: a later acknowledgement, which the capture
+    missed, may have moved it.
     """
 
     code, name, severity = "TXN017", "rmpp-newwindow-behind", WARNING
