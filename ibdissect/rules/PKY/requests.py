@@ -127,7 +127,8 @@ def _unshared(ends: list[Port | None], lids: tuple[int, int], base: int, frame: 
     """Why two ports may not talk in a partition; empty if they may, or if it is unknown."""
     shown, limited = list[int](), 0
     for port, lid in zip(ends, lids, strict=True):
-        if port is None or port.p_keys is None or port.info is None or port.info.is_virtualization_supported:
+        info = port.info_at(frame)[0] if port is not None else None
+        if port is None or port.p_keys is None or info is None or info.is_virtualization_supported:
             return "", ()
         member, frames = port.p_keys.member(base, frame, port.p_key_capacity(frame))
         if member is Member.NONE:
