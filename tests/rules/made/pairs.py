@@ -326,9 +326,14 @@ pair(
     reads(*WHOLE),
     known=connection(path_packet_payload_mtu=3),
 )
+# without a set-up, several answers must fit before one that does not is a fault and no other queue pair's
 BEFORE = [
-    rc(4, b"data", bth={"destqp": 0x172, "psn": 899, "a": 1}, slid=ASKER, dlid=TARGET),
-    rc(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"destqp": 0x171, "psn": 899}, slid=TARGET, dlid=ASKER),
+    frame
+    for psn in range(896, 900)
+    for frame in (
+        rc(4, b"data", bth={"destqp": 0x172, "psn": psn, "a": 1}, slid=ASKER, dlid=TARGET),
+        rc(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": psn - 898 & 0xFFFFFF}}, bth={"destqp": 0x171, "psn": psn}, slid=TARGET, dlid=ASKER),
+    )
 ]
 pair(
     "READ answered from the middle on",
