@@ -17,7 +17,7 @@ from ibdissect.table import ChunkTable, Int
 from ibdissect.table.services import Services
 from ibdissect.table.unread import as_read
 from ibdissect.wire.catalog import Catalog, StructType
-from ibdissect.wire.encapsulation import IP6_EXTENSIONS, HopByHop, IPv6
+from ibdissect.wire.encapsulation import IP6_EXTENSIONS, IP6_FRAGMENT, HopByHop, IP6Fragment, IPv6
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, RMPP_CLASSES
 from ibdissect.wire.numbers import ABORT, DATA, SA_CLASS, SMP_CLASSES
@@ -225,16 +225,26 @@ def _containers(chunk: Chunk, data: Bytes) -> None:
 
 
 def _extensions(table: ChunkTable, data: Bytes) -> None:
-    """Copy kind and size of all IPv6 extension headers: a structure shows only the last of each kind, and what follows needs all."""
+    """Copy kind and size of all IPv6 extension headers: a structure shows only the last of each kind, and what follows needs all.
+
+    Of a fragment, which is not read, its offset stays, too.
+    """
     for name, starts in table.located.start.items():
         if name.partition(".")[0] == "ip6":
             rows, whole = np.flatnonzero(starts >= 0), table.chunk.data
             first = whole[starts[rows] + IPv6.next_header.bit // 8]
             rows = rows[np.isin(first, list(IP6_EXTENSIONS))]
             for at, end in zip(starts[rows].tolist(), table.located.end[rows].tolist(), strict=True):
-                for _, place, _, _ in extension_headers(whole.data, int(whole[at + IPv6.next_header.bit // 8]), at + IPv6.size, end):
+                protocol, behind = int(whole[at + IPv6.next_header.bit // 8]), at + IPv6.size
+                headers = extension_headers(whole.data, protocol, behind, end)
+                for _, place, _, _ in headers:
                     for field in (HopByHop.next_header, HopByHop.length):
                         data[place + field.bit // 8] = whole[place + field.bit // 8]
+                if headers:
+                    _, _, protocol, behind = headers[-1]
+                if protocol == IP6_FRAGMENT and behind + IP6Fragment.size <= end:  # with zeros it would be a whole packet
+                    part = slice(behind + IP6Fragment.offset_.bit // 8, behind + IP6Fragment.identification.bit // 8)
+                    data[part] = whole[part]
 
 
 def _cut_off(table: ChunkTable, data: Bytes) -> None:

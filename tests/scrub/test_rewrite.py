@@ -83,6 +83,15 @@ def test_packets_behind_many_extension_headers_stay_readable() -> None:
     assert after[at + 2 : at + 6] == datagram[2:6] and after[at + 8] == 0x04
 
 
+@pytest.mark.parametrize("part", [0x0001, 0x0008, 0x2E41], ids=["first", "second", "middle"])
+def test_a_fragment_of_ipv6_stays_a_fragment(part: int) -> None:
+    """Its offset and More fragments stay: with zeros it would be a whole packet, and its data be read."""
+    header = bytes([17, 0]) + struct.pack(">HI", part, 0xDEADBEEF)
+    ip = build(IPv6, version=6, payload_length=72, next_header=44, hop_limit=9)
+    (after,) = scrubbed_records(ethernet_pcap([bytes(range(2, 14)) + b"\x86\xdd" + ip + header + FILL[:64]]))
+    assert after[54:62] == bytes([0, 0]) + struct.pack(">H", part) + bytes(4) and not any(after[62:])
+
+
 RMPP = {
     (1, 1, 1): True, (1, 4, 0x0F): True, (1, 2, 0xF1): True, (1, 3, 7): True,
     (0, 1, 1): False, (2, 1, 1): False, (1, 0, 1): False, (1, 5, 1): False, (1, 1, 0): False, (1, 1, 2): False,
