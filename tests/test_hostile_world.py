@@ -172,7 +172,8 @@ def test_links_that_lead_in_circles(tmp_path: Path, repo: Path) -> None:
     (tmp_path / "me.pcap").symlink_to("me.pcap")
     (tmp_path / "gone.pcap").symlink_to("nowhere")
     done = commands.run("lint", str(tmp_path), "--fail-on", "never")
-    assert done.returncode == 0 and b"in 1 capture checked" in done.stdout
+    assert done.returncode == 2 and b"in 1 capture checked" in done.stdout
+    assert all(name in done.stderr for name in (b"me.pcap", b"gone.pcap")) and b"self" not in done.stderr
 
 
 LENGTHS = (0xFFFFFFFF, 0xFFFFFFFC, 0x80000000, 0x7FFFFFFF, 262145, 0)

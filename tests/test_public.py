@@ -31,7 +31,7 @@ SAID: dict[str, tuple[str, int, str, str]] = {
     "rnr-beyond-limit": ("lint", 1, "error CNX009", "went on beyond its RNR retry count of 3"),
     "rnr-retry-zero": ("lint", 1, "error CNX009", "the RNR retry count of 10.0.0.1 is 0"),
     "routed-mirror": ("lint", 0, "info CAP012", "router"),
-    "snaplen64": ("stats", 0, "healthy  healthy            1         5           1280", ""),
+    "snaplen64": ("stats", 0, "healthy  healthy            1                    0         5           1280", ""),
     "srv6-encap": ("show", 0, "RC      394  SEND Only QP 0x000211 PSN 5 len 256", ""),
     "zero-source-mac": ("lint", 0, "warning ROC017", "00:00:00:00:00:00 is that of no interface"),
 }
