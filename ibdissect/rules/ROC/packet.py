@@ -253,7 +253,8 @@ class Fragmented(AcceptedRule):
 
     Make the path MTU of the queue pairs fit the smallest Ethernet MTU on the way, with 60 to 80 bytes to spare for headers.
 
-    One packet is enough. Silent if its receiver answers the sender later: software (rxe) takes fragments.
+    One packet is enough. Silent if its receiver answers the sender later: software (rxe) takes fragments. Of IPv4 only: what a fragment
+    of IPv6 carries is not read, and CAP018 says so of a capture that holds nothing else.
     """
 
     code, name, severity = "ROC013", "roce-frag", WARNING
