@@ -117,6 +117,31 @@ def test_equal_hop_counts_are_remembered_without_a_comparison(monkeypatch: pytes
             assert [frame for frame, _, _ in of_routed(engine, windows, most)] == wanted
 
 
+OTHERS = {
+    "a packet": (roce2(bth={"psn": 9}), []),
+    "no ICRC yet": (roce2(bth={"psn": 9}, crc=False), [3]),
+    "no RoCE": (roce2(udp={"destination_port": 53}), [3]),
+}
+
+
+@pytest.mark.parametrize("between", OTHERS)
+def test_what_no_router_forwards_takes_no_place(between: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One packet is remembered; an ICRC of 0 is filled in by the adapter after the capture, and shows nothing."""
+    other, wanted = OTHERS[between]
+    frames = [roce2(ip={"ttl": 64}), other, roce2(ip={"ttl": 63})]
+    for engine in BOTH:
+        windows = tables(ethernet_pcap(frames, step_ns=1000), 100, monkeypatch)
+        assert [frame for frame, _, _ in of_routed(engine, windows, 1)] == wanted
+
+
+def test_packets_without_an_icrc_yet_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    for crc, wanted in ((True, [2, 3]), (False, [])):
+        frames = [roce2(ip={"ttl": hops}, crc=crc) for hops in (64, 63, 62)] + [roce2(bth={"psn": 9}, ip={"ttl": hops}) for hops in (9, 8)]
+        for engine in BOTH:
+            windows = tables(ethernet_pcap(frames, step_ns=1000), 100, monkeypatch)
+            assert [frame for frame, _, _ in of_routed(engine, windows, 5)] == [*wanted, 5]
+
+
 def test_frames_that_repeat_a_near_one() -> None:
     """Against a comparison of each with the frames before it, of random frames with few different bytes, and clocks that go back."""
     luck, found = random.Random(5), 0

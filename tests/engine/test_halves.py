@@ -395,3 +395,28 @@ def test_a_psn_is_the_nearest_one(modules: Any, far: int, again: int) -> None:
     wire.ask(1000, 10)
     wire.ask(90_000_000, 11 + far)
     assert wire.half.again == again
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+@pytest.mark.parametrize("sizes", [(512, 64, 32), (64, 512, 32), (64, 32, 512)])
+def test_one_ack_tells_of_the_largest_packet_before_it(modules: Any, sizes: tuple[int, ...]) -> None:
+    wire = Wire(modules)
+    for i, size in enumerate(sizes):
+        wire.ask(1000 + i, 10 + i, size=size)
+    wire.answer(5000, 12)
+    assert (wire.half.largest, wire.path.largest) == (512, 512)
+
+
+@pytest.mark.parametrize("modules", MODULES, ids=IDS)
+@pytest.mark.parametrize(("before", "wrong"), [((9,), True), ((), False), ((8,), False)])
+def test_a_first_response_later_is_wrong_only_of_a_read_that_followed_the_request_before_it(
+    modules: Any, before: tuple[int, ...], wrong: bool
+) -> None:
+    """Otherwise a request that was not captured may have been answered in between."""
+    wire = Wire(modules)
+    for psn in before:
+        wire.ask(1000, psn)
+    wire.ask(1100, 10, op=12, dma=3000, has_reth=True, size=0)
+    for i, op in enumerate((13, 13)):
+        wire.answer(2000 + i, 10 + i, op=op, size=1024)
+    assert (wire.half.wrong_size if wire.half.wrong_frame else None) == (-2 if wrong else None)

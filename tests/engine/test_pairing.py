@@ -5,13 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
 from ibdissect.diagnosis.connection import Connection, Diagnosis
 from ibdissect.diagnosis.follow import ConnectionFollower
 from ibdissect.engine import lanes, pairing
+from ibdissect.engine.setups import SetUps
+from ibdissect.wire import cm
 from tests.diagnosis.lab import MS, READ, US, Lab, diagnosis, joined
+from tests.engine.test_setups import A, B, req
 
 
 def crowd(number: int, seed: int = 1, packets: int = 6) -> Lab:
@@ -191,3 +195,15 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairing, "MAX_PSNS", 50)
     diagnosis(crowd(60).pcap(), follower)
     assert len(follower.lanes.waiting) <= 51 and len(follower.lanes.older) <= 51
+
+
+@pytest.mark.parametrize(("asked", "kept"), [(2, [1, 2]), (3, [2, 3]), (4, [3, 4])])
+def test_the_latest_queue_pairs_that_are_expected_are_kept(asked: int, kept: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairing, "MAX_PSNS", 2)
+    some = SimpleNamespace(hosts={A: "A", B: "B"}, key_of=lambda source, target, qpn, network: qpn, lanes={}, expected={})
+    ups = SetUps()
+    for number in range(1, asked + 1):
+        found = ups.take(req(number, local_qpn=number), A, B, 0, number, number)
+        assert found is not None
+        pairing.expect(some, found[0], cm.REQ_ID)
+    assert [*some.expected] == kept

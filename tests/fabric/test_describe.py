@@ -17,6 +17,7 @@ from ibdissect.wire.sm import SMInfo
 from tests import craft
 from tests.fabric.made import SET, answer, ask, node, p_keys, port_info, switch
 from tests.rules.made.subnets import sweep
+from tests.subnet.files import subnet_of
 from tests.table.made import native_table
 
 P_KEY_TABLE = 0x16
@@ -187,3 +188,16 @@ def test_what_no_node_info_says_is_unknown() -> None:
     (told,) = described([answer(2, 0x15, port_info(2, neighbor_mtu=6))])["nodes"]
     assert {told[name] for name in ("guid", "vendor_id", "device_id", "num_ports", "partition_cap")} == {None}
     assert (told["ports"][0]["neighbor_mtu"], told["ports"][0]["neighbor_mtu_code"]) == (None, 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "hosts"),
+    [("roce.vlans = [7]", {"vlans": [7]}, []), ("[[roce.host]]\nname = 'a'\naddresses = ['1.2.3.4']", {}, ["1.2.3.4"]), ("", None, None)],
+)
+def test_what_a_file_says_of_roce_is_described(text: str, settings: dict[str, Any] | None, hosts: list[str] | None) -> None:
+    """Settings or hosts alone are enough; nothing is said where no file speaks of RoCE."""
+    found = describe(subnet_of(("roce", text)) if text else Subnet(), lambda kind, value: None)
+    assert ("roce" in found) is bool(text)
+    if text:
+        assert {one["name"]: one["value"] for one in found["roce"]["settings"]} == settings
+        assert [one["address"] for one in found["roce"]["hosts"]] == hosts

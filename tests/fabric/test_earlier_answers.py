@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.fabric import FabricFollower, earlier_answers
-from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos
+from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmps, Descriptions, DescriptionsRecorded, PKeyTables, PortInfos
 from ibdissect.fabric.events import ChunkFollowed
+from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
 from tests.table.made import native_table
 
-from .made import SET, answer, ask, node, port_info
+from .made import ANSWER, GET, SET, answer, ask, node, p_keys, port_info, switch
 
 
-def feed(infos: PortInfos, follower: FabricFollower, *frames: bytes) -> AttributeSmps:
+def feed(infos: AttributeHistory, follower: FabricFollower, *frames: bytes) -> AttributeSmps:
     """One more chunk of the same capture (frame numbers start anew, the order of feeding counts)."""
     table = native_table(frames)
     (event,) = [event for event in follower.feed(table) if isinstance(event, ChunkFollowed)]
@@ -34,6 +35,8 @@ def test_before() -> None:
     assert first.now(PortInfo.p_key_violations).tolist() == [1, 9, 2, 0, 3]
     assert first.sets.tolist() == [False, False, False, True, False] and first.number.tolist() == [1] * 5
     assert infos.of(first.event) is first
+    assert [infos.answers(key) for key in first.key[:2].tolist()] == [[3, 5, 7], [4]]
+    assert infos.answers(int(first.key[0]) + 1) == []
 
 
 def test_across_chunks() -> None:
@@ -61,3 +64,25 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     pad = [craft.native(bth={"psn": i}) for i in range(6)]
     found = feed(infos, follower, *pad, counted(2, 5), counted(2, 6), counted(2, 7))
     assert found.since.tolist() == [0, 5, 6], "the oldest went"
+    assert (infos.dropped.count, infos.dropped.frame) == (1, 7), "at the first answer of that chunk"
+
+
+def test_each_port_of_a_switch_has_tables_of_its_own() -> None:
+    """The modifier of a switch's table holds the port above the block."""
+    places = [1 << 16, 2 << 16, 1 << 16 | 1, 1 << 16, 255 << 16]
+    tables = [answer(5, 0x16, p_keys(0xFFFF), modifier=place) for place in places]
+    found = feed(PKeyTables(), FabricFollower(), answer(5, 0x11, switch(5)), *tables)
+    assert found.since.tolist() == [0, 0, 0, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "taught"), [(ANSWER, b"a", [2]), (ANSWER, b"", []), (GET, b"a", [])], ids=["answer", "without-a-name", "request"]
+)
+def test_only_answers_of_the_sa_tell_what_a_node_is_called(method: int, name: bytes, taught: list[int]) -> None:
+    """A request may hold any record, and the manager knows the node before its name."""
+    names, follower = DescriptionsRecorded(), FabricFollower()
+    record = craft.build(NodeRecord, lid=5)[:4] + node(5)[:40] + name.ljust(64, b"\0")
+    frames = [answer(5, 0x11, node(5)), craft.ud(craft.sa_mad(method, 0x11, record, mask=(1 << 21) - 1))]
+    (event,) = [event for event in follower.feed(native_table(frames)) if isinstance(event, ChunkFollowed)]
+    names.first(event, Descriptions().of(event))
+    assert names._answers.frame.tolist() == taught

@@ -205,17 +205,20 @@ def test_requests_of_a_chunk() -> None:
 def test_a_bad_key_trap_shows_where_a_route_led() -> None:
     """A wrong key on a route that nobody knows: the port's own trap 256 repeats the request."""
     known = answer(5, PORT_INFO, port_info(5, m_key=7, m_key_protect_bits=1), m_key=7)
-    request = craft.smp(SET, P_KEY_TABLE, path=[1, 4], m_key=9)
-    details = struct.pack(">HHHBBHIQBB", 0, 0xFFFF, 0xFFFF, SET, 0, P_KEY_TABLE, 0, 9, 0, 0x82)
-    notice = struct.pack(">IHHH", 0x82000001, 256, 5, 0) + details
 
-    def trap(lid: int) -> bytes:
-        return craft.smp(0x05, 0x02, notice, slid=lid, dlid=1)
+    def request(m_key: int, block: int) -> bytes:
+        return craft.smp(SET, P_KEY_TABLE, path=[1, 4], m_key=m_key, modifier=block)
 
-    _, events = crafted(known, request, trap(5))
-    (event,) = of(events, WrongMKey)
-    assert (event.frame, event.trap, event.presented, event.port.lid) == (2, 3, 9, 5)
-    assert not of(crafted(known, request, trap(6))[1], WrongMKey), "a port whose key is not known"
+    def trap(lid: int, m_key: int = 9, block: int = 0) -> bytes:
+        details = struct.pack(">HHHBBHIQBB", 0, 0xFFFF, 0xFFFF, SET, 0, P_KEY_TABLE, block, m_key, 0, 0x82)
+        return craft.smp(0x05, 0x02, struct.pack(">IHHH", 0x82000001, 256, 5, 0) + details, slid=lid, dlid=1)
+
+    for block in (0, 7):  # 7 is also the key that the port holds
+        _, events = crafted(known, request(9, block), trap(5, 9, block))
+        (event,) = of(events, WrongMKey)
+        assert (event.frame, event.trap, event.presented, event.port.lid) == (2, 3, 9, 5)
+    assert not of(crafted(known, request(7, 0), trap(5, 7))[1], WrongMKey), "the key that the port holds"
+    assert not of(crafted(known, request(9, 0), trap(6))[1], WrongMKey), "a port whose key is not known"
     assert not of(crafted(known, craft.smp(SET, P_KEY_TABLE, path=[1], m_key=9), trap(5))[1], WrongMKey), "another hop count"
 
 
@@ -226,3 +229,11 @@ def test_a_set_elsewhere_may_have_given_a_port_its_key(guid: int, into_known: bo
     follower.written.put((0x77, into_known), 5)
     assert follower._may_hold(port, 0x77, 4) is may
     assert not follower._may_hold(port, 0x77, 5) and not follower._may_hold(port, 0x78, 4)
+
+
+@pytest.mark.parametrize(("known", "known_node"), [([NODE_INFO, PORT_INFO], True), ([PORT_INFO], False), ([], False)])
+def test_a_set_of_a_key_is_remembered_with_whether_its_node_is_known(known: list[int], known_node: bool) -> None:
+    bodies = {NODE_INFO: node(5), PORT_INFO: port_info(5)}
+    answers = [answer(5, attribute, bodies[attribute]) for attribute in known]
+    follower, _ = crafted(*answers, ask(5, PORT_INFO, method=SET, body=port_info(5, m_key=0x77)))
+    assert [follower.written.get((0x77, which)) for which in (known_node, not known_node)] == [len(known) + 1, None]

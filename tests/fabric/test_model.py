@@ -157,6 +157,18 @@ def test_a_dropped_node_is_known_until_its_chunk_ends() -> None:
     assert subnet.by_lid(8) is None and subnet.port_count == 0
 
 
+def test_a_dropped_node_without_a_frame_is_forgotten_for_earlier_frames() -> None:
+    subnet = Subnet()
+    a, b = port(subnet, 1, 3), port(subnet, 2, 4)
+    subnet.assign(a, 8, 1, 5)
+    subnet.assign(b, 4, 0, 5)
+    a.face(b, 6)
+    b.face(a, 6)
+    subnet.drop(a.node)
+    assert [*subnet.lids] == [4] and [subnet.owner(lid, 19) for lid in (8, 9, 4)] == [(None, 0), (None, 0), (b, 5)]
+    assert b.facing_at(19)[0] is None and subnet.last_drop(99) == 0
+
+
 def test_owners_of_a_lid_over_time() -> None:
     subnet = Subnet()
     a, b, c = (port(subnet, guid) for guid in (1, 2, 3))

@@ -75,3 +75,11 @@ def test_what_a_failed_answer_carries_is_not_judged(status: int, codes: set[str]
     frames = [answer(5, 0x15, port_info(5, lmc=1, diag_code=4), header={"status": status})]
     with Capture(io.BytesIO(erf_pcap(frames))) as opened:
         assert {one.code for one in opened.lint(select="LNK025,SEM058")} == codes
+
+
+@pytest.mark.parametrize("bad_first", [False, True])
+def test_nor_is_it_where_another_answer_is_good(bad_first: bool) -> None:
+    """The condition holds for one of two: only for what the failed answer carries."""
+    failed, fine = answer(5, 0x15, port_info(5, lmc=1, diag_code=4), header={"status": 0x1C}), answer(6, 0x15, port_info(6))
+    with Capture(io.BytesIO(erf_pcap([failed, fine] if bad_first else [fine, failed]))) as opened:
+        assert not opened.lint(select="LNK025,SEM058")
