@@ -49,7 +49,7 @@ class Diagnosed(Record):
 )
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Connections told, also of each host.")
-@click.option("--all", "every", is_flag=True, help="Tell of healthy connections, too.")
+@click.option("--all", "every", is_flag=True, help="Tell of healthy and unclear connections, too.")
 @jobs_option("Follow N captures at a time, in processes.")
 @engine_option
 @without(

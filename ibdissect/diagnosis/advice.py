@@ -6,6 +6,7 @@ from typing import Any
 
 from .causes import REDIRECTIONS, TIMEOUT_REASON, Found
 from .connection import ODD, Connection, End
+from .rejections import LID_REASONS
 
 ADVICE = {
     "refused": "Look into the log of the service on {blamed}.",
@@ -49,6 +50,8 @@ PARTS = {
 """What a REJ objects to, by its reason."""
 REDIRECTED = "Nothing, if {asker} follows: the REJ names another port to ask."
 BACK = "On {blamed}: correct the port that the service redirects to: it is the one that was asked."
+LISTENED = "On {blamed}: see why its service did not listen at that time, a restart perhaps: it accepted others."
+OWN_LID = "{blamed} rejects the LID that it names itself: look at its LID and LMC, and at its log."
 OWN_GID = "{blamed} rejects its own GID: look at its GID table, and at what its service is bound to."
 REFUSALS = {
     1: NO_ROOM, 2: NO_ROOM, 3: NO_ROOM,
@@ -124,8 +127,10 @@ def _template(found: Found) -> str:
     reason, status = detail.get("reason"), detail.get("nvme_status")
     if found.cause == "refused" and isinstance(status, int) and status in NVME:
         return NVME[status]
+    if found.cause == "refused" and facts.get("accepted"):
+        return LISTENED
     if found.cause == "refused" and isinstance(reason, int):
-        back = BACK if reason in REDIRECTIONS else OWN_GID
+        back = BACK if reason in REDIRECTIONS else OWN_LID if reason in LID_REASONS else OWN_GID
         return back if facts.get("back") else REFUSALS.get(reason, ADVICE["refused"])
     return ADVICE.get(found.cause, "")
 

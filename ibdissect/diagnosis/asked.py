@@ -25,6 +25,8 @@ class Asked:
         """First frames of the REQs of a host for a service, and who is asked."""
         self._tries: dict[tuple[int, int, Service], list[tuple[int, int, bool]]] = {}
         """Times and frames of the first REQs of a host to another one for a service, and whether that was accepted."""
+        self._accepted: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        """Times and frames of the REPs, or RTUs, with which a host accepted who asked for a service."""
         self._hosts: dict[int, Any] = {}
         for raw in raws:
             if raw.setup is None:
@@ -39,6 +41,9 @@ class Asked:
                 frame, time = raw.setup.reqs[0]
                 one = time, frame, raw.setup.rej is None and (raw.setup.rep is not None or raw.setup.rtu is not None)
                 insort(self._tries.setdefault((raw.hosts[0].number, raw.hosts[1].number, service), []), one)
+                yes = raw.setup.rep or raw.setup.rtu
+                if one[2] and yes is not None:
+                    insort(self._accepted.setdefault((raw.hosts[1].number, service), []), (yes[1], yes[0]))
 
     def answers(self, host: int, setup: SetUp) -> dict[str, object]:
         """`answers`: the frame in which a host that leaves REQs unanswered answers another one, the first after them if there is such a
@@ -51,12 +56,26 @@ class Asked:
                 return {"answers": found[place][1], "same_service": key is not None}
         return {}
 
-    def after(self, asker: int, setup: SetUp, frame: int) -> tuple[int, str] | None:
-        """The first REQ of an asker for the same service after a frame, and the address that it asks; None: there is none, or it cannot be
-        told."""
-        found = self._asks.get((asker, setup.agreed["service_id"]), [])
+    def after(self, asker: int, setup: SetUp, frame: int) -> tuple[int, str, bool] | None:
+        """The first REQ of an asker for the same service after a frame, the address that it asks, and whether that accepted; None: there
+        is none, or it cannot be told."""
+        service = setup.agreed["service_id"]
+        found = self._asks.get((asker, service), [])
         place = bisect_right(found, (frame, 1 << 62))
-        return (found[place][0], text_of(self._hosts[found[place][1]])) if place < len(found) else None
+        if place >= len(found):
+            return None
+        req, host = found[place]
+        accepted = any(one[1] == req and one[2] for one in self._tries.get((asker, host, service), []))
+        return req, text_of(self._hosts[host]), accepted
+
+    def accepted(self, host: int, setup: SetUp) -> tuple[int | None, int | None] | None:
+        """The frames with which a host accepted a connection to the service of a REQ that it refused, the last before and the first after
+        its REJ; None: it accepted none."""
+        service = setup.agreed["service_id"]
+        if setup.rej is None or service is None or not (found := self._accepted.get((host, service))):
+            return None
+        place = bisect_left(found, (setup.rej[1], 0))
+        return found[place - 1][1] if place else None, found[place][1] if place < len(found) else None
 
     def again(self, asker: int, other: int, setup: SetUp) -> tuple[int, int] | None:
         """When an asker whose REQ was refused asked the same host for the same service again, in nanoseconds after the REJ, and the frame
@@ -71,12 +90,14 @@ class Asked:
             return None
         return near[0][0] - refused, near[0][1]
 
-    def later(self, asker: int, other: int, setup: SetUp) -> int | None:
-        """The first REQ after a REJ with which the asker got a connection to the same host for the same service; None: it got none."""
+    def later(self, asker: int, other: int, setup: SetUp) -> tuple[int, int] | None:
+        """The first REQ after a REJ with which the asker got a connection to the same host for the same service, how many nanoseconds after
+        the REJ, and its frame; None: it got none."""
         if setup.rej is None or (service := setup.agreed["service_id"]) is None:
             return None
         found = self._tries.get((asker, other, service), [])
-        return next((frame for time, frame, accepted in found if accepted and time > setup.rej[1]), None)
+        refused = setup.rej[1]
+        return next(((time - refused, frame) for time, frame, accepted in found if accepted and time > refused), None)
 
 
 def _between(found: list[tuple[int, int, bool]], since: int, until: int) -> list[tuple[int, int, bool]]:

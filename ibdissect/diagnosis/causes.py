@@ -17,10 +17,11 @@ from .asked import Asked
 from .assemble import Raw, text_of
 from .connection import CANNOT_TELL, ERROR, FAILED, HEALTHY, INFO, NONE, ODD, SLOW, WARNING, Times
 from .measures import slow_by
+from .nearby import Nearby, Seen
 from .rejections import leads_back
 
-STALE, TIMEOUT_REASON, INFINITE = 10, 4, 7
-"""REJ reasons of a queue pair that is still connected and of a timeout; the RNR retry count that means forever."""
+STALE, TIMEOUT_REASON, NO_SERVICE, INFINITE = 10, 4, 8, 7
+"""REJ reasons of a queue pair that is still connected, of a timeout, of an unknown service; the RNR retry count that means forever."""
 REDIRECTIONS = (24, 25)
 """REJ reasons that send the asker to another port: no failure."""
 MOST_RETRIES = 7
@@ -72,8 +73,7 @@ class Capture(Record):
     access: Callable[[int], Access | None] = lambda frame: None
     """What a request in a frame wants to access, if that is remembered."""
     asked: Asked = field(default_factory=Asked)
-    served: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """When somebody answered a request of a host (its number) last, and the frame of that: then it lived."""
+    nearby: Nearby = field(default_factory=Nearby)
     large_only: set[int] = field(default_factory=set)
     """The paths (their `id`) on which several queue pairs were given up, each with packets larger than any that was acknowledged there."""
 
@@ -149,6 +149,7 @@ def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
     facts = {"next": capture.asked.after(raw.hosts[0].number, setup, frame), "back": leads_back(setup, text_of(raw.hosts[side]))}
     facts["again"] = capture.asked.again(raw.hosts[0].number, raw.hosts[1].number, setup)
     facts["later"] = capture.asked.later(raw.hosts[0].number, raw.hosts[1].number, setup)
+    facts["accepted"] = capture.asked.accepted(raw.hosts[1].number, setup) if side and reason == NO_SERVICE else None
     return Found("refused", severity=severity, first=first, decisive=frame, blamed=side, detail=detail, facts=facts)
 
 
@@ -282,17 +283,6 @@ def large_only(raws: list[Raw], capture: Capture) -> set[int]:
     return {path for path, larger in sizes.items() if len(larger) > 1 and all(larger)}
 
 
-def served(raws: list[Raw]) -> dict[int, tuple[int, int]]:
-    """When somebody answered a request of each host last, and the frame of that, by the host's number."""
-    found: dict[int, tuple[int, int]] = {}
-    for raw in raws:
-        for side in (0, 1):
-            half, host = raw.half(side), raw.hosts[side].number
-            if half is not None and half.answers and half.last_answer_time > found.get(host, (0, 0))[0]:
-                found[host] = half.last_answer_time, half.last_answer
-    return found
-
-
 def rnr_limit(raw: Raw, half: Any) -> int | None:
     """The RNR retry count of a requester: the REP says the asker's, the REQ the other one's."""
     if raw.setup is None:
@@ -372,7 +362,7 @@ def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found
     facts |= {"last_ns": tried_ns if half.last_try else half.first_try_time, "largest": half.path.largest}
     facts["size"] = open_[2] if open_ is not None else 0
     unheard = not half.answers and (raw.setup is None or not raw.setup.reqs)
-    facts["early"] = unheard and half.first_try_time - capture.start_ns <= half.longest_wait
+    facts["early"] = unheard and (half.tries < 2 or half.first_try_time - capture.start_ns <= half.longest_wait)
     shown = sees(raw, side)[1]
     if half.same_acks >= 2 and half.last_answer_time >= half.first_try_time:
         yield Found("ack-stuck", first=half.same_first, decisive=half.same_frame, blamed=1 - side, facts=facts)
@@ -382,17 +372,19 @@ def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found
         facts |= {"p_key": asks.pkey, "agreed": agreed}
         yield Found("wrong-partition", first=first, decisive=tried, blamed=side, facts=facts)
     facts["host_quiet_ns"] = capture.end_ns - target.last_time
-    served = capture.served.get(target.number)
-    if not shown and served is not None and served[0] > half.first_try_time:
-        facts["served"] = served[1]
+    served = capture.nearby.served_after(target.number, half.first_try_time)
+    if not shown and served is not None:
+        facts["served"] = served
     alive = target.last_time > when or (bool(half.last_try) and target.last_time > half.first_try_time + half.longest_wait)
     if alive:
-        facts["alive"] = target.last_frame
+        since = when if target.last_time > when else half.first_try_time + half.longest_wait
+        facts["alive"] = capture.nearby.sent_after(raw, 1 - side, since) or Seen(target.last_time, target.last_frame)
     facts["others_pass"] = half.path.passed > half.first_try_time
     facts["passed"] = half.path.passed > half.first_try_time or bool(half.naks and half.last_answer_time > half.first_try_time)
     just_before = half.tries > MOST_RETRIES and half.first_try_time - half.path.passed < half.longest_wait
     apart = half.largest >= 0 or id(half.path) in capture.large_only  # it is not that the queue pair was dead from the beginning
     if open_ is not None and shown and open_[2] > half.path.largest >= 0 and apart and (facts["passed"] or just_before):
+        facts["arrived"] = capture.nearby.arrived(half)
         yield Found("path-mtu", first=first, decisive=tried, facts=facts)
     detail["tries"] = half.tries
     if shown:

@@ -14,10 +14,11 @@ from .accesses import Access, Accesses
 from .advice import advice
 from .asked import Asked
 from .assemble import Raw, bytes_of, text_of
-from .causes import Capture, Found, asking_side, judge, large_only, sees, served, unanswered
+from .causes import Capture, Found, asking_side, judge, large_only, sees, unanswered
 from .connection import Connection, Diagnosis, End, SetUpState, Times
 from .frame_times import FrameTimes
 from .measures import counts_of, episodes_of, round_trip_of, times_of
+from .nearby import Nearby
 from .summary import one_sided, shared_causes
 from .words import explain
 
@@ -40,7 +41,7 @@ class Verdicts:
                     earlier.setdefault((raw.hosts[side].number, qpn), []).append(raw)
         self.capture = Capture(int(lanes.last_time), int(lanes.first_time), lambda host: checksums.of(bytes_of(host)), earlier)
         self.capture.large_only = large_only(raws, self.capture)
-        self.capture.asked, self.capture.served = Asked(raws), served(raws)
+        self.capture.asked, self.capture.nearby = Asked(raws), Nearby(raws)
         self.capture.access = accesses.of
         self.raws, self.when, self.notes = raws, when, notes_of(lanes, raws)
         self.times = [times_of(raw.main) for raw in raws]

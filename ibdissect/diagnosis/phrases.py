@@ -38,7 +38,7 @@ def duration(ns: int) -> str:
     for unit, size in (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)):
         if ns >= size:
             value = ns / size
-            return f"{value:.3g} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
+            return f"{value:.3g} {unit}" if value < 999.5 else f"{value:,.0f} {unit}"
     return f"{ns} ns"
 
 

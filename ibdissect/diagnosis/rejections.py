@@ -11,6 +11,8 @@ from ibdissect.wire.ulp.nvme_rdma import STATUS as NVME_STATUS
 
 MTU_REASON, GID_REASONS, LID_REASONS = 26, (12, 18, 25), (13, 19)
 """Reasons whose additional information is an MTU, a GID, a LID (IBA 12.6.7.2)."""
+PRIMARY_LID = 13
+"""The reason that objects to the LID which the REQ asks for; `LID_REASONS` has that of the alternate path, too."""
 SHOWN = 16
 """Bytes of private data that are shown."""
 TEXT = 4
@@ -23,6 +25,12 @@ def named_gid(setup: SetUp) -> str:
     return address_text(about[:GID_SIZE]) if setup.rej is not None and setup.rej[2] in GID_REASONS and any(about[:GID_SIZE]) else ""
 
 
+def named_lid(setup: SetUp) -> int:
+    """The LID of the port that a REJ names; 0 if it names none."""
+    about = _about(setup)[:2]
+    return int.from_bytes(about, "big") if setup.rej is not None and setup.rej[2] in LID_REASONS and len(about) == 2 else 0
+
+
 def asked_gid(setup: SetUp) -> str:
     """The address of the port that the REQ asks for by its GID; empty if it is not captured."""
     gid = setup.agreed["asked_gid"]
@@ -30,7 +38,9 @@ def asked_gid(setup: SetUp) -> str:
 
 
 def leads_back(setup: SetUp | None, host: str) -> bool:
-    """Whether the REJ of a host names that host itself as the port to ask: by its address, or by the GID that the REQ asks for."""
+    """Whether the REJ of a host names that host itself as the port to ask: by its address, or by the GID or LID that the REQ asks for."""
+    if setup is not None and (lid := named_lid(setup)):
+        return setup.rej is not None and setup.rej[2] == PRIMARY_LID and lid == setup.agreed["asked_lid"]
     named = named_gid(setup) if setup is not None else ""
     return setup is not None and named != "" and (named.removeprefix("::ffff:") == host or named == asked_gid(setup))
 
@@ -54,8 +64,8 @@ def rejection(setup: SetUp | None) -> list[str]:
         asked = asked_gid(setup)
         told.append(f"it names the port with GID {named}")
         told += [f"the REQ asks for the one with GID {asked}"] if asked not in ("", named) else []
-    elif reason in LID_REASONS and len(about) >= 2 and any(about[:2]):
-        told.append(f"it names the port with LID {int.from_bytes(about[:2], 'big')}")
+    elif lid := named_lid(setup):
+        told.append(f"it names the port with LID {lid}")
     private = _part(body, cm.REJ.private_data).rstrip(b"\0")
     if private and setup.nvme_status not in NVME_STATUS:
         told.append(f"private data {_bytes(private)}")

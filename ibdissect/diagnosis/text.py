@@ -41,9 +41,9 @@ def _rank(one: Connection) -> tuple[bool, int, int, int, int]:
 
 def label(one: Connection) -> str:
     """The cause as lists say it: a port redirection is no refusal, and one that was made good at once no failure."""
-    if one.recovered:
-        return REFUSED_ONCE
-    return REDIRECTED if one.redirected else SAID[CANNOT_TELL] if one.verdict == CANNOT_TELL else one.cause
+    if one.redirected:
+        return REDIRECTED
+    return REFUSED_ONCE if one.recovered else SAID[CANNOT_TELL] if one.verdict == CANNOT_TELL else one.cause
 
 
 def heading(one: Connection) -> str:
@@ -166,6 +166,10 @@ def lines(diagnosis: Diagnosis, paint: Paint, top: int, *, every: bool = False) 
     if len(others) > top:
         yield ""
         yield f"... and {len(others) - top:,} more ({verdicts(others[top:])}); --top {len(others)} shows them all"
+    hidden = 0 if every else sum(one.verdict == CANNOT_TELL and not troubled(one) for one in diagnosis.connections)
+    if hidden:
+        yield ""
+        yield f"not told here: {counted(hidden, 'unclear connection', ',')}; --all lists {'it' if hidden == 1 else 'them'}"
     yield from refusals(diagnosis.connections, paint)
     yield from where_time_went(diagnosis.connections, paint)
 
@@ -184,9 +188,9 @@ def begins(diagnosis: Diagnosis) -> str:
     return (
         f"It begins on {day(start)} at {clock(start)} UTC and lasts {moment(start, diagnosis.end_ns)}. Times count from its begin. "
         "A → B: A asked for the connection (REQ), or sends the requests if that is not captured."
-        + (" An end without QP: its number is not captured." if unknown else "")
-        + (f" The set-up of {unseen:,} of them is not captured." if unseen and len(ends) > 1 else "")
-        + "".join(f" {host} is an end of all of them, as where a capture is made there." for host in common)
+        + (" An end without QP: its number is not captured, or it has none (refused)." if unknown else "")
+        + (f" The set-up of {unseen:,} connections is not captured." if unseen and len(ends) > 1 else "")
+        + "".join(f" {host} is an end of all {len(ends):,} connections: the capture was probably made there." for host in common)
     )
 
 
@@ -219,8 +223,10 @@ def _culprit(culprit: Culprit, paint: Paint, start_ns: int, top: int) -> Iterato
         yield f"    {when}"
     if shared.advice:
         yield f"    {paint('What to do:', 'label')} {printable(shared.advice)}"
+    differ = len({one.verdict for one in members}) > 1
     for one in members[:top]:
-        yield f"    - {_ends(one)}, {paint(proved(one), 'faint')}"
+        which = f" ({SAID[one.verdict]})" if differ else ""
+        yield f"    - {_ends(one)}{which}, {paint(proved(one), 'faint')}"
         yield f"      {dated(since_until(one, start_ns), one.why)}"
     if len(members) > top:
         yield f"    ... and {len(members) - top:,} more; --top {len(members)} shows them all"

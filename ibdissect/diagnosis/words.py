@@ -75,6 +75,12 @@ class Story:
             return "; the capture ends then"
         return f"; {self.asks} sent nothing more on this connection in the {duration(quiet)} that follow"
 
+    @property
+    def timer(self) -> str:
+        """`, the REQ names an ACK timeout of 67.1 ms`; empty where it is not captured, or names none."""
+        code = self.agreed("ack_timeout")
+        return f", the REQ names an ACK timeout of {duration(4096 << code)}" if code else ""
+
     def agreed(self, name: str) -> int | None:
         return self.raw.setup.agreed[name] if self.raw.setup is not None else None
 
@@ -93,12 +99,17 @@ def _refused(s: Story) -> str:
         told += f"; NVMe status {status}, {NVME_STATUS[status]}"
     told += "".join(f"; {part}" for part in rejection(s.raw.setup))
     if reason not in REDIRECTIONS:
-        told += ", its own, the one that was asked" if s.facts.get("back") else ""
-        return f"{who} refused the connection{s.service} that {s.asker} asked for: {told}{_again(s)}"
-    if s.facts.get("back"):
-        told += ", which is its own, the one that was asked: who follows comes back here"
+        told += ", its own, the one that was asked: that contradicts the refusal" if s.facts.get("back") else ""
+        return f"{who} refused the connection{s.service} that {s.asker} asked for: {told}{_before(s)}{_again(s)}"
     after = s.facts.get("next")
-    told += f"; {s.asker} then asked {after[1]} (frame {after[0]})" if after else f"; {s.asker} did not ask for that service again"
+    if s.facts.get("back"):
+        told += ", which is its own, the one that was asked"
+        told += "" if after and after[1] != who else ": who follows comes back here"
+    if after:
+        whom = f"{who} again" if after[1] == who else f"{after[1]} instead" if s.facts.get("back") else after[1]
+        told += f"; {s.asker} then asked {whom} (frame {after[0]}){', and was accepted' * after[2]}"
+    else:
+        told += f"; {s.asker} did not ask for that service again"
     return f"{who} told {s.asker}, which asked for a connection{s.service}, to ask another port: {told}"
 
 
@@ -108,7 +119,18 @@ def _again(s: Story) -> str:
     if again:
         return f"; refused once: {s.asker} asked again {duration(again[0])} later (frame {again[1]}) and was accepted"
     later = s.facts.get("later")
-    return f"; {s.asker} asked for that service again later (frame {later}), and was accepted" if later else ""
+    if not later:
+        return ""
+    return f"; {s.asker} asked for that service again {duration(later[0])} later (frame {later[1]}), and was accepted"
+
+
+def _before(s: Story) -> str:
+    """That a host which refused a service as unknown accepted others that asked for it; empty if the capture shows none."""
+    frames = s.facts.get("accepted")
+    if not frames:
+        return ""
+    when = [f"{word} (frame {frame})" for word, frame in zip(("before", "later"), frames, strict=True) if frame is not None]
+    return f"; it accepted connections to that service {' and '.join(when)}"
 
 
 def _duplicate(s: Story) -> str:
@@ -136,13 +158,15 @@ def _unanswered(s: Story) -> str:
     if not ended and limit is not None and limit < setup.tries:
         ended = f"; its Max CM Retries of {limit} allow no more"
     told = f"{s.asker} sent its REQ {often(setup.tries)}{within}{s.service}"
-    if not s.raw.hosts[0].heard:
-        return f"{told}, as if no answer came{ended}; the capture holds nothing that is sent to {s.asker}, so answers cannot be seen"
-    told = f"{told} and got no answer from {s.other}{ended}"
-    answers, host = s.facts.get("answers"), s.raw.hosts[1]
+    answers, host, up = s.facts.get("answers"), s.raw.hosts[1], ""
     if answers is not None:
         which = "for the same service" if s.facts["same_service"] else "for other services" if s.service else "of others"
-        return f"{told}; {s.other} is up, and answers REQs {which} (frame {answers})"
+        up = f"; {s.other} is up, and answers REQs {which} (frame {answers})"
+    if not s.raw.hosts[0].heard:
+        return f"{told}, as if no answer came{ended}; the capture holds nothing that is sent to {s.asker}, so answers cannot be seen{up}"
+    told = f"{told} and got no answer from {s.other}{ended}"
+    if up:
+        return told + up
     if host.last_time > setup.reqs[0][1]:
         return f"{told}; {s.other} is up, as it sends other packets (frame {host.last_frame}), but answers no REQ in this capture"
     return f"{told}; {s.other} sends nothing else either since then"
@@ -156,7 +180,9 @@ def _tried(s: Story) -> str:
     limit = s.agreed("retry_count")
     beside = [f"its retry count of {limit} allows no more"] if limit is not None and facts["tries"] == limit + 1 else []
     if within and waited and duration(waited) != duration(last):
-        beside.append(f"it waited for its timer in {duration(waited)} of that")
+        beside.append(f"{duration(waited)} of that were time-outs{s.timer}")
+    if facts.get("early"):
+        beside.append("the capture may begin amid its tries")
     may = f" ({'; '.join(beside)})" if beside else ""
     heard = "as if no acknowledgement came" if s.one_way and not s.half.answers else "and it was never acknowledged"
     least = "at least " if facts.get("early") else ""  # the capture may begin amid its tries
@@ -173,7 +199,9 @@ def _silent(s: Story) -> str:
     if scope == "qp" and s.facts["others_pass"]:
         return f"{told}; {s.answers} acknowledges what {s.asks} sends to other queue pairs there meanwhile"
     if scope == "qp":
-        return f"{told}; {s.answers} still sends on other connections (frame {s.facts['alive']}), so that host is up"
+        alive, since = s.facts["alive"], s.facts["last_ns"]
+        what = "on other connections" if alive.connection else "other packets"
+        return f"{told}; {s.answers} still sends {what} ({alive.said(since)}), so that host is up{alive.again(since)}"
     if scope == "host" and host.last_frame:
         quiet = duration(max(s.facts["host_quiet_ns"], 0))
         return f"{told}; the last packet of {s.answers} is frame {host.last_frame}, none comes from it in the {quiet} after that"
@@ -181,7 +209,8 @@ def _silent(s: Story) -> str:
         return f"{told}; nothing at all comes from {s.answers} in this capture"
     told += f"; what {s.answers} sends is not captured"
     if "served" in s.facts:
-        told += f", but it is up: it asks {s.asks} or others meanwhile, who answer (frame {s.facts['served']})"
+        served, since = s.facts["served"], s.facts["last_ns"]
+        told += f", but it is up{served.again(since)}: {served.peer} answers a request of it ({served.said(since)})"
     return told
 
 
@@ -191,18 +220,29 @@ def _of_silence(s: Story) -> str:
         return ""
     qpn = s.ends[1 - s.side].qpn
     queue_pair = f"QP 0x{qpn:06x}" if qpn is not None else "this queue pair"
-    few = f" ({often(s.facts['tries'])} is not often: not certain)" if s.facts["tries"] < SURELY else ""
+    few = f" (seen only {often(s.facts['tries'])}: it may have been loss)" if s.facts["tries"] < SURELY else ""
     if s.facts["others_pass"]:
-        return f", so host and network work: {queue_pair} does not answer{few}"
+        return f", so that host works, and the network on that path: {queue_pair} does not answer{few}"
     return f": {queue_pair} there does not answer, or what {s.asks} sends to it is lost{few}"
 
 
 def _path_mtu(s: Story) -> str:
     size, largest = s.facts["size"], s.facts["largest"]
     when = "smaller ones passed meanwhile or afterwards" if s.facts["passed"] else "a smaller one passed just before"
+    arrived = s.facts.get("arrived")
+    proof = ""
+    if arrived:
+        proof = f" a packet of {arrived.size:,} bytes arrived there (frame {arrived.frame}), as a NAK refuses it (frame {arrived.refused})"
+    vanish, but = "packets above a size vanish on the way", ""
+    if arrived and arrived.size >= size:
+        which = "earlier" if arrived.frame < (s.found.first or 0) else "later"
+        vanish, but = "as if packets above a size vanish on the way at that time", f"; but {which}{proof}"
+    elif arrived and arrived.size > largest:
+        largest, when = arrived.size, f"{when};{proof}"
+    acknowledged = s.facts["largest"]
     return (
         f"{_tried(s)}; that packet carries {size:,} bytes, the largest that {s.answers} acknowledged of {s.asks} on any connection has "
-        f"{largest:,}, and {when}: packets above a size vanish on the way{_limit(size, largest)}"
+        f"{acknowledged:,}, and {when}: {vanish}{_limit(size, largest)}{but}"
     )
 
 
@@ -219,7 +259,7 @@ def _mtu_mismatch(s: Story) -> str:
     size, mtu = s.facts["size"], s.facts["mtu"]
     return (
         f"{s.asks} sent a packet of {size:,} bytes, more than the path MTU of {mtu:,} {_agreed_mtu(s)}: "
-        f"{s.answers} refused it (NAK invalid request)"
+        f"{s.answers} refused it (NAK invalid request){s.ended}"
     )
 
 
@@ -232,9 +272,16 @@ def _invalid(s: Story) -> str:
     if resources is not None and reads > resources:
         return (
             f"{s.asks} had {reads} READs or atomics under way, {s.answers} allows {resources} at a time (Responder Resources of its REP): "
-            f"{s.answers} refused the {nth(s.facts['nth'])} of them (frame {s.found.first}, NAK invalid request)"
+            f"{s.answers} refused the {nth(s.facts['nth'])} of them (frame {s.found.first}, NAK invalid request){s.ended}"
         )
-    return f"{s.answers} refused a request of {s.asks} as invalid (NAK invalid request){_unseen(s)}"
+    return f"{s.answers} refused {_request(s)} as invalid (NAK invalid request){_unseen(s)}{s.ended}"
+
+
+def _request(s: Story) -> str:
+    """Which request a NAK refuses: `a request of 10.0.0.1`, `the WRITE of 10.0.0.1 with PSN 7`."""
+    access = s.facts.get("access") if not _unseen(s) else None
+    what = f"the {access.operation}" if access is not None else "a request"
+    return f"{what} of {s.asks} with PSN {s.half.una & 0xFFFFFF}"
 
 
 def _unseen(s: Story) -> str:
@@ -243,9 +290,8 @@ def _unseen(s: Story) -> str:
 
 
 def _access(s: Story) -> str:
-    access = s.facts.get("access")
-    what = f"the {access.operation}" if access is not None and _unseen(s) == "" else "a request"
-    return f"{s.answers} refused {what} of {s.asks}: its memory may not be accessed so (NAK remote access error){_memory(s)}"
+    told = f"{s.answers} refused {_request(s)}: its rights, key or address do not fit memory of {s.answers} (NAK remote access error)"
+    return f"{told}{_memory(s)}{s.ended}"
 
 
 def _memory(s: Story) -> str:
@@ -255,12 +301,13 @@ def _memory(s: Story) -> str:
     access = s.facts.get("access")
     if access is None:
         return f"; R_Key, address and length are in frame {s.found.first}"
-    return f"; it wants {access.said} (frame {s.found.first})" + (f"; its R_Key is {s.r_key}" if s.r_key else "")
+    masked = " (masked; --show-keys shows it)" if "#" in s.r_key else ""
+    return f"; it asks for {access.said} (frame {s.found.first})" + (f" with R_Key {s.r_key}{masked}" if s.r_key else "")
 
 
 def _operational(s: Story) -> str:
-    told = f"{s.answers} could not carry out a request of {s.asks} (NAK remote operational error), for a reason that is not on the wire"
-    return told + _unseen(s)
+    told = f"{s.answers} could not carry out {_request(s)} (NAK remote operational error), for a reason that is not on the wire"
+    return told + _unseen(s) + s.ended
 
 
 def _rnr_exhausted(s: Story) -> str:
@@ -293,18 +340,19 @@ def _reused(s: Story) -> str:
         )
     return (
         f"{s.asks} used {number} again that had been acknowledged, for another message ({where}); {s.answers} acknowledges that as a "
-        "repetition and does not deliver it: its data is lost"
+        f"repetition and does not deliver it: the data of frame {half.reused_first} is lost"
     )
 
 
 def _wrong_read(s: Story) -> str:
     size, wanted = s.facts["size"], s.facts["wanted"]
-    return f"{s.answers} answered a READ of {wanted:,} bytes with {size:,} bytes, too {'few' if size < wanted else 'many'}"
+    return f"{s.answers} answered a READ of {wanted:,} bytes with {size:,} bytes, too {'few' if size < wanted else 'many'}{s.ended}"
 
 
 def _late_read(s: Story) -> str:
     wanted = f"its answer to a READ of {s.facts['wanted']:,} bytes"
-    return f"{s.answers} began {wanted} " + ("with a later part" if s.facts["size"] == LATER_PART_FIRST else "again in the middle of it")
+    how = "with a later part" if s.facts["size"] == LATER_PART_FIRST else "again in the middle of it"
+    return f"{s.answers} began {wanted} {how}{s.ended}"
 
 
 HOW = {"constant": "as a constant", "swapped": "with its bytes reversed", "vlan": "over the VLAN tag, too", "other": "wrongly"}
@@ -454,7 +502,7 @@ SAID: dict[str, Callable[[Story], str]] = {
         "nothing was lost, but packets of {s.asks} overtook each other {n}, and {s.answers} asked to have all sent again", "loss_recovery",
         "losses",
     ),
-    "slow-by-timeout": _slow("{s.asks} waited {n} until its timer ran out before it sent again", "timeout", "timeouts"),
+    "slow-by-timeout": _slow("{s.asks} waited {n} until its timer ran out before it sent again{s.timer}", "timeout", "timeouts"),
     "slow-by-rnr": _slow("{s.answers}, the receiver, had no receive buffer {n} (RNR NAK){s.never}", "rnr_wait", "rnrs"),
     "slow-by-congestion": _congestion, "slow-by-application": _application, "healthy": _healthy, "cannot-tell": _unknown,
 }  # fmt: skip

@@ -26,7 +26,7 @@ AGREED: dict[str, Field[Any]] = {
     "rnr_retry_count": cm.REQ.rnr_retry_count, "ack_timeout": cm.REQ.primary_local_ack_timeout, "max_cm_retries": cm.REQ.max_cm_retries,
     "cm_timeout": cm.REQ.remote_cm_response_timeout, "initiator_depth": cm.REQ.initiator_depth,
     "asker_resources": cm.REQ.responder_resources, "transport": cm.REQ.transport_service_type, "extended": cm.REQ.extended_transport_type,
-    "service_id": cm.REQ.service_id, "asked_gid": cm.REQ.primary_remote_port_gid,
+    "service_id": cm.REQ.service_id, "asked_gid": cm.REQ.primary_remote_port_gid, "asked_lid": cm.REQ.primary_remote_port_lid,
 }  # fmt: skip
 """What a REQ proposes."""
 _OF_REP = ("resources", "rnr_retry_of_rep")

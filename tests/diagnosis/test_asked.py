@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ibdissect.diagnosis.text import label
 from ibdissect.wire import cm
+from tests.craft import build
 from tests.diagnosis.lab import MS, SEC, US, C, Lab, joined
 
 OWN, OTHER = (bytes(10) + b"\xff\xff\x0a\0\0" + bytes([last]) for last in (2, 3))
@@ -56,13 +58,13 @@ def test_a_host_that_rejects_its_own_gid_redirects_nobody() -> None:
     lab.req(0)
     lab.short(200 * US, cm.REJ_ID, cm.REJ, back=True, reason=12, reject_info_length=len(OWN), ari=OWN)
     found = lab.only()
-    assert found.why.endswith("it names the port with GID ::ffff:10.0.0.2, its own, the one that was asked")
+    assert found.why.endswith("it names the port with GID ::ffff:10.0.0.2, its own, the one that was asked: that contradicts the refusal")
     assert found.advice == "10.0.0.2 rejects its own GID: look at its GID table, and at what its service is bound to."
 
 
 @pytest.mark.parametrize(("later", "service", "accepted", "said"), [
     (MS, 0x1061144, True, "asked again"),
-    (SEC, 0x1061144, True, "asked for that service again later (frame 3), and was accepted"),
+    (SEC, 0x1061144, True, "asked for that service again 1,000 ms later (frame 3), and was accepted"),
     (SEC, 0x1061144, False, ""),
     (SEC, 0x1061145, True, ""),
 ])  # fmt: skip
@@ -86,3 +88,45 @@ def test_who_follows_a_redirection() -> None:
     there.req(10 * MS, local_communication_id=0xA7, service_id=0x1061145)
     (found,) = [one for one in joined(redirected(OTHER), there).diagnosis().connections if one.redirected]
     assert found.why.endswith("10.0.0.1 did not ask for that service again")
+
+
+@pytest.mark.parametrize(("times", "said"), [
+    ((-1, 1), "it accepted connections to that service before (frame 2) and later (frame 6)"), ((-1,), "before (frame 2)"),
+    ((1,), "later (frame 4)"), ((), ""),
+])  # fmt: skip
+def test_a_service_that_is_unknown_only_at_one_time(times: tuple[int, ...], said: str) -> None:
+    lab = Lab(qa=0x700)
+    lab.req(2 * SEC, local_communication_id=0xA7)
+    lab.short(2 * SEC + US, cm.REJ_ID, cm.REJ, back=True, local_communication_id=0, remote_communication_id=0xA7, reason=8)
+    others = [Lab(a=C, qa=0x701 + n, qb=0x801 + n) for n in range(len(times))]
+    for n, (other, at) in enumerate(zip(others, times, strict=True)):
+        other.req((2 + at) * SEC, local_communication_id=0xC0 + n)
+        ids = {"local_communication_id": 0xD0 + n, "remote_communication_id": 0xC0 + n}
+        other.manage((2 + at) * SEC + MS, cm.REP_ID, build(cm.REP, local_qpn=other.qb, starting_psn=7, **ids), back=True)
+    (found,) = [one for one in joined(lab, *others).diagnosis().connections if one.cause == "refused"]
+    assert said in found.why and ("it accepted" in found.why) is bool(said)
+    assert found.advice.startswith("On 10.0.0.2: see why its service did not listen" if said else "On 10.0.0.2: start the service")
+
+
+@pytest.mark.parametrize(("asked", "named", "own"), [(15, 15, True), (15, 16, False), (0, 16, False)])
+def test_a_lid_that_is_rejected_and_named(asked: int, named: int, own: bool) -> None:
+    lab = Lab()
+    lab.req(0, primary_remote_port_lid=asked)
+    lab.short(200 * US, cm.REJ_ID, cm.REJ, back=True, reason=13, reject_info_length=2, ari=named.to_bytes(2, "big"))
+    found = lab.only()
+    assert f"it names the port with LID {named}" in found.why
+    assert found.why.endswith("its own, the one that was asked: that contradicts the refusal") is own
+    assert found.advice.startswith("10.0.0.2 rejects the LID that it names itself" if own else "Compare the remote LID") is True
+
+
+@pytest.mark.parametrize(("there", "said"), [
+    (C, "asked; 10.0.0.1 then asked 10.0.0.3 instead (frame 3), and was accepted"),
+    (bytes([10, 0, 0, 2]), "asked: who follows comes back here; 10.0.0.1 then asked 10.0.0.2 again (frame 3), and was accepted"),
+])  # fmt: skip
+def test_where_a_redirection_to_itself_led(there: bytes, said: str) -> None:
+    then = Lab(b=there, qa=0x701)
+    then.req(MS, local_communication_id=0xA7)
+    ids = {"local_communication_id": 0xD0, "remote_communication_id": 0xA7}
+    then.manage(2 * MS, cm.REP_ID, build(cm.REP, local_qpn=7, starting_psn=7, **ids), back=True)
+    (found,) = [one for one in joined(redirected(OWN), then).diagnosis().connections if one.redirected]
+    assert found.why.endswith(said) and label(found) == "redirected"

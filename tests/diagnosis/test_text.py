@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ibdissect.diagnosis.connection import Times
+from ibdissect.diagnosis.connection import FAILED, Diagnosis, SharedCause, Times
 from ibdissect.diagnosis.phrases import duration, share, sum_of
 from ibdissect.diagnosis.text import begins, counts_text, culprits, lines, span_text, where_time_went, worst_first
 from ibdissect.wire import cm
 from ibdissect.wire.text import plain
 from tests.diagnosis.lab import MS, SEC, START, US, Lab, joined
-from tests.diagnosis.test_causes import exhausted, idle, repeated, slow_rnr, slow_timeout
+from tests.diagnosis.test_causes import CAUSES, exhausted, idle, repeated, slow_rnr, slow_timeout
 
 
 def several() -> Lab:
@@ -221,7 +221,7 @@ def test_what_a_capture_holds_is_said_on_top() -> None:
         lab.good(0, 100, 5)
     labs[2].good(labs[2].up(), 100, 5)
     said = begins(joined(*labs).diagnosis())
-    assert "The set-up of 2 of them is not captured. 10.0.0.1 is an end of all of them, as where a capture is made there." in said
+    assert "The set-up of 2 connections is not captured. 10.0.0.1 is an end of all 3 connections: the capture was prob" in said
     assert " end of all" not in begins(joined(labs[0]).diagnosis()) and "set-up" not in begins(joined(labs[0]).diagnosis())
     assert " end of all" not in begins(several().diagnosis())
 
@@ -236,3 +236,18 @@ def test_healthy_connections_that_lost_time_are_counted() -> None:
     well = msgspec.structs.replace(one, times=Times(MS, transferring=MS))
     assert counts_text([one]) == "1 healthy, which lost a fifth of its time or more" and counts_text([well]) == "1 healthy"
     assert counts_text([one, well]) == "2 healthy, 1 of which lost a fifth of its time or more"
+
+
+def test_members_with_different_verdicts_are_marked_and_what_is_hidden_is_said() -> None:
+    lab = Lab()
+    CAUSES["ICRC"][2](lab)
+    (one,) = lab.diagnosis().connections
+    other = msgspec.structs.replace(one, verdict=FAILED)
+    for members, marked in (([one, other], True), ([one, one], False)):
+        shared = [SharedCause(one.cause, "10.0.0.1", 2, "why", 2, members=(0, 1))]
+        said = "\n".join(lines(Diagnosis("a", 9, members, shared, []), plain, 5))
+        assert ("(failed)" in said and "(against the rules), proved" in said) is marked
+    unclear = msgspec.structs.replace(one, cause="cannot-tell", verdict="cannot-tell", severity="none", times=None)
+    said = Diagnosis("a", 9, [unclear], [], [])
+    assert "not told here: 1 unclear connection; --all lists it" in "\n".join(lines(said, plain, 5))
+    assert "--all" not in "\n".join(lines(said, plain, 5, every=True))

@@ -30,14 +30,14 @@ def test_its_key_has_the_number_that_it_has_elsewhere(tmp_path: Path) -> None:
         lab.put(n * US, lab.a, bytes([10, 0, 0, 9]), WRITE_ONLY, 5, n, ext={"RETH": {"va": 0, "r_key": key, "dmalen": 0}})
     path = tmp_path / "a.pcap"
     path.write_bytes(lab.pcap())
-    assert "its R_Key is R_Key#4" in commands.run("diagnose", str(path), text=True).stdout
-    assert "its R_Key is 0x00000007" in commands.run("diagnose", "--show-keys", str(path), text=True).stdout
+    assert "with R_Key R_Key#4" in commands.run("diagnose", str(path), text=True).stdout
+    assert "with R_Key 0x00000007" in commands.run("diagnose", "--show-keys", str(path), text=True).stdout
     tree = commands.run("show", "--format", "tree", "--frames", "12", str(path), text=True).stdout
     assert re.search(r"Remote Key: +R_Key#4", tree)
     (found,) = json.loads(commands.run("lint", "--select", "CNX011", "--format", "json", str(path), text=True).stdout)["findings"]
-    assert found["message"].endswith("its R_Key is R_Key#4")
+    assert found["message"].endswith("the R_Key of that request is R_Key#4")
     with path.open("rb") as file, open_reading(file) as reading:
-        assert "its R_Key is R_Key#4" in " ".join(one.why for one in diagnosed(reading, "pipe").connections)
+        assert "with R_Key R_Key#4" in " ".join(one.why for one in diagnosed(reading, "pipe").connections)
 
 
 def many() -> bytes:
@@ -66,7 +66,7 @@ def test_many_queue_pairs_in_windows_from_a_pipe_and_as_a_set_give_the_same_byte
             return "".join(json_text([diagnosed(reading, "a")]))
 
     whole = told(str(path))
-    assert whole.count('"capture"') == 0 and whole.count("its R_Key is R_Key#") == 4 and whole.count('"qpn"') > 190
+    assert whole.count('"capture"') == 0 and whole.count("with R_Key R_Key#") == 4 and whole.count('"qpn"') > 190
     assert told(Pipe(data)) == told(as_set) == whole
     monkeypatch.setattr(records, "ROWS", 97)
     assert told(str(path)) == whole

@@ -65,7 +65,8 @@ class AccessRefused(StoryRule):
         hit, key = super().told(one, stories), stories.r_key(one)
         if key is None or stories.key_name is not None:
             return hit
-        hit.arguments["r_key"], hit.message = Secret(RETH.r_key.secret, key, RETH.r_key.bits), f"{self.message}; its R_Key is {{r_key}}"
+        hit.arguments["r_key"] = Secret(RETH.r_key.secret, key, RETH.r_key.bits)
+        hit.message = f"{self.message}; the R_Key of that request is {{r_key}}"
         return hit
 
 
