@@ -21,7 +21,7 @@ from ibdissect.flow import rdma_chunks, reassembly
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
-from ibdissect.table import joined
+from ibdissect.table import joined, placed
 from ibdissect.table.table import ChunkTable
 from tests.crowds import crowd
 from tests.test_limits import fed
@@ -41,6 +41,7 @@ OTHERS = {
     "episodes": episodes.MAX_ALL * 250, "packets that wait for their pair": lanes.MAX_HELD * 350,
     "PSNs for pairing": (2 * pairing.MAX_PSNS + pairing.MAX_PSNS // 2) * 200, "tries": setups.MAX_ALL_TRIES * 160,
     "set-ups": setups.MAX_SETUPS * (2400 + 2 * 300), "times of frames": frame_times.MAX_TIMES * 8,
+    "places of segments": placed.MAX_FRAMES * 10, "repetitions of segments": placed.MAX_TRANSFERS * placed.MAX_AGAIN * 44,
 }  # fmt: skip
 """State that is no container of `bounded`: its bound, and what an entry takes."""
 OF_OTHERS = (Stories, nodes.Node, nodes.Port, nodes.Origin, model.Subnet)

@@ -13,6 +13,7 @@ from ibdissect.dissect.value import Presenter
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.bits import value_at
+from ibdissect.table.insides import holds_key
 from ibdissect.table.joined import JoinedRecords, SaRecord, Span, WholeMessage
 from ibdissect.table.sa_tables import RMPP_END
 from ibdissect.table.services import Services
@@ -131,22 +132,31 @@ class Joiner(Reassembler):
             for number, data, spans in transfer.joined(message.number):
                 self.found.put(message.frame, record_of(struct, number, data, spans))
 
-
     def _vendors(self, transfer: Reassembled, frame: int) -> None:
         """Keep what a vendor's MADs carried in several segments, if the last of them to come was in `frame`."""
         place = place_of(transfer, self.catalog) if transfer.complete and len(transfer.segments) > 1 else None
+        if place is not None and transfer.contradicting and holds_key(self.catalog, place[1]):
+            return
         for _, data, spans in transfer.records() if place is not None else ():
             self.found.put(frame, WholeMessage(data, spans, 0, 0, stream=place and place[0]))
 
 
 def records(transfer: Reassembled, catalog: Catalog) -> Iterator[SaRecord]:
-    """The complete records of a transfer."""
+    """The complete records of a transfer; of one with keys only those in front of the first missing segment, and none if segments of one
+    number contradict each other: read at another place, a key would be another field."""
     first = transfer.first
     if first.mgmt_class == SA_CLASS and first.method & RESPONSE_BIT and not first.step:
         return  # AttributeOffset 0: the response has no records (IBA 15.2.1.1)
     struct, place = catalog.attribute(first.mgmt_class, first.attribute, first.method), place_of(transfer, catalog)
+    carried = struct if place is None else place[1]
+    keys, missing = carried is not None and holds_key(catalog, carried), min((low for low, _ in transfer.gaps()), default=0)
+    if keys and transfer.contradicting:
+        return
+    seen = {segment.frame for number, segment in transfer.segments.items() if not missing or number < missing}
     for number, data, spans in transfer.records():
-        yield record_of(struct if place is None else place[1], number, data, spans, place and place[0])
+        if keys and not all(span.frame in seen for span in spans):
+            return
+        yield record_of(carried, number, data, spans, place and place[0])
 
 
 def place_of(transfer: Reassembled, catalog: Catalog) -> tuple[VendorOui, StructType] | None:
@@ -156,9 +166,7 @@ def place_of(transfer: Reassembled, catalog: Catalog) -> tuple[VendorOui, Struct
     return next(found, None) if first.oui is not None else None
 
 
-def record_of(
-    struct: StructType | None, number: int, data: bytes, spans: tuple[Span, ...], place: VendorOui | None = None
-) -> SaRecord:
+def record_of(struct: StructType | None, number: int, data: bytes, spans: tuple[Span, ...], place: VendorOui | None = None) -> SaRecord:
     fits = struct is not None and len(data) >= struct.size
     return SaRecord(number, data, spans, struct(data, 0, len(data)) if fits and struct is not None else None, place)
 

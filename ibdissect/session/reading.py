@@ -145,6 +145,7 @@ class Reading:
         made: Iterator[ChunkTable] = map(self.table_of, self._chunks(until) if not edges else _split(self._chunks(until), edges))
         if first is not None:
             made = _after(made, first)
+        made = _after(made, self.services.placed.feed)  # before anybody looks for records
         for table in made if prepare is None else _one_ahead(made, prepare):
             self.learn(table, keys=keys)
             yield table
@@ -163,6 +164,7 @@ class Reading:
     def learn(self, table: ChunkTable, *, keys: bool = True) -> None:
         """Learn from the next frames in order, skipping those already processed."""
         last = table.chunk.first + len(table) - 1
+        self.services.placed.feed(table)
         if last > self.services.fed:
             table.once(self.networks.tell_apart)
             self.services.feed(self._after(table, self.services.fed))

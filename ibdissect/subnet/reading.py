@@ -343,7 +343,9 @@ def _captured(path: str, named: NamedFiles) -> tuple[list[Fact], int]:
     try:
         for chunk in reader.chunks():
             named.spend(len(chunk.data))
-            for _ in follower.feed(ChunkTable(chunk, builtin(), services)):
+            table = ChunkTable(chunk, builtin(), services)
+            services.placed.feed(table)
+            for _ in follower.feed(table):
                 pass
             last = int(chunk.time_ns[-1]) if len(chunk) else last
     except CaptureError as error:

@@ -1,7 +1,7 @@
 """Where are the records of a MAD: one, a table of them, or those in one RMPP segment of a table?
 
 A table is cut into segments without regard to record boundaries. Every segment has a number and repeats AttributeOffset, so the
-records in a segment are found without the other segments of its transfer.
+records in a segment are found without the other segments of its transfer; but not where they may hold keys (`placed`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .first_bytes import Place
 from .insides import holds_key, whole_tails
 from .locate import Bool, Int
 from .occurrences import Occurrences, merged
+from .placed import placed
 from .unread import QUERY_CLASSES, segment, unread
 
 if TYPE_CHECKING:
@@ -164,10 +165,14 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: St
         offset = value_at(data, mad, SAFormat.attribute_offset) * 8
         answer = np.isin(method, TABLE_RESPONSES)
         empty |= answer & (offset == 0) & ~repeats
-        if struct.fields[-1].kind != "rest" and holds_key(table.catalog, struct):  # read elsewhere, a key would be another field
-            unsure = (offset >= size) & (offset != -(-size // 8) * 8)
+        if holds_key(table.catalog, struct):  # read elsewhere, a key would be another field
+            least, open_end = -(-size // 8) * 8, struct.fields[-1].kind == "rest"
+            unsure = (offset == least) if open_end else (offset >= size) & (offset != least)
             unsure |= value_at(data, mad + MAD.size, RMPP.first).astype(np.bool_) != (number == 1)
             empty |= answer & segmented & unsure & ~repeats
+            empty |= response & (kind == NO_RMPP) & (number > 1) & ~repeats
+            if (later := segmented & (number > 1)).any():
+                empty |= later & ~table.once(placed)[rows]
         # An offset below the record size is invalid: only the first record is read.
         step = np.where(segmented & response & (offset >= size) & ~repeats, offset, 0)
         phase = np.where(step > 0, -(number - 1) * room % np.maximum(step, 1), 0)

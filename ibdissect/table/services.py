@@ -22,6 +22,7 @@ from .connection_events import Connection, Disconnecting, Replied, Requested, Re
 from .connections import Connections
 from .kept import KeptValues
 from .locate import Bool, Int
+from .placed import PlacedSegments
 from .rows import parts
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class Services:
         """A handshake of SMC-R was seen."""
         self.kept = KeptValues()
         """What conversations have shown that decides how structures are read."""
+        self.placed = PlacedSegments()
+        """Which segments of tables with keys are in their place."""
         self.fed = 0
         """The last frame fed."""
 

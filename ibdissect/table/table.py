@@ -144,6 +144,7 @@ class ChunkTable:
             self._services = Services()
             self._services.feed(self)
             self._services.kept.feed(self)
+            self._services.placed.feed(self)
         return self._services
 
     @property
