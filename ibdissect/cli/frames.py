@@ -132,12 +132,13 @@ class Json(Printer):
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
         """Objects, each with its line end, or preceded by a comma."""
         ended, joined, messages = self.transfers.feed(table), joined_in(table), messages_in(table)
+        known = table.catalog, table.services, self.json.presenter
         for frame, line in zip((rows + table.chunk.first).tolist(), self.json.lines(table, rows), strict=True):
             if frame in joined:
-                some = json.dumps([record_json(record, table.catalog, self.json.presenter) for record in joined[frame]])
+                some = json.dumps([record_json(record, *known) for record in joined[frame]])
                 line = f'{line[:-1]}, "joined": {some}}}'
             if frame in ended and len(ended[frame].segments) > 1:
-                whole = json.dumps(as_json(ended[frame], table.catalog, self.json.presenter))
+                whole = json.dumps(as_json(ended[frame], *known))
                 line = f'{line[:-1]}, "reassembled": {whole}}}'
             if frame in messages:
                 some_messages = [message_json(one, table, frame - table.chunk.first, self.json.presenter) for one in messages[frame]]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from ibdissect.dissect.build import dissect_row, fields_of
 from ibdissect.dissect.tree import Node
@@ -13,6 +14,7 @@ from ibdissect.dissect.value import Presenter
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.bits import value_at
+from ibdissect.table.conversations import between
 from ibdissect.table.insides import holds_key
 from ibdissect.table.joined import JoinedRecords, SaRecord, Span, WholeMessage
 from ibdissect.table.sa_tables import RMPP_END
@@ -156,7 +158,8 @@ def records(transfer: Reassembled, catalog: Catalog) -> Iterator[SaRecord]:
     for number, data, spans in transfer.records():
         if keys and not all(span.frame in seen for span in spans):
             return
-        yield record_of(carried, number, data, spans, place and place[0])
+        one = record_of(carried, number, data, spans)
+        yield one if place is None else replace(one, place=place[0], spoken=between(first.source, first.destination))
 
 
 def place_of(transfer: Reassembled, catalog: Catalog) -> tuple[VendorOui, StructType] | None:
@@ -166,9 +169,9 @@ def place_of(transfer: Reassembled, catalog: Catalog) -> tuple[VendorOui, Struct
     return next(found, None) if first.oui is not None else None
 
 
-def record_of(struct: StructType | None, number: int, data: bytes, spans: tuple[Span, ...], place: VendorOui | None = None) -> SaRecord:
+def record_of(struct: StructType | None, number: int, data: bytes, spans: tuple[Span, ...]) -> SaRecord:
     fits = struct is not None and len(data) >= struct.size
-    return SaRecord(number, data, spans, struct(data, 0, len(data)) if fits and struct is not None else None, place)
+    return SaRecord(number, data, spans, struct(data, 0, len(data)) if fits and struct is not None else None)
 
 
 def headline(transfer: Reassembled, catalog: Catalog) -> str:
@@ -194,14 +197,17 @@ def headline(transfer: Reassembled, catalog: Catalog) -> str:
     return ", ".join(parts)
 
 
-def nodes(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> Iterator[tuple[SaRecord, Node]]:
+def nodes(transfer: Reassembled, catalog: Catalog, services: Services, presenter: Presenter) -> Iterator[tuple[SaRecord, Node]]:
     """The records, also as trees."""
     for record in records(transfer, catalog):
-        yield record, node_of(record, catalog, presenter)
+        yield record, node_of(record, catalog, services, presenter)
 
 
-def node_of(record: SaRecord, catalog: Catalog, presenter: Presenter) -> Node:
-    """A record as a tree. Offsets count from the start of the record; its text lists its frames."""
+def node_of(record: SaRecord, catalog: Catalog, services: Services, presenter: Presenter) -> Node:
+    """A record as a tree. Offsets count from the start of the record; its text lists its frames.
+
+    `services`: what conversations have shown, which decides how a vendor's structure may be read.
+    """
     view, size = record.view, len(record.data)
     title = type(view).title if view is not None else "Record"
     node = Node("", f"{title}[{record.number}]", 0, size, 0, size * 8, None, _places(record.spans), raw=record.data)
@@ -211,7 +217,9 @@ def node_of(record: SaRecord, catalog: Catalog, presenter: Presenter) -> Node:
             node.children = fields_of(type(view), record.data, presenter, catalog)
         else:
             message = WholeMessage(record.data, record.spans, 0, 0, stream=record.place)
-            node.children = dissect_row(ChunkTable.of_message(message, record.spans[-1].frame, catalog, Services()), 0, presenter).layers
+            frame = max(span.frame for span in record.spans)
+            table = ChunkTable.of_message(message, frame, catalog, services, record.spoken)
+            node.children = dissect_row(table, 0, presenter).layers
     return node
 
 
@@ -219,16 +227,16 @@ def _places(spans: tuple[Span, ...]) -> str:
     return ", ".join(f"frame {span.frame} bytes {span.offset}-{span.offset + span.length - 1}" for span in spans)
 
 
-def as_json(transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> dict[str, Any]:
+def as_json(transfer: Reassembled, catalog: Catalog, services: Services, presenter: Presenter) -> dict[str, Any]:
     """The records of a transfer, each with the bytes of the frames that it came from; docs/contract.md describes the keys."""
-    shown = [record_json(record, catalog, presenter) for record in records(transfer, catalog)]
+    shown = [record_json(record, catalog, services, presenter) for record in records(transfer, catalog)]
     return {"text": headline(transfer, catalog), "frames": transfer.frames, "records": shown}
 
 
-def record_json(record: SaRecord, catalog: Catalog, presenter: Presenter) -> dict[str, Any]:
+def record_json(record: SaRecord, catalog: Catalog, services: Services, presenter: Presenter) -> dict[str, Any]:
     pieces = [{"frame": span.frame, "offset": span.offset, "length": span.length} for span in record.spans]
     name = type(record.view).title if record.view is not None else "Record"
-    fields = [plain(child) for child in node_of(record, catalog, presenter).children]
+    fields = [plain(child) for child in node_of(record, catalog, services, presenter).children]
     return {"record": record.number, "layer": name, "pieces": pieces, "fields": fields}
 
 
@@ -248,10 +256,13 @@ def joined_in(table: ChunkTable) -> dict[int, list[SaRecord]]:
     return found
 
 
-def reassembled_nodes(transfer: Reassembled | None, joined: Sequence[SaRecord], catalog: Catalog, presenter: Presenter) -> list[Node]:
+def reassembled_nodes(
+    transfer: Reassembled | None, joined: Sequence[SaRecord], catalog: Catalog, services: Services, presenter: Presenter
+) -> list[Node]:
     """A layer with the records of a transfer that the frame completed, else with the records that it `joined`; empty without any."""
     if transfer is not None and len(transfer.segments) > 1:
         text, shown = headline(transfer, catalog), list(records(transfer, catalog))
     else:
         text, shown = "records that end in this frame", list(joined)
-    return [Node("", "Reassembled", 0, 0, 0, 0, None, text, [node_of(each, catalog, presenter) for each in shown])] if shown else []
+    below = [node_of(each, catalog, services, presenter) for each in shown]
+    return [Node("", "Reassembled", 0, 0, 0, 0, None, text, below)] if shown else []

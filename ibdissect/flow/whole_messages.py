@@ -216,7 +216,8 @@ def headline(message: WholeMessage) -> str:
 def layers_of(message: WholeMessage, table: ChunkTable, row: int, presenter: Presenter) -> list[Node]:
     """What a message says as a whole that a row completes; offsets count from its start."""
     (spoken,) = conversations(table, np.array([row])) if depended(table.catalog) else (None,)
-    return dissect_row(ChunkTable.of_message(message, message.spans[-1].frame, table.catalog, table.services, spoken), 0, presenter).layers
+    (frame,) = table.numbers(np.array([row]))
+    return dissect_row(ChunkTable.of_message(message, frame, table.catalog, table.services, spoken), 0, presenter).layers
 
 
 def messages_in(table: ChunkTable) -> dict[int, list[WholeMessage]]:
@@ -232,7 +233,7 @@ def completed(table: ChunkTable, row: int, presenter: Presenter, ended: Reassemb
     """The nodes for `Tree.joined`: the records (all of a transfer that `ended`) and the message that a row completes."""
     frame = table.chunk.first + row
     messages = table.once(messages_in).get(frame, ())
-    layers = reassembled_nodes(ended, table.once(joined_in).get(frame, ()), table.catalog, presenter)
+    layers = reassembled_nodes(ended, table.once(joined_in).get(frame, ()), table.catalog, table.services, presenter)
     for message in messages if ended is None else [one for one in messages if not isinstance(one.stream, VendorOui)]:
         below = layers_of(message, table, row, presenter)
         below += _moved_nodes(message)

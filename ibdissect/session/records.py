@@ -52,7 +52,7 @@ def _rows(opened: Source, masked: Counter[str]) -> Iterator[tuple[Any, ...]]:
                 catalog.attribute_name(first.mgmt_class, first.attribute, first.method), first.tid, len(transfer.segments),
                 transfer.complete,
             )  # fmt: skip
-            for record, node in nodes(transfer, catalog, presenter):
+            for record, node in nodes(transfer, catalog, opened.services, presenter):
                 places = [(span.frame, span.offset, span.length) for span in record.spans]
                 if only is None or any(chosen[frame - 1] for frame, _, _ in places):
                     masked.update(leaf.name for leaf in _leaves(node.children) if leaf.masked and leaf.value is None)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ibdissect.diagnosis.connection import Connection
     from ibdissect.dissect.value import Presenter
     from ibdissect.fabric.ends import Ends
+    from ibdissect.table.services import Services
 
 SHOWN = 10
 """Rows of a table that a notebook shows."""
@@ -33,6 +34,7 @@ class Source(Protocol):
     """What tables of a capture ask it for; `Capture` has it."""
 
     catalog: Catalog
+    services: Services
     show_keys: bool
     selection: Selection | None
     progress: Progress | None

@@ -43,8 +43,7 @@ def conversations(table: ChunkTable, rows: Int) -> list[Conversation]:
     found: list[Conversation] = []
     for i, (source, to) in enumerate(ends_of(table, rows)):
         if not transport[i]:
-            near, far = (source, near_ports[i]), (to, far_ports[i])
-            found.append((frozenset((near, far)), far))
+            found.append(between(source, to, near_ports[i], far_ports[i]))
             continue
         end = to, pairs[i]
         one = _connection(table, end, frames[i])
@@ -55,6 +54,12 @@ def conversations(table: ChunkTable, rows: Int) -> list[Conversation]:
         else:
             found.append((frozenset((source, to)), to))
     return found
+
+
+def between(source: Hashable, to: Hashable, near_port: int = 0, far_port: int = 0) -> Conversation:
+    """That of a MAD, or of another packet that names no queue pairs, from one end to another; `source` and `to` as `ends_of` has them."""
+    near, far = (source, near_port), (to, far_port)
+    return frozenset((near, far)), far
 
 
 def _connection(table: ChunkTable, end: Hashable, frame: int) -> Connection | None:

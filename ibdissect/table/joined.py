@@ -20,6 +20,7 @@ from ibdissect.wire.places import Parsed, Stream, VendorOui
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.tail import Laid
 
+from .conversations import Conversation
 from .locate import Bool, Int
 from .occurrences import Occurrences
 
@@ -52,6 +53,8 @@ class SaRecord(Record, frozen=True):
     """None if the attribute is unknown or the record is too short for it."""
     place: VendorOui | None = None
     """Where a vendor's MADs carry it."""
+    spoken: Conversation | None = None
+    """The conversation of these MADs, on which its parts may depend."""
 
 
 class WholeMessage(Record, frozen=True):

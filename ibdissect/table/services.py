@@ -105,11 +105,13 @@ class Services:
             found = event.resolution
             self._bind({event.sender}, found.qpn, event.time_ns, event.frame, found.service_id, PASSIVE)
         elif isinstance(event, Requested):
-            one = event.connection
-            self._bind(_addresses(one.active, one.active_lid), one.active_qpn, event.time_ns, event.frame, one.served, ACTIVE)
+            one, anew = event.connection, event.frame == event.connection.req_frame
+            addresses = _addresses(one.active, one.active_lid)
+            self._bind(addresses, one.active_qpn, event.time_ns, event.frame, one.served, ACTIVE, anew=anew)
         elif isinstance(event, Replied):
-            one = event.connection
-            self._bind(_addresses(one.passive, one.passive_lid), one.passive_qpn, event.time_ns, event.frame, one.served, PASSIVE)
+            one, anew = event.connection, event.frame == event.connection.rep_frame
+            addresses = _addresses(one.passive, one.passive_lid)
+            self._bind(addresses, one.passive_qpn, event.time_ns, event.frame, one.served, PASSIVE, anew=anew)
         elif isinstance(event, Disconnecting):
             # From now on the queue pair may serve something else without a CM message.
             one = event.connection
@@ -121,14 +123,17 @@ class Services:
         self._ends.setdefault(qp, {})[address] = [(0, service, side)]
         self._count += 1
 
-    def _bind(self, addresses: set[bytes], qp: int, time_ns: int, frame: int, service: int, side: int) -> None:
+    def _bind(
+        self, addresses: set[bytes], qp: int, time_ns: int, frame: int, service: int, side: int, *, anew: bool = False
+    ) -> None:
+        """`anew`: whether another connection begins, perhaps to the same service."""
         for address in addresses - {b"", b"\0\0"}:
             if self._count >= MAX_ENDS:
                 _, oldest = self._ends.popitem(last=False)
                 self._count -= sum(map(len, oldest.values()))
                 self.dropped.add(frame, time_ns)
             history = self._ends.setdefault(qp, {}).setdefault(address, [])
-            if history and history[-1][1:] == (service, side):
+            if history and history[-1][1:] == (service, side) and not anew:
                 continue  # repeated message
             history.append((time_ns, service, side))
             self._count += 1

@@ -65,7 +65,8 @@ class ChunkTable:
         self.joined: Sequence[tuple[int, SaRecord | WholeMessage]] = joined() if shown_by is not None else ()
         """The records that straddle segments, each with the row that completed it; only in `shown`."""
         if self.joined:
-            chunk = replace(chunk, data=np.concatenate([chunk.data, *(np.frombuffer(one.data, np.uint8) for _, one in self.joined)]))
+            data = np.concatenate([chunk.data, *(np.frombuffer(one.data, np.uint8) for _, one in self.joined)])
+            chunk = replace(chunk, data=data, front=None)  # that of the last frames would lack the bytes behind the window
         self.chunk = chunk
         self.times = chunk.time_ns
         """The times of the packets in this table: of all, or of those of one subnet (`only_rows`)."""

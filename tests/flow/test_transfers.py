@@ -18,6 +18,7 @@ from ibdissect.flow.rmpp import Message
 from ibdissect.flow.transfers import Transfers, headline, nodes, reassembled_nodes, records
 from ibdissect.session.capture import Capture
 from ibdissect.table.addresses import End
+from ibdissect.table.services import Services
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sa_records import NodeRecord
 from tests import commands
@@ -58,7 +59,7 @@ def test_records_of_a_transfer_whose_segments_came_late() -> None:
 
 def test_tree_of_a_transfer() -> None:
     (transfer,) = Transfers().feed(native_table(FRAMES)).values()
-    found = [node for _, node in nodes(transfer, builtin(), Presenter())]
+    found = [node for _, node in nodes(transfer, builtin(), Services(), Presenter())]
     assert [node.label for node in found] == [f"NodeRecord[{i}]" for i in range(5)]
     assert found[1].text == "frame 1 bytes 196-283, frame 4 bytes 84-107"
     assert [child.text for child in found[4].children if child.name == "infiniband.sa.lid"] == ["5"]
@@ -74,7 +75,7 @@ def test_a_transfer_that_was_given_up() -> None:
 def test_one_segment_is_no_reassembly() -> None:
     whole = segment(1, 7, 20 + STEP, TABLE[:STEP])
     (transfer,) = Transfers().feed(native_table([whole])).values()
-    assert reassembled_nodes(transfer, (), builtin(), Presenter()) == []
+    assert reassembled_nodes(transfer, (), builtin(), Services(), Presenter()) == []
 
 
 def test_an_answer_without_records() -> None:

@@ -92,7 +92,8 @@ class Following:
             self.app.note(f"Frame {frame} belongs to no RMPP transfer and to no message that is known{yet}")
             return
         presenter = self.app.model.presenter(transfer.end_frame or frame)
-        self.app.push_screen(TransferScreen(transfer, self.app.model.catalog, presenter), self.app.jump)
+        reading = self.app.model.reading
+        self.app.push_screen(TransferScreen(transfer, reading.catalog, reading.services, presenter), self.app.jump)
 
 
 COMMANDS = (

@@ -11,6 +11,7 @@ from ibdissect.dissect.tree import Node
 from ibdissect.dissect.value import Presenter
 from ibdissect.flow.reassembly import Reassembled
 from ibdissect.flow.transfers import headline, nodes
+from ibdissect.table.services import Services
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable
 
@@ -72,8 +73,9 @@ class TransferScreen(Overlay[int]):
     BINDINGS = [Binding("R", "dismiss(None)", "back")]
     keys = "→ ← open, close · * open all · Enter goes to its frame"
 
-    def __init__(self, transfer: Reassembled, catalog: Catalog, presenter: Presenter) -> None:
-        self.records = RecordTree([(node, record.spans[0].frame) for record, node in nodes(transfer, catalog, presenter)])
+    def __init__(self, transfer: Reassembled, catalog: Catalog, services: Services, presenter: Presenter) -> None:
+        found = nodes(transfer, catalog, services, presenter)
+        self.records = RecordTree([(node, record.spans[0].frame) for record, node in found])
         super().__init__(f"Transfer   {printable(headline(transfer, catalog))}", self.records)
 
     def on_mount(self) -> None:
