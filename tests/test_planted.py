@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.wire.ulp import iser, rds, rpcrdma
+from ibdissect.wire import dm
+from ibdissect.wire.ulp import iser, rds, rpcrdma, srp
 from tests import smc
 from tests.acme import connection, message
-from tests.craft import build, ud
+from tests.craft import build, gmp, ud
 from tests.planted import KEY, SPELLINGS, Rows, ethernet, leaks, mutants, native
 from tests.table.test_opaque import SERVICE, sa
 
@@ -113,3 +114,58 @@ def test_every_byte_in_front_of_a_key(name: str) -> None:
     context, frame, begin = CASES[name]()
     frames = [data for _, data in mutants(frame, begin, skip=() if context else (begin + 1, begin + 16, begin + 17))]
     assert len(frames) > 200 and leaks([*context, *native(*frames)]) == []
+
+
+SHELVES = """
+from ibdissect.wire.places import Mad
+from ibdissect.wire.spec import Struct, nested, rest, secret, uint
+from ibdissect.wire.tail import repeat
+
+
+class Entry(Struct):
+    "An entry with a key."
+
+    prefix, key, section, size = "zz", "entry", "Z", 8
+    op = uint(32, "Op", at="0", holds="number")
+    k = secret(32, "Z_Key", "Entry Key", at="4")
+
+
+class Shelf(Struct):
+    "A record with a list behind it."
+
+    prefix, key, section, size = "zz", "shelf", "Z", 8
+    carried_by = Mad(3, 0xFF10)
+    count = uint(32, "Count", at="0")
+    op = uint(32, "Op", at="4", holds="number")
+    body = rest("Body", at="8")
+    entries = repeat(nested(Entry, "Entry"), count=count)
+"""
+
+
+def test_an_offset_without_room_for_the_tails_of_records(tmp_path: Path) -> None:
+    """The second segment has only entries of the list; read as records, each would have a list of none, and its key in a field."""
+    plugin = tmp_path / "shelves.py"
+    plugin.write_text(SHELVES)
+    data = words(48, 7) + (words(0) + KEY) * 48
+    for offset in (2, 24):
+        parts = ((1, 3, data[:200], 440), (2, 5, data[200:], 212))
+        frames = [sa(part, attribute=0xFF10, rmpp=(1, 1, flags), number=number, length=length, offset=offset)
+                  for number, flags, part, length in parts]  # fmt: skip
+        assert leaks(native(*frames), plugins=[str(plugin)], trees=[0, 1]) == [], offset
+
+
+@pytest.mark.parametrize(("formats", "out", "into", "more"), [(0x11, 0, 0, 0), (0x20, 2, 0, 0), (0x22, 2, 1, 4)])
+def test_descriptors_of_srp_with_other_formats_and_counts(formats: int, out: int, into: int, more: int) -> None:
+    """Counts, formats and the length of the CDB that contradict the descriptors of a command."""
+    entry, number = build(dm.ServiceEntry, service_name="SRP.T10:0002C90300001234", service_id=0x2C9), 0x2C9
+    one = b"\x11" * 8 + KEY + b"\x22" * 4
+    table = one + words(0x2000)
+    body = bytes(more) + {0x11: one * 2, 0x20: table + one * 2, 0x22: table + one * 2 + table + one}[formats]
+    heads = [(formats ^ flip, out, into, more) for flip in (0, 1, 2, 3, 16, 32, 48, 64, 128, 255)]
+    heads += [head for flip in (1, 2, 4, 64, 255) for head in ((formats, out ^ flip, into, more), (formats, out, into ^ flip, more))]
+    heads += [(formats, out, into, more ^ flip) for flip in range(0, 64, 4)]
+    commands = [build(srp.SRPCommand, type=2, buffer_formats=kinds, data_out_count=outs, data_in_count=ins, additional_cdb_length=length)
+                for kinds, outs, ins, length in heads]  # fmt: skip
+    context = [gmp(0x06, 0x81, 0x0012, entry, at=64), *connection(number)]
+    assert leaks(native(*context, *(message(command + body) for command in commands))) == []
+    assert leaks(native(*context, message(commands[0] + body)), keys=True), "they are read"

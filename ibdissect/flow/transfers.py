@@ -20,10 +20,12 @@ from ibdissect.table.joined import JoinedRecords, SaRecord, Span, WholeMessage
 from ibdissect.table.sa_tables import RMPP_END
 from ibdissect.table.services import Services
 from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.kept import nothing
 from ibdissect.wire.mad import MAD, MAD_SIZE, OUI_CLASSES, RMPP, RMPP_CLASSES, RMPP_STATUS, method_name
 from ibdissect.wire.numbers import DATA, LAST_SEGMENT, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.places import VendorOui
 from ibdissect.wire.sa import SARecordPiece
+from ibdissect.wire.tail_walk import walk
 from ibdissect.wire.text import counted
 from ibdissect.wire.vendor import VendorOuiFormat
 
@@ -156,10 +158,20 @@ def records(transfer: Reassembled, catalog: Catalog) -> Iterator[SaRecord]:
         return
     seen = {segment.frame for number, segment in transfer.segments.items() if not missing or number < missing}
     for number, data, spans in transfer.records():
-        if keys and not all(span.frame in seen for span in spans):
+        if keys and not (all(span.frame in seen for span in spans) and (place is not None or _certain(carried, data, first.step))):
             return
         one = record_of(carried, number, data, spans)
         yield one if place is None else replace(one, place=place[0], spoken=between(first.source, first.destination))
+
+
+def _certain(struct: StructType | None, data: bytes, step: int) -> bool:
+    """Whether a record with a tail fits its AttributeOffset: the tail has room and is read to its end."""
+    if struct is None or struct.tail is None or not step:
+        return True
+    if len(data) < step or step <= -(-struct.size // 8) * 8:
+        return False
+    found = walk(struct, memoryview(data), 0, len(data), {}, memory=nothing)
+    return found.whole and not any(data[found.stop :])
 
 
 def place_of(transfer: Reassembled, catalog: Catalog) -> tuple[VendorOui, StructType] | None:

@@ -46,6 +46,8 @@ class _Segments(Record, frozen=True, eq=False):
     """Bytes from one record to the next; 0 for a single record, at `start`."""
     phase: Int
     """Bytes from `start` to the first record that starts in this segment; negative if there is no record at all."""
+    number: Int
+    """Of the segment."""
 
 
 def records(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: StructType) -> Occurrences:
@@ -64,7 +66,10 @@ def records(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: Stru
         stop = np.where(several[index], np.minimum(at + seg.step[index], seg.stop[index]), seg.stop[index])
     whole = Occurrences(seg.rows[index], at, stop)
     if struct.tail is not None and several.any() and holds_key(table.catalog, struct):
-        wrong = whole.rows[~whole_tails(table, struct, whole)]
+        cut = (seg.number[index] > 1) & (
+            at + seg.step[index] > seg.stop[index]
+        )  # cut at another place, a record would seem to have an empty tail
+        wrong = whole.rows[cut | ~whole_tails(table, struct, whole)]
         whole = whole.pick(~np.isin(whole.rows, wrong[np.isin(wrong, seg.rows[several])]))
     return merged([whole, _joined(table, seg.rows[seg.step > 0], struct.size)]) if table.joined else whole
 
@@ -178,4 +183,4 @@ def _segments(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: St
         phase = np.where(step > 0, -(number - 1) * room % np.maximum(step, 1), 0)
     empty |= segmented & ((number == 0) | ((number > 1) & (step == 0)))
     phase[empty] = -1
-    return _Segments(rows, mad + data_at, stop, step, phase)
+    return _Segments(rows, mad + data_at, stop, step, phase, number)

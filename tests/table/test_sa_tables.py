@@ -193,6 +193,6 @@ def test_frames_show_the_records_that_whole_transfers_show(shared: Path, name: s
 )  # fmt: skip
 def test_pieces_of_a_segment(step: int, phase: int, head: tuple[int, int] | None, tail: tuple[int, int] | None) -> None:
     """Records of 8 bytes in a segment of 20: what lies before its first record, and behind its last one. No piece is empty."""
-    seg = _Segments(*(np.array([value]) for value in (7, 0, 20, step, phase)))
+    seg = _Segments(*(np.array([value]) for value in (7, 0, 20, step, phase, 1)))
     found = [list(zip(one.rows.tolist(), one.at.tolist(), one.stop.tolist(), strict=True)) for one in _of_segments(seg, 8)]
     assert found == [[(7, *piece)] if piece is not None else [] for piece in (head, tail)]
