@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,11 +13,13 @@ from ibdissect.wire.opcodes import SERVICES, UD
 from .assemble import Raw, text_of
 from .phrases import duration
 
+AFTER = 1 << 62
+"""Behind all frames."""
 AGAIN_NS = 1_000_000_000
 """A host that is first seen again later than that may have been down meanwhile."""
 
 
-class Seen(Record, frozen=True, order=True):
+class Seen(Record, frozen=True):
     """A packet that shows that a host is up."""
 
     time_ns: int
@@ -50,29 +52,35 @@ class Nearby:
     connection management, and the last answer of each connection."""
 
     def __init__(self, raws: Iterable[Raw] = ()) -> None:
-        self._sent: dict[int, list[tuple[Seen, int]]] = {}
-        self._served: dict[int, list[Seen]] = {}
+        self._sent: dict[int, list[tuple[int, int, bool, int]]] = {}
+        """Of each host: time, frame, whether of a connection, and which one (`id`)."""
+        self._served: dict[int, list[tuple[int, int, str]]] = {}
+        """Of each host: time and frame of answers to it, and who sent them."""
         self._arrived: dict[int, Arrived] = {}
         for raw in raws:
             for side in (0, 1):
                 self._lane(raw, side)
                 self._half(raw, side)
             self._management(raw)
+        for sent in self._sent.values():
+            sent.sort()
+        for answers in self._served.values():
+            answers.sort()
 
     def _lane(self, raw: Raw, side: int) -> None:
         lane = raw.lanes[side]
         if lane is not None and lane.packets:
             connected = SERVICES.get(int(lane.service), "") != SERVICES[UD]
             for time, frame in ((lane.first_time, lane.first_frame), (lane.last_time, lane.last_frame)):
-                self._keep(raw, side, Seen(int(time), int(frame), connected))
+                self._keep(raw, side, int(time), int(frame), connected=connected)
 
     def _half(self, raw: Raw, side: int) -> None:
         half: Any = raw.half(side)
         if half is None:
             return
         if half.answers:
-            seen = Seen(int(half.last_answer_time), int(half.last_answer), True, text_of(raw.hosts[1 - side]))
-            insort(self._served.setdefault(raw.hosts[side].number, []), seen)
+            seen = int(half.last_answer_time), int(half.last_answer), text_of(raw.hosts[1 - side])
+            self._served.setdefault(raw.hosts[side].number, []).append(seen)
         if half.fatal_frame and half.fatal_request and half.fatal_size > 0:
             one, known = Arrived(int(half.fatal_size), int(half.fatal_request), int(half.fatal_frame)), self._arrived.get(id(half.path))
             self._arrived[id(half.path)] = one if known is None else max(known, one, key=lambda each: each.size)
@@ -85,22 +93,28 @@ class Nearby:
         sent = [(0, *one) for one in of_asker] + ([(1, *setup.rep)] if setup.rep is not None else [])
         sent += [(setup.rej[3], *setup.rej[:2])] if setup.rej is not None else []
         for side, frame, time in sent + [(by, frame, time) for frame, time, by in setup.dreqs]:
-            self._keep(raw, side, Seen(time, frame))
+            self._keep(raw, side, time, frame)
 
-    def _keep(self, raw: Raw, side: int, seen: Seen) -> None:
-        insort(self._sent.setdefault(raw.hosts[side].number, []), (seen, id(raw)))
+    def _keep(self, raw: Raw, side: int, time: int, frame: int, *, connected: bool = False) -> None:
+        self._sent.setdefault(raw.hosts[side].number, []).append((time, frame, connected, id(raw)))
 
     def sent_after(self, raw: Raw, side: int, since_ns: int) -> Seen | None:
         """The first packet that an end's host is known to send after a time, beside this connection; None: none is known."""
         found = self._sent.get(raw.hosts[side].number, [])
-        later = found[bisect_right(found, (Seen(since_ns, 1 << 62), 0)) :]
-        return next((seen for seen, of in later if of != id(raw)), None)
+        for place in range(bisect_right(found, (since_ns, AFTER)), len(found)):
+            time, frame, connected, of = found[place]
+            if of != id(raw):
+                return Seen(time, frame, connected)
+        return None
 
     def served_after(self, host: int, since_ns: int) -> Seen | None:
         """The first answer after a time, of those that ended a connection's answers, to a request of a host: then it lived."""
         found = self._served.get(host, [])
-        place = bisect_right(found, Seen(since_ns, 1 << 62))
-        return found[place] if place < len(found) else None
+        place = bisect_right(found, (since_ns, AFTER))
+        if place == len(found):
+            return None
+        time, frame, peer = found[place]
+        return Seen(time, frame, True, peer)
 
     def arrived(self, half: Any) -> Arrived | None:
         """The largest packet that was refused with a NAK on the path of a direction. Any: compiled or not."""

@@ -13,7 +13,9 @@ from .slices import COST, when_of
 
 LEAST, SHARE = 2, 3
 """Connections that a cause must have in common with a host, and which part of the host's connections they must be: a third."""
-PLACED = frozenset({"path-mtu", "wrong-partition", "roce-version-mix", "connect-unanswered", "icrc-wrong-at-sender"})
+PLACED = frozenset({
+    "path-mtu", "wrong-partition", "roce-version-mix", "connect-unanswered", "icrc-wrong-at-sender", "duplicate-qp-after-restart",
+})  # fmt: skip
 """Causes that lie in how a host or the way to it is set up: two connections that show one are no chance, however many it has."""
 LOST = "lost-between-points"
 """What connections have in common whose packets were lost between the same two capture points."""
@@ -28,6 +30,7 @@ BLAMED = {
     "slow-by-congestion": "{n} connections {way} {host} are slowed down by congestion",
     "refused": "{host} refused {n} connections",
     "connect-unanswered": "{host} neither accepted nor refused {n} requests for a connection",
+    "duplicate-qp-after-restart": "{host} asked {n} times for a connection of a queue pair that another host still holds as connected",
     "wrong-partition": "{host} sends with another partition than was agreed on, on {n} connections",
     "roce-version-mix": "{host} and the others speak different versions of RoCE on {n} connections",
     "rnr-exhausted": "{n} connections were given up because {host}, the receiver, had no receive buffers",

@@ -70,7 +70,7 @@ def counts_text(connections: Sequence[Connection]) -> str:
     """How many connections have each verdict, and how many of the healthy ones lost much time."""
     lost = sum(one.verdict == HEALTHY and troubled(one) for one in connections)
     of = "which" if lost == sum(one.verdict == HEALTHY for one in connections) == 1 else f"{lost:,} of which"
-    return verdicts(connections) + (f", {of} lost a fifth of its time or more" if lost else "")
+    return verdicts(connections) + (f", {of} lost a fifth of {'its' if lost == 1 else 'their'} time or more" if lost else "")
 
 
 def proofs(one: Connection) -> list[tuple[int, str]]:

@@ -23,6 +23,8 @@ MTUS = (256, 512, 1024, 2048, 4096)
 SET_UP = "a capture that holds the set-up of the connections (CM) tells"
 LATER_PART_FIRST = -1
 """In place of the size of a wrong answer to a READ: it begins with a later part (`engine.halves`)."""
+LEAST_AGAIN = 3
+"""Answers more than there are PSNs, from which on a requester whose packets are not captured seems to repeat."""
 AT_ONCE_NS = 1_000_000
 """A silence that is shorter, up to the end of the capture, says nothing."""
 
@@ -484,7 +486,10 @@ def _unknown(s: Story) -> str:
         return "more packets were under way or missing than are remembered"
     if half.unread:
         return f"{counted(half.unread, 'answer')} of {s.answers} are cut off before they say whether they are ACKs or NAKs"
-    return f"only what {s.answers} answers was captured"
+    told, acknowledged = f"only what {s.answers} answers was captured", half.una - half.front
+    if 0 < acknowledged <= half.answers - LEAST_AGAIN and not half.naks and not half.rnrs:
+        told += f"; {half.answers} answers are for {counted(acknowledged, 'PSN')} only, as where {s.asks} sends the same again"
+    return told
 
 
 SAID: dict[str, Callable[[Story], str]] = {

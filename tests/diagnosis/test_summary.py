@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.diagnosis.lab import MS, SEC, Lab, joined
+from ibdissect.wire import cm
+from tests.diagnosis.lab import MS, SEC, US, Lab, joined
 from tests.diagnosis.test_causes import CAUSES, lossy, repeated
 
 
@@ -39,3 +40,19 @@ def test_what_lies_in_how_a_host_is_set_up_needs_no_large_part_of_its_connection
     labs[1].frames = [(time + 5 * SEC, frame) for time, frame in labs[1].frames]
     found = joined(*labs).diagnosis().shared
     assert [one.host for one in found if one.cause == CAUSES[name][0]] == hosts
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_host_that_asks_again_and_again_for_a_queue_pair_that_is_held(number: int) -> None:
+    """However many other connections it has."""
+    first, *many = [Lab(qa=0x500 + n, qb=0x600 + n) for n in range(9)]
+    first.good(first.up(), 100, 3)
+    for n, lab in enumerate(many):
+        lab.good(lab.up(n * MS, local_communication_id=0xC0 + n), 100, 3)
+    for n in range(number):
+        first.req(SEC + n * MS, local_communication_id=0xA5 + n)
+        ids = {"local_communication_id": 0, "remote_communication_id": 0xA5 + n}
+        first.short(SEC + n * MS + US, cm.REJ_ID, cm.REJ, back=True, reason=10, **ids)
+    told = [one.why for one in joined(first, *many).diagnosis().shared if one.cause == "duplicate-qp-after-restart"]
+    assert len(told) == number - 1
+    assert all(why.startswith("10.0.0.1 asked 2 times for a connection of a queue pair that another host still holds") for why in told)

@@ -200,3 +200,15 @@ def test_how_requests_ended_is_not_told_where_they_are_not_captured() -> None:
     CAUSES["RNR exhausted"][2](lab)
     lab.frames = [(time, frame) for time, frame in lab.frames if frame[26:30] == lab.b]
     assert "the capture ends then" not in lab.only().why and "sent nothing more" not in lab.only().why
+
+
+@pytest.mark.parametrize(("again", "said"), [(2, False), (3, True)])
+def test_answers_alone_that_repeat(again: int, said: bool) -> None:
+    """Without requests, more answers than PSNs show that something was sent again."""
+    lab = Lab()
+    for n in range(5):
+        lab.answer(n * MS, 100 + n, msn=n)
+    for n in range(again):
+        lab.answer((9 + n) * MS, 104, msn=4)
+    found = lab.only()
+    assert found.cause == "cannot-tell" and (f"{5 + again} answers are for 5 PSNs only, as where 10.0.0.1 sends" in found.why) is said
