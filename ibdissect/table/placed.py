@@ -28,11 +28,11 @@ from .locate import Bool, Int
 if TYPE_CHECKING:
     from .table import ChunkTable
 
-MAX_TRANSFERS = 4096
+MAX_TRANSFERS = 1024
 """Transfers that are remembered; the oldest is given up first."""
-MAX_AGAIN = 256
+MAX_AGAIN = 64
 """Latest segments of a transfer whose repetitions are known."""
-MAX_FRAMES = 1 << 20
+MAX_FRAMES = 1 << 18
 """Frames that are remembered; the data of older ones is hidden again."""
 HEADERS_END = SAFormat.component_mask.span[1]
 """Where the data of a segment begins."""
