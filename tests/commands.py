@@ -256,8 +256,8 @@ def _run(asked: list[Any], stdin: int, out: int, err: int) -> int:
         if own_paths:
             sys.path[:0] = env.get("PYTHONPATH", "").split(os.pathsep)
         os.chdir(cwd)
-        forkserver._forkserver.__init__()  # the test process has one of its own
-        resource_tracker._resource_tracker.__init__()
+        forkserver._forkserver.__init__()  # type: ignore[misc]  # the test process has one of its own
+        resource_tracker._resource_tracker.__init__()  # type: ignore[misc]
         if words[:1] == ["pytest"]:
             sys.exit(pytest.main(words[1:]))
         sys.argv = ["ibdissect", *words]

@@ -109,7 +109,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
     """Compares bytes with the file of that name in the folder `golden` next to the test."""
-    folder = Path(str(request.fspath)).parent / "golden"
+    folder = request.path.parent / "golden"
     update = request.config.getoption("--update-golden")
 
     def compare(name: str, found: bytes) -> None:

@@ -16,7 +16,8 @@ from ibdissect.scrub.kinds import Kind, kind_of
 from ibdissect.table.locate import Int
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
-from tests.rules.test_rules import CASES
+from tests.rules import test_rules as _every_case  # noqa: F401 - it imports them
+from tests.rules.cases import CASES
 
 NUMBERS = re.compile("p_key|transaction_id|comm_id|service_id|attribute_offset|qkey|q_key")
 """Fields that distinguish conversations although they do not identify a host."""

@@ -28,7 +28,7 @@ from tests.test_limits import fed
 
 pytestmark = pytest.mark.slow
 
-Bounded = BoundedDict | KeptDict | KeptList
+Bounded = BoundedDict | KeptDict | KeptList  # type: ignore[type-arg]
 EMPTY = 300
 """Bytes of an entry of which the flood shows too few to measure them."""
 OTHERS = {

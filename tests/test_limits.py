@@ -52,7 +52,7 @@ NO_BOUNDS = ("MAX_LMC", "MAX_WORDS", "MAX_RETRIES", "MAX_STEPS", "MAX_HOPS")
 BY_LID = ("FabricFollower.subnet.lids", "SA024", "FabricFollower.learner.heard{}[][].standby")
 """State by LID: at most 65,535 entries."""
 
-OF_CHUNK = ("flows{}.arguments", "Transactions.matched.", "Networks._alone")
+OF_CHUNK: tuple[str, ...] = ("flows{}.arguments", "Transactions.matched.", "Networks._alone")
 OF_CHUNK += ("FabricFollower.subnet.clock.", "FabricFollower.subnet.recent.")
 OF_FACTS = re.compile(r"\._answers\.|\.done$|\.subnet\.gone\b|\.past$|\.linear\.ports$")
 """Columns of the last chunk or of the frames before it, pairs of addresses (tests/table/test_networks.py), earlier values of its frames
@@ -179,13 +179,16 @@ def test_a_usual_capture_forgets_nothing(repo: Path) -> None:
         assert reported(reader.chunks()) == []
 
 
+def _printing(name: str, opened: Capture) -> Callable[[ChunkTable], object]:
+    return partial(_printed, PRINTERS[name](opened, ("frame.number",), plain))
+
+
 READERS: dict[str, Callable[[Capture], Callable[[ChunkTable], object]]] = {
     "lint": lambda _: Linter(RULES).feed,
     "filter": lambda opened: compile_filter("infiniband.bth.psn > 5 or ibdissect.response_time", opened.catalog).rows,
     "export": lambda opened: partial(_cells, Rows(named_columns(opened.catalog, DEFAULT), opened.state(DEFAULT))),
-    **{name: lambda opened, name=name: partial(_printed, PRINTERS[name](opened, ("frame.number",), plain))
-       for name in ("summary", "fields", "tree", "jsonl")},
-}  # fmt: skip
+    **{name: partial(_printing, name) for name in ("summary", "fields", "tree", "jsonl")},
+}
 
 
 def _cells(rows: Rows, table: ChunkTable) -> object:
@@ -199,6 +202,7 @@ def _printed(printer: Printer, table: ChunkTable) -> object:
 @pytest.mark.parametrize("reader", READERS)
 def test_a_chunk_is_freed_without_the_garbage_collector(reader: str, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cycle of references would keep the columns of each window until the next collection, 150 MB each."""
+    assert open_capture.__kwdefaults__ is not None
     monkeypatch.setitem(open_capture.__kwdefaults__, "window", 4096)
     tables = list[ref[ChunkTable]]()
     with Capture(repo / "captures/opensm-first-sweep.pcap") as opened:

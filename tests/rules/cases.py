@@ -52,7 +52,7 @@ def case(
     known: Sequence[SubnetFile] = (),
     severity: str = "",
     damage: Sequence[Damage] = (),
-    file: Callable[[Sequence[bytes]], bytes] = craft.erf_pcap,
+    file: Callable[[Sequence[bytes]], bytes] | None = craft.erf_pcap,
 ) -> None:
     """Register a proof. `bad` and `twin`: one frame, a list of frames (made a capture by `file`), or `file=None` for whole files."""
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from ibdissect.capture.chunk import Damage
-from ibdissect.capture.opening import WINDOW, open_capture
+from ibdissect.capture.opening import open_capture
+from ibdissect.capture.stream import WINDOW
 from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.point_faults import PointFaults
