@@ -18,7 +18,7 @@ SAID: dict[str, tuple[str, int, str, str]] = {
     "icrc-swapped": ("lint", 1, "error CNX017", "writes the ICRC with its bytes reversed, in all 5 whole packets"),
     "mtu-blackhole": ("lint", 1, "error CNX005", "carries 4,096 bytes, the largest that 10.0.0.2 acknowledged"),
     "mtu-mismatch-nak": ("lint", 1, "error CNX014", "a packet of 4,096 bytes, more than the path MTU of 1,024"),
-    "never-acknowledged": ("lint", 1, "error CNX004", "sent PSN 100 at least eight times in 3.76 s, and it was never acknowledged"),
+    "never-acknowledged": ("lint", 1, "error CNX004", "sent PSN 100 at least eight times in 3.76 s (the", "was never acknowledged"),
     "nvme-reject": ("lint", 0, "info CNX001", "NVMe status 6, no resources"),
     "pad-unaligned": ("lint", 1, "error BTH005", "255 bytes, which is no multiple of 4"),
     "pfc-pause": ("stats", 0, "Pause frames", "65535            1           3"),

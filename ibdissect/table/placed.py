@@ -24,6 +24,7 @@ from ibdissect.wire.sa import SAFormat
 from .addresses import ends_of
 from .bits import value_at
 from .locate import Bool, Int
+from .rows import is_in
 
 if TYPE_CHECKING:
     from .table import ChunkTable
@@ -140,9 +141,8 @@ def _segments(table: ChunkTable) -> Int:
     """Rows with a segment of an answer with keys."""
     data, mad = table.chunk.data, table.located.at("mad")
     rows = np.flatnonzero((mad >= 0) & (mad + HEADERS_END <= table.located.payload_end))
-    for field, values in ((MAD.mgmt_class, [SA_CLASS]), (RMPP.rmpp_type, [DATA])):
-        at = mad[rows] + (MAD.size if field is RMPP.rmpp_type else 0)
-        rows = rows[np.isin(value_at(data, at, field), values)]
+    rows = rows[value_at(data, mad[rows], MAD.mgmt_class) == SA_CLASS]
+    rows = rows[value_at(data, mad[rows] + MAD.size, RMPP.rmpp_type) == DATA]
     rows = rows[(value_at(data, mad[rows], MAD.method) & RESPONSE_BIT) != 0]
-    found: Int = rows[np.isin(u16(data, mad[rows] + MAD.attribute_id.span[0]), _with_keys(table.catalog))]
+    found: Int = rows[is_in(u16(data, mad[rows] + MAD.attribute_id.span[0]), np.array(_with_keys(table.catalog), np.int64))]
     return found
