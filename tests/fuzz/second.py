@@ -29,13 +29,15 @@ from ibdissect.layers.erf import INFINIBAND
 from ibdissect.layers.transport import ip_room
 from ibdissect.table.bits import extract
 from ibdissect.table.find_structures import at_place
+from ibdissect.table.insides import holds_key
 from ibdissect.table.locate import EXTENDED_STRUCTS
 from ibdissect.table.table import ChunkTable
 from ibdissect.table.unread import unread
 from ibdissect.wire import encapsulation, headers
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.opcodes import OPCODES
-from ibdissect.wire.places import MadFormat
+from ibdissect.wire.places import Mad, MadFormat
 from ibdissect.wire.spec import Field, Struct
 
 from .agree import Disagreement
@@ -182,6 +184,11 @@ class Dissected:
             return  # said already
         yield from _values(what, self.table.matrix(what)[index], values, rows)
 
+    def _may_be_misplaced(self, what: StructType) -> bool:
+        """Whether it is a record of the SA with a key: columns have it only where segment and offset say for certain that it is one."""
+        of_sa = any(isinstance(place, Mad) and place.mgmt_class == SA_CLASS for place in what.carried_by)
+        return of_sa and holds_key(self.table.catalog, what)
+
     def _attribute(self, what: StructType, seen: list[tuple[int, int, dict[str, Any]]]) -> Iterator[Disagreement]:
         rows = np.array([row for row, _, _ in seen], np.int64)
         at = self.table.located.at("mad")[rows] + np.array([start for _, start, _ in seen], np.int64)
@@ -189,7 +196,7 @@ class Dissected:
         index = np.minimum(np.searchsorted(found.at, at), max(len(found) - 1, 0))
         missing = np.ones(len(rows), np.bool_) if not len(found) else (found.at[index] != at)
         lost = missing & ~self.table.once(unread)[rows]  # Scapy reads the data of requests that nobody reads
-        if lost.any():
+        if lost.any() and not self._may_be_misplaced(what):
             yield Disagreement(f"{what.__name__}: in Scapy, not in the columns", rows[lost].tolist())
         if len(found):
             values = [fields for (_, _, fields), gone in zip(seen, missing.tolist(), strict=True) if not gone]
