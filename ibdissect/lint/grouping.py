@@ -299,8 +299,8 @@ class Grouping:
         lowered = hit.severity if isinstance(hit, Hit) else known.severity if known is not None else None
         if isinstance(hit, LazyHit) or hit.explains:
             self.consequences.note(rule, hit.frame, lowered, hit.count)
-            for frame in hit.mads if isinstance(hit, Hit) else ():
-                self.consequences.note(rule, frame, lowered)
+            for frame, covered in [(frame, hit.covers) for frame in hit.mads] if isinstance(hit, Hit) else ():
+                self.consequences.note(rule, frame, lowered, covered)
         if known is not None:
             known.count += hit.count
         if key is not None and key in self.flows:
@@ -404,7 +404,7 @@ class Grouping:
             return finding
         self.consequences.note(rule, hit.frame, hit.severity, hit.count, finding)
         for frame in hit.mads[:1]:  # those of further frames are not listed
-            self.consequences.note(rule, frame, hit.severity, hit.count if frame == hit.frame else 1, finding)
+            self.consequences.note(rule, frame, hit.severity, hit.count if frame == hit.frame else hit.covers, finding)
         return finding
 
     def _report_rows(self, rule: Rule, table: ChunkTable, finding: Finding | None, entries: npt.NDArray[np.int64]) -> None:

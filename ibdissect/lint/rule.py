@@ -53,6 +53,8 @@ class Hit(Record, kw_only=True):
     """All frames that it stands for, ascending, as far as the rule knows them; empty: `frame` alone."""
     mads: Sequence[int] = ()
     """Other frames at which rules may report a consequence; by default, if the rule `explains` any, `frame` and the `frames` with a MAD."""
+    covers: int = 1
+    """How many packets a consequence at one of these may stand for, where the fault is that of a connection."""
     key: Any = None
     """Hits with the same key (a flow: QP pair, port, group) become one finding with a count."""
     message: str = ""

@@ -20,6 +20,7 @@ from .alike import alike
 INFO = Severity.INFO
 EXAMPLES = 3
 """Findings of a rule that are shown with their sentence."""
+LISTS_ALL = "--format concise lists all"
 LISTED, NAMED = 12, 24
 """Further frames of a rule, and ports in one list, that are named."""
 INDENT = " " * 4
@@ -99,7 +100,7 @@ def _rule(findings: Sequence[Finding], report: CaptureReport, run: Run, paint: P
     if total > shown:
         unsaid = sorted(index for one in sentences[EXAMPLES:] for indices in one.places for index in indices)
         places = ", ".join(_place(findings[index]) for index in unsaid[:LISTED])
-        lines += _wrapped(INDENT, "faint", f"and {total - shown} more" + (f": {places}" if places else "")
+        lines += _wrapped(INDENT, "faint", f"and {total - shown} more ({LISTS_ALL})" + (f": {places}" if places else "")
                           + (", ..." if places and total - shown > LISTED else ""), paint, width)  # fmt: skip
     if rule is not None and (advice := sections(rule).get(TO_DO, "")):
         lines += _wrapped(f"{INDENT}do:", "faint", f" {_sentence(advice)}", paint, width)

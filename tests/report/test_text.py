@@ -90,7 +90,7 @@ def test_three_examples_and_the_frames_of_the_rest() -> None:
     many = [finding("MKY013", WARNING, frame, f"the key of port {frame} is {frame * 7} now") for frame in range(10, 30)]
     lines = capture_text(report(*many, by_rule={"MKY013": 120}), RUN).splitlines()
     assert lines[1].endswith("(120 findings)") and [line.split()[0] for line in lines[2:5]] == [":10", ":11", ":12"]
-    assert lines[5] == "    and 117 more: " + ", ".join(f":{frame}" for frame in range(13, 25)) + ", ..."
+    assert lines[5] == "    and 117 more (--format concise lists all): " + ", ".join(f":{frame}" for frame in range(13, 25)) + ", ..."
     assert lines[6].startswith("    do: ") and len(lines) == 7
 
 
@@ -186,4 +186,4 @@ def test_the_last_line_is_wrapped_between_words() -> None:
 def test_frames_without_a_sentence_are_in_order() -> None:
     said = ["one is wrong", "this one is other", "that was odd", *["a first one", "a second thing"] * 2]
     some = [finding("MKY002", ERROR, frame, text) for frame, text in enumerate(said, 1)]
-    assert "    and 4 more: :4, :5, :6, :7" in capture_text(report(*some), RUN).splitlines()
+    assert "    and 4 more (--format concise lists all): :4, :5, :6, :7" in capture_text(report(*some), RUN).splitlines()

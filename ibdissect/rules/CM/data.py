@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.diagnosis.stories import Stories
 from ibdissect.engine.skipped import FAR, distance
 from ibdissect.flow.events import Repeated
 from ibdissect.flow.stream_packets import GOES_ON
@@ -140,7 +141,7 @@ class StartingPSN(QuotingRule):
             if proof is not None and not counted > 0:
                 frames = ((connection.req_frame, "REQ"), (connection.rep_frame, "REP"), *proof)
                 yield fault(
-                    Moment(first, connection.rep_ns), {"ends": stream.ends.text, "psn": found, "what": what, "wanted": psn}, BTH.psn,
+                    Moment(first, stream.first_ns), {"ends": stream.ends.text, "psn": found, "what": what, "wanted": psn}, BTH.psn,
                     found, proof=frames, evidence=LEARNT,
                     severity=INFO if distance(found, psn) > LOST_AT_MOST and counted < 0 else None,
                 )  # fmt: skip
@@ -180,7 +181,7 @@ class AgreedMTU(QuotingRule):
 
     code, name, severity = "CM009", "cm-mtu", WARNING
     reference = "IBA 12.7.14; python-rdma REQ"
-    needs = (*QuotingRule.needs, Connections, Streams)
+    needs = (*QuotingRule.needs, Connections, Streams, Stories)
     message = "{ends}: packets with {found} bytes of payload, the path MTU of the REQ is {agreed}"
     example = "a REQ with path MTU 256, and a SEND First with 512 bytes"
 
@@ -191,7 +192,7 @@ class AgreedMTU(QuotingRule):
             for stream in (_stream(streams, connection, way) for way in ways(connection)):
                 if connection.mtu and stream is not None and stream.largest > connection.mtu:
                     yield fault(
-                        Moment(stream.largest_frame, connection.rep_ns),
+                        Moment(stream.largest_frame, context.get(Stories).time_of(stream.largest_frame)),
                         {"ends": stream.ends.text, "found": stream.largest, "agreed": connection.mtu}, REQ.path_packet_payload_mtu,
                         stream.largest, proof=[(connection.req_frame, "REQ")],
                     )  # fmt: skip

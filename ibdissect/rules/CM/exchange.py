@@ -95,7 +95,7 @@ class ReplyLate(Rule):
         took, allowed = event.time_ns - connection.last_req, timeout_ns(connection.response_timeout + 1)
         if connection.reps == 1 and not connection.mra_frame and took > allowed:
             yield fault(
-                event, {"ends": connection.text, "milliseconds": took // 1_000_000, "allowed": allowed // 1_000_000},
+                event, {"ends": connection.text, "milliseconds": round(took / 1_000_000), "allowed": round(allowed / 1_000_000)},
                 REP.remote_communication_id, proof=[(connection.req_frame, "REQ")],
             )  # fmt: skip
 
@@ -152,7 +152,7 @@ class DisconnectUnanswered(Rule):
             if connections.both_speak(connection) and connection.dreq_frame and not connection.drep_frame and waited:
                 certain = complete or (connection.asked_to_end > 1 and loss.proves_silence(connection.dreq_ns))
                 yield fault(
-                    Moment(connection.dreq_frame, connection.dreq_ns), {"ends": connection.text}, DREQ.remote_communication_id,
+                    Moment(connection.dreq_frame, connection.dreqs[0][1]), {"ends": connection.text}, DREQ.remote_communication_id,
                     proof=[(connection.req_frame, "REQ")], severity=None if certain else INFO,
                 )  # fmt: skip
 
@@ -193,7 +193,10 @@ class ReusedTooSoon(Rule):
         if qpn and old is not new and 0 <= took < allowed:  # 0: not said
             del self.ended[end, qpn]
             yield fault(
-                event, {"ends": new.text, "qpn": qpn, "end": str(end), "milliseconds": took // 1_000_000, "allowed": allowed // 1_000_000},
+                event, {
+                    "ends": new.text, "qpn": qpn, "end": str(end), "milliseconds": round(took / 1_000_000),
+                    "allowed": round(allowed / 1_000_000),
+                },
                 REQ.local_qpn if asks else REP.local_qpn, qpn, proof=[(old.req_frame, "REQ of the last connection"), (frame, "its DREQ")],
             )  # fmt: skip
 

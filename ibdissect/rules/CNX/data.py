@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
 from ibdissect.diagnosis.connection import Connection
-from ibdissect.lint.rule import ERROR
+from ibdissect.diagnosis.stories import Stories
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, Context, Hit, on_end
 from ibdissect.rules.shared.story_rule import StoryRule
+from ibdissect.wire.text import counted
+
+TOLD = 5
+"""Sentences about connections that the finding about their host holds."""
 
 
 class NumberReused(StoryRule):
@@ -59,8 +68,29 @@ class SenderComputesIcrc(StoryRule):
     quotes = False
     example = "packets of one host, all with the bytes of their ICRC reversed"
 
-    def flow_of(self, one: Connection) -> object:
-        return one.ends[one.blamed or 0].address
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """One finding a host: what it writes, and what became of each connection that it is an end of."""
+        stories = context.get(Stories)
+        hosts: dict[str, list[Connection]] = {}
+        for one in stories.of_cause(self.cause):
+            hosts.setdefault(one.ends[one.blamed or 0].address, []).append(one)
+        for some in hosts.values():
+            hit = self.told(min(some, key=lambda one: -Severity(one.severity).rank), stories)
+            hit.arguments["why"] = _together([one.why for one in some])
+            yield hit
+
+
+def _together(sentences: Sequence[str]) -> str:
+    """`X writes ...: A takes them (2 connections); B repeats`: sentences about one host, with what they differ in behind the colon."""
+    said, _, _ = sentences[0].partition(": ")
+    if len(sentences) == 1 or not all(one.startswith(f"{said}: ") for one in sentences):
+        return sentences[0]
+    became = Counter(one.removeprefix(f"{said}: ") for one in sentences).most_common()
+    told = [f"{what} ({counted(number, 'connection')})" for what, number in became[:TOLD]]
+    if more := sum(number for _, number in became[TOLD:]):
+        told.append(f"{counted(more, 'more connection')}, see ibdissect diagnose")
+    return f"{said}: " + "; ".join(told)
 
 
 class ReadOrderWrong(StoryRule):

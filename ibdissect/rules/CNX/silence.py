@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 from ibdissect.diagnosis.causes import SURELY
 from ibdissect.diagnosis.connection import Connection
 from ibdissect.diagnosis.stories import Stories
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO
+from ibdissect.lint.rule import ERROR, INFO, Hit
 from ibdissect.rules.shared.story_rule import StoryRule
 
 
 class NeverAcknowledged(StoryRule):
-    """A request was sent again and again, never acknowledged, and given up.
+    """A request was never acknowledged, and the connection was given up.
 
     The application sees "transport retry counter exceeded", and the connection is dead. If the responder sends to others meanwhile, only
     this queue pair is gone: its process died, or it never reached a state in which it receives. Otherwise its host or the network is dead.
@@ -96,5 +98,12 @@ class OtherPartition(StoryRule):
 
     code, name, severity = "CNX008", "other-partition-than-agreed", ERROR
     reference = "IBA 9.6.1.1.4, 10.9.3, 12.7.24"
+    explains = ("PKY005", "ROC012")
     cause = "wrong-partition"
     example = "a REQ with P_Key 0xffff, and SENDs with P_Key 0x8001 that nobody acknowledges"
+
+    def told(self, one: Connection, stories: Stories) -> Hit:
+        """It explains what is said of the partition of all packets of the connection: those rules name its first one, or its REQ."""
+        hit = super().told(one, stories)
+        hit.mads, hit.covers = [frame for frame in (one.first_frame, one.evidence[0]) if frame], sys.maxsize
+        return hit

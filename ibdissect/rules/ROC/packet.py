@@ -13,7 +13,9 @@ from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context,
 from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule, Pair, pair_of
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.table import Bool, ChunkTable
+from ibdissect.table.addresses import ends_at
 from ibdissect.table.bits import extract
+from ibdissect.table.connections import Connections
 from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, ETHERTYPES_VLAN, UDP, Ethernet, IPv4, IPv6
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, DETH, LRH
@@ -218,11 +220,13 @@ class RoceManagementQKey(Rule):
 class RocePKey(Rule):
     """A RoCE packet carries a P_Key other than the default.
 
-    RoCE ports hold only the default partition 0xFFFF; VLANs separate traffic instead. A receiver drops a packet with another P_Key.
+    RoCE ports mostly hold only the default partition 0xFFFF; VLANs separate traffic instead. A receiver drops a packet with a P_Key that
+    its port does not hold.
 
     Check the P_Key index in the application; it must be 0.
 
-    One packet is enough. Silent if its receiver sends to its sender with that P_Key, too: then both ports hold the partition.
+    One packet is enough. Silent if its receiver sends to its sender with that P_Key, too: then both ports hold the partition; and for the
+    packets of a connection that was accepted in another partition (REQ and REP): CNX008 tells where they are not in that one.
     """
 
     code, name, severity = "ROC012", "roce-pkey", WARNING
@@ -231,6 +235,7 @@ class RocePKey(Rule):
     at = BTH.p_key
     flow = (*PACKET_FLOW, BTH.p_key)
     waits = alike = True
+    needs = (Connections,)
     message = "P_Key 0x{p_key:04x}, RoCE uses 0xffff"
     example = "a RoCE v2 packet with P_Key 0x8001"
 
@@ -240,9 +245,13 @@ class RocePKey(Rule):
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         pair, p_key = pair_of(seen), seen.value(BTH.p_key)
         self.pairs.keep((pair, p_key), None, seen.frame, seen.time_ns)
-        return {"pair": pair, "key": p_key}
+        return {"pair": pair, "key": p_key, "ends": ends_at(seen.table, seen.row), "qpn": seen.value(BTH.destqp)}
 
     def stands(self, hit: Hit, context: Context) -> bool:
+        sender, receiver = hit.arguments["ends"]
+        found = context.get(Connections).facing(sender, receiver, hit.arguments["qpn"], hit.frame)
+        if found is not None and found[0].p_key & BASE not in (0, DEFAULT_PKEY & BASE):
+            return False
         return (tuple((there, here) for here, there in hit.arguments["pair"]), hit.arguments["key"]) not in self.pairs
 
 

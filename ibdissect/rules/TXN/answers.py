@@ -10,7 +10,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.fabric import FabricFollower
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import AnsweredAgain, AnsweredMany, RepressAlone, TrapAnswered
-from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Place, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.answers_elsewhere import Elsewhere
 from ibdissect.rules.shared.patience import lifetime_ns
@@ -35,6 +35,8 @@ def _fits() -> Bool:
 
 FITS = _fits()
 """Which methods answer which, bool[256, 256]: request, answer."""
+Late = tuple[Connection, int, Hit]
+"""A connection with an MRA, until when its answer had not come, and the finding."""
 
 
 class RequestUnanswered(UnansweredRule):
@@ -215,7 +217,7 @@ class PatienceExceeded(QuotingRule):
     def __init__(self) -> None:
         self.judged = BoundedDict[int, None](MAX_CONNECTIONS, "answers after MRAs")
         """Frames of MRAs that were followed by an answer, oldest first."""
-        self.late: list[tuple[Connection, Hit]] = []
+        self.late: list[Late] = []
         """Findings that wait until it is known whether the clock was set, and whether the connection was set up."""
 
     @on_event(Replied, Rejected, PathAnswered)
@@ -232,7 +234,7 @@ class PatienceExceeded(QuotingRule):
         if connection.mra_frame and wanted and fresh and connection.mra_frame not in self.judged:
             self.judged.put(connection.mra_frame, None, event.frame, event.time_ns)
             if len(self.late) < MAX_CONNECTIONS:
-                self.late += self._late(context, connection, event.frame, event.time_ns, what)
+                self.late += self._late(context, connection, event, event.time_ns, what)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -245,18 +247,20 @@ class PatienceExceeded(QuotingRule):
             waits |= connection.mra_of == OF_LAP and not connection.apr_frame and connection.mra_frame > connection.lap_frame
             waits &= connections.both_speak(connection) and not connection.dreq_frame
             if connection.mra_frame and waits and loss.proves_silence(connection.mra_ns):
-                late += self._late(context, connection, connection.mra_frame, connections.last_ns, "nothing")
-        for connection, hit in late:
+                unanswered = Moment(connection.mra_frame, connection.mra_ns)
+                late += self._late(context, connection, unanswered, connections.last_ns, "nothing")
+        for connection, until_ns, hit in late:
             worked = 0 < connection.rep_frame < connection.rtu_frame and connection.mra_of == OF_REQ
-            hit.severity = INFO if worked or loss.stopped(hit.related[-1].frame, hit.time_ns, IDLE_NS) else None
+            hit.severity = INFO if worked or loss.stopped(connection.mra_frame, until_ns, IDLE_NS) else None
             yield hit
 
-    def _late(self, context: Context, connection: Connection, frame: int, time_ns: int, what: str) -> Iterator[tuple[Connection, Hit]]:
-        allowed, took = timeout_ns(connection.mra_timeout), time_ns - connection.mra_ns
+    def _late(self, context: Context, connection: Connection, where: Place, until_ns: int, what: str) -> Iterator[Late]:
+        allowed, took = timeout_ns(connection.mra_timeout), until_ns - connection.mra_ns
         subnet = context.get(FabricFollower).subnet
         ways = max(2 * lifetime_ns(subnet, end.lid or 0, connection.mra_frame, 0) for end in (connection.active, connection.passive))
         if took > allowed + max(self.patience * SECOND_NS, ways):
-            yield connection, fault(
-                Moment(frame, time_ns), {"ends": connection.text, "allowed": allowed // 10**6, "what": what, "milliseconds": took // 10**6},
+            milliseconds = {"allowed": round(allowed / 10**6), "milliseconds": round(took / 10**6)}
+            yield connection, until_ns, fault(
+                where, {"ends": connection.text, "what": what, **milliseconds},
                 MRA.service_timeout, connection.mra_timeout, proof=[(connection.req_frame, "REQ"), (connection.mra_frame, "MRA")],
             )  # fmt: skip

@@ -140,16 +140,19 @@ def versions(*, mixed: bool) -> bytes:
 case("CNX007", versions(mixed=True), versions(mixed=False), also=["RC002", "ROC005", "ROC015"], twin_also=["RC002"], file=None)
 
 
-def partition(agreed: int) -> bytes:
+def partition(agreed: int, used: int = 0xFFFF) -> bytes:
     lab = Lab()
     time = lab.up(partition_key=agreed)
     for i in range(8):
-        lab.ask(time + i * TIMEOUT, 100, bth={"p_key": 0xFFFF})
+        lab.ask(time + i * TIMEOUT, 100, bth={"p_key": used})
     lab.down(time + 10 * TIMEOUT)
     return lab.pcap()
 
 
 case("CNX008", partition(0x8001), partition(0xFFFF), also=["RC002"], twin_also=["RC002", "CNX004"], file=None)
+# one fault, one finding: ROC012 says nothing beside it, whichever of both partitions is the default one
+case("CNX008", partition(0xFFFF, 0x8001), partition(0x8001, 0x8001), also=["RC002"], twin_also=["RC002", "CNX004"], file=None)
+case("CNX008", partition(0x8002, 0x8001), partition(0x8001, 0x8001), also=["RC002"], twin_also=["RC002", "CNX004"], file=None)
 # -- refusals
 CODES = {"CNX011": 0x62, "CNX012": 0x63, "CNX013": 0x61}
 for code, syndrome in CODES.items():

@@ -213,6 +213,10 @@ SETUP = [request(partition_key=0x8001), reply(), READY]
 case(
     "PKY005", [*SETUP, packet(0x8001), packet(0x8002, 901), packet(0x8002, 902)], [*SETUP, packet(0x8001), packet(0x0001, 901)], frames=[5]
 )
+# one fault, one finding: that the connection failed of it tells more
+SENT_AGAIN = [[*SETUP, *[packet(p_key, 901)] * 100, LEAVE] for p_key in (0x8002, 0x8001)]
+case("CNX008", *SENT_AGAIN, also=["RC002", "RC019"], twin_also=["RC002", "RC019", "CNX004"],
+     file=partial(erf_pcap, step_ns=30_000_000))  # fmt: skip
 # after the end of the connection the number may belong to another one
 case("PKY005", [*SETUP, packet(0x8002)], [*SETUP, LEAVE, packet(0x8002)], frames=[4])
 # the alternate path of the REQ, and one that was granted later
