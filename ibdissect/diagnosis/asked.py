@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ibdissect.engine.setups import SetUp
+from ibdissect.table.history import AFTER_ALL
 
 from .assemble import Raw, text_of
 
@@ -61,7 +62,7 @@ class Asked:
         is none, or it cannot be told."""
         service = setup.agreed["service_id"]
         found = self._asks.get((asker, service), [])
-        place = bisect_right(found, (frame, 1 << 62))
+        place = bisect_right(found, (frame, AFTER_ALL))
         if place >= len(found):
             return None
         req, host = found[place]
@@ -102,7 +103,7 @@ class Asked:
 
 def _between(found: list[tuple[int, int, bool]], since: int, until: int) -> list[tuple[int, int, bool]]:
     """Those of a time, both ends included."""
-    return found[bisect_left(found, (since, 0, False)) : bisect_right(found, (until, 1 << 62, True))]
+    return found[bisect_left(found, (since, 0, False)) : bisect_right(found, (until, AFTER_ALL, True))]
 
 
 def answer_of(setup: SetUp) -> tuple[int, int] | None:

@@ -8,13 +8,12 @@ from typing import Any
 
 from msgspec import Struct as Record
 
+from ibdissect.table.history import AFTER_ALL
 from ibdissect.wire.opcodes import SERVICES, UD
 
 from .assemble import Raw, text_of
 from .phrases import duration
 
-AFTER = 1 << 62
-"""Behind all frames."""
 AGAIN_NS = 1_000_000_000
 """A host that is first seen again later than that may have been down meanwhile."""
 
@@ -101,7 +100,7 @@ class Nearby:
     def sent_after(self, raw: Raw, side: int, since_ns: int) -> Seen | None:
         """The first packet that an end's host is known to send after a time, beside this connection; None: none is known."""
         found = self._sent.get(raw.hosts[side].number, [])
-        for place in range(bisect_right(found, (since_ns, AFTER)), len(found)):
+        for place in range(bisect_right(found, (since_ns, AFTER_ALL)), len(found)):
             time, frame, connected, of = found[place]
             if of != id(raw):
                 return Seen(time, frame, connected)
@@ -110,7 +109,7 @@ class Nearby:
     def served_after(self, host: int, since_ns: int) -> Seen | None:
         """The first answer after a time, of those that ended a connection's answers, to a request of a host: then it lived."""
         found = self._served.get(host, [])
-        place = bisect_right(found, (since_ns, AFTER))
+        place = bisect_right(found, (since_ns, AFTER_ALL))
         if place == len(found):
             return None
         time, frame, peer = found[place]

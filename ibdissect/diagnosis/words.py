@@ -6,172 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 from ibdissect.engine.kinds import ROCE1
-from ibdissect.wire.cm_names import service_text
+from ibdissect.engine.skipped import MTUS
 from ibdissect.wire.headers import RNR_TIMER_US
 from ibdissect.wire.text import counted
-from ibdissect.wire.ulp.nvme_rdma import STATUS as NVME_STATUS
 
 from .assemble import Raw
-from .causes import REDIRECTIONS, SURELY, TIMEOUT_REASON, Found, asking_side, rnr_limit
+from .causes import SURELY, Found, rnr_limit
 from .connection import End, Times
-from .phrases import duration, nth, of_whole, often, reason_said, share
-from .rejections import rejection
+from .phrases import duration, nth, of_whole, often, share
+from .set_up_words import duplicate, refused, unanswered
 from .slices import PARTS
+from .story import Story
 
-MTUS = (256, 512, 1024, 2048, 4096)
-"""What the MTU of a port may be, in bytes of payload."""
 SET_UP = "a capture that holds the set-up of the connections (CM) tells"
 LATER_PART_FIRST = -1
 """In place of the size of a wrong answer to a READ: it begins with a later part (`engine.halves`)."""
 LEAST_AGAIN = 3
 """Answers more than there are PSNs, from which on a requester whose packets are not captured seems to repeat."""
-AT_ONCE_NS = 1_000_000
-"""A silence that is shorter, up to the end of the capture, says nothing."""
-
-
-class Story:
-    """What the sentences about one connection name. Any: a direction of the engine, compiled or not."""
-
-    def __init__(self, found: Found, raw: Raw, ends: tuple[End, End], times: Times | None, r_key: str = "") -> None:
-        self.found, self.raw, self.ends, self.times, self.facts, self.r_key = found, raw, ends, times, found.facts, r_key
-        self.half: Any = found.half if found.half is not None else raw.main
-        self.side = side = asking_side(found, raw)
-        self.asks, self.answers = ends[side].address, ends[1 - side].address
-        self.asker, self.other = ends[0].address, ends[1].address
-
-    @property
-    def never(self) -> str:
-        """What the last RNR NAK asked to wait for, if it was not accepted before the capture or the connection ended."""
-        return f", and PSN {self.half.rnr & 0xFFFFFF} was never accepted" if self.half.rnr >= self.half.una else ""
-
-    @property
-    def service(self) -> str:
-        """` to service ...`, as the REQ asks; empty if it is not captured."""
-        service = self.agreed("service_id")
-        return f" to service {service_text(service)}" if service is not None else ""
-
-    @property
-    def infiniband(self) -> bool:
-        """Whether its ends are LIDs."""
-        return self.asker.startswith("LID ")
-
-    @property
-    def one_way(self) -> bool:
-        """Whether the capture holds nothing that goes to the one that asks: answers cannot be in it."""
-        return not self.raw.hosts[self.side].heard
-
-    @property
-    def hidden(self) -> bool:
-        """Whether it holds no request of this direction: what was lost or sent again cannot be counted."""
-        return not self.half.requests
-
-    @property
-    def ended(self) -> str:
-        """How it ended, as far as the capture shows; empty where it ends at once, too."""
-        if (dreq := self.facts.get("dreq")) is not None:
-            return f"; {self.ends[dreq[1]].address} then ended the connection (DREQ, frame {dreq[0]})"
-        quiet = self.facts.get("quiet_ns")
-        if quiet is None:  # its requests are not captured
-            return ""
-        if quiet < AT_ONCE_NS:
-            return "; the capture ends then"
-        return f"; {self.asks} sent nothing more on this connection in the {duration(quiet)} that follow"
-
-    @property
-    def timer(self) -> str:
-        """`, the REQ names an ACK timeout of 67.1 ms`; empty where it is not captured, or names none."""
-        code = self.agreed("ack_timeout")
-        return f", the REQ names an ACK timeout of {duration(4096 << code)}" if code else ""
-
-    def agreed(self, name: str) -> int | None:
-        return self.raw.setup.agreed[name] if self.raw.setup is not None else None
-
-
-def _refused(s: Story) -> str:
-    reason, who = s.found.detail.get("reason"), s.ends[s.found.blamed or 0].address
-    if reason == TIMEOUT_REASON and s.found.blamed == 1:
-        return (
-            f"{who} accepted the connection{s.service} that {s.asker} asked for, waited in vain for its RTU and gave up: reason 4, timeout"
-        )
-    told = reason_said(reason) if isinstance(reason, int) else "the reason is cut off"
-    if s.raw.setup is not None and not s.raw.setup.reqs:
-        told += "; the REQ, which names the service, is not captured"
-    status = s.found.detail.get("nvme_status")
-    if isinstance(status, int) and status in NVME_STATUS:
-        told += f"; NVMe status {status}, {NVME_STATUS[status]}"
-    told += "".join(f"; {part}" for part in rejection(s.raw.setup))
-    if reason not in REDIRECTIONS:
-        told += ", its own, the one that was asked: that contradicts the refusal" if s.facts.get("back") else ""
-        return f"{who} refused the connection{s.service} that {s.asker} asked for: {told}{_before(s)}{_again(s)}"
-    after = s.facts.get("next")
-    if s.facts.get("back"):
-        told += ", which is its own, the one that was asked"
-        told += "" if after and after[1] != who else ": who follows comes back here"
-    if after:
-        whom = f"{who} again" if after[1] == who else f"{after[1]} instead" if s.facts.get("back") else after[1]
-        told += f"; {s.asker} then asked {whom} (frame {after[0]}){', and was accepted' * after[2]}"
-    else:
-        told += f"; {s.asker} did not ask for that service again"
-    return f"{who} told {s.asker}, which asked for a connection{s.service}, to ask another port: {told}"
-
-
-def _again(s: Story) -> str:
-    """That the asker repeated what was refused, and was accepted; empty if it was not."""
-    again = s.facts.get("again")
-    if again:
-        return f"; refused once: {s.asker} asked again {duration(again[0])} later (frame {again[1]}) and was accepted"
-    later = s.facts.get("later")
-    if not later:
-        return ""
-    return f"; {s.asker} asked for that service again {duration(later[0])} later (frame {later[1]}), and was accepted"
-
-
-def _before(s: Story) -> str:
-    """That a host which refused a service as unknown accepted others that asked for it; empty if the capture shows none."""
-    frames = s.facts.get("accepted")
-    if not frames:
-        return ""
-    when = [f"{word} (frame {frame})" for word, frame in zip(("before", "later"), frames, strict=True) if frame is not None]
-    return f"; it accepted connections to that service {' and '.join(when)}"
-
-
-def _duplicate(s: Story) -> str:
-    qpn = f"QP 0x{s.ends[0].qpn:06x}" if s.ends[0].qpn is not None else "a queue pair"
-    return (
-        f"{s.asker} asked for a connection of {qpn}, which {s.other} still holds as connected (since frame {s.facts['before']}): no DREQ "
-        f"ended that, as when {s.asker} starts again; {s.other} refused it with reason 10, stale connection"
-    )
-
-
-def _unanswered(s: Story) -> str:
-    setup = s.raw.setup
-    assert setup is not None
-    if setup.mra is not None:
-        return (
-            f"{s.other} received the REQ of {s.asker}{s.service} and asked for {duration(4096 << setup.mra[2])} "
-            f"(MRA, frame {setup.mra[0]}), but neither accepted nor refused in the {duration(s.facts['quiet_ns'])} that follow"
-        )
-    if not setup.reqs:
-        return f"{s.asker} gave up connecting to {s.other}, nobody answered its REQs (REJ, reason 4, timeout); they are not in the capture"
-    lasted = setup.reqs[-1][1] - setup.reqs[0][1]
-    within = f" in {duration(lasted)}" if lasted else ""
-    limit = setup.agreed["max_cm_retries"]
-    ended = f"; {s.asker} then gave up (REJ, reason 4, timeout, frame {setup.rej[0]})" if setup.rej is not None else ""
-    if not ended and limit is not None and limit < setup.tries:
-        ended = f"; its Max CM Retries of {limit} allow no more"
-    told = f"{s.asker} sent its REQ {often(setup.tries)}{within}{s.service}"
-    answers, host, up = s.facts.get("answers"), s.raw.hosts[1], ""
-    if answers is not None:
-        which = "for the same service" if s.facts["same_service"] else "for other services" if s.service else "of others"
-        up = f"; {s.other} is up, and answers REQs {which} (frame {answers})"
-    if not s.raw.hosts[0].heard:
-        return f"{told}, as if no answer came{ended}; the capture holds nothing that is sent to {s.asker}, so answers cannot be seen{up}"
-    told = f"{told} and got no answer from {s.other}{ended}"
-    if up:
-        return told + up
-    if host.last_time > setup.reqs[0][1]:
-        return f"{told}; {s.other} is up, as it sends other packets (frame {host.last_frame}), but answers no REQ in this capture"
-    return f"{told}; {s.other} sends nothing else either since then"
 
 
 def _tried(s: Story) -> str:
@@ -493,7 +344,7 @@ def _unknown(s: Story) -> str:
 
 
 SAID: dict[str, Callable[[Story], str]] = {
-    "refused": _refused, "duplicate-qp-after-restart": _duplicate, "connect-unanswered": _unanswered, "retries-exhausted": _exhausted,
+    "refused": refused, "duplicate-qp-after-restart": duplicate, "connect-unanswered": unanswered, "retries-exhausted": _exhausted,
     "path-mtu": _path_mtu, "mtu-mismatch": _mtu_mismatch, "remote-invalid-request": _invalid, "remote-access-error": _access,
     "remote-operational-error": _operational, "rnr-exhausted": _rnr_exhausted, "rnr-timer-ignored": _rnr_ignored, "psn-reused": _reused,
     "read-length-wrong": _wrong_read, "read-order-wrong": _late_read,

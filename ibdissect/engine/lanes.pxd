@@ -7,7 +7,7 @@ from ibdissect.engine.waits cimport Room
 
 cdef class Host:
     cdef public u64 hi, lo
-    cdef public i64 number, sent, heard, first_time, last_time, last_frame, checked, wrong
+    cdef public i64 number, heard, first_time, last_time, last_frame, checked, wrong
 
 cdef class Lane:
     cdef public u64 key

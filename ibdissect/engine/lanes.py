@@ -63,7 +63,7 @@ class Host:
 
     def __init__(self, hi: u64, lo: u64, number: i64) -> None:
         self.hi, self.lo, self.number = hi, lo, number
-        self.sent = self.heard = self.first_time = self.last_time = self.last_frame = self.checked = self.wrong = 0
+        self.heard = self.first_time = self.last_time = self.last_frame = self.checked = self.wrong = 0
 
 
 @cython.final
@@ -218,7 +218,6 @@ class Lanes:
         self.dropped += 1
         src, dst = self.hosts.get((p.src_hi, p.src_lo)), self.hosts.get((p.dst_hi, p.dst_lo))
         if src is not None:
-            src.sent += 1
             src.last_time, src.last_frame = p.time, p.frame
         if dst is not None:
             dst.heard += 1
@@ -309,7 +308,6 @@ class Lanes:
     @cython.exceptval(-1)
     def noted(self, lane: Lane, p: Packet) -> cython.int:
         """What is known of the hosts at both ends."""
-        lane.src.sent += 1
         if p.frame > lane.src.last_frame:  # what waited is older
             lane.src.last_time, lane.src.last_frame = p.time, p.frame
         lane.dst.heard += 1
@@ -407,7 +405,6 @@ class Lanes:
         dst: Host = self.host(p.dst_hi, p.dst_lo)
         if src is None or dst is None:
             return 0
-        src.sent += 1
         src.last_time, src.last_frame = p.time, p.frame
         dst.heard += 1
         if p.bad_icrc:

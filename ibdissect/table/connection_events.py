@@ -122,10 +122,6 @@ class Connection(SetUp):
         return self.rep[0] if self.rep is not None and self.psns[1] is not None else 0
 
     @property
-    def rep_ns(self) -> int:
-        return self.rep[1] if self.rep is not None else 0
-
-    @property
     def rtu_frame(self) -> int:
         return self.rtu[0] if self.rtu is not None else 0
 

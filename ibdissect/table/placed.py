@@ -119,7 +119,7 @@ class PlacedSegments:
         found = np.zeros(len(table), np.bool_)
         for frames in self._frames if len(numbers) else ():
             if len(frames) and frames[0] <= numbers[-1] and frames[-1] >= numbers[0]:
-                found |= np.isin(numbers, frames)
+                found |= is_in(numbers, frames)
         return found
 
 

@@ -66,9 +66,8 @@ def records(table: ChunkTable, rows: Int, place: Mad, data_at: int, struct: Stru
         stop = np.where(several[index], np.minimum(at + seg.step[index], seg.stop[index]), seg.stop[index])
     whole = Occurrences(seg.rows[index], at, stop)
     if struct.tail is not None and several.any() and holds_key(table.catalog, struct):
-        cut = (seg.number[index] > 1) & (
-            at + seg.step[index] > seg.stop[index]
-        )  # cut at another place, a record would seem to have an empty tail
+        # cut at another place, a record would seem to have an empty tail
+        cut = (seg.number[index] > 1) & (at + seg.step[index] > seg.stop[index])
         wrong = whole.rows[cut | ~whole_tails(table, struct, whole)]
         whole = whole.pick(~np.isin(whole.rows, wrong[np.isin(wrong, seg.rows[several])]))
     return merged([whole, _joined(table, seg.rows[seg.step > 0], struct.size)]) if table.joined else whole

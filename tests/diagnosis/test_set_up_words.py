@@ -1,0 +1,23 @@
+"""Do the sentences about connections that were not set up say who, which service, and why?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnosis.lab import Lab
+from tests.diagnosis.test_causes import CAUSES
+
+SERVICE = "service 0x0000000001061144 (RDMA IP CM, TCP port 4420, NVMe)"
+WORDS = {
+    "refused": f"10.0.0.2 refused the connection to {SERVICE} that 10.0.0.1 asked for: reason 12, primary remote port GID rejected",
+    "unanswered": f"10.0.0.1 sent its REQ four times in 300 ms to {SERVICE} and got no answer from 10.0.0.2; "
+    "its Max CM Retries of 3 allow no more; 10.0.0.2 is up, as it sends other packets (frame 11), but answers no REQ",
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_what_is_said(name: str) -> None:
+    lab = Lab()
+    CAUSES[name][2](lab)
+    (found,) = [one for one in lab.diagnosis().connections if one.ends[0].address == "10.0.0.1"]
+    assert WORDS[name] in found.why
