@@ -28,7 +28,8 @@ VARIABLE = ("repeat", "choice", "optional", "text_until", "case")
 HELD = """\
 # Every word of a plugin
 
-Made from the code by `python docs/plugin_words.py`. [Plugins](plugins.md) explains how they are used together.
+Made from the code by `python docs/plugin_words.py`. [Plugins](plugins.md) explains how they are used together. All words can be imported
+from `ibdissect.words`, or from the modules named below.
 
 """
 AT = """\
@@ -38,7 +39,15 @@ AT = """\
 tables. It repeats the offset of the manual and is checked against the widths of the fields before. A `part` or `bit` has none: it counts
 from the least significant bit of its whole. Fields behind a part of variable size have none either.
 
+`at="..12"`: the field is at byte 12, and all bits before it that no field declares are reserved. It replaces a `pad`.
+
 """
+FAMILY = (
+    "They are written in the class, or in its first line: `class Lane(Acme, section=\"ACME 4\", size=8)`.",
+    "",
+    "A class without fields is a family: `class Acme(Struct, prefix=\"acme\")`. Structures derived from it have its prefix, and by default",
+    "the name of their class as `key`: `acme.lane.errors`.",
+)
 HOLDS = """\
 ## `holds`
 
@@ -155,7 +164,7 @@ def page() -> str:
     lines += ["From `ibdissect.wire.kept`:", "", *functions(kept, ("kept",))]
     lines += ["## Attributes of a structure", "", "| attribute | what it says |", "|---|---|"]
     lines += [f"| `{name}` | {text} |" for name, text in attributes(spec.Struct) if text and name not in ("fields", "tail")]
-    lines += ["", "## Places", "", "From `ibdissect.wire.places`, for `carried_by`.", "", *place_rows()]
+    lines += ["", *FAMILY, "", "## Places", "", "From `ibdissect.wire.places`, for `carried_by`.", "", *place_rows()]
     lines += ["## Conditions and arithmetic", "", "Of fields: `== != < <= > >=`, `+ - * & << >>`, and these.", ""]
     lines += ["| word | what it is |", "|---|---|"]
     for each in (expr.Value.isin, expr.Value.between):

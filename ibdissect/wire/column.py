@@ -8,7 +8,7 @@ from typing import Any
 
 from ibdissect.errors import SpecError
 
-from .expr import Arith, Value
+from .expr import And, Arith, Compare, Expr, In, Not, Or, Value
 from .spec import INT_KINDS, Field, Struct
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -38,7 +38,7 @@ def evaluate(formula: Any, value_of: Callable[[Field[Any]], Any]) -> Any:
 def column(
     of: type[Struct],
     name: str,
-    formula: Value | Callable[[Any], int] | Callable[[Any], str],
+    formula: Value | Expr | Callable[[Any], int] | Callable[[Any], str],
     label: str,
     *,
     kind: str = "uint",
@@ -48,11 +48,19 @@ def column(
 ) -> ComputedField:
     """A value for every occurrence of a structure; `name` is the full filter name if it has a dot, else `<structure>.<name>`.
 
-    `formula`: arithmetic on fields of `of` (`BTH.destqp & 0xFF`), as fast as any column; or a function of a view, called once per
-    occurrence. `kind`: `uint` for integers, `text` for a function that returns strings. Raises SpecError for anything else.
+    `formula`: arithmetic on fields of `of` (`BTH.destqp & 0xFF`), as fast as any column; a condition on them (`Lane.state == 1`), which
+    is 1 where it holds, by default with the names yes and no; or a function of a view, called once per occurrence. `kind`: `uint` for
+    integers, `text` for a function that returns strings. Raises SpecError for anything else.
     """
     if kind not in ("uint", "text"):
         raise SpecError(of.__name__, name, f"a computed column is uint or text, not {kind}")
+    if isinstance(formula, Field):
+        formula = formula + 0
+    if isinstance(formula, Expr):
+        holds, values = holds_in(of, name, formula), values or {0: "no", 1: "yes"}
+        formula = lambda view: int(bool(holds(view)))  # noqa: E731
+        if kind == "text":
+            raise SpecError(of.__name__, name, "a condition is a number, 0 or 1; `values` gives these their names")
     if isinstance(formula, Arith):
         foreign = [field for field in formula.fields() if field.owner is not of or field.count > 1 or field.kind not in INT_KINDS]
         if foreign or kind == "text":
@@ -63,3 +71,37 @@ def column(
         kind, 64 if kind == "uint" else 0, label, unit=unit, values=values, base=base, formula=formula, name=name.rpartition(".")[2],
         owner=of, _filter_name=name if "." in name else f"{of.prefix}.{of.key}.{name}", _mask=(1 << 64) - 1,
     )  # fmt: skip
+
+
+def holds_in(struct: type[Struct], name: str, condition: Any) -> Callable[[Struct], Any]:
+    """What tells whether a condition on fields of a structure holds in a view. SpecError for anything else."""
+    if isinstance(condition, Field):
+        known = {id(field) for field in struct.fields}
+        if id(condition) not in known and not (condition.owner is not None and issubclass(struct, condition.owner)):
+            raise SpecError(struct.__name__, name, f"{condition!r} is no field of this structure")
+        return lambda view: getattr(view, condition.name)
+    if isinstance(condition, (int, str, bytes)):
+        return lambda view: condition
+    if isinstance(condition, Compare):
+        left, right, test = holds_in(struct, name, condition.left), holds_in(struct, name, condition.right), _TESTS.get(condition.op)
+        if test is not None:
+            return lambda view: test(left(view), right(view))
+    if isinstance(condition, Arith):
+        parts = {field: holds_in(struct, name, field) for field in condition.fields()}
+        return lambda view: evaluate(condition, lambda field: parts[field](view))
+    if isinstance(condition, In):
+        value = holds_in(struct, name, condition.value)
+        return lambda view: value(view) in condition.choices
+    if isinstance(condition, Not):
+        inner = holds_in(struct, name, condition.part)
+        return lambda view: not inner(view)
+    if isinstance(condition, (And, Or)):
+        inners, every = [holds_in(struct, name, one) for one in condition.parts], all if isinstance(condition, And) else any
+        return lambda view: every(inner(view) for inner in inners)
+    raise SpecError(struct.__name__, name, f"{condition!r} is no condition on fields of this structure")
+
+
+_TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}  # fmt: skip

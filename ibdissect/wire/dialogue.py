@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct as Record
 
-from ibdissect.errors import SpecError
-
-from .column import ComputedField, evaluate
-from .expr import And, Arith, Compare, Expr, In, Not, Or
+from .column import ComputedField, holds_in
+from .expr import Expr
 from .spec import Field, Struct
 
 StructType = type[Struct]
@@ -123,37 +121,3 @@ def notes_of(struct: StructType) -> ComputedField | None:
 def is_notes(column: ComputedField) -> bool:
     """Whether a column holds the notes about a structure, which are shown only where there are any."""
     return getattr(column.formula, "__module__", None) == __name__
-
-
-def holds_in(struct: StructType, name: str, condition: Any) -> Callable[[Struct], Any]:
-    """What tells whether a condition on fields of a structure holds in a view. SpecError for anything else."""
-    if isinstance(condition, Field):
-        known = {id(field) for field in struct.fields}
-        if id(condition) not in known and not (condition.owner is not None and issubclass(struct, condition.owner)):
-            raise SpecError(struct.__name__, name, f"{condition!r} is no field of this structure")
-        return lambda view: getattr(view, condition.name)
-    if isinstance(condition, (int, str, bytes)):
-        return lambda view: condition
-    if isinstance(condition, Compare):
-        left, right, test = holds_in(struct, name, condition.left), holds_in(struct, name, condition.right), _TESTS.get(condition.op)
-        if test is not None:
-            return lambda view: test(left(view), right(view))
-    if isinstance(condition, Arith):
-        parts = {field: holds_in(struct, name, field) for field in condition.fields()}
-        return lambda view: evaluate(condition, lambda field: parts[field](view))
-    if isinstance(condition, In):
-        value = holds_in(struct, name, condition.value)
-        return lambda view: value(view) in condition.choices
-    if isinstance(condition, Not):
-        inner = holds_in(struct, name, condition.part)
-        return lambda view: not inner(view)
-    if isinstance(condition, (And, Or)):
-        inners, every = [holds_in(struct, name, one) for one in condition.parts], all if isinstance(condition, And) else any
-        return lambda view: every(inner(view) for inner in inners)
-    raise SpecError(struct.__name__, name, f"{condition!r} is no condition on fields of this structure")
-
-
-_TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}  # fmt: skip

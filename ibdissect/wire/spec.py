@@ -19,6 +19,7 @@ from ibdissect.errors import SpecError
 
 from .convert import decode_text, lid_text, opa_lid_text, p_key_text
 from .expr import Value
+from .families import Said, name_by_class, say, with_gaps
 from .field_kinds import BIT_KINDS as BIT_KINDS
 from .field_kinds import BYTE_KINDS as BYTE_KINDS
 from .field_kinds import HOLDS as HOLDS
@@ -63,7 +64,7 @@ class Field(Value, Record, Generic[V], eq=False):
     label: str
     of: type[Struct] | None = None
     at: str | None = None
-    """Its offset in the standard, `12` or `12[3]`, which is checked."""
+    """Its offset in the standard, `12` or `12[3]`, which is checked; with `..12` all bits before it that no field declares are reserved."""
     base: str = "dec"
     """dec, hex or guid."""
     values: Mapping[int, str] | None = None
@@ -389,7 +390,7 @@ class Struct(metaclass=_StructMeta):
     prefix: ClassVar[str] = "infiniband"
     """First part of the filter names; `opa` for Omni-Path, as in Wireshark."""
     key: ClassVar[str] = ""
-    """Middle part of the filter names, `infiniband.<key>.<field>`."""
+    """Middle part of the filter names, `infiniband.<key>.<field>`; in a family by default the name of the class, in small letters."""
     title: ClassVar[str] = ""
     """The structure's name in the tree; defaults to the class name."""
     section: ClassVar[str] = ""
@@ -403,17 +404,20 @@ class Struct(metaclass=_StructMeta):
     tail: ClassVar[Tail | None] = None
     """What follows from the first part of variable size on."""
 
-    def __init_subclass__(cls, **kw: Any) -> None:
-        super().__init_subclass__(**kw)
+    def __init_subclass__(cls, **said: Unpack[Said]) -> None:
+        super().__init_subclass__()
+        say(cls, said)
         if not isinstance(cls.carried_by, tuple):
             cls.carried_by = (cls.carried_by,)
         own = _fields_of(cls)
         if not own:
             return
+        name_by_class(cls)
         if any(field.part is not None or (field.of is not None and field.of.tail is not None) for field in own):
             from .tail import cut_tail
 
             own = cut_tail(cls, own)
+        own = with_gaps(cls, own, _bit_at)
         named = vars(cls).keys() & _own_names()
         if taken := {name for name in named if name in Struct.__slots__ or isinstance(vars(cls)[name], Field)}:
             raise SpecError(cls.__name__, min(taken), "every structure uses this name itself; choose another for the field")

@@ -1,100 +1,74 @@
 """ZED's vendor class: lanes, a name, TLVs with a key; a stream protocol; private data."""
-from ibdissect.wire.places import CmPayload, CmService, Stream, UdpPort, VendorOui
-from ibdissect.wire.spec import Struct, enum, flag, guid, lid, nested, pad, secret, text, uint
-from ibdissect.wire.tail import choice, repeat
-
-KINDS = {1: "optical", 2: "copper"}
+from ibdissect.words import CmPayload, CmService, Stream, Struct, UdpPort, VendorOui, choice, column  # isort: skip
+from ibdissect.words import enum, flag, guid, lid, nested, pad, repeat, secret, text, uint  # isort: skip
 
 
-class Threshold(Struct):
-    """Low and high limits."""
+class Zed(Struct, prefix="zed"):
+    """What ZED declares."""
 
-    prefix, key, section, size = "zed", "threshold", "ZED 2", 4
+
+class Threshold(Zed, section="ZED 2"):
     low = uint(16, "Low", at="0")
     high = uint(16, "High", at="2")
 
 
-class Lane(Struct):
-    """One lane."""
-
-    prefix, key, section, size = "zed", "lane", "ZED 4", 8
+class Lane(Zed, section="ZED 4"):
     lane = uint(8, "Lane", at="0")
     state = enum(4, {0: "down", 1: "up"}, "Lane State", at="1[0]")
     fec = flag("FEC", at="1[4]")
-    _1 = pad(3)
-    errors = uint(16, "Lane Errors", at="2")
+    errors = uint(16, "Lane Errors", at="..2")
     peer = lid("Peer LID", at="4")
-    _2 = pad(16)
+    _ = pad(16, at="6")
 
 
-class Optics(Struct):
-    """Optics: TLV type 1."""
-
-    prefix, key, section, size = "zed", "optics", "ZED 6.1", 8
+class Optics(Zed, section="ZED 6.1"):
     wavelength = uint(16, "Wavelength", at="0", unit="nm")
     temperature = uint(16, "Temperature", at="2", unit="°C")
     key_ = secret(32, "Optics_Key", "Optics Key", at="4")
 
 
-class Power(Struct):
-    """Power: TLV type 2."""
-
-    prefix, key, section, size = "zed", "power", "ZED 6.2", 4
+class Power(Zed, section="ZED 6.2"):
     watts = uint(32, "Watts", at="0", unit="W", little=True)
 
 
-class Tlv(Struct):
-    """One TLV."""
-
-    prefix, key, section, size = "zed", "tlv", "ZED 6", 4
+class Tlv(Zed, section="ZED 6"):
     type = enum(16, {1: "optics", 2: "power"}, "TLV Type", at="0")
     length = uint(16, "TLV Length", at="2", unit="bytes")
     value = choice(type, {1: Optics, 2: Power}, "TLV Value", size=length)
 
 
-class Inventory(Struct):
-    """Inventory of lanes of a switch."""
-
-    prefix, key, section, size = "zed", "inventory", "ZED 3", 32
-    carried_by = VendorOui(0x00ACE2, 0x32, 0x0100)
+class Inventory(Zed, section="ZED 3", carried_by=VendorOui(0x00ACE2, 0x32, 0x0100)):
     version = uint(8, "Version", at="0")
-    kind = enum(8, KINDS, "Kind", at="1")
+    kind = enum(8, {1: "optical", 2: "copper"}, "Kind", at="1")
     count = uint(16, "Lane Count", at="2")
     lane_key = secret(64, "L_Key", "Lane Key", at="4")
     chassis = guid("Chassis GUID", at="12")
     name_length = uint(16, "Name Length", at="20", unit="bytes")
-    _1 = pad(5, at="22[0]")
-    hot = flag("Hot", at="22[5]")
+    hot = flag("Hot", at="..22[5]")
     speed = enum(4, {1: "slow", 2: "fast"}, "Speed", at="22[6]")
-    _2 = pad(6)
-    limits = nested(Threshold, "Limits", at="24")
+    limits = nested(Threshold, "Limits", at="..24")
     serial = uint(32, "Serial", at="28", base="hex")
     lanes = repeat(nested(Lane, "Lane"), count=count)
     name = text(name_length, "Chassis Name")
     tlvs = repeat(nested(Tlv, "TLV"), until=Tlv.type == 0)
 
 
-class Item(Struct):
-    """Length-prefixed item."""
-
-    prefix, key, section, size = "zed", "item", "ZED 9.1", 2
-    size_ = uint(16, "Item Size", at="0", unit="bytes")
-    text = text(size_, "Item Text")
+up = column(Lane, "isup", Lane.state != 0, "Is up")
+width = column(Threshold, "span", Threshold.high - Threshold.low, "Span")
+COLUMNS = ("zed.inventory.kind", "zed.lane.errors")
 
 
-class Hello(Struct):
-    """Private data of ZED's REQ."""
-
-    prefix, key, section, size = "zed", "hello", "ZED 8", 8
-    carried_by = CmService(0x0000_00AC_E200_0007, messages=frozenset({0x0010}))
+class Hello(Zed, section="ZED 8", carried_by=CmService(0x0000_00AC_E200_0007, messages=frozenset({0x10}))):
     magic = uint(32, "Magic", at="0", base="hex")
     token = secret(32, "R_Key", "Token", at="4")
 
 
-class Pdu(Struct):
-    """One message of the stream protocol."""
+class Item(Zed, section="ZED 9.1"):
+    size_ = uint(16, "Item Size", at="0", unit="bytes")
+    text = text(size_, "Item Text")
 
-    prefix, key, section, size = "zed", "pdu", "ZED 9", 8
+
+class Pdu(Zed, section="ZED 9"):
     op = enum(8, {1: "read", 2: "reply"}, "Operation", at="0")
     tag = uint(8, "Tag", at="1", holds="number")
     length = uint(16, "PDU Length", at="2", unit="bytes")
