@@ -13,7 +13,7 @@ from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import LINKS, SHOWN, address_text, by_header
 from ibdissect.table.bits import value_at
 from ibdissect.table.locate import EXTENDED_SIZE, EXTENDED_STRUCTS
-from ibdissect.table.rows import by_value
+from ibdissect.table.rows import by_value, groups
 from ibdissect.table.sizes import payload_sizes
 from ibdissect.wire.headers import AETH, AETH_KINDS, BTH, DETH, FLOW_CONTROL_OPS, NAK_CODES, RETH, RNR_TIMER_US, XRCETH, FlowControl, ImmDt
 from ibdissect.wire.opcodes import OPCODES
@@ -77,13 +77,18 @@ def summaries(table: ChunkTable, rows: Int, presenter: Presenter | None = None) 
     return lines
 
 
-def addresses(table: ChunkTable, rows: Int) -> tuple[list[str], list[str]]:
-    """Source and destination in the lines of the given rows."""
-    n = len(rows)
-    lines = Summaries([""] * n, [""] * n, [], [])
-    if n:
-        _addresses(table, rows, lines)
-    return lines.source, lines.destination
+def distinct_addresses(table: ChunkTable, side: int) -> Iterator[tuple[list[str], Int, Int]]:
+    """The addresses in the lines of all rows, each text made once: some texts, rows that show one of them, and which one each row shows.
+
+    `side`: 0 for sources, 1 for destinations. Rows without an address are left out.
+    """
+    every = np.arange(len(table))
+    for header, index, at in by_header(table, every, (*SHOWN, *LINKS)):
+        offset = (header.source, header.destination)[side]
+        if offset >= 0:
+            values = gather(table.chunk.data, at + offset, header.size)
+            first, which = groups(list(values.view(np.uint16).T))  # all addresses have an even number of bytes
+            yield [address_text(value.tobytes()) for value in values[first]], every[index], which
 
 
 def _addresses(table: ChunkTable, rows: Int, lines: Summaries) -> None:

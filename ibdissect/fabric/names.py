@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 
 from msgspec import Struct as Record
@@ -33,9 +34,8 @@ class Names(Record):
         """The name for `LID 7`, a GID or an IP address; other addresses are returned unchanged."""
         if text.startswith("LID "):
             return self.port_by_lid.get(int(text[4:]), text) if text[4:].isdecimal() else text
-        try:
-            packed = mapped(ip_address(text).packed)
-        except ValueError:
+        packed = _packed(text)
+        if packed is None:
             return text
         return self.node_by_address.get(packed) or self.port_by_guid.get(int.from_bytes(packed[8:], "big"), text)
 
@@ -56,6 +56,15 @@ class Names(Record):
             return f"{found[0]} ({name})" if name != found[0] else name
         name = self.node_by_guid.get(int(found[1], 16))
         return f"{name}{found[2] or ''}{found[3] or ''}" if name is not None else found[0]
+
+
+@lru_cache(65536)
+def _packed(text: str) -> bytes | None:
+    """The 16 bytes of an IP address or GID; None for another text."""
+    try:
+        return mapped(ip_address(text).packed)
+    except ValueError:
+        return None
 
 
 def sure_names(subnets: Sequence[Subnet]) -> Names:

@@ -56,6 +56,8 @@ class Conversation:
     """Whether the PSNs were followed; otherwise the four numbers mean nothing."""
     messages: int = 0
     """SENDs, WRITEs, READs and ATOMICs that ended."""
+    lanes: tuple[int, int] = (0, 0)
+    """Numbers of the flows from near to far, and back (`Flow.lane`); 0: none."""
     times: Times | None = None
     """From the first packet of a message to its acknowledgement or last response; None: none was seen."""
 
@@ -156,6 +158,7 @@ def _conversation(flow: Flow, back: Flow | None, how: str, qp: int, since: int, 
     made = Conversation(
         flow.service, flow.source, qp, flow.destination, flow.qp, (flow.packets, back.packets if back is not None else 0),
         (flow.octets, back.octets if back is not None else 0), spark, flow.first_frame, how, since,
+        lanes=(flow.lane, back.lane if back is not None else 0),
     )  # fmt: skip
     for one in (flow, back):
         for stream in followed.get(_key(one), ()) if one is not None else ():

@@ -12,7 +12,7 @@ from ibdissect.flow.exchanges import Name
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import End, ends_bytes, ends_of
 from ibdissect.table.locate import EXTENDED_AT
-from ibdissect.table.rows import groups
+from ibdissect.table.rows import U64, groups, mix
 from ibdissect.wire.opcodes import SERVICES
 
 from .traffic_counts import TimeLines
@@ -39,6 +39,8 @@ class Flow:
     packets: int = 0
     octets: int = 0
     first_frame: int = 0
+    lane: int = 0
+    """The number by which its packets are found (`lane_numbers`); 0: none."""
     place: int = 0
     """Row of its time line."""
     spark: tuple[int, ...] = ()
@@ -60,6 +62,11 @@ def lanes(table: ChunkTable) -> tuple[Int, npt.NDArray[np.uint8]]:
     return rows, np.pad(keys, ((0, 0), (-keys.shape[1] % 8, 0)))
 
 
+def lane_numbers(keys: npt.NDArray[np.uint8]) -> U64:
+    """A number of each flow, the same in every chunk, uint64[n]. `keys`: from `lanes`."""
+    return mix(list(keys.view(np.uint64).T))
+
+
 class Flows:
     def __init__(self) -> None:
         self.flows: dict[bytes, Flow] = {}
@@ -78,7 +85,9 @@ class Flows:
         names = [key.tobytes() for key in keys[first]]
         new = rows[first[[name not in self.flows for name in names]]]
         ends = dict(zip(new.tolist(), ends_of(table, new), strict=True))
-        flows = [self._flow(name, table, row, ends) for name, row in zip(names, rows[first].tolist(), strict=True)]
+        numbers = lane_numbers(keys[first]).tolist()
+        every = zip(names, rows[first].tolist(), numbers, strict=True)
+        flows = [self._flow(name, table, row, lane, ends) for name, row, lane in every]
         for flow, count, size in zip(flows, packets, octets, strict=True):
             flow.packets += count
             flow.octets += size
@@ -86,7 +95,7 @@ class Flows:
         used, counts_ = np.unique(place, return_counts=True)
         self._sparks.sums.reshape(-1)[used] += counts_
 
-    def _flow(self, key: bytes, table: ChunkTable, row: int, ends: dict[int, tuple[End, End]]) -> Flow:
+    def _flow(self, key: bytes, table: ChunkTable, row: int, lane: int, ends: dict[int, tuple[End, End]]) -> Flow:
         """The flow of a key, made when missing; beyond MAX_FLOWS all share one. `ends` of the rows of new flows."""
         flow = self.flows.get(key)
         if flow is not None:
@@ -98,7 +107,7 @@ class Flows:
             source, destination = ends[row]
             service = SERVICES.get(key[-1] << 5, f"0x{key[-1]:x}")
             sender = int.from_bytes(key[-7:-4], "big") if key[-8] else -1
-            flow = Flow(source, destination, int.from_bytes(key[-4:-1], "big"), service, sender, place=place, first_frame=frame)
+            flow = Flow(source, destination, int.from_bytes(key[-4:-1], "big"), service, sender, 0, 0, frame, lane, place)
         else:
             key = b""
             flow = self.flows.get(key) or Flow("further flows", "?", 0, "", place=place, first_frame=frame)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.scattered import gather
 from ibdissect.table import ChunkTable
-from ibdissect.table.addresses import ends_of
-from ibdissect.table.rows import U64, groups, mix
-from ibdissect.wire.headers import BTH, DETH
+from ibdissect.table.rows import U64, mix, order_of, places_in
 from ibdissect.wire.mad import MAD
 
 from .capture_model import STEP, CaptureModel
 from .conversations import Conversation
-from .flows import lanes
-
-ALONE = np.uint64(1)
-"""Odd numbers are lanes without a known way back, even ones conversations and transactions."""
+from .flows import lane_numbers, lanes
 
 
 class FramesBefore:
@@ -42,46 +37,34 @@ class FramesBefore:
     def fill(self, model: CaptureModel, conversations: Sequence[Conversation], wanted: Callable[[], bool]) -> None:
         """Read all frames; `conversations` say which two lanes are the directions of one."""
         total = model.index.frames
-        found, known = np.zeros(total, np.uint64), dict[int, int]()
-        pairs: dict[tuple[object, object, int, int], int] = {}
-        for i, one in enumerate(conversations):
-            for sender in (-1, one.near_qp):
-                pairs[one.near, one.far, one.far_qp, sender] = i
-            for sender in (-1, one.far_qp):
-                pairs[one.far, one.near, one.near_qp, sender] = i
-        done = 0
+        found, done = np.zeros(total, np.uint64), 0
+        pairs = np.array(sorted(one.lanes[::-1] for one in conversations if all(one.lanes)), np.uint64).reshape(-1, 2).T
         while done < total:
             chunk = model.index.after(done, min(STEP, total - done))
             if not wanted() or model.stopped or not len(chunk):
                 return
-            found[done : done + len(chunk)] = _conversations(model.reading.table_of(chunk), pairs, known)
+            found[done : done + len(chunk)] = _conversations(model.reading.table_of(chunk), *pairs)
             done += len(chunk)
-        order = np.argsort(found, kind="stable")
-        same = (found[order[1:]] == found[order[:-1]]) & (found[order[1:]] != 0)
+        order = order_of(found)
+        found = found[order]
+        same = (found[1:] == found[:-1]) & (found[1:] != 0)
         before = np.zeros(total, np.uint32)
         before[order[1:][same]] = order[:-1][same] + 1
         self._before = before
 
 
-def _conversations(table: ChunkTable, pairs: Mapping[tuple[object, object, int, int], int], known: dict[int, int]) -> U64:
-    """A number of the conversation of each frame, 0 for none. `known`: of lanes, kept from chunk to chunk."""
+def _conversations(table: ChunkTable, back: U64, there: U64) -> U64:
+    """A number of the conversation of each frame, uint64[n], 0 for none. `back`: lanes (ascending) that answer those of `there`."""
     found = np.zeros(len(table), np.uint64)
     rows, keys = lanes(table)
     if len(rows):
-        first, group = groups(list(keys.view(np.uint64).T))
-        ids = mix([column[first] for column in keys.view(np.uint64).T]).tolist()
-        new = [i for i, number in enumerate(ids) if number not in known]
-        ends = ends_of(table, rows[first[new]]) if new else []
-        (qps, _), (senders, told) = table.of_rows(BTH.destqp), table.of_rows(DETH.srcqp)
-        for i, (source, destination) in zip(new, ends, strict=True):
-            row = int(rows[first[i]])
-            place = pairs.get((source, destination, int(qps[row]), int(senders[row]) if told[row] else -1))
-            known[ids[i]] = (place + 1) * 2 if place is not None else ids[i] | 1
-        found[rows] = np.array([known[number] for number in ids], np.uint64)[group]
+        numbers = lane_numbers(keys)
+        answers = places_in(back, numbers)
+        found[rows] = np.where(answers >= 0, there[answers], numbers) if len(back) else numbers
     mad = np.flatnonzero(table.located.at("mad") >= 0)
     if len(mad):
         head = gather(table.chunk.data, table.located.at("mad")[mad], MAD.size)
         of_class = head[:, MAD.mgmt_class.span[0]].astype(np.uint64)
         tid = np.ascontiguousarray(head[:, slice(*MAD.transaction_id.span)]).view(">u8")[:, 0].astype(np.uint64)
-        found[mad] = mix([of_class, tid]) & ~ALONE | np.uint64(1 << 63)
+        found[mad] = mix([of_class, tid])
     return found

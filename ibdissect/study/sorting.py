@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ibdissect.capture.chunk import Chunk
 from ibdissect.dfilter.computed import FINDING_NAMES, State
 from ibdissect.dissect.named_values import ANSWER_NAMES, answer_text
-from ibdissect.dissect.summary import addresses
+from ibdissect.dissect.summary import distinct_addresses
 from ibdissect.dissect.summary_order import alike
 from ibdissect.session.rows import NamedColumn, named_columns, occurrences
 from ibdissect.table import ChunkTable
@@ -141,12 +141,19 @@ class _Keys:
                     more[one.rows] = one.numbers
 
     def _ends(self, table: ChunkTable, part: Int, side: int) -> None:
-        found = addresses(table, np.arange(len(table)))[side]
+        """Frame by frame only where the owner of an address changed in the chunk."""
+        first, name = table.chunk.first, self.name or _as_it_is
+        for texts, rows, which in distinct_addresses(table, side):
+            names = [name(text, first) for text in texts]
+            part[rows] = np.array([self._text(one) for one in names])[which]
+            for i, text in enumerate(texts):
+                if name(text, first + len(table) - 1) != names[i]:
+                    of_it = rows[which == i]
+                    part[of_it] = [self._text(name(text, first + row)) for row in of_it.tolist()]
         if self.name is not None:
-            found = _named(found, self.name, table.chunk.first)
             for row, ends in self.model.ends.routed(table).items():
-                found[row] = ends[side] or found[row]
-        part[:] = [self._text(text) for text in found]
+                if ends[side]:
+                    part[row] = self._text(ends[side])
 
     def _field(self, source: NamedColumn, table: ChunkTable, part: Int) -> None:
         """The first value of a field in each frame: numbers as numbers, all else and keys (their masks) as text."""
@@ -162,12 +169,8 @@ class _Keys:
         part[rows] = values if plain else [self._text(str(text)) for text in values.tolist()]
 
 
-def _named(found: list[str], name: Name, first: int) -> list[str]:
-    """Names for the addresses of a chunk; frame by frame only where the owner of an address changed in it."""
-    last = first + len(found) - 1
-    names = {text: name(text, first) for text in set(found)}
-    moved = {text for text, one in names.items() if name(text, last) != one}
-    return [name(text, first + i) if text in moved else names[text] for i, text in enumerate(found)]
+def _as_it_is(text: str, _: int) -> str:
+    return text
 
 
 def _natural(text: str) -> str:

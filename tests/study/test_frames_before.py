@@ -34,3 +34,14 @@ def test_frames_before(tmp_path: Path) -> None:
     rows = sort_rows(model, model.rows, DELTA_CONVERSATION, down=True, wanted=lambda: True, before=before)
     assert rows is not None and rows.frames(0, 9) == [6, 7, 3, 1, 2, 4, 5], "the longest first"
     model.close()
+
+
+def test_datagrams_are_told_apart_by_their_sender(tmp_path: Path) -> None:
+    """Two queue pairs of one host ask the same one; its answers name whom they are for."""
+    path = written(tmp_path, *(craft.ud(bytes(4), dest_qp=to, src_qp=by, q_key=1, slid=slid, dlid=3 + 4 - slid) for to, by, slid in (
+        (0x40, 0x41, 3), (0x40, 0x42, 3), (0x42, 0x40, 4), (0x41, 0x40, 4), (0x40, 0x42, 3), (0x40, 0x41, 4))))  # fmt: skip
+    _, shot = studied(opened(path))
+    model, before = opened(path), FramesBefore()
+    before.fill(model, shot.conversations, lambda: True)
+    assert [before.of(frame) for frame in range(1, 7)] == [0, 0, 2, 1, 3, 0]
+    model.close()

@@ -49,6 +49,19 @@ def test_only_the_frames_shown_are_sorted(tmp_path: Path) -> None:
     model.close()
 
 
+def test_names_are_those_that_the_list_shows_at_each_frame(tmp_path: Path) -> None:
+    """LID 10 has another owner from frame 3 on; LID 9 is "b" always, and LID 1 has no name."""
+    model = opened(written(tmp_path, *FRAMES))
+
+    def name(text: str, frame: int) -> str:
+        return "b" if text == "LID 9" else text if text != "LID 10" else "a" if frame < 3 else "c"
+
+    for down, order in ((False, [4, 1, 2, 3]), (True, [3, 2, 1, 4])):
+        rows = sort_rows(model, model.rows, BY_KEY["source"], down=down, wanted=lambda: True, name=name)
+        assert rows is not None and rows.frames(0, 9) == order
+    model.close()
+
+
 def test_hidden_keys_are_not_put_in_order(tmp_path: Path) -> None:
     """Their order would tell which is higher; the order of their masks tells nothing."""
     frames = [craft.smp(0x01, 0x15, m_key=key) for key in (9, 5, 7)]
