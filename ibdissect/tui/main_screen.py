@@ -180,8 +180,9 @@ class MainScreen(Screen[None]):
             packets.select(len(rows) - 1)
         filtering.in_order()
         self.title_bar.update()
-        self.say_empty(packets.count(), filtering.text, filtering.busy and not packets.held)
-        self.filter_bar.say(packets.count() if filtering.text else None, self.model.index.frames, filtering.busy, packets.sorted_by)
+        total, busy = packets.held or self.model.index.frames, filtering.busy and not packets.held
+        self.filter_bar.say(packets.count() if filtering.text else None, total, busy, packets.sorted_by)
+        self.say_empty(packets.count(), filtering.text, busy)
         judged = self.study.done != self._studied and any(column.field in ANSWER_NAMES for column in packets.columns)
         if self.findings_pane.outdated or judged:
             packets.redraw()

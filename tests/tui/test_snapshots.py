@@ -65,6 +65,7 @@ WALKS: dict[str, dict[str, tuple[str, ...]]] = {
 
 SAMPLES = {"ping": "rxe-rping.pcap", "sweep": "opensm-first-sweep.pcap", "slow": "slow-lab.pcap"}
 
+
 def app_on(path: Path) -> TuiApp:
     def options() -> Options:
         load()

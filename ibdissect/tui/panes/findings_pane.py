@@ -15,8 +15,11 @@ from ibdissect.study.number_text import number
 from ibdissect.wire.text import counted
 
 from ..messages import ExplainFinding, JumpTo
-from ..widgets.cells import line_of
+from ..widgets.cells import fit, line_of
 from ..widgets.line_list import LineList
+
+ROOMY = 100
+"""Cells of a line from which on names of rules and numbers of frames have columns that are always as wide."""
 
 
 class FindingsPane(LineList):
@@ -93,6 +96,7 @@ class FindingsPane(LineList):
 
     def parts(self, index: int, width: int) -> list[Segment]:
         line, dim = int(self.lines[index]), self.ink("dim")
+        name = 30 if width >= ROOMY else 20
         if line < 0:
             group = self._groups[-1 - line]
             found = max(self.store.by_rule.get(group.code, 0), 1)
@@ -100,7 +104,7 @@ class FindingsPane(LineList):
             return line_of(
                 (
                     (f" {arrow} ", dim), (f"{group.severity.sign} {group.code:<7}", ink),
-                    (f" {group.name:<32}", self.ink("strong")), (f"{number(found):>7}  ", None),
+                    (f" {fit(group.name, name)}  ", self.ink("strong")), (f"{number(found):>7}  ", None),
                     (f"{group.severity.value:<8}  in {counted(group.frames, 'frame', ',')}, first in"
                      f" {group.first.frame}", dim),
                 ),
@@ -115,10 +119,11 @@ class FindingsPane(LineList):
             head: list[tuple[str, Style | None]] = [("     ", None), (finding.severity.sign, ink)]
         else:
             arrow = " " if not times else "▾" if self._key(line) in self.opened else "▸"
-            head = [(arrow, dim), (f"{finding.severity.sign} {finding.code:<7}", ink), (f" {finding.name:<30}", self.ink("strong"))]
+            head = [(arrow, dim), (f"{finding.severity.sign} {finding.code:<7}", ink), (f" {fit(finding.name, name)}", self.ink("strong"))]
+        digits = 7 if width >= ROOMY else len(str(self.store.frame(len(self.store) - 1)))
         related = ", ".join(f"{one.frame}" if one.frame else one.place for one in finding.related[:4])
         parts = [
-            *head, (f" frame {finding.frame:>7}", self.ink("accent")), (f"  {self.sentence(finding.message)}", None),
+            *head, (f" frame {finding.frame:>{digits}}", self.ink("accent")), (f"  {self.sentence(finding.message)}", None),
             (f"  (see {related})" if related else "", dim),
         ]  # fmt: skip
         return [*line_of(parts, width - len(times) - 1), Segment(times, self.ink("strong"))]

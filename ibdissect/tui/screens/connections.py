@@ -19,7 +19,7 @@ from ibdissect.wire.text import counted, printable
 
 from ..keys.command import Command
 from ..widgets.cells import line_of
-from ..widgets.connection_lines import INKS, LEFT, LEGEND, MARKS, SHORT_LEGEND, Told, bar, told
+from ..widgets.connection_lines import INKS, LEFT, LEGEND, MARKS, SHORT_LEGEND, Told, bar, told, wrapped
 from ..widgets.line_list import LineList
 from ..widgets.table import ADDRESS, Cell, Heading, Table, address_heading
 from .ladder import draw
@@ -53,14 +53,17 @@ class SharedList(LineList):
         """`members`: the connections that `shared` counts."""
         super().__init__(id="shared")
         self.members = members
-        self.lines = [*((f"note: {note}", None) for note in notes), *((_shared(one, start_ns), one) for one in shared)]
+        self.said = [*((f"note: {note}", None) for note in notes), *((_shared(one, start_ns), one) for one in shared)]
+        self.lines: list[tuple[str, SharedCause | None]] = self.said
 
-    def on_mount(self) -> None:
+    def lay_out(self, width: int) -> None:
+        """Wrap for a width."""
+        self.lines = [(line, one) for text, one in self.said for line in wrapped(text, width, "  ")]
         self.renew()
 
     def parts(self, index: int, width: int) -> list[Segment]:
         text, one = self.lines[index]
-        return line_of(((" " * LEFT, None), (printable(text), self.ink("strong" if one is not None else "warning"))), width)
+        return line_of(((" " * LEFT, None), (text, self.ink("strong" if one is not None else "warning"))), width)
 
     def choose(self) -> None:
         _, one = self.lines[self.cursor]
@@ -217,7 +220,7 @@ class ConnectionScreen(Overlay[Chosen]):
         self.table = ConnectionTable(worst_first(found), start_ns, name, points)
         self.of_one = ToldList(start_ns, name)
         title = f"Connections   {number(len(found))}{so_far}" + (f": {counts}" if counts else "")
-        super().__init__(title, *([self.shared] if self.shared.lines else []), self.table, self.of_one)
+        super().__init__(title, *([self.shared] if self.shared.said else []), self.table, self.of_one)
 
     def on_mount(self) -> None:
         self.table.focus()
@@ -226,6 +229,8 @@ class ConnectionScreen(Overlay[Chosen]):
 
     def on_resize(self, event: events.Resize) -> None:
         room = max(event.size.height - 2, 9)
+        if self.shared.said:
+            self.shared.lay_out(event.size.width)
         shared = min(len(self.shared.lines), SHARED, max(room // 6, 1))
         self.shared.styles.height = shared
         self.of_one.styles.height = max((room - shared) * 45 // 100, 4)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from io import StringIO
 from types import MappingProxyType
 
+from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 from textual import on
@@ -37,6 +39,8 @@ MOVE = (
 )  # fmt: skip
 """Keys that work in every pane."""
 NUMBERS = "What each number means: docs/numbers.md"
+HELP, VIEW = 19, 27
+"""Cells of the column of keys in the help of the main view, and of another view."""
 GROUPS = ("Move", "Search", "Follow", "Findings", "Look", "Keep")
 EVIDENCE = {
     Evidence.SEEN: "seen: the packet itself proves it",
@@ -69,6 +73,8 @@ class Body(VerticalScroll):
         self.tell()
 
     def on_resize(self) -> None:
+        if isinstance(self.screen, PageScreen):
+            self.screen.lay_out(self.scrollable_content_region.width)
         self.call_after_refresh(self.tell)
 
     def tell(self) -> None:
@@ -90,9 +96,14 @@ class PageScreen(EndsOnce, ModalScreen[int | None]):
         Binding("x", "silence", show=False), Binding("v", "values", show=False),
     ]  # fmt: skip
 
-    def __init__(self, title: Text, body: Text, frames: list[tuple[int, str]] | None = None, message: str = "") -> None:
-        """`message`: the sentence whose nodes, ports, queue pairs and partitions can be chosen."""
+    def __init__(
+        self, title: Text, body: Text, frames: list[tuple[int, str]] | None = None, message: str = "", indent: int = 0
+    ) -> None:  # fmt: skip
+        """`message`: the sentence whose nodes, ports, queue pairs and partitions can be chosen. `indent`: cells of the first of two
+        columns that the lines of the body have; 0: it is plain text.
+        """
         super().__init__()
+        self.indent = indent
         self.heading, self.body, self.frames, self.message = title, body, frames or [], message
         self.links: list[Link] = []
         """The values of the text that can be clicked."""
@@ -116,6 +127,11 @@ class PageScreen(EndsOnce, ModalScreen[int | None]):
         more = f"PgDn {rest} more · " if rest else ""
         keys = "Enter goes there · v values · x silences · " if self.frames else ""
         return f"{more}{keys}Esc back"
+
+    def lay_out(self, width: int) -> None:
+        """Wrap the second column of the body for the cells there are."""
+        if self.indent:
+            self.query_one("#page-body Static", Static).update(painted(self.app, hanging(self.body, width, self.indent)))
 
     def say_rest(self, rest: int) -> None:
         self.query_one(".hint", Label).update(self.hint(rest))
@@ -157,6 +173,19 @@ class PageScreen(EndsOnce, ModalScreen[int | None]):
         self.dismiss(self.frames[event.option_index][0])
 
 
+def hanging(text: Text, width: int, indent: int) -> Text:
+    """A text in two columns, the first as wide as `indent`: what has no room in the second goes on below it."""
+    found = []
+    for line in text.split("\n", allow_blank=True):
+        if line.cell_len > width > 2 * indent and line.plain[:1] == " ":
+            first, second = line.divide([indent])
+            below = second.wrap(Console(width=width - indent, file=StringIO()), width - indent)
+            found += [first + below[0], *(Text(" " * indent) + one for one in below[1:])]
+        else:
+            found.append(line)
+    return Text("\n").join(found)
+
+
 def help_page(commands: tuple[Command, ...]) -> PageScreen:
     body, groups = Text(), help_groups(commands)
     groups["Move"] = [*MOVE[:2], *groups["Move"], *MOVE[2:]]
@@ -164,12 +193,12 @@ def help_page(commands: tuple[Command, ...]) -> PageScreen:
     for group in GROUPS:
         body.append(f"{group}\n", "bold")
         for key, what in groups[group]:
-            body.append(f"  {key:<16}", "bold $accent")
+            body.append(f"  {key:<{HELP - 3}}", "bold $accent")
             body.append(f" {what}\n")
         body.append("\n")
     masked = "Keys (M_Key, Q_Key, R_Key, …) are masked unless started with --show-keys; a masked key has a number, M_Key#3."
     body.append(f"{masked}\n{NUMBERS}", "$tint-dim")
-    return PageScreen(Text("Keys"), body)
+    return PageScreen(Text("Keys"), body, indent=HELP)
 
 
 def view_page(name: str, keys: str, bindings: Iterable[Binding]) -> PageScreen:
@@ -182,10 +211,10 @@ def view_page(name: str, keys: str, bindings: Iterable[Binding]) -> PageScreen:
     for binding in bindings:
         told.setdefault(binding.description, []).append(key_text(binding.key))
     for what, names in told.items():
-        body.append(f"  {' '.join(dict.fromkeys(names)):<24}", "bold $accent")
+        body.append(f"  {' '.join(dict.fromkeys(names)):<{VIEW - 3}}", "bold $accent")
         body.append(f" {what}\n")
     body.append(f"\n{NUMBERS}", "$tint-dim")
-    return PageScreen(Text(f"Keys: {name}"), body)
+    return PageScreen(Text(f"Keys: {name}"), body, indent=VIEW)
 
 
 def finding_page(

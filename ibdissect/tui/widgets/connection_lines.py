@@ -13,6 +13,8 @@ from ibdissect.diagnosis.text import dated, label, proofs, since_until
 from ibdissect.study.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable
 
+from .cells import width_of
+
 LOOKS = {
     "transferring": ("█", "plot"), "ack_wait": ("▒", "dim"), "rnr_wait": ("R", "warning"), "loss_recovery": ("L", "again"),
     "timeout": ("T", "nak"), "idle_by_application": ("·", "dim"),
@@ -49,24 +51,26 @@ class Told(Record):
 def told(one: Connection, width: int, start_ns: int, name: Callable[[str], str] = str) -> list[Told]:
     """What is said of a connection, for a width; `start_ns`: when the capture begins."""
     ends = (end.said(name) for end in one.ends)
-    found = [
-        Told(
-            (
-                (f"{MARKS[one.shown_severity]} {label(one)}", INKS[one.shown_severity]),
-                (f"  {one.transport} {printable(' → '.join(ends))}", "strong"),
-                (f"  frames {number(one.first_frame)} to {number(one.last_frame)}", "dim"),
-            )
-        )
-    ]
-    found += [Told(((line, ""),)) for line in _wrapped(dated(since_until(one, start_ns), one.why), width)]
+    mark, of_whom = f"{MARKS[one.shown_severity]} {label(one)}", f"{one.transport} {printable(' → '.join(ends))}"
+    frames = f"frames {number(one.first_frame)} to {number(one.last_frame)}"
+    titles = ((mark, INKS[one.shown_severity]), (of_whom, "strong"), (frames, "dim"))
+    room = width - LEFT
+    found = [Told(())]
+    for text, ink in titles:  # on as few lines as hold them whole
+        before = sum(width_of(part) for part, _ in found[-1].parts)
+        if before and before + 2 + width_of(text) > room:
+            found.append(Told(()))
+            before = 0
+        found[-1].parts += (("  " * bool(before) + text, ink),)
+    found += [Told(((line, ""),)) for line in wrapped(dated(since_until(one, start_ns), one.why), width)]
     if one.advice:
-        found += [Told(((line, "accent"),)) for line in _wrapped(f"To do: {one.advice}", width)]
+        found += [Told(((line, "accent"),)) for line in wrapped(f"To do: {one.advice}", width)]
     for frame, what in proofs(one):
         begun = frame == one.evidence[0] and one.since_ns is not None
         since = f", {duration(max((one.since_ns or 0) - start_ns, 0))} after the start" if begun else ""
         found.append(Told((("▸ ", "accent"), (f"frame {number(frame)}", "strong"), (f"  {what}{since}", "dim")), frame=frame))
     found += [_slice(one, part) for part in sorted(slices(one), key=lambda part: -part.ns)]
-    found += [Told(((line, "dim"),)) for line in _wrapped(_numbers(one), width)]
+    found += [Told(((line, "dim"),)) for line in wrapped(_numbers(one), width)]
     return found
 
 
@@ -108,5 +112,6 @@ def _numbers(one: Connection) -> str:
     return "; ".join([*found, f"end: {one.end_state.replace('-', ' ')}"])
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(printable(text), max(width - LEFT - 1, 20))
+def wrapped(text: str, width: int, further: str = "") -> list[str]:
+    """A text in lines for a width; `further` stands in front of all but the first."""
+    return textwrap.wrap(printable(text), max(width - LEFT - 1, 20), subsequent_indent=further)

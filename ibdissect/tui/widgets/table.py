@@ -125,7 +125,7 @@ class Table(LineList, Generic[T]):
     @property
     def head(self) -> str:
         columns = self._fitting(self.line_width)
-        cells = ("".join(fit(head.title, head.width, head.align) + " " * GAP for head in columns))
+        cells = "".join(fit(head.title, head.width, head.align) + " " * GAP for head in columns)
         return " " * MARGIN + cells + (self.rest_title if _room(columns, self.line_width) else "")
 
     def parts(self, index: int, width: int) -> list[Segment]:

@@ -21,6 +21,9 @@ async def test_findings(tmp_path: Path) -> None:
         assert pane.finding is not None
         await shows(pilot, pane.finding.frame)
         lines = pane.count()
+        for width, room in ((78, 34), (110, 52)):
+            drawn = "".join(part.text for part in pane.parts(0, width))
+            assert len(drawn.partition(" frame ")[2].split(maxsplit=1)[1]) >= room, "what it says has most of the line"
         await pilot.press("o")
         assert pane.grouped and pane.count() == len(app.model.findings.rules())
         await pilot.press("home", "right")

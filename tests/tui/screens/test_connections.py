@@ -86,8 +86,10 @@ async def test_a_double_click_beside_the_bar_shows_all_its_frames(slow: Path) ->
 
 async def test_a_shared_cause_leads_to_its_first_connection(slow: Path) -> None:
     async with running(slow) as (app, pilot):
-        table = await opened(app, pilot)
-        app.screen.query_one(SharedList).focus()
+        table, shared = await opened(app, pilot), app.screen.query_one(SharedList)
+        shared.lay_out(60)
+        assert len(shared.lines) > len(shared.said) and all(len(line) < 58 for line, _ in shared.lines), "wrapped, not cut"
+        shared.focus()
         await pilot.press("enter")
         await until(pilot, lambda: table.has_focus and table.cursor == 3)
         assert app.screen.query_one(ToldList).one is table.items[3]

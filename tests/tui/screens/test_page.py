@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.text import Text
 from textual import events
 from textual.widgets import Label, OptionList
 
 from ibdissect.tui.app import TuiApp
 from ibdissect.tui.screens.choice import Choice
-from ibdissect.tui.screens.page import Body, PageScreen, view_page
+from ibdissect.tui.screens.page import Body, PageScreen, hanging, view_page
 from tests.tui import made
 from tests.tui.made import running, shows, until
 
@@ -29,6 +30,13 @@ async def test_help_and_palette(tmp_path: Path) -> None:
 
 def test_the_page_of_a_view_says_where_numbers_are_defined() -> None:
     assert view_page("Statistics", "Esc back", ()).body.plain.endswith("docs/numbers.md")
+
+
+def test_what_has_no_room_in_a_column_goes_on_below_it() -> None:
+    page = Text("Move\n  g      go to a frame\n  Home   first\n\nplain words of any number, not in columns")
+    assert hanging(page, 40, 9) == page
+    assert hanging(page, 19, 9).plain.split("\n")[:4] == ["Move", "  g      go to a ", "         frame", "  Home   first"]
+    assert hanging(page, 19, 9).plain.endswith("not in columns") and hanging(page, 18, 9) == page, "no room for two columns"
 
 
 async def test_keys_typed_right_behind_g_are_not_lost(tmp_path: Path) -> None:

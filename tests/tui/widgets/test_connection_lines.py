@@ -28,7 +28,9 @@ def test_lines(width: int) -> None:
     one = lost()
     lines = told(one, width, START, lambda address: {"10.0.0.2": "node2"}.get(address, address))
     drawn = [text(line) for line in lines]
-    assert "retries-exhausted" in drawn[0] and "node2 QP 0x000222" in drawn[0]
+    titles = drawn[: {60: 3, 78: 2, 190: 1}[width]]
+    assert all(len(line) <= width - 2 for line in titles), "none of them is cut"
+    assert "  ".join(titles) == "✖ retries-exhausted  RC 10.0.0.1 QP 0x000111 → node2 QP 0x000222  frames 1 to 22"
     assert one.why in " ".join(drawn) and f"To do: {one.advice}" in " ".join(drawn)
     assert [line.frame for line in lines if line.frame] == [one.evidence[0], one.evidence[1]]
     assert any("1.00 s after the start" in line for line in drawn)
