@@ -242,7 +242,7 @@ class AttributeHistory:
             return
         kept = self._answers.take(self._latest())
         if (over := len(kept.key) - MAX_KEPT) > 0:
-            kept = kept.take(np.sort(np.argsort(kept.frame, kind="stable")[over:]))
+            kept = kept.take(np.sort(np.argsort(kept.frame)[over:]))
             first, chunk = int(fresh.frame[0]), event.table.chunk
             self.dropped.add(first, int(chunk.time_ns[first - chunk.first]), over)
         every = _Answers.joined(kept, fresh)
@@ -260,12 +260,12 @@ class AttributeHistory:
         if not len(known.key) or not len(key):
             return before, since
         latest = self._latest()
-        number = np.minimum(np.searchsorted(known.key[latest], key), len(latest) - 1)
-        span = int(max(known.frame.max(), frames.max())) + 1
+        number = np.searchsorted(known.key[latest], key)
+        span = int(max(known.frame.max(), frames.max()))  # frames count from 1
         order = np.repeat(np.arange(len(latest)), np.diff(latest, prepend=-1)) * span + known.frame
         place = np.searchsorted(order, number * span + frames) - 1
         found = (place >= 0) & (key != NO_KEY)
-        found &= known.key[np.maximum(place, 0)] == key
+        found &= known.key[place] == key
         before[found], since[found] = known.body[place[found]], known.frame[place[found]]
         return before, since
 

@@ -90,8 +90,8 @@ class Ends(Record, eq=False):
         assert self.names is not None
         packed = mapped(address)
         known = self.names.node_by_address.get(packed)
-        if known is not None or len(packed) < 16:
-            return known or "", ""
+        if known is not None:
+            return known, ""
         port = self.names.port_by_guid.get(int.from_bytes(packed[8:], "big"), "")
         return self.names.node_of(port), port
 

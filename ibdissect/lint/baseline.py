@@ -176,7 +176,7 @@ class Comparison:
         if self.owners.get(name, report.path) == report.path:
             self.checked[name], left = codes if report.error is None else (), self.left
         else:
-            left = {key: entry.count for key, entry in self.baseline.entries.items() if entry.capture == name}
+            left = {key: entry.count for key, entry in self.baseline.entries.items()}
         before, new = Counter(report.by_rule), Counter[str]()
         severity = {finding.code: finding.severity.value for finding in report.findings}
         beyond, kept = Counter(before), []
@@ -185,10 +185,10 @@ class Comparison:
             if not _take(left, (name, finding.code, fingerprint(name, finding)), 1):
                 kept.append(finding)
                 new[finding.code] += 1
-        beyond = Counter({code: count - _take(left, (name, code, BEYOND), count) for code, count in beyond.items() if count})
+        beyond = Counter({code: count - _take(left, (name, code, BEYOND), count) for code, count in beyond.items()})
         new += beyond
         report.findings = kept
-        report.by_rule = {code: count for code, count in sorted(new.items()) if count}
+        report.by_rule = dict(sorted(new.items()))
         totals = Counter(finding.severity.value for finding in kept)
         for code, count in beyond.items():
             totals[severity[code]] += count

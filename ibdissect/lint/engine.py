@@ -118,7 +118,6 @@ class Linter:
         if self.failures is not None and len(table):
             self.failures.window = table.chunk.first, table.chunk.first + len(table) - 1
         self.findings.past.feed(table)
-        self.port_facts = None
         self._check_conditions(table, selected, 0, late=False)
         self.findings.damaged.feed(table)
         for follower in tuple(self.followers):

@@ -14,16 +14,16 @@ import pytest
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.fabric import division
-from ibdissect.fabric.division import INTERFACE, LID, ORIGIN, PREFIX, Division, divide
+from ibdissect.fabric.division import GUID, INTERFACE, LID, ORIGIN, PREFIX, Divider, Division, _Seen, divide
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.policy import subnets_of
 from ibdissect.rules import load
 from ibdissect.session.check import Options, check, check_reading
 from ibdissect.session.reading import Reading
 from ibdissect.subnet.reading import SubnetFiles, read_files
-from tests.craft import erf_pcap, rc, smp
+from tests.craft import erf_pcap, native, rc, smp
 from tests.fabric.made import ANSWER, node, p_keys, port_info
-from tests.table.made import table_of, tables_of
+from tests.table.made import native_table, table_of, tables_of
 
 RECORD, HEADER, FLAGS = 16, 24, 9
 LIMITED, FULL = 0x0123, 0x8123
@@ -228,3 +228,65 @@ def test_two_subnets_without_a_lid_in_common_do_not_disturb_each_other() -> None
     together = said(mixed(one, other, interfaces=False))
     assert together == sorted([*said(erf_pcap(one)), *said(erf_pcap(other))])
     assert {"PKY001", "PKY003", "PKY004"} <= {code for code, _ in together}
+
+
+def _pairs(divider: Divider, kind: str) -> set[tuple[str, int]]:
+    return {(what, value) for seen in divider.kinds for _, what, value in seen.pairs if what == kind and seen.kind == INTERFACE}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "other", "taken"),
+    [
+        (0xFEC0 << 48 | 7, 0xFEC0 << 48 | 7, True), (0xFEC0 << 48 | 7, 0xFEC0 << 48 | 6, False), (1, 1, True), (1 << 63, 1 << 63, True),
+        (0, 0, False), (0xFE80 << 48, 0xFE80 << 48, False), (0xFE80 << 48 | 1, 0xFE80 << 48 | 1, True),
+    ],
+)  # fmt: skip
+def test_the_prefix_of_both_ends_is_the_subnets(prefix: int, other: int, taken: bool) -> None:
+    """Not what several subnets have, nor what a router passes on; the low half of a GID does not count."""
+    gids = {"sgid": prefix.to_bytes(8, "big") + b"\1" * 8, "dgid": other.to_bytes(8, "big") + b"\2" * 8}
+    divider = Divider(Division())
+    divider.feed(native_table([native(grh=gids)]))
+    assert _pairs(divider, PREFIX) == ({(PREFIX, prefix)} if taken else set())
+
+
+@pytest.mark.parametrize(
+    ("changed", "shown"), [({}, {1, 0xBFFF}), ({"status": 0x8000}, {1, 0xBFFF}), ({"status": 4}, set()), ({"method": 1}, set())]
+)
+def test_good_answers_show_the_addresses_of_their_ports(changed: dict[str, int], shown: set[int]) -> None:
+    """0 and LIDs from 0xC000 on are no ports'. The site names LIDs, otherwise these prove nothing."""
+    method, head = changed.get("method", ANSWER), {"transaction_id": 1 << 32, "status": changed.get("status", 0)}
+    frames = [smp(method, 0x15, port_info(lid, gid_prefix=5), header=head, path=[1]) for lid in (0, 1, 0xBFFF, 0xC000, 0xFFFF)]
+    frames.append(smp(method, 0x11, node(2, port_guid=0x77), header=head, path=[1]))
+    divider = Divider(Division({(LID, 99): 1}))
+    divider.feed(native_table(frames))
+    assert {value for _, value in _pairs(divider, LID)} - {0xFFFF} == shown
+    assert _pairs(divider, PREFIX) == ({(PREFIX, 5)} if shown else set()) and _pairs(divider, GUID) == ({(GUID, 0x77)} if shown else set())
+    without = Divider(Division())
+    without.feed(native_table(frames))
+    assert not _pairs(without, LID) and bool(_pairs(without, GUID)) is bool(shown)
+
+
+@pytest.mark.parametrize(("most", "numbers"), [(4, 2), (3, 0)])
+def test_too_many_addresses_tell_nothing_apart(monkeypatch: pytest.MonkeyPatch, most: int, numbers: int) -> None:
+    monkeypatch.setattr(division, "MAX_SEEN", most)
+    seen = _Seen(INTERFACE)
+    rows = np.arange(4)
+    seen.feed(5, [(INTERFACE, np.arange(4), np.array([0, 0, 1, 1], np.uint64))], [(GUID, rows, np.array([5, 6, 7, 8], np.uint64))])
+    assert len(seen.pairs) == 4 and len(seen.division(Division(), ()).numbers) == numbers
+    seen.feed(5, [(INTERFACE, np.array([4]), np.array([0], np.uint64))], [(GUID, np.array([4]), np.array([9], np.uint64))])
+    assert len(seen.pairs) == (5 if most == 4 else 4)
+
+
+def test_packets_with_and_without_an_interface_in_one_chunk() -> None:
+    """Only what was seen together counts."""
+    seen = _Seen(INTERFACE)
+    seen.feed(3, [(INTERFACE, np.array([1]), np.array([0], np.uint64)), (ORIGIN, np.array([0]), np.array([9], np.uint64))],
+              [(GUID, np.array([0, 1, 2]), np.array([5, 6, 7], np.uint64))])  # fmt: skip
+    assert seen.pairs == {(0, GUID, 6)}
+
+
+@pytest.mark.parametrize(("numbers", "expected"), [({}, [0, 0]), ({(LID, 1): 1}, [1, 0]), ({(LID, 1): 1, (LID, 2): 2}, [0, 0]),
+                                                   ({(LID, 1): 2, (LID, 2): 2, (LID, 4): 1}, [2, 1])])  # fmt: skip
+def test_a_packet_is_of_the_subnet_that_all_of_its_addresses_name(numbers: dict[tuple[str, int], int], expected: list[int]) -> None:
+    assert Division(numbers).of(native_table([native(slid=1, dlid=2), native(slid=3, dlid=4)])).tolist() == expected
+    assert Division(numbers).subnets == sorted({*numbers.values()})

@@ -10,7 +10,7 @@ import pytest
 
 from ibdissect.fabric import early_packets
 from ibdissect.fabric.early_packets import RECEIVER, SENDER
-from ibdissect.table.rows import slot
+from ibdissect.table.rows import SLOTS, slot
 from tests.craft import native
 from tests.rules.findings import lint
 from tests.rules.PKY.cases import shown
@@ -70,7 +70,11 @@ def test_forgotten_flows_leave_no_state_behind(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("back", "found_at"),
     [
-        (None, [1]), ((5, 100, 0x9999), []), ((5, 100, 0x1999), []), ((5, 101, 0x9999), [1]), ((100, 5, 0x9998), [1, 2]),
+        (None, [1]),
+        ((5, 100, 0x9999), []),
+        ((5, 100, 0x1999), []),
+        ((5, 101, 0x9999), [1]),
+        ((100, 5, 0x9998), [1, 2]),
         ((5, 100, 0x9998), [1]),
     ],
 )
@@ -81,3 +85,27 @@ def test_a_port_that_answers_in_a_partition_holds_it(back: tuple[int, int, int] 
         slid, dlid, p_key = back
         frames.append(native(0x04, bytes(8), slid=slid, dlid=dlid, bth={"p_key": p_key, "destqp": 2}))
     assert [one.frame for one in lint([*frames, *shown(5, 0xFFFF)], "PKY003")] == found_at
+
+
+@pytest.mark.parametrize("size", [SLOTS // 16 - 1, SLOTS // 16])
+@pytest.mark.parametrize("chunks", [(), (9,)])
+def test_many_packets_are_counted_as_few_are(size: int, chunks: tuple[int, ...]) -> None:
+    """From some number on, over all slots at once: flows that are judged at one end, at the other, at both, and those of one slot."""
+    flows = [*crowd()[:3], OTHERS[0]]
+    frames = [*map(send, flows)]
+    sent = [flows[n % 3 if n % 8 else 3] for n in range(size)]
+    counts = Counter(sent)
+    found = lint([frames[flows.index(flow)] for flow in sent] + shown(5, 0xFFFF), "PKY003", chunks=chunks)
+    assert sorted((one.frame, one.count) for one in found) == sorted((sent.index(flow) + 1, counts[flow]) for flow in flows)
+
+
+@pytest.mark.parametrize("size", [20, SLOTS // 16])
+def test_both_ends_of_a_packet_are_judged_by_what_each_showed(size: int) -> None:
+    """The receiver showed its table before the last packets, the sender after all of them."""
+    packets = [native(0x04, bytes(8), slid=9, dlid=5, bth={"p_key": 0x9999, "destqp": 2})] * size
+    frames = [*packets, *shown(5, 0xFFFF), *packets[:7], *shown(9, 0xFFFF)]
+    for chunks in ((), (size,), (size + 6, 3)):
+        found = {
+            one.code: (one.frame, one.count, one.evidence) for one in lint(frames, "PKY003", "PKY004", chunks=chunks) if one.frame == 1
+        }
+        assert found["PKY004"][:2] == (1, size + 7) and found["PKY003"][0] == 1 and found["PKY003"][1] >= size

@@ -15,3 +15,11 @@ def test_numbers_of_lines() -> None:
     assert [is_doubtful(number) for number in (numbers[1], doubtful(numbers[1]), 7)] == [False, True, False]
     files = [KnownFile("a", 0), KnownFile("b", 0)]
     assert [place_text(line_number(1, line), files) for line in (0, 9)] == ["b", "b:9"]
+
+
+def test_the_last_lines_and_frames() -> None:
+    """What is beyond the last line that has a number counts as that line; frames of the capture are never doubtful."""
+    last = (1 << 31) - 1
+    assert [file_and_line(line_number(2, line)) for line in (last - 1, last, last + 1)] == [(2, last - 1), (2, last), (2, last)]
+    assert not is_doubtful(line_number(2, last + 1)) and line_number(2, last + 1) < line_number(3, 0) < 0
+    assert [is_doubtful(frame) for frame in (0, 1, 1 << 31, (1 << 31) + 5, doubtful(line_number(0, 0)))] == [False] * 4 + [True]

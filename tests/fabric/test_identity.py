@@ -39,3 +39,10 @@ def test_lids_of_one_range(one: int, other: int, same: bool) -> None:
 
 def test_lids_of_one_block() -> None:
     assert one_block(1, 127) and not one_block(127, 128)
+
+
+def test_the_bounds_of_ranges_and_blocks() -> None:
+    """0 is no LID; seven bits of the LID count at most."""
+    assert [one_range(0, lid) for lid in (0, 1, 64)] == [False] * 3 and one_range(1, 1)
+    assert [one_range(0x80, 0x80 ^ 1 << bit) for bit in range(9)] == [True] * 7 + [False] * 2
+    assert [one_block(0x80, 0x80 ^ 1 << bit) for bit in range(9)] == [True] * 7 + [False] * 2

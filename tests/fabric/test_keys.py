@@ -53,3 +53,37 @@ def test_key_under_way_counts_as_right() -> None:
     assert guard.check(SET, KEY, 1, 0) == MKey(WRONG, 1, 0)
     guard.forget(9)
     assert guard.check(SET, 0, 1, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("lease", "requests", "protect"),
+    [
+        (15, [0, 15 * SECOND - 1], 2), (15, [0, 15 * SECOND], 0), (15, [0, 8 * SECOND, 15 * SECOND], 0), (15, [7, 15 * SECOND + 6], 2),
+        (0, [0, 99 * SECOND], 2),
+        (1, [0, SECOND], 0), (1, [5, 5], 2),
+    ],
+)  # fmt: skip
+def test_a_lease_runs_from_the_first_refusal(lease: int, requests: list[int], protect: int) -> None:
+    guard = Guard()
+    guard.learn(MKey(KEY, 2, lease), 1)
+    for at in requests:
+        held = guard.check(GET, WRONG, 2, at)
+    assert held == MKey(KEY, protect, lease)
+
+
+@pytest.mark.parametrize(
+    ("protect", "method", "runs"), [(2, GET, True), (1, GET, False), (1, SET, True), (0, GET, False), (3, GET, True), (2, 0x81, False)]
+)
+def test_only_a_refusal_starts_the_lease(protect: int, method: int, runs: bool) -> None:
+    guard = Guard()
+    guard.learn(MKey(KEY, protect, 1), 1)
+    guard.check(method, WRONG, 2, 5)
+    assert (guard.timer.now is not None) is runs
+    assert guard.check(SET, WRONG, 3, 9 * SECOND) == MKey(KEY, 0 if runs else protect, 1)
+
+
+def test_a_port_without_a_key_checks_nothing() -> None:
+    guard = Guard()
+    assert guard.check(SET, WRONG, 1, 0) is None
+    guard.learn(MKey(0, 3, 1), 1)
+    assert guard.check(SET, WRONG, 1, 0) is None and guard.timer.now is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ibdissect.fabric.levels import levels, natural
 from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import CA, SWITCH
 from tests.pictures.looks import fat_tree
 
 
@@ -26,3 +27,20 @@ def test_little_room_and_nothing() -> None:
 
 def test_natural_order() -> None:
     assert sorted(["leaf10", "leaf2", "leaf", "3x", "a" + "9" * 30], key=natural) == ["3x", "a" + "9" * 30, "leaf", "leaf2", "leaf10"]
+
+
+def test_a_switch_apart_stands_on_the_lowest_level_and_a_host_apart_below_none() -> None:
+    subnet = fat_tree(1, 2, 1)
+    for guid, kind in ((0x900, SWITCH), (0x901, CA)):
+        subnet.node(guid, 1)[0].kind = kind
+    found = levels(subnet, 100)
+    names = {slot: node.guid for slot, node in found.nodes.items()}
+    assert [len(row) for row in found.switches] == [1, 3] and 0x900 in [names[slot] for slot in found.switches[1]]
+    assert [names[slot] for slot in found.hosts[-1]] == [0x901] and len(found.hosts) == 3 and not found.left_out
+    for most, left_out in ((0, 7), (1, 6), (6, 1), (7, 0)):
+        assert levels(subnet, most).left_out == left_out and len(levels(subnet, most).nodes) == most
+
+
+def test_switches_without_hosts_are_all_on_one_level() -> None:
+    subnet = fat_tree(2, 2, 0)
+    assert [len(row) for row in levels(subnet, 9).switches] == [4]

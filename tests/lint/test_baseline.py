@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.errors import ConfigError
-from ibdissect.lint.baseline import BEYOND, Baseline, Comparison, baseline_text, entries_of, name_from, parse_baseline
+from ibdissect.lint.baseline import BEYOND, Baseline, Comparison, baseline_text, entries_of, fingerprint, name_from, parse_baseline
 from ibdissect.lint.finding import CaptureReport, Finding, Secret, Severity
 
 
@@ -163,3 +163,61 @@ def test_a_capture_that_could_not_be_checked_fixes_nothing(status: str) -> None:
     one.status = status
     again.apply(one, ["X001"])
     assert again.left == left and not again.checked and len(one.findings) == 1
+
+
+def test_the_fingerprint_is_the_one_of_files_that_exist() -> None:
+    one = found("AAA001", 5)
+    assert fingerprint("a.pcap", one) == "9e5a258c6815c59443465bff33e4ed31"
+    assert len({fingerprint(name, one) for name in ("a.pcap", "\udcff.pcap", "\udcfe.pcap")}) == 3, "names need not be UTF-8"
+
+
+@pytest.mark.parametrize(("beyond", "entries"), [(0, [1]), (1, [1, 1]), (2, [1, 2])])
+def test_findings_that_are_only_counted_have_an_entry_from_the_first_on(beyond: int, entries: list[int]) -> None:
+    assert sorted(entry.count for entry in kept(report("a.pcap", found("AAA001", 1), beyond=beyond)).entries.values()) == entries
+
+
+def test_what_captures_held_is_written_and_read() -> None:
+    text = baseline_text([], {"b.pcap": "11", "a.pcap": "00"})
+    assert parse_baseline(text, "b").contents == {"a.pcap": "00", "b.pcap": "11"} and text.index("a.pcap") < text.index("b.pcap")
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "hint"),
+    [
+        ("[" * 100_000, "file", "--write-baseline"), ("[\n3", "line 2", "--write-baseline"), ("[]", "file", "--write-baseline"),
+        (f'{HEAD},{{"capture": "a", "sha256": 3}}]', "entry 2", "--write-baseline"),
+        (f"{HEAD}\n>>>>>>> theirs]", "line 2", "resolve the conflict"),
+    ],
+)  # fmt: skip
+def test_where_the_damage_is_and_what_to_do(text: str, key: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_baseline(text, "b.json")
+    assert caught.value.key == key and hint in str(caught.value)
+
+
+def test_what_was_not_looked_for_is_listed_in_order() -> None:
+    reports = [report(name, found("BBB001", 1), found("AAA001", 2), found("AAA001", 3, lid=2)) for name in ("b.pcap", "a.pcap")]
+    comparison = Comparison(kept(*reports))
+    comparison.left = dict(reversed(comparison.left.items()))
+    comparison.apply(report("a.pcap"), {"AAA001"})
+    result = comparison.finish()
+    assert [(one.capture, one.code) for one in result.not_checked] == [
+        ("a.pcap", "BBB001"),
+        *[("b.pcap", "AAA001")] * 2,
+        ("b.pcap", "BBB001"),
+    ]
+    assert result.fixed == sorted(result.fixed) and [one.code for one in result.fixed] == ["AAA001"] * 2
+    assert (result.unchecked, result.known, result.new) == (4, 0, 0)
+    assert result.object()["not_checked"][0] == {"capture": "a.pcap", "code": "BBB001", "count": 1}
+
+
+def test_copies_are_compared_with_the_entries_of_their_own_name() -> None:
+    """Two captures are what one was: each may show all of its findings again, and only the owner says what is fixed."""
+    baseline = kept(report("old.pcap", found("AAA001", 1)), report("x.pcap", found("AAA001", 1, lid=3)))
+    comparison = Comparison(baseline, known_as={"a.pcap": "old.pcap", "b.pcap": "old.pcap"}, owners={"old.pcap": "a.pcap"})
+    for path, left in (("b.pcap", 1), ("a.pcap", 0)):
+        now = report(path, found("AAA001", 7), found("AAA001", 8), found("AAA001", 9, lid=3))
+        comparison.apply(now, CODES)
+        assert [one.frame for one in now.findings] == [8, 9] and now.by_rule == {"AAA001": 2} and now.counts["error"] == 2
+        assert comparison.left[next(key for key in comparison.left if key[0] == "old.pcap")] == left
+    assert set(comparison.checked) == {"old.pcap"}

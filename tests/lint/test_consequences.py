@@ -8,6 +8,7 @@ import pytest
 
 from ibdissect.fabric import FabricFollower
 from ibdissect.lint import consequences, grouping
+from ibdissect.lint.consequences import Consequences, chains
 from ibdissect.lint.engine import Context, Linter
 from ibdissect.lint.finding import Finding, Related, Severity
 from ibdissect.lint.rule import REGISTRY, Hit, Rule, on_chunk, on_end
@@ -383,3 +384,95 @@ def test_it_stands_where_the_capture_may_lack_another_request() -> None:
     asked = [perf(1, 7), perf(0x81, 8)]
     found = lint([*asked, OF_PORT_INFO, MISREAD, *OTHERS], "MAD005", "SEM032")
     assert [(one.code, one.severity) for one in found if one.frame == 4] == [("MAD005", Severity.INFO), ("SEM032", Severity.ERROR)]
+
+
+def noted(monkeypatch: pytest.MonkeyPatch, most: int, *frames: int) -> Consequences:
+    monkeypatch.setattr(consequences, "MAX_CAUSES", most)
+    made = Consequences([Cause(), Consequence()])
+    for frame in frames:
+        made.note(Cause(), frame, None)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("frames", "kept", "lost"),
+    [((), [], (0, 0)), ((1, 2), [1, 2], (0, 0)), ((1, 2, 3), [2, 3], (1, 3)), ((5, 1, 3, 2), [3, 5], (2, 3)), ((1, 1, 1), [1], (0, 0))],
+)
+def test_the_latest_causes_are_kept(
+    monkeypatch: pytest.MonkeyPatch, frames: tuple[int, ...], kept: list[int], lost: tuple[int, int]
+) -> None:
+    """The first frame that needed another's place is said."""
+    made = noted(monkeypatch, 2, *frames)
+    assert sorted(made.causes["ZZB001"]) == sorted({*frames}), "all of a chunk are kept until its end"
+    made.trim()
+    assert sorted(made.causes["ZZB001"]) == kept and (made.dropped.count, made.dropped.frame) == lost
+
+
+def test_a_hit_names_one_of_the_latest_causes_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1, 2 and 3 the last two, wherever the chunk ends."""
+    made = noted(monkeypatch, 2, 1, 2, 3)
+    assert [made._oldest("ZZB001", frame) for frame in (0, 1, 2, 3, 5)] == [1, 1, 1, 2, 2]
+    assert [made.cause(Consequence(), [5, proof]) is not None for proof in (1, 2, 3, 4)] == [False, True, True, False]
+
+
+def test_which_causes_are_the_latest_is_found_anew_in_each_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = noted(monkeypatch, 1, 1, 2)
+    assert made.cause(Consequence(), [2]) is not None and made.cause(Consequence(), [9, 1]) is None
+    made.trim()
+    made.note(Cause(), 5, None)
+    assert made.cause(Consequence(), [9, 2]) is None and made.cause(Consequence(), [9, 5]) is not None
+
+
+@pytest.mark.parametrize(
+    ("cause", "count", "hit", "stands_for", "explained"),
+    [
+        (None, 1, None, 1, True), (None, 1, None, 2, False), (None, 2, None, 2, True), (Severity.INFO, 1, None, 1, False),
+        (Severity.INFO, 1, Severity.INFO, 1, True), (Severity.WARNING, 1, None, 1, True), (Severity.ERROR, 1, None, 1, True),
+    ],
+)  # fmt: skip
+def test_a_cause_explains_no_more_than_itself(
+    monkeypatch: pytest.MonkeyPatch, cause: Severity | None, count: int, hit: Severity | None, stands_for: int, explained: bool
+) -> None:
+    """The consequence is a warning."""
+    made = noted(monkeypatch, 9)
+    made.note(Cause(), 1, cause, count)
+    assert (made.cause(Consequence(), [1], hit, stands_for) is not None) is explained
+    assert made.cause(Consequence(), [2], hit, 1) is None and made.any_of(Consequence()) and not made.any_of(Cause())
+
+
+def test_the_higher_severity_of_a_frame_counts_and_its_finding_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = noted(monkeypatch, 9)
+    finding = Finding(code="ZZB001", name="x", severity=Severity.ERROR, frame=1, time_ns=0, template="x")
+    made.note(Cause(), 1, Severity.INFO, 1, finding)
+    made.note(Cause(), 1, None)
+    made.note(Cause(), 1, Severity.INFO, 7)
+    found = made.cause(Consequence(), [1])
+    assert found is not None and found.finding is finding and found.count == 1
+    for frame in (4, 5):
+        made.explain(Consequence(), frame, found)
+    assert finding.related == (Related(4, "therefore ZZA901 consequence"),)
+
+
+@pytest.mark.parametrize(("explains", "waits"), [(True, [1, 4]), (False, [])])
+def test_what_waits_is_forgotten_at_the_end(monkeypatch: pytest.MonkeyPatch, explains: bool, waits: list[int]) -> None:
+    made = noted(monkeypatch, 9, 7)
+    made.await_end(Cause(), Hit(frame=1, time_ns=0, arguments={}, mads=[1, 4], explains=explains))
+    made.await_end(Consequence(), Hit(frame=2, time_ns=0, arguments={}))
+    assert sorted(made.causes["ZZB001"]) == [*waits, 7] and "ZZA901" not in made.causes
+    assert all(made.causes["ZZB001"][frame].waits for frame in waits)
+    made.end([])
+    assert sorted(made.causes["ZZB001"]) == [7]
+    made.end(["ZZB001", "ZZX999"])
+    assert "ZZB001" not in made.causes and not made.any_of(Consequence())
+
+
+def test_causes_are_judged_before_what_they_explain() -> None:
+    def rule(code: str, *explains: str) -> type[Rule]:
+        made = type(code, (Rule,), {"code": code, "name": code.lower(), "explains": explains, "__doc__": "A fault."})
+        REGISTRY.pop(code)
+        return made
+
+    last, between, first, other = rule("ZZE001"), rule("ZZF001", "ZZE001"), rule("ZZG001", "ZZF", "ZZE001"), rule("ZZH001")
+    assert chains((last, between, first, other)) == ({"ZZE001": ["ZZF001", "ZZG001"], "ZZF001": ["ZZG001"]}, {"ZZE001": 2, "ZZF001": 1})
+    assert chains((rule("ZZI001", "ZZJ001"), rule("ZZJ001", "ZZI001")))[1] == {"ZZI001": 2, "ZZJ001": 2}, "a circle ends"
+    assert Consequences([other()]).last == 0 and Consequences([last(), between(), first()]).last == 2

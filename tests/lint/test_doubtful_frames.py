@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 
 from ibdissect.lint import doubtful_frames
-from ibdissect.lint.doubtful_frames import PastFrames
+from ibdissect.lint.doubtful_frames import DamagedFrames, PastFrames
 from ibdissect.lint.engine import Linter
 from tests.craft import erf_pcap, native
 from tests.fabric.made import answer, ask, node
@@ -116,3 +120,34 @@ def test_a_frame_is_late_by_more_than_a_second(back: int, late: bool) -> None:
     for table in tables_of(capture.packed()):
         past.feed(table)
     assert [frame in past for frame in (1, 2, 3)] == [False, late, False]
+
+
+def checksums(first: int, bad: str) -> Any:
+    """A chunk with frames from `first` whose ICRCs are right (0), wrong (1) or were not checked (-)."""
+    found = SimpleNamespace(bad=np.array([one == "1" for one in bad]), rows=np.flatnonzero([one != "-" for one in bad]))
+    chunk = SimpleNamespace(first=first, time_ns=np.arange(first, first + len(bad)) * SECOND)
+    return SimpleNamespace(has=lambda _: True, once=lambda _: found, chunk=chunk)
+
+
+@pytest.mark.parametrize(
+    ("most", "chunks", "damaged", "lost"),
+    [
+        (9, ["00001"], [5], (0, 0)), (9, ["0-1-1"], [3], (0, 0)), (9, ["001", "101", "00001"], [3, 4, 6, 11], (0, 0)),
+        (9, ["11", "000", "01"], [7], (0, 0)), (9, ["0011"], [3, 4], (0, 0)), (9, ["011", "0", "1"], [2], (0, 0)),
+        (2, ["00001", "11"], [5, 6], (1, 7)), (2, ["0000011", "1"], [6, 7], (1, 8)), (1, ["0000111"], [5], (2, 6)), (2, ["0001", "01"],
+        [4, 6], (0, 0)),
+    ],
+)  # fmt: skip
+def test_which_frames_were_damaged(
+    monkeypatch: pytest.MonkeyPatch, most: int, chunks: list[str], damaged: list[int], lost: tuple[int, int]
+) -> None:
+    """One whose ICRC is wrong while no more than half of those so far are; the first ones are remembered."""
+    monkeypatch.setattr(doubtful_frames, "MAX_DAMAGED", most)
+    found, first = DamagedFrames(), 1
+    assert not found.known and found.any_of([1]) is False
+    for bad in chunks:
+        found.feed(checksums(first, bad))
+        first += len(bad)
+    assert [frame for frame in range(first + 2) if found.any_of([frame])] == damaged and found.known
+    assert (found.dropped.count, found.dropped.frame) == lost
+    assert found.any_of([0, damaged[-1], 99]) and not found.any_of([0, 99]) and not found.any_of([])

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ibdissect.fabric.file_lines import KnownFile
+from ibdissect.fabric.refuted import Refuted
 from ibdissect.failures import Failures
-from ibdissect.lint.engine import Context, Linter
+from ibdissect.lint import engine
+from ibdissect.lint.engine import Context, Follower, Linter
 from ibdissect.lint.finding import Finding, Span
 from ibdissect.lint.rule import REGISTRY, Hit, Rule, Seen, on_chunk, on_end, on_struct
 from ibdissect.table.table import ChunkTable
 from ibdissect.wire.headers import BTH, LRH
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm_tables import PKeyEntry
-from tests.craft import erf_pcap, native, smp
+from tests.craft import erf_pcap, ethernet_pcap, native, roce2, smp
 from tests.table.made import tables_of
 
 
@@ -158,3 +163,150 @@ def test_what_fails_at_the_end_names_no_frames() -> None:
     for table in tables_of(erf_pcap([native(), native()])):
         linter.feed(table)
     assert not linter.finish() and failures.text().startswith("rule ZZA091 failed at the end of the capture: KeyError")
+
+
+class Raises(Rule):
+    """Raises at every chunk, or at one frame."""
+
+    code, name, message = "ZZA092", "raises", "x"
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        raise KeyError("nothing")
+        yield
+
+
+class RaisesAtEvent(Raises):
+    """Raises at each structure."""
+
+    code, name = "ZZA093", "raises-at-event"
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        yield from ()
+
+    @on_struct(MAD)
+    def mad(self, view: MAD, seen: Seen) -> Iterator[Hit]:
+        raise KeyError("nothing")
+        yield
+
+
+class EveryPacket(Rule):
+    """Each packet."""
+
+    code, name, message = "ZZA094", "every-packet", "x"
+    when = BTH.opcode >= 0
+
+
+for later in (Falls, Raises, RaisesAtEvent, EveryPacket):
+    REGISTRY.pop(later.code, None)
+
+
+def test_what_fails_names_its_frames() -> None:
+    """Those of the window, or the one that was looked at."""
+    failures = Failures()
+    linter = Linter((Raises, RaisesAtEvent), failures=failures)
+    for table in tables_of(erf_pcap([native(), native(), smp(1, 0x11)])):
+        linter.feed(table)
+    linter.finish()
+    assert (
+        failures.text().startswith("rule ZZA093 failed in frame 3: KeyError")
+        and "rule ZZA092 failed in frames 1 to 3: Key" in failures.text()
+    )
+    with pytest.raises(KeyError):
+        Linter((Raises,)).feed(table)
+    failures, linter = Failures(), Linter((Raises,), failures=failures)
+    *_, last = tables_of(erf_pcap([native()] * 9), 300)
+    linter.feed(last)
+    assert last.chunk.first > 1 and f"failed in frames {last.chunk.first} to 9: KeyError" in failures.text()
+
+
+def test_a_follower_that_fails_is_dropped_and_named() -> None:
+    class Stumbles(Follower):
+        """Fails at its second chunk."""
+
+        def __init__(self) -> None:
+            self.chunks = 0
+
+        def feed(self, table: ChunkTable) -> list[object]:
+            self.chunks += 1
+            assert self.chunks != 2, "stumbled"
+            return []
+
+    linter = Linter((EveryPacket,), failures=(failures := Failures()))
+    linter.follow(Stumbles)
+    for table in tables_of(erf_pcap([native()] * 9), 300):
+        linter.feed(table)
+    assert linter.context.get(Stumbles).chunks == 2 and not any(isinstance(one, Stumbles) for one in linter.followers)
+    assert "Stumbles failed in frames" in failures.text() and len(linter.finish()) == 9
+
+
+def fed(frames: list[bytes], *, prepared: bool, step_ns: int = 1000) -> tuple[list[int], bool]:
+    linter = Linter((EveryPacket,))
+    for table in tables_of(ethernet_pcap(frames, step_ns=step_ns)):
+        if prepared:
+            linter.prepare(table)
+        linter.feed(table)
+        left = linter.left_out(table)
+    return [one.frame for one in linter.finish()], left
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_copies_of_a_mirror_and_other_datagrams_are_no_packets(prepared: bool) -> None:
+    first, second = roce2(payload=b"12345678", bth={"psn": 1}), roce2(payload=b"23456789", bth={"psn": 2})
+    other = first[:42] + bytes(range(0x11, 0x11 + len(first) - 42))
+    assert fed([first, second], prepared=prepared) == ([1, 2], False)
+    assert fed([first, second, first], prepared=prepared) == ([1, 2], True)
+    assert fed([first, other, second], prepared=prepared) == ([1, 3], True)
+
+
+def test_what_subnet_files_say_is_known_before_the_first_frame() -> None:
+    linter = Linter((EveryPacket,))
+    files = [KnownFile("a", 5)]
+    linter.know(files)
+    assert linter.context.files is files and any(isinstance(one, Refuted) for one in linter.followers)
+    number = len(linter.followers)
+    linter.follow(Refuted)
+    assert len(linter.followers) == number, "once"
+
+
+def test_what_a_chunk_was_does_not_stay() -> None:
+    linter = Linter((EveryPacket,))
+    for table in tables_of(erf_pcap([smp(1, 0x11), native()])):
+        linter.feed(table)
+        assert linter.context.catalog is table.catalog
+    assert linter.context.table is None and linter.port_facts is None and linter.awaited() == []
+    assert [(one.frame, one.count) for one in linter.finish()] == [(1, 1), (2, 1)]
+    linter.close()
+    assert not vars(linter)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, "hits returned nothing"), ([3], "hits gave int, which is no hit"), ([Hit(frame=-1, time_ns=0, arguments={})],
+        "reports frame -1, which"),
+        ([Hit(frame=13, time_ns=0, arguments={})], "reports frame 13, which was not read"), ([Hit(frame=12, time_ns=0, arguments={})], ""),
+        ([Hit(frame=0, time_ns=0, arguments={})], ""), ([Hit(frame=1, time_ns=0, arguments={})] * 3, "hits gave more than a million hits"),
+    ],
+)  # fmt: skip
+def test_what_a_plugin_gives_is_checked(given: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames 11 and 12 were read; 0 is the whole capture."""
+
+    def hits() -> None:
+        pass
+
+    monkeypatch.setattr(engine, "MOST_HITS", 2)
+
+    class Two:
+        chunk = SimpleNamespace(first=11)
+
+        def __len__(self) -> int:
+            return 2
+
+    linter: Any = SimpleNamespace(context=SimpleNamespace(table=Two()))
+    if not said:
+        assert list(Linter._checked(linter, hits, given)) == given
+        return
+    with pytest.raises((TypeError, ValueError), match=said):
+        list(Linter._checked(linter, hits, given))

@@ -6,12 +6,14 @@ import copy
 import dataclasses
 import inspect
 import sys
+from typing import Any
 
 import pytest
 
-from ibdissect.lint.finding import CaptureReport, Finding, Gid, Related, Secret, Severity, Span, value_of
-from ibdissect.wire.headers import DETH, GRH
+from ibdissect.lint.finding import CaptureReport, Finding, Gid, Number, Related, Secret, Severity, Span, value_of
+from ibdissect.wire.headers import BTH, DETH, GRH
 from ibdissect.wire.sm import SMP, NodeDescription
+from ibdissect.wire.spec import Field
 
 
 def finding(template: str, value: object = None, **arguments: object) -> Finding:
@@ -156,3 +158,116 @@ def test_a_new_report_counts_nothing_but_itself() -> None:
     report = CaptureReport(path="x")
     numbers = {name: getattr(report, name) for name in report.__struct_fields__ if isinstance(getattr(report, name), int | float)}
     assert {name for name, number in numbers.items() if number} == {"captures"} and report.captures == 1
+
+
+@pytest.mark.parametrize(
+    ("report", "doubts"),
+    [
+        ({"frames": 0}, ["the capture holds no frames"]), ({"undecoded": 5}, ["5 of 9 frames could not be decoded"]),
+        ({"undecoded": 4, "infiniband": 0}, ["no InfiniBand or RoCE was found in 9 frames"]),
+        ({"infiniband": 0, "by_rule": {"CAP018": 1}}, []),
+        ({"frames": 0, "status": "unreadable"}, []), ({"frames": 0, "status": "interrupted"}, []), ({"status": "empty", "error": "x"}, []),
+        ({"status": "empty", "judged": 0, "checked": 9}, ["nothing could be checked: no InfiniBand or RoCE was found in 9 frames"]),
+        ({"unnumbered": 2}, ["2 keys have no number of their own (shown as #?): there are too many of their kind"]), ({}, []),
+    ],
+)  # fmt: skip
+def test_what_makes_findings_doubtful(report: dict[str, object], doubts: list[str]) -> None:
+    assert CaptureReport(path="x", **{"frames": 9, "infiniband": 9, "judged": 9, **report}).doubts == doubts  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("report", "why"),
+    [
+        ({}, None), ({"error": "gone"}, "gone"), ({"status": "interrupted", "frames": 7}, "interrupted: only frames 1 to 7 were checked"),
+        ({"status": "interrupted", "error": "gone"}, "interrupted: it was not checked"),
+    ],
+)  # fmt: skip
+def test_why_findings_may_be_missing(report: dict[str, object], why: str | None) -> None:
+    assert CaptureReport(path="x", **report).incomplete == why  # type: ignore[arg-type]
+
+
+def test_every_number_of_a_sum() -> None:
+    total = CaptureReport(path="")
+    other = CaptureReport(
+        path="x", captures=2, frames=3, checked=5, infiniband=7, judged=11, undecoded=13, counts={"error": 17}, seconds={"A": 0.5}
+    )
+    total.add(other)
+    total.add(other)
+    names = ("captures", "frames", "checked", "infiniband", "judged", "undecoded")
+    assert [getattr(total, name) for name in names] == [5, 6, 10, 14, 22, 26]
+    assert (total.counts, total.seconds, total.by_rule, total.findings) == ({"error": 34}, {"A": 1.0}, {}, [])
+
+
+def test_severities_are_ordered_and_told_by_a_sign() -> None:
+    assert [(one.rank, one.sign) for one in (Severity.ERROR, Severity.WARNING, Severity.INFO)] == [(3, "✖"), (2, "⚠"), (1, "ℹ")]
+
+
+@pytest.mark.parametrize(
+    ("related", "place"),
+    [(Related(7, "x"), "frame 7"), (Related(0, "x", "a\x1b.conf", 12), "a\\x1b.conf:12"), (Related(0, "x", "a.conf"), "a.conf")],
+)
+def test_the_place_of_what_is_related(related: Related, place: str) -> None:
+    assert related.place == place
+
+
+@pytest.mark.parametrize(
+    ("template", "value", "message", "stable"),
+    [
+        ("{x}", Secret("Q_Key", 0x1F, 32), "Q_Key 0x0000001f", "Q_Key#"), ("{x}", Secret("", 5, 16), "0x0005", "#"),
+        ("{x}", Secret("P", 0, 12), "P 0x000", "0"),
+        ("{x!t}", Secret("P", 9, 8), "P 0x09", "P#"), ("{x!t}", 5, "5", "5"), ("{x!s}", 5, "5", "5"), ("{x!r}", "a", "'a'", "'a'"),
+        ("{x}", None, "?", "?"),
+        ("{x}", b"\x01\xff", "01ff", "01ff"), ("{x:04x}", 255, "00ff", "00ff"), ("{x}", 1.5, "1.5", "#"), ("{psn}", 5, "5", "#"),
+        ("{psn}", "5", "5", "5"),
+        ("{BTH.psn}", 5, "?", "?"), ("{y}", 7, "7", "7"), ("QP {x} PSN {x}", 7, "QP 7 PSN 7", "QP # PSN #"),
+        ("{x} ms of {x}", 7, "7 ms of 7", "# ms of 7"),
+    ],
+)  # fmt: skip
+def test_how_values_are_written(template: str, value: object, message: str, stable: str) -> None:
+    """In the message, and where recordings are compared."""
+    found = finding(template, x=value, y=value, psn=value, BTH=None)
+    found.finish(None)
+    assert (found.message, found.stable, found.arguments) == (message, stable, {})
+
+
+def test_a_message_that_names_what_no_hit_gives() -> None:
+    for arguments, said in (({"a": 1, "b": 2}, "the hit gives a, b"), ({}, "the hit gives no values")):
+        with pytest.raises(KeyError, match=f"the message names x, but {said}"):
+            finding("{x}", **arguments).finish(None)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown", "masked"),
+    [
+        (Secret("M_Key", 9), 9, None), (Secret("M_Key", 0), 0, 0), (b"\x01\x02", "0102", "0102"), ("a\n", "a\\x0a", "a\\x0a"), (7, 7, 7),
+        (None, None, None),
+        (value_of(BTH.psn, 9), 9, 9), (True, True, True),
+    ],
+)  # fmt: skip
+def test_the_value_of_a_finished_finding(value: object, shown: object, masked: object) -> None:
+    for mask, wanted in ((None, shown), (number, masked)):
+        one = finding("x", value)
+        one.finish(mask)
+        assert one.value == wanted and type(one.value) is type(wanted)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        (DETH.q_key, 5, Secret("Q_Key", 5, 32)), (SMP.m_key, 5, Secret("M_Key", 5, 64)), (DETH.srcqp, 5, 5), (SMP.m_key, (1, 2),
+        "2 keys, hidden"),
+        (SMP.m_key, (1,), "1 key, hidden"), (SMP.m_key, b"\1\0", Secret("M_Key", 256, 64)), (GRH.sgid, bytes(16), bytes(16)),
+        (DETH.srcqp, True, True),
+    ],
+)  # fmt: skip
+def test_which_values_are_secret(field: Field[Any], value: object, wanted: object) -> None:
+    found = value_of(field, value)
+    assert found == wanted and isinstance(found, Secret) is isinstance(wanted, Secret) and isinstance(found, Gid) is (field is GRH.sgid)
+    assert isinstance(found, Number) is (type(wanted) is int) and (not isinstance(found, Number) or found.text)
+
+
+def test_secrets_of_a_finding() -> None:
+    """Those of arguments and of structures among them; a checksum that tells a key has no number."""
+    smp = SMP(bytes(24) + b"\1" * 8 + bytes(224))
+    found = finding("x", Secret("", 3), a=Secret("Q_Key", 0, 32), b=Secret("", 4), c=5, SMP=smp)
+    assert found.secrets() == [Secret("Q_Key", 0, 32), Secret("M_Key", int.from_bytes(b"\1" * 8, "big"), 64)]

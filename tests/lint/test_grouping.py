@@ -241,3 +241,58 @@ def test_what_processes_found_is_joined() -> None:
 def test_as_many_hits_are_apart_as_are_kept(count: int, before: int, sizes: list[int]) -> None:
     parts = list(apart(np.arange(count), before) if before else apart(np.arange(count)))
     assert list(map(len, parts)) == sizes and [int(i) for part in parts for i in part] == list(range(count))
+
+
+@pytest.mark.parametrize("severity", [None, Severity.WARNING])
+def test_what_is_kept_and_what_is_only_counted(severity: Severity | None) -> None:
+    """Of three hits without a flow, one finding is kept; all are counted, also by their severity."""
+
+    class Three(Rule):
+        """Three hits."""
+
+        code, name, message = "ZZC005", "three", "hit"
+
+        @on_chunk
+        def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+            for frame in (1, 2, 3):
+                yield Hit(frame=frame, time_ns=0, arguments={}, severity=severity)
+
+    REGISTRY.pop("ZZC005")
+    told: list[tuple[Any, bool, int]] = []
+    linter, found = lint(
+        [native()] * 3, Three, max_findings=1, on_occurrence=lambda _r, low, one, frames, *_: told.append((low, one is not None, frames[0]))
+    )
+    assert [(one.frame, one.severity) for one in found] == [(1, severity or Severity.ERROR)]
+    tally = linter.tally["ZZC005"]
+    assert (tally.count, +tally.lowered) == (3, {severity: 3} if severity else {})
+    assert told == [(severity, True, 1), (severity, False, 2), (severity, False, 3)]
+
+
+def test_rules_that_only_explain_report_nothing() -> None:
+    told: list[str] = []
+    linter = Linter([Low], causes=[LowOfFlow, Repeats], on_occurrence=lambda rule, *_: told.append(rule.code))
+    for table in tables_of(erf_pcap([native(bth={"psn": 1})] * 3)):
+        linter.feed(table)
+    assert {one.code for one in linter.finish()} == {"ZZC002"} == {*told}
+    assert [(linter.tally[code].count, linter.tally[code].findings) for code in ("ZZC003", "ZZC001")] == [(0, [])] * 2
+
+
+def test_hits_that_wait_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibdissect.lint.grouping.MAX_WAITING", 3)
+    linter = Linter([Waits])
+    awaited = []
+    for table in tables_of(erf_pcap([native(bth={"opcode": 4, "destqp": n}) for n in range(5)]), 100):
+        linter.feed(table)
+        awaited += [linter.awaited(), linter.awaited()]
+    assert [frame for frames in awaited for frame in frames] == [1, 2, 3] and not any(awaited[1::2])
+    assert (linter.findings.dropped.count, linter.findings.dropped.frame) == (2, 4)
+    linter.finish()
+    assert linter.awaited() == [] and linter.findings.waiting is None
+
+
+@pytest.mark.parametrize(("size", "rows"), [(1, [0]), (8, [7]), (9, [8]), (16, [0, 7, 8, 15]), (17, [16])])
+def test_every_bit_of_a_choice(size: int, rows: list[int]) -> None:
+    selected, table = SelectedFrames(), SimpleNamespace(chunk=SimpleNamespace(first=5))
+    selected.choose(table, np.isin(np.arange(size), rows))  # type: ignore[arg-type]
+    assert [frame for frame in range(5, 5 + size) if frame in selected] == [5 + row for row in rows]
+    assert 4 in selected and 5 + size in selected and 0 in selected

@@ -50,3 +50,26 @@ def test_a_rule_may_be_named_and_keys_have_hyphens() -> None:
 
     assert Told.long_name.key == "long-name" and Told().long_name == 1.5
     assert checked_settings({"request-unanswered": {"patience": 3}}, RULES, "f") == {"TXN001": {"patience": 3.0}}
+
+
+@pytest.mark.parametrize(
+    ("default", "value", "good"),
+    [
+        (5, 3, True), (5, 2, False), (5, 9_000_000_000, True), (5, 9_000_000_001, False), (5, True, False), (5, 3.0, False),
+        (5, "3", False),
+        (5.0, 3, True), (5.0, 3.5, True), (5.0, 2.999, False), (5.0, 9e9, True), (5.0, float("nan"), False), (5.0, float("inf"), False),
+        (5.0, False, False),
+    ],
+)  # fmt: skip
+def test_the_bounds_and_the_type_of_a_value(default: float, value: Any, good: bool) -> None:
+    setting: Setting[Any] = Setting(default, "seconds", 3, "some_time")
+    assert setting.key == "some-time"
+    if good:
+        assert setting.checked(value, "a.toml", "k") == value and type(setting.checked(value, "a.toml", "k")) is type(default)
+        return
+    with pytest.raises(ConfigError) as caught:
+        setting.checked(value, "a.toml", "k")
+    text = str(caught.value)
+    assert "(seconds)" in text and (
+        "at least 3 and at most 9e+09" in text or f"must be a {'whole ' * (default == 5 and type(default) is int)}number" in text
+    )
