@@ -111,7 +111,7 @@ def _gaps(data: Bytes, outer: Occurrences, *inner: Occurrences) -> Pieces:
     edges = np.concatenate([at, stop, *(one.at for one in inner)])
     ends = np.concatenate([at, stop, *(one.stop for one in inner)])
     rows = np.concatenate([outer.rows, outer.rows, *(one.rows for one in inner)])
-    order = np.lexsort((ends, edges))
+    order = np.lexsort((ends, rows, edges))
     edges, ends, rows = edges[order], ends[order], rows[order]
     reached = np.maximum.accumulate(ends)[:-1]
     found = np.flatnonzero((reached < edges[1:]) & (rows[:-1] == rows[1:]))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.table.native_packets import Native
+from ibdissect.table.native_packets import BY_P_KEY_TABLE, FEW, Native, lids_of, source_qps
 from ibdissect.table.rows import SLOTS, distinct_values, slot
 from tests import craft
 from tests.table.made import native_table
@@ -34,3 +34,41 @@ def test_packets_without_transport() -> None:
     native = Native(table)
     columns = (native.rows, native.slid, native.dlid, native.p_key, native.dest_qp, native.opcode)
     assert [column.tolist() for column in columns] == [[1], [7], [8], [0x8001], [9], [4]]
+
+
+@pytest.mark.parametrize(
+    ("opcode", "by_table"),
+    [
+        (0x00, True),
+        (0x1F, True),
+        (0x64, True),
+        (0x7F, True),
+        (0x80, False),
+        (0x9F, False),
+        (0xA0, True),
+        (0xBF, True),
+        (0xC0, False),
+        (0xFF, False),
+        (0x81, False),
+    ],
+)
+def test_services_whose_p_key_is_in_the_table_of_the_port(opcode: int, by_table: bool) -> None:
+    assert bool(BY_P_KEY_TABLE[opcode]) is by_table
+
+
+@pytest.mark.parametrize("size", [1, FEW - 1, FEW, FEW + 1])
+def test_distinct_lids_of_few_and_of_many_packets(size: int) -> None:
+    values = np.array([0xFFFF, 0, 5, 5][:size] + [7] * (size - 4), np.int64)
+    assert lids_of(values).tolist() == sorted({*values.tolist()})
+
+
+@pytest.mark.parametrize("kept", [0, 1, 4])
+def test_the_source_qp_of_a_datagram(kept: int) -> None:
+    """0 of other packets, and where the frame ends in front of it."""
+    whole = craft.ud(bytes(8), src_qp=0xABCDEF, crc=False)
+    end = 8 + 12 + 8  # LRH, BTH, DETH
+    frames = [whole, whole[: end - kept], craft.native(0x04, bytes(8))]
+    table = native_table(frames)
+    rows = np.flatnonzero(table.located.at("bth") >= 0)
+    found = source_qps(table, rows, table.located.opcode[rows]).tolist()
+    assert found == [0xABCDEF, 0 if kept else 0xABCDEF, 0][: len(rows)]

@@ -16,3 +16,8 @@ def test_merged_places_are_in_frame_order() -> None:
     ]  # fmt: skip
     assert found.pick(found.at > 8).rows.tolist() == [1, 2]
     assert len(merged([NONE, made()])) == 0
+
+
+def test_one_part_is_that_part_and_none_is_nothing() -> None:
+    one = made((3, 4, 5))
+    assert merged([NONE, one]) is one and merged([]) is NONE and merged([NONE]) is NONE and len(one) == 1

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
 
 from ibdissect.session.capture import Capture
-from ibdissect.table.opaque import Masks, masks, opaque_pieces
+from ibdissect.table.occurrences import Occurrences
+from ibdissect.table.opaque import Masks, _gaps, masks, opaque_pieces
 from ibdissect.wire.sa_records import PortInfoRecord
 from tests.craft import mad, ud
 from tests.fuzz.container import pcapng
@@ -80,3 +86,40 @@ def test_a_wrong_offset_shows_nothing_of_a_table_with_keys() -> None:
 def test_bytes_of_a_plain_attribute_are_shown() -> None:
     """A NodeRecord holds no key: what is beside it is shown, as before."""
     assert leaks(native(sa(SERVICE, attribute=0x11, length=40)))
+
+
+def occurrences(*places: tuple[int, int, int]) -> Occurrences:
+    return Occurrences(*np.array(places, np.int64).reshape(-1, 3).T)
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "found"),
+    [
+        ([(0, 2, 6)], [], [(0, 2, 6)]), ([(0, 2, 6)], [(0, 2, 6)], []), ([(0, 2, 6)], [(0, 2, 5)], [(0, 5, 6)]), ([(0, 2, 6)],
+        [(0, 3, 6)], [(0, 2, 3)]),
+        ([(0, 2, 6)], [(0, 3, 4)], [(0, 2, 3), (0, 4, 6)]), ([(0, 2, 6)], [(0, 2, 4), (0, 3, 5)], [(0, 5, 6)]), ([(0, 6, 2)], [], []),
+        ([(0, 2, 6)], [(0, 2, 4), (0, 4, 6)], []), ([(0, 2, 6), (1, 8, 10)], [(0, 2, 6)], [(1, 8, 10)]), ([(0, 10, 14)], [], []),
+        ([(0, 10, 15)], [], [(0, 10, 15)]), ([(0, 2, 6), (1, 6, 8)], [], [(0, 2, 6), (1, 6, 8)]), ([(0, 2, 6)], [(0, 0, 9)], []),
+    ],
+)  # fmt: skip
+def test_what_is_in_no_inner_range(
+    outer: list[tuple[int, int, int]], inner: list[tuple[int, int, int]], found: list[tuple[int, int, int]]
+) -> None:
+    """Bytes 10 to 13 are zeros, which hide nothing."""
+    data = np.array([1] * 10 + [0] * 4 + [1] * 4, np.uint8)
+    assert list(zip(*(column.tolist() for column in _gaps(data, occurrences(*outer), occurrences(*inner))), strict=True)) == found
+
+
+@pytest.mark.parametrize(
+    ("pieces", "merged"),
+    [
+        ([(10, 20), (20, 25)], [(10, 25)]), ([(10, 20), (21, 25)], [(10, 20), (21, 25)]), ([(10, 30), (12, 15), (40, 41)], [(10, 30),
+        (40, 41)]),
+        ([(10, 20), (15, 30), (30, 31)], [(10, 31)]), ([(10, 11)], [(10, 11)]),
+    ],
+)  # fmt: skip
+def test_masks_are_disjoint(pieces: list[tuple[int, int]], merged: list[tuple[int, int]]) -> None:
+    columns = np.array([(0, *piece) for piece in pieces], np.int64).T
+    table: Any = SimpleNamespace(once=lambda _: tuple(columns))
+    found = masks(table)
+    assert found is not None and list(zip(found.at, found.stop, strict=True)) == merged
