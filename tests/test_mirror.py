@@ -39,7 +39,7 @@ TESTED_BY_OTHERS = {
     ),
     "fabric": (
         "tests/fabric/test_known_tables.py, test_shared.py and tests/subnet/test_roce.py",
-        "groups learn records roce_network",
+        "learn records roce_network",
     ),
     "flow": (
         "tests/flow/test_flows.py and test_streams.py",
@@ -63,7 +63,7 @@ TESTED_BY_OTHERS = {
     ),
     "table": (
         "tests/table/test_locate*.py and test_mask.py",
-        "computed mads series services table",
+        "computed mads services table",
     ),
     "tui": ("tests/tui/test_snapshots.py, and test_ending.py for the drivers", "drivers messages"),
     "tui/panes": (
