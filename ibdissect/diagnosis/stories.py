@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from .follow import ConnectionFollower
     from .judge import KeyName, Verdicts
 
-COMPLETE = "complete"
+ACCEPTED = ("complete", "partly")
+"""States of a set-up that was neither refused nor left without an answer."""
 ICRC_WRONG = "icrc-wrong-at-sender"
 Asked = tuple[str, str, int | None]
 """Who asked for a connection, whom, and for which service."""
@@ -79,19 +80,19 @@ class Stories:
         return self.verdicts.of_cause(cause) if self.verdicts is not None else []
 
     def connected_later(self, one: Connection) -> bool:
-        """Whether the one who asked for a connection had another one with the same service of that host set up afterwards."""
+        """Whether a later request of the one who asked for a connection, for the same service of that host, was accepted."""
         if self._latest is None:
             self._latest = self._set_up()
         return self._latest.get((one.ends[0].address, one.ends[1].address, one.set_up.service_id), 0) > one.first_frame
 
     def _set_up(self) -> dict[Asked, int]:
-        """The first frame of the latest connection that was set up."""
+        """The first frame of the latest connection that was accepted with a REP."""
         from .assemble import text_of
 
         return {
             (text_of(raw.hosts[0]), text_of(raw.hosts[1]), how.service_id): raw.first_frame
             for raw, how in (self.verdicts.set_up() if self.verdicts is not None else ())
-            if how.state == COMPLETE and how.service_id is not None
+            if how.state in ACCEPTED and raw.setup is not None and raw.setup.rep is not None and how.service_id is not None
         }
 
     def computes_wrongly(self, sender: bytes) -> bool:

@@ -13,6 +13,8 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CM_CLASS
 from ibdissect.wire.spec import Field
 
+from .copies import DATAGRAMS_NS
+
 MAX_SETUPS = 50_000
 """Set-ups that are kept, refused ones included."""
 MAX_TRIES, MAX_ALL_TRIES = 64, 1 << 17
@@ -48,12 +50,50 @@ class Agreed:
         setattr(self, name, value)
 
 
+class Repetitions:
+    """How often a message was sent: one that follows another sooner than anybody repeats it is the copy of a second mirror."""
+
+    __slots__ = ("count", "frame", "time")
+
+    def __init__(self) -> None:
+        self.count = self.frame = self.time = 0
+
+    def take(self, frame: int, time: int) -> None:
+        """It was captured once more."""
+        if not self.count or abs(time - self.time) > DATAGRAMS_NS:
+            self.count, self.frame = self.count + 1, frame
+        self.time = time
+
+
 class SetUp:
     """One connection as connection management sees it. Frames and times are those of the first message of a kind; None: not captured."""
 
     __slots__ = (
-        "agreed", "drep", "dreqs", "ends", "first_frame", "first_time", "ids", "last_frame", "last_req", "last_time", "mra", "network",
-        "nvme_status", "psns", "qpns", "rej", "rej_body", "rejections", "rep", "reps", "reqs", "rtu", "tries",
+        "agreed",
+        "drep",
+        "dreqs",
+        "ends",
+        "first_frame",
+        "first_time",
+        "ids",
+        "last_frame",
+        "last_req",
+        "last_time",
+        "mra",
+        "network",
+        "nvme_status",
+        "psns",
+        "qpns",
+        "rej",
+        "rej_body",
+        "rejections",
+        "rep",
+        "replies",
+        "reps",
+        "reqs",
+        "requests",
+        "rtu",
+        "tries",
     )  # fmt: skip
 
     def __init__(self, asker: Address, other: Address, network: int) -> None:
@@ -70,6 +110,7 @@ class SetUp:
         """The latest: frame, time, the exponent of the time it asks for, and the message whose answer it delays (0 REQ, 1 REP, 2 LAP)."""
         self.rep: tuple[int, int] | None = None
         self.reps = 0
+        self.requests, self.replies = Repetitions(), Repetitions()
         self.rtu: tuple[int, int] | None = None
         self.rej: tuple[int, int, int | None, int] | None = None
         """Frame, time, reason (None: cut off), and which end sent it."""
@@ -191,6 +232,7 @@ class SetUps(Generic[Kind]):
             setup.ids[0] = local
             self.by_id.put((src, local), setup)
         setup.tries += 1
+        setup.requests.take(frame, time)
         setup.last_req = time
         if len(setup.reqs) < MAX_TRIES and (not setup.reqs or self.tries < MAX_ALL_TRIES):
             setup.reqs.append((frame, time))
@@ -209,6 +251,7 @@ class SetUps(Generic[Kind]):
             setup.mra = frame, time, field_of(body, cm.MRA.service_timeout) or 0, field_of(body, cm.MRA.message_mraed)
         elif attribute == cm.REP_ID:
             setup.reps += 1
+            setup.replies.take(frame, time)
             if setup.rep is None:
                 setup.ids[1], setup.rep = local, (frame, time)
                 self.by_id.put((src, local), setup)

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.table.identity import LidId, PortId
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import GET_RESP, TRAP
 
@@ -123,6 +124,11 @@ class TrapSeen(FabricEvent, frozen=True):
         return notice.trap_number if notice.is_generic else -1
 
     @property
+    def origin(self) -> PortId | LidId:
+        """The port that sent it, or its LID."""
+        return self.port.id if self.port is not None else LidId(self.slid)
+
+    @property
     def sender(self) -> str:
         """The port that sent it, by its LID if unknown."""
         return str(self.port) if self.port is not None else f"LID {self.slid}"
@@ -137,6 +143,11 @@ class RepressSeen(FabricEvent, frozen=True):
     dlid: int
     transaction: int
     notice: bytes
+
+    @property
+    def target(self) -> PortId | LidId:
+        """The receiver, or its LID."""
+        return self.port.id if self.port is not None else LidId(self.dlid)
 
 
 class WrongMKey(FabricEvent, frozen=True):

@@ -8,6 +8,7 @@ from typing import TypeVar
 from ibdissect.bounded import BoundedDict
 from ibdissect.engine.ports import Shared, owner_changes
 from ibdissect.table.history import AFTER_ALL, Clock, Track
+from ibdissect.table.identity import LidId, PortId
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
 
@@ -139,6 +140,16 @@ class Subnet:
         track = self.lids.get(lid)
         port, since = track.at(frame) if track is not None else (None, 0)
         return (port, since) if port is not None and frame < port.node.until else (None, 0)
+
+    def who(self, lid: int, frame: int) -> PortId | LidId:
+        """Whose a LID is when `frame` is sent: another one's after it was given away. The LID itself as long as no port showed it."""
+        port = self.owner(lid, frame)[0]
+        return port.id if port is not None else LidId(lid)
+
+    def kept(self, lid: int, since: int, frame: int) -> bool:
+        """Whether a LID was one port's at two frames, as far as the capture shows: what was learnt of it at one holds at the other."""
+        then, now = self.owner(lid, since)[0], self.owner(lid, frame)[0]
+        return then is None or now is then
 
     def next_chunk(self) -> None:
         """Forget the nodes that were dropped in the last chunk."""

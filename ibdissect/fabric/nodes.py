@@ -9,10 +9,10 @@ from msgspec import Struct as Record
 from ibdissect.bounded import BoundedDict
 from ibdissect.engine.ports import Hop, NodeState, OriginState, PortState
 from ibdissect.table.history import Track
+from ibdissect.table.identity import NodeId, PortId, one_range
 from ibdissect.wire.numbers import MANAGEMENT_VL
 from ibdissect.wire.sm_port import PortInfo
 
-from .identity import one_range
 from .keys import Guard, MKey
 from .partitions import PKeys
 from .tables import Forwarding, Qos, lane_of
@@ -90,6 +90,11 @@ class Port(PortState):
     def key(self) -> int:
         """A number that identifies the port, made of its node's slot and its own number (`earlier_answers.port_key`)."""
         return self.node.slot << 8 | self.number
+
+    @property
+    def id(self) -> PortId:
+        """Its identity."""
+        return PortId(NodeId(self.node.slot), self.number)
 
     @property
     def is_endport(self) -> bool:

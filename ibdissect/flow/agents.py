@@ -7,7 +7,9 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.table import ChunkTable
+from ibdissect.table.addresses import ends_at
 from ibdissect.table.history import Track
+from ibdissect.table.identity import AgentId, Code, Frame, LidId, Side
 from ibdissect.wire.classport import ClassPortInfo
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_RESP
@@ -30,10 +32,10 @@ class Agents:
     """All agents of a capture. One per capture; feed chunks in order."""
 
     def __init__(self) -> None:
-        self.redirects = KeptDict[tuple[int, int], int](MAX_REDIRECTS, "agents that speak for others")
+        self.redirects = KeptDict[tuple[Code, LidId], Frame](MAX_REDIRECTS, "agents that speak for others")
         """Management class and LID to which another agent sends its requests (IBA 13.5.2), and the frame of the first such answer."""
-        self.by_address = BoundedDict[tuple[int, int], Track[Agent]](MAX_AGENTS, "management agents")
-        """Announcements over time, by management class and address (LID, or hash of GID or IP address, as in `Queries`)."""
+        self.known = BoundedDict[AgentId, Track[Agent]](MAX_AGENTS, "management agents")
+        """Announcements over time."""
 
     def feed(self, table: ChunkTable) -> tuple[()]:
         """Process a chunk; emits no events."""
@@ -46,19 +48,19 @@ class Agents:
             to = table.view(ClassPortInfo, int(table.first(ClassPortInfo)[one.rows])).redirect_lid
             if to:
                 frame = table.chunk.first + one.rows
-                self.redirects.keep((one.mgmt_class, to), frame, frame, int(table.chunk.time_ns[one.rows]))
+                self.redirects.keep((one.mgmt_class, LidId(to)), frame, frame, int(table.chunk.time_ns[one.rows]))
         for one in asked.each(infos[(table.values_at(MAD.status, rows) == 0) & (table.first(ClassPortInfo)[rows] >= 0)]):
             view: ClassPortInfo = table.view(ClassPortInfo, int(table.first(ClassPortInfo)[one.rows]))
-            address = one.mgmt_class, one.source
+            agent = AgentId(Side.of(ends_at(table, one.rows)[0]), one.mgmt_class)
             frame, time_ns = table.chunk.first + one.rows, int(table.chunk.time_ns[one.rows])
-            known = self.by_address.get(address)
+            known = self.known.get(agent)
             if known is None:
                 known = Track()
-                self.by_address.put(address, known, frame, time_ns)
+                self.known.put(agent, known, frame, time_ns)
             known.learn(Agent(view.capability_mask, view.resp_time_value), frame)
         return ()
 
-    def at(self, mgmt_class: int, address: int, frame: int) -> tuple[Agent | None, int]:
+    def at(self, agent: AgentId, frame: int) -> tuple[Agent | None, int]:
         """What an agent had announced when `frame` was sent, and the frame that announced it first."""
-        known = self.by_address.get((mgmt_class, address))
+        known = self.known.get(agent)
         return known.at(frame) if known is not None else (None, 0)

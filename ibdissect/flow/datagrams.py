@@ -12,6 +12,7 @@ from msgspec import Struct as Record
 from ibdissect.capture.scattered import flags, gather
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import ENDS, GID_SIZE, LID_SIZE, NETWORK, NETWORK_SIZE, End, by_header
+from ibdissect.table.identity import AddressNumber, TransactionId
 from ibdissect.table.mads import WORD, DirectedRoutes, Mads
 from ibdissect.table.order import in_time
 from ibdissect.table.rows import U64, Entry, mix, places_in
@@ -267,6 +268,13 @@ class Queries:
     def each(self, wanted: Any) -> Iterator[Entry]:
         """Some of them, bool[n] or int64[k], one by one."""
         return (Entry(self, i) for i in np.arange(len(self.rows))[wanted].tolist())
+
+
+def transaction_of(one: Entry) -> TransactionId:
+    """The transaction of a query."""
+    ends = AddressNumber(one.source), AddressNumber(one.destination)
+    requester, responder = ends if one.asks else ends[::-1]
+    return TransactionId(requester, responder, one.gids, one.transaction)
 
 
 def number_text(number: int) -> str:

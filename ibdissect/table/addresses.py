@@ -99,6 +99,11 @@ class End(bytes):
 NOWHERE = End()
 
 
+def lid_end(lid: int, network: int = 0) -> End:
+    """The end with a LID in a network."""
+    return End(lid.to_bytes(LID_SIZE, "big") + (network.to_bytes(NETWORK_SIZE, "big") if network else b""))
+
+
 def address_text(address: bytes) -> str:
     """An address in its usual notation, without its network; empty for no address."""
     if len(address) not in _PLAIN:

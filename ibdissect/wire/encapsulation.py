@@ -17,7 +17,14 @@ ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM = 0x8847, 0x8848
 ETHERTYPES_VLAN = ETHERTYPE_8021Q, ETHERTYPE_8021AD, ETHERTYPE_QINQ = 0x8100, 0x88A8, 0x9100
 """A VLAN tag follows; 0x9100 is what switches used for an outer tag before 802.1ad."""
 ERF_ETHERNET, ERF_INFINIBAND, ERF_INFINIBAND_LINK = (2, 11, 16, 20), 21, 25
-ERF_TYPES = {2: "ETH", 16: "COLOR_ETH", ERF_INFINIBAND: "INFINIBAND", ERF_INFINIBAND_LINK: "INFINIBAND_LINK"}
+ERF_TYPES = {
+    0: "LEGACY", 1: "HDLC_POS", 2: "ETH", 3: "ATM", 4: "AAL5", 5: "MC_HDLC", 6: "MC_RAW", 7: "MC_ATM", 8: "MC_RAW_CHANNEL", 9: "MC_AAL5",
+    10: "COLOR_HDLC_POS", 11: "COLOR_ETH", 12: "MC_AAL2", 13: "IP_COUNTER", 14: "TCP_FLOW_COUNTER", 15: "DSM_COLOR_HDLC_POS",
+    16: "DSM_COLOR_ETH", 17: "COLOR_MC_HDLC_POS", 18: "AAL2", 19: "COLOR_HASH_POS", 20: "COLOR_HASH_ETH", ERF_INFINIBAND: "INFINIBAND",
+    22: "IPV4", 23: "IPV6", 24: "RAW_LINK", ERF_INFINIBAND_LINK: "INFINIBAND_LINK", 27: "META", 28: "OPA_SNC", 29: "OPA_9B",
+    **{32 + i: f"INTERNAL{i}" for i in range(16)}, 48: "PAD",
+}  # fmt: skip
+"""Types of records of Endace, as its own header and that of Wireshark list them."""
 IP_PROTOCOLS = {
     0: "Hop-by-Hop options", 1: "ICMP", 2: "IGMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 43: "Routing header", 44: "Fragment header",
     47: "GRE", 51: "Authentication header", 58: "ICMPv6", 60: "Destination options", 0x1B: "IBA transport",

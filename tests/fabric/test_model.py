@@ -15,6 +15,7 @@ from ibdissect.fabric.nodes import DOWN, STATE_AT, Node, Port
 from ibdissect.fabric.partitions import PKeys
 from ibdissect.fabric.tables import Forwarding
 from ibdissect.table.history import Track
+from ibdissect.table.identity import LidId
 from ibdissect.table.table import ChunkTable
 
 
@@ -243,3 +244,14 @@ def test_ports_that_come_later_do_not_make_an_earlier_frame_younger() -> None:
     for number, frame in ((1, 1), (2, 50)):
         subnet.port(node, number, frame).infos.learn(bytes(STATE_AT) + bytes([DOWN]), frame)
     assert [subnet.swept(frame) for frame in (1, 49, 50)] == [(False, 1), (False, 1), (False, 50)]
+
+
+def test_a_lid_that_was_given_away_is_not_kept() -> None:
+    subnet = Subnet()
+    a, b = port(subnet, 1), port(subnet, 2)
+    assert subnet.kept(5, 1, 5) and subnet.who(5, 5) == LidId(5), "nobody is known to have it"
+    subnet.assign(a, 5, 0, 10)
+    subnet.assign(b, 5, 0, 20)
+    assert subnet.kept(5, 5, 15), "it may have been that port's before it was shown"
+    assert subnet.kept(5, 12, 19) and not subnet.kept(5, 12, 25)
+    assert (subnet.who(5, 15), subnet.who(5, 25)) == (a.id, b.id) and a.id != b.id

@@ -199,6 +199,7 @@ def test_rules_do_not_know_how_origins_are_kept() -> None:
 
 def test_the_types_are_pure() -> None:
     """The engine builds its state on them: no arrays, no rules."""
-    text = Path(REPO / "ibdissect/fabric/identity.py").read_text()
+    text = Path(REPO / "ibdissect/table/identity.py").read_text()
     imported = {node.module for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)}
-    assert imported == {"__future__", "msgspec", "typing", "ibdissect.wire.numbers"} and "import numpy" not in text
+    assert imported == {"__future__", "msgspec", "typing", "addresses", "ibdissect.wire.numbers"} and "import numpy" not in text
+    assert "if TYPE_CHECKING:\n    from .addresses" in text

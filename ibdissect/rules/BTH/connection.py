@@ -14,9 +14,9 @@ from ibdissect.lint.rule import ERROR, Context, Hit, Moment, fault, on_chunk, on
 from ibdissect.rules.shared.connection_rule import JUDGED, SERVICE_SHIFT, AgreedRule, of_pair
 from ibdissect.rules.shared.silence import lowered_severity
 from ibdissect.table import ChunkTable, Int
-from ibdissect.table.addresses import End
 from ibdissect.table.connection_events import Connection, QueuePair
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
+from ibdissect.table.identity import LaneId, QueuePairId
 from ibdissect.table.native_packets import Native
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import SERVICES
@@ -42,9 +42,9 @@ class OtherService(AgreedRule):
     needs = (Connections, Streams, CaptureLoss)
 
     def __init__(self) -> None:
-        self.right: set[tuple[QueuePair, int]] = set()
-        """Directions, by end and REQ, that used the agreed service in an earlier chunk."""
-        self._now: set[tuple[QueuePair, int]] = set()
+        self.right: set[tuple[Connection, bool]] = set()
+        """Directions (True: to the active side) that used the agreed service in an earlier chunk."""
+        self._now: set[tuple[Connection, bool]] = set()
         self.dropped = Dropped("directions of connections")
 
     def value(self, native: Native, index: Int) -> Int:
@@ -52,9 +52,10 @@ class OtherService(AgreedRule):
 
     def wrong(self, pair: Connection, end: QueuePair, value: int) -> bool:
         same = pair.service == SERVICES[value << SERVICE_SHIFT]
+        direction = pair, pair.is_active(end)
         if same:
-            self._now.add((end, pair.req_frame))
-        return pair.service in JUDGED and not same and (end, pair.req_frame) not in self.right
+            self._now.add(direction)
+        return pair.service in JUDGED and not same and direction not in self.right
 
     def found(self, table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair, value: int) -> Iterator[Hit]:
         there = (native.dlid == end[0]) & (native.dest_qp == end[1]) & (native.opcode >> SERVICE_SHIFT == JUDGED.index(pair.service))
@@ -77,21 +78,22 @@ class OtherService(AgreedRule):
     def roce(self, context: Context) -> Iterator[Hit]:
         """RoCE: streams that begin after the REP, and none of the agreed service before them."""
         streams: Streams = context.get(Streams)
-        agreed: dict[tuple[End, int], list[Connection]] = defaultdict(list)
+        agreed: dict[QueuePairId, list[Connection]] = defaultdict(list)
         for pair in context.get(Connections).all:
             if pair.rep_frame and pair.service in JUDGED and pair.active.lid is None:
-                agreed[pair.passive, pair.passive_qpn].append(pair)
-                agreed[pair.active, pair.active_qpn].append(pair)
-        first: dict[tuple[End, End, int, str], Stream] = {}
+                for side in pair.sides:
+                    agreed[QueuePairId(*side)].append(pair)
+        first: dict[LaneId, Stream] = {}
         for stream in streams.all if agreed else ():
-            first.setdefault((stream.ends.source, stream.ends.destination, stream.dest_qp, stream.ends.service), stream)
-        for (source, destination, qp, service), stream in first.items():
-            frame = stream.first_frame
-            pairs = [pair for pair in agreed.get((destination, qp), ()) if pair.rep_frame < frame and source in (pair.active, pair.passive)]
+            target = QueuePairId(stream.ends.destination, stream.dest_qp)
+            first.setdefault(LaneId(stream.ends.source, target, stream.ends.service), stream)
+        for lane, stream in first.items():
+            (source, target, service), frame = lane, stream.first_frame
+            pairs = [pair for pair in agreed.get(target, ()) if pair.rep_frame < frame and source in (pair.active, pair.passive)]
             if not pairs:
                 continue
             pair = max(pairs, key=lambda one: one.rep_frame)
-            right = first.get((source, destination, qp, pair.service))
+            right = first.get(lane._replace(service=pair.service))
             agrees = right is not None and pair.rep_frame < right.first_frame <= frame
             if service in JUDGED and frame < pair.ended and not agrees:
                 yield _of_stream(context, pair, stream)

@@ -8,11 +8,12 @@ import numpy as np
 
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, SEEN, Context, Hit, Moment, Rule, Seen, each, fault, on_chunk, on_end
 from ibdissect.table import ChunkTable
-from ibdissect.wire.encapsulation import ERF, ERF_ETHERNET, ERF_INFINIBAND, ERF_INFINIBAND_LINK, ERF_TYPES
+from ibdissect.table.identity import Code
+from ibdissect.wire.encapsulation import ERF, ERF_INFINIBAND, ERF_INFINIBAND_LINK, ERF_TYPES
 
 INFINIBAND = (ERF_INFINIBAND, ERF_INFINIBAND_LINK)
-BESIDE = frozenset({*ERF_ETHERNET, *INFINIBAND, 22, 23, 24, 27, 28, 29, 48})
-"""Record types that may accompany InfiniBand: Ethernet, IPv4 and IPv6, raw links, metadata, Omni-Path, padding (Endace ERF types)."""
+LAST_PUBLIC = 31
+"""Types up to here that have no name yet are reserved for future ones."""
 BURST, BURST_NS = 4096, 4_000_000
 """ibdump's buffer in packets (2^12 unless set by --max-burst), and a time in which its process may not run: one tick at 250 Hz."""
 
@@ -151,13 +152,14 @@ class TwoInterfaces(Rule):
 
 
 class ErfType(Rule):
-    """An InfiniBand capture contains ERF records of an unexpected type.
+    """An InfiniBand capture contains ERF records of a type that Endace does not have.
 
     Such records cannot be read: they are damaged, or a tool wrote the wrong type. Their packets are missing from the analysis.
 
     Look at the bytes of the record; if they start with a Local Route Header, correct the type to 21.
 
-    One such record, in a file with ERF records of InfiniBand.
+    One such record, in a file with ERF records of InfiniBand. A card may record anything else beside it: types that Endace's list has are
+    not reported, and those that it reserves for the future (26, 30, 31) are an `info`.
     """
 
     code, name, severity = "CAP010", "erf-type", ERROR
@@ -168,7 +170,7 @@ class ErfType(Rule):
 
     def __init__(self) -> None:
         self.infiniband = False
-        self.strange: dict[int, Hit] = {}
+        self.strange: dict[Code, Hit] = {}
 
     @on_chunk
     def gather(self, table: ChunkTable, _: Context) -> None:
@@ -176,7 +178,7 @@ class ErfType(Rule):
         types = table.values(ERF.type)
         number = np.bincount(types, minlength=128)
         self.infiniband = self.infiniband or bool(number[list(INFINIBAND)].any())
-        number[list(BESIDE)] = 0
+        number[list(ERF_TYPES)] = 0
         strange = number[types] != 0 if number.any() else np.zeros(0, np.bool_)
         chunk, rows = table.chunk, table.occurrences(ERF).rows
         for i in np.flatnonzero(strange).tolist():
@@ -185,8 +187,8 @@ class ErfType(Rule):
             if known is not None:
                 known.count += 1
                 continue
-            name = f"{kind} ({ERF_TYPES[kind]})" if kind in ERF_TYPES else str(kind)
-            self.strange[kind] = fault(Moment(chunk.first + row, int(chunk.time_ns[row])), {"type": name}, ERF.type, kind, key=kind)
+            where, severity = Moment(chunk.first + row, int(chunk.time_ns[row])), INFO if kind <= LAST_PUBLIC else None
+            self.strange[kind] = fault(where, {"type": kind}, ERF.type, kind, key=kind, severity=severity)
 
     @on_end
     def judge(self, _: Context) -> Iterator[Hit]:

@@ -17,6 +17,7 @@ from ibdissect.lint.setting import Setting
 from ibdissect.rules.LNK.packet import length_disagrees, too_small
 from ibdissect.table import ChunkTable
 from ibdissect.table.copies import Copies
+from ibdissect.table.identity import Frame
 from ibdissect.wire.convert import duration_text
 from ibdissect.wire.encapsulation import Pause, PriorityPause
 from ibdissect.wire.headers import LRH
@@ -161,7 +162,7 @@ class _Damaged(Rule):
     kind = ""
 
     def __init__(self) -> None:
-        self.times: dict[int, int] = {}
+        self.times: dict[Frame, int] = {}
         self.last = (0, 0)
 
     @on_chunk

@@ -18,6 +18,7 @@ from ibdissect.rules.shared.agent_rule import AgentFacts, nodes_at, same_agent
 from ibdissect.rules.shared.silence import UnansweredRule
 from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import ends_at
+from ibdissect.table.identity import Frame, Secret, Side
 from ibdissect.table.rows import Entry
 from ibdissect.wire.cc import CACongestionSetting, CongestionControlFormat, CongestionControlTable, CongestionInfo, CongestionKeyInfo
 from ibdissect.wire.mad import CLASS_VERSION, MAD
@@ -28,10 +29,12 @@ V = TypeVar("V", bound=Struct)
 MAX_NODES, MAX_SUSPECTS = 65536, 16384
 
 
-def of_class(table: ChunkTable) -> Iterator[tuple[Entry, Seen]]:
-    """The requests and answers of the class."""
+def of_class(table: ChunkTable) -> Iterator[tuple[Entry, Seen, Side]]:
+    """The requests and answers of the class, each with its agent."""
     asked = table.once(Queries)
-    return ((one, Seen(table, one.rows)) for one in asked.each(asked.mgmt_class == CC_CLASS))
+    for one in asked.each(asked.mgmt_class == CC_CLASS):
+        source, destination = ends_at(table, one.rows)
+        yield one, Seen(table, one.rows), Side.of(destination if one.asks else source)
 
 
 def answered(one: Entry, seen: Seen, struct: type[V]) -> V | None:
@@ -61,34 +64,34 @@ class CCKeyWrong(AgentFacts, UnansweredRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.keys = BoundedDict[int, tuple[int, int]](MAX_NODES, self.dropped)
-        """Protected keys by address, and the frames that showed them."""
-        self.suspects = KeptDict[int, tuple[Hit, tuple[int, int]]](MAX_SUSPECTS, self.dropped)
+        self.keys = BoundedDict[Side, tuple[Secret, Frame]](MAX_NODES, self.dropped)
+        """Protected keys by agent, and the frames that showed them."""
+        self.suspects = KeptDict[Frame, tuple[Hit, tuple[Side, Secret]]](MAX_SUSPECTS, self.dropped)
         """Possible findings about requests with another key than their target showed, with target and key, by frame."""
-        self.refused: set[int] = set()
+        self.refused: set[Frame] = set()
         """Frames of requests that were answered with an error of this class."""
-        self.taken: set[tuple[int, int]] = set()
-        """Addresses, and the other keys that they accepted."""
+        self.taken: set[tuple[Side, Secret]] = set()
+        """Agents, and the other keys that they accepted."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:
         """Accepted answers show keys; requests are compared with them, in frame order."""
         subnet = context.get(FabricFollower).subnet
-        for one, seen in of_class(table):
+        for one, seen, agent in of_class(table):
             if not one.asks:
                 if (info := answered(one, seen, CongestionKeyInfo)) is not None:
-                    self.keys.pop(one.source, None)
+                    self.keys.pop(agent, None)
                     if info.cc_key and info.cc_key_protect_bit:
-                        self.keys.put(one.source, (info.cc_key, seen.frame), seen.frame, seen.time_ns)
+                        self.keys.put(agent, (info.cc_key, seen.frame), seen.frame, seen.time_ns)
                 continue
-            held = self.keys.get(one.destination)
-            held = held if held is not None and same_agent(subnet, one.destination, held[1], seen.frame) else None
+            held = self.keys.get(agent)
+            held = held if held is not None and same_agent(subnet, agent, held[1], seen.frame) else None
             head = seen.first(CongestionControlFormat)
             if held is not None and head is not None and head.cc_key != held[0]:
-                way, at = (one.destination, head.cc_key), CongestionControlFormat.cc_key
+                way, at = (agent, head.cc_key), CongestionControlFormat.cc_key
                 what, key = table.catalog.request_text(CC_CLASS, one.method, one.attribute), value_of(at, head.cc_key)
                 arguments = {"what": what, "key": key, "held": value_of(at, held[0])}
-                about = nodes_at(subnet, one.destination, seen.frame)
+                about = nodes_at(subnet, agent, seen.frame)
                 hit = fault(seen, arguments, at, of=head, proof=[(held[1], "CongestionKeyInfo")], key=way[0], about=about)
                 self.suspects.keep(seen.frame, (hit, way), seen.frame, seen.time_ns)
         for answer in context.get(Transactions).answers_to(self.suspects):
@@ -127,24 +130,24 @@ class ControlTableBeyond(AgentFacts):
     example = "GetResp(CongestionInfo) with ControlTableCap 2, then Set(CongestionControlTable) for block 2"
 
     def __init__(self) -> None:
-        self.caps = BoundedDict[int, tuple[int, int]](MAX_NODES, "congestion control nodes")
-        """ControlTableCap by address, and the frame that showed it."""
+        self.caps = BoundedDict[Side, tuple[int, Frame]](MAX_NODES, "congestion control nodes")
+        """ControlTableCap by agent, and the frame that showed it."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         """Learn from CongestionInfo; nodes without a table show ControlTableCap 0."""
         subnet = context.get(FabricFollower).subnet
-        for one, seen in of_class(table):
+        for one, seen, agent in of_class(table):
             if not one.asks:
                 if (info := answered(one, seen, CongestionInfo)) is not None and info.control_table_cap:
-                    self.caps.put(one.source, (info.control_table_cap, seen.frame), seen.frame, seen.time_ns)
+                    self.caps.put(agent, (info.control_table_cap, seen.frame), seen.frame, seen.time_ns)
                 continue
-            known = self.caps.get(one.destination)
-            same = known is not None and same_agent(subnet, one.destination, known[1], seen.frame)
+            known = self.caps.get(agent)
+            same = known is not None and same_agent(subnet, agent, known[1], seen.frame)
             if known is not None and same and one.attribute == CONTROL_TABLE and one.modifier >= known[0]:
                 arguments, proof = {"block": one.modifier, "last": known[0] - 1}, [(known[1], "CongestionInfo")]
-                about = nodes_at(subnet, one.destination, seen.frame)
-                yield fault(seen, arguments, MAD.attribute_modifier, of=seen.first(MAD), proof=proof, key=one.destination, about=about)
+                about = nodes_at(subnet, agent, seen.frame)
+                yield fault(seen, arguments, MAD.attribute_modifier, of=seen.first(MAD), proof=proof, key=agent, about=about)
 
 
 class CongestionInert(Rule):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
+from ibdissect.table.identity import QueuePairId
 from ibdissect.wire.cm import REJ, REQ
 from ibdissect.wire.headers import AETH, BTH
 from ibdissect.wire.mad import MAD
@@ -95,24 +95,27 @@ class StartingPSN(QuotingRule):
     example = "a REQ with starting PSN 100, a REP with 200, and a SEND of the requester with PSN 100"
 
     def __init__(self) -> None:
-        self.answers = BoundedDict[tuple[Any, Any, int], list[tuple[int, int, bool]]](MAX_ENDS, "queue pairs with first acknowledgements")
-        """Frame and PSN of acknowledgements with MSN 1, and of NAKs for a PSN (True), by source, destination and its queue pair."""
-        self.restarts = Counter[int]()
+        self.answers = BoundedDict[tuple[End, QueuePairId], list[tuple[int, int, bool]]](
+            MAX_ENDS, "queue pairs with first acknowledgements"
+        )
+        """Frame and PSN of acknowledgements with MSN 1, and of NAKs for a PSN (True), by source, and destination with its queue pair."""
+        self.restarts = Counter[Stream]()
         """How often streams went back to their first packet."""
-        self.latest: dict[int, int] = {}
+        self.latest: dict[Stream, int] = {}
         """When they did so last."""
-        self.earlier: set[int] = set()
+        self.earlier: set[Stream] = set()
         """Streams that went back to before their first packet."""
 
     @on_event(Repeated)
     def repeated(self, event: Repeated, context: Context) -> None:
-        back = distance(event.psn, context.get(Streams).all[event.slot].first_psn)
+        stream = context.get(Streams).all[event.slot]
+        back = distance(event.psn, stream.first_psn)
         if back < 0:
-            self.earlier.add(event.slot)
+            self.earlier.add(stream)
         elif back == 0:
-            if event.time_ns - self.latest.get(event.slot, 0) > LATE_COPY_NS:
-                self.restarts[event.slot] += 1
-            self.latest[event.slot] = event.time_ns
+            if event.time_ns - self.latest.get(stream, 0) > LATE_COPY_NS:
+                self.restarts[stream] += 1
+            self.latest[stream] = event.time_ns
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> None:
@@ -126,8 +129,9 @@ class StartingPSN(QuotingRule):
         columns = (table.values_at(field, rows).tolist() for field in (BTH.destqp, BTH.psn))
         for (source, destination), row, qpn, psn, nak in zip(ends_of(table, rows), rows.tolist(), *columns, refused, strict=True):
             frame = table.chunk.first + row
-            latest = self.answers.get((source, destination, qpn), [])[1 - KEPT :]
-            self.answers.put((source, destination, qpn), [*latest, (frame, psn, nak)], frame, int(table.chunk.time_ns[row]))
+            way = source, QueuePairId(destination, qpn)
+            latest = self.answers.get(way, [])[1 - KEPT :]
+            self.answers.put(way, [*latest, (frame, psn, nak)], frame, int(table.chunk.time_ns[row]))
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -158,10 +162,10 @@ class StartingPSN(QuotingRule):
         """The proof that the first packet in the capture is the connection's first; None if there is none."""
         ends, found, first, opcode = stream.ends, stream.first_psn, stream.first_frame, stream.first_opcode
         qpn = connection.active_qpn if ends.dest_qp == connection.passive_qpn else connection.passive_qpn
-        for frame, answered, nak in self.answers.get((ends.destination, ends.source, qpn), ()):
+        for frame, answered, nak in self.answers.get((ends.destination, QueuePairId(ends.source, qpn)), ()):
             if frame <= first:
                 continue
-            if nak and answered == psn and self.restarts[stream.number] >= ENOUGH and stream.number not in self.earlier:
+            if nak and answered == psn and self.restarts[stream] >= ENOUGH and stream not in self.earlier:
                 return ((frame, "the responder waits for the agreed PSN, which is never sent"),)
             if not nak and 0 <= distance(answered, found) <= FAR and not GOES_ON[opcode]:
                 return ((frame, "the responder counts its first message"),)

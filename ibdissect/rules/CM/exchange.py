@@ -11,10 +11,10 @@ from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.story_rule import RefusedRule
-from ibdissect.table.addresses import End
 from ibdissect.table.connection_events import Confirmed, Connection, Disconnecting, RejectedAlone, Replied, Requested
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
 from ibdissect.table.history import SECOND_NS
+from ibdissect.table.identity import QueuePairId
 from ibdissect.wire.cm import DREQ, REJ, REP, REQ, RTU
 from ibdissect.wire.cm_names import REJ_INVALID_SERVICE_ID
 from ibdissect.wire.convert import timeout_ns
@@ -55,7 +55,7 @@ class TooManyRequests(Rule):
 
     Check that the other side is alive and listens on QP1, then look at the sender's CM.
 
-    The REQs of a connection, or the REPs to one REQ.
+    The REQs of a connection, or the REPs to one REQ; those within five milliseconds of another are the copies of a second mirror.
     """
 
     code, name, severity = "CM005", "cm-retransmit-count", WARNING
@@ -66,11 +66,11 @@ class TooManyRequests(Rule):
     @on_event(Requested, Replied)
     def sent(self, event: Requested | Replied, _context: Context) -> Iterator[Hit]:
         connection = event.connection
-        what, sent = ("REQ", connection.tries) if isinstance(event, Requested) else ("REP", connection.reps)
-        if sent == connection.max_cm_retries + 2:
+        what, sent = ("REQ", connection.requests) if isinstance(event, Requested) else ("REP", connection.replies)
+        if sent.count == connection.max_cm_retries + 2 and sent.frame == event.frame:
             yield fault(
-                event, {"ends": connection.text, "what": what, "sent": sent, "allowed": connection.max_cm_retries}, REQ.max_cm_retries,
-                proof=[(connection.req_frame, "first REQ")],
+                event, {"ends": connection.text, "what": what, "sent": sent.count, "allowed": connection.max_cm_retries},
+                REQ.max_cm_retries, proof=[(connection.req_frame, "first REQ")],
             )  # fmt: skip
 
 
@@ -107,7 +107,8 @@ class NoListener(RefusedRule):
 
     Start the service, or correct the address or port.
 
-    The REQ, and its REJ with reason 8. An `info` if the asker connects to it later. Refusals with other reasons are CNX001.
+    The REQ, and its REJ with reason 8. An `info` if a later REQ of the asker to that service is accepted. Refusals with other reasons are
+    CNX001.
     """
 
     code, name, severity = "CM012", "cm-serviceid-invalid-rej", ERROR
@@ -175,23 +176,23 @@ class ReusedTooSoon(Rule):
     example = "REQ with Local ACK Timeout 18, REP, RTU, DREQ, DREP, and at once another REQ with the same queue pair"
 
     def __init__(self) -> None:
-        self.ended = BoundedDict[tuple[End, int], tuple[Connection, int, int]](MAX_CONNECTIONS, "queue pairs that were disconnected")
+        self.ended = BoundedDict[QueuePairId, tuple[Connection, int, int]](MAX_CONNECTIONS, "queue pairs that were disconnected")
         """Connection, frame and time of the latest DREQ, by port and queue pair."""
 
     @on_event(Disconnecting)
     def disconnecting(self, event: Disconnecting, _context: Context) -> None:
         one = event.connection
-        for place in ((one.active, one.active_qpn), (one.passive, one.passive_qpn)):
-            self.ended.put(place, (one, event.frame, event.time_ns), event.frame, event.time_ns)
+        for side in one.sides:
+            self.ended.put(QueuePairId(*side), (one, event.frame, event.time_ns), event.frame, event.time_ns)
 
     @on_event(Requested, Replied)
     def used(self, event: Requested | Replied, _context: Context) -> Iterator[Hit]:
         new, asks = event.connection, isinstance(event, Requested)
-        end, qpn = (new.active, new.active_qpn) if asks else (new.passive, new.passive_qpn)
-        old, frame, dreq_ns = self.ended.get((end, qpn), (new, 0, 0))
+        mine = end, qpn = QueuePairId(*new.sides[not asks])
+        old, frame, dreq_ns = self.ended.get(mine, (new, 0, 0))
         took, allowed = event.time_ns - dreq_ns, timeout_ns(old.ack_timeout)
         if qpn and old is not new and 0 <= took < allowed:  # 0: not said
-            del self.ended[end, qpn]
+            del self.ended[mine]
             yield fault(
                 event, {
                     "ends": new.text, "qpn": qpn, "end": str(end), "milliseconds": round(took / 1_000_000),

@@ -10,7 +10,6 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict, KeptList
 from ibdissect.fabric import ROUTER, FabricFollower
-from ibdissect.fabric.identity import PortId
 from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_struct
@@ -18,7 +17,9 @@ from ibdissect.rules.shared.path_lids import PathEnd, PathLidsRule
 from ibdissect.rules.shared.requested_paths import Path, paths
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable
+from ibdissect.table.addresses import End, lid_end
 from ibdissect.table.connections import messages
+from ibdissect.table.identity import Code, PortId
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.native_packets import Native
 from ibdissect.table.scopes import Scopes
@@ -173,11 +174,10 @@ class Watched(Record):
 
 
 class SentWith(NamedTuple):
-    """What packets had: their network, the LID that sent them, and their service level."""
+    """What packets had: the end that sent them, and their service level."""
 
-    network: int
-    slid: int
-    sl: int
+    source: End
+    sl: Code
 
 
 class DroppedServiceLevel(LearntFactRule):
@@ -242,9 +242,9 @@ class DroppedServiceLevel(LearntFactRule):
         each, last = np.unique(ways[::-1], return_index=True)
         frames = (native.rows[rows][::-1][last] + table.chunk.first).tolist()
         for way, frame in zip(each.tolist(), frames, strict=True):
-            self._sent.keep(SentWith(way >> 20, way >> 4 & 0xFFFF, way & 15), frame, frame, int(table.chunk.time_ns[0]))
+            self._sent.keep(SentWith(lid_end(way >> 4 & 0xFFFF, way >> 20), way & 15), frame, frame, int(table.chunk.time_ns[0]))
         for one in self.watched:
-            one.used |= any(self._sent.get(SentWith(one.network, lid, one.sl), 0) > one.frame for lid in one.lids)
+            one.used |= any(self._sent.get(SentWith(lid_end(lid, one.network), one.sl), 0) > one.frame for lid in one.lids)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         used = any(one.used and (one.port, one.sl) == hit.key for one in self.watched)

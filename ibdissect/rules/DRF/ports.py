@@ -16,6 +16,7 @@ from ibdissect.fabric.refuted import Refuted
 from ibdissect.lint.finding import Secret
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.table.history import AFTER_ALL, Track
+from ibdissect.table.identity import Frame, PKey
 from ibdissect.wire.numbers import BASE
 
 V = TypeVar("V")
@@ -35,7 +36,7 @@ class _DriftRule(Rule):
     needs = (FabricFollower,)
 
     def __init__(self) -> None:
-        self.times: dict[int, int] = {}
+        self.times: dict[Frame, int] = {}
         self.last_ns = 0
         self.dropped = Dropped("times of answers that subnet files are compared with")
 
@@ -96,8 +97,8 @@ class TableDrift(_DriftRule):
         if table is None:
             return
         said = {block.number: found for block in table.blocks if (found := contradicted(block)) is not None}
-        held = set[int]().union(*(_keys(block.now) for block in table.blocks))
-        before = set[int]().union(*(_keys(said[one.number][0] if one.number in said else one.now) for one in table.blocks))
+        held = set[PKey]().union(*(_keys(block.now) for block in table.blocks))
+        before = set[PKey]().union(*(_keys(said[one.number][0] if one.number in said else one.now) for one in table.blocks))
         if text := _compared(before, held):
             yield max(block.since for block in table.blocks), min(line for _, line in said.values()), {"differs": text}, "table"
         if table.intended is not None:
@@ -119,18 +120,18 @@ class TableDrift(_DriftRule):
             yield max(shown), min(lines, default=intended.whole), {"differs": text}, "partitions.conf"
 
 
-def _keys(block: bytes | None) -> set[int]:
+def _keys(block: bytes | None) -> set[PKey]:
     return {key for key in keys_in(block) if key & BASE}
 
 
-def _compared(said: set[int], held: set[int]) -> str:
+def _compared(said: set[PKey], held: set[PKey]) -> str:
     """`lacks 0x8010, holds 0x0010, which the file does not give it`; empty if both are the same."""
     parts = [f"lacks {_listed(said - held)}"] if said - held else []
     parts += [f"holds {_listed(held - said)}, not in the file"] if held - said else []
     return " and ".join(parts)
 
 
-def _listed(keys: set[int]) -> str:
+def _listed(keys: set[PKey]) -> str:
     first = ", ".join(f"0x{key:04x}" for key in sorted(keys)[:4])
     return f"{first} and {len(keys) - 4} more" if len(keys) > 4 else first
 

@@ -14,6 +14,7 @@ from ibdissect.rules.LNK.ports import complete_since
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, Int
+from ibdissect.table.identity import Content
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value
 from ibdissect.wire.headers import LRH
@@ -145,7 +146,7 @@ def _mapped(tables: Iterable[bytes]) -> Bool:
     return used
 
 
-def _tables(subnet: Subnet, frame: int) -> set[bytes]:
+def _tables(subnet: Subnet, frame: int) -> set[Content]:
     """The SL to VL tables in force when `frame` was sent."""
     qos = [port.qos for port in subnet.ports_at(frame) if port.qos is not None]
     return {table for one in qos for number in one.numbers() if (table := one.map_at(number, frame)) is not None}

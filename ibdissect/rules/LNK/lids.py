@@ -21,6 +21,7 @@ from ibdissect.rules.shared.outdated import RefutableRule
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table.bits import extract
 from ibdissect.table.history import AFTER_ALL
+from ibdissect.table.identity import Frame, Guid, LidId, PortId
 from ibdissect.table.rows import common, groups, members
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.mad import MAD
@@ -81,9 +82,9 @@ class LidConflict(LearntFactRule):
     written = (PORT_INFO,)
 
     def __init__(self) -> None:
-        self.others = KeptDict[tuple[int, ...], Port](MAX_FLOWS, "ports that share a LID")
+        self.others = KeptDict[tuple[PortId, LidId], Port](MAX_FLOWS, "ports that share a LID")
         """The port that had the LID before, by key of the finding."""
-        self.inactive = KeptDict[tuple[int, ...], tuple[Port, Hit]](MAX_FLOWS, "ports that share a LID")
+        self.inactive = KeptDict[tuple[PortId, LidId], tuple[Port, Hit]](MAX_FLOWS, "ports that share a LID")
         """The port that took the LID, and the finding, where not both were active."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
@@ -92,7 +93,7 @@ class LidConflict(LearntFactRule):
         If the other port shows the LID again, it had it all the time.
         """
         subnet = context.get(FabricFollower).subnet
-        other, port = self.others.get(hit.key), subnet.by_key(hit.key[0])
+        other, port = self.others.get(hit.key), subnet.by_key(hit.key[0].key)
         moved, writes = other is None or any(change > hit.frame for change in other.lids.changes()), context.get(LidWrites)
         if other is not None and port is not None and port.lids.at(hit.frame - 1)[0] is not None:
             moved |= writes.changed_unseen(port, hit.frame - 1) and writes.last_shown(other, AFTER_ALL) <= hit.frame
@@ -101,13 +102,13 @@ class LidConflict(LearntFactRule):
 
     def rests_on(self, hit: Hit, context: Context) -> list[Node]:
         """The nodes of both ports."""
-        ports = context.get(FabricFollower).subnet.by_key(hit.key[0]), self.others.get(hit.key)
+        ports = context.get(FabricFollower).subnet.by_key(hit.key[0].key), self.others.get(hit.key)
         return [port.node for port in ports if port is not None]
 
     def stands(self, hit: Hit, context: Context) -> bool:
         """Two ports of one adapter may be in two subnets, unless cables and switches join them."""
         subnet = context.get(FabricFollower).subnet
-        other, port = self.others.get(hit.key), subnet.by_key(hit.key[0])
+        other, port = self.others.get(hit.key), subnet.by_key(hit.key[0].key)
         return other is None or port is None or other.node is not port.node or context.get(Islands).join(subnet, other, port)
 
     @on_event(ChunkFollowed)
@@ -121,7 +122,7 @@ class LidConflict(LearntFactRule):
             return
         if not self._together(other, event.port, context):
             return
-        key = event.port.key, event.lid
+        key = event.port.id, LidId(event.lid)
         self.others.keep(key, other, event.frame, event.time_ns)
         lids = f"one of LIDs {event.lid} to {event.lid + (1 << event.lmc) - 1}" if event.lmc else f"LID {event.lid}"
         hit = fault(
@@ -138,7 +139,11 @@ class LidConflict(LearntFactRule):
         """Report ports that are active by now, and showed since that they still have the LID."""
         for key, (port, hit) in self.inactive.items():
             other = self.others.get(key)
-            if other is not None and self._together(other, port, context) and all(_has(one, key[1], hit.frame) for one in (port, other)):
+            if (
+                other is not None
+                and self._together(other, port, context)
+                and all(_has(one, key[1].lid, hit.frame) for one in (port, other))
+            ):
                 yield hit
 
     @staticmethod
@@ -200,8 +205,8 @@ class OtherPortsLid(LearntFactRule, RefutableRule):
         known = _ports(event.subnet)
         pairs = zip(guid[first].tolist(), slid[first].tolist(), range(len(first)), strict=True)
         for port_guid, lid, i in sorted(pair for pair in pairs if pair[0] in known)[:MAX_FLOWS]:
-            port = known[port_guid]
-            mine, changes = rows[parts[i]], set[int]()
+            port = known[Guid(port_guid)]
+            mine, changes = rows[parts[i]], set[Frame]()
             if len(mine) > 1:
                 after = table.chunk.first + int(mine[0])
                 changes = event.subnet.changes(lid, after=after) | port.changes(after)
@@ -231,12 +236,12 @@ class OtherPortsLid(LearntFactRule, RefutableRule):
                 yield hit
 
 
-def _ports(subnet: Subnet) -> dict[int, Port]:
+def _ports(subnet: Subnet) -> dict[Guid, Port]:
     """Adapter ports with a LID by the GUID that NodeInfo showed; none where the subnet has routers, which keep the GID."""
     if any(node.kind == ROUTER for node in subnet.slots.values()):
         return {}
     adapters = (node for node in subnet.slots.values() if node.kind == CA)
-    return {port.guid: port for node in adapters for port in node.ports.values() if port.guid and port.lids.since}
+    return {Guid(port.guid): port for node in adapters for port in node.ports.values() if port.guid and port.lids.since}
 
 
 def _foreign(subnet: Subnet, port: Port, lid: int, frame: int) -> tuple[Port, int] | None:

@@ -13,6 +13,7 @@ from ibdissect.rules.MAD.answers import KNOWN_CLASSES
 from ibdissect.rules.shared.mad_conditions import METHODS_OF, NamesRequest
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import ChunkTable
+from ibdissect.table.identity import Code
 from ibdissect.wire.attribute_methods import REQUESTS
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
@@ -31,7 +32,7 @@ TRAPPING = frozenset(mgmt_class for mgmt_class in REQUESTS if TRAP in METHODS_OF
 def _wrong_method() -> Expr:
     parts: list[Expr] = []
     for mgmt_class, attributes in REQUESTS.items():
-        by_methods: dict[frozenset[int], set[int]] = {}
+        by_methods: dict[frozenset[Code], set[Code]] = {}
         for attribute, known in attributes.items():
             by_methods.setdefault(known.methods, set()).add(attribute)
         asked = {method for method in METHODS_OF[mgmt_class] if method < 0x80}

@@ -16,6 +16,7 @@ from ibdissect.lint.rule import WARNING, Context, Hit, Seen, fault, on_chunk
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
+from ibdissect.table.identity import Code, Frame
 from ibdissect.table.rows import U64, is_in, places_in
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.mad import MAD, RMPP
@@ -88,17 +89,17 @@ PORT_NUMBERS = ("port_num", "input_port_num", "output_port_num")
 class Selector(Record, frozen=True):
     """A field that says what a request is about."""
 
-    mgmt_class: int
-    attribute: int
+    mgmt_class: Code
+    attribute: Code
     struct: type[Struct]
     field: Field[Any]
     name: str
-    bit: int
+    bit: Code
     """Where the compared bits begin in the structure."""
-    bits: int
+    bits: Code
     of_switch: bool
     """Whether it means something for switches alone."""
-    chosen: int
+    chosen: Code
     """Its bit in the ComponentMask; 0: always selected."""
     alike: Alike
 
@@ -178,7 +179,7 @@ class AnotherAnswered(LearntFactRule):
             answered = np.sort(event.last_frames)
             for selector in list(self.asked):
                 self._settle(selector, answered, table)
-        seen: set[int] = set()
+        seen: set[Frame] = set()
         for frame, hit in sorted(found, key=lambda one: one[0]):
             if frame not in seen:  # one finding for each answer, whatever differs
                 seen.add(frame)

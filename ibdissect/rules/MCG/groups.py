@@ -8,14 +8,17 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptDict
-from ibdissect.fabric import SWITCH, ChunkFollowed
+from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower, Node
+from ibdissect.fabric.groups import Groups
 from ibdissect.flow.multicast import Multicast, Sender
 from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.rule import WARNING, Context, Hit, Seen, each, fault, on_chunk, on_event
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Seen, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.history import AFTER_ALL, SECOND_NS
+from ibdissect.table.identity import Frame, GroupId, LidId, MemberId, NodeId
 from ibdissect.table.mask import occurrences_where
 from ibdissect.wire.headers import GRH
 from ibdissect.wire.mad import MAD
@@ -33,7 +36,9 @@ class TooManyGroups(LearntFactRule):
     Let groups share multicast LIDs (opensm: `consolidate_ipv6_snm_req`), or replace the switch.
 
     The MulticastFDBCap in SwitchInfo, and the multicast LIDs in MCMemberRecords, less those of groups that a Report says are deleted. An
-    `info` where a group may be deleted unseen: some record is old, and the capture does not show the manager.
+    `info` where a group may be deleted unseen: some record is old, and the capture does not show the manager. An `info`, too, where the
+    subnet has other switches, as this one may be on the tree of few groups: unless so many have a full member at its ports, or an entry in
+    its table.
     """
 
     code, name, severity = "MCG006", "mft-cap-exceeded", WARNING
@@ -42,22 +47,32 @@ class TooManyGroups(LearntFactRule):
     example = "SwitchInfo.MulticastFDBCap 2, then MCMemberRecords with three multicast LIDs"
 
     def __init__(self) -> None:
-        self.reported = BoundedDict[int, bool](MAX_SWITCHES, "switches with too many groups")
-        """Slots of the switches that were reported."""
+        self.reported = BoundedDict[NodeId, bool](MAX_SWITCHES, "switches with too many groups")
+        """The switches that were reported."""
+        self.needed: dict[NodeId, int] = {}
+        """How many groups certainly need an entry of theirs."""
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info unless all groups need this switch, or as many as it has no room for."""
+        subnet = context.get(FabricFollower).subnet
+        needed = self.needed.get(NodeId(hit.key), 0)
+        alone = not any(node.kind == SWITCH and node.slot != hit.key for node in subnet.slots.values())
+        return super().severity_at_end(hit, context) if alone or needed > hit.arguments["cap"] else INFO
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         first, in_use = event.table.chunk.first, event.subnet.groups.in_use
         for node in event.subnet.slots.values() if in_use.now else ():
-            if node.kind != SWITCH or node.slot in self.reported:
+            if node.kind != SWITCH or NodeId(node.slot) in self.reported:
                 continue
             for frame in sorted({frame for frame in (*in_use.changes(), *node.switch.changes()) if frame >= first}):
                 switch, since = node.switch.at(frame)
                 number = in_use.at(frame)[0] or 0
                 if switch is not None and 0 < switch.multicast_fdb_cap < number:
                     seen = Seen(event.table, frame - first)
-                    self.reported.put(node.slot, True, seen.frame, seen.time_ns)
+                    self.reported.put(NodeId(node.slot), True, seen.frame, seen.time_ns)
                     oldest = event.subnet.groups.oldest(frame)
+                    self.needed[NodeId(node.slot)] = len(_needed(event.subnet.groups, node, frame))
                     yield fault(
                         seen, {"groups": number, "switch": node.guid, "cap": switch.multicast_fdb_cap}, key=node.slot,
                         proof=[(since, "SwitchInfo"), (oldest, "the oldest record of a group")], about=(node.slot,),
@@ -65,10 +80,26 @@ class TooManyGroups(LearntFactRule):
                     break
 
 
+FULL_MEMBER = 1
+"""Bit of JoinState."""
+
+
+def _needed(groups: Groups, switch: Node, frame: int) -> set[LidId]:
+    """The multicast LIDs that need an entry of a switch: its table has one, or a full member is at one of its ports."""
+    near = {peer.guid for port in switch.ports.values() if (peer := port.facing_at(frame)[0]) is not None and peer.guid}
+    found = {LidId(lid) for lid, _ in switch.forwarding.routes()} if switch.forwarding is not None else set()
+    for group in groups.by_mgid.values():
+        if group.facts.now is not None and any(
+            state & FULL_MEMBER and int.from_bytes(gid, "big") & GUID in near for gid, (state, _) in group.members.items()
+        ):
+            found.add(LidId(group.facts.now.mlid))
+    return found & {LidId(mlid) for mlid in groups.mlids}
+
+
+GUID = (1 << 64) - 1
+"""The part of a GID that names the port."""
 GRACE_NS = SECOND_NS
 MAX_KEPT, MAX_STEPS = 65536, 8
-Way = tuple[bytes, bytes]
-"""MGID and port GID."""
 
 
 class Step(Record):
@@ -83,7 +114,7 @@ class Step(Record):
 class Wish(Record):
     """A join or leave that was sent."""
 
-    way: Way
+    way: MemberId
     leaves: bool
     state: int
 
@@ -106,12 +137,12 @@ class BroadcastOutside(LearntFactRule):
 
     def __init__(self) -> None:
         dropped = Dropped("members of multicast groups")
-        self.wishes = KeptDict[int, Wish](MAX_KEPT, dropped)
+        self.wishes = KeptDict[Frame, Wish](MAX_KEPT, dropped)
         """Joins and leaves that wait for their answer, by frame."""
-        self.steps = KeptDict[Way, list[Step]](MAX_KEPT, dropped)
-        self.joined: dict[Way, int] = {}
+        self.steps = KeptDict[MemberId, list[Step]](MAX_KEPT, dropped)
+        self.joined: dict[MemberId, int] = {}
         """JoinState of accepted joins."""
-        self.sending = KeptDict[Way, int](MAX_KEPT, dropped)
+        self.sending = KeptDict[MemberId, Frame](MAX_KEPT, dropped)
         """The first frame in which a port sends to a broadcast group."""
 
     @on_chunk
@@ -119,14 +150,14 @@ class BroadcastOutside(LearntFactRule):
         """The packets and requests of this chunk, then their answers, then whether the packets were right."""
         sent_now = context.get(Multicast).feed(table)
         for sender, rows in sent_now:
-            way = sender.group, sender.source
-            if _broadcast(way[0]) and way not in self.sending:
+            way = _member(sender)
+            if _broadcast(way.group) and way not in self.sending:
                 seen = Seen(table, int(rows[0]))
                 self.sending.keep(way, seen.frame, seen.frame, seen.time_ns)
         sent = occurrences_where(MAD.method.isin({SET, DELETE}) & SA_REQUEST, table, MCMemberRecord)
         for _, seen, view in each(table, MCMemberRecord, sent):
-            way, method = (bytes(view.mgid), bytes(view.port_gid)), seen.value(MAD.method)
-            if not _broadcast(way[0]):
+            way, method = MemberId(GroupId(bytes(view.mgid)), bytes(view.port_gid)), seen.value(MAD.method)
+            if not _broadcast(way.group):
                 continue
             self.wishes.keep(seen.frame, Wish(way, method == DELETE, view.join_state), seen.frame, seen.time_ns)
             if method == SET:
@@ -134,7 +165,7 @@ class BroadcastOutside(LearntFactRule):
         for one in context.get(Transactions).answers_to(self.wishes):
             self._settle(self.wishes.pop(one.request.frame), one.request.frame, one.frame, one.time_ns, one.status)
         for sender, rows in sent_now if self.steps else ():
-            if (sender.group, sender.source) in self.steps:
+            if _member(sender) in self.steps:
                 yield from self._judge(table, sender, rows)
         for steps in self.steps.values():
             del steps[:-MAX_STEPS]
@@ -150,7 +181,7 @@ class BroadcastOutside(LearntFactRule):
             del self.joined[wish.way]
             self._step(wish.way, Step(frame, time_ns, False, "it has left the group"))
 
-    def _step(self, way: Way, step: Step) -> None:
+    def _step(self, way: MemberId, step: Step) -> None:
         steps = self.steps.get_or_make(way, list, step.frame, step.time_ns)
         if steps is not None:
             steps.append(step)
@@ -158,7 +189,7 @@ class BroadcastOutside(LearntFactRule):
 
     def _judge(self, table: ChunkTable, sender: Sender, rows: Int) -> Iterator[Hit]:
         frames, times = table.chunk.first + rows, table.chunk.time_ns[rows]
-        steps = self.steps[sender.group, sender.source]
+        steps = self.steps[_member(sender)]
         for step, following in zip(steps, [*steps[1:], None], strict=True):
             if step.member:
                 continue
@@ -170,10 +201,15 @@ class BroadcastOutside(LearntFactRule):
                 yield fault(
                     Seen(table, int(rows[index[0]])),
                     {"source": sender.source_text, "group": sender.group_text, "what": step.what, "frame": step.frame}, GRH.dgid,
-                    proof=[(step.frame, step.what)], rows=rows[index], key=(sender.group, sender.source),
+                    proof=[(step.frame, step.what)], rows=rows[index], key=_member(sender),
                 )  # fmt: skip
 
 
-def _broadcast(mgid: bytes) -> bool:
+def _member(sender: Sender) -> MemberId:
+    return MemberId(GroupId(sender.group), sender.source)
+
+
+def _broadcast(group: GroupId) -> bool:
     """ff1s:401b:P_Key::ffff:ffff."""
-    return mgid[0] == 0xFF and int.from_bytes(mgid[2:4], "big") == MGID_IPV4 and mgid[12:] == b"\xff" * 4
+    mgid = int.from_bytes(group.mgid, "big")
+    return mgid >> 120 == 0xFF and mgid >> 96 & 0xFFFF == MGID_IPV4 and mgid & 0xFFFFFFFF == 0xFFFFFFFF

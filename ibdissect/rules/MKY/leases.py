@@ -10,12 +10,12 @@ import numpy as np
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.fabric import SWITCH, ChunkFollowed, Port
 from ibdissect.fabric.events import MKeyLearnt, WrongMKey
-from ibdissect.fabric.identity import Frame
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_event
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS
 from ibdissect.table.history import SECOND_NS
+from ibdissect.table.identity import Frame, PortId
 from ibdissect.table.rows import is_in
 from ibdissect.wire.numbers import GET, SET
 from ibdissect.wire.sm import SMP
@@ -88,9 +88,9 @@ class LeaseTooShort(Rule):
 
     def __init__(self) -> None:
         self.dropped = Dropped("ports with a lease period")
-        self.leased = KeptDict[int, tuple[Port, int, int, int]](MAX_PORTS, self.dropped)
-        """Port, key, and time and frame of the latest request with it, by slot and port number."""
-        self.managed: set[int] = set()
+        self.leased = KeptDict[PortId, tuple[Port, int, int, int]](MAX_PORTS, self.dropped)
+        """Port, key, and time and frame of the latest request with it."""
+        self.managed: set[PortId] = set()
         """Ports that somebody wrote to with their key."""
         self.news = deque[MKeyLearnt]()
         """What was learnt in the present chunk."""
@@ -101,7 +101,7 @@ class LeaseTooShort(Rule):
             self.news.append(event)
 
     def _learn(self, event: MKeyLearnt) -> None:
-        key = event.port.key
+        key = event.port.id
         self.leased.pop(key, None)
         if event.held.key and event.held.lease:
             self.leased.keep(key, (event.port, event.held.key, event.time_ns, event.frame), event.frame, event.time_ns)
@@ -116,13 +116,13 @@ class LeaseTooShort(Rule):
         kinds = asks.kind[index]
         port = asks.slot[index] << 8 | np.where(kinds == SWITCH, 0, asks.entered[index])
         presented = asks.m_key[index]
-        ports = self.leased.keys() | {one.port.key for one in self.news}
+        ports = {one.key for one in self.leased} | {one.port.key for one in self.news}
         mine = np.flatnonzero(is_in(port, np.array([*ports])))
         for j in mine.tolist():
             frame = int(asks.rows[index[j]]) + table.chunk.first
             while self.news and self.news[0].frame < frame:
                 self._learn(self.news.popleft())
-            key = int(port[j])
+            key = PortId.of(int(port[j]))
             if key not in self.leased:
                 continue
             about, m_key, latest, before = self.leased[key]

@@ -15,7 +15,6 @@ from ibdissect.fabric import ChunkFollowed, Port
 from ibdissect.fabric.earlier_answers import PortInfos
 from ibdissect.fabric.early_writes import EarlyWrites
 from ibdissect.fabric.events import MKeyShown, TrapSeen, WrongMKey
-from ibdissect.fabric.identity import Frame, one_range
 from ibdissect.fabric.keys import refuses
 from ibdissect.fabric.smps import DATA_AT
 from ibdissect.flow.transactions import Transactions
@@ -28,6 +27,7 @@ from ibdissect.rules.shared.site_policy import also, foreign_keys, foreign_keys_
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, MAX_TRAPS
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import AFTER_ALL, SECOND_NS
+from ibdissect.table.identity import Code, Frame, LidId, PortId, Secret, one_range
 from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import GET, LID_ROUTED, SMP_CLASSES, STATUS, TRAP_REPRESS
 from ibdissect.wire.sm import SMP
@@ -59,13 +59,13 @@ class _WrongKey(LearntFactRule):
     )
 
     def __init__(self) -> None:
-        self.without_trap = BoundedDict[tuple[int, int, int, int], deque[WrongMKey]](MAX_TRAPS)
+        self.without_trap = BoundedDict[tuple[Port, Code, Code, Secret], deque[WrongMKey]](MAX_TRAPS)
         """The latest requests without a trap so far, by port, method, attribute and key."""
         self.waiting = KeptDict[Frame, WrongMKey](MAX_WAITING, "requests with a wrong M_Key")
         """Requests that may still be answered, by frame: a port that accepts one holds another key than it showed."""
         self.outdated = KeptDict[_Fact, None](MAX_WAITING, "ports that hold other M_Keys than they showed")
         """What ports showed that answered a request although it has another key, as `_fact`."""
-        self.receivers = KeptDict[tuple[int, int], None](MAX_WAITING, "receivers of traps")
+        self.receivers = KeptDict[tuple[Port, LidId], None](MAX_WAITING, "receivers of traps")
         """Ports that sent traps, and the LIDs that these went to."""
 
     def concerns(self, event: WrongMKey) -> bool:
@@ -75,7 +75,7 @@ class _WrongKey(LearntFactRule):
     def reports(self, event: WrongMKey) -> bool:
         """Whether it is, but not if the port sends its traps to the sender of a TrapRepress, having named another manager with its key."""
         master = event.port.info.master_sm_lid if event.port.info is not None else event.sender
-        outdated = event.method == TRAP_REPRESS and master != event.sender and (event.port.key, event.sender) in self.receivers
+        outdated = event.method == TRAP_REPRESS and master != event.sender and (event.port, LidId(event.sender)) in self.receivers
         return self.concerns(event) and not outdated
 
     @on_event(WrongMKey)
@@ -84,7 +84,7 @@ class _WrongKey(LearntFactRule):
             return
         self.waiting.keep(event.frame, event, event.frame, event.time_ns)
         if not event.trap:
-            what = (event.port.key, event.method, event.attribute, event.presented)
+            what = (event.port, event.method, event.attribute, event.presented)
             if what not in self.without_trap:
                 self.without_trap.put(what, deque(maxlen=MAX_ALIKE))
             self.without_trap[what].append(event)
@@ -93,11 +93,11 @@ class _WrongKey(LearntFactRule):
     def trap(self, event: TrapSeen, context: Context) -> None:
         """Assign the trap to the first request in the second before it that it describes and that has no trap yet."""
         if event.port is not None:
-            self.receivers.keep((event.port.key, event.dlid), None, event.frame, event.time_ns)
+            self.receivers.keep((event.port, LidId(event.dlid)), None, event.frame, event.time_ns)
         if event.port is None or event.number != BAD_M_KEY:
             return
         bad = TrapMKey(event.notice, Notice.data_details.bit // 8)
-        candidates = self.without_trap.get((event.port.key, bad.method, bad.attributeid, bad.mkey), deque())
+        candidates = self.without_trap.get((event.port, bad.method, bad.attributeid, bad.mkey), deque())
         while candidates and event.time_ns - candidates[0].time_ns > SECOND_NS:
             candidates.popleft()
         if candidates and (request := candidates.popleft()).frame in self.waiting:
@@ -288,7 +288,7 @@ class TwoWriters(LearntFactRule):
     example = "SubnSet(PortInfo) of a port from LID 1 with an M_Key, then from LID 2 with another one"
 
     def __init__(self) -> None:
-        self.writers = KeptDict[int, tuple[int, Sender, int]](MAX_KEYS, "ports whose M_Key was written")
+        self.writers = KeptDict[PortId, tuple[int, Sender, int]](MAX_KEYS, "ports whose M_Key was written")
         """Key, sender and frame by port."""
 
     site = also(foreign_keys_held, zero=False)
@@ -305,7 +305,7 @@ class TwoWriters(LearntFactRule):
         keyed = smps.bodies[:, slice(*PortInfo.m_key.span)].any(axis=1) & smps.sets & (smps.key != -1)
         senders, hidden = senders_of(event.table, smps, keyed)
         for smp, number, directed in zip(smps.each(keyed), senders.tolist(), hidden.tolist(), strict=True):
-            frame, port, key = smp.frame, smp.key, smp.now(PortInfo.m_key)
+            frame, port, key = smp.frame, PortId.of(smp.key), smp.now(PortInfo.m_key)
             sender = Sender(0 if directed else number, port_of_sender(event, context, number, directed, frame)[0])
             known = self.writers.get(port)
             if known is None or known[0] == key or not known[1].differs(sender):

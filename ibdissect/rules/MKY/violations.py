@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptDict
-from ibdissect.fabric import ChunkFollowed
+from ibdissect.fabric import ChunkFollowed, FabricFollower
 from ibdissect.fabric.events import RepressSeen, TrapSeen, WrongMKey
-from ibdissect.fabric.identity import Frame
 from ibdissect.fabric.smps import DATA_AT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
@@ -22,6 +21,7 @@ from ibdissect.rules.shared.silence import LearntFactRule, lowered_severity, war
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, LOOK_BACK, MAX_TRAPS, TrapRule
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.history import SECOND_NS
+from ibdissect.table.identity import Content, Frame, LidId, PortId, Secret
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import METHODS
@@ -59,33 +59,34 @@ class BadMKeyStorm(TrapRule):
 
     def __init__(self) -> None:
         self.dropped = Dropped("senders of traps")
-        self.latest = BoundedDict[int, list[TrapSeen]](MAX_TRAPS, self.dropped)
-        """The latest unanswered traps by SLID."""
-        self.managers = BoundedDict[int, set[int]](MAX_TRAPS, self.dropped)
-        """LIDs that traps were sent to, by SLID."""
-        self.represses = BoundedDict[tuple[int, int], None](MAX_TRAPS, self.dropped)
+        self.latest = BoundedDict[PortId | LidId, list[TrapSeen]](MAX_TRAPS, self.dropped)
+        """The latest unanswered traps by sender."""
+        self.managers = BoundedDict[PortId | LidId, set[LidId]](MAX_TRAPS, self.dropped)
+        """LIDs that traps were sent to, by sender."""
+        self.represses = BoundedDict[tuple[PortId | LidId, LidId], None](MAX_TRAPS, self.dropped)
         """Receiver and sender of any TrapRepress."""
 
     @on_event(RepressSeen)
     def repressed(self, event: RepressSeen, context: Context) -> None:
-        lid = event.port.lid if event.port is not None else event.dlid
-        self.represses.put((lid, event.slid), None, event.frame, event.time_ns)
+        port = event.target
+        self.represses.put((port, LidId(event.slid)), None, event.frame, event.time_ns)
         if Notice(event.notice).trap_number == BAD_M_KEY:
-            self.latest.pop(lid, None)
+            self.latest.pop(port, None)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info unless the capture shows what the receivers of its traps send to the port, and misses nothing."""
-        lid = hit.key[0]
-        represses = all((lid, manager) in self.represses for manager in self.managers.get(lid, ()))
+        port = hit.key[0]
+        represses = all((port, manager) in self.represses for manager in self.managers.get(port, ()))
         return lowered_severity(context, hit.time_ns) if represses and self.in_one_subnet(hit, context) else INFO
 
     def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
-        self.managers.put(event.slid, {*self.managers.get(event.slid, ()), event.dlid}, event.frame, event.time_ns)
-        recent = [one for one in self.latest.get(event.slid, []) if event.time_ns - one.time_ns <= SECOND_NS][-self.allowed :]
+        port = event.origin
+        self.managers.put(port, {*self.managers.get(port, ()), LidId(event.dlid)}, event.frame, event.time_ns)
+        recent = [one for one in self.latest.get(port, []) if event.time_ns - one.time_ns <= SECOND_NS][-self.allowed :]
         same = [one for one in recent if (one.transaction, one.notice) == (event.transaction, event.notice)]
         if any(event.time_ns - one.time_ns <= COPY_NS for one in same):
             return None
-        self.latest.put(event.slid, [*recent, event], event.frame, event.time_ns)
+        self.latest.put(port, [*recent, event], event.frame, event.time_ns)
         if len(recent) < self.allowed:
             return None
         return {"count": len(recent) + 1}, [(one.frame, "an earlier one") for one in recent]
@@ -111,7 +112,7 @@ class KeyGuessing(LearntFactRule):
     enough = Setting(3, "different wrong keys", 2)
 
     def __init__(self) -> None:
-        self.tried = BoundedDict[tuple[int, int], BoundedDict[int, tuple[int, int]]](MAX_TRAPS, "senders that try keys")
+        self.tried = BoundedDict[tuple[PortId, PortId | LidId], BoundedDict[Secret, tuple[int, int]]](MAX_TRAPS, "senders that try keys")
         """Time and frame by key tried, by port and sender."""
         self.taken = KeptDict[Frame, bool](MAX_TRIES, "requests with a wrong M_Key")
         """Whether the port did what a request with another key than it showed asks for, by frame."""
@@ -130,7 +131,7 @@ class KeyGuessing(LearntFactRule):
     def wrong(self, event: WrongMKey, context: Context) -> Iterator[Hit]:
         if not event.presented:
             return
-        key = event.port.key, event.sender
+        key = event.port.id, context.get(FabricFollower).subnet.who(event.sender, event.frame)
         recent = self.tried.get(key) or BoundedDict(max(8, self.enough))
         for late in [k for k, seen in recent.items() if event.time_ns - seen[0] > self.window * SECOND_NS]:
             del recent[late]
@@ -167,7 +168,7 @@ class TrapWithoutRequest(TrapRule):
     needs = (CaptureLoss,)
 
     def __init__(self) -> None:
-        self.known = BoundedDict[tuple[int, bytes], None](MAX_TRAPS, "traps about wrong M_Keys")
+        self.known = BoundedDict[tuple[PortId | LidId, Content], None](MAX_TRAPS, "traps about wrong M_Keys")
         """Senders and contents of traps, which are repeated until they are repressed: only the first is judged."""
         self.waiting: list[tuple[TrapSeen, TrapMKey]] = []
         """Traps of this chunk."""
@@ -180,7 +181,7 @@ class TrapWithoutRequest(TrapRule):
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:
-        bad, key = TrapMKey(event.notice, DETAILS_AT), (event.slid, event.notice[DETAILS_AT:])
+        bad, key = TrapMKey(event.notice, DETAILS_AT), (event.origin, event.notice[DETAILS_AT:])
         if event.number == BAD_M_KEY and not bad.dr_notice and key not in self.known:
             self.known.put(key, None, event.frame, event.time_ns)
             self.waiting.append((event, bad))

@@ -19,6 +19,7 @@ from ibdissect.rules.shared.connection_rule import AgreedRule, of_pair
 from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.connection_events import Connection, QueuePair
+from ibdissect.table.identity import ConnectionId, PKey
 from ibdissect.table.native_packets import Native
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE
@@ -49,8 +50,8 @@ class OtherPartition(AgreedRule):
     needs = (*AgreedRule.needs, Streams)
 
     def __init__(self) -> None:
-        self.used = KeptDict[tuple[int, int], set[bool]](MAX_OTHERS, "connections in other partitions")
-        """By REQ and partition: the sides that received packets in another partition than the connection's; True: the active one."""
+        self.used = KeptDict[tuple[ConnectionId, PKey], set[bool]](MAX_OTHERS, "connections in other partitions")
+        """By connection and partition: the sides that received packets in another partition than the connection's; True: the active one."""
 
     def value(self, native: Native, index: Int) -> Int:
         return native.p_key[index]
@@ -58,7 +59,7 @@ class OtherPartition(AgreedRule):
     def found(self, table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair, value: int) -> Iterator[Hit]:
         mine = index[of_pair(table, native, index, pair, end)]
         for hit in chain.from_iterable(super(OtherPartition, self).found(table, native, one, pair, end, value) for one in apart(mine)):
-            used = self.used.get_or_make((pair.req_frame, value & BASE), set, hit.frame, hit.time_ns)
+            used = self.used.get_or_make((ConnectionId(pair.req_frame), value & BASE), set, hit.frame, hit.time_ns)
             if used is not None:
                 used.add(pair.is_active(end))
             hit.arguments["psn"] = int(table.values_at(BTH.psn, np.array([hit.frame - table.chunk.first], np.int64))[0])

@@ -17,6 +17,7 @@ from ibdissect.rules.shared.refused_packets import REFUSED, RefusedPackets, Show
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import forbidden_packets
 from ibdissect.table import ChunkTable
+from ibdissect.table.identity import Frame
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.numbers import P_KEY_TABLE, PORT_INFO
 
@@ -107,7 +108,7 @@ def hit_of(table: ChunkTable, refused: RefusedPackets, end: str) -> Hit:
 
 def _proof(shown: Shown, end: str, how: str = "showed {}") -> list[tuple[int, str]]:
     """Frames in order, and all that each showed: `showed the destination's LID`."""
-    whats: dict[int, list[str]] = {}
+    whats: dict[Frame, list[str]] = {}
     for number, what in sorted(shown):
         known = whats.setdefault(number, [])
         if what not in known:

@@ -17,6 +17,7 @@ from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
+from ibdissect.table.identity import FlowId, LidId
 from ibdissect.table.native_packets import Native, source_qps
 from ibdissect.table.rows import SLOTS, groups, members, slot
 from ibdissect.table.scopes import Scopes
@@ -30,8 +31,6 @@ KEPT = 1024
 """Frames remembered of a direction until it is reported."""
 MANY = -1
 """More than one destination QP was seen between two LIDs."""
-Flow = tuple[int, int, int, int]
-"""Source LID and QP (0: not in the packet), destination LID and QP."""
 
 
 class Direction(Record):
@@ -62,7 +61,8 @@ class BothLimited(LearntFactRule):
     Packets in both directions of one queue pair: datagrams, which name both queue pairs; connections whose REQ and REP are in the
     capture; or the only connected queue pair between two LIDs, with one transport service. The last is an `info` if no PSN of one
     direction is answered in the other: the capture may miss another queue pair. Silent if one direction has a full P_Key. An `info` if the
-    P_Key table of an end changed between the two directions: the ends may have been limited members in turn.
+    P_Key table of an end changed between the two directions, as the ends may have been limited members in turn, or a LID was given to
+    another port.
     """
 
     code, name, severity = "PKY021", "limited-both-directions", ERROR
@@ -73,12 +73,12 @@ class BothLimited(LearntFactRule):
 
     def __init__(self) -> None:
         dropped = Dropped("flows with limited P_Keys")
-        self.only = BoundedDict[tuple[int, int], int](MAX_FLOWS, dropped)
-        """(SLID, DLID) to the one destination QP of connected packets, or MANY."""
-        self.limited = BoundedDict[Flow, Direction](MAX_FLOWS, dropped)
-        self.paired = KeptDict[tuple[Flow, Flow], tuple[Direction, Direction]](MAX_FLOWS, dropped)
+        self.only = BoundedDict[tuple[LidId, LidId], int](MAX_FLOWS, dropped)
+        """SLID and DLID to the one destination QP of connected packets, or MANY."""
+        self.limited = BoundedDict[FlowId, Direction](MAX_FLOWS, dropped)
+        self.paired = KeptDict[tuple[FlowId, FlowId], tuple[Direction, Direction]](MAX_FLOWS, dropped)
         """Connected directions that belong together unless another QP appears between their LIDs."""
-        self.reported = KeptDict[tuple[Flow, Flow], None](MAX_FLOWS, dropped)
+        self.reported = KeptDict[tuple[FlowId, FlowId], None](MAX_FLOWS, dropped)
         """Pairs that were reported with all packets until then."""
 
     @cached_property
@@ -95,15 +95,16 @@ class BothLimited(LearntFactRule):
         ordinary = (native.dest_qp > 1) & (native.dlid > 0) & (native.dlid < FIRST_MULTICAST)
         connected = ordinary & (native.opcode < RD)  # RC and UC: one destination QP, no source QP
         way = (native.slid << 16) | native.dlid
-        ways = (way << 24) | native.dest_qp
-        place = slot(ways)
-        self._destinations(ways, place, connected, table.chunk.first, int(table.chunk.time_ns[0]))
+        to = (way << 24) | native.dest_qp
+        place = slot(to)
+        self._destinations(to, place, connected, table.chunk.first, int(table.chunk.time_ns[0]))
         suspicious = (native.p_key > 0) & (native.p_key < FULL)
         suspicious &= ordinary
         if self.limited or suspicious.any():  # a full P_Key later clears the direction
             near = np.zeros(SLOTS, np.bool_)  # full P_Keys that share a slot with a limited one clear nothing
             near[place[suspicious]] = True
-            near[slot(np.array([flow[0] << 40 | flow[2] << 24 | flow[3] for flow in self.limited], np.int64))] = True
+            ways = [one.source.lid << 40 | one.destination.lid << 24 | one.destination_qp for one in self.limited]
+            near[slot(np.array(ways, np.int64))] = True
             suspicious |= ordinary & near[place]
         index = np.flatnonzero(suspicious)
         if not len(index):
@@ -120,8 +121,8 @@ class BothLimited(LearntFactRule):
         flows = list(zip(*(column[first].tolist() for column in keys), strict=True))
         for i in np.argsort(first).tolist():
             (lids, src_qp, dest_qp, key), mine = flows[i], parts[i]
-            flow = (lids >> 16, src_qp, lids & 0xFFFF, dest_qp)
-            pair = connections.at((flow[2], dest_qp), int(frames[mine[0]])) if not src_qp else None
+            flow = FlowId(LidId(lids >> 16), src_qp, LidId(lids & 0xFFFF), dest_qp)
+            pair = connections.at((lids & 0xFFFF, dest_qp), int(frames[mine[0]])) if not src_qp else None
             yield from self._direction(table, flow, key, frames[mine], psns[mine], pair)
 
     def _destinations(self, ways: Int, place: Int, connected: Bool, frame: int, time_ns: int) -> None:
@@ -135,7 +136,7 @@ class BothLimited(LearntFactRule):
             return
         fresh = ways[other]
         for value in sorted(fresh[groups((fresh,))[0]].tolist()):
-            lids, dest_qp = (value >> 40 & 0xFFFF, value >> 24 & 0xFFFF), value & 0xFFFFFF
+            lids, dest_qp = (LidId(value >> 40 & 0xFFFF), LidId(value >> 24 & 0xFFFF)), value & 0xFFFFFF
             known = self.only.get(lids)
             if known is None:
                 if self.only.put(lids, dest_qp, frame, time_ns):
@@ -144,7 +145,7 @@ class BothLimited(LearntFactRule):
                 self.only[lids] = MANY
         self.latest[place[other]] = fresh
 
-    def _direction(self, table: ChunkTable, flow: Flow, key: int, frames: Int, psns: Int, agreed: Connection | None) -> Iterator[Hit]:
+    def _direction(self, table: ChunkTable, flow: FlowId, key: int, frames: Int, psns: Int, agreed: Connection | None) -> Iterator[Hit]:
         if key & FULL or not key & BASE:
             self.limited.pop(flow, None)
             return
@@ -162,21 +163,22 @@ class BothLimited(LearntFactRule):
         if room:
             seen.frames.frombytes(frames[:room].tobytes())
             seen.psns.frombytes(psns[:room].tobytes())
-        near = agreed.far((flow[2], flow[3])) if agreed is not None else None
-        if near is not None and near[0] == flow[0]:
-            back = (flow[2], 0, flow[0], near[1])
-        elif flow[1]:
-            back = (flow[2], flow[3], flow[0], flow[1])
+        here, there = flow.source, flow.destination
+        near = agreed.far((there.lid, flow.destination_qp)) if agreed is not None else None
+        if near is not None and near[0] == here.lid:
+            back = FlowId(there, 0, here, near[1])
+        elif flow.source_qp:
+            back = FlowId(there, flow.destination_qp, here, flow.source_qp)
         else:
-            near, back = None, (flow[2], 0, flow[0], self.only.get((flow[2], flow[0]), MANY))
+            near, back = None, FlowId(there, 0, here, self.only.get((there, here), MANY))
         other = self.limited.get(back)
         if other is None or other.base != base:
             return
         pair = (flow, back) if flow < back else (back, flow)
-        if flow[1] or near is not None:
+        if flow.source_qp or near is not None:
             known = pair in self.reported
             self.reported.keep(pair, None, seen.frame, seen.time_ns)
-            agreed = None if flow[1] else agreed
+            agreed = None if flow.source_qp else agreed
             yield self._hit(flow, seen, back, other, pair, agreed, frames if known else None)
         elif pair not in self.paired:
             self.paired.keep(pair, (seen, other) if pair[0] == flow else (other, seen), seen.frame, seen.time_ns)
@@ -185,7 +187,7 @@ class BothLimited(LearntFactRule):
     def end(self, context: Context) -> Iterator[Hit]:
         """Connected pairs wait for the end: a second QP between the two ports would make them uncertain."""
         for (flow, back), (seen, other) in self.paired.items():
-            alone = self.only.get((flow[0], flow[2])) == flow[3] and self.only.get((back[0], back[2])) == back[3]
+            alone = all(self.only.get((one.source, one.destination)) == one.destination_qp for one in (flow, back))
             if alone and seen.service == other.service:
                 if seen.frame < other.frame:
                     flow, back, seen, other = back, flow, other, seen
@@ -194,9 +196,11 @@ class BothLimited(LearntFactRule):
                 yield hit
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """It rests on the packets of both directions: an info only if a table changed between them."""
+        """It rests on the packets of both directions: an info only if a table changed between them, or a LID was given to another port."""
         subnet, frames = context.get(FabricFollower).subnet, sorted((hit.frame, hit.related[0].frame))
         for lid in (hit.arguments["near"], hit.arguments["far"]):
+            if not subnet.kept(lid, *frames):
+                return INFO
             port = subnet.owner(lid, frames[1])[0]
             tables = port.p_keys.changes(frames[0]) if port is not None and port.p_keys is not None else ()
             if any(change < frames[1] for change in tables):
@@ -204,7 +208,7 @@ class BothLimited(LearntFactRule):
         return None if context.get(Scopes).together(frames) else INFO
 
     def _hit(
-        self, flow: Flow, seen: Direction, back: Flow, other: Direction, key: object, agreed: Connection | None = None,
+        self, flow: FlowId, seen: Direction, back: FlowId, other: Direction, key: object, agreed: Connection | None = None,
         again: Int | None = None,
     ) -> Hit:  # fmt: skip
         """The finding at the direction seen later; `again`: only these frames are new."""
@@ -212,9 +216,12 @@ class BothLimited(LearntFactRule):
         count = seen.count + other.count if again is None else len(again)
         reply = [(agreed.rep_frame, "REP of the connection")] if agreed is not None else []
         return fault(
-            seen, {"p_key": seen.base, "near": flow[0], "far": flow[2], "near_qp": back[3], "far_qp": flow[3]}, BTH.p_key, seen.base,
+            seen,
+            {"p_key": seen.base, "near": flow.source.lid, "far": back.source.lid, "near_qp": back.destination_qp,
+             "far_qp": flow.destination_qp},
+            BTH.p_key, seen.base,
             spans=(seen.span,), proof=[(other.frame, "the other direction"), *reply], count=count, frames=frames, key=key,
-            evidence=LEARNT if reply else SEEN if flow[1] else INFERRED,
+            evidence=LEARNT if reply else SEEN if flow.source_qp else INFERRED,
         )  # fmt: skip
 
 

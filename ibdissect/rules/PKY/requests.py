@@ -22,6 +22,7 @@ from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.bits import extract
 from ibdissect.table.connection_events import PathAnswered
 from ibdissect.table.connections import Connections, Message, messages
+from ibdissect.table.identity import LidId, PKey
 from ibdissect.wire.cm import LAP, REQ, SIDRReq
 from ibdissect.wire.expr import Where
 from ibdissect.wire.mad import MAD
@@ -36,8 +37,12 @@ MAX_GRANTED = 16384
 class Shared(NamedTuple):
     """Two LIDs that were set up to talk in a partition."""
 
-    lids: frozenset[int]
-    p_key: int
+    lids: frozenset[LidId]
+    p_key: PKey
+
+
+def _shared(lids: tuple[int, int], p_key: PKey) -> Shared:
+    return Shared(frozenset(map(LidId, lids)), p_key)
 
 
 class RequestNotShared(LearntFactRule):
@@ -94,18 +99,18 @@ class RequestNotShared(LearntFactRule):
     def note_granted(self, event: PathAnswered, _context: Context) -> Iterator[Hit]:
         one = event.connection
         if not one.ap_status:
-            self.granted.keep(Shared(frozenset(one.lap_path), one.p_key), event.frame, event.frame, event.time_ns)
+            self.granted.keep(_shared(one.lap_path, one.p_key), event.frame, event.frame, event.time_ns)
         yield from ()
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         connections, (near, far, key) = context.get(Connections), hit.key
-        asked = Shared(frozenset((near, far)), key)
+        asked = _shared((near, far), key)
         works = any(
-            one.rtu_frame > hit.frame and any(Shared(frozenset(lids), one.p_key) == asked for lids in one.paths) for one in connections.all
+            one.rtu_frame > hit.frame and any(_shared(lids, one.p_key) == asked for lids in one.paths) for one in connections.all
         )
         works |= any(
             one.reply_frame > hit.frame and not one.status
-            and Shared(frozenset((one.source.lid or 0, one.destination.lid or 0)), one.p_key) == asked
+            and _shared((one.source.lid or 0, one.destination.lid or 0), one.p_key) == asked
             for one in connections.resolutions
         )  # fmt: skip
         granted = self.granted.get(asked, 0) > hit.frame or any(one.dropped.count for one in (self.granted, connections.all))

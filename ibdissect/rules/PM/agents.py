@@ -22,8 +22,10 @@ from ibdissect.rules.shared.answered import Reply
 from ibdissect.rules.shared.link_rule import flows
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.table.addresses import ends_at
 from ibdissect.table.bits import value_at
 from ibdissect.table.history import AFTER_ALL
+from ibdissect.table.identity import AgentId, Code, LidId, NodeId, Side
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET, GET_RESP, PM_CLASS, SET
@@ -66,17 +68,18 @@ class AgentRule(AgentFacts):
         agents = context.get(Agents)
         mine = np.flatnonzero((asked.mgmt_class == PM_CLASS) & asked.asks & in_subnet(table, asked.rows))
         subnet = context.get(FabricFollower).subnet
-        if not len(mine) or not agents.by_address:
+        if not len(mine) or not agents.known:
             return
         for one in asked.each(mine[self.suspicious(table, asked.rows[mine])]):
             seen = Seen(table, one.rows)
-            agent, since = agents.at(PM_CLASS, one.destination, seen.frame)
-            if agent is None or agent.capability_mask & self.lacks or not same_agent(subnet, one.destination, since, seen.frame):
+            side = Side.of(ends_at(table, one.rows)[1])
+            agent, since = agents.at(AgentId(side, PM_CLASS), seen.frame)
+            if agent is None or agent.capability_mask & self.lacks or not same_agent(subnet, side, since, seen.frame):
                 continue
             at, view = next((at, view) for at in self.asks or port_selects(table) if (view := seen.first(at.owner)) is not None)
             yield fault(
-                seen, {"mask": agent.capability_mask}, at, of=view, proof=[(since, "ClassPortInfo")], key=one.destination,
-                about=nodes_at(subnet, one.destination, seen.frame),
+                seen, {"mask": agent.capability_mask}, at, of=view, proof=[(since, "ClassPortInfo")], key=side,
+                about=nodes_at(subnet, side, seen.frame),
             )  # fmt: skip
 
 
@@ -154,11 +157,11 @@ class NoSuchPort(LearntFactRule):
     holds_ns = CONFIGURED_NS
 
     def __init__(self) -> None:
-        self.served = KeptDict[int, set[int]](MAX_NODES, "LIDs that answer for ports that their nodes lack")
-        """Numbers of such ports by LID, up to `SEVERAL` of them."""
+        self.served = KeptDict[NodeId, set[Code]](MAX_NODES, "nodes that answer for ports that they lack")
+        """Numbers of such ports by the node with the LID, up to `SEVERAL` of them."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        served = len(self.served.get(hit.arguments["lid"], ())) >= SEVERAL
+        served = len(self.served.get(hit.key[0], ())) >= SEVERAL
         return INFO if served else super().severity_at_end(hit, context)
 
     def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
@@ -196,11 +199,11 @@ class NoSuchPort(LearntFactRule):
                 if not since or not node.num_ports or 0 < number <= node.num_ports or (number == 0 and node.node_type == SWITCH):
                     continue
                 if answer:
-                    served = self.served.get_or_make(lid, set, seen.frame, seen.time_ns)
+                    served = self.served.get_or_make(NodeId(port.node.slot), set, seen.frame, seen.time_ns)
                     if served is not None and len(served) < SEVERAL:
                         served.add(number)
                     continue
-                if agents.redirects.dropped.count or 0 < agents.redirects.get((PM_CLASS, lid), AFTER_ALL) < seen.frame:
+                if agents.redirects.dropped.count or 0 < agents.redirects.get((PM_CLASS, LidId(lid)), AFTER_ALL) < seen.frame:
                     continue
                 why = f"which has {counted(node.num_ports, 'port')}" if number else "which is no switch"
                 yield fault(

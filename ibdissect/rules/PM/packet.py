@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import product, repeat
 from operator import gt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from ibdissect.lint.rule import ERROR, INFERRED, INFO, Context, Hit, LazyHit, Ru
 from ibdissect.rules.PM.agents import ALL_PORTS
 from ibdissect.rules.shared.mad_conditions import METHODS_OF, NO_ERROR, NamesRequest
 from ibdissect.table import ChunkTable
+from ibdissect.table.identity import AddressNumber, Code
 from ibdissect.table.mask import occurrences_where
 from ibdissect.wire.expr import Or
 from ibdissect.wire.headers import LRH
@@ -153,6 +155,13 @@ class ErrorCountersFull(Rule):
     example = "PerformanceGetResp(PortCounters) with SymbolErrorCounter 65535"
 
 
+class CountersOf(NamedTuple):
+    """A port of an agent, as its counters are asked for."""
+
+    address: AddressNumber
+    port: Code
+
+
 class CountersFell(Rule):
     """A counter fell although no packet cleared it.
 
@@ -171,8 +180,8 @@ class CountersFell(Rule):
     example = "two GetResp(PortCounters) of a port, SymbolErrorCounter 5 and 3"
 
     def __init__(self) -> None:
-        self.last = BoundedDict[tuple[int, int], tuple[int, list[int]]](MAX_PORTS, "ports with counters")
-        """Frame and counters of the latest answer by address and port, and by kind; frame 0: a Set was sent, whose answer is skipped."""
+        self.last = BoundedDict[tuple[CountersOf, Code], tuple[int, list[int]]](MAX_PORTS, "ports with counters")
+        """Frame and counters of the latest answer, by kind; frame 0: a Set was sent, whose answer is skipped."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[LazyHit]:
@@ -180,11 +189,11 @@ class CountersFell(Rule):
         readings = sorted(one for kind in range(len(KINDS)) for one in self._readings(table, kind))
         for row, kind, i, written, key, now in readings:
             if written:
-                ports = [key] if key & 0xFF != ALL_PORTS else {k for k, _ in self.last if k >> 8 == key >> 8}
+                ports = [key] if key.port != ALL_PORTS else {of for of, _ in self.last if of.address == key.address}
                 for known in product(ports, range(len(KINDS))):
                     self.last[known] = 0, now
                 continue
-            if key & 0xFF == ALL_PORTS:
+            if key.port == ALL_PORTS:
                 continue
             before, frame = self.last.pop((key, kind), None), table.chunk.first + row
             if before is not None and not before[0]:
@@ -195,7 +204,7 @@ class CountersFell(Rule):
                 made = partial(self._made, table, KINDS[kind], i, key, before[1], now, proof)
                 yield LazyHit(frame=frame, key=key, make=made, proof=proof)
 
-    def _readings(self, table: ChunkTable, kind: int) -> Iterator[tuple[int, int, int, bool, int, list[int]]]:
+    def _readings(self, table: ChunkTable, kind: int) -> Iterator[tuple[int, int, int, bool, CountersOf, list[int]]]:
         """Row, kind, index, whether it is a Set, key and counters of each answer and Set of one kind."""
         struct, counters = KINDS[kind]
         found = table.occurrences(struct)
@@ -207,19 +216,20 @@ class CountersFell(Rule):
         asked = table.once(Queries)
         index = np.flatnonzero((answered | written) & (asked.place[found.rows] >= 0))
         at = asked.place[found.rows[index]]
-        ports = table.values(struct.port_select)[index].astype(np.uint64)
-        keys = np.where(answered[index], asked.source[at], asked.destination[at]) << np.uint64(8) | ports
+        ports = table.values(struct.port_select)[index].tolist()
+        addresses = np.where(answered[index], asked.source[at], asked.destination[at]).tolist()
+        keys = map(CountersOf, addresses, ports)
         values = np.stack([table.values(field)[index].astype(np.uint64) for field in counters], axis=1)
         rows, sets = found.rows[index].tolist(), written[index].tolist()
-        yield from zip(rows, repeat(kind), index.tolist(), sets, keys.tolist(), values.tolist(), strict=False)
+        yield from zip(rows, repeat(kind), index.tolist(), sets, keys, values.tolist(), strict=False)
 
     def _made(
-        self, table: ChunkTable, of: tuple[type[OfPort], tuple[Field[int], ...]], i: int, key: int, before: list[int], now: list[int],
-        proof: tuple[tuple[int, str]],
+        self, table: ChunkTable, of: tuple[type[OfPort], tuple[Field[int], ...]], i: int, key: CountersOf, before: list[int],
+        now: list[int], proof: tuple[tuple[int, str]],
     ) -> Hit:  # fmt: skip
         struct, counters = of
         k = next(k for k in range(len(now)) if before[k] > now[k])
-        port, owner, counter = key & 0xFF, number_text(key >> 8), counters[k]
+        port, owner, counter = key.port, number_text(key.address), counters[k]
         return fault(
             Seen(table, int(table.occurrences(struct).rows[i])),
             {"port": port, "owner": owner, "counter": counter.label, "before": before[k], "now": now[k]}, counter,

@@ -21,6 +21,7 @@ from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.bits import value_at
 from ibdissect.table.connection_events import Resolved
 from ibdissect.table.history import Track
+from ibdissect.table.identity import Code, Frame, QueuePairId, Secret
 from ibdissect.table.native_packets import Native
 from ibdissect.wire.headers import BTH, DETH
 from ibdissect.wire.notice import TrapQKey
@@ -56,11 +57,12 @@ class WrongGroupQKey(GroupRule):
         return DETH.q_key, value, {"q_key": value, "held": value_of(DETH.q_key, group.q_key)}
 
     def __init__(self) -> None:
-        self.services = BoundedDict[tuple[End, int], Track[int]](MAX_SERVICES, "datagram services")
-        """Q_Key over time by port and queue pair."""
-        self.qpns: set[int] = set()
-        self.replies = BoundedDict[tuple[End, int, End], int](MAX_REPLIES)
-        """The latest frame from a service's port and queue pair to each receiver."""
+        self.services = BoundedDict[QueuePairId, Track[int]](MAX_SERVICES, "datagram services")
+        """Q_Key over time by queue pair."""
+        self.qpns: set[Code] = set()
+        """The numbers of these queue pairs, to preselect packets quickly."""
+        self.replies = BoundedDict[tuple[QueuePairId, End], Frame](MAX_REPLIES)
+        """The latest frame from a service's queue pair to each receiver."""
         self.forgotten = False
         """Whether there were too many: then it is unknown whether a queue pair sent to anybody afterwards."""
 
@@ -68,7 +70,7 @@ class WrongGroupQKey(GroupRule):
     def resolved(self, event: Resolved, _context: Context) -> None:
         resolution = event.resolution
         if resolution.status == 0 and resolution.qpn > 0:
-            key = event.sender, resolution.qpn
+            key = QueuePairId(event.sender, resolution.qpn)
             if key not in self.services:
                 self.services.put(key, Track(), event.frame, event.time_ns)
                 self.qpns = {qpn for _, qpn in self.services}
@@ -85,24 +87,25 @@ class WrongGroupQKey(GroupRule):
         source_qp = table.values(DETH.srcqp)
         back = np.flatnonzero(datagrams & np.isin(source_qp, list(self.qpns)))
         for i, (source, destination) in zip(back.tolist(), ends_of(table, rows[back]), strict=True):
-            self.replies.pop((source, int(source_qp[i]), destination), None)
-            gone = self.replies.put((source, int(source_qp[i]), destination), table.chunk.first + int(rows[i]))
+            way = QueuePairId(source, int(source_qp[i])), destination
+            self.replies.pop(way, None)
+            gone = self.replies.put(way, table.chunk.first + int(rows[i]))
             self.forgotten |= gone is not None
         index = np.flatnonzero(datagrams & np.isin(qpn, list(self.qpns)))
         q_keys = table.values(DETH.q_key)
         ends = ends_of(table, rows[index])
-        kinds: dict[tuple[End, End, int, int], list[int]] = {}
+        kinds: dict[tuple[QueuePairId, End, Secret], list[int]] = {}
         for i, (source, destination) in zip(index.tolist(), ends, strict=True):
-            kinds.setdefault((source, destination, int(qpn[i]), int(q_keys[i])), []).append(int(rows[i]))
-        for (source, destination, number, q_key), mine in kinds.items():
-            service = self.services.get((destination, number))
+            kinds.setdefault((QueuePairId(destination, int(qpn[i])), source, int(q_keys[i])), []).append(int(rows[i]))
+        for (target, source, q_key), mine in kinds.items():
+            service = self.services.get(target)
             for seen, part in stretches(table, np.array(mine), service.changes()) if service is not None else ():
                 held, since = service.at(seen.frame) if service is not None else (None, 0)
                 if held is not None and since < seen.frame and held != q_key:
                     value = value_of(DETH.q_key, q_key)
                     yield fault(
-                        seen, {"qp": number, "q_key": value, "held": value_of(DETH.q_key, held)}, DETH.q_key, value, rows=part,
-                        proof=[(since, "the service's answer")], key=(destination, number, source, q_key), message=SERVICE,
+                        seen, {"qp": target.number, "q_key": value, "held": value_of(DETH.q_key, held)}, DETH.q_key, value, rows=part,
+                        proof=[(since, "the service's answer")], key=(target, source, q_key), message=SERVICE,
                     )  # fmt: skip
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
@@ -110,7 +113,7 @@ class WrongGroupQKey(GroupRule):
         lowered = super().severity_at_end(hit, context)
         if hit.message != SERVICE:
             return lowered
-        return INFO if self.forgotten or self.replies.get(hit.key[:3], 0) > hit.frame else lowered or WARNING
+        return INFO if self.forgotten or self.replies.get(hit.key[:2], 0) > hit.frame else lowered or WARNING
 
 
 class BadQKeyReported(ReportedPackets):

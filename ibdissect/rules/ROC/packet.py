@@ -10,12 +10,13 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.flow.congestion import Congestion
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end
-from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule, Pair, pair_of
+from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule, pair_of
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.bits import extract
 from ibdissect.table.connections import Connections
+from ibdissect.table.identity import Content, MacId, PairId, PKey
 from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, ETHERTYPES_VLAN, UDP, Ethernet, IPv4, IPv6
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, DETH, LRH
@@ -174,22 +175,22 @@ class TimeToLive(AcceptedRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.senders = KeptDict[bytes, set[bytes]](MAX_PAIRS, "source MAC addresses of packets with a time to live of 1")
+        self.senders = KeptDict[MacId, set[Content]](MAX_PAIRS, "source MAC addresses of packets with a time to live of 1")
         """By MAC address that sent such a packet, up to two source addresses of IPv4 or IPv6."""
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         left = seen.value(IPv4.ttl) if seen.first(IPv4) is not None else seen.value(IPv6.hop_limit)
         where = "to another network: the first router drops it" if left else "that nobody may send or forward"
         frame = seen.first(Ethernet)
-        mac = bytes(frame.source) if frame is not None and left else b""
-        if mac:
+        mac = MacId(bytes(frame.source) if frame is not None and left else b"")
+        if mac.mac:
             self.senders.get_or_make(mac, set, seen.frame, seen.time_ns)
         return {"left": left, "where": where, "mac": mac, **super().computed(seen, i)}
 
     @on_chunk
     def senders_of(self, table: ChunkTable, _context: Context) -> None:
         """Which addresses a MAC address sends for that sent a packet with a time to live of 1."""
-        for mac, sources in self.senders.items():
+        for (mac,), sources in self.senders.items():
             if len(sources) > 1:
                 continue
             rows = table.occurrences(Ethernet).rows[(table.values(Ethernet.source) == np.frombuffer(mac, np.uint8)).all(axis=1)]
@@ -240,7 +241,7 @@ class RocePKey(Rule):
     example = "a RoCE v2 packet with P_Key 0x8001"
 
     def __init__(self) -> None:
-        self.pairs = KeptDict[tuple[Pair, int], None](MAX_PAIRS, "senders with a P_Key other than the default")
+        self.pairs = KeptDict[tuple[PairId, PKey], None](MAX_PAIRS, "senders with a P_Key other than the default")
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         pair, p_key = pair_of(seen), seen.value(BTH.p_key)
@@ -252,7 +253,7 @@ class RocePKey(Rule):
         found = context.get(Connections).facing(sender, receiver, hit.arguments["qpn"], hit.frame)
         if found is not None and found[0].p_key & BASE not in (0, DEFAULT_PKEY & BASE):
             return False
-        return (tuple((there, here) for here, there in hit.arguments["pair"]), hit.arguments["key"]) not in self.pairs
+        return (hit.arguments["pair"].back, hit.arguments["key"]) not in self.pairs
 
 
 class Fragmented(AcceptedRule):

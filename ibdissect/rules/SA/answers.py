@@ -11,13 +11,14 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.fabric import ChunkFollowed
 from ibdissect.fabric.partitions import Verdict
 from ibdissect.fabric.vantage import CONFIGURED_NS
-from ibdissect.flow.datagrams import Queries
+from ibdissect.flow.datagrams import Queries, transaction_of
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
 from ibdissect.rules.shared.path_lids import PathEnd, PathLidsRule
 from ibdissect.rules.shared.refused_join import RefusedJoin
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable
+from ibdissect.table.identity import Frame, TransactionId
 from ibdissect.table.mask import occurrences_where
 from ibdissect.table.rows import Entry
 from ibdissect.wire.headers import LRH
@@ -110,8 +111,8 @@ class NotReversible(Rule):
     example = "SubnAdmGet(PathRecord) with Reversible 1 and bit 11 of the mask, and an answer with Reversible 0"
 
     def __init__(self) -> None:
-        self.wanted = BoundedDict[tuple[int, int, int], int](MAX_KEPT, "requests for reversible paths")
-        """Frame of the latest requests by transaction id, requester and SA."""
+        self.wanted = BoundedDict[TransactionId, Frame](MAX_KEPT, "requests for reversible paths")
+        """Frame of the latest request of each transaction."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -127,9 +128,9 @@ class NotReversible(Rule):
             seen = Seen(table, int(found.rows[i]))
             one = Entry(asked, int(asked.place[seen.row]))
             if asks[i]:
-                self.wanted.put((one.transaction, one.source, one.destination), seen.frame, seen.frame, seen.time_ns)
+                self.wanted.put(transaction_of(one), seen.frame, seen.frame, seen.time_ns)
                 continue
-            request = self.wanted.pop((one.transaction, one.destination, one.source), None)
+            request = self.wanted.pop(transaction_of(one), None)
             if request is not None:
                 proof, key, view = [(request, "request")], (one.source, one.destination), table.view(PathRecord, i)
                 yield fault(seen, {"request": request}, PathRecord.reversible, of=view, proof=proof, key=key)

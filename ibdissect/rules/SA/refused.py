@@ -11,14 +11,17 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped, KeptDict
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.events import SmSeen
-from ibdissect.flow.datagrams import Queries, number_text
+from ibdissect.flow.datagrams import Queries, transaction_of
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span, value_of
 from ibdissect.lint.rule import INFERRED, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.silence import MAX_KEPT, LearntFactRule, UnansweredRule
 from ibdissect.table import ChunkTable
+from ibdissect.table.addresses import ends_at
 from ibdissect.table.history import SECOND_NS
+from ibdissect.table.identity import Frame, LidId, Secret, Side, SubscriptionId, TransactionId
 from ibdissect.table.rows import Entry
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.mad import MAD
@@ -34,8 +37,8 @@ class KeyedRequest(Record):
 
     frame: int
     time_ns: int
-    key: int
-    destination: int
+    key: Secret
+    destination: Side
     at: int
     """Offset of the key in the frame."""
 
@@ -61,8 +64,8 @@ class SmKeyWrong(UnansweredRule, LearntFactRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.keyed = KeptDict[tuple[int, int, int], KeyedRequest](MAX_KEPT, self.dropped)
-        """Requests with a key by transaction id, source and destination."""
+        self.keyed = KeptDict[TransactionId, KeyedRequest](MAX_KEPT, self.dropped)
+        """Requests with a key."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> None:
@@ -76,9 +79,9 @@ class SmKeyWrong(UnansweredRule, LearntFactRule):
             seen = Seen(table, int(found.rows[i]))
             one = Entry(asked, int(asked.place[seen.row]))
             if one.asks:
-                way, when = (one.transaction, one.source, one.destination), (seen.frame, seen.time_ns)
+                when, agent = (seen.frame, seen.time_ns), Side.of(ends_at(table, one.rows)[1])
                 at = int(found.at[i]) - int(table.chunk.offset[seen.row]) + SAFormat.sm_key.bit // 8
-                self.keyed.get_or_make(way, partial(KeyedRequest, *when, int(keys[i]), one.destination, at), *when)
+                self.keyed.get_or_make(transaction_of(one), partial(KeyedRequest, *when, int(keys[i]), agent, at), *when)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -87,8 +90,8 @@ class SmKeyWrong(UnansweredRule, LearntFactRule):
             return
         silent = {request.frame: request for request in self.unanswered(context)}
         over = {request.frame for request in (*self.given_up, *context.get(Transactions).open_requests())}
-        taken: dict[int, KeyedRequest] = {}
-        accepted: set[tuple[int, int]] = set()
+        taken: dict[Side, KeyedRequest] = {}
+        accepted: set[tuple[Side, Secret]] = set()
         for keyed in self.keyed.values():
             if keyed.frame not in over:
                 taken.setdefault(keyed.destination, keyed)
@@ -113,7 +116,7 @@ class AskedStandby(UnansweredRule):
     The requester uses an old master: it must read MasterSMLID of its port again. Nothing during a handover.
 
     SMInfo with state Standby before the request, and no other state in the next one. The capture goes on for a second and shows other
-    answers to the sender.
+    answers to the sender. Silent if the LID is another port's by then.
     """
 
     code, name, severity = "SA024", "sa-request-nonmaster", INFO
@@ -124,14 +127,14 @@ class AskedStandby(UnansweredRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.standby: dict[int, list[tuple[int, int]]] = {}
+        self.standby: dict[LidId, list[tuple[int, int]]] = {}
         """Frames and states that managers showed, by LID."""
 
     @on_event(SmSeen)
     def state(self, event: SmSeen, _context: Context) -> None:
         if not event.sm.now.lid:
             return
-        shown = self.standby.setdefault(event.sm.now.lid, [])
+        shown = self.standby.setdefault(LidId(event.sm.now.lid), [])
         if len(shown) > 1 and shown[-1][1] == shown[-2][1] == event.sm.now.state:
             shown.pop()  # the same state again: the first and last frames suffice
         elif len(shown) >= MAX_STATES:
@@ -141,11 +144,15 @@ class AskedStandby(UnansweredRule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Judge by the manager's last state before the request and its first one after it."""
+        subnet = context.get(FabricFollower).subnet
         for request in self.unanswered(context):
-            states = self.standby.get(request.target.lid, ()) if request.target.lid is not None else ()
+            lid = request.target.lid or 0
+            states = self.standby.get(LidId(lid), ())
             at = bisect_left(states, request.frame, key=itemgetter(0))
             before, after = states[max(0, at - 1) : at], states[at : at + 1]
             if not before or any(state != STANDBY for _, state in [before[-1], *after]):
+                continue
+            if not subnet.kept(lid, before[-1][0], request.frame):
                 continue
             yield fault(
                 request, {"what": request.what(context.catalog), "to": str(request.target)}, MAD.transaction_id,
@@ -155,10 +162,7 @@ class AskedStandby(UnansweredRule):
 
 GRACE_NS = SECOND_NS
 """A report may be under way, or repeated, while its subscription ends."""
-Subscription = tuple[object, ...]
-SUBSCRIBED = ("gid", "lid_range_begin", "lid_range_end", "is_generic", "type", "trap_number", "producer_type")
-"""Fields of InformInfo that tell subscriptions of one receiver apart."""
-MORE: Subscription = ("more",)
+MORE = SubscriptionId(-1, False, 0, 0, b"", 0, 0)
 """In place of subscriptions for which there is no room: their end is not seen."""
 MAX_RECEIVERS, MAX_TRAPS = 16384, 256
 
@@ -181,13 +185,13 @@ class ReportUnwanted(Rule):
 
     def __init__(self) -> None:
         self.dropped = Dropped("subscriptions to events")
-        self.wanted = KeptDict[int, set[Subscription]](MAX_RECEIVERS, self.dropped)
+        self.wanted = KeptDict[Side, set[SubscriptionId]](MAX_RECEIVERS, self.dropped)
         """The subscriptions in force, by receiver."""
-        self.ended: dict[int, tuple[int, int]] = {}
+        self.ended: dict[Side, tuple[int, int]] = {}
         """Frame and time of the cancellation that left a receiver without any."""
-        self.reports = KeptDict[int, tuple[Hit, int]](MAX_RECEIVERS, self.dropped)
+        self.reports = KeptDict[Frame, tuple[Hit, Side]](MAX_RECEIVERS, self.dropped)
         """Possible findings, with their receivers, by frame."""
-        self.wanting: set[int] = set()
+        self.wanting: set[Side] = set()
         """Receivers of such reports of which somebody at that address accepted one."""
 
     @on_chunk
@@ -213,7 +217,7 @@ class ReportUnwanted(Rule):
         accepted = (asked.attribute == INFORM) & (asked.method == GET_RESP) & (status[asked.rows] == 0)
         reports = (asked.attribute == NOTICE) & (asked.method == REPORT)
         for one in asked.each((asked.mgmt_class == SA_CLASS) & (accepted | reports)):
-            seen, receiver = Seen(table, one.rows), one.destination
+            seen, receiver = Seen(table, one.rows), Side.of(ends_at(table, one.rows)[1])
             if one.attribute == INFORM:
                 info = seen.first(InformInfo)
                 if info is not None:
@@ -222,13 +226,14 @@ class ReportUnwanted(Rule):
             notice, ended = seen.first(Notice), self.ended.get(receiver)
             if notice is None or ended is None or seen.time_ns - ended[1] < GRACE_NS:
                 continue
-            about = {"trap": value_of(Notice.trap_number, notice.trap_number), "receiver": number_text(receiver)}
+            about = {"trap": value_of(Notice.trap_number, notice.trap_number), "receiver": str(receiver)}
             proof = [(ended[0], "cancelled")]
             hit = fault(seen, about, Notice.trap_number, of=notice, proof=proof, evidence=INFERRED, key=receiver)
             self.reports.keep(hit.frame, (hit, receiver), hit.frame, hit.time_ns)
 
-    def _subscription(self, info: InformInfo, receiver: int, seen: Seen) -> None:
-        wanted, subscription = self.wanted.get(receiver), tuple(getattr(info, name) for name in SUBSCRIBED)
+    def _subscription(self, info: InformInfo, receiver: Side, seen: Seen) -> None:
+        wanted, lids = self.wanted.get(receiver), (info.lid_range_begin, info.lid_range_end)
+        subscription = SubscriptionId(info.trap_number, bool(info.is_generic), info.type, info.producer_type, bytes(info.gid), *lids)
         if info.subscribe:
             wanted = self.wanted.get_or_make(receiver, set, seen.frame, seen.time_ns)
             if wanted is not None and len(wanted) < MAX_TRAPS:

@@ -12,7 +12,6 @@ from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.fabric import ChunkFollowed
 from ibdissect.fabric.earlier_answers import NO_KEY, AttributeSmp, AttributeSmps
 from ibdissect.fabric.events import TrapSeen
-from ibdissect.fabric.identity import Frame
 from ibdissect.fabric.nodes import ACTIVE, ARMED, DOWN, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
@@ -21,6 +20,7 @@ from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, 
 from ibdissect.rules.shared.mad_conditions import READ
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import Track
+from ibdissect.table.identity import Frame
 from ibdissect.table.mask import occurrences_where
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import PORT_INFO, STATUS

@@ -17,6 +17,7 @@ from ibdissect.rules.shared.mad_conditions import BY_SMP
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.bits import value_at
+from ibdissect.table.identity import RouteId, SenderId
 from ibdissect.table.rows import groups, members
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import LRH
@@ -94,17 +95,17 @@ class HopBeyondPorts(LearntFactRule):
         asks = np.flatnonzero(smps.pure & (smps.method != GET_RESP) & (smps.paths[:, 1:] > least).any(axis=1))
         starts, which = groups([smps.senders[asks], *smps.paths[asks].view(np.uint64).T])
         ways = members(which, len(starts))
-        good = set[tuple[int, bytes]]()
+        good = set[RouteId]()
         """Routes that leave no switch by a port that it may lack: most routes are one of them and a further hop."""
         for way in np.argsort(starts)[:MAX_WAYS].tolist() if not routes.turned else ():
             index = asks[ways[way]]
-            sender, path = smps.sender(index[0]), smps.path(index[0])
+            sender, path = SenderId(smps.sender(index[0])), smps.path(index[0])
             so_far = True
-            for length in range(len(path) - 1 if (sender, path[:-1]) in good else 0, len(path)):
+            for length in range(len(path) - 1 if RouteId(sender, path[:-1]) in good else 0, len(path)):
                 hop = routes.end_of(sender, path[:length])
                 if hop is None or hop.node.kind != SWITCH or path[length] <= _ports_since(hop.node, event.table.chunk.first):
                     if so_far:
-                        good.add((sender, path[: length + 1]))
+                        good.add(RouteId(sender, path[: length + 1]))
                     continue
                 so_far = False
                 first = next((i for i in index.tolist() if _beyond(hop, path[length], event.table.chunk.first + int(smps.rows[i]))), None)

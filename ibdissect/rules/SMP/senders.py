@@ -11,7 +11,6 @@ import numpy as np
 from ibdissect.fabric import SWITCH, ChunkFollowed
 from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos, port_key
 from ibdissect.fabric.events import WrongMKey
-from ibdissect.fabric.identity import one_block
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.policy import SitePolicy
@@ -21,6 +20,7 @@ from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.senders import port_of_sender, sender_changes, senders_of
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Int
+from ibdissect.table.identity import one_block
 from ibdissect.table.rows import by_value
 from ibdissect.wire import numbers
 from ibdissect.wire.headers import LRH

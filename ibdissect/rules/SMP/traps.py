@@ -16,6 +16,7 @@ from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Seen,
 from ibdissect.rules.shared.attribute_rule import AttributeRule
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TrapRule
+from ibdissect.table.identity import Code, Frame, LidId, NodeId, PortId, TrapId
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.notice import Notice
@@ -40,8 +41,8 @@ class TrapRepeated(TrapRule):
     example = "GetResp(PortInfo) with SubnetTimeOut 18, then the same SubnTrap twice within a millisecond"
 
     def __init__(self) -> None:
-        self.sent = BoundedDict[tuple[int, int, bytes], tuple[int, int]](MAX_TRAPS, "traps")
-        """Time and frame by SLID, transaction id and notice."""
+        self.sent = BoundedDict[TrapId, tuple[int, Frame]](MAX_TRAPS, "traps")
+        """Time and frame of the latest repetition."""
 
     @on_event(RepressSeen)
     def repressed(self, event: RepressSeen, context: Context) -> None:
@@ -51,7 +52,7 @@ class TrapRepeated(TrapRule):
         info = event.port.info if event.port is not None else None
         if info is None or not event.transaction:  # without a transaction id a second event looks like a repetition
             return None
-        key = (event.slid, event.transaction, event.notice)
+        key = TrapId(event.origin, event.transaction, event.notice)
         before = self.sent.get(key)
         self.sent.put(key, (event.time_ns, event.frame), event.frame, event.time_ns)
         allowed = timeout_ns(info.subnet_time_out)
@@ -78,17 +79,17 @@ class RepressUnknown(LearntFactRule):
     example = "SubnTrap with transaction id 7, then SubnTrapRepress to that port with transaction id 8, then the trap again"
 
     def __init__(self) -> None:
-        self.sent = BoundedDict[tuple[int, int], BoundedDict[int, int]](MAX_TRAPS, "traps")
+        self.sent = BoundedDict[tuple[PortId, Code], BoundedDict[Code, Frame]](MAX_TRAPS, "traps")
         """Frames by transaction id, by port and trap number."""
-        self.wrong: dict[tuple[int, int], tuple[int, Hit]] = {}
+        self.wrong: dict[tuple[PortId, Code], tuple[int, Hit]] = {}
         """Possible findings about TrapRepresses that match no trap, with the transaction id of the latest trap; one per key of `sent`."""
-        self.found: dict[tuple[int, int], Hit] = {}
+        self.found: dict[tuple[PortId, Code], Hit] = {}
         """Those of them after which the trap was repeated."""
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> None:
         if event.port is not None:
-            key = event.port.key, Notice(event.notice).trap_number
+            key = event.port.id, Notice(event.notice).trap_number
             known = self.sent.get(key)
             if known is None:
                 known = BoundedDict(16)
@@ -106,7 +107,7 @@ class RepressUnknown(LearntFactRule):
         if event.port is None:
             return
         trap = Notice(event.notice).trap_number
-        key = event.port.key, trap
+        key = event.port.id, trap
         known = self.sent.get(key)
         if not known or len(known) >= 16:
             return
@@ -148,13 +149,13 @@ class RepressAnswered(AttributeRule):
     source = others(0x02)
 
     def __init__(self) -> None:
-        self.repressed = BoundedDict[tuple[int, int, int], tuple[int, ...]](MAX_TRAPS, "repressed traps")
+        self.repressed = BoundedDict[tuple[PortId, Code, LidId], tuple[Frame, ...]](MAX_TRAPS, "repressed traps")
         """Frames of the TrapRepress by port, transaction id, and LID of its sender: ids are each requester's own."""
 
     @on_event(RepressSeen)
     def repress(self, event: RepressSeen, context: Context) -> None:
         if event.port is not None:
-            key = event.port.key, event.transaction, event.slid
+            key = event.port.id, event.transaction, LidId(event.slid)
             frames = (*self.repressed.get(key, ())[-MAX_FRAMES:], event.frame)
             self.repressed.put(key, frames, event.frame, event.time_ns)
 
@@ -163,7 +164,8 @@ class RepressAnswered(AttributeRule):
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         tid, of_asker = smp.transaction, LRH.dlid if smp.answers else LRH.slid
-        key = smp.slot << 8 | smp.entered, tid, Seen(smp.columns.event.table, smp.rows).value(of_asker)
+        asker = Seen(smp.columns.event.table, smp.rows).value(of_asker)
+        key = PortId(NodeId(smp.slot), smp.entered), tid, LidId(asker)
         frames = self.repressed.get(key, ())
         later = tuple(frame for frame in frames if frame > smp.frame)
         if len(later) == len(frames):

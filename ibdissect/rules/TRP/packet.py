@@ -6,10 +6,10 @@ from typing import Any
 
 from ibdissect.fabric import SWITCH, FabricFollower, Port
 from ibdissect.fabric.events import TrapSeen
-from ibdissect.fabric.identity import one_range
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Rule, Seen
 from ibdissect.rules.shared.mad_conditions import BY_SMP, NO_ERROR
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, TrapRule
+from ibdissect.table.identity import one_range
 from ibdissect.wire.expr import Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD

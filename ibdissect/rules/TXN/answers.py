@@ -19,6 +19,7 @@ from ibdissect.table import Bool
 from ibdissect.table.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
 from ibdissect.table.history import SECOND_NS
+from ibdissect.table.identity import Frame
 from ibdissect.wire.cm import MRA
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.mad import MAD, RESPONSE_OF, method_name
@@ -215,7 +216,7 @@ class PatienceExceeded(QuotingRule):
     patience = Setting(1.0, "seconds that an answer may be later than the MRA says", 0.0)
 
     def __init__(self) -> None:
-        self.judged = BoundedDict[int, None](MAX_CONNECTIONS, "answers after MRAs")
+        self.judged = BoundedDict[Frame, None](MAX_CONNECTIONS, "answers after MRAs")
         """Frames of MRAs that were followed by an answer, oldest first."""
         self.late: list[Late] = []
         """Findings that wait until it is known whether the clock was set, and whether the connection was set up."""

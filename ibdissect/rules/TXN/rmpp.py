@@ -25,6 +25,7 @@ from ibdissect.rules.MAD.packet import IN_USE
 from ibdissect.rules.shared.mad_conditions import BY_SA, request_text
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW
 from ibdissect.rules.shared.silence import lowered_severity, warm
+from ibdissect.table.identity import Code, Frame
 from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP, TABLE_RESPONSES
 
@@ -96,9 +97,9 @@ class SegmentGap(Rule):
     needs = (CaptureLoss, Transactions)
 
     def __init__(self) -> None:
-        self.waiting = KeptDict[int, tuple[SegmentMissing, Hit]](MAX_WAITING, "gaps in transfers")
+        self.waiting = KeptDict[Frame, tuple[SegmentMissing, Hit]](MAX_WAITING, "gaps in transfers")
         """Gaps that the capture may have caused, by frame, until the sender goes back to them."""
-        self.filled: dict[int, set[int]] = {}
+        self.filled: dict[Frame, set[Code]] = {}
         """Segments of those gaps that arrived late: the sender went back, or the capture changed the order."""
         self.resent = KeptList[Hit](MAX_WAITING, "gaps in transfers")
         """Gaps after which the sender went back."""

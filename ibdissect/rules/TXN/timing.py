@@ -22,8 +22,10 @@ from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault
 from ibdissect.rules.shared.patience import announced
 from ibdissect.rules.shared.silence import QuotingRule
 from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.table.addresses import End, lid_end
 from ibdissect.table.bits import value_at
 from ibdissect.table.history import NEIGHBOURS_NS, SECOND_NS
+from ibdissect.table.identity import LidId
 from ibdissect.table.order import in_time
 from ibdissect.table.rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts, slot_of_hash
 from ibdissect.wire.headers import LRH
@@ -272,7 +274,7 @@ class TwoManagers(Rule):
     example = "SMInfos that show two managers, and SubnSets of the first, the second and the first again to one LID within a second"
 
     def __init__(self) -> None:
-        self.last: dict[tuple[int, int], tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
+        self.last: dict[End, tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
         """Sender, frame and time of the latest Set to each LID of a network, and of the latest of another manager before it."""
         self.dropped = Dropped("LIDs that managers write to")
 
@@ -282,10 +284,10 @@ class TwoManagers(Rule):
         sets = np.flatnonzero((asks.method == SET) & (asks.attribute != SM_INFO))  # a handover overwrites nothing
         if len(event.subnet.sms) < 2 or not len(sets):
             return
-        managers: dict[int, list[Sm]] = {}
+        managers: dict[LidId, list[Sm]] = {}
         for sm in event.subnet.sms.values():
             for lid in {facts.lid for facts in sm.facts.since_frame(table.chunk.first) if 0 < facts.lid < FIRST_MULTICAST}:
-                managers.setdefault(lid, []).append(sm)
+                managers.setdefault(LidId(lid), []).append(sm)
         rows, data = asks.rows[sets], table.chunk.data
         lrh = table.located.at("lrh")[rows]
         by_lid = (lrh >= 0) & (value_at(data, table.chunk.offset[rows] + asks.mad[sets], MAD.mgmt_class) != DIRECTED)
@@ -294,11 +296,11 @@ class TwoManagers(Rule):
         rows, lrh = (rows, lrh) if order is None else (rows[order], lrh[order])
         networks = table.networks[rows] if table.networks is not None else np.zeros_like(rows)
         slid, dlid = value_at(data, lrh, LRH.slid), value_at(data, lrh, LRH.dlid)
-        for i in np.flatnonzero(np.isin(slid, list(managers))).tolist():  # managers usually set by directed route, so these are few
+        for i in np.flatnonzero(np.isin(slid, [one.lid for one in managers])).tolist():  # few: managers usually set by directed route
             sender, lid, row = int(slid[i]), int(dlid[i]), int(rows[i])
-            target = lid, int(networks[i])
+            target = lid_end(lid, int(networks[i]))
             frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
-            since = _manager_since(managers[sender], sender, frame)
+            since = _manager_since(managers[LidId(sender)], sender, frame)
             if not since:
                 continue
             latest, other = self.last.get(target, (NOBODY, NOBODY))
@@ -308,7 +310,9 @@ class TwoManagers(Rule):
                 self.dropped.add(frame, time_ns)
             if latest[0] == sender or other[0] != sender or time_ns - other[2] >= MIXED_NS:
                 continue
-            if max(since, _manager_since(managers.get(latest[0], ()), latest[0], frame) or frame) <= other[1]:  # else a handover
+            if not event.subnet.kept(lid, other[1], frame):  # another port has the LID by now
+                continue
+            if max(since, _manager_since(managers.get(LidId(latest[0]), ()), latest[0], frame) or frame) <= other[1]:  # else a handover
                 yield fault(
                     Moment(frame, time_ns),
                     {"dlid": lid, "one": latest[0], "two": sender, "milliseconds": (time_ns - latest[2]) // MILLISECOND}, MAD.method,

@@ -10,6 +10,7 @@ from ibdissect.bounded import KeptDict
 from ibdissect.lint.rule import Context, Hit, Seen, on_chunk
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.table import ChunkTable
+from ibdissect.table.identity import PairId
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.headers import AETH, BTH, GRH, LRH
 from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
@@ -22,8 +23,6 @@ ADDRESSES: tuple[tuple[Field[Any], Field[Any]], ...] = (
 )  # fmt: skip
 NAK = 3
 """AETH.syndrome_opcode of a refusal."""
-Pair = tuple[tuple[Any, Any], ...]
-"""Source and destination in each header of `ADDRESSES`."""
 
 
 class AcceptedRule(PacketRule):
@@ -37,7 +36,7 @@ class AcceptedRule(PacketRule):
     flow = PACKET_FLOW
 
     def __init__(self) -> None:
-        self.answers = KeptDict[Pair, tuple[int, int, int]](MAX_PAIRS, "senders of packets that may be refused")
+        self.answers = KeptDict[PairId, tuple[int, int, int]](MAX_PAIRS, "senders of packets that may be refused")
         """Frame of the latest acceptance and of the latest refusal of each pair, and the latest time of an acceptance; 0: none."""
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
@@ -55,7 +54,7 @@ class AcceptedRule(PacketRule):
         refused = table.values_at(AETH.syndrome_opcode, rows) == NAK
         for pair, (accepted_before, refused_before, time_before) in list(self.answers.items()):
             mine = np.ones(len(rows), np.bool_)
-            for (source, destination), (sender, receiver) in zip(ADDRESSES, pair, strict=True):
+            for (source, destination), (sender, receiver) in zip(ADDRESSES, zip(*pair, strict=True), strict=True):
                 mine &= _equal(table, source, rows, receiver) & _equal(table, destination, rows, sender)
             yes, no = rows[mine & ~refused], rows[mine & refused]
             latest = (
@@ -70,9 +69,10 @@ class AcceptedRule(PacketRule):
         return (accepted < hit.frame and latest <= hit.time_ns) or refused > hit.frame
 
 
-def pair_of(seen: Seen) -> Pair:
+def pair_of(seen: Seen) -> PairId:
     """Who sent a packet to whom."""
-    return tuple((_plain(seen, source), _plain(seen, destination)) for source, destination in ADDRESSES)
+    sources, destinations = (tuple(_plain(seen, way[i]) for way in ADDRESSES) for i in (0, 1))
+    return PairId(sources, destinations)
 
 
 def _plain(seen: Seen, field: Field[Any]) -> Any:

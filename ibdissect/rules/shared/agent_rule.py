@@ -6,10 +6,10 @@ from typing import Any
 
 from ibdissect.fabric import FabricFollower, Subnet
 from ibdissect.fabric.vantage import CONFIGURED_NS
-from ibdissect.flow.datagrams import NETWORK_AT
 from ibdissect.lint.finding import Severity
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.table.identity import Side
 from ibdissect.wire.numbers import FIRST_MULTICAST
 
 
@@ -25,24 +25,20 @@ class AgentFacts(LearntFactRule):
             cls.waits = cls.severity is not Severity.INFO  # nothing could lower it
 
 
-def nodes_at(subnet: Subnet, address: int, frame: int) -> tuple[int, ...]:
-    """Slots of the node whose agent has an address, as in `Queries`; empty if it is not known."""
-    lid = address & (1 << NETWORK_AT) - 1
+def nodes_at(subnet: Subnet, agent: Side, frame: int) -> tuple[int, ...]:
+    """Slots of the node with an agent; empty if it is not known."""
+    lid = agent.end.lid or 0
     port = subnet.owner(lid, frame)[0] if 0 < lid < FIRST_MULTICAST else None
     return (port.node.slot,) if port is not None else ()
 
 
-def same_agent(subnet: Subnet, address: int, since: int, frame: int) -> bool:
-    """Whether an address, as in `Queries`, was the same node's at two frames, as far as the capture shows."""
-    lid = address & (1 << NETWORK_AT) - 1
-    if not 0 < lid < FIRST_MULTICAST:
-        return True
-    then, now = subnet.owner(lid, since)[0], subnet.owner(lid, frame)[0]
-    return then is None or now is then
+def same_agent(subnet: Subnet, agent: Side, since: int, frame: int) -> bool:
+    """Whether an agent was the same node's at two frames, as far as the capture shows."""
+    lid = agent.end.lid or 0
+    return subnet.kept(lid, since, frame) if 0 < lid < FIRST_MULTICAST else True
 
 
 def in_subnet(table: ChunkTable, rows: Int) -> Bool:
     """Which packets go to the port that has their DLID, bool[n]: not those with a GRH, which may go to a router or a virtual port."""
     found: Bool = (table.located.at("lrh")[rows] < 0) | (table.located.at("grh")[rows] < 0)
     return found
-

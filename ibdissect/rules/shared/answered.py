@@ -9,11 +9,12 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped
 from ibdissect.capture.scattered import Bytes
-from ibdissect.fabric.identity import Frame
 from ibdissect.flow.stream_packets import IS_RESPONSE
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.rule import Hit
 from ibdissect.table import ChunkTable, Int
+from ibdissect.table.addresses import End, ends_at
+from ibdissect.table.identity import Frame
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import is_in
 from ibdissect.wire.headers import AETH, BTH
@@ -71,8 +72,8 @@ class Answered:
         """By frame."""
         self._asked: dict[Frame, tuple[bool, bytes]] = {}
         """Frames with management requests that wait, whether their P_Key is a full one, and the attribute of subnet management in them."""
-        self._sent: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        """PSN and frame of packets that wait for an acknowledgement, by LIDs of responder and requester."""
+        self._sent: dict[tuple[End, End], list[tuple[int, int]]] = {}
+        """PSN and frame of packets that wait for an acknowledgement, by responder and requester."""
         self._watched: set[Frame] = set()
         self.dropped = Dropped("packets whose answers matter")
         self._taken: ChunkTable | None = None
@@ -101,7 +102,8 @@ class Answered:
                 by_smp = int(native.dest_qp[i]) == 0 and table.located.at("mad")[row] >= 0
                 self._asked[frame] = bool(native.p_key[i] & FULL), _content(table, frame).tobytes() if by_smp else b""
             elif opcode >> SERVICE_AT in RELIABLE and not IS_RESPONSE[opcode]:
-                self._sent.setdefault((int(native.dlid[i]), int(native.slid[i])), []).append((psn, frame))
+                requester, responder = ends_at(table, row)
+                self._sent.setdefault((responder, requester), []).append((psn, frame))
         if self._taken is table:
             self._look(table)
 
@@ -122,7 +124,7 @@ class Answered:
             self._acknowledged(table, table.once(Native))
 
     def _acknowledged(self, table: ChunkTable, native: Native) -> None:
-        ends = np.array([responder << 16 | requester for responder, requester in self._sent], np.int64)
+        ends = np.array([(one.lid or 0) << 16 | (other.lid or 0) for one, other in self._sent], np.int64)
         index = np.flatnonzero(IS_RESPONSE[native.opcode] & is_in(native.slid << 16 | native.dlid, ends))
         if not len(index):
             return
@@ -130,8 +132,9 @@ class Answered:
         index = index[~refusing(table, rows, native.opcode[index])]
         psns = table.values_at(BTH.psn, native.rows[index]).astype(np.int64)
         frames, way = native.rows[index] + table.chunk.first, native.slid[index] << 16 | native.dlid[index]
+        networks: Any = table.networks[native.rows[index]] if table.networks is not None else 0
         for (responder, requester), waiting in list(self._sent.items()):
-            mine = way == responder << 16 | requester
+            mine = (way == (responder.lid or 0) << 16 | (requester.lid or 0)) & (networks == requester.network)
             left = []
             for psn, frame in waiting:
                 found = index[mine & (frames > frame) & ((psns - psn) % PSNS < WINDOW)]
@@ -169,4 +172,3 @@ def refusing(table: ChunkTable, rows: Int, opcodes: Int) -> np.ndarray[tuple[int
     inside = at < table.located.limit[rows]
     syndrome = table.chunk.data[np.where(inside, at + AETH.syndrome.span[0], 0)]
     return np.where(inside, (syndrome & NAK) != 0, True) & np.isin(opcodes & 0x1F, (0x0D, 0x0F, 0x10, 0x11, 0x12))
-

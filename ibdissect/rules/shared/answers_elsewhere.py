@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from ibdissect.bounded import KeptList
 from ibdissect.fabric import ChunkFollowed, Port, Subnet
-from ibdissect.fabric.identity import one_block
 from ibdissect.fabric.lid_writes import LidWrites
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import AnsweredFromElsewhere
@@ -16,6 +15,7 @@ from ibdissect.lint.rule import Context, Hit, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.silence import QuotingRule, lowered_severity
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import AFTER_ALL
+from ibdissect.table.identity import one_block
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import LID_ROUTED, PERMISSIVE
 

@@ -17,6 +17,7 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, SEEN, Context, Hit, Rule, for_all, on_event
 from ibdissect.rules.shared.refused_packets import REFUSED
 from ibdissect.table.history import AFTER_ALL
+from ibdissect.table.identity import LidId, PKey
 from ibdissect.table.native_packets import Native
 from ibdissect.wire.numbers import BASE
 
@@ -28,7 +29,7 @@ class Outdated:
 
     def __init__(self, follower: FabricFollower, streams: Streams) -> None:
         self.subnet, self.streams = follower.subnet, streams
-        self.flows = KeptDict[tuple[int, int, int, bool], None](MAX_FLOWS, "flows of connections that P_Key tables refuse")
+        self.flows = KeptDict[tuple[LidId, LidId, PKey, bool], None](MAX_FLOWS, "flows of connections that P_Key tables refuse")
         """LID of the requester, LID of the responder, partition, and whether these are the answers."""
 
     def take(self, event: ChunkFollowed) -> None:
@@ -40,12 +41,14 @@ class Outdated:
                 at = at[IN_STREAM[native.opcode[at]]]
                 answers = IS_RESPONSE[native.opcode[at]].tolist()
                 for slid, dlid, answer in {*zip(native.slid[at].tolist(), native.dlid[at].tolist(), answers, strict=True)}:
-                    flow = (dlid, slid, refused.p_key & BASE, True) if answer else (slid, dlid, refused.p_key & BASE, False)
+                    ends = (LidId(dlid), LidId(slid)) if answer else (LidId(slid), LidId(dlid))
+                    flow = (*ends, refused.p_key & BASE, bool(answer))
                     self.flows.keep(flow, None, chunk.first + refused.row, int(chunk.time_ns[refused.row]))
 
     def works(self, slid: int, dlid: int, p_key: int) -> bool:
         """Whether packets between two LIDs are answered in a partition that a table lacks: then the table has it by now."""
-        asked, answered = (slid, dlid, p_key & BASE), (dlid, slid, p_key & BASE)
+        one, other = LidId(slid), LidId(dlid)
+        asked, answered = (one, other, p_key & BASE), (other, one, p_key & BASE)
         return any((*way, True) in self.flows and (*way, False) in self.flows for way in (asked, answered))
 
     @cached_property

@@ -16,6 +16,7 @@ from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.bits import extract
 from ibdissect.table.history import AFTER_ALL
+from ibdissect.table.identity import Guid
 from ibdissect.table.rows import groups, parts, run_starts
 from ibdissect.wire.numbers import FIRST_MULTICAST, PORT_INFO
 from ibdissect.wire.spec import Field, Struct
@@ -55,7 +56,7 @@ class PathLidsRule(LearntFactRule):
         if not len(found):
             return
         good = self.judged(table, struct)
-        rows, edges = table.matrix(struct), dict[int, Int]()
+        rows, edges = table.matrix(struct), dict[Guid, Int]()
         for which, gid, field, local in ends:
             near, guids = extract(rows, gid.bit, 64) == extract(rows, local.bit, 64), extract(rows, gid.bit + 64, 64)
             index = np.flatnonzero(good & near & (guids != 0))
@@ -65,7 +66,7 @@ class PathLidsRule(LearntFactRule):
             first, of_pair = groups(pairs)
             by_pair, stops = index[np.argsort(of_pair, kind="stable")], np.cumsum(np.bincount(of_pair)).tolist()
             for k in np.lexsort((pairs[1][first], pairs[0][first])).tolist():
-                guid, lid = int(pairs[0][first[k]]), int(pairs[1][first[k]])
+                guid, lid = Guid(int(pairs[0][first[k]])), int(pairs[1][first[k]])
                 frame = table.chunk.first + int(found.rows[index[first[k]]])
                 port = next((one for one in event.once(_by_guid).get(guid, ()) if one.frame <= frame < one.node.until), None)
                 if port is None or not 0 < lid < FIRST_MULTICAST or _has_lid(port, lid, frame):
@@ -96,13 +97,13 @@ class PathLidsRule(LearntFactRule):
                 yield hit
 
 
-def _by_guid(event: ChunkFollowed) -> dict[int, list[Port]]:
+def _by_guid(event: ChunkFollowed) -> dict[Guid, list[Port]]:
     """Ports by GUID, those of nodes that were dropped in this chunk as well; the latest first."""
-    found: dict[int, list[Port]] = {}
+    found: dict[Guid, list[Port]] = {}
     for node in (*reversed(event.subnet.slots.values()), *event.subnet.gone.values()):
         for port in node.ports.values():
             if port.guid and (port.number == 0 or node.kind != SWITCH):
-                found.setdefault(port.guid, []).append(port)
+                found.setdefault(Guid(port.guid), []).append(port)
     return found
 
 

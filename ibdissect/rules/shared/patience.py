@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ibdissect.fabric import Subnet
 from ibdissect.flow.agents import Agents
+from ibdissect.table.addresses import lid_end
 from ibdissect.table.history import AFTER_ALL
+from ibdissect.table.identity import AgentId, Side
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.numbers import SMP_CLASSES
 
@@ -19,7 +21,7 @@ def announced(agents: Agents, subnet: Subnet, mgmt_class: int, lid: int, frame: 
     """
     port = subnet.owner(lid, frame)[0] if lid >= 0 else None
     info, shown = port.info_at(frame) if port is not None else (None, 0)
-    agent, since = (info, shown) if mgmt_class in SMP_CLASSES else agents.at(mgmt_class, lid, frame)
+    agent, since = (info, shown) if mgmt_class in SMP_CLASSES else agents.at(AgentId(Side(lid_end(lid), b""), mgmt_class), frame)
     if agent is None:
         return 0, AFTER_ALL
     return timeout_ns(agent.resp_time_value) + 2 * lifetime_ns(subnet, lid, frame), since

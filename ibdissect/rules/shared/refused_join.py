@@ -11,6 +11,7 @@ from ibdissect.lint.finding import Related
 from ibdissect.lint.rule import INFERRED, Context, Hit, Rule, each, fault, on_chunk, on_event
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
 from ibdissect.table import Bool, ChunkTable
+from ibdissect.table.identity import Frame
 from ibdissect.table.mask import occurrences_where
 from ibdissect.wire.mad import MAD, SA_STATUS
 from ibdissect.wire.numbers import SET
@@ -28,7 +29,7 @@ class RefusedJoin(Rule):
     """Class statuses that count as refusals."""
 
     def __init__(self) -> None:
-        self.joins = KeptDict[int, Hit](MAX_KEPT, "joins of unknown groups")
+        self.joins = KeptDict[Frame, Hit](MAX_KEPT, "joins of unknown groups")
         """Possible findings, by frame."""
 
     def faulty(self, table: ChunkTable) -> Bool:

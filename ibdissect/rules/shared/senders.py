@@ -10,6 +10,7 @@ from ibdissect.fabric import ChunkFollowed, FabricFollower, Port
 from ibdissect.fabric.smps import PlacedSmps
 from ibdissect.lint.rule import Context
 from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.table.identity import Frame
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, PERMISSIVE
@@ -33,7 +34,7 @@ def port_of_sender(event: ChunkFollowed, context: Context, sender: int, hidden: 
     return (home[0].manager(home[1]), since) if home is not None and home[0].alive and since < frame else (None, 0)
 
 
-def sender_changes(event: ChunkFollowed, context: Context, sender: int, hidden: bool, after: int) -> set[int]:
+def sender_changes(event: ChunkFollowed, context: Context, sender: int, hidden: bool, after: int) -> set[Frame]:
     """Frames later than `after` from which on `port_of_sender` may say something else, or the state of that port changed."""
     if not hidden:
         return event.subnet.changes(sender, after=after)

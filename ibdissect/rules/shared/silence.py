@@ -20,6 +20,7 @@ from ibdissect.rules.shared.answered import Answered, Reply
 from ibdissect.rules.shared.patience import announced
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import SECOND_NS
+from ibdissect.table.identity import Code, NodeId, SenderId
 from ibdissect.table.scopes import Scopes
 from ibdissect.wire.numbers import GET, P_KEY_TABLE, PERMISSIVE, SET, SMP_CLASSES
 
@@ -36,9 +37,9 @@ class UnansweredSets:
 
     def __init__(self, transactions: Transactions, follower: FabricFollower) -> None:
         self.transactions, self.follower = transactions, follower
-        self._placed: dict[tuple[tuple[int, int], int], Frames] = {}
-        """First and last frames, ascending, by method and attribute, and slot of the node that a request went to."""
-        self._astray: dict[tuple[tuple[int, int], int], Frames] = {}
+        self._placed: dict[tuple[tuple[Code, Code], NodeId], Frames] = {}
+        """First and last frames, ascending, by method and attribute, and the node that a request went to."""
+        self._astray: dict[tuple[tuple[Code, Code], SenderId], Frames] = {}
         """The same for requests to nodes that are not known, by method and attribute, and number of the sender, -1: to a LID."""
         self._known = False
 
@@ -47,9 +48,9 @@ class UnansweredSets:
         self._learn()
         asked = method, attribute
         if nodes is None:
-            found = [frames for sets in (self._placed, self._astray) for (one, _), frames in sets.items() if one == asked]
+            found = [frames for (one, _), frames in (*self._placed.items(), *self._astray.items()) if one == asked]
         else:
-            found = [self._placed.get((asked, node.slot), ([], [])) for node in nodes]
+            found = [self._placed.get((asked, NodeId(node.slot)), ([], [])) for node in nodes]
             found += [frames for (one, sender), frames in self._astray.items() if one == asked and self._may_lead(sender, nodes)]
         return any(bisect_left(first, until) > bisect_right(last, frame) for first, last in found)  # begun before, and not yet over
 
@@ -64,9 +65,12 @@ class UnansweredSets:
         self._known = True
         for request in self._requests():
             slot = self._slot(request)
-            sender = -1 if request.route is None else self.follower.senders.of_transaction(request.transaction)
-            sets, place = (self._astray, sender) if slot is None else (self._placed, slot)
-            first, last = sets.setdefault(((request.method, request.attribute), place), ([], []))
+            asked = request.method, request.attribute
+            if slot is not None:
+                first, last = self._placed.setdefault((asked, NodeId(slot)), ([], []))
+            else:
+                sender = -1 if request.route is None else self.follower.senders.of_transaction(request.transaction)
+                first, last = self._astray.setdefault((asked, SenderId(sender)), ([], []))
             first.append(request.frame)
             last.append(request.last_frame)
         for frames in (*self._placed.values(), *self._astray.values()):

@@ -54,7 +54,7 @@ class TrapRule(LearntFactRule):
             arguments, proof = judged
             yield fault(
                 event, {"trap": event.number, "port": event.sender, **arguments}, Notice.trap_number, event.number,
-                start=event.mad + DATA_AT, proof=proof, key=(event.slid, event.number),
+                start=event.mad + DATA_AT, proof=proof, key=(event.origin, event.number),
                 about=(event.port.node.slot,) if event.port is not None else (),
             )  # fmt: skip
 

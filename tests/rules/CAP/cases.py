@@ -82,8 +82,12 @@ case("CAP005", timed(0, 5000, 4000, 9000), timed(0, 5000, 5000, 9000), file=None
 case("CAP006", erf_with([GOOD, OTHER], 1, 9, b"\5"), WHOLE, file=None, frames=[2])
 case("CAP009", link247(GOOD), erf_pcap([GOOD]), file=None, frames=[1])
 case("CAP010", erf_with([GOOD, OTHER], 0, 8, bytes([99])), erf_with([GOOD, OTHER], 0, 8, bytes([27])), file=None, frames=[1])
-for beside in (22, 23, 24):
-    case("CAP010", erf_with([GOOD, OTHER], 0, 8, bytes([26])), erf_with([GOOD, OTHER], 0, 8, bytes([beside])), file=None, frames=[1])
+for beside in (1, 10, 19, 22, 23, 24, 32, 47):
+    case("CAP010", erf_with([GOOD, OTHER], 0, 8, bytes([49])), erf_with([GOOD, OTHER], 0, 8, bytes([beside])), file=None, frames=[1],
+         severity="error")  # fmt: skip
+# reserved for types to come
+case("CAP010", erf_with([GOOD, OTHER], 0, 8, bytes([26])), erf_with([GOOD, OTHER], 0, 8, bytes([28])), file=None, frames=[1],
+     severity="info")  # fmt: skip
 case("CAP012", timed(0, 2900, frames=[roce2()] * 2), timed(0, 3100, frames=[roce2()] * 2), file=None, frames=[2], twin_also=["RC002"])
 # One of 65 frames is repeated: within 1 us, it is a copy; 2 us may be a retransmission.
 case("CAP012", repeated(900), repeated(2000), file=None, frames=[65], twin_also=["RC002"])

@@ -30,7 +30,11 @@ from tests.rules.made.connections import (
 SEND, CM = 3, 0x07
 SLOW: Any = partial(erf_pcap, step_ns=6_000_000_000)
 case("CM003", [*WAIT, REFUSED], [*WAIT[:5], REFUSED], frames=[12], file=SLOW)
-case("CM005", [request(max_cm_retries=1)] * 3, [request(max_cm_retries=1)] * 2, frames=[3])
+TRIED: Any = partial(erf_pcap, step_ns=10_000_000)
+ASKING = request(max_cm_retries=1)
+case("CM005", [ASKING] * 3, [ASKING] * 2, frames=[3], file=TRIED)
+# those of a mirror that is a few milliseconds behind are no tries
+case("CM005", TRIED([ASKING] * 3), erf_pcap([ASKING] * 3), frames=[3], file=None)
 case("CM006", [request(), reply()], [request(remote_cm_response_timeout=21), reply()], frames=[2],
      file=partial(erf_pcap, step_ns=9_000_000_000))  # fmt: skip
 case("CM008", [request(), reply(), READY, data(500)], [request(), reply(), READY, data(900)], frames=[4])
@@ -57,6 +61,13 @@ case("CM009", [request(), reply(), READY, data(900, 0x00, bytes(512))],
 case("CM009", [*BROKEN, data(900), data(901, payload=bytes(260))], [*BROKEN, data(900), data(901, payload=bytes(256))], frames=[5])
 case("CM012", [request(), REFUSED], [request(), message(0x12, REJ, BACK, PASSIVE, reason=28, message_rejected=0)], frames=[2],
      twin_also=["CNX001"], severity="error")  # fmt: skip
+# a later try is accepted, after however many, although the RTU is not captured
+for tries in (1, 3):
+    asked = [request(local_communication_id=0x1001 + i, local_qpn=0x100 + i) for i in range(tries + 1)]
+    refused = [message(0x12, REJ, {**BACK, "remote_communication_id": 0x1001 + i}, PASSIVE, reason=8) for i in range(tries)]
+    refusals = [one for pair in zip(asked, refused, strict=False) for one in pair]
+    accepted = [asked[-1], reply(remote_communication_id=0x1001 + tries)]
+    case("CM012", [*refusals, *accepted], accepted, frames=[2 * i + 2 for i in range(tries)], severity="info")
 case("CM017", [request(), reply(), READY, LEAVE, *WAIT[:3]], [request(), reply(), READY, LEAVE, LEFT, *WAIT[:3]], frames=[4], file=SLOW)
 # as long as its REQ allows, of 18 s: 2 * 8.6 s, but not 2 * 17 s
 for code, twin in ((21, 22), (0, 22)):
@@ -103,8 +114,8 @@ case("CM001", classes_request(local_qpn=0), classes_request(local_qpn=0, extende
 case("CM002", rejected(99), rejected(35))
 case("CM015", classes_request(primary_local_ack_timeout=0), classes_request(primary_local_ack_timeout=1))
 # REPs are counted as REQs are.
-ASKING = request(max_cm_retries=1)
-case("CM005", [ASKING, *[reply()] * 3], [ASKING, *[reply()] * 2], frames=[4])
+case("CM005", [ASKING, *[reply()] * 3], [ASKING, *[reply()] * 2], frames=[4], file=TRIED)
+case("CM005", TRIED([ASKING, *[reply()] * 3]), erf_pcap([ASKING, *[reply()] * 3]), frames=[4], file=None)
 # the alternate path as well, if there is one
 case("CM015", classes_request(alternate_local_port_lid=3, alternate_remote_port_lid=4), classes_request())
 case("CM015", classes_request(primary_local_ack_timeout=0), classes_request(primary_local_ack_timeout=0, transport_service_type=1))
@@ -230,5 +241,4 @@ case("CM022", [*knows, request(primary_sl=1), BY_3], [*knows, request(primary_sl
 case("CM022", [*knows, SENT, request(primary_sl=1)], [*knows, SENT, request(primary_sl=2)], frames=[5], severity="info", also=["LNK018"],
      twin_also=["LNK018"])  # fmt: skip
 # each rejection ends an attempt
-ANOTHER_TRY = request(max_cm_retries=1)
-case("CM005", [ANOTHER_TRY] * 3, [ANOTHER_TRY, REFUSED, ANOTHER_TRY, REFUSED, ANOTHER_TRY], frames=[3], twin_also=["CM012"])
+case("CM005", [ASKING] * 3, [ASKING, REFUSED, ASKING, REFUSED, ASKING], frames=[3], twin_also=["CM012"], file=TRIED)

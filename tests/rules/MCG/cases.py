@@ -11,7 +11,7 @@ from tests.rules.cases import case
 from tests.rules.made.conversations import MGID as GSI_MGID
 from tests.rules.made.conversations import WAIT, gid_of
 from tests.rules.made.conversations import member as gsi_member
-from tests.rules.made.subnets import MGID, member, packet
+from tests.rules.made.subnets import MGID, member, packet, sweep
 
 SET, DELETE, GET_RESP, DELETE_RESP, NODE_INFO, SWITCH_INFO = 0x02, 0x15, 0x81, 0x95, 0x11, 0x12
 SECONDS: Any = partial(erf_pcap, step_ns=1_000_000_000)
@@ -35,3 +35,15 @@ case("MCG005", [*REFUSED, *WAIT[:2], broadcast()], [REFUSED[0], gsi_member(GET_R
      also=["SA003"], file=SECONDS)  # fmt: skip
 SMALL = [answer(2, NODE_INFO, switch(2)), answer(2, SWITCH_INFO, switch_info(multicast_fdb_cap=1))]
 packet("MCG006", member(mgid=MGID[:-1] + b"\x02", mlid=0xC002), member(mgid=MGID[:-1] + b"\x02"), [*SMALL, member()])
+# another switch: this one may be on the tree of few groups, unless both have a member at its ports, or an entry in its table
+TWO = [member(join_state=1), member(mgid=MGID[:-1] + b"\x02", mlid=0xC002, join_state=1)]
+ONE = [TWO[0], member(mgid=MGID[:-1] + b"\x02", join_state=1)]
+ELSEWHERE = answer(3, NODE_INFO, switch(3))
+case("MCG006", [*SMALL, ELSEWHERE, *TWO], [*SMALL, ELSEWHERE, *ONE], frames=[5], severity="info")
+CABLED = [*sweep(), answer(2, SWITCH_INFO, switch_info(multicast_fdb_cap=1)), ELSEWHERE]
+NEAR = [member(port_gid=gid_of(5), mgid=MGID[:-1] + bytes([i]), mlid=0xC000 + i, join_state=1) for i in (1, 2)]
+case("MCG006", [*CABLED, *NEAR], [*CABLED, NEAR[0]], frames=[len(CABLED) + 2], severity="warning")
+FAR = [member(port_gid=gid_of(7), mgid=MGID[:-1] + bytes([i]), mlid=0xC000 + i, join_state=1) for i in (1, 2)]
+case("MCG006", [*CABLED, *FAR], [*CABLED, FAR[0]], frames=[len(CABLED) + 2], severity="info")
+FORWARDS = answer(2, 0x1B, b"\0\0\0\2\0\2" + bytes(58))
+case("MCG006", [*SMALL, ELSEWHERE, FORWARDS, *FAR], [*SMALL, ELSEWHERE, FORWARDS, FAR[0]], frames=[6], severity="warning")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from ibdissect.fabric.identity import NodeId, PortId, RouteId, SenderId, SubscriptionId, one_block, one_range
+from ibdissect.table.addresses import lid_end
+from ibdissect.table.identity import NodeId, PairId, PortId, RouteId, SenderId, Side, SubscriptionId, one_block, one_range
 
 
 def test_a_port_has_one_number() -> None:
@@ -46,3 +47,16 @@ def test_the_bounds_of_ranges_and_blocks() -> None:
     assert [one_range(0, lid) for lid in (0, 1, 64)] == [False] * 3 and one_range(1, 1)
     assert [one_range(0x80, 0x80 ^ 1 << bit) for bit in range(9)] == [True] * 7 + [False] * 2
     assert [one_block(0x80, 0x80 ^ 1 << bit) for bit in range(9)] == [True] * 7 + [False] * 2
+
+
+def test_a_side_is_told_apart_by_its_gid() -> None:
+    """Virtual ports and routers share a LID."""
+    end, virtual = lid_end(5), lid_end(5)
+    virtual.gid = b"\xfe\x80" + bytes(13) + b"\x07"
+    assert end == virtual and Side.of(end) != Side.of(virtual) and str(Side.of(virtual)).startswith("fe80::")
+    assert Side.of(lid_end(5, 1)) != Side.of(end) == Side.of(lid_end(5))
+
+
+def test_the_other_direction_of_a_pair() -> None:
+    there = PairId((1, b"a"), (2, b"b"))
+    assert there.back == PairId((2, b"b"), (1, b"a")) and there.back.back == there != there.back
