@@ -39,7 +39,7 @@ TESTED_BY_OTHERS = {
     ),
     "fabric": (
         "tests/fabric/test_known_tables.py, test_shared.py and tests/subnet/test_roce.py",
-        "learn records roce_network",
+        "records roce_network",
     ),
     "flow": (
         "tests/flow/test_flows.py and test_streams.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from ibdissect.fabric import FabricFollower
@@ -83,3 +84,23 @@ def test_owner_and_m_key() -> None:
     later, follower = followed([*exchange(NODE_INFO, 1), *exchange(PORT_INFO, 2, method=SET, m_key=7)])
     port = follower.subnet.by_lid(5)
     assert port is not None and later.owner(follower.subnet, 5) is None and later.m_key(port) == NEVER
+
+
+def test_frames_before_the_first_answer_or_set_of_a_port() -> None:
+    later, follower = followed([*exchange(NODE_INFO, 1), *exchange(PORT_INFO, 2), *exchange(PORT_INFO, 3, method=SET)])
+    (port,) = [one for one in follower.subnet.ports() if one.lid == 5]
+    keys = np.full(4, port.key)
+    assert later.infos.precede(keys, np.array([1, 3, 4, 5])).tolist() == [True, True, False, False]
+    assert later.infos.precede(keys + 1, np.array([1, 3, 4, 5])).tolist() == [True] * 4, "never shown"
+    assert later.infos.first_answer(port.key) == 4 and later.infos.first_answer(port.key + 1) == NEVER
+    assert later.tables.precede(keys, np.array([1, 3, 4, 5])).all() and later.tables.first_answer(port.key) == NEVER
+
+
+@pytest.mark.parametrize(("most", "known", "dropped"), [(2, 2, (0, 0)), (1, 0, (2, 1)), (3, 2, (0, 0))])
+def test_ports_beyond_the_bound_are_never_certain(most: int, known: int, dropped: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibdissect.fabric.late_facts.MAX_KEPT", most)
+    frames = [frame for lid in (5, 6) for frame in (ask(lid, PORT_INFO, header={"transaction_id": lid}),
+              answer(lid, PORT_INFO, port_info(lid), header={"transaction_id": lid}))]  # fmt: skip
+    later, follower = followed([answer(5, NODE_INFO, node(5)), answer(6, NODE_INFO, node(6)), *frames])
+    assert sum(later.infos.first_answer(port.key) != NEVER for port in follower.subnet.ports()) == known
+    assert later.infos.dropped.count == dropped[0] and bool(later.infos.dropped.frame) is bool(dropped[1])

@@ -11,7 +11,7 @@ from ibdissect.fabric.lid_writes import LidWrites
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import Port
 from tests import craft
-from tests.fabric.made import SET, answer, ask, node, port_info
+from tests.fabric.made import SET, answer, ask, node, port_info, switch
 from tests.table.made import tables_of
 
 
@@ -70,3 +70,50 @@ def test_ports_beyond_the_bound_are_counted(bound: int, known: int, dropped: int
     assert len(writes.written) == len(writes.latest) == known and writes.dropped.count == 2 * dropped
     assert sorted(writes.written.values()) == [4, 5, 6][:known]
     assert sorted(writes.latest.values()) == [((5 + i, 4 + i), (6 + i, 7 + i)) for i in range(known)]
+
+
+@pytest.mark.parametrize(
+    ("written", "until", "certain"),
+    [(None, None, False), (None, 30, False), (99, 30, True), (99, None, False), (14, 30, True), (14, None, True)],
+)
+def test_a_lid_is_certain_if_a_set_of_the_port_is_captured_at_all(written: int | None, until: int | None, certain: bool) -> None:
+    writes, port = moved()
+    if written is not None:
+        writes.written[port.key] = written
+    assert writes.is_certain(port, 15, until) is certain
+
+
+@pytest.mark.parametrize("since", [0, 5, -2])
+def test_a_port_without_a_lid_is_never_certain(since: int) -> None:
+    subnet = Subnet()
+    port = subnet.port(subnet.node(1, 1)[0], 1, 1)
+    writes = LidWrites(PortInfos())
+    assert not writes.is_certain(port, 9)
+    if since:
+        subnet.assign(port, 5, 0, since)
+        writes.written[port.key] = 1
+        assert writes.is_certain(port, 9) and writes.is_certain(port, 6) and writes.is_certain(port, 5) is (since < 0)
+        subnet.assign(port, 0, 0, 7)
+        assert not writes.is_certain(port, 9)
+
+
+def test_a_later_answer_shows_the_lid_again() -> None:
+    """External ports of a switch have no LIDs: their Sets say nothing."""
+    infos, follower = PortInfos(), FabricFollower()
+    writes = LidWrites(infos)
+    frames = [
+        answer(5, 0x11, node(5)),
+        answer(5, 0x15, port_info(5)),
+        craft.native(),
+        answer(5, 0x15, port_info(5)),
+        answer(7, 0x11, switch(7)),
+    ]
+    frames += [ask(7, 0x15, method=SET, modifier=number, body=port_info(7)) for number in (0, 1)]
+    for table in tables_of(craft.erf_pcap(frames)):
+        for event in follower.feed(table):
+            if isinstance(event, ChunkFollowed):
+                writes.take(event)
+    (port,) = [one for one in follower.subnet.ports() if one.lid == 5]
+    assert [writes.last_shown(port, frame) for frame in (2, 3, 4, 5, 99)] == [0, 2, 2, 4, 4]
+    assert [writes.is_certain(port, 3, until) for until in (3, 4, 5)] == [False, False, True] and writes.change_frames(port) == {2, 4}
+    assert [key & 0xFF for key in writes.written] == [0] and [*writes.latest] == [*writes.written]

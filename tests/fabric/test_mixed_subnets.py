@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from ibdissect.fabric.mixed_subnets import KIND, LID, ROUTE, Contradictions
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ibdissect.fabric.mixed_subnets import KIND, LID, ROUTE, SIZE, Contradictions
 from ibdissect.fabric.model import Subnet
+from ibdissect.fabric.nodes import Node, Origin
 from ibdissect.fabric.routes import Routes
 from ibdissect.fabric.topology import connect
 
@@ -71,3 +78,62 @@ def test_an_adapter_that_answers_as_a_switch_is_no_change() -> None:
     assert changes((ROUTE, OWN), (KIND, 1)).mixed
     assert not changes((ROUTE, OWN), (ROUTE, b"\1"), (LID, 1)).mixed  # the manager moved
     assert changes((LID, 1), (LID, 2), (ROUTE, b"\1"), (KIND, 1)).mixed
+
+
+@pytest.mark.parametrize(
+    ("facts", "back", "mixed"),
+    [
+        (((ROUTE, 1), (ROUTE, 2), (LID, 1)), 1, 0), (((ROUTE, 1), (ROUTE, 2), (LID, 1), (LID, 2)), 1, 5), (((ROUTE, 1), (ROUTE, 2),
+        (ROUTE, 3), (ROUTE, 4)), 4, 0),
+        (((ROUTE, OWN), (KIND, 1)), 0, 2), (((KIND, 1), (KIND, 2), (KIND, 3), (LID, 1)), 0, 4), (((ROUTE, 1), (KIND, 1), (LID, 1),
+        (LID, 2)), 0, 4),
+    ],
+)  # fmt: skip
+def test_how_much_proves_two_subnets(facts: tuple[tuple[str, object], ...], back: int, mixed: int) -> None:
+    """Four facts of two kinds, one of which nothing explains, or two that nothing explains; what comes later is not asked."""
+    found = changes(*facts, back=back)
+    assert (found.frame, found.mixed) == (mixed, mixed > 0)
+    if mixed:
+        assert found.times == {mixed: 0}
+        found.note(SIZE, 1, 1, 2, mixed + 9)
+        assert (SIZE, 1) not in found.before and found.frame == mixed
+
+
+def apart(number: int) -> list[Node]:
+    """Nodes that as many senders found, without any in common."""
+    nodes = []
+    for guid in range(1, number + 1):
+        node = Node(guid, guid, 1)
+        Origin(guid).reach(node)
+        nodes.append(node)
+    return nodes
+
+
+@pytest.mark.parametrize(("lids", "frame"), [((5,), 0), ((5, 6), 8), ((5, 5), 0), ((5, 6, 7), 8), ((5, 5, 6), 9)])
+def test_lids_of_nodes_that_different_senders_found(lids: tuple[int, ...], frame: int) -> None:
+    one, other = apart(2)
+    found = Contradictions()
+    for at, lid in enumerate(lids, 7):
+        found.shared_lid(lid, one, other, at)
+    assert (found.frame, found.mixed) == (frame, frame > 0) and len(found.lids) == len({*lids})
+    found.shared_lid(99, one, one, 50)
+    assert all(lid != 99 for lid, *_ in found.lids), "one node is not apart from itself"
+
+
+def test_as_many_lids_are_kept_as_the_bound_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibdissect.fabric.mixed_subnets.MAX_CONTRADICTIONS", 3)
+    one, other = apart(2)
+    found = Contradictions()
+    for lid in range(5):
+        found.shared_lid(lid, one, other, 10 + lid)
+    assert [lid for lid, *_ in found.lids] == [0, 1, 2] and [*found.times] == [10, 11, 12]
+    chunk: Any = SimpleNamespace(first=11, time_ns=np.array([70, 80]))
+    found.note_times(chunk)
+    assert found.times == {10: 0, 11: 70, 12: 80}
+
+
+def test_which_node_was_displaced() -> None:
+    found = Contradictions()
+    found.note(ROUTE, b"\1", 7, 8, 3)
+    found.note(LID, 5, 9, 8, 4)
+    assert [found.displaced(guid) for guid in (7, 8, 9)] == [True, False, False] and found.examples() == [(ROUTE, 3), (LID, 4)]

@@ -57,3 +57,17 @@ def test_the_path_of_a_stranger_leads_elsewhere() -> None:
     for low, found in ((0x1010, 1), (0x900000, 0)):
         combined = smp(GET, 0x11, path=[1, 2], dr={"hop_pointer": 2, "dr_dlid": 5}, dlid=0xFFFF, header={"transaction_id": 7 << 32 | low})
         assert len(lint([*sweep, answer(5, 0x11, node(5)), combined], "SMP005")) == found
+
+
+def test_an_earlier_packet_is_of_the_sequence_that_it_is_near() -> None:
+    senders = Senders()
+    senders.of(np.array([*MASTER, 7 << 32 | 0x500000, 7 << 32 | 0x500010], np.uint64))
+    low, high = MASTER[0] & 0xFFFFFFFF, MASTER[-1] & 0xFFFFFFFF
+    near = {0x500000 - FAR: 0, 0x500000 - FAR + 1: 1, 0x500010 + FAR - 1: 1, 0x500010 + FAR: 0, high + FAR - 1: 0, low: 0}
+    assert [senders.of_transaction(7 << 32 | at) for at in near] == [7 | other << 32 for other in near.values()]
+    assert senders.of(np.array([], np.uint64)).tolist() == []
+
+
+def test_a_step_back_is_as_far_as_a_step_on() -> None:
+    master = [one + (1 << 20) for one in MASTER]
+    assert numbers([*master, master[-1] - FAR + 1])[-1] == 7 and numbers([*master, master[-1] - FAR])[-1] != 7

@@ -85,3 +85,29 @@ def test_the_way_of_a_lid_ends_at_its_node_at_a_gap_and_in_a_loop() -> None:
     assert names() == [("host0-0", 0), ("leaf0", 7), ("spine1", 10)], "back to where it was"
     forward("leaf0", 3, 11)
     assert [name for name, _ in names()] == ["host0-0", "leaf0"] and not list(way(goal, goal)), "an adapter forwards nothing"
+
+
+def test_both_ends_know_when_their_cable_was_seen_and_cut() -> None:
+    _, switch, a, b = ports()
+    connect(switch, a, 5)
+    assert (switch.peer_frame, a.peer_frame) == (5, 5)
+    connect(switch, a, 8)
+    assert (switch.peer_frame, a.peer_frame, switch.cut, a.cut) == (8, 8, 0, 0)
+    a.face(b, 9)  # one end saw another cable
+    assert connect(switch, a, 10) == ((switch, a), (a, b)) and (switch.peer, a.peer) == (a, switch)
+    disconnect(a, 20)
+    assert (switch.cut, a.cut, switch.peer, a.peer) == (20, 20, None, None)
+    disconnect(b, 30)
+    assert b.cut == 30
+
+
+def test_islands_of_ports_that_are_not_known() -> None:
+    subnet, switch, _, b = ports()
+    stranger = ports()[1]
+    found = Islands()
+    assert (
+        not found.join(subnet, stranger, stranger)
+        and not found.join(subnet, stranger, b)
+        and not found.join(subnet, b, stranger)
+        and found.join(subnet, switch, switch)
+    )
