@@ -37,22 +37,22 @@ class Value:
     __slots__ = ()
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]
-        return Compare("==", self, _operand(other))
+        return _made(Compare, "==", self, other)
 
     def __ne__(self, other: object) -> Expr:  # type: ignore[override]
-        return Compare("!=", self, _operand(other))
+        return _made(Compare, "!=", self, other)
 
     def __lt__(self, other: Operand) -> Expr:
-        return Compare("<", self, _operand(other))
+        return _made(Compare, "<", self, other)
 
     def __le__(self, other: Operand) -> Expr:
-        return Compare("<=", self, _operand(other))
+        return _made(Compare, "<=", self, other)
 
     def __gt__(self, other: Operand) -> Expr:
-        return Compare(">", self, _operand(other))
+        return _made(Compare, ">", self, other)
 
     def __ge__(self, other: Operand) -> Expr:
-        return Compare(">=", self, _operand(other))
+        return _made(Compare, ">=", self, other)
 
     __hash__ = object.__hash__
 
@@ -63,7 +63,7 @@ class Value:
     def __and__(self, other: Operand) -> Value:
         if isinstance(other, Expr):
             raise TypeError("a field and a condition: write `(field == 1) & condition`")
-        return Arith("&", self, _operand(other))
+        return _made(Arith, "&", self, other)
 
     def __rshift__(self, other: int) -> Value:
         return Arith(">>", self, other)
@@ -72,10 +72,10 @@ class Value:
         return Arith("<<", self, other)
 
     def __add__(self, other: Operand) -> Value:
-        return Arith("+", self, _operand(other))
+        return _made(Arith, "+", self, other)
 
     def __sub__(self, other: Operand) -> Value:
-        return Arith("-", self, _operand(other))
+        return _made(Arith, "-", self, other)
 
     def __mul__(self, other: int) -> Value:
         return Arith("*", self, other)
@@ -198,7 +198,6 @@ def _parts_of(kind: type[And | Or], condition: Expr) -> tuple[Expr, ...]:
     return condition.parts if isinstance(condition, kind) else (condition,)
 
 
-def _operand(value: object) -> Any:
-    if isinstance(value, (Value, int, bytes, str)):
-        return value
-    return NotImplemented
+def _made(kind: type[Compare | Arith], op: str, left: Value, right: object) -> Any:
+    """`left op right`; NotImplemented for what is no operand, such as a float, so that Python raises TypeError or says that they differ."""
+    return kind(op, left, right) if isinstance(right, (Value, int, bytes, str)) else NotImplemented

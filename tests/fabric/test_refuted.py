@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
+from ibdissect.fabric import FabricFollower
+from ibdissect.fabric.refuted import Refuted
 from ibdissect.lint.finding import Severity
 from ibdissect.subnet import SubnetFile
 from tests.craft import erf_pcap, rc
 from tests.rules.test_rules import lint
 from tests.subnet.files import parsed
 from tests.subnet.samples import SAMPLES
+from tests.table.made import native_table
 
 DAY = 86400 * 10**9
 SEND, ACK = rc(0x04, bytes(8), slid=3, dlid=5, bth={"p_key": 0x1234}), 0x11
@@ -47,3 +51,14 @@ def test_which_fact_is_refuted() -> None:
     assert said == {
         7: " with P_Key 0x9234, which its P_Key table lacks according to the files", 0x88: ", but according to the files no port has it",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("opcode", range(0x0B, 0x14))
+@pytest.mark.parametrize("routed", [False, True])
+def test_who_answers_holds_the_partition(opcode: int, routed: bool) -> None:
+    """READ responses and acknowledgements; beyond a router or from a virtual port, a LID is not its sender's."""
+    state = Refuted(FabricFollower())
+    frames = [rc(0x04, bytes(8), slid=9)] * 2 + [rc(opcode, slid=7, bth={"p_key": 0x9234}, grh={} if routed else None)] * 2
+    assert not list(state.feed(native_table(frames)))
+    answers = 0x0D <= opcode <= 0x12
+    assert dict(state.first.items()) == ({7 << 16 | 0x9234: (3, native_table(frames).chunk.time_ns[2])} if answers and not routed else {})

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ibdissect.fabric import FabricFollower
+from ibdissect.fabric.events import StateEvicted
 from ibdissect.fabric.model import Subnet
 from ibdissect.fabric.nodes import Port
 from ibdissect.wire import sa_records as r
+from ibdissect.wire.notice import Notice, TrapGID
 from ibdissect.wire.places import Mad
 from ibdissect.wire.sa_paths import LinkRecord, MCMemberRecord
 from ibdissect.wire.sm import SMInfo
@@ -183,3 +187,64 @@ def test_a_node_record_tells_one_lid() -> None:
     assert [lid for lid in range(16) if subnet.by_lid(lid) is not None] == [6]
     owner = subnet.by_lid(6)
     assert owner is not None and owner.node.guid == GUID + (6 << 4) and owner.lids.now == (6, 0)
+
+
+@pytest.mark.parametrize(("method", "learns"), [(0x81, True), (0x95, True), (0x01, False), (0x12, False), (0x02, False), (0x15, False)])
+def test_only_answers_teach(method: int, learns: bool) -> None:
+    assert bool(learnt(record(r.NodeRecord, node(HOST)[:40], at=4, lid=HOST, method=method)).nodes) is learns
+
+
+@pytest.mark.parametrize(("lid", "owned"), [(0, False), (1, True), (0xBFFF, True), (0xC000, False), (0xFFFF, False)])
+def test_only_unicast_lids_have_an_owner(lid: int, owned: bool) -> None:
+    subnet = learnt(record(r.NodeRecord, node(HOST)[:40], at=4, lid=lid))
+    assert [*subnet.lids] == ([lid] if owned else []) and len(subnet.nodes) == 1
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_parts_of_the_arbitration_table(number: int) -> None:
+    body = bytes(range(1, 65))
+    _, _, host = known(record(r.VLArbitrationTableRecord, body, lid=HOST, output_port_num=1, block_num=number))
+    shown = host.qos.arbitration if host.qos is not None else (b"",) * 4
+    assert shown == tuple(body if number == part else b"" for part in (1, 2, 3, 4))
+
+
+def test_all_bytes_of_an_attribute_in_a_record() -> None:
+    body = port_info(HOST)[:63] + b"\x5a"
+    _, _, host = known(record(r.PortInfoRecord, body, at=4, end_port_lid=HOST, port_num=1))
+    assert host.infos.now == body
+    subnet, at_switch, _ = known(record(r.RandomForwardingTableRecord, body, lid=SWITCH, block_num=2))
+    assert at_switch.node.forwarding is not None and at_switch.node.forwarding.random[2][0] == body and subnet.weight == 4
+
+
+def test_both_bytes_of_a_block_number_are_swapped() -> None:
+    host = record(r.NodeRecord, node(HOST, partition_cap=0x103 * 32)[:40], at=4, lid=HOST)
+    port = learnt(host, record(r.PKeyTableRecord, p_keys(0xFFFF), lid=HOST, port_num=1, block_num=0x0201)).by_lid(HOST)
+    assert port is not None and port.p_keys is not None and [block.number for block in port.p_keys.blocks] == [0x0102]
+
+
+def evictions(*frames: bytes) -> list[tuple[str, int]]:
+    found = FabricFollower().feed(native_table(frames))
+    return [(one.what, one.count) for one in found if isinstance(one, StateEvicted)]
+
+
+def test_what_has_no_room_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibdissect.fabric.tables.KEPT_RANDOM", 1)
+    monkeypatch.setattr("ibdissect.fabric.groups.MAX_GROUPS", 1)
+    blocks = [record(r.RandomForwardingTableRecord, b"r" * 64, lid=SWITCH, block_num=block) for block in (2, 3, 2)]
+    assert evictions(*NODES, *blocks) == [("blocks of forwarding tables", 1)] and evictions(*NODES, blocks[0], blocks[2]) == []
+    groups = [record(MCMemberRecord, mgid=bytes([255, *bytes(14), last]), mlid=0xC001) for last in (1, 2, 3)]
+    assert evictions(*NODES, *groups) == [("groups", 2)] and evictions(*NODES, *groups[:1]) == []
+
+
+@pytest.mark.parametrize(("method", "trap", "generic", "mgmt_class", "gone"), [
+    (6, 67, 1, 3, True), (6, 66, 1, 3, False), (6, 67, 0, 3, False), (0x81, 67, 1, 3, False), (6, 67, 1, 4, False),
+])  # fmt: skip
+def test_a_report_of_the_sa_that_a_group_is_gone(method: int, trap: int, generic: int, mgmt_class: int, gone: bool) -> None:
+    group = record(MCMemberRecord, mgid=MGID, port_gid=MEMBER, mlid=0xC001, join_state=1)
+    details = craft.build(Notice, is_generic=generic, trap_number=trap)
+    at = Notice.data_details.span[0]
+    notice = bytearray(details.ljust(80, b"\0"))
+    notice[at + TrapGID.gidaddr.span[0] : at + TrapGID.gidaddr.span[1]] = MGID
+    frame = craft.gmp(mgmt_class, method, 2, bytes(notice), at=56 if mgmt_class == 3 else 64, slid=1, dlid=9)
+    subnet, _, _ = known(group, frame)
+    assert (MGID in subnet.groups.by_mgid) is not gone and subnet.groups.members == (0 if gone else 1)

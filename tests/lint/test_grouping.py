@@ -296,3 +296,55 @@ def test_every_bit_of_a_choice(size: int, rows: list[int]) -> None:
     selected.choose(table, np.isin(np.arange(size), rows))  # type: ignore[arg-type]
     assert [frame for frame in range(5, 5 + size) if frame in selected] == [5 + row for row in rows]
     assert 4 in selected and 5 + size in selected and 0 in selected
+
+
+class WaitsUnflowed(Waits):
+    """The same without a flow."""
+
+    code, name, flow = "ZZC006", "waits-unflowed", ()
+
+
+class WaitsOfTwo(Waits):
+    """A flow of two fields, as wide as two numbers."""
+
+    code, name, flow, alike = "ZZC007", "waits-of-two", (BTH.destqp, BTH.psn), True
+
+
+for unflowed in (WaitsUnflowed, WaitsOfTwo):
+    REGISTRY.pop(unflowed.code)
+
+
+@pytest.mark.parametrize("window", [1 << 20, 300, 90])
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        (WaitsUnflowed, [(2, 1), (3, 1), (4, 1), (5, 1), (6, 1)]), (WaitsOfTwo, [(2, 1), (3, 2), (5, 1)]),
+        (Waits, [(2, 2), (3, 3)]), (WaitsAlike, [(1, 3), (2, 3)]),
+    ],
+)  # fmt: skip
+def test_hits_that_wait_are_counted_by_their_flow(rule: type[Rule], found: list[tuple[int, int]], window: int) -> None:
+    """The hit in the first frame does not stand, unless all of its flow do; flows differ in any of their fields."""
+    ends = [(7, 1), (8, 1), (7, 2), (7, 1), (8, 2), (7, 2)]
+    if rule is Waits or rule is WaitsAlike:
+        ends = [(7, 1), (8, 1), (7, 1), (8, 1), (7, 1), (8, 1)] if rule is WaitsAlike else [(8, 1), (8, 1), (7, 1), (7, 1), (7, 1), (8, 1)]
+    _, findings = lint([native(bth={"opcode": 4, "destqp": qp, "psn": psn}) for qp, psn in ends], rule, window=window)
+    assert [(one.frame, one.count) for one in findings] == found
+
+
+@pytest.mark.parametrize("window", [1 << 20, 90])
+def test_the_first_hit_of_each_flow_is_its_finding(window: int) -> None:
+    """In the order of frames, whatever the order of their numbers."""
+    frames = [native(bth={"psn": 0, "destqp": qp}) for qp in (9, 7, 9, 8, 7, 9)]
+    told: list[tuple[list[int], int]] = []
+    linter, found = lint(frames, LowOfFlow, window=window, on_occurrence=lambda _r, _l, one, at, *_: told.append((list(at), one.frame)))
+    assert [(one.frame, one.count) for one in found] == [(1, 3), (2, 2), (4, 1)] and linter.tally["ZZC003"].count == 3
+    assert sorted((at, first) for frames_, first in told for at in frames_) == [(1, 1), (2, 2), (3, 1), (4, 4), (5, 2), (6, 1)]
+    linter, found = lint(frames, LowOfFlow, window=window, max_findings=2)
+    assert [(one.frame, one.count) for one in found] == [(1, 3), (2, 2)] and linter.tally["ZZC003"].count == 3
+
+
+def test_choices_of_frames_limit_conditions_too() -> None:
+    frames = [native(bth={"psn": psn}) for psn in (0, 9, 1, 2)]
+    for rule in (Low, LowOfFlow):
+        _, found = lint(frames, rule, selected=[[False, True, True, True]])
+        assert [(one.frame, one.count) for one in found] == ([(3, 1), (4, 1)] if rule is Low else [(3, 2)])

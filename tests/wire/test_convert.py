@@ -73,3 +73,30 @@ def test_the_highest_bit_of_a_p_key_is_full_membership(value: int, text: str) ->
 )
 def test_wide_lids(lid: int, text: str) -> None:
     assert convert.opa_lid_text(lid) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 us"),
+        (999.4e-6, "999.4 us"),
+        (0.001, "1 ms"),
+        (0.9994, "999.4 ms"),
+        (1.0, "1 s"),
+        (12345.6, "1.235e+04 s"),
+        (1e-9, "0.001 us"),
+    ],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert convert.duration_text(seconds) == text
+
+
+@pytest.mark.parametrize(("data", "text"), [(b"ab\0cd", "ab"), (b"", ""), (b"\0", ""), (b"a\xff", "a\ufffd"), ("ä".encode(), "ä")])
+def test_texts_end_at_a_nul(data: bytes, text: str) -> None:
+    assert convert.decode_text(data) == text
+
+
+def test_times_and_leases() -> None:
+    assert [convert.timeout_ns(code) for code in (0, 1, 31)] == [4096, 8192, 4096 << 31]
+    assert [convert.lease_text(seconds) for seconds in (0, 1, 65535)] == ["0 (infinite)", "1 s", "65535 s"]
+    assert [convert.lid_text(lid) for lid in (0, 0xC000, 0xFFFE)] == ["0", "0xc000 (multicast)", "0xfffe (multicast)"]
