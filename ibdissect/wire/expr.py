@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union, cast
 
 from msgspec import Struct as Record
 
 if TYPE_CHECKING:
     from .spec import Field, Struct
 
+K = TypeVar("K", "Arith", "Compare")
 Operand = Union["Value", "Field[Any]", int, bytes, str]
 
 
@@ -198,6 +199,6 @@ def _parts_of(kind: type[And | Or], condition: Expr) -> tuple[Expr, ...]:
     return condition.parts if isinstance(condition, kind) else (condition,)
 
 
-def _made(kind: type[Compare | Arith], op: str, left: Value, right: object) -> Any:
+def _made(kind: type[K], op: str, left: Value, right: object) -> K:
     """`left op right`; NotImplemented for what is no operand, such as a float, so that Python raises TypeError or says that they differ."""
-    return kind(op, left, right) if isinstance(right, (Value, int, bytes, str)) else NotImplemented
+    return kind(op, left, right) if isinstance(right, (Value, int, bytes, str)) else cast("K", NotImplemented)
