@@ -16,6 +16,7 @@ from typing import Any
 from ibdissect.fabric import events as fabric_events
 from ibdissect.flow import events as flow_events
 from ibdissect.lint import rule, sequence, setting
+from ibdissect.rules.shared import attribute_rule
 from ibdissect.table import connection_events
 from ibdissect.wire import column, dialogue, expr, field_kinds, kept, places, spec, tail
 
@@ -182,6 +183,11 @@ def page() -> str:
     lines += [f"- `{name}`: {text}" for name, text in attributes(dialogue.VendorClass) if text]
     lines += ["", "## Sequences", "", "From `ibdissect.lint.sequence`, in the `when` of a rule.", ""]
     lines += functions(sequence, ("previous", "within", "unless"))
+    lines += ["## Rules about what a port showed before", "", "From `ibdissect.rules.shared.attribute_rule`.", ""]
+    lines += [f"`AttributeRule`: {first_sentence(attribute_rule.AttributeRule)}", ""]
+    lines += ["| attribute of an `AttributeRule` | what it says |", "|---|---|"]
+    lines += [f"| `{name}` | {text} |" for name, text in attributes(attribute_rule.AttributeRule) if text]
+    lines.append("")
     lines += ["## Rules", "", "From `ibdissect.lint.rule` and `ibdissect.lint.setting`.", "", *rule_rows()]
     lines += ["## Events", "", "For `@on_event`.", "", *event_rows()]
     held = ", ".join(f"`{word}`" for word in sorted(field_kinds.HOLDS))

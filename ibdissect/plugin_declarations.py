@@ -245,7 +245,7 @@ def _rule(rule: type[Rule], names: Mapping[str, type[Rule]]) -> Iterator[str]:
         yield f"{rule.name} is the name of {other.code} already"
     if not (rule.__doc__ or "").strip() or rule.__doc__ == Rule.__doc__:
         yield "its docstring must say what the fault is, why it matters and what to do"
-    if rule.when is not None and is_sequence(rule.when):
+    if rule.when is not None and is_sequence(rule.when) and not rule.by_answers:
         if rule.on is None:
             yield "its condition names no field of the structure that it is about: write `on = ...`"
         else:
@@ -273,10 +273,11 @@ def _check_message(rule: type[Rule], catalog: Catalog) -> None:
         words = [name.split(".")[0].split("[")[0] for _, name, _, _ in string.Formatter().parse(rule.message) if name]
     except ValueError as error:
         raise PluginError(defined_in(rule), f"rule {rule.code}: its message is not a format string: {error}") from error
-    if rule.on is None or rule.when is None:
+    if rule.on is None or rule.when is None or (rule.by_answers and rule.message_words is None):
         return
-    known = {struct.__name__ for struct in catalog.structs} | {field.name for field in rule.on.fields}
+    known = rule.message_words or {struct.__name__ for struct in catalog.structs} | {field.name for field in rule.on.fields}
     for word in words:
         if word not in known:
-            reason = f"rule {rule.code}: its message names {word!r}, which is neither a field nor a structure"
+            what = "a word of `says` nor one of AttributeRule" if rule.message_words else "a field nor a structure"
+            reason = f"rule {rule.code}: its message names {word!r}, which is neither {what}"
             raise PluginError(defined_in(rule), ", ".join(filter(None, (reason, nearest(word, known, "")))))

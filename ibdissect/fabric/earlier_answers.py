@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, cached_property, reduce
 from operator import or_
 from types import new_class
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from .events import ChunkFollowed
 from .nodes import CA, NOBODY, ROUTER, SWITCH, Node, Port, SwitchFacts
 from .smps import DATA_AT, PlacedSmps
 
+V = TypeVar("V")
 MAX_KEPT = 131072
 """Ports, switches or managers whose latest answer is remembered, per attribute (10 MB); the oldest are evicted first."""
 NO_KEY = -1
@@ -51,6 +52,8 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
     """SMPs of one attribute (seldom several) in a chunk, requests and answers with status 0, in frame order."""
 
     event: ChunkFollowed
+    attributes: tuple[int, ...] = ()
+    """Their attribute, seldom several."""
     about_ports: bool = False
     """Whether the modifier selects a port, as for PortInfo."""
     key: Int = field(default_factory=lambda: np.empty(0, np.int64))
@@ -61,8 +64,8 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
     """Frame of that answer; 0 if there was none."""
     recorded: bool = False
     """Whether these are not the port's own answers, but records of the SA."""
-    columns: dict[object, npt.NDArray[Any]] = field(default_factory=dict)
-    """Cached columns."""
+    columns: dict[object, Any] = field(default_factory=dict)
+    """Cached columns, and what is computed from them."""
 
     def now(self, of: Field[Any]) -> npt.NDArray[Any]:
         """A field of each SMP."""
@@ -72,9 +75,9 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
         """The field in the previous answer."""
         return self.cached((of, False), lambda: extract(self.before, of.bit, of.bits))
 
-    def cached(self, what: object, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """A column, made on first use of its name and cached."""
-        found = self.columns.get(what)
+    def cached(self, what: object, make: Callable[[], V]) -> V:
+        """A column, or what is computed from columns, made on first use of its name and cached."""
+        found: V | None = self.columns.get(what)
         if found is None:
             found = self.columns[what] = make()
         return found
@@ -221,7 +224,7 @@ class AttributeHistory:
             return event.once(_none)
         every = event.smps
         mine = reduce(or_, (every.attribute == attribute for attribute in self.attributes))
-        smps = AttributeSmps(*every.some(np.flatnonzero(mine & (every.method != numbers.TRAP))), event=event)
+        smps = AttributeSmps(*every.some(np.flatnonzero(mine & (every.method != numbers.TRAP))), event=event, attributes=self.attributes)
         if len(smps):
             smps.about_ports = self.attributes == (numbers.PORT_INFO,)
             smps.key = self.keys(smps)
@@ -351,7 +354,7 @@ class NodesRecorded(AttributeHistory):
             known = np.flatnonzero(key != NO_KEY)
             self._learn(event, _Answers(key[known], frames[known], bodies[known]))
         new = np.flatnonzero(smps.answers & (smps.since == 0) & (smps.key != NO_KEY)) if len(smps) else np.empty(0, np.int64)
-        first = AttributeSmps(*smps.some(new), event=event, key=smps.key[new], recorded=True)
+        first = AttributeSmps(*smps.some(new), event=event, attributes=smps.attributes, key=smps.key[new], recorded=True)
         first.before, first.since = self.at(first.key, first.frames)
         return first
 
@@ -394,8 +397,26 @@ def others(*attributes: int) -> type[AttributeHistory]:
     return new_class("Others", (AttributeHistory,), {}, lambda body: body.update(attributes=attributes))
 
 
-def history_of(struct: type[Struct]) -> type[AttributeHistory]:
-    """The `AttributeHistory` class for a structure's attribute; one that keeps no history if there is no class for it."""
-    attributes = tuple({place.attr_id for place in struct.carried_by if isinstance(place, Mad)})
-    kept = (PortInfos, SwitchInfos, Descriptions, PKeyTables, NodeInfos, SmInfos)
-    return next((kind for kind in kept if kind.attributes == attributes), None) or others(*attributes)
+@cache
+def pages(*attributes: int) -> type[AttributeHistory]:
+    """A class for any attribute, by the port through which it was asked and the modifier: always the same one for the same numbers."""
+    return new_class("Pages", (_Pages,), {}, lambda body: body.update(attributes=attributes))
+
+
+class _Pages(AttributeHistory):
+    def keys(self, smps: AttributeSmps) -> Int:
+        key = port_key(smps.slot, np.where(smps.kind == SWITCH, 0, smps.entered))
+        return np.where(key == NO_KEY, NO_KEY, key << 32 | smps.modifier)
+
+
+def history_of(struct: type[Struct], *, kept: bool = False) -> type[AttributeHistory]:
+    """The `AttributeHistory` class for a structure's attribute. If there is no class for it, one by modifier if it is `kept`, else one
+    without history."""
+    attributes = attributes_of(struct)
+    known = (PortInfos, SwitchInfos, Descriptions, PKeyTables, NodeInfos, SmInfos)
+    return next((kind for kind in known if kind.attributes == attributes), None) or (pages if kept else others)(*attributes)
+
+
+def attributes_of(struct: type[Struct]) -> tuple[int, ...]:
+    """The numbers of a structure's attribute."""
+    return tuple({place.attr_id for place in struct.carried_by if isinstance(place, Mad)})

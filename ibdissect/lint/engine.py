@@ -272,7 +272,9 @@ class Linter:
         try:
             if not type(rule).__module__.startswith("ibdissect."):
                 with patient(handler[1], PATIENCE_OF_RULES_S):
-                    self._keep(rule, self._checked(handler[1], handler[1](rule, *arguments)))
+                    hits = handler[1](rule, *arguments)
+                    if hits is not None or not handler[1].__module__.startswith("ibdissect."):  # what it inherits may only learn
+                        self._keep(rule, self._checked(handler[1], hits))
             elif (hits := handler[1](rule, *arguments)) is not None:
                 self._keep(rule, hits)
         except Exception as error:

@@ -38,12 +38,14 @@ class Handlers:
         called = set[tuple[str, Callable[..., Any]]]()
         """Methods that are called for all rules (`for_all`)."""
         for place, kind in enumerate(kinds):
-            if kind.when is not None and is_sequence(kind.when):
+            if kind.when is None or kind.by_answers:
+                pass
+            elif is_sequence(kind.when):
                 self.of_chunk.append((place, judge_window))
                 self.at_end.append((place, judge_end))
                 if waits_in_vain(kind.when):
                     wanted.add(CaptureLoss)
-            elif kind.when is not None:
+            else:
                 self.conditions.setdefault(kind.on, []).append(place)
                 if kind.on in ABOUT_PORTS and (kind.ports or declared(kind.when)):
                     self.about_ports.add(kind.code)

@@ -226,6 +226,10 @@ class Rule:
     when: ClassVar[Expr | None] = None
     at: ClassVar[Field[Any] | None] = None
     """The faulty field, whose bytes and value are reported; by default the first field of `when`, unless the rule names its `on`."""
+    by_answers: ClassVar[bool] = False
+    """Whether handlers judge `when` SMP by SMP, with what the port answered before as `previous(...)`: rules based on `AttributeRule`."""
+    message_words: ClassVar[frozenset[str] | None] = None
+    """What the message of such a rule may quote; None: its handlers say."""
     ports: ClassVar[int] = 0
     """The kinds of port whose attribute `when` judges (`wire.port_kinds`); 0: all. `on` must be PortInfo or PKeyTable."""
     needs_crc: ClassVar[bool] = False

@@ -7,7 +7,7 @@ must not follow. A rule with one of these words in its `when` judges occurrence 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from msgspec import Struct as Record
@@ -21,7 +21,7 @@ from ibdissect.table.insides import with_pdus
 from ibdissect.table.mask import Judge
 from ibdissect.table.rows import keys_of
 from ibdissect.table.series import Numbers
-from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Value
+from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Present, Value
 from ibdissect.wire.spec import Field, Struct
 
 from .conditions import hit_at
@@ -48,10 +48,16 @@ class Previous(Value, Record, frozen=True, eq=False):
         yield from ()
 
     def series(self, judge: Judge) -> Numbers:
-        """Its values in the occurrences that have one; only a `_Judge` knows them."""
-        values = cast("_Judge", judge).previous[self]
-        there = np.flatnonzero(values.frames > 0)
-        return Numbers(there, values.values[there])
+        """Its values in the occurrences that have one."""
+        return cast("Remembers", judge).earlier(self)
+
+
+class Remembers(Protocol):
+    """A judge of occurrences whose earlier ones are known."""
+
+    def earlier(self, word: Previous) -> Numbers:
+        """The values of `previous(...)`, in the occurrences that have one."""
+        raise NotImplementedError
 
 
 class Within(Expr, Record, frozen=True, eq=False):
@@ -100,16 +106,21 @@ def _tuple(same: Field[Any] | tuple[Field[Any], ...]) -> tuple[Field[Any], ...]:
 
 def waits_in_vain(condition: Expr) -> bool:
     """Whether a condition is about what does not follow, which a capture that lost packets cannot tell."""
-    return any(isinstance(word, Unless) for word in _words(condition))
+    return any(isinstance(word, Unless) for word in words_of(condition))
 
 
 def is_sequence(condition: object) -> bool:
     """Whether a condition needs more than one occurrence."""
-    return next(_words(condition), None) is not None
+    return next(words_of(condition), None) is not None
 
 
-def _words(condition: object) -> Iterator[Previous | Within | Unless]:
-    """The words of this module in a condition. All rules are asked at the start, so it is one loop."""
+def is_stateless(rule: type[Rule]) -> bool:
+    """Whether a rule has a condition that one packet is enough for, so that it may judge packets whose subnet is not certain."""
+    return rule.when is not None and not rule.by_answers and not is_sequence(rule.when)
+
+
+def words_of(condition: object) -> Iterator[Previous | Within | Unless]:
+    """The words of this module in a condition, in its order. All rules are asked at the start, so it is one loop."""
     open_ = [condition]
     while open_:
         one = open_.pop()
@@ -120,14 +131,15 @@ def _words(condition: object) -> Iterator[Previous | Within | Unless]:
             for name in _PARTS[kind]:
                 part = getattr(one, name)
                 if type(part) is tuple:
-                    open_ += part
+                    open_ += part[::-1]
                 else:
                     open_.append(part)
 
 
 _WORDS = frozenset({Previous, Within, Unless})
 _PARTS: dict[type, tuple[str, ...]] = {
-    And: ("parts",), Or: ("parts",), Not: ("part",), Compare: ("left", "right"), Arith: ("left", "right"), In: ("value",),
+    And: ("parts",), Or: ("parts",), Not: ("part",), Compare: ("right", "left"), Arith: ("right", "left"), In: ("value",),
+    Present: ("what",),
 }  # fmt: skip
 
 
@@ -140,11 +152,16 @@ class _Values(Record):
 
 
 class _Judge(Judge):
-    """Judges occurrences whose earlier ones are known."""
+    """Judges the occurrences of a window."""
 
     def __init__(self, table: ChunkTable, struct: type[Struct], previous: dict[Previous, _Values]) -> None:
         super().__init__(table, struct)
         self.previous = previous
+
+    def earlier(self, word: Previous) -> Numbers:
+        values = self.previous[word]
+        there = np.flatnonzero(values.frames > 0)
+        return Numbers(there, values.values[there])
 
     def mask(self, expr: Expr) -> Bool:
         if isinstance(expr, Within):
@@ -173,12 +190,12 @@ class Sequence:
     """The state of one rule. Feed it tables in order: `take` gives the hits, `end` those whose time is over at the end."""
 
     def __init__(self, on: type[Struct], when: Expr) -> None:
-        words = list(_words(when))
+        words = list(words_of(when))
         self.on, self.when = on, when
         self.previous = tuple(dict.fromkeys(word for word in words if isinstance(word, Previous)))
         follows = [word for word in words if isinstance(word, Unless)]
         self.unless = follows[0] if follows else None
-        if len(follows) > 1 or any(isinstance(word, Unless) for part in _alternatives(when) for word in _words(part)):
+        if len(follows) > 1 or any(isinstance(word, Unless) for part in _alternatives(when) for word in words_of(part)):
             raise SpecError(on.__name__, "when", "`unless` may be said once, and joined to other conditions by & only")
         if any(isinstance(word, Within) for word in words) and len(self.previous) != 1:
             raise SpecError(on.__name__, "when", "`within` is about one `previous`, which the condition must have")

@@ -25,6 +25,7 @@ from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import CaptureReport, Finding, Severity
 from ibdissect.lint.grouping import OnOccurrence
 from ibdissect.lint.rule import REGISTRY, Rule, family
+from ibdissect.lint.sequence import is_stateless
 from ibdissect.rules import load
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.kept import depended
@@ -190,7 +191,7 @@ def linter_of(
     else:
         linter = make_linter([rule for rule in rules if family(rule.code) == "CAP"])
         others = [rule for rule in rules if family(rule.code) != "CAP"]
-        stateless, causes = ([rule for rule in some if rule.when is not None] for some in (others, options.causes))
+        stateless, causes = ([rule for rule in some if is_stateless(rule)] for some in (others, options.causes))
         linter.parts = {0: make_linter(stateless, causes), **{number: make_linter(others, options.causes) for number in subnets}}
     if options.subnet is not None:
         from ibdissect.subnet import learn

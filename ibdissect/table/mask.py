@@ -68,10 +68,14 @@ class Judge:
 
     def __init__(self, table: ChunkTable, domain: StructType | None = None, picked: Int | None = None) -> None:
         self.table, self.domain, self.picked = table, domain, picked
-        self.size = len(picked) if picked is not None else len(table) if domain is None else len(table.occurrences(domain))
+        self.size = len(picked) if picked is not None else self.count()
         self.all = _numbers(self.size)
         self.known: dict[Field[Any], Series] = {}
         self.known_places: dict[StructType, tuple[Int, Int | None]] = {}
+
+    def count(self) -> int:
+        """How many entries there are to judge."""
+        return len(self.table) if self.domain is None else len(self.table.occurrences(self.domain))
 
     # -- conditions
 

@@ -178,8 +178,8 @@ class Where(Expr, Record, frozen=True, eq=False):
     holds: Callable[[Any], Any]
 
 
-def present(what: type[Struct] | Field[Any]) -> Expr:
-    """True for packets that contain the structure or field."""
+def present(what: type[Struct] | Value) -> Expr:
+    """True for packets that contain the structure or field, and where `previous(...)` has a value."""
     return Present(what)
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from ibdissect.fabric import SWITCH
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos, others
 from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails
+from ibdissect.lint.sequence import previous
 from ibdissect.rules.AM.targets import ADAPTERS, TargetRule, kind_of
-from ibdissect.rules.shared.attribute_rule import Mask, adapters, of_node
+from ibdissect.rules.shared.attribute_rule import OF_ADAPTER, Mask, adapters, of_node
 from ibdissect.rules.shared.mad_conditions import NamesRequest
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GUID_INFO, PM_CLASS, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
+from ibdissect.wire.sm import NodeInfo
 
 GUID_BLOCK = 8
 """GUIDs of a block."""
@@ -37,6 +41,9 @@ class GuidBlockRange(TargetRule):
     example = "SubnGet(GUIDInfo) with AttributeModifier 40"
     source = others(GUID_INFO)
 
+    def candidates(self, smps: AttributeSmps) -> Mask:
+        return smps.modifier != 0
+
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         info, since = smp.port.info_at(smp.frame) if smp.port is not None else (None, 0)
         if info is not None and info.guid_cap and smp.modifier * GUID_BLOCK >= info.guid_cap:
@@ -57,13 +64,10 @@ class PortInfoRange(TargetRule):
     message = "{method}(PortInfo) of port {port} at {node}, which has {ports} ports"
     example = "NodeInfo says 36 ports, then SubnGet(PortInfo) with AttributeModifier 40"
     source = PortInfos
-
-    def candidates(self, smps: AttributeSmps) -> Mask:
-        return (smps.modifier & 0xFF > smps.ports) & (smps.ports > 0)
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        facts, since = smp.node.facts_at(smp.frame)
-        return {"port": smp.modifier & 0xFF, "ports": facts.num_ports}, ((since, f"NodeInfo: {facts.num_ports} ports"),)
+    number, ports_of_node = MAD.attribute_modifier & 0xFF, previous(NodeInfo.num_ports)
+    when = (ports_of_node > 0) & (number > ports_of_node)
+    says: ClassVar = {"port": number, "ports": ports_of_node}
+    why = "NodeInfo: {ports} ports"
 
 
 class PortInfoOtherPort(TargetRule):
@@ -102,10 +106,9 @@ class PKeyTablePort(TargetRule):
     reference = "IBA 14.2.5.7"
     message = "{method}(P_KeyTable) with port {port} in the modifier to {node}, which ignores it"
     example = "SubnGet(P_KeyTable) with AttributeModifier 0x10000 to a channel adapter"
-    source, bits, wrong_at = PKeyTables, 0xFFFF0000, ADAPTERS
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        return {"port": smp.modifier >> 16}, kind_of(smp.node)
+    source = PKeyTables
+    when = OF_ADAPTER & (MAD.attribute_modifier > 0xFFFF)
+    says: ClassVar = {"port": MAD.attribute_modifier >> 16}
 
 
 class SlToVlReserved(TargetRule):
@@ -124,7 +127,7 @@ class SlToVlReserved(TargetRule):
     reference = "IBA 14.2.5.8; opensm osm_slvl_map_rcv"
     message = "{method}(SLtoVLMappingTable) with modifier 0x{modifier:08x} to {node}: {why}"
     example = "SubnSet(SLtoVLMappingTable) with AttributeModifier 0x10000 to a switch whose SwitchInfo does not offer it"
-    source, bits = others(SL_TO_VL), 0
+    source = others(SL_TO_VL)
 
     def candidates(self, smps: AttributeSmps) -> Mask:
         entered, left = smps.modifier >> 8 & 0xFF, smps.modifier & 0xFF
@@ -168,7 +171,8 @@ class SlToVlOnAdapter(TargetRule):
     reference = "IBA 14.2.5.8"
     message = "{method}(SLtoVLMappingTable) with modifier 0x{modifier:08x} to {node}, which ignores it"
     example = "SubnGet(SLtoVLMappingTable) with AttributeModifier 0x0101 to a channel adapter"
-    source, wrong_at = others(SL_TO_VL), ADAPTERS
+    source = others(SL_TO_VL)
+    when = OF_ADAPTER & (MAD.attribute_modifier != 0)
 
 
 class VlArbHalf(TargetRule):
@@ -220,7 +224,7 @@ class VlArbSwitchBits(TargetRule):
     reference = "IBA 14.2.5.9"
     message = "{method}(VLArbitrationTable) with modifier 0x{modifier:08x} to {node}: {why}"
     example = "SubnGet(VLArbitrationTable) with AttributeModifier 0x00010100 to a switch"
-    source, bits = others(VL_ARBITRATION), 0
+    source = others(VL_ARBITRATION)
 
     def candidates(self, smps: AttributeSmps) -> Mask:
         number = smps.modifier & 0xFF
@@ -255,6 +259,9 @@ class VendorDiagPage(TargetRule):
     message = "{method}(VendorDiag) of page {modifier} at {node}: {reason}"
     example = "SubnGet(VendorDiag) with AttributeModifier 0x10000"
     source = others(VENDOR_DIAG)
+
+    def candidates(self, smps: AttributeSmps) -> Mask:
+        return smps.modifier != 0
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         if smp.modifier > PAGE_MAX:

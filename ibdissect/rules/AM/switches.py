@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from ibdissect.fabric import SWITCH
+from typing import ClassVar
+
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, SwitchInfos, others
 from ibdissect.lint.rule import ERROR, WARNING, FaultDetails
+from ibdissect.lint.sequence import previous
 from ibdissect.rules.AM.targets import ADAPTERS, TargetRule
-from ibdissect.rules.shared.attribute_rule import Mask, beyond, of_switch
+from ibdissect.rules.shared.attribute_rule import OF_ADAPTER, OF_SWITCH, Mask, beyond, of_switch
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, LINEAR, MULTICAST, RANDOM
+from ibdissect.wire.sm import NodeInfo, SwitchInfo
 
 LFT_BLOCK, MFT_BLOCK, MFT_PORTS, RFT_BLOCK = 64, 32, 16, 16
 """Entries of a block: LIDs, multicast LIDs, ports of a position, LIDs of a random table."""
@@ -55,17 +59,10 @@ class MftBlockRange(TargetRule):
     message = "{method}(MulticastForwardingTable) of block {block} at {node}, whose table has {cap} entries"
     example = "SwitchInfo.MulticastFDBCap 1024, then SubnGet(MulticastForwardingTable) with AttributeModifier 511"
     source = others(MULTICAST)
-
-    def candidates(self, smps: AttributeSmps) -> Mask:
-        none = (smps.kind == SWITCH) & (of_switch(smps, lambda switch: switch.multicast_fdb_cap) == 0)
-        return none | beyond(smps, (smps.modifier & 0x1FF) * MFT_BLOCK, of_switch(smps, lambda switch: switch.multicast_fdb_cap))
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        (switch, since), block = smp.switch, smp.modifier & 0x1FF
-        cap = switch.multicast_fdb_cap if switch is not None else 0
-        if switch is None or smp.node.kind != SWITCH or block * MFT_BLOCK < cap:
-            return None
-        return {"block": block, "cap": cap}, ((since, f"SwitchInfo: MulticastFDBCap {cap}"),)
+    block, cap = MAD.attribute_modifier & 0x1FF, previous(SwitchInfo.multicast_fdb_cap)
+    when = (block * MFT_BLOCK >= cap) & OF_SWITCH
+    says: ClassVar = {"block": block, "cap": cap}
+    why = "SwitchInfo: MulticastFDBCap {cap}"
 
 
 class RftBlockRange(TargetRule):
@@ -81,14 +78,10 @@ class RftBlockRange(TargetRule):
     message = "{method}(RandomForwardingTable) of block {modifier} at {node}, whose table has {cap} entries"
     example = "SwitchInfo.RandomFDBCap 64, then SubnSet(RandomForwardingTable) with AttributeModifier 4"
     source = others(RANDOM)
-
-    def candidates(self, smps: AttributeSmps) -> Mask:
-        return beyond(smps, smps.modifier * RFT_BLOCK, of_switch(smps, lambda switch: switch.random_fdb_cap))
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        switch, since = smp.switch
-        cap = switch.random_fdb_cap if switch is not None else 0
-        return ({"cap": cap}, ((since, f"SwitchInfo: RandomFDBCap {cap}"),)) if cap and smp.modifier * RFT_BLOCK >= cap else None
+    cap = previous(SwitchInfo.random_fdb_cap)
+    when = (cap > 0) & (MAD.attribute_modifier * RFT_BLOCK >= cap)
+    says: ClassVar = {"cap": cap}
+    why = "SwitchInfo: RandomFDBCap {cap}"
 
 
 class MftPositionRange(TargetRule):
@@ -103,17 +96,11 @@ class MftPositionRange(TargetRule):
     reference = "IBA 14.2.5.12; opensm"
     message = "{method}(MulticastForwardingTable) of position {position} at {node}: with {ports} ports the last position is {last}"
     example = "NodeInfo.NumPorts 8, then SubnGet(MulticastForwardingTable) with AttributeModifier 0x50000000"
-    source, bits = others(MULTICAST), 0xF0000000
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        node, position = smp.node, smp.modifier >> 28
-        if node.kind != SWITCH:
-            return None
-        facts, since = node.facts_at(smp.frame)
-        last = -(-(facts.num_ports + 1) // MFT_PORTS) - 1
-        if position <= last:
-            return None
-        return {"position": position, "ports": facts.num_ports, "last": last}, ((since, f"NodeInfo: {facts.num_ports} ports"),)
+    source = others(MULTICAST)
+    position, held = MAD.attribute_modifier >> 28, previous(NodeInfo.num_ports)
+    when = (position * MFT_PORTS > held) & OF_SWITCH
+    says: ClassVar = {"position": position, "ports": held, "last": held >> 4}
+    why = "NodeInfo: {ports} ports"
 
 
 class SwitchInfoToAdapter(TargetRule):
@@ -128,7 +115,7 @@ class SwitchInfoToAdapter(TargetRule):
     reference = "IBA 14.2.5.4"
     message = "{method}(SwitchInfo) to {node}, which is no switch"
     example = "NodeInfo says channel adapter, then SubnGet(SwitchInfo) to it"
-    source, bits, wrong_at = SwitchInfos, 0, ADAPTERS
+    source, when = SwitchInfos, OF_ADAPTER
 
 
 class ForwardingToAdapter(TargetRule):
@@ -143,7 +130,7 @@ class ForwardingToAdapter(TargetRule):
     reference = "IBA 14.2.5.10"
     message = "{method}({attribute}) to {node}, which is no switch"
     example = "NodeInfo says channel adapter, then SubnGet(LinearForwardingTable) to it"
-    source, bits, wrong_at = others(LINEAR, RANDOM, MULTICAST), 0, ADAPTERS
+    source, when = others(LINEAR, RANDOM, MULTICAST), OF_ADAPTER
 
 
 class WrongForwardingTable(TargetRule):
@@ -159,16 +146,8 @@ class WrongForwardingTable(TargetRule):
     message = "{method}({attribute}) to {node}, which has LinearFDBCap {linear} and RandomFDBCap {random}"
     example = "SwitchInfo.LinearFDBCap 1024, then SubnGet(RandomForwardingTable)"
     source = others(LINEAR, RANDOM)
-
-    def candidates(self, smps: AttributeSmps) -> Mask:
-        random = of_switch(smps, lambda switch: switch.random_fdb_cap)
-        return (smps.attribute == RANDOM) | (random > 0) | smps.changed
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        switch, since = smp.switch
-        if switch is None:
-            return None
-        linear, random = switch.linear_fdb_cap, switch.random_fdb_cap
-        if not (linear and not random if smp.attribute == RANDOM else random and not linear):
-            return None  # a switch that offers both, or neither, contradicts SwitchInfo's own rule, not this one
-        return {"linear": linear, "random": random}, ((since, "SwitchInfo"),)
+    linear, random = previous(SwitchInfo.linear_fdb_cap), previous(SwitchInfo.random_fdb_cap)
+    # a switch that offers both, or neither, contradicts SwitchInfo's own rule, not this one
+    when = ((MAD.attribute_id == RANDOM) & (linear > 0) & (random == 0)) | ((MAD.attribute_id == LINEAR) & (random > 0) & (linear == 0))
+    says: ClassVar = {"linear": linear, "random": random}
+    why = "SwitchInfo"

@@ -8,8 +8,8 @@ from ibdissect.fabric import CA, ROUTER, Node
 from ibdissect.fabric.describe import KINDS
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.nodes import NOBODY
-from ibdissect.lint.rule import FaultDetails, Hit, fault
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, adapters
+from ibdissect.lint.rule import Hit, fault
+from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET, LID_ROUTED, SET
 
@@ -24,29 +24,26 @@ class TargetRule(AttributeRule):
         "capture has not shown. An `info` if the request was answered with status 0, or another node may be there by now."
     )
     refusable = True
-    bits = 0xFFFFFFFF
-    """Only a request with one of these bits in its modifier may be wrong; 0: any request."""
-    wrong_at: frozenset[int] = frozenset()
-    """The kinds of nodes at which such a request is always wrong; empty: `judge` decides."""
+    why = "NodeInfo: {kind}"
     at = MAD.attribute_modifier
 
     def candidates(self, smps: AttributeSmps) -> Mask:
         """Gets and Sets that may be wrong, whatever other SMPs are."""
-        some = (smps.modifier & self.bits != 0) | (self.bits == 0)
-        return some & adapters(smps) if self.wrong_at == ADAPTERS else some
+        return super().suspicious(smps)
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return ((smps.method == GET) | (smps.method == SET)) & self.candidates(smps)
 
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        return ({}, kind_of(smp.node)) if smp.node.kind in self.wrong_at else None
-
     def flow_of(self, smp: AttributeSmp) -> Any:
         return (smp.slot, smp.attribute, smp.modifier) if smp.node is not NOBODY else None
 
-    def made(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
+    def quoted(self, smp: AttributeSmp) -> dict[str, Any]:
         name = smp.columns.event.table.catalog.attribute_name(LID_ROUTED, smp.attribute, smp.method)
-        about = {"method": METHODS[smp.method], "attribute": name, "modifier": smp.modifier, "node": smp.node_name, **arguments}
+        about = {"method": METHODS[smp.method], "attribute": name, "modifier": smp.modifier, "node": smp.node_name}
+        return {**about, "kind": KINDS.get(smp.kind, "unknown"), **self.told(smp)}
+
+    def made(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
+        about = {**self.quoted(smp), **arguments}
         return fault(smp, about, self.at, smp.modifier, start=smp.mad, proof=proof, key=self.flow_of(smp), about=(smp.slot,))
 
 

@@ -12,11 +12,13 @@ from ibdissect.fabric import SWITCH, ChunkFollowed
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, DescriptionsRecorded, NodeInfos, NodesRecorded, PortGuids
 from ibdissect.fabric.vantage import AGES_NS
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen, each, fault, on_chunk, on_event
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
+from ibdissect.lint.sequence import previous
+from ibdissect.rules.shared.attribute_rule import WRITTEN, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.table import ChunkTable
 from ibdissect.table.mask import occurrences_where
 from ibdissect.wire.sm import NodeDescription, NodeInfo
+from ibdissect.wire.sm_port import PortInfo
 
 SAME = (
     NodeInfo.base_version, NodeInfo.class_version, NodeInfo.node_type, NodeInfo.num_ports, NodeInfo.system_image_guid,
@@ -316,12 +318,6 @@ class DescriptionReadOnly(AttributeRule):
     by_entry = True
     at = NodeDescription.node_string
     taken = (NodeDescription.node_string,)
-
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        return smps.sets & (smps.slot >= 0)
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        info, since = smp.port.info_at(smp.frame) if smp.port is not None else (None, 0)
-        if info is None or (info.is_capability_mask2_supported and info.is_set_node_description_supported):
-            return None
-        return {"port": smp.node_name}, [(since, "CapabilityMask2")]
+    why = "CapabilityMask2"
+    supported = previous(PortInfo.is_capability_mask2_supported), previous(PortInfo.is_set_node_description_supported)
+    when = WRITTEN & ((supported[0] == 0) | (supported[1] == 0))

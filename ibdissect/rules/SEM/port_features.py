@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ibdissect.bounded import Dropped
-from ibdissect.fabric import SWITCH
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Rule
-from ibdissect.rules.shared.attribute_rule import AgainstPortGuid, AttributeRule, Mask, adapters, node_info
+from ibdissect.lint.sequence import previous
+from ibdissect.rules.shared.attribute_rule import (
+    ANSWERED,
+    OF_ADAPTER,
+    WRITTEN,
+    AgainstPortGuid,
+    AttributeRule,
+    Mask,
+    adapters,
+    node_info,
+)
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.sm import LedInfo, VendorDiag
@@ -54,12 +65,8 @@ class NoGuids(AttributeRule):
     message = "{port} shows GUIDCap 0"
     example = "NodeInfo of a channel adapter, then its GetResp(PortInfo) with GUIDCap 0"
     at = PortInfo.guid_cap
-
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        return smps.answers & adapters(smps) & (smps.now(PortInfo.guid_cap) == 0)
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        return {}, node_info(smp)
+    why = "NodeInfo"
+    when = ANSWERED & OF_ADAPTER & (at == 0)
 
 
 LED_SUPPORTED = 1 << 9
@@ -83,18 +90,10 @@ class LedUnsupported(AttributeRule):
     by_entry = True
     at = LedInfo.led_mask
     refusable = True
-
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        return smps.sets & (smps.slot >= 0)
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        node = smp.node
-        number = smp.modifier & 0xFF if node.kind == SWITCH else smp.entered
-        port = node.ports.get(number)
-        info = port.info_at(smp.frame)[0] if port is not None else None
-        if info is None or info.capability_mask & LED_SUPPORTED:
-            return None
-        return {"mask": info.capability_mask}, self.earlier(smp)
+    why = "CapabilityMask"
+    mask = previous(PortInfo.capability_mask)
+    when = WRITTEN & ((mask & LED_SUPPORTED) == 0)
+    says: ClassVar = {"mask": mask}
 
 
 class LedInfoReserved(Rule):

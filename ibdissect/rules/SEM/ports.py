@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 from operator import or_
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,8 +16,10 @@ from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.nodes import ACTIVE, ARMED, DOWN, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
+from ibdissect.lint.by_answers import value_in
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, LazyHit, each, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask, node_info, switches
+from ibdissect.lint.sequence import previous
+from ibdissect.rules.shared.attribute_rule import ANSWERED, WRITTEN, AttributeRule, Mask, switches
 from ibdissect.rules.shared.mad_conditions import READ
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import Track
@@ -34,6 +37,8 @@ TWO_SECONDS = 19
 """4.096 us * 2^19: SubnetTimeOut."""
 LOCAL_CHANGE = 144
 MAX_PORTS = 16384
+COMPARED = 0xFFFFFFFF ^ 1 << 1
+"""CapabilityMask without IsSM."""
 
 
 class LmcOnSwitchPort(AttributeRule):
@@ -81,12 +86,9 @@ class WidthNotSupported(AttributeRule):
     example = "GetResp(PortInfo) with LinkWidthSupported 3, then SubnSet(PortInfo) with LinkWidthEnabled 8"
     at = PortInfo.link_width_enabled
     why = "LinkWidthSupported"
-    said = {"supported": PortInfo.link_width_supported}
-
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        enabled, supported = smps.now(PortInfo.link_width_enabled), smps.was(PortInfo.link_width_supported)
-        named = ~np.isin(enabled, NO_CHANGE_WIDTHS)
-        return smps.sets & (smps.since > 0) & named & (supported > 0) & ((enabled & ~supported) != 0)
+    supported = previous(PortInfo.link_width_supported)
+    when = WRITTEN & ~at.isin(NO_CHANGE_WIDTHS) & (supported > 0) & ((at & supported) != at)
+    says: ClassVar = {"supported": supported}
 
 
 class ExtSpeedsNotOffered(AttributeRule):
@@ -107,23 +109,18 @@ class ExtSpeedsNotOffered(AttributeRule):
     example = "SubnSet(PortInfo) with LinkSpeedExtEnabled 16"
     at = PortInfo.link_speed_ext_enabled
     why = "LinkSpeedExtSupported"
-    offered = PortInfo.link_speed_ext_supported
-    reserved, no_speeds = range(16, 30), range(16, 32)
-    """Values that nobody may write, and values that are not a set of speeds."""
-
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        enabled, supported = smps.now(self.at), smps.was(self.offered)
-        lacking = (smps.since > 0) & ~np.isin(enabled, self.no_speeds) & ((enabled & ~supported) != 0)
-        lacking &= enabled != smps.was(self.at)
-        return smps.sets & (np.isin(enabled, self.reserved) | lacking)
+    offered = previous(PortInfo.link_speed_ext_supported)
+    reserved = range(16, 30)
+    """Values that nobody may write. What is not a set of speeds is no fault otherwise."""
+    when = WRITTEN & (at.isin(reserved) | (~at.isin(range(16, 32)) & ((at & offered) != at) & (at != previous(at))))
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         if smp.now(self.at) in self.reserved:
             return {"why": "which is reserved"}, ()
-        return {"why": f"it supports {smp.was(self.offered)}"}, self.earlier(smp)
+        return {"why": f"it supports {value_in(smp, self.offered)}"}, self.earlier(smp)
 
 
-class ExtSpeeds2NotOffered(ExtSpeedsNotOffered):
+class ExtSpeeds2NotOffered(AttributeRule):
     """A Set of PortInfo enables an extended link speed above 106 Gb/s (XDR) that the port does not have.
 
     Bit 0 stands for 212.5 Gb/s, 7 enables all that are supported. What a port does with a speed that it lacks is undefined; the link may
@@ -137,12 +134,13 @@ class ExtSpeeds2NotOffered(ExtSpeedsNotOffered):
 
     code, name, severity = "SEM064", "linkspeedext2-enabled", WARNING
     reference = "IBA 14.2.5.6; libibmad; ib_types.h as trex-core carries it"
-    message = "Set(PortInfo) of {port}: LinkSpeedExtEnabled2 {now}, {why}"
+    message = "Set(PortInfo) of {port}: LinkSpeedExtEnabled2 {now}, it supports {supported}"
     example = "GetResp(PortInfo) with LinkSpeedExtSupported2 0, then SubnSet(PortInfo) with LinkSpeedExtEnabled2 1"
     at = PortInfo.link_speed_ext_enabled2
     why = "LinkSpeedExtSupported2"
-    offered = PortInfo.link_speed_ext_supported2
-    reserved, no_speeds = range(0), range(4, 8)
+    supported = previous(PortInfo.link_speed_ext_supported2)
+    when = WRITTEN & (at < 4) & ((at & supported) != at) & (at != previous(at))
+    says: ClassVar = {"supported": supported}
 
 
 class SubnetTimeoutHigh(AttributeRule):
@@ -162,10 +160,7 @@ class SubnetTimeoutHigh(AttributeRule):
     example = "GetResp(PortInfo) with SubnetTimeOut 18, then SubnSet(PortInfo) with SubnetTimeOut 31"
     at = PortInfo.subnet_time_out
     why = "showed its SubnetTimeOut"
-
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        now, before = smps.now(PortInfo.subnet_time_out), smps.was(PortInfo.subnet_time_out)
-        return smps.sets & (smps.since > 0) & (now > TWO_SECONDS) & (now > before)
+    when = WRITTEN & (at > TWO_SECONDS) & (at > previous(at))
 
 
 class CounterWritten(AttributeRule):
@@ -223,12 +218,10 @@ class LocalPortRange(AttributeRule):
     message = "{port} shows LocalPortNum {now}; its node has {ports} ports"
     example = "NodeInfo with NumPorts 1, then GetResp(PortInfo) with LocalPortNum 40"
     at = PortInfo.local_port_num
-
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        return smps.answers & (smps.ports > 0) & (smps.now(PortInfo.local_port_num) > smps.ports)
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        return {"ports": smp.ports}, node_info(smp)
+    why = "NodeInfo"
+    held = previous(NodeInfo.num_ports)
+    when = ANSWERED & (held > 0) & (at > held)
+    says: ClassVar = {"ports": held}
 
     @on_chunk
     def nodes(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
@@ -242,7 +235,7 @@ class LocalPortRange(AttributeRule):
             yield fault(seen, arguments, NodeInfo.local_port_num, of=node, key=node.node_guid)
 
 
-class CapabilityChanged(Changed):
+class CapabilityChanged(AttributeRule):
     """A port's CapabilityMask changed without a trap 144.
 
     The subnet manager reads once what a port can do, and does not notice a change that nobody reports to it.
@@ -258,8 +251,7 @@ class CapabilityChanged(Changed):
     example = "two GetResp(PortInfo) of a port with different CapabilityMask"
     at = PortInfo.capability_mask
     why = "showed another mask"
-    is_sm = 1 << 1
-    """CapabilityMask.IsSM."""
+    when = ANSWERED & ((at & COMPARED) != (previous(at) & COMPARED))
 
     def __init__(self) -> None:
         self.announced = KeptDict[int, Track[int]](MAX_PORTS, "ports that announced a change")
@@ -272,10 +264,6 @@ class CapabilityChanged(Changed):
         track = self.announced.get_or_make(event.port.key, Track, event.frame, event.time_ns)
         if track is not None:
             track.learn(event.frame, event.frame)
-
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        different = (smps.now(PortInfo.capability_mask) ^ smps.was(PortInfo.capability_mask)) & (0xFFFFFFFF ^ self.is_sm)
-        return smps.answers & (smps.since > 0) & (different != 0)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         track = self.announced.get(smp.key)

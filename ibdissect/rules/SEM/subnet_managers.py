@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict
@@ -14,7 +13,8 @@ from ibdissect.fabric.topology import Islands
 from ibdissect.fabric.vantage import AGES_NS
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Changed, Mask
+from ibdissect.lint.sequence import previous
+from ibdissect.rules.shared.attribute_rule import ANSWERED, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, SMP_SET
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.names import SM_CONTROL, SM_STATE
@@ -64,7 +64,7 @@ class SMControlState(Rule):
         return {"command": SM_CONTROL[command], "needed": SM_STATE[STANDBY if command == ACKNOWLEDGE else MASTER]}
 
 
-class PriorityChanged(Changed):
+class PriorityChanged(AttributeRule):
     """A subnet manager's priority changed.
 
     The manager with the highest priority becomes master: a change may move mastership.
@@ -79,7 +79,8 @@ class PriorityChanged(Changed):
     message = "subnet manager 0x{guid:016x} has priority {now}, {before} before"
     example = "two GetResp(SMInfo) of one GUID with priorities 1 and 14"
     at = SMInfo.priority
-    says = {"guid": SMInfo.guid}
+    when = ANSWERED & (at != previous(at))
+    says: ClassVar = {"guid": SMInfo.guid}
     why = "had another priority"
 
 
@@ -153,7 +154,7 @@ class TwoMasters(AttributeRule):
         return tuple(sorted(self.masters))
 
 
-class CountFellBack(Changed):
+class CountFellBack(AttributeRule):
     """The activity counter of a subnet manager fell.
 
     ActCount grows with everything that the manager does; a standby takes over when it stops. A lower number means a restart.
@@ -168,6 +169,6 @@ class CountFellBack(Changed):
     message = "subnet manager 0x{guid:016x} shows ActCount {now}, {before} before"
     example = "two GetResp(SMInfo) of one GUID with ActCount 9 and 2"
     at = SMInfo.act_count
-    says = {"guid": SMInfo.guid}
+    when = ANSWERED & (at < previous(at))
+    says: ClassVar = {"guid": SMInfo.guid}
     why = "showed a higher count"
-    differs = np.less

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from ibdissect.fabric import SWITCH
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.tables import PORTS, UNREACHABLE
 from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Hit
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
+from ibdissect.lint.sequence import previous
+from ibdissect.rules.shared.attribute_rule import WRITTEN, AttributeRule, Mask
 from ibdissect.table.bits import extract
+from ibdissect.wire.expr import present
 from ibdissect.wire.numbers import FIRST_MULTICAST, GET_RESP, LAST_MULTICAST, LAST_UNICAST, LID_COUNT
 from ibdissect.wire.sm import SwitchInfo
 from ibdissect.wire.sm_tables import LIDPortEntry, LinearForwardingTable, MulticastForwardingTable, RandomForwardingTable
@@ -22,6 +24,7 @@ from ibdissect.wire.spec import Field
 NOBODY = (0, 0xBFFF)
 """MulticastFDBTop that names no entry."""
 LINEAR_BLOCK = 64
+OF_THE_SWITCH = "SwitchInfo of the switch"
 
 
 class _PortRange(AttributeRule):
@@ -155,18 +158,7 @@ class MulticastPortRange(_PortRange):
         return FIRST_MULTICAST + (smp.modifier & 0x1FF) * 32 + entry, number
 
 
-class _SwitchInfoRule(AttributeRule):
-    why = "SwitchInfo of the switch"
-
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        return smps.sets & (smps.since > 0) & self.wrong(smps)
-
-    def wrong(self, smps: AttributeSmps) -> Mask:
-        """Which Sets do not fit what the switch showed."""
-        raise NotImplementedError
-
-
-class MulticastTop(_SwitchInfoRule):
+class MulticastTop(AttributeRule):
     """A Set writes a MulticastFDBTop that is not in the switch's table.
 
     Groups above the top are treated as not in the table; a top beyond the table means nothing.
@@ -179,14 +171,13 @@ class MulticastTop(_SwitchInfoRule):
     message = "Set(SwitchInfo) of {port} with MulticastFDBTop 0x{now:04x}, the table has {cap} entries"
     example = "GetResp(SwitchInfo) with MulticastFDBCap 1024, then SubnSet with MulticastFDBTop 0xd000"
     at = SwitchInfo.multicast_fdb_top
-    said = {"cap": SwitchInfo.multicast_fdb_cap}
+    why = OF_THE_SWITCH
+    cap = previous(SwitchInfo.multicast_fdb_cap)
+    when = WRITTEN & ~at.isin(NOBODY) & present(cap) & ((at < FIRST_MULTICAST) | (at >= cap + FIRST_MULTICAST))
+    says: ClassVar = {"cap": cap}
 
-    def wrong(self, smps: AttributeSmps) -> Mask:
-        top, cap = smps.now(SwitchInfo.multicast_fdb_top).astype(np.int64), smps.was(SwitchInfo.multicast_fdb_cap)
-        return ~np.isin(top, NOBODY) & ((top < FIRST_MULTICAST) | (top >= FIRST_MULTICAST + cap.astype(np.int64)))
 
-
-class LinearTop(_SwitchInfoRule):
+class LinearTop(AttributeRule):
     """A Set writes a LinearFDBTop beyond the switch's table.
 
     LIDs up to the top are looked up in the table, but it has no entries for the highest of them.
@@ -199,14 +190,13 @@ class LinearTop(_SwitchInfoRule):
     message = "Set(SwitchInfo) of {port} with LinearFDBTop {now}, the table has {cap} entries"
     example = "GetResp(SwitchInfo) with LinearFDBCap 1024, then SubnSet with LinearFDBTop 1024"
     at = SwitchInfo.linear_fdb_top
-    said = {"cap": SwitchInfo.linear_fdb_cap}
+    why = OF_THE_SWITCH
+    cap = previous(SwitchInfo.linear_fdb_cap)
+    when = WRITTEN & (cap > 0) & (at >= cap)
+    says: ClassVar = {"cap": cap}
 
-    def wrong(self, smps: AttributeSmps) -> Mask:
-        cap = smps.was(SwitchInfo.linear_fdb_cap)
-        return (cap > 0) & (smps.now(SwitchInfo.linear_fdb_top) >= cap)
 
-
-class DefaultPortRange(_SwitchInfoRule):
+class DefaultPortRange(AttributeRule):
     """A Set names a default port that the switch does not have.
 
     Packets that no table knows leave by the default port; here they are lost.
@@ -221,10 +211,11 @@ class DefaultPortRange(_SwitchInfoRule):
     message = "Set(SwitchInfo) of {port} with {what} {number}, the switch has {ports} ports"
     example = "NodeInfo of a switch with 8 ports, then SubnSet(SwitchInfo) with DefaultPort 99"
     at = SwitchInfo.default_port
+    why = OF_THE_SWITCH
     fields = (SwitchInfo.default_port, SwitchInfo.default_multicast_primary_port, SwitchInfo.default_multicast_not_primary_port)
 
-    def wrong(self, smps: AttributeSmps) -> Mask:
-        return (smps.ports > 0) & reduce(or_, (self._beyond(smps, field) for field in self.fields))
+    def suspicious(self, smps: AttributeSmps) -> Mask:
+        return smps.sets & (smps.since > 0) & (smps.ports > 0) & reduce(or_, (self._beyond(smps, field) for field in self.fields))
 
     @staticmethod
     def _beyond(smps: AttributeSmps, field: Field[int]) -> Mask:

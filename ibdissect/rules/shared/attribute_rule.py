@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -11,17 +11,28 @@ import numpy as np
 from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node
 from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, NodesRecorded, history_of
 from ibdissect.fabric.nodes import SwitchFacts
+from ibdissect.fabric.shown import shown
 from ibdissect.fabric.vantage import CONFIGURED_NS
+from ibdissect.lint.by_answers import check, compared, judge_of, value_in
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import Context, FaultDetails, Hit, LazyHit, fault, on_event
+from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.answered import Reply
 from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.wire.mad import METHODS
+from ibdissect.wire.expr import And, Value
+from ibdissect.wire.mad import MAD, METHODS
+from ibdissect.wire.numbers import GET_RESP, SET
+from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import INT_KINDS, Field
 
 VLS = np.array([0, 1, 2, 4, 8, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
 """Data VLs by OperationalVLs; 0 for reserved codes."""
+WRITTEN, ANSWERED = MAD.method == SET, MAD.method == GET_RESP
+"""Conditions of rules about SMPs: a Set, and an answer with status 0."""
+OF_ADAPTER = previous(NodeInfo.node_type).isin({CA, ROUTER})
+OF_SWITCH = previous(NodeInfo.node_type) == SWITCH
+"""The kind of node, where its NodeInfo was seen."""
 Mask = Any
 """bool[n]; NumPy's stubs have no type for the result of a comparison."""
 
@@ -29,10 +40,13 @@ Mask = Any
 class AttributeRule(LearntFactRule):
     """Base of rules about the SMPs of one attribute; one finding per port, or what `flow_of` names.
 
-    What the node answered before may be outdated or another's: the gate of `LearntFactRule` says so.
+    `when` is the fault, judged SMP by SMP: `previous(field)` is what the port showed before, of the same attribute in its previous
+    answer, of NodeInfo, SwitchInfo or PortInfo as known when the SMP is sent. What the node answered before may be outdated or
+    another's: the gate of `LearntFactRule` says so.
     """
 
     holds_ns = CONFIGURED_NS
+    by_answers = True
     refusable: ClassVar[bool] = False
     """Whether the finding says that the node refuses the SMP or has no such thing, so that a good answer refutes it."""
     taken: ClassVar[tuple[Field[Any], ...]] = ()
@@ -45,38 +59,47 @@ class AttributeRule(LearntFactRule):
     """The SMPs that are judged; by default those of the attribute to which `at` belongs."""
     records: ClassVar[type[NodesRecorded] | None] = None
     """Records of the SA that count like an earlier answer until the node answers itself."""
-    why = "said otherwise"
-    """Why the earlier frame is cited."""
-    says: ClassVar[dict[str, Field[Any]]] = {}
-    """Fields of the SMP that the message quotes, by placeholder; `{now}` is `at`."""
-    said: ClassVar[dict[str, Field[Any]]] = {}
-    """Fields of the previous answer that the message quotes; `{before}` is `at`."""
-    by_entry = False
+    why: ClassVar[str] = "said otherwise"
+    """Why the frame of the first `previous` in `when` is cited; it may quote what the message quotes."""
+    says: ClassVar[Mapping[str, Value]] = {}
+    """What the message quotes, by placeholder: fields of the SMP, `previous(field)`, arithmetic. `{now}` is `at`, `{before}` its previous
+    value."""
+    by_entry: ClassVar[bool] = False
     """Whether a finding is about the port through which the SMP arrived."""
+    _compared: ClassVar[Field[Any] | None] = None
+    """The field of that `previous`; None: the previous answer is the proof, if there is one."""
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
         if "code" not in vars(cls):
             return
         cls.waits = cls.severity is not Severity.INFO  # nothing could lower it
+        cls._compared = compared(cls.when) if cls.when is not None else None
         if cls.source is AttributeHistory and cls.at is not None:
-            cls.source = history_of(cls.at.owner)
+            cls.source = history_of(cls.at.owner, kept=cls._compared is not None and cls._compared.owner is cls.at.owner)
+        if cls.when is not None:
+            check(cls.__name__, cls.when, cls.source.attributes)
+            if (cls.judge, cls.quoted) == (AttributeRule.judge, AttributeRule.quoted):
+                cls.message_words = frozenset({"port", "method", "now", "before", *cls.says})
 
     def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
         took = bool(self.taken) and all(reply.repeats(field) for field in self.taken)
         return (self.refusable or took) and super().refutes(hit, reply, context)
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        """SMPs that are wrong, or may be."""
-        raise NotImplementedError
+        """SMPs that are wrong, or may be: where `when` holds."""
+        assert self.when is not None
+        return judge_of(smps).mask(self.when)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         """Further arguments of the message about an SMP, and the frames that prove it; None if it is in order after all."""
         return {}, self.earlier(smp)
 
     def earlier(self, smp: AttributeSmp) -> list[tuple[int, str]]:
-        """The previous answer as a proof."""
-        return [(smp.since, f"{self.why}, in a NodeRecord" if smp.columns.recorded else self.why)] if smp.since else []
+        """What was shown before, as a proof."""
+        since = smp.since if self._compared is None else int(shown(smp.columns, self._compared).since[smp.i])
+        why = self.why.format_map(self.quoted(smp)) if "{" in self.why else self.why
+        return [(since, f"{why}, in a NodeRecord" if smp.columns.recorded else why)] if since else []
 
     def flow_of(self, smp: AttributeSmp) -> Any:
         """Hits with an equal value become one finding; None: each is one."""
@@ -100,15 +123,25 @@ class AttributeRule(LearntFactRule):
         suspicious = self.suspicious(smps)
         return smps.each(suspicious & smps.have(self.at) if self.at is not None and suspicious.any() else suspicious)
 
+    def quoted(self, smp: AttributeSmp) -> dict[str, Any]:
+        """What the message may quote of an SMP."""
+        about: dict[str, Any] = {"port": smp.name, "method": METHODS[smp.method]}
+        if (at := self._number()) is not None:
+            about |= {"now": smp.now(at), "before": smp.was(at)}
+        return about | self.told(smp)
+
+    def told(self, smp: AttributeSmp) -> dict[str, int]:
+        """The values of `says`."""
+        return {word: value_in(smp, operand) for word, operand in self.says.items()}
+
+    def _number(self) -> Field[Any] | None:
+        """The faulty field if it is one number."""
+        return self.at if self.at is not None and self.at.count == 1 and self.at.kind in INT_KINDS else None
+
     def made(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
         """The full hit."""
-        says, said, value = self.says, self.said, None
-        if self.at is not None and self.at.count == 1 and self.at.kind in INT_KINDS:
-            value = value_of(self.at, smp.now(self.at))
-            says, said = {"now": self.at, **says}, {"before": self.at, **said}
-        quoted = {word: smp.now(field) for word, field in says.items()}
-        quoted |= {word: smp.was(field) for word, field in said.items()}
-        about = {"port": smp.name, "method": METHODS[smp.method], **quoted, **arguments}
+        at, about = self._number(), {**self.quoted(smp), **arguments}
+        value = value_of(at, smp.now(at)) if at is not None else None
         return fault(smp, about, self.at, value, start=smp.body_at, proof=proof, key=self.flow_of(smp), about=(smp.slot,))
 
 
@@ -124,22 +157,12 @@ class AgainstPortGuid(AttributeRule):
         return port is None or not port.renamed
 
 
-class Changed(AttributeRule):
-    """Base of rules about a field that differs from the port's previous answer."""
-
-    differs: ClassVar[np.ufunc] = np.not_equal
-    """How the field, and its previous value, are compared."""
-
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        assert self.at is not None
-        return smps.answers & (smps.since > 0) & self.differs(smps.now(self.at), smps.was(self.at))
-
-
 READ_ONLY = (PortInfo.guid_cap, PortInfo.vl_cap, PortInfo.mtu_cap, PortInfo.link_width_supported)
 """Components of PortInfo that a port does not change."""
+SAME_PORT = And(tuple(one == previous(one) for one in READ_ONLY))
 
 
-class ViolationCounted(Changed):
+class ViolationCounted(AttributeRule):
     """Base of rules about violation counters."""
 
     evidence = (
@@ -148,11 +171,11 @@ class ViolationCounted(Changed):
     )
     ages = False
     why = "showed a lower count"
-    differs = np.greater
 
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        same = all(smp.now(field) == smp.was(field) for field in READ_ONLY)
-        return super().judge(smp) if same else None
+    def __init_subclass__(cls, **kw: Any) -> None:
+        if cls.at is not None:
+            cls.when = ANSWERED & (cls.at > previous(cls.at)) & SAME_PORT
+        super().__init_subclass__(**kw)
 
 
 def adapters(smps: AttributeSmps) -> Mask:

@@ -1,0 +1,99 @@
+"""Where does a condition hold that compares SMPs with what their port, node or switch answered before?
+
+In a rule about attributes of subnet management (`AttributeRule`), `previous(field)` is what the port showed last: of the SMP's own
+attribute in its answer before, of NodeInfo, SwitchInfo or PortInfo as the subnet's model knows it when the SMP is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ibdissect.errors import SpecError
+from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.fabric.shown import may_be_asked, shown
+from ibdissect.table import Int
+from ibdissect.table.mask import Judge
+from ibdissect.table.series import Numbers, Series
+from ibdissect.wire.expr import Expr
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.spec import Field
+
+from .sequence import Previous, words_of
+
+OF_MAD = {MAD.method: "method", MAD.attribute_id: "attribute", MAD.attribute_modifier: "modifier"}
+"""Columns that are known without reading the packets again."""
+
+
+class AnswersJudge(Judge):
+    """Judges SMPs of an attribute, by themselves and by what was answered before."""
+
+    def __init__(self, smps: AttributeSmps, picked: Int | None = None) -> None:
+        self.smps = smps
+        super().__init__(smps.event.table, MAD, picked)
+
+    def count(self) -> int:
+        return len(self.smps)
+
+    def narrowed(self, picked: Int) -> AnswersJudge:
+        return AnswersJudge(self.smps, picked)
+
+    @property
+    def rows(self) -> Int:
+        return self.smps.rows if self.picked is None else self.smps.rows[self.picked]
+
+    def earlier(self, word: Previous) -> Numbers:
+        """What was shown before, in the SMPs before which it was."""
+        found = shown(self.smps, word.field)
+        since, values = (column if self.picked is None else column[self.picked] for column in (found.since, found.values))
+        there = np.flatnonzero(since)
+        return Numbers(self.all, values) if len(there) == self.size else Numbers(there, values[there])
+
+    def _read(self, field: Field[Any]) -> Series:
+        if field.owner is not MAD:
+            values = self.smps.now(field)
+        elif field in OF_MAD:
+            values = getattr(self.smps, OF_MAD[field])
+        else:
+            return Numbers(self.all, self.table.values_at(field, self.rows))
+        return Numbers(self.all, values if self.picked is None else values[self.picked])
+
+
+def judge_of(smps: AttributeSmps) -> AnswersJudge:
+    """The judge of a chunk's SMPs of an attribute, the same one for all rules."""
+    found: AnswersJudge = smps.cached(AnswersJudge, lambda: AnswersJudge(smps))
+    return found
+
+
+def value_in(smp: AttributeSmp, operand: Any) -> int:
+    """A field, `previous(field)` or arithmetic on them, of one SMP that has a value for it."""
+    if isinstance(operand, Field) and operand.owner is not MAD:
+        return smp.now(operand)
+    if isinstance(operand, Previous):
+        return int(shown(smp.columns, operand.field).values[smp.i])
+    series = AnswersJudge(smp.columns, np.array([smp.i])).series(operand)
+    assert isinstance(series, Numbers)
+    return int(series.values[0])
+
+
+def compared(condition: Expr) -> Field[Any] | None:
+    """The field of the first `previous` that a condition names, whose frame proves the fault; None if it names none."""
+    return next((word.field for word in words_of(condition) if isinstance(word, Previous)), None)
+
+
+def check(rule: str, condition: Expr, attributes: Sequence[int]) -> None:
+    """Raise SpecError if a condition cannot be judged by answers about these attributes."""
+    for word in words_of(condition):
+        if not attributes:
+            reason = "name a field of the attribute in `at`"
+        elif not isinstance(word, Previous):
+            reason = "`within` and `unless` are for occurrences in conversations; the answers of a port have `previous` alone"
+        elif word.where is not None or word.same or word.one_way:
+            reason = "`previous` is what the port answered before: write it without where=, same= and one_way="
+        elif not may_be_asked(word.field, attributes):
+            reason = f"{word.field!r} is neither of this attribute nor kept of NodeInfo, SwitchInfo or PortInfo"
+        else:
+            continue
+        raise SpecError(rule, "when", reason)
