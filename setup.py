@@ -14,7 +14,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 ENGINE = (
-    "common", "packets", "waits", "gaps", "direction", "halves", "order", "lanes", "facts", "ports", "routes", "smps",
+    "common", "packets", "waits", "gaps", "direction", "halves", "order", "hosts", "lanes", "facts", "ports", "routes", "smps",
     "offsets", "tunnels", "links", "locate", "copies", "marks",
 )  # fmt: skip
 """Modules of ibdissect/engine that are compiled; the others are Python."""

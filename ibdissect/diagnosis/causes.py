@@ -231,7 +231,8 @@ def _of_half(raw: Raw, half: Any, side: int, capture: Capture, times: Times | No
     if gave_up:
         yield from _silence(raw, half, side, capture)
     if half.reused and not half.renewed and (not half.far_back or half.last_msn >= 0):  # else the queue pair may have begun anew
-        yield Found("psn-reused", ODD, ERROR, half.reused_before or half.reused_first, half.reused_frame, side)
+        lacks = half.missed or half.holes or half.unanswered  # the capture does, perhaps of a set-up, too
+        yield Found("psn-reused", ODD, INFO if lacks else ERROR, half.reused_before or half.reused_first, half.reused_frame, side)
     if half.hurried >= 2 or (half.hurried and half.hurried == half.rnrs):
         severity = WARNING if half.hurried > 1 else INFO  # a single one may be a copy from a slower mirror
         yield Found("rnr-timer-ignored", ODD, severity, half.hurried_first, half.hurried_frame, side)

@@ -26,6 +26,7 @@ cdef enum:
     COPY_NS = 3000
     PAUSE_NS = 5000000
     SOON_NS = 400000
+    ANEW_NS = 1000000
     GROUP_NS = 50000
     MAX_WAITING = 4096
     MAX_PAUSES = 64

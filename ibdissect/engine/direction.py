@@ -41,7 +41,9 @@ class Direction:
 
     `held`: ranges in `holes` and `unanswered`; `listed`: they changed since they were counted. `fits`, `misfits`: answers to what was asked
     before, and packets that no queue pair of this direction sends: the answer to what was not asked, a request after a fatal NAK.
-    `far_back`: a message went back to the first PSN, or beyond what is remembered, of all that was acknowledged; `renewed`: MSNs did, too.
+    `far_back`: a message went back to the first PSN, or beyond what is remembered, of all that was acknowledged; `renewed`: MSNs did, too;
+    `anew`: what is sent again now followed a silence then, so that another connection may have the queue pair. Since then
+    there were `anew_messages` messages, and `doubtful` of its packets have other bytes than before.
     """
 
     def __init__(self, path: Path, reliable: bool = True) -> None:
@@ -64,7 +66,8 @@ class Direction:
         self.reorder_proof = self.loss_proof = self.same_acks = self.same_frame = self.same_first = 0
         self.last_msn = self.largest = -1
         self.fits = self.misfits = self.begun = 0
-        self.far_back = self.renewed = False
+        self.far_back = self.renewed = self.anew = False
+        self.doubtful = self.doubtful_first = self.doubtful_before = self.anew_messages = 0
         self.reused = self.reused_first = self.reused_before = self.reused_frame = 0
         self.wrong_frame = self.wrong_request = self.wrong_size = 0
         self.losses = self.timeouts = self.rnrs = self.loss_first = self.loss_last = 0

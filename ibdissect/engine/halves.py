@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING
 from ibdissect.wire.headers import RNR_TIMER_US
 
 from .episodes import LOSS, RNR, TIMEOUT, close_episode, count_again, fill, open_episode, skip
+from .reuse import believe, differs
 
 try:
     import cython
 except ImportError:
     from . import shadow as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import COPY_NS, OF_ANSWER, OF_REQUEST, PAUSE_NS, RING, SOON_NS, UNKNOWN_SPAN, i64
+    from cython.cimports.ibdissect.engine.common import ANEW_NS, COPY_NS, OF_ANSWER, OF_REQUEST, PAUSE_NS, RING, SOON_NS, UNKNOWN_SPAN, i64
     from cython.cimports.ibdissect.engine.direction import Direction
     from cython.cimports.ibdissect.engine.packets import Packet
     from cython.cimports.ibdissect.engine.waits import Waits
 else:
     from .direction import Direction
-    from .kinds import COPY_NS, OF_ANSWER, OF_REQUEST, PAUSE_NS, RING, SOON_NS, UNKNOWN_SPAN
+    from .kinds import ANEW_NS, COPY_NS, OF_ANSWER, OF_REQUEST, PAUSE_NS, RING, SOON_NS, UNKNOWN_SPAN
     from .packets import Packet
     from .waits import Waits
 
@@ -156,6 +157,7 @@ class Half(Direction):
         if (p.op == 0 or p.op == 1 or p.op == 6 or p.op == 7) and not self.mtu:
             self.mtu = p.size
         self.half_sent = not p.last
+        self.anew_messages += p.last
         self.sent[k], self.sent[k + 1], self.sent[k + 2] = pos, cython.cast(i64, p.ident), p.time
         self.sent[k + 3], self.sent[k + 4], self.sent[k + 5] = p.ttl, cython.cast(i64, p.content), p.frame
         self.judge()
@@ -169,14 +171,14 @@ class Half(Direction):
         """A packet whose position was sent before: why?"""
         k: cython.Py_ssize_t = (pos & (RING - 1)) * OF_REQUEST
         done: cython.bint = pos < self.una or (not self.answers and p.first)
+        if not self.in_round or pos < self.round_next:
+            far: cython.bint = p.first and (pos == self.begun or self.front - pos > RING)
+            self.far_back = self.far_back or far
+            self.anew = (far or not self.agreed_mtu) and p.time - self.since >= ANEW_NS
+            self.doubtful = self.anew_messages = 0
         if self.sent[k] == pos and self.sent[k + 4] != cython.cast(i64, p.content) and p.op != 12 and done:
-            self.reused += 1
-            self.reused_frame = p.frame
-            if not self.reused_first:
-                self.reused_first, self.reused_before = p.frame, self.sent[k + 5]
+            differs(self, p.frame, self.sent[k + 5])
         self.again += 1
-        if p.first and not self.in_round and (pos == self.begun or self.front - pos > RING):
-            self.far_back = True
         if self.nakked:  # the first repetition since a NAK
             for one, filled in self.nakked.items():
                 if filled:  # what it asked for has come: by itself, or was that the repetition?
@@ -232,6 +234,8 @@ class Half(Direction):
             pos = p.psn + (1 << 24)
             self.started, self.una, self.front = True, pos, pos
         self.answers += 1
+        if self.doubtful and p.msn >= 0:
+            believe(self, p.msn)
         if self.requests and p.op != 14 and p.op != 15 and (p.op != 17 or p.syndrome & 0x60 == 0 or p.syndrome < 0):
             if pos >= self.front or self.strange(p, pos):
                 self.misfits += 1

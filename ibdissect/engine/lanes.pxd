@@ -1,29 +1,10 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 from ibdissect.engine.common cimport i64, u64
 from ibdissect.engine.halves cimport Half
+from ibdissect.engine.hosts cimport Host, Lane
 from ibdissect.engine.order cimport Order
 from ibdissect.engine.packets cimport Packet, Reader
 from ibdissect.engine.waits cimport Room
-
-cdef class Host:
-    cdef public u64 hi, lo
-    cdef public i64 number, heard, first_time, last_time, last_frame, checked, wrong
-
-cdef class Lane:
-    cdef public u64 key
-    cdef public i64 qpn, packets, network
-    cdef public Host src, dst
-    cdef public Lane peer
-    cdef public Half requests, answers
-    cdef public Order stream
-    cdef public i64 last_frame, last_time, pkey, versions, checked
-    cdef public i64 first_frame, first_time, side, pkeys, service, order
-    cdef public i64 cnps, cnp_time, cnp_frame, cnp_last, wrong, wrong_first, wrong_last, version_frame
-    cdef public u64 pair, cnp_ident
-    cdef public int first_asked, newest, first_answer, newest_answer, crowd, claim, rival
-    cdef public Lane claimant
-    cdef public bint settled, reads
-    cdef public object setup, backlog, hits
 
 cdef class Lanes:
     cdef public dict lanes, hosts, paths, expected, waiting, older, fronts, near_psns
@@ -37,6 +18,8 @@ cdef class Lanes:
     cdef int deliver(self, Lane lane, Packet p) except? -1
     cdef int unpaired(self, Lane lane, Packet p) except? -1
     cdef Lane new_lane(self, Packet p)
+    cdef Lane asks(self, Lane lane, Packet p)
+    cdef i64 last_active(self, Lane lane) except? -1
     cdef int left_out(self, Packet p) except? -1
     cdef Host host(self, u64 hi, u64 lo)
     cdef Half half(self, Lane requests, Lane answers)

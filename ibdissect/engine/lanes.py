@@ -21,15 +21,17 @@ try:
 except ImportError:
     from . import shadow as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import ANSWER, CNP, COPY_NS, NOTHING, OTHER, REQUEST, i64, mix, u64
+    from cython.cimports.ibdissect.engine.common import ANEW_NS, ANSWER, CNP, COPY_NS, NOTHING, OTHER, REQUEST, i64, mix, u64
     from cython.cimports.ibdissect.engine.halves import Half
+    from cython.cimports.ibdissect.engine.hosts import Host, Lane
     from cython.cimports.ibdissect.engine.order import Order
     from cython.cimports.ibdissect.engine.packets import Packet, Reader
     from cython.cimports.ibdissect.engine.waits import Path, Room
 else:
     from .common import mix
     from .halves import Half
-    from .kinds import ANSWER, CNP, COPY_NS, NOTHING, OTHER, REQUEST
+    from .hosts import Host, Lane
+    from .kinds import ANEW_NS, ANSWER, CNP, COPY_NS, NOTHING, OTHER, REQUEST
     from .order import Order
     from .packets import Packet, Reader
     from .waits import Path, Room
@@ -47,6 +49,8 @@ MAX_BACKLOG, MAX_HELD = 256, 100_000
 """Packets that wait until it is known where a lane's answers come: of one lane, of all. In a crowd (`pairing`) more are needed."""
 LOOKED_FOR = cython.declare(cython.longlong, 512)
 """Packets of a lane whose PSNs are compared with those of other lanes."""
+FAR = cython.declare(cython.longlong, 1 << 16)
+"""PSNs that are neither missing nor sent again in one step, as long as no READ takes as many."""
 MAX_RECENT = 256
 """Datagrams that are remembered, to leave out their copies."""
 _NEAR = cython.declare(cython.ulonglong, (1 << 14) - 1)
@@ -54,35 +58,6 @@ _NEAR = cython.declare(cython.ulonglong, (1 << 14) - 1)
 _UC = cython.declare(cython.int, UC)
 _SERVICE = cython.declare(cython.int, 0xE0)
 _CM_QPN = cython.declare(cython.int, 1)
-
-
-@cython.final
-@cython.cclass
-class Host:
-    """An address: what it sent and what was sent to it."""
-
-    def __init__(self, hi: u64, lo: u64, number: i64) -> None:
-        self.hi, self.lo, self.number = hi, lo, number
-        self.heard = self.first_time = self.last_time = self.last_frame = self.checked = self.wrong = 0
-
-
-@cython.final
-@cython.cclass
-class Lane:
-    """What `src` sends to queue pair `qpn` of `dst`; `requests` is the direction it asks in, `answers` the one it answers."""
-
-    def __init__(self, key: u64, pair: u64, src: Host, dst: Host, qpn: i64, network: i64, order: i64) -> None:
-        self.key, self.pair, self.src, self.dst, self.qpn, self.network, self.order = key, pair, src, dst, qpn, network, order
-        self.first_frame = self.last_frame = self.first_time = self.last_time = self.packets = self.side = 0
-        self.pkey = self.pkeys = self.service = -1
-        self.cnps = self.cnp_time = self.cnp_frame = self.cnp_last = self.checked = self.wrong = self.wrong_first = self.wrong_last = 0
-        self.versions = self.version_frame = 0
-        self.cnp_ident = 0
-        self.settled = False
-        self.peer = self.requests = self.answers = self.setup = self.stream = None
-        self.backlog, self.hits = [], None
-        self.first_asked = self.newest = self.first_answer = self.newest_answer = -1
-        self.reads, self.crowd, self.claimant, self.claim, self.rival = False, 0, None, 0, 0
 
 
 @cython.final
@@ -132,6 +107,12 @@ class Lanes:
             elif lane.qpn != p.qpn or lane.src.lo != p.src_lo or lane.dst.lo != p.dst_lo:
                 self.collisions += 1
                 continue
+            if p.kind == REQUEST:
+                lane = self.asks(lane, p)
+                if lane is None:
+                    self.left_out(p)
+                    continue
+            lane.active = p.time
             if lane.peer is None and p.kind != CNP and lane.packets < LOOKED_FOR:
                 self.unpaired(lane, p)
             else:
@@ -223,6 +204,38 @@ class Lanes:
             dst.heard += 1
         return 0
 
+    @cython.cfunc
+    def asks(self, lane: Lane, p: Packet) -> Lane | None:
+        """The lane of a request: a new one where the queue pair was made again without connection management. None if there are too many.
+
+        It begins a message after a silence, with the first PSN and other bytes than before, or far from all PSNs that it used.
+        """
+        ahead: i64 = ((p.psn - lane.front - 1 + 0x800000) & 0xFFFFFF) - 0x800000
+        if lane.begun < 0:
+            lane.begun, lane.begun_content, lane.front = p.psn, p.content, p.psn
+        elif p.first and lane.setup is None and p.time - self.last_active(lane) >= ANEW_NS and (
+            (abs(ahead) > FAR and not lane.long_reads) or (p.psn == lane.begun and p.content != lane.begun_content)
+        ):
+            if lane.peer is not None:
+                self.made(lane.peer.key, lane.peer.src, lane.peer.dst, lane.peer.qpn, lane.peer.network)
+            before: Lane = lane
+            lane = self.made(before.key, before.src, before.dst, before.qpn, before.network)
+            if lane is None:
+                return None
+            lane.service = p.opcode & _SERVICE
+            lane.begun, lane.begun_content, lane.front = p.psn, p.content, p.psn
+        elif ahead >= 0:
+            lane.front = p.psn
+        if p.op == 12 and p.dma >= FAR << 8:
+            lane.long_reads = True
+        return lane
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def last_active(self, lane: Lane) -> i64:
+        """When the last packet of a queue pair came, either way."""
+        return lane.active if lane.peer is None else max(lane.active, lane.peer.active)
+
     def made(self, key: u64, src: Host, dst: Host, qpn: i64, network: i64) -> Lane | None:
         """A lane, which takes the place of an earlier one of the same queue pair; None if there are too many."""
         if len(self.lanes) + len(self.finished) >= MAX_LANES:
@@ -232,7 +245,7 @@ class Lanes:
         before = self.lanes.get(key)
         if before is not None:
             self.settle(before)
-            pairing.forget(self, before)
+            pairing.over(self, before)
             self.finished.append(before)
         self.lanes[key] = self.near[key & _NEAR] = lane
         hint = self.expected.pop(key, None)

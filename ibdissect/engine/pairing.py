@@ -83,7 +83,7 @@ def answered(lanes: Any, lane: Any, p: Any) -> Any:
         move(lanes, lane, BACK, lane.newest_answer, p.psn)
         lane.newest_answer = p.psn
     here = place(lane.network, lane.dst, lane.src, p.psn)
-    sent = [known for known in (lanes.waiting.get(here), lanes.older.get(here)) if known is not None]
+    sent = [known for index in (lanes.waiting, lanes.older) if (known := senders(index, here)) is not None]
     number, alone = 0, len(sent) == 1 and type(sent[0]) is not dict
     if not alone or not begins_alone(lanes, lane, sent[0]):
         number = crowd(lanes, lane.dst, lane.src, lane.network, p.psn)
@@ -184,6 +184,15 @@ def join(index: dict[int, Any], key: int, lane: Any) -> int:
     else:
         index[key] = {known: None, lane: None}
     return 1
+
+
+def senders(index: dict[int, Any], key: int) -> Any:
+    """The lanes under a key that are not over: one as it is, several in a dict, None if there are none."""
+    known = index.get(key)
+    if type(known) is dict:
+        live = {lane: None for lane in known if not lane.over}
+        return live if len(live) > 1 else next(iter(live), None)
+    return known if known is None or not known.over else None
 
 
 def leave(index: dict[int, Any], key: int, lane: Any) -> None:
@@ -305,13 +314,22 @@ def places(lane: Any, source: Any, target: Any, flip: int = 0, steps: tuple[int,
 
 
 def forget(lanes: Any, lane: Any) -> None:
-    """A lane has found its peer, or is over."""
+    """A lane has found its peer, or another connection has its queue pair."""
     if lane.newest >= 0:
         leave(lanes.fronts, place(lane.network, lane.src, lane.dst, lane.newest), lane)
     for role, psn in ((ASKS, lane.newest), (BACK, lane.newest_answer)):
         if psn >= 0:
             move(lanes, lane, role, psn, -1)
     lane.hits = None
+
+
+def over(lanes: Any, lane: Any) -> None:
+    """Another connection has the queue pair of a lane."""
+    forget(lanes, lane)
+    lane.over = True
+    for role, psn in ((ASKS, lane.first_asked), (BACK, lane.first_answer)):
+        if psn >= 0:
+            count(lanes, lane, role, psn, START_BITS, -1)
 
 
 def named(lanes: Any, setup: SetUp, hosts: list[Any], side: int) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibdissect.diagnosis.assemble import bytes_of, text_of
-from ibdissect.engine.lanes import Host
+from ibdissect.engine.hosts import Host
 from ibdissect.wire import cm
 from tests.diagnosis.lab import MS, QA, QB, Lab
 

@@ -170,15 +170,16 @@ def test_few_tries_are_no_proof_where_psns_alone_told_whose_answers_are_whose() 
         assert len(blamed(joined(*labs, later).diagnosis())) == blames
 
 
-@pytest.mark.parametrize("answered", [True, False])
-def test_a_queue_pair_that_begins_anew_uses_no_psn_again(answered: bool) -> None:
+@pytest.mark.parametrize(("answered", "pause", "lives"), [(True, 4 * US, 1), (True, 5 * US, 2), (False, -1, 1), (False, 0, 2)])
+def test_a_queue_pair_that_begins_anew_uses_no_psn_again(answered: bool, pause: int, lives: int) -> None:
+    """It is another connection if it was silent for a millisecond."""
     lab = Lab()
     for life in range(2):
         for i in range(40):
-            lab.ask((40 * life + i) * MS, i, fill=life)
+            lab.ask((40 * life + i) * MS + life * pause, i, fill=life)
             if answered:
-                lab.answer((40 * life + i) * MS + 5 * US, i, msn=i + 1)
-    assert lab.only().cause == ("healthy" if answered else "cannot-tell")
+                lab.answer((40 * life + i) * MS + life * pause + 5 * US, i, msn=i + 1)
+    assert [one.cause for one in lab.diagnosis().connections] == ["healthy" if answered else "cannot-tell"] * lives
 
 
 def test_what_waited_too_long_is_not_paired_in_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
