@@ -81,6 +81,25 @@ def check_modules(name: str, modules: Iterable[ModuleType]) -> None:
     _columns(columns)
 
 
+def check_nesting(catalog: Catalog, own: Collection[str]) -> None:
+    """Raise PluginError if a structure of the modules `own` may lie in itself, through fields, lists and choices."""
+    around: dict[StructType, set[StructType]] = {
+        struct: {field.owner for place in catalog.places(struct) if isinstance(field := getattr(place, "field", None), Field)}
+        | {field.owner for field in catalog.nesting.get(struct, ())}
+        for struct in catalog.structs
+    }
+    for struct in catalog.structs:
+        waiting, seen = [*around[struct]], set[StructType]()
+        while waiting and struct.__module__ in own and struct not in catalog.tail_parts:
+            one = waiting.pop()
+            if one is struct:
+                name = next((each.__name__ for each in seen if struct in around.get(each, ())), struct.__name__)
+                reason = f"may lie in itself, through {name}; declare another structure for the inner one"
+                raise PluginError(defined_in(struct), f"{struct.__name__}: {reason}")
+            waiting += around.get(one, set()) - seen
+            seen |= around.get(one, set()) | {one}
+
+
 def check_names(catalog: Catalog, own: Collection[str]) -> None:
     """Raise PluginError if a structure of the modules `own` has a filter name of another structure, or twice the same."""
     first: dict[str, Field[Any]] = {}
@@ -171,7 +190,8 @@ def _said(struct: StructType) -> Iterator[str]:
         yield ": answer() of one structure needs both: `asks`, which ones are requests, and `when`, which ones are answers"
     for mine, theirs in answers.pairs:
         for field, of in ((mine, struct), (theirs, answers.request(struct))):
-            if not isinstance(field, Field) or field.owner is not of:
+            inside = of.tail is not None and isinstance(field, Field) and field.owner in tuple(of.tail.structs())
+            if not isinstance(field, Field) or not (field.owner is of or inside):
                 yield f": answer(by=...): {field!r} is no field of {of.__name__}; write pairs (own field, field of the request)"
 
 
@@ -275,7 +295,9 @@ def _check_message(rule: type[Rule], catalog: Catalog) -> None:
         raise PluginError(defined_in(rule), f"rule {rule.code}: its message is not a format string: {error}") from error
     if rule.on is None or rule.when is None or (rule.by_answers and rule.message_words is None):
         return
-    known = rule.message_words or {struct.__name__ for struct in catalog.structs} | {field.name for field in rule.on.fields}
+    parts = {name for name, value in vars(rule.on).items() if isinstance(value, InTail)}
+    fields = {field.name for field in (*rule.on.fields, *catalog.computed.get(rule.on, ()))}
+    known = rule.message_words or {struct.__name__ for struct in catalog.structs} | fields | parts
     for word in words:
         if word not in known:
             what = "a word of `says` nor one of AttributeRule" if rule.message_words else "a field nor a structure"

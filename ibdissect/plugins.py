@@ -23,7 +23,7 @@ from ibdissect.errors import ConfigError, IbdissectError, PluginError
 from ibdissect.failures import complain, error_text
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.patience import patient
-from ibdissect.plugin_declarations import check_modules, check_names, check_rules
+from ibdissect.plugin_declarations import check_modules, check_names, check_nesting, check_rules
 from ibdissect.rules import load as load_rules
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
 from ibdissect.wire.text import hex_text, printable
@@ -80,6 +80,7 @@ def _checked(names: tuple[str, ...]) -> LoadedPlugins:
                 modules += _parts_of(name)
     catalog = Catalog([*builtin_modules(), *modules])
     check_names(catalog, {module.__name__ for module in modules})
+    check_nesting(catalog, {module.__name__ for module in modules})
     modules += [_declared(Path(name), catalog) for name in names if _is_toml(name)]  # their filters may use all structures
     own = {module.__name__ for module in modules}
     for struct in catalog.structs:

@@ -64,7 +64,7 @@ DECLARATIONS = {
     "our key": (struct().replace('"bb", "x"', '"infiniband", "lrh"'), "X.key: infiniband.lrh is the name of LRH"),
     "one place twice": (
         struct() + struct().replace("X(", "Y(").replace('"x"', '"y"'),
-        "Y.carried_by: VendorOui(oui=44258, mgmt_class=50, attr_id=256) is that of X",
+        "Y.carried_by: VendorOui(oui=44258, mgmt_class=50, attr_id=256, methods=None) is that of X",
     ),
     "no place": (struct().replace("carried_by =", "caried_by ="), "X.caried_by: a structure has no such attribute, did you mean carried"),
     "place left out": (struct(place="()"), "X.carried_by: is missing, so the structure is found nowhere"),
@@ -217,3 +217,19 @@ def test_plugins_import_each_other_and_toml_uses_them_whatever_the_order(capture
         done = commands.run("lint", *words, "--select", "BBB", "--format", "json", str(capture), text=True)
         assert '"BBB001": 1' in done.stdout and '"BBB002": 1' in done.stdout and done.returncode == 1
         assert done.stdout.startswith("{") and done.stderr == "hello\n"
+
+
+def test_sets_and_lists_are_places_too_and_nothing_lies_in_itself(tmp_path: Path) -> None:
+    place = "CmService(7, messages={0x10, 0x13}), VendorOui(0xACE2, 0x32, 0x0100, methods=[0x81])"
+    path = tmp_path / "a.py"
+    path.write_text(IMPORTS + struct(place=place))
+    assert len(load([str(path)]).catalog.of_vendors)
+    inner = (
+        "from ibdissect.wire.tail import case, choice, repeat\n"
+        + STRUCT.format(size=1, place="()", fields='a = uint(8, "A")\n    b = choice(a, {}, "B")')
+        + 'class Y(Struct):\n    "y"\n    prefix, key = "bb", "y"\n    carried_by = case(X.b, 1)\n    c = repeat(nested(X, "C"))\n'
+    )
+    path = tmp_path / "b.py"
+    path.write_text(IMPORTS + inner)
+    with pytest.raises(PluginError, match="X: may lie in itself, through Y; declare another structure for the inner one"):
+        load([str(path)])

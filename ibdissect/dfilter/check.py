@@ -259,7 +259,7 @@ def is_literal(node: Node, names: Names) -> bool:
         text = node.text
         if text.startswith("."):
             return False
-        return names.find(text) is None if "." in text else text not in PROTOCOLS
+        return names.find(text) is None if "." in text else text not in PROTOCOLS and text not in names.prefixes
     if isinstance(node, Binary):
         return is_literal(node.left, names) and is_literal(node.right, names)
     if isinstance(node, Negative):

@@ -12,6 +12,8 @@ from ibdissect.dissect.named_values import ANSWER_NAMES, MESSAGE_NAMES
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.mask import rows_where
 from ibdissect.wire.catalog import Catalog, builtin
+from ibdissect.wire.column import ComputedField
+from ibdissect.wire.dialogue import is_notes
 from ibdissect.wire.expr import Among, And, Compare, Expr, In, Not, Or, Present, Search, Where
 from ibdissect.wire.spec import Struct
 
@@ -253,7 +255,8 @@ def _present(source: Source) -> Expr:
     """Any field or structure of that name is present. A field without a condition is present if its structure is."""
     parts: dict[object, Expr] = {}
     for field in source.fields:
-        what = field if field.when is not None or field.owner is Struct else field.owner
+        alone = field.when is not None or field.owner is Struct or (isinstance(field, ComputedField) and is_notes(field))
+        what = field if alone else field.owner
         parts.setdefault(what, Present(what))
     for struct in source.structs:
         parts.setdefault(struct, Present(struct))

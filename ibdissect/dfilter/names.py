@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ibdissect.dissect.named_values import MESSAGE, MESSAGE_KINDS
 from ibdissect.errors import FilterError
 from ibdissect.wire import encapsulation
-from ibdissect.wire.catalog import BOTH, Catalog, StructType
+from ibdissect.wire.catalog import BOTH, Catalog, StructType, is_plugin
 from ibdissect.wire.expr import Compare, Expr, Or, Present
 from ibdissect.wire.headers import FlowControl
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
@@ -159,6 +159,12 @@ class Names:
                 numbers.setdefault(struct.__name__, set()).add(number)
         self.attributes = {name: next(iter(found)) for name, found in numbers.items() if len(found) == 1}
         self._structs = {name: tuple(found) for name, found in structs.items()}
+        carried: dict[str, list[Expr]] = {}
+        for struct in catalog.structs:
+            if is_plugin(struct) and struct.carried_by and struct not in catalog.tail_parts:
+                carried.setdefault(struct.prefix, []).append(Present(struct))
+        self.prefixes = {prefix: Or(tuple(found)) for prefix, found in carried.items()}
+        """The protocols of plugins, by the prefix of their structures: any of these is in the frame."""
 
     def find(self, word: str) -> Source | None:
         """The meaning of `word`; a leading dot only marks a name, and `infiniband.` may be omitted."""
@@ -177,6 +183,8 @@ class Names:
             structs = self._structs.get(name)
             if structs:
                 return Source(name, "bytes", structs=structs, whole=structs[0].key in WHOLE)
+            if name in self.prefixes:
+                return Source(name, "none", mark=self.prefixes[name])
         return None
 
     def named(self, word: str) -> Source:

@@ -164,15 +164,16 @@ def _details(table: ChunkTable, header: bytes, start: int, stop: int, presenter:
     if mgmt_class == numbers.CM_CLASS:
         return _connection(data, attr_id)
     if 0x30 <= mgmt_class <= 0x4F and len(data) >= VENDOR_DATA_AT:
-        return _vendor(table.catalog, data, mgmt_class, attr_id)
+        return _vendor(table.catalog, data, mgmt_class, attr_id, method)
     return ""
 
 
-def _vendor(catalog: Catalog, data: bytes, mgmt_class: int, attr_id: int) -> str:
+def _vendor(catalog: Catalog, data: bytes, mgmt_class: int, attr_id: int, method: int) -> str:
     """The vendor's OUI, and the structure's title if known."""
     oui = int.from_bytes(data[VENDOR_OUI_AT:VENDOR_DATA_AT], "big")
-    struct = catalog.of_vendor(mgmt_class, attr_id, oui)
-    return (f" {struct.title}" if struct is not None else "") + f" OUI {oui_text(oui)}"
+    struct = catalog.of_vendor(mgmt_class, attr_id, oui, method)
+    named = struct is not None and struct.title != catalog.attribute_name(mgmt_class, attr_id, method, oui=oui)
+    return (f" {struct.title}" if struct is not None and named else "") + f" OUI {oui_text(oui)}"
 
 
 def _path(header: bytes, data: bytes) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.table import ChunkTable, Int
-from ibdissect.table.insides import with_pdus
+from ibdissect.table.insides import in_frame_order
 from ibdissect.wire.catalog import Catalog, StructType, is_plugin
 from ibdissect.wire.dialogue import summary_of
 from ibdissect.wire.spec import Field, Struct
@@ -32,12 +32,11 @@ def placeholders(text: str) -> list[str]:
 def fill(table: ChunkTable, rows: Int, protocols: list[str], infos: list[str], presenter: Presenter) -> None:
     """Put what plugins say before the infos of some rows, ascending; behind those of MADs."""
     said: dict[int, tuple[str, list[str]]] = {}
-    for struct, text in with_summary(table.catalog):
-        of = with_pdus(table, struct)
-        found = of.occurrences(struct)
-        for i in np.flatnonzero(np.isin(found.rows, rows)).tolist():
-            words = {name: _word(presenter, struct, of.view(struct, i), name) for name in placeholders(text)}
-            said.setdefault(int(found.rows[i]), (struct.prefix.upper(), []))[1].append(text.format_map(words))
+    texts_of, wanted = dict(with_summary(table.catalog)), set(rows.tolist())
+    for row, struct, i, of in in_frame_order(table, tuple(texts_of)):
+        if row in wanted:
+            words = {name: _word(presenter, struct, of.view(struct, i), name) for name in placeholders(texts_of[struct])}
+            said.setdefault(row, (struct.prefix.upper(), []))[1].append(texts_of[struct].format_map(words))
     mad = table.located.at("mad") >= 0
     for row, (protocol, texts) in said.items():
         place = int(np.searchsorted(rows, row))

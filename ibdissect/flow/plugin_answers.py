@@ -12,7 +12,7 @@ from msgspec import Struct as Record
 from ibdissect.bounded import BoundedDict
 from ibdissect.table.addresses import End, ends_at
 from ibdissect.table.conversations import conversations
-from ibdissect.table.insides import with_pdus
+from ibdissect.table.insides import values_beside, with_pdus
 from ibdissect.table.mask import Judge
 from ibdissect.table.rows import keys_of
 from ibdissect.wire.catalog import Catalog, StructType
@@ -93,7 +93,7 @@ def _said(table: ChunkTable, number: int, struct: StructType, when: Expr | None,
     found = table.occurrences(struct)
     index = np.flatnonzero(Judge(table, struct).mask(when)) if when is not None else np.arange(len(found))
     rows = found.rows[index]
-    values = [table.values(field)[index] for field in by]
+    values = [each[index] for field in by for each in values_beside(table, struct, field)]
     same = keys_of(values, len(index))
     for row, at, (of, to), key in zip(rows.tolist(), found.at[index].tolist(), conversations(table, rows), same, strict=True):
         yield _Spoken(row, at, asks, (number, of, key), to)

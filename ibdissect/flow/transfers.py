@@ -177,7 +177,7 @@ def _certain(struct: StructType | None, data: bytes, step: int) -> bool:
 def place_of(transfer: Reassembled, catalog: Catalog) -> tuple[VendorOui, StructType] | None:
     """What a vendor's MADs carry: the place and its structure; None for other classes, and if it is unknown."""
     first = transfer.first
-    found = (one for one in catalog.of_vendors if one[0].takes(first.mgmt_class, first.attribute, first.oui))
+    found = (one for one in catalog.of_vendors if one[0].takes(first.mgmt_class, first.attribute, first.oui, first.method))
     return next(found, None) if first.oui is not None else None
 
 

@@ -64,9 +64,9 @@ def attribute_of(mgmt_class: int, attr_id: int, base_version: int, method: int, 
     for place, struct in reversed(_own):
         if isinstance(place, Mad) and (place.mgmt_class, place.attr_id) == (mgmt_class, attr_id) and place.takes(method, base_version):
             return struct
-        if isinstance(place, VendorOui) and place.takes(mgmt_class, attr_id, oui):
+        if isinstance(place, VendorOui) and place.takes(mgmt_class, attr_id, oui, method):
             return struct
-    return catalog().attribute(mgmt_class, attr_id, method, base_version) or catalog().of_vendor(mgmt_class, attr_id, oui)
+    return catalog().attribute(mgmt_class, attr_id, method, base_version) or catalog().of_vendor(mgmt_class, attr_id, oui, method)
 
 
 def payload_of_qp(qp: int) -> type[Packet]:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.table.computed import value_in
 from ibdissect.table.insides import of_streams
 from ibdissect.table.joined import SaRecord, starts
 from ibdissect.table.mask import Judge
@@ -110,7 +111,7 @@ def hit_at(rule: Rule, table: ChunkTable, entries: Int) -> Hit:
         if where is view and table.joined:
             spans = tuple(span for start in found.at[entries].tolist() for span in _spans(table, seen, start + low, start + high))
     value = value_of(at, at.__get__(where, rule.on)) if at is not None and spans else None
-    arguments = _arguments(rule, view, seen, rule.computed(seen, int(entries[0])))
+    arguments = _arguments(rule, view, seen, {**_columns(rule, seen, int(entries[0])), **rule.computed(seen, int(entries[0]))})
     return Hit(frame=seen.frame, time_ns=seen.time_ns, arguments=arguments, spans=spans, field=at, value=value)
 
 
@@ -127,6 +128,13 @@ def _spans(table: ChunkTable, seen: Seen, start: int, stop: int) -> Iterator[Spa
         if low < high:
             yield Span(piece.frame, piece.offset + low - at, high - low)
         at += piece.length
+
+
+def _columns(rule: Rule, seen: Seen, i: int) -> dict[str, Any]:
+    """Values of the computed columns that the rule's message names, at occurrence `i` of `on`."""
+    assert rule.on is not None
+    columns = {column.name: column for column in seen.table.catalog.computed.get(rule.on, ())}
+    return {name: value_in(seen.table, columns[name], seen.row, i) for name in _quoted(rule.message) if name in columns}
 
 
 def _arguments(rule: Rule, view: Struct, seen: Seen, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ibdissect.failures import Failures
 from ibdissect.patience import PATIENCE_OF_RULES_S, patient
 from ibdissect.table import Bool, ChunkTable, crcs, not_roce
 from ibdissect.table.copies import Copies
-from ibdissect.table.insides import with_pdus
+from ibdissect.table.insides import in_frame_order
 from ibdissect.table.lanes import LaneFollower
 from ibdissect.table.networks import Networks
 from ibdissect.wire.spec import Struct
@@ -131,8 +131,8 @@ class Linter:
                 self._note_failure(type(follower).__name__, error)
                 self.followers.remove(follower)
         self._check_conditions(table, selected, 0, late=True)
-        for struct, handler in self.handlers.of_struct:
-            self._run_timed(self.rules[handler[0]], self._handle_structs, table, struct, handler)
+        for handler, structs in self.handlers.of_structs:
+            self._run_timed(self.rules[handler[0]], self._handle_structs, table, structs, handler)
         for handler in self.handlers.of_chunk:
             self._take(handler, table, self.context)
         for rank in range(1, self.findings.consequences.last + 1):
@@ -260,11 +260,9 @@ class Linter:
             raise error
         self.failures.add(who, error, frame)
 
-    def _handle_structs(self, _rule: Rule, table: ChunkTable, struct: type[Struct], handler: Handler) -> None:
-        table = with_pdus(table, struct)
-        found = table.occurrences(struct)
-        for i, row in enumerate(found.rows.tolist()):
-            self._take(handler, table.view(struct, i), Seen(table, row))
+    def _handle_structs(self, _rule: Rule, table: ChunkTable, structs: tuple[type[Struct], ...], handler: Handler) -> None:
+        for row, struct, i, where in in_frame_order(table, structs):
+            self._take(handler, where.view(struct, i), Seen(where, row))
 
     def _take(self, handler: Handler, *arguments: Any) -> None:
         """Run a handler and keep its hits."""

@@ -261,7 +261,7 @@ class CaptureReport(Record, kw_only=True):
     infiniband: int = 0
     """Frames with InfiniBand or RoCE headers."""
     judged: int = 0
-    """Checked frames with an InfiniBand or RoCE packet."""
+    """Checked frames with an InfiniBand or RoCE packet, or with what a plugin that has rules declares."""
     undecoded: int = 0
     """Frames too short for their headers, or otherwise malformed."""
     unnumbered: int = 0
@@ -346,7 +346,7 @@ class CaptureReport(Record, kw_only=True):
             found.append("the capture holds no frames")
         elif 2 * self.undecoded > self.frames:
             found.append(f"{self.undecoded} of {self.frames} frames could not be decoded")
-        elif not self.infiniband and "CAP018" not in self.by_rule:  # both say the same
+        elif not (self.infiniband or self.judged) and "CAP018" not in self.by_rule:  # both say the same
             found.append(f"no InfiniBand or RoCE was found in {counted(self.frames, 'frame')}")
         if self.unnumbered:
             found.append(f"{self.unnumbered} keys have no number of their own (shown as #?): there are too many of their kind")

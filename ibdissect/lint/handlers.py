@@ -26,7 +26,7 @@ class Handlers:
     def __init__(self, kinds: tuple[type[Rule], ...]) -> None:
         self.conditions: dict[type[Struct] | None, list[int]] = {}
         """Indices of the rules that are declared as a condition, by the structure that they judge."""
-        self.of_struct: list[tuple[type[Struct], Handler]] = []
+        self.of_structs: list[tuple[Handler, tuple[type[Struct], ...]]] = []
         self.of_event: dict[type[Any], list[Handler]] = {}
         self.of_chunk: list[Handler] = []
         self.at_end: list[Handler] = []
@@ -55,7 +55,7 @@ class Handlers:
                 if hasattr(method, "is_for_all"):
                     called.add((mark, method))
                 if mark == "listens_to":
-                    self.of_struct += [(struct, (place, method)) for struct in listens]
+                    self.of_structs.append(((place, method), tuple(listens)))
                 elif mark == "listens_to_events":
                     for event in listens:
                         self.of_event.setdefault(event, []).extend(() if again else ((place, method),))

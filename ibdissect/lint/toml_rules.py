@@ -10,7 +10,9 @@ from typing import Any, ClassVar, cast
 from ibdissect.dfilter.compile import Filter, compile_filter
 from ibdissect.engine.offsets import MALFORMED
 from ibdissect.errors import ConfigError, FilterError, PluginError, nearest
+from ibdissect.table.computed import value_in
 from ibdissect.wire.catalog import Catalog, builtin
+from ibdissect.wire.column import ComputedField
 from ibdissect.wire.expr import Where
 from ibdissect.wire.spec import BIT_KINDS, Field
 from ibdissect.wire.text import value_text
@@ -203,6 +205,8 @@ def _field_value(field: Field[Any], view: Any) -> Any:
 def _value(seen: Seen, name: str, fields: tuple[Field[Any], ...]) -> Any:
     if fields:
         found = next(_occurrences(seen, fields), None)
+        if found is not None and isinstance(found[0], ComputedField):
+            return value_in(seen.table, found[0], seen.row)
         return None if found is None else _field_value(*found)
     chunk, row = seen.table.chunk, seen.row
     if name == "_ws.malformed":

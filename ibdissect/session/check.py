@@ -28,6 +28,7 @@ from ibdissect.lint.rule import REGISTRY, Rule, family
 from ibdissect.lint.sequence import is_stateless
 from ibdissect.rules import load
 from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.table.insides import of_plugins
 from ibdissect.table.kept import depended
 from ibdissect.table.networks import Networks
 from ibdissect.table.rows import is_in
@@ -236,7 +237,7 @@ def _check(reading: Reading, options: Options, failures: Failures, progress: Pro
             fresh[:] = _undescribed(fresh)
             if passed is not None:
                 passed.feed(table, linter.awaited())
-            _count(report, table, selected)
+            _count(report, table, selected, linter.rules)
             if divider is None and _mixed(linter) and not options.division.numbers and not once:
                 divider, since = Divider(options.division, _listed_ports(options)), table.chunk.first
             if divider is not None:
@@ -335,7 +336,15 @@ def judge_reading(report: CaptureReport, reader: Reader, failed: str) -> None:
     report.error = "; ".join(errors) or None
 
 
-def _count(report: CaptureReport, table: ChunkTable, selected: Bool | None) -> None:
+def _judged(table: ChunkTable, rules: Iterable[Rule]) -> Bool:
+    """The frames that rules judge: packets of InfiniBand or RoCE, and what plugins declare that have rules."""
+    judged = ~table.located.without_infiniband
+    if not judged.all() and any(not rule.of_code or not type(rule).__module__.startswith("ibdissect.") for rule in rules):
+        judged |= table.once(of_plugins)
+    return judged
+
+
+def _count(report: CaptureReport, table: ChunkTable, selected: Bool | None, rules: Iterable[Rule]) -> None:
     """Count frames, those selected, those with InfiniBand headers, and malformed ones; from when to when they were sent."""
     located, times = table.located, table.chunk.time_ns
     known = times[times > 0]
@@ -348,7 +357,7 @@ def _count(report: CaptureReport, table: ChunkTable, selected: Bool | None) -> N
         report.infiniband += int(np.count_nonzero(np.logical_or.reduce(starts)))
     report.undecoded += int(np.count_nonzero(located.malformed))
     report.checked += len(table) if selected is None else int(np.count_nonzero(selected))
-    judged = ~located.without_infiniband
+    judged = _judged(table, rules)
     report.judged += int(np.count_nonzero(judged if selected is None else judged & selected))
 
 

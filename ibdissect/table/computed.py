@@ -15,9 +15,11 @@ from ibdissect.failures import complain
 from ibdissect.patience import patient
 from ibdissect.wire.column import ComputedField, evaluate
 from ibdissect.wire.expr import Arith
+from ibdissect.wire.kept import remember
 from ibdissect.wire.spec import Field, Struct
 
 from .insides import holds_key
+from .kept import memories
 from .unread import as_read
 
 if TYPE_CHECKING:
@@ -59,6 +61,13 @@ def _number(table: ChunkTable, field: Field[Any]) -> npt.NDArray[np.int64]:
     return ((values != 0) if field.secret else values * (not field.tells)).astype(np.int64)
 
 
+def value_in(table: ChunkTable, field: ComputedField, row: int, i: int | None = None) -> int | str:
+    """The value at an occurrence, by default the first one in a row, without what keys would tell."""
+    i = int(table.occurrences(field.owner).rows.searchsorted(row)) if i is None else i
+    value = table.values(field)[i]
+    return value.tobytes().rstrip(b"\0").decode("utf-8", "replace") if field.kind == "text" else int(value)
+
+
 def values_of(field: ComputedField, table: ChunkTable) -> npt.NDArray[Any]:
     """int64[k], or uint8[k, bytes] of NUL-padded UTF-8 for texts."""
     if isinstance(field.formula, Arith):
@@ -66,7 +75,11 @@ def values_of(field: ComputedField, table: ChunkTable) -> npt.NDArray[Any]:
         found = evaluate(field.formula, lambda each: _number(table, each))
         return np.broadcast_to(np.asarray(found, np.int64), (size,))
     data, found = read_by(table, field).data, table.occurrences(field.owner)
-    values = [value_of(field, field.owner(bytes(data[a:b]), 0, b - a)) for a, b in zip(found.at.tolist(), found.stop.tolist(), strict=True)]
+    views = [field.owner(bytes(data[a:b]), 0, b - a) for a, b in zip(found.at.tolist(), found.stop.tolist(), strict=True)]
+    if field.owner.tail is not None and field.owner.tail.depends():
+        for view, memory in zip(views, memories(table, field.owner, found.rows), strict=True):
+            remember(view, memory)
+    values = [value_of(field, view) for view in views]
     if field.kind == "text":
         encoded = [str(value).encode("utf-8", "replace") for value in values]
         width = max(map(len, encoded), default=0)

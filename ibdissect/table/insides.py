@@ -14,7 +14,7 @@ hides its bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from operator import index as number_of
@@ -26,7 +26,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import gather
 from ibdissect.failures import complain, guarded
-from ibdissect.wire.catalog import Catalog, StructType, is_foreign
+from ibdissect.wire.catalog import Catalog, StructType, is_foreign, is_plugin
 from ibdissect.wire.kept import Memory
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.places import Inside, Parsed
@@ -93,6 +93,58 @@ def of_streams(catalog: Catalog) -> frozenset[StructType]:
 def with_pdus(table: ChunkTable, *structs: StructType) -> ChunkTable:
     """The table to ask for occurrences of some structures: that which shows PDUs of several packets, if one of them may be such a PDU."""
     return table.shown if table.completes and not of_streams(table.catalog).isdisjoint(structs) else table
+
+
+def in_frame_order(table: ChunkTable, structs: tuple[StructType, ...]) -> Iterator[tuple[int, StructType, int, ChunkTable]]:
+    """The occurrences of some structures as they follow each other: row, structure, index, and the table that has it. In a frame, PDUs
+    that began earlier come first, and a structure comes before those inside it."""
+    found = []
+    for struct in structs:
+        of = with_pdus(table, struct)
+        one = of.occurrences(struct)
+        entries = zip(one.rows.tolist(), (one.at < of.window).tolist(), one.at.tolist(), (-one.stop).tolist(), strict=True)
+        found += [(entry, struct, i, of) for i, entry in enumerate(entries)]
+    if len(structs) > 1:
+        found.sort(key=lambda one: one[0])
+    return ((entry[0], struct, i, of) for entry, struct, i, of in found)
+
+
+def of_plugins(table: ChunkTable) -> Bool:
+    """Which frames hold what plugins declare, bool[n]. Call as `table.once(of_plugins)`."""
+    found = np.zeros(len(table), np.bool_)
+    for struct in table.catalog.structs:
+        if is_plugin(struct) and struct.carried_by:
+            found[with_pdus(table, struct).occurrences(struct).rows] = True
+    return found
+
+
+@cache
+def parts_of(struct: StructType) -> frozenset[StructType]:
+    """The structures that were made of the parts of variable size of a structure."""
+    return frozenset(struct.tail.structs()) if struct.tail is not None else frozenset()
+
+
+def owners_of(table: ChunkTable, struct: StructType, part: StructType) -> Int:
+    """Of each occurrence of a part: the index of the occurrence of its structure, int64[k]; -1 if that is not shown."""
+    outer, inner = table.occurrences(struct), table.occurrences(part)
+    if not len(outer):
+        return np.full(len(inner), -1, np.int64)
+    order = np.argsort(outer.at, kind="stable")
+    before = np.searchsorted(outer.at[order], inner.at, "right") - 1
+    found = order[np.maximum(before, 0)]
+    return np.where((before >= 0) & (inner.at <= outer.stop[found]), found, -1)
+
+
+def values_beside(table: ChunkTable, struct: StructType, field: Field[Any]) -> list[npt.NDArray[Any]]:
+    """The values of a field in each occurrence of its structure, also of one behind a part of variable size: then 0, and whether it is
+    there."""
+    if field.owner not in parts_of(struct):
+        return [table.values(field)]
+    of, count = owners_of(table, struct, field.owner), len(table.occurrences(struct))
+    known = np.flatnonzero(of >= 0)
+    values, there = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    values[of[known]], there[of[known]] = table.values(field)[known], 1
+    return [values, there]
 
 
 @cache

@@ -24,10 +24,13 @@ import numpy as np
 
 from ibdissect.capture.scattered import flags, looked_up
 from ibdissect.wire.catalog import StructType
+from ibdissect.wire.column import ComputedField
+from ibdissect.wire.dialogue import is_notes
 from ibdissect.wire.expr import Among, And, Arith, Compare, Expr, In, Not, Or, Present, Search, Where
 from ibdissect.wire.spec import Field
 
 from .compare import Network, against, against_number, compared, computed
+from .insides import owners_of, parts_of
 from .locate import Bool, Int
 from .series import Blobs, Numbers, Series, Values, all_of_each, constant, equal_pairs, pairs, stretches
 from .table import NO_NUMBERS, ChunkTable
@@ -229,6 +232,13 @@ class Judge:
     def _places(self, owner: StructType) -> tuple[Int, Int | None]:
         if owner is self.domain:
             return self.all, self.picked
+        if self.domain is not None and owner in parts_of(self.domain):
+            of = owners_of(self.table, self.domain, owner)
+            entry = np.full(len(self.table.occurrences(self.domain)) + 1, -1, np.int64)
+            entry[np.arange(len(entry) - 1) if self.picked is None else self.picked] = self.all
+            order = np.argsort(entry[of], kind="stable")
+            order = order[entry[of][order] >= 0]
+            return entry[of][order], order
         there = self.table.occurrences(owner).rows
         rows = self.rows
         if rows is None:
@@ -252,7 +262,10 @@ class Judge:
         """The values of a field that are read."""
         found, which = self._carried(field)
         read = self.table.read_mask(field, which)
-        return found if read is None else found.pick(np.flatnonzero(read))
+        found = found if read is None else found.pick(np.flatnonzero(read))
+        if isinstance(found, Blobs) and isinstance(field, ComputedField) and is_notes(field):  # it is there where it says something
+            return found.pick(np.flatnonzero(found.stop > found.at))
+        return found
 
     def _carried(self, field: Field[Any]) -> tuple[Series, Int | None]:
         """The values of a field, and the occurrences of its structure that have it (None: all)."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ibdissect.capture.scattered import gather
 from ibdissect.wire.encapsulation import SLL, SLL2, UDP, VLAN, Ethernet
 from ibdissect.wire.headers import BTH, DETH, RWH, ImmDt
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CM_CLASS
 from ibdissect.wire.places import (
     Behind,
@@ -196,6 +197,8 @@ def _vendor(table: ChunkTable, place: VendorOui) -> Occurrences:
     oui |= data[mad + VENDOR_OUI_AT + 2]
     same = oui == place.oui
     same &= holds_data(table, row)
+    if place.methods is not None:
+        same &= np.isin(data[mad + MAD.method.span[0]], list(place.methods))
     found = Occurrences(row, mad + VENDOR_DATA_AT, stop).pick(same)
     return merged([found, pdus(table, place)]) if table.joined else found
 

@@ -138,6 +138,9 @@ class Catalog:
         if named is not None and attr_id in named.attributes:
             return named.attributes[attr_id]
         struct = self.attribute(mgmt_class, attr_id, method, base_version)
+        if struct is None and named is not None:  # a vendor's structure for this attribute alone
+            structs = (one for place, one in self.of_vendors if place.attr_id is not None and place.takes(mgmt_class, attr_id, oui, method))
+            struct = next(structs, None)
         if struct is not None:
             return struct.title
         subnet = mgmt_class in SMP_CLASSES
@@ -164,9 +167,9 @@ class Catalog:
         named = self.vendor_class(mgmt_class, oui) if self.vendor_classes else None
         return status_text(status, mgmt_class, named.status if named is not None else None)
 
-    def of_vendor(self, mgmt_class: int, attr_id: int, oui: int | None) -> StructType | None:
+    def of_vendor(self, mgmt_class: int, attr_id: int, oui: int | None, method: int) -> StructType | None:
         """The structure in the data of a vendor-class MAD; None if none is declared."""
-        return next((struct for place, struct in self.of_vendors if place.takes(mgmt_class, attr_id, oui)), None)
+        return next((struct for place, struct in self.of_vendors if place.takes(mgmt_class, attr_id, oui, method)), None)
 
     def fields(self, name: str) -> tuple[Field[Any], ...]:
         """All fields with a filter name, `infiniband.` optional; empty if there is none."""
@@ -196,7 +199,7 @@ def _refuse_clashes(attributes: dict[tuple[int, int], list[tuple[Mad, StructType
         for i, (place, struct) in enumerate(found):
             for other_place, other in found[:i]:
                 if place.base_version == other_place.base_version and (
-                    place.methods is None or other_place.methods is None or place.methods & other_place.methods
+                    place.methods is None or other_place.methods is None or set(place.methods) & set(other_place.methods)
                 ):
                     raise PluginError(
                         defined_in(struct),

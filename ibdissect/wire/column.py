@@ -77,6 +77,7 @@ def holds_in(struct: type[Struct], name: str, condition: Any) -> Callable[[Struc
     """What tells whether a condition on fields of a structure holds in a view. SpecError for anything else."""
     if isinstance(condition, Field):
         known = {id(field) for field in struct.fields}
+        known |= {id(field) for one in (struct.tail.structs() if struct.tail is not None else ()) for field in one.fields}
         if id(condition) not in known and not (condition.owner is not None and issubclass(struct, condition.owner)):
             raise SpecError(struct.__name__, name, f"{condition!r} is no field of this structure")
         return lambda view: getattr(view, condition.name)
@@ -85,10 +86,15 @@ def holds_in(struct: type[Struct], name: str, condition: Any) -> Callable[[Struc
     if isinstance(condition, Compare):
         left, right, test = holds_in(struct, name, condition.left), holds_in(struct, name, condition.right), _TESTS.get(condition.op)
         if test is not None:
-            return lambda view: test(left(view), right(view))
+            return lambda view: (a := left(view)) is not None and (b := right(view)) is not None and test(a, b)
     if isinstance(condition, Arith):
         parts = {field: holds_in(struct, name, field) for field in condition.fields()}
-        return lambda view: evaluate(condition, lambda field: parts[field](view))
+
+        def arithmetic(view: Struct) -> Any:
+            values = {field: read(view) for field, read in parts.items()}
+            return None if None in values.values() else evaluate(condition, values.__getitem__)
+
+        return arithmetic
     if isinstance(condition, In):
         value = holds_in(struct, name, condition.value)
         return lambda view: value(view) in condition.choices

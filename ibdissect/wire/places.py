@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from msgspec import Struct as Record
+from msgspec.structs import force_setattr
 
 from .spec import Field
 
@@ -18,6 +19,19 @@ class Place:
     """Whether `scrub` treats the structure as management data; otherwise it is payload and dropped."""
     shared: ClassVar[bool] = False
     """Whether structures of several files may use the same place."""
+
+    def __post_init__(self) -> None:
+        """Let authors write sets and lists: places are keys."""
+        for name in getattr(self, "__struct_fields__", ()):
+            if type(value := getattr(self, name)) in (set, list, tuple):
+                force_setattr(cast("Record", self), name, _fixed(value))
+
+
+def _fixed(value: Any) -> Any:
+    """The same without sets and lists, which cannot be keys."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_fixed, value))
+    return frozenset(value) if isinstance(value, set) else value
 
 
 class MadFormat(Place):
@@ -37,7 +51,7 @@ class Mad(Place, Record, frozen=True):
     in_mads = True
     mgmt_class: int
     attr_id: int
-    methods: frozenset[int] | None = None
+    methods: Collection[int] | None = None
     base_version: int = 1
     """1 for InfiniBand, 0x80 for Omni-Path."""
     data_at: int | None = None
@@ -102,10 +116,13 @@ class VendorOui(Place, Record, frozen=True):
     oui: int
     mgmt_class: int
     attr_id: int | None = None
+    methods: Collection[int] | None = None
+    """Only in MADs with these methods, such as {0x81}: a Get carries no data. None for all."""
 
-    def takes(self, mgmt_class: int, attr_id: int, oui: int | None) -> bool:
-        """Whether it is in MADs of this class and vendor."""
-        return (self.oui, self.mgmt_class) == (oui, mgmt_class) and self.attr_id in (None, attr_id)
+    def takes(self, mgmt_class: int, attr_id: int, oui: int | None, method: int) -> bool:
+        """Whether it is in MADs of this class and vendor with this method."""
+        same = (self.oui, self.mgmt_class) == (oui, mgmt_class) and self.attr_id in (None, attr_id)
+        return same and (self.methods is None or method in self.methods)
 
 
 class UdpPort(Place, Record, frozen=True):
@@ -149,7 +166,7 @@ class CmService(Place, Record, frozen=True):
 
     service_id: int
     mask: int = (1 << 64) - 1
-    messages: frozenset[int] = frozenset({0x0010, 0x0017})
+    messages: Collection[int] = frozenset({0x0010, 0x0017})
     """Attribute ids of the messages. REQ and SIDR_REQ contain the service id; for others it is that of their connection."""
     named: str = ""
     """Instead of an id: services whose name, as listed by an I/O controller, starts with this text (SRP)."""

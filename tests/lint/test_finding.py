@@ -96,7 +96,7 @@ def test_findings_make_a_table_of_pandas() -> None:
         ({"undecoded": 5}, True),
         ({"undecoded": 4}, False),
         ({"undecoded": 5, "frames": 10}, False),
-        ({"infiniband": 0}, True),
+        ({"infiniband": 0, "judged": 0}, True),
         ({"frames": 0}, True),
         ({"unnumbered": 1}, True),
     ],

@@ -59,7 +59,7 @@ for rule in (Quiet, Busy, Derived):
 
 def test_handlers_are_found_by_what_they_handle() -> None:
     found = Handlers((Quiet, Busy, Derived))
-    assert found.of_struct == [(struct, (place, Busy.struct)) for place in (1, 2) for struct in (NodeInfo, PortInfo)]
+    assert found.of_structs == [((place, Busy.struct), (NodeInfo, PortInfo)) for place in (1, 2)]
     assert found.of_event == {NodeFound: [(1, Busy.event)], StateEvicted: [(1, Busy.event)]}
     assert found.of_chunk == [(1, Busy.chunk), (2, Busy.chunk)] and found.at_end == [(1, Busy.end), (2, Busy.end)]
     assert found.followers == [Agents, FabricFollower]

@@ -18,6 +18,7 @@ from ibdissect.rules.LNK.packet import length_disagrees, too_small
 from ibdissect.table import ChunkTable
 from ibdissect.table.copies import Copies
 from ibdissect.table.identity import Frame
+from ibdissect.table.insides import of_plugins
 from ibdissect.wire.convert import duration_text
 from ibdissect.wire.encapsulation import Pause, PriorityPause
 from ibdissect.wire.headers import LRH
@@ -295,7 +296,8 @@ class NoInfiniBand(Rule):
 
     Capture with a tool that sees RDMA traffic: `ibdump`, a sniffer rule of the adapter (`tcpdump -i mlx5_0`), or a mirror port.
 
-    All frames. Silent if any frame could not be decoded or was cut before the headers, since it may have been RoCE.
+    All frames. Silent if any frame could not be decoded or was cut before the headers, since it may have been RoCE, and if a plugin
+    declares what a frame holds.
     """
 
     code, name, severity = "CAP018", "no-infiniband", WARNING
@@ -316,7 +318,7 @@ class NoInfiniBand(Rule):
             return
         located = table.located
         unseen = table.chunk.caplen < np.where(located.in_tunnel, table.chunk.length, np.minimum(table.chunk.length, DEEPEST))
-        self.found = bool((~located.without_infiniband | (located.malformed != 0) | unseen).any())
+        self.found = bool((~located.without_infiniband | (located.malformed != 0) | unseen).any() or table.once(of_plugins).any())
         self.first_ns = self.first_ns or int(table.chunk.time_ns[0])
         self.frames += len(table)
 
