@@ -105,7 +105,7 @@ TOPICS = {
     "rules/MKY": "leases_and_violations",
     "rules/PKY": "random_traffic",
     "scrub": "scrub",
-    "table": "kept_streams locate_cuts locate_edges queue_pairs",
+    "table": "kept_streams locate_cuts locate_edges parts queue_pairs",
     "subnet": "knowledge",
     "tui": "ending hostile_text snapshots terminal",
     "ulp": "services tshark",

@@ -7,7 +7,7 @@ where the next PDU begins, so nothing is shown until the connection ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from msgspec import Struct as Record
 from msgspec import field as each_new
 
 from ibdissect.bounded import KeptDict
+from ibdissect.table.connection_events import Connection
 from ibdissect.table.joined import Span, WholeMessage
 from ibdissect.table.payloads import served
 from ibdissect.table.services import PART
@@ -102,8 +103,9 @@ class Streams:
                 self._kinds[service, side] = known
         return known
 
-    def take(self, packet: Any, since: int, table: ChunkTable, time_ns: int) -> Iterator[WholeMessage]:
-        """The PDUs that a request packet (`whole_messages`) to a queue pair completes, in order. `since`: when its service began."""
+    def take(self, packet: Any, since: int, table: ChunkTable, time_ns: int, starts: Collection[int] = ()) -> Iterator[WholeMessage]:
+        """The PDUs that a request packet (`whole_messages`) to a queue pair completes, in order. `since`: when its service began; `starts`:
+        PSNs that its first packet may have; none if nobody knows them."""
         if IS_RESPONSE[packet.code]:
             return
         side = self._sides.get(packet.to)
@@ -112,7 +114,8 @@ class Streams:
             side = None
         if side is None:
             kind = self._kind(table, packet.service, packet.side)
-            self._sides.keep(packet.to, side := _Side(since, kind, packet.psn), packet.span.frame, time_ns)
+            side = _Side(since, kind, packet.psn, lost=bool(starts) and packet.psn not in starts)
+            self._sides.keep(packet.to, side, packet.span.frame, time_ns)
             if packet.to not in self._sides:
                 return
         if side.kind is None or side.lost:
@@ -128,6 +131,13 @@ class Streams:
             yield from cut(side, side.kind, packet.span.frame, packet.service, packet.side)
         if side.lost:
             side.data, side.spans = bytearray(), []
+
+
+def first_psns(connection: Connection | None) -> tuple[int, ...]:
+    """PSNs that the first packet of a direction may have: that which the receiver announced, or, as some programs read the standard, the
+    sender's own. Empty if the capture does not show both."""
+    known = tuple(psn for psn in connection.psns if psn is not None) if connection is not None else ()
+    return known if len(known) == 2 else ()
 
 
 def cut(side: Bytes, kind: Kind, frame: int, service: int = 0, to: int = 0) -> Iterator[WholeMessage]:

@@ -22,7 +22,7 @@ from ibdissect.dissect.value import Presenter
 from ibdissect.engine.parts import NO_MESSAGE, READ, WRITE
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.addresses import ends_of
-from ibdissect.table.conversations import conversations
+from ibdissect.table.conversations import connection_at, conversations
 from ibdissect.table.joined import SPAN, JoinedRecords, Span, WholeMessage
 from ibdissect.table.kept import depended
 from ibdissect.table.payloads import about
@@ -33,7 +33,7 @@ from ibdissect.wire.places import CmPayload, VendorOui
 from ibdissect.wire.text import counted
 from ibdissect.wire.ulp import rpcrdma
 
-from .pdu_streams import Streams, streams_of
+from .pdu_streams import Streams, first_psns, streams_of
 from .rdma_chunks import Chunks, Range
 from .reassembly import Reassembled
 from .stream_packets import GOES_ON, IN_STREAM, IS_RESPONSE, LEAVES_OPEN, STARTS_WRITE
@@ -109,7 +109,8 @@ class MessageJoiner:
             if streams and self._streams.claim(table, packet):
                 time_ns = int(table.chunk.time_ns[packet.span.frame - table.chunk.first])
                 since = self._services.since(packet.to[1], packet.to[0], time_ns)
-                yield from ((packet.span.frame, pdu) for pdu in self._streams.take(packet, since, table, time_ns))
+                starts = first_psns(connection_at(self._services, packet.to, packet.span.frame))
+                yield from ((packet.span.frame, pdu) for pdu in self._streams.take(packet, since, table, time_ns, starts))
                 continue
             message = self._take_send(packet) if packet.code in PART else self._take_rdma(packet)
             if message is not None:

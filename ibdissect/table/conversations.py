@@ -20,6 +20,7 @@ from .connection_events import Connection
 from .locate import Int
 
 if TYPE_CHECKING:
+    from .services import Services
     from .table import ChunkTable
 
 Conversation = tuple[Hashable, Hashable]
@@ -46,7 +47,7 @@ def conversations(table: ChunkTable, rows: Int) -> list[Conversation]:
             found.append(between(source, to, near_ports[i], far_ports[i]))
             continue
         end = to, pairs[i]
-        one = _connection(table, end, frames[i])
+        one = connection_at(table.services, end, frames[i])
         if one is not None:
             found.append((("connection", one.req_frame), end))
         elif datagram[i]:
@@ -62,8 +63,7 @@ def between(source: Hashable, to: Hashable, near_port: int = 0, far_port: int = 
     return frozenset((near, far)), far
 
 
-def _connection(table: ChunkTable, end: Hashable, frame: int) -> Connection | None:
+def connection_at(services: Services | None, end: Hashable, frame: int) -> Connection | None:
     """The connection of a queue pair at a frame."""
-    services = table.services
     known = services.connections.by_side.get(end, ()) if services is not None else ()  # type: ignore[call-overload]
     return next((one for one in reversed(known) if one.req_frame <= frame < one.ended), None)

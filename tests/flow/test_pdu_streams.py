@@ -131,3 +131,12 @@ def test_the_longest_pdu() -> None:
 def test_spans_are_cut_where_the_pdu_ends() -> None:
     assert _split([Span(1, 5, 3), Span(2, 0, 4)], 3) == ([Span(1, 5, 3)], [Span(2, 0, 4)])
     assert _split([Span(1, 5, 3), Span(2, 0, 4)], 4) == ([Span(1, 5, 3), Span(2, 0, 1)], [Span(2, 1, 3)])
+
+
+@pytest.mark.parametrize(("starts", "frames"), [((9, 70), [1, 2]), ((), [1, 2]), ((8, 70), []), ((10, 70), [])])
+def test_a_stream_begins_with_the_packet_that_connection_management_announced(starts: tuple[int, ...], frames: list[int]) -> None:
+    streams = Streams()
+    streams._kind = lambda table, service, side: (None, 1, lambda data: data[0])  # type: ignore[method-assign,assignment,return-value]
+    packets = Packet(1, b"\1", 9), Packet(2, b"\1", 10)
+    found = [packet.span.frame for packet in packets for _ in streams.take(packet, 1, None, 0, starts)]  # type: ignore[arg-type]
+    assert found == frames
