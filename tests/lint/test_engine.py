@@ -215,7 +215,8 @@ def test_what_fails_names_its_frames() -> None:
     )
     with pytest.raises(KeyError):
         Linter((Raises,)).feed(table)
-    failures, linter = Failures(), Linter((Raises,), failures=failures)
+    failures = Failures()
+    linter = Linter((Raises,), failures=failures)
     *_, last = tables_of(erf_pcap([native()] * 9), 300)
     linter.feed(last)
     assert last.chunk.first > 1 and f"failed in frames {last.chunk.first} to 9: KeyError" in failures.text()
