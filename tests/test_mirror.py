@@ -49,10 +49,6 @@ TESTED_BY_OTHERS = {
         "tests/layers/test_captures.py and test_building.py",
         "erf fields inner link mad registry transport",
     ),
-    "lint": (
-        "tests/lint/test_engine.py and tests/rules",
-        "rule",
-    ),
     "report": (
         "tests/report/test_formats.py",
         "github json junit sarif",
@@ -80,7 +76,7 @@ TESTED_BY_OTHERS = {
     ),
 }
 """Folder: (which tests run its modules instead, modules without a test file of their own)."""
-AT_MOST = 90
+AT_MOST = 86
 """Modules in that list. Lower this number when you write a test file; never raise it."""
 TOPICS = {
     ".": (

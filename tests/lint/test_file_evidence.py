@@ -48,3 +48,37 @@ def test_a_finding_on_an_untrusted_file_is_an_info_and_says_why() -> None:
     assert not lower_if_untrusted(found, {"other"}) and found.severity == severity
     assert lower_if_untrusted(found, {"old"}) and found.severity == Severity.INFO != severity
     assert [one.why for one in found.related] == ["one; in doubt, as traffic refutes a file of that time", "two"]
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "exact", "stale"),
+    [
+        (NOW - STALE_NS, False, False), (NOW - STALE_NS - 1, False, True), (NOW - STALE_NS - 1, True, True), (NOW + STALE_NS, True, False),
+        (NOW + STALE_NS + 1, True, True), (NOW + STALE_NS + 1, False, False), (1, False, True), (0, True, False), (0, False, False),
+    ],
+)  # fmt: skip
+def test_how_old_a_file_may_be(time_ns: int, exact: bool, stale: bool) -> None:
+    """A week, before or after; a time of 0 is unknown, and the file system's may be that of a copy."""
+    hit = Hit(frame=3, time_ns=NOW, arguments={}, related=(Related(line_number(0, 12), "says so"),))
+    found = with_lines(hit, [KnownFile("pkeys", time_ns, exact=exact)])
+    assert (found.severity is Severity.INFO) is stale and ("may be stale" in found.related[0].why) is stale
+
+
+def test_only_negative_numbers_are_lines() -> None:
+    """The whole capture has frame 0."""
+    files = [KnownFile("a", NOW), KnownFile("b", NOW)]
+    frames = Hit(frame=3, time_ns=NOW, arguments={}, related=(Related(0, "all"), Related(1, "one")))
+    assert with_lines(frames, files) is frames and with_lines(frames, []) is frames
+    line = Hit(frame=3, time_ns=NOW, arguments={}, related=(Related(0, "all"), Related(line_number(1, 0), "file")))
+    assert with_lines(line, []) is line
+    assert with_lines(line, files).related == (Related(0, "all"), Related(0, "file", "b", 0))
+
+
+def test_the_newest_refuted_file_counts() -> None:
+    files = [
+        KnownFile("old", NOW),
+        KnownFile("new", NOW + 5 * COLLECTED_NS),
+        KnownFile("between", NOW + 3 * COLLECTED_NS),
+        KnownFile("later", NOW + 7 * COLLECTED_NS),
+    ]
+    assert untrusted(files, [line_number(1, 3), line_number(0, 2)]) == {"old", "new", "between"}

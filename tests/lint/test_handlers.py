@@ -8,12 +8,15 @@ from typing import Any
 from ibdissect.fabric.events import NodeFound, StateEvicted
 from ibdissect.fabric.follow import FabricFollower
 from ibdissect.flow.agents import Agents
+from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.streams import Streams
 from ibdissect.lint.handlers import Handlers, handlers, in_order
 from ibdissect.lint.rule import REGISTRY, Context, Hit, Rule, for_all, on_chunk, on_end, on_event, on_struct
+from ibdissect.lint.sequence import previous, unless
 from ibdissect.rules import load
 from ibdissect.table.connections import Connections
 from ibdissect.table.lanes import LaneFollower
+from ibdissect.wire.headers import BTH
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 
@@ -123,3 +126,23 @@ def test_what_is_for_all_is_called_once() -> None:
         (0, "Sharing.find"), (0, "Sharing.note"), (1, "Sharing.find"), (2, "Sharing.find"), (2, "Own.note"),
     ]  # fmt: skip
     assert found.of_event == {NodeFound: [(0, Sharing.note)]}
+
+
+def test_what_waits_in_vain_is_judged_in_each_window_and_at_the_end() -> None:
+    class Vain(Rule):
+        """Nothing followed."""
+
+        code, name = "ZZH001", "vain"
+        on, when = BTH, (BTH.opcode == 4) & unless(BTH.opcode == 17, within=1.0)
+
+    class Again(Rule):
+        """The same again."""
+
+        code, name = "ZZH002", "again"
+        on, when = BTH, BTH.psn == previous(BTH.psn)
+
+    for code in ("ZZH001", "ZZH002"):
+        REGISTRY.pop(code)
+    found = Handlers((Again, Vain))
+    assert [place for place, _ in found.of_chunk] == [place for place, _ in found.at_end] == [0, 1] and CaptureLoss in found.followers
+    assert CaptureLoss not in Handlers((Again,)).followers and not found.conditions

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.lint.path_ignores import PathIgnores
+from ibdissect.errors import ConfigError
+from ibdissect.lint import path_ignores
+from ibdissect.lint.path_ignores import PathIgnores, _pattern
 from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
 
@@ -60,3 +62,24 @@ def test_globs_that_backtrack_and_names_that_are_no_text(tmp_path: Path) -> None
     rules = load()
     assert PathIgnores(str(tmp_path), tuple((glob, ("PKY",)) for glob in globs)).rules_for(path, rules) == list(rules)
     assert len(PathIgnores(str(tmp_path), (("?" + "a" * 120 + ".pcap", ("PKY",)),)).rules_for(path, rules)) < len(rules)
+
+
+@pytest.mark.parametrize(
+    ("glob", "names", "missed"),
+    [
+        ("[a].pcap", ["a.pcap"], ["[a].pcap"]), ("[].pcap", ["[].pcap"], ["a.pcap"]), ("[!a].pcap", ["b.pcap", "!.pcap"], ["a.pcap"]),
+        ("[a", ["[a"], ["a"]),
+        ("[a-c]x", ["ax", "cx"], ["dx", "-x"]), ("[]a]", ["]", "a"], ["b"]), ("a[^b]", ["a^", "ab"], ["ac"]),
+    ],
+)  # fmt: skip
+def test_choices_of_characters(glob: str, names: list[str], missed: list[str]) -> None:
+    found = {name: _pattern(glob).fullmatch(name) is not None for name in (*names, *missed)}
+    assert found == {name: name in names for name in found}
+
+
+def test_a_pattern_that_cannot_be_compiled_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    glob = "x" * 100
+    monkeypatch.setattr(path_ignores.re2, "escape", lambda _: "(")
+    with pytest.raises(ConfigError, match=r"is not a valid pattern: .*missing") as caught:
+        _pattern.__wrapped__(glob)
+    assert caught.value.key == "x" * 60

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ibdissect.errors import ConfigError
+from ibdissect.fabric.division import LID, PREFIX
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.policy import SitePolicy, subnets_of
 from ibdissect.rules import load
@@ -157,3 +158,38 @@ def test_impossible_subnets(subnets: Any, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         subnets_of({"subnets": subnets}, "a.toml")
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "number"),
+    [("fe80::", 0xFE80 << 48), ("fec0:0:0:1::", 0xFEC0 << 48 | 1), ("fec0:0:0:1::/64", 0xFEC0 << 48 | 1), ("::1", 0), (7, 7)],
+)
+def test_prefixes_are_the_upper_half_of_addresses(prefix: str | int, number: int) -> None:
+    division = subnets_of({"subnets": [{"lids": "5-6"}, {"prefixes": [prefix]}]}, "a.toml")
+    assert division.numbers == {(LID, 5): 1, (LID, 6): 1, (PREFIX, number): 2}
+
+
+@pytest.mark.parametrize(
+    ("value", "ranges"), [("16-127", ((16, 127),)), ("1-1", ((1, 1),)), ([5, "0x10"], ((5, 5), (16, 16))), ([9, "2-4"], ((2, 4), (9, 9)))]
+)
+def test_ranges(value: Any, ranges: tuple[tuple[int, int], ...]) -> None:
+    assert SitePolicy.of({"lids": value}, "a.toml").lids == ranges
+    for wrong in ("1-2-3", "-5", "5-0", "0-5"):
+        with pytest.raises(ConfigError):
+            SitePolicy.of({"lids": wrong}, "a.toml")
+
+
+def test_who_may_write() -> None:
+    assert [SitePolicy.of({"managers": managers}, "a").manages for managers in ([], [1], [1 << 40], [1, 1 << 40])] == [
+        False,
+        True,
+        True,
+        True,
+    ]
+    for wrong in (7, [7], "x"):
+        with pytest.raises(ConfigError, match=r"site.subnets: must be tables"):
+            subnets_of({"subnets": wrong}, "a.toml")
+    with pytest.raises(ConfigError, match="site: must be a table"):
+        SitePolicy.of([], "a.toml")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="did you mean prefixes"):
+        subnets_of({"subnets": [{"prefix": 7}]}, "a.toml")
