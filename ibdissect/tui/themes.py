@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import colorsys
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 
 from rich.color import Color as RichColor
@@ -50,6 +51,9 @@ BARS: Mapping[tuple[str, bool], dict[str, str]] = {
                           "tint-quiet": "#aaaaaa", "tint-span": "#aaaaaa", "tint-bits": "#ffff55", "tint-bits-text": "#000000"},
 }  # fmt: skip
 """Colours behind text in each palette, of dark and light themes, for themes whose own would become one and the same."""
+COLOURED, SAME_HUE, ORANGE = 0.2, 0.12, 0.13
+"""Difference of red, green and blue from which on a colour is none of the greys; parts of the circle of hues between colours of one
+name; the hue that light yellow has among the 16 colours, where it stands for orange, too."""
 APART = 1.25
 """Contrast of the selected row with and without focus, and of other rows."""
 
@@ -88,14 +92,16 @@ def readable(color: Color, *behind: Color, palette: str = "truecolor") -> Color:
 def with_contrast(variables: dict[str, str], palette: str = "truecolor", *, dark: bool = True) -> dict[str, str]:
     """The variables of a theme for a terminal's palette, colours of text so that they can be read on its background and its bars.
 
-    `edge` is the border of windows: none, unless they have the colour of what is behind them.
+    `edge` is the border of windows: none, unless they have the colour of what is behind them; `inside` the lines that are empty inside.
     """
     if any(Color.parse(variables[name]).ansi is not None for name in ("background", "surface", "panel")):
-        return variables | {"edge": f"round {variables['foreground']}"}  # the terminal's own colours, which are not known
+        return variables | {"edge": f"round {variables['foreground']}", "inside": "0"}  # the terminal's own colours, which are not known
     if palette in SYSTEMS:
         variables = variables | _bars(variables, palette, dark=dark)
     behind = [Color.parse(variables[name]) for name in ("background", "surface", "panel")]
     inks = {name: Color.parse(variables[name]) for name in INKS}
+    if palette == "standard":
+        inks = {name: _of_sixteen(ink, behind) for name, ink in inks.items()}
     found = {name: readable(ink, *behind, palette=palette).hex for name, ink in inks.items() if ink.ansi is None and ink.a == 1}
     text = Color.parse(found.get("foreground", variables["foreground"]))
     for name in ("tint-cursor", "tint-quiet"):
@@ -104,7 +110,23 @@ def with_contrast(variables: dict[str, str], palette: str = "truecolor", *, dark
         found[f"{name}-text"] = (text if fits else max(BLACK, WHITE, key=partial(contrast, bar))).hex
     flat = len({in_palette(one, palette) for one in behind}) == 1
     found["edge"] = f"round {found['tint-rule'] if 'tint-rule' in found else variables['tint-rule']}" if flat else "none"
+    found["inside"] = str(int(not flat))
     return variables | found
+
+
+def _of_sixteen(ink: Color, behind: Sequence[Color]) -> Color:
+    """Of the 16 colours, that of the same hue that can be read: the nearest one of a pale colour would be a grey. The colour itself, if
+    it is a grey or none has its hue.
+    """
+    hue, near = colorsys.rgb_to_hsv(*ink.normalized)[0], dict[str, tuple[float, int]]()
+    for text in SIXTEEN:
+        other, full, _ = colorsys.rgb_to_hsv(*Color.parse(text).normalized)
+        other = ORANGE if text == "#ffff55" else other
+        apart = min(abs(hue - other), 1 - abs(hue - other))
+        if full and apart <= SAME_HUE and all(contrast(Color.parse(text), one) >= LEAST for one in behind):
+            near[text] = round(apart, 2), sum((a - b) ** 2 for a, b in zip(ink.rgb, Color.parse(text).rgb, strict=True))
+    grey = max(ink.normalized) - min(ink.normalized) < COLOURED
+    return Color.parse(min(near, key=near.__getitem__)) if near and not grey and ink.ansi is None else ink
 
 
 def _bars(variables: dict[str, str], palette: str, *, dark: bool) -> dict[str, str]:
@@ -169,4 +191,4 @@ class ThemedApp(App[None]):
         """Names that the style sheet uses, for themes that lack them."""
         found = _DARK if self.current_theme.dark else _LIGHT
         text = "#ffffff" if self.current_theme.dark else "#000000"
-        return found | {"tint-cursor-text": text, "tint-quiet-text": text, "edge": "none"}
+        return found | {"tint-cursor-text": text, "tint-quiet-text": text, "edge": "none", "inside": "1"}

@@ -49,6 +49,16 @@ def test_sixteen_colours_are_those_of_the_library() -> None:
     assert [themes.in_palette(Color.parse(text), "standard").hex.lower() for text in themes.SIXTEEN] == [*themes.SIXTEEN]
 
 
+def test_sixteen_colours_keep_hues() -> None:
+    """A pale colour is not the grey that is nearest: errors, warnings and what is well differ, and grey stays grey."""
+    dark = themes.THEMES[0]
+    found = themes.with_contrast({**dark.to_color_system().generate(), **dark.variables}, "standard")
+    shown = {name: themes.in_palette(Color.parse(found[name]), "standard").hex.lower() for name in themes.INKS}
+    assert (shown["error"], shown["warning"], shown["success"], shown["tint-cm"]) == ("#ff5555", "#ffff55", "#55ff55", "#ff55ff")
+    assert shown["tint-smp"] == "#55ffff" and shown["tint-dim"] == "#aaaaaa" and shown["foreground"] == "#ffffff"
+    assert (found["edge"][:5], found["inside"]) == ("round", "0"), "a border instead of an empty line: the last line keeps its place"
+
+
 @pytest.mark.slow
 async def test_text_in_every_theme(tmp_path: Path) -> None:
     """The selected row, focused or not, the rows beside it, and the names of all inks on background and bars."""

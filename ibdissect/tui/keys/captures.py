@@ -113,7 +113,9 @@ def decode_as(app: TuiApp) -> None:
             app.note("New frames are read this way. A pipe cannot be read again, so earlier findings stay")
 
     entries = [(str(i), one.carrier, one.what) for i, one in enumerate(found)]
-    app.choose("Decode as", entries, done, "Nothing to decode here: select a message to a queue pair, or UDP of a file, not RoCE yet")
+    app.choose(
+        "Decode as", entries, done, "Nothing to decode here: select a message to a queue pair, or a UDP datagram that is not RoCE yet"
+    )
 
 
 COMMANDS = (

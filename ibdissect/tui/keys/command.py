@@ -13,7 +13,8 @@ SIGNS = {"slash": "/", "plus": "+", "equals_sign": "=", "comma": ",", "question_
          "less_than_sign": "<", "greater_than_sign": ">", "right_square_bracket": "]", "left_square_bracket": "[",
          "apostrophe": "'", "quotation_mark": '"', "alt+left": "Alt+←", "alt+right": "Alt+→",
          "up": "↑", "down": "↓", "left": "←", "right": "→", "enter": "Enter", "escape": "Esc", "tab": "Tab", "asterisk": "*",
-         "pageup": "PgUp", "pagedown": "PgDn", "home": "Home", "end": "End", "shift+left": "Shift+←", "shift+right": "Shift+→"}  # fmt: skip
+         "pageup": "PgUp", "pagedown": "PgDn", "home": "Home", "end": "End", "shift+left": "Shift+←", "shift+right": "Shift+→",
+         "space": "Space", "shift+f10": "Shift+F10", "f1": "F1"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

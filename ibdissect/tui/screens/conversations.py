@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SPARK = 12
 """Least width of a time line, as long as other columns can be left out."""
+TITLE = "Over time"
 NONE: Cell = "·", "dim"
 
 
@@ -50,7 +51,7 @@ def _percentile(one: Conversation, share: float) -> Cell:
 
 class ConversationTable(Table[Conversation]):
     empty = "No data packets: the capture holds no conversation between queue pairs."
-    rest_title, least_rest, rest_rank = "Over time", SPARK, 4
+    least_rest, rest_rank = SPARK, 4
 
     def __init__(self, conversations: Sequence[Conversation], name: Callable[[str], str] = str, id: str = "conversations") -> None:
         super().__init__(conversations, id=id)
@@ -74,6 +75,10 @@ class ConversationTable(Table[Conversation]):
             Heading("99 %", 7, lambda one: _percentile(one, 0.99), rank=11),
             Heading("Pair by", 8, lambda one: (one.known_by or "one way", "dim"), "left", 8),
         ]  # fmt: skip
+
+    @property
+    def rest_title(self) -> str:  # type: ignore[override]
+        return TITLE if self.rest_room(self.line_width) >= len(TITLE) else "Time"
 
     def rest(self, item: Conversation, room: int) -> Cell:
         return _over_time(list(item.spark), room), "plot"

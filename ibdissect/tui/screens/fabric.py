@@ -42,6 +42,7 @@ Detail = tuple[str, str, int]
 class FabricTree(TreeList[Entry]):
     """Nodes, partitions and subnet managers, with what belongs to each below it."""
 
+    BINDINGS = [Binding("enter", "choose", "open, or go to the frame that showed it", show=False)]
     empty = "No subnet management seen: nothing is known of the fabric."
 
     def __init__(self, entries: list[Entry]) -> None:
@@ -122,7 +123,7 @@ class FabricScreen(Overlay[int]):
         Binding("b", "dismiss(None)", "back"), Binding("m", "map", "map"), Binding("r", "route", "route from here"),
         Binding("t", "history", "history"),
     ]  # fmt: skip
-    keys = "/ search · o sort · Tab half · r route · m map · t history · Enter"
+    keys = "/ search · o sort · Tab side · r route · m map · t history · Enter"
 
     def __init__(
         self, view: FabricView, seconds: Callable[[int], float], span: float, sizes: Mapping[str, str] = MappingProxyType({})

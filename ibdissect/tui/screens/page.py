@@ -41,6 +41,10 @@ MOVE = (
 NUMBERS = "What each number means: docs/numbers.md"
 HELP, VIEW = 19, 27
 """Cells of the column of keys in the help of the main view, and of another view."""
+NAMED = ("Enter", "Tab", "Space", "Esc", "PgDn", "PgUp")
+"""Keys with names, as the last line of a view writes them."""
+UNSEEN = ("f22",)
+"""Names under which some terminals send Shift+F10."""
 GROUPS = ("Move", "Search", "Follow", "Findings", "Look", "Keep")
 EVIDENCE = {
     Evidence.SEEN: "seen: the packet itself proves it",
@@ -203,18 +207,29 @@ def help_page(commands: tuple[Command, ...]) -> PageScreen:
 
 def view_page(name: str, keys: str, bindings: Iterable[Binding]) -> PageScreen:
     """The keys of a view: those that its last line names, and what else it knows."""
-    body = Text()
-    for one in keys.split(" · "):
-        body.append(f"  {one}\n")
-    body.append("\n")
-    told: dict[str, list[str]] = {}
-    for binding in bindings:
-        told.setdefault(binding.description, []).append(key_text(binding.key))
-    for what, names in told.items():
-        body.append(f"  {' '.join(dict.fromkeys(names)):<{VIEW - 3}}", "bold $accent")
-        body.append(f" {what}\n")
-    body.append(f"\n{NUMBERS}", "$tint-dim")
+    body, said, others = Text(), {key_text(one.key): one.description for one in bindings}, dict[str, list[str]]()
+    told = [_key_and_word(one) for one in keys.split(" · ")]
+    told = [(names, what) for names, what in told if len({said.get(key) for key in names.split()}) < 2]  # else each key has its words
+    told = [(names, max(what, said.get(names, ""), key=len)) for names, what in told]  # the last line has room for few
+    known = {key for names, _ in told for key in names.split()}
+    for key, what in said.items():
+        if key not in known:
+            others.setdefault(what, []).append(key)
+    rest = [(" ".join(name for name in dict.fromkeys(names) if name not in UNSEEN), what) for what, names in others.items()]
+    for part in (told, rest):
+        for names, what in part:
+            body.append(f"  {names:<{VIEW - 3}}", "bold $accent")
+            body.append(f" {what}\n")
+        body.append("\n")
+    body.append(NUMBERS, "$tint-dim")
     return PageScreen(Text(f"Keys: {name}"), body, indent=VIEW)
+
+
+def _key_and_word(entry: str) -> tuple[str, str]:
+    """The keys (or signs) that an entry of a view's last line begins with, and what they do."""
+    words = entry.split(" ")
+    count = next((i for i, word in enumerate(words) if word not in NAMED and len(word) > 1 and word.isalpha()), len(words))
+    return " ".join(words[:count]), " ".join(words[count:])
 
 
 def finding_page(

@@ -26,6 +26,8 @@ MARKS = {"error": "✖", "warning": "⚠", "info": "ℹ", "none": "✔"}
 INKS = {"error": "error", "warning": "warning", "info": "info", "none": "good"}
 BAR, LEFT = 24, 2
 """Cells of the bar of one part, and in front of each line."""
+BEHIND = 64
+"""Cells of what stands beside that bar."""
 
 
 def bar(one: Connection, room: int) -> Iterator[tuple[str, str, str]]:
@@ -69,16 +71,18 @@ def told(one: Connection, width: int, start_ns: int, name: Callable[[str], str] 
         begun = frame == one.evidence[0] and one.since_ns is not None
         since = f", {duration(max((one.since_ns or 0) - start_ns, 0))} after the start" if begun else ""
         found.append(Told((("▸ ", "accent"), (f"frame {number(frame)}", "strong"), (f"  {what}{since}", "dim")), frame=frame))
-    found += [_slice(one, part) for part in sorted(slices(one), key=lambda part: -part.ns)]
+    found += [_slice(one, part, width - LEFT) for part in sorted(slices(one), key=lambda part: -part.ns)]
     found += [Told(((line, "dim"),)) for line in wrapped(_numbers(one), width)]
     return found
 
 
-def _slice(one: Connection, part: Slice) -> Told:
+def _slice(one: Connection, part: Slice, room: int) -> Told:
+    """`room`: cells there are; the bar is shorter where they are few."""
     sign, ink = LOOKS[part.part]
     times = len(episodes_in(one, part.part))
     often = f"  {counted(times, 'episode')}" if times else ""
-    drawn = (sign * max(round(part.share * BAR), 1)).ljust(BAR)
+    cells = max(min(BAR, room - BEHIND), 4)
+    drawn = (sign * max(round(part.share * cells), 1)).ljust(cells)
     return Told(
         (
             ("▸ ", "accent"),

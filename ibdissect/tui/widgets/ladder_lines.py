@@ -84,8 +84,13 @@ class Lanes:
         low, high = min(a, b), max(a, b)
         cells[low + 1 : high] = line * (high - low - 1)
         cells[high - 1 if b > a else low + 1] = end or ("▶" if b > a else "◀")
-        label = label if high - low >= WIDE else without_qp(label)
-        text = f" {shorter(label, max(high - low - 5, 3))} "
-        start = low + (high - low - len(text)) // 2 + 1
+        label, inside = label if high - low >= WIDE else without_qp(label), max(high - low - 5, 3)
+        left, right = low - 2, self.width - high - 3
+        if len(label) > inside and max(left, right) > inside:  # between neighbours of many: beside the arrow, over the lines of others
+            text = f" {shorter(label, max(left, right))} "
+            start = high + 1 if right >= left else low - len(text)
+        else:
+            text = f" {shorter(label, inside)} "
+            start = low + (high - low - len(text)) // 2 + 1
         cells[start : start + len(text)] = text
         return "".join(cells[: max(self.width, start + len(text))])

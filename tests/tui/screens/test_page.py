@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.text import Text
 from textual import events
+from textual.binding import Binding
 from textual.widgets import Label, OptionList
 
 from ibdissect.tui.app import TuiApp
@@ -30,6 +31,15 @@ async def test_help_and_palette(tmp_path: Path) -> None:
 
 def test_the_page_of_a_view_says_where_numbers_are_defined() -> None:
     assert view_page("Statistics", "Esc back", ()).body.plain.endswith("docs/numbers.md")
+
+
+def test_the_page_of_a_view_says_each_key_once() -> None:
+    """Those of the last line first, in the words that say more; names that only terminals know are left out."""
+    keys = "Enter its frames · Tab more · ═ sent again · o O sort · +-0 zoom"
+    known = (("enter", "choose"), ("tab", "what is said of it"), ("o", "sort"), ("O", "sort"), ("space", "values"), ("f22", "values"))
+    page = view_page("W", keys, [Binding(key, "x", what) for key, what in known]).body.plain
+    lines = [" ".join(line.split()) for line in page.split("\n") if line.startswith("  ")]
+    assert lines == ["Enter its frames", "Tab what is said of it", "═ sent again", "o O sort", "+-0 zoom", "Space values"]
 
 
 def test_what_has_no_room_in_a_column_goes_on_below_it() -> None:
