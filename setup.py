@@ -15,7 +15,7 @@ from setuptools.command.build_py import build_py
 
 ENGINE = (
     "common", "packets", "waits", "gaps", "direction", "halves", "order", "hosts", "lanes", "facts", "ports", "routes", "smps",
-    "offsets", "tunnels", "links", "locate", "copies", "marks",
+    "offsets", "tunnels", "links", "locate", "copies", "passing", "marks",
 )  # fmt: skip
 """Modules of ibdissect/engine that are compiled; the others are Python."""
 STABLE = ("Py_LIMITED_API", "0x030b0000")

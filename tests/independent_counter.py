@@ -52,6 +52,10 @@ class Packet:
     mad: tuple[int, int, int] | None = None
     body: bytes = b""
     hops: int = 0
+    number: tuple[str, int] | None = None
+    """The sender's IPv4 address and its identification of the packet."""
+    flow: bytes = b""
+    """What does not change on the way through a switch: the bytes from its BTH on without the bits of congestion."""
     seal: tuple[Any, ...] | None = None
     """What a router leaves as it is: the ends, the BTH and the ICRC; None if that was not captured."""
     sound: bool = True
@@ -247,6 +251,9 @@ def _transport(
     if len(data) >= stop and not parted and stop - at >= 16 and data[stop - 4 : stop] != bytes(4):
         packet.seal = ends, data[at + 4 : at + 12], data[stop - 4 : stop], stop - at
         packet.hops = data[ip[0] + (8 if data[ip[0]] >> 4 == 4 else 7)] if ip is not None else 0
+    packet.flow = data[at : at + 4] + data[at + 5 : min(len(data), stop)]
+    if ip is not None and data[ip[0]] >> 4 == 4 and any(data[ip[0] + 4 : ip[0] + 6]):
+        packet.number = ends[0], int.from_bytes(data[ip[0] + 4 : ip[0] + 6], "big")
     if ip is not None and len(data) >= stop and not parted and data[ip[0]] >> 4 in (4, 6):
         packet.sound = _icrc(data, ip, at, stop)
     one.packet = packet
@@ -269,21 +276,33 @@ def _icrc(data: bytes, ip: tuple[int, int], at: int, stop: int) -> bool:
 
 
 def copies(every: list[Frame]) -> set[int]:
-    """Frames that hold the bytes of one of the eight before, from the IP header on: within 1 us (but for ACKs), or 3 us where so far one of
-    32 was repeated so; management datagrams with the bytes of one that was sent less than half a millisecond before; and packets that a
-    router forwarded within a millisecond: with the same ICRC, and fewer hops left."""
+    """Frames that hold the bytes of one of the eight before, from the IP header on: within 1 us (but for ACKs), requests within 3 us,
+    others, too, where so far one of 32 was repeated so; within 5 ms if its sender numbers packets and nobody asked for it; management
+    datagrams with the bytes of one that was sent less than half a millisecond before; packets that a router forwarded within a
+    millisecond: with the same ICRC, and fewer hops left; and what a mirror of a switch showed before (`passing`)."""
     found, repeated = set[int](), 0
     sealed: dict[Any, tuple[int, int]] = {}
     datagrams: dict[Any, int] = {}
     for index, one in enumerate(every):
         for other in every[max(0, index - 8) : index][::-1]:
             apart = abs(one.time - other.time)
+            mine, theirs = one.packet, other.packet
+            number = mine.number if mine is not None else None
+            if apart > 3000 and number is not None and theirs is not None:
+                if number == theirs.number:
+                    if apart <= 5_000_000 and one.core == other.core:
+                        repeated += 1
+                        found.add(one.number)
+                    break
+                if theirs.op == 17 and theirs.syndrome is not None and theirs.syndrome & 0x20:
+                    break
             if apart <= 3000 and len(one.core) >= 16 and (one.core == other.core or one.data == other.data):
                 if one.packet is None and len(one.data) < one.length:
                     break  # cut off before its PSN
                 repeated += 1
                 answer = one.packet is not None and one.packet.op == 17
-                if (apart <= 1000 and not answer) or repeated * 32 >= one.number:
+                asks = one.packet is not None and one.packet.op not in ANSWERS
+                if (apart <= 1000 and not answer) or asks or number is not None or repeated * 32 >= one.number:
                     found.add(one.number)
                 break
         packet = one.packet
@@ -298,6 +317,46 @@ def copies(every: list[Frame]) -> set[int]:
                 found.add(one.number)
             else:
                 datagrams[content] = one.time
+    return found | passing(every)
+
+
+def passing(every: list[Frame]) -> set[int]:
+    """Packets that a mirror of a switch showed on their way in, and shows on their way out within 0.2 ms: those of a queue pair in order,
+    once two of three packets came twice so. What a NAK asked for before that is known, and CNPs, prove nothing."""
+    found = set[int]()
+    last: dict[Any, tuple[int, int, int, int]] = {}
+    out: dict[Any, int] = {}
+    asked: dict[Any, int] = {}
+    seen = [0] * 4
+    for one in every:
+        packet = one.packet
+        if packet is None or packet.mad is not None or (packet.opcode in (0x64, 0x65) and packet.qp <= 1):
+            continue
+        key, lane = (packet.ends, packet.flow), (packet.ends, packet.qp)
+        _, time, origin, rank = last.get(key, (0, -(10**18), 0, -1))
+        rank += 1
+        if rank:
+            usual = seen[rank % 4] >= 8 and seen[rank % 4] * 3 >= seen[0] * 2
+            if abs(one.time - time) > 200_000 or rank > 3 or out.get((lane, rank), 0) >= origin:
+                rank = 0
+            elif usual:
+                found.add(one.number)
+            elif packet.opcode == 0x81 or asked.get(packet.ends, 0) > origin:
+                rank = 0
+            elif rank > 1 and seen[rank - 1] >= 8 and seen[rank - 1] * 3 >= seen[0] * 2:
+                seen[rank] += 1
+                seen[0] -= 1
+                rank = 0
+        if rank:
+            out[lane, rank] = origin
+        else:
+            origin = one.number
+        seen[rank] += 1
+        if packet.op == 17 and packet.syndrome is not None and packet.syndrome & 0x20:
+            asked[packet.ends[::-1]] = one.number
+        last[key] = one.number, one.time, origin, rank
+        if seen[0] >= 4096 and seen[1] * 3 < seen[0] * 2:
+            break
     return found
 
 

@@ -152,8 +152,6 @@ def test_the_independent_counter_agrees_about_records(path: Path) -> None:
 
 SMALL = 200_000
 """Bytes of the largest capture of which all outputs are compared; --thorough compares those of all."""
-DOUBLED = {"netem_dup.pcap", "netem_loss_send_bw.pcap", "k612_netem_mess.pcap"}
-"""The network doubled requests: they are `repeated`, and their sender did not send them again."""
 DAMAGED = {"netem_corrupt.pcap"}
 """A request that was sent again came with a wrong ICRC: it is no step of a stream."""
 
@@ -258,18 +256,30 @@ def test_all_outputs_agree(path: Path) -> None:
     asked = Counter((one["setup_ns"], one["requests"]) for one in stats["connection_list"])
     ups = [one.set_up for one in connections if one.set_up.tries]
     assert asked == Counter(((up.established_ns and up.established_ns - (up.start_ns or 0)), up.tries) for up in ups)
+    told = [(one.counts.naks, one.counts.rnr_naks) for one in connections]
+    if connections:
+        assert [*map(sum, zip(*told, strict=True))] == [sum(entry[name] for entry in stats["streams"]) for name in ("naks", "rnr_naks")]
+    if connections and not MISSED.search(str(path)):
+        again = sum(one.counts.packets_sent_again for one in connections), sum(entry["repeated"] for entry in stats["streams"])
+        assert again[0] == again[1] or path.name in DAMAGED
     if connections and "points" not in str(path) and "faults" not in str(path):
         connected = [entry for entry in stats["messages"] if entry["service"] in ("RC", "UC", "XRC")]
         atomics = 8 * sum(entry["kinds"].get("ATOMIC", 0) for entry in connected)
         assert sum(one.counts.messages for one in connections) == sum(entry["ended"] for entry in connected)
         assert sum(one.counts.payload_bytes for one in connections) == sum(entry["bytes"] for entry in connected) - atomics
-        for ours, theirs in (("naks", "naks"), ("rnr_naks", "rnr_naks"), ("packets_sent_again", "repeated")):
-            sums = sum(getattr(one.counts, ours) for one in connections), sum(entry[theirs] for entry in stats["streams"])
-            again = ours == "packets_sent_again"
-            assert sums[0] == sums[1] or (again and (path.name in DAMAGED if sums[0] > sums[1] else path.name in DOUBLED)), ours
 
 
 # -- what was wrong once, a capture each
+
+
+def test_a_mirror_of_a_switch_shows_each_packet_twice() -> None:
+    """On its way in and out, up to 35 us apart; 389 of 15,937 packets were lost in the switch or missed."""
+    path = str(SHARED / "points/ib-four-points/M.pcap.gz")
+    told = counted(path)
+    assert abs(told["copies"] - 15_548) < 200
+    with ibdissect.open(path) as capture:
+        again = sum(one.counts.packets_sent_again for one in capture.connections())
+    assert abs(sum(entry["repeated"] for entry in told["streams"]) - again) < 20 and again < 1800
 
 
 def test_a_bound_that_is_reached_is_told() -> None:

@@ -21,9 +21,7 @@ cdef enum:
     WAITING = 4
     RING = 32
     UNKNOWN_SPAN = 1048576
-    OF_REQUEST = 6
-    OF_ANSWER = 3
-    COPY_NS = 3000
+    OF_REQUEST = 3
     PAUSE_NS = 5000000
     SOON_NS = 400000
     ANEW_NS = 1000000

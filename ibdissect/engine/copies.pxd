@@ -3,7 +3,7 @@ from ibdissect.engine.common cimport i64, u8, u64
 
 cdef class Frames:
     cdef const u8[::1] data
-    cdef const i64[::1] times, starts, sizes, begins
+    cdef const i64[::1] times, starts, sizes, begins, numbers
     cdef Py_ssize_t rows
     cdef bint rising
     cdef Py_ssize_t copied(self, Py_ssize_t row) except? -1
@@ -20,16 +20,17 @@ cdef class Recent:
 
 cdef class Window:
     cdef const u8[::1] data
-    cdef const i64[::1] times, bth, ip4, ip6, grh
+    cdef const i64[::1] times, bth, lrh, ip4, ip6, grh
     cdef Py_ssize_t rows
     cdef int begin(self, object data, dict columns) except? -1
+    cdef i64 way(self, Py_ssize_t row) except? -1
+    cdef i64 turned(self, Py_ssize_t row) except? -1
+    cdef i64 pair(self, Py_ssize_t source, Py_ssize_t destination, Py_ssize_t size) except? -1
 
 cdef class Datagrams(Window):
-    cdef const i64[::1] lrh, mads, end
+    cdef const i64[::1] mads, end
     cdef Recent recent
     cdef public i64 seen, repeated
-    cdef i64 way(self, Py_ssize_t row) except? -1
-    cdef i64 pair(self, Py_ssize_t source, Py_ssize_t destination, Py_ssize_t size) except? -1
 
 cdef class RoutedPackets(Window):
     cdef const i64[::1] icrc

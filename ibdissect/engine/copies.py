@@ -38,6 +38,8 @@ USUAL = 4
 """Up to DATAGRAMS_NS, equal datagrams are copies if at least so many came before, and one of so many datagrams was repeated so far."""
 MOST = 8
 """More equal datagrams than an original and so many copies come from a sender in a loop."""
+NUMBERED_NS = 5_000_000
+"""A network that doubles packets delays the second one; senders number what they send again anew in its IP header."""
 ROUTED_NS = 1_000_000
 """A router keeps a packet for less. A repetition has its sender's hop count again, however soon it comes."""
 _OF_MAD = BTH.size + DETH.size
@@ -51,6 +53,7 @@ _SURELY = cython.declare(cython.longlong, DATAGRAMS_SURELY_NS)
 _SOON = cython.declare(cython.longlong, DATAGRAMS_NS)
 _USUAL = cython.declare(cython.longlong, USUAL)
 _MOST = cython.declare(cython.longlong, MOST)
+_NUMBERED = cython.declare(cython.longlong, NUMBERED_NS)
 _ROUTED = cython.declare(cython.longlong, ROUTED_NS)
 _MAD_AT = cython.declare(cython.Py_ssize_t, _OF_MAD)
 _WHOLE = cython.declare(cython.Py_ssize_t, WHOLE)
@@ -81,13 +84,15 @@ _IP4 = cython.declare(cython.Py_ssize_t, IPv4.source.bits // 8)
 _WORD = cython.declare(cython.Py_ssize_t, 4)
 
 
-def near(data: Any, times: Any, starts: Any, sizes: Any, begins: Any) -> list[tuple[int, int, int, int]]:
+def near(data: Any, times: Any, starts: Any, sizes: Any, begins: Any, numbers: Any) -> list[tuple[int, int, int, int]]:
     """Rows that repeat a frame of the last AT_MOST_NS: row, how many frames and nanoseconds before, and how many bytes are equal.
 
-    int64[n] each: times, where frames start in the data, their sizes, and where what copies have in common begins.
+    int64[n] each: times, where frames start in the data, their sizes, where what copies have in common begins, and `numbers`: of frames
+    that their sender numbered who that is and the number, 0 of others; negative of NAKs, -1 if they are not numbered. Numbered frames
+    repeat one of the last NUMBERED_NS, if no other one between has their number, and no NAK asked for it.
     """
     found: list[tuple[int, int, int, int]] = []
-    window = Frames(data, times, starts, sizes, begins)
+    window = Frames(data, times, starts, sizes, begins, numbers)
     row: cython.Py_ssize_t
     for row in range(1, window.rows):
         behind: cython.Py_ssize_t = window.copied(row)
@@ -102,8 +107,8 @@ def near(data: Any, times: Any, starts: Any, sizes: Any, begins: Any) -> list[tu
 class Frames:
     """The frames of one window."""
 
-    def __init__(self, data: Any, times: Any, starts: Any, sizes: Any, begins: Any) -> None:
-        self.data, self.times = memoryview(data), memoryview(times)
+    def __init__(self, data: Any, times: Any, starts: Any, sizes: Any, begins: Any, numbers: Any) -> None:
+        self.data, self.times, self.numbers = memoryview(data), memoryview(times), memoryview(numbers)
         self.starts, self.sizes, self.begins = memoryview(starts), memoryview(sizes), memoryview(begins)
         self.rows, self.rising = len(self.times), True
         row: cython.Py_ssize_t
@@ -117,11 +122,18 @@ class Frames:
     def copied(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """How many frames before a row the nearest equal one was; 0: there is none."""
         behind: cython.Py_ssize_t
+        number: i64 = self.numbers[row]
+        numbered: cython.bint = number > 0 or number < -1
         for behind in range(1, min(_APART, row) + 1):
             later: i64 = self.times[row] - self.times[row - behind]  # the clock of a second mirror may be a little behind
             if later > _AT_MOST or later < -_AT_MOST:
-                if self.rising:
-                    break  # frames that are farther apart are not nearer in time
+                if not numbered or later > _NUMBERED or later < -_NUMBERED:
+                    if self.rising:
+                        break  # frames that are farther apart are not nearer in time
+                elif number == self.numbers[row - behind]:
+                    return behind if self.alike(row, row - behind) else 0
+                elif self.numbers[row - behind] < 0:
+                    numbered = False
             elif self.alike(row, row - behind):
                 return behind
         return 0
@@ -222,12 +234,46 @@ class Window:
     @cython.cfunc
     @cython.exceptval(-1)
     def begin(self, data: Any, columns: dict[str, Any]) -> cython.int:
-        """Its bytes, and int64[n] each of times, bth, ip4, ip6, grh."""
+        """Its bytes, and int64[n] each of times, bth, ip4, ip6, grh, lrh."""
         self.data = memoryview(data)
-        self.times, self.bth = memoryview(columns["times"]), memoryview(columns["bth"])
+        self.times, self.bth, self.lrh = memoryview(columns["times"]), memoryview(columns["bth"]), memoryview(columns["lrh"])
         self.ip4, self.ip6, self.grh = memoryview(columns["ip4"]), memoryview(columns["ip6"]), memoryview(columns["grh"])
         self.rows = len(self.times)
         return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def way(self, row: cython.Py_ssize_t) -> i64:
+        """A hash of who sends to whom: of the addresses that a router keeps, otherwise of the LIDs."""
+        if self.ip6[row] >= 0:
+            return self.pair(self.ip6[row] + _SOURCE6, self.ip6[row] + _DESTINATION6, _GID)
+        if self.ip4[row] >= 0:
+            return self.pair(self.ip4[row] + _SOURCE4, self.ip4[row] + _DESTINATION4, _IP4)
+        if self.grh[row] >= 0:
+            return self.pair(self.grh[row] + _SGID, self.grh[row] + _DGID, _GID)
+        if self.lrh[row] >= 0:
+            return self.pair(self.lrh[row] + _SLID, self.lrh[row] + _DLID, _LID)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def turned(self, row: cython.Py_ssize_t) -> i64:
+        """The same of what is sent the other way."""
+        if self.ip6[row] >= 0:
+            return self.pair(self.ip6[row] + _DESTINATION6, self.ip6[row] + _SOURCE6, _GID)
+        if self.ip4[row] >= 0:
+            return self.pair(self.ip4[row] + _DESTINATION4, self.ip4[row] + _SOURCE4, _IP4)
+        if self.grh[row] >= 0:
+            return self.pair(self.grh[row] + _DGID, self.grh[row] + _SGID, _GID)
+        if self.lrh[row] >= 0:
+            return self.pair(self.lrh[row] + _DLID, self.lrh[row] + _SLID, _LID)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def pair(self, source: cython.Py_ssize_t, destination: cython.Py_ssize_t, size: cython.Py_ssize_t) -> i64:
+        """A hash of two addresses of a size."""
+        return hashed(self.data, destination, destination + size, hashed(self.data, source, source + size, 0)) & _POSITIVE
 
 
 @cython.final
@@ -243,10 +289,10 @@ class Datagrams(Window):
     def feed(self, first_frame: int, data: Any, columns: dict[str, Any]) -> list[tuple[int, int, int]]:
         """Rows of the copies in a window, and how many frames and nanoseconds before the equal one was.
 
-        `columns`: besides those of `begin` lrh, mad and `end`, where the payload ends, int64[n].
+        `columns`: besides those of `begin` mad and `end`, where the payload ends, int64[n].
         """
         self.begin(data, columns)
-        self.lrh, self.mads, self.end = memoryview(columns["lrh"]), memoryview(columns["mad"]), memoryview(columns["end"])
+        self.mads, self.end = memoryview(columns["mad"]), memoryview(columns["end"])
         found: list[tuple[int, int, int]] = []
         recent: Recent = self.recent
         first: i64 = first_frame
@@ -272,27 +318,6 @@ class Datagrams(Window):
                             found.append((row, first + row - recent.table[place + 2], later))
             recent.put(key, first + row, time, rank)
         return found
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def way(self, row: cython.Py_ssize_t) -> i64:
-        """A hash of who sends to whom: of the addresses that a router keeps, otherwise of the LIDs."""
-        if self.ip6[row] >= 0:
-            return self.pair(self.ip6[row] + _SOURCE6, self.ip6[row] + _DESTINATION6, _GID)
-        if self.ip4[row] >= 0:
-            return self.pair(self.ip4[row] + _SOURCE4, self.ip4[row] + _DESTINATION4, _IP4)
-        if self.grh[row] >= 0:
-            return self.pair(self.grh[row] + _SGID, self.grh[row] + _DGID, _GID)
-        if self.lrh[row] >= 0:
-            return self.pair(self.lrh[row] + _SLID, self.lrh[row] + _DLID, _LID)
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def pair(self, source: cython.Py_ssize_t, destination: cython.Py_ssize_t, size: cython.Py_ssize_t) -> i64:
-        """A hash of two addresses of a size."""
-        return hashed(self.data, destination, destination + size, hashed(self.data, source, source + size, 0)) & _POSITIVE
-
 
 @cython.final
 @cython.cclass

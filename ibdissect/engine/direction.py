@@ -54,7 +54,7 @@ class Direction:
         self.started = self.half_sent = self.asked = self.in_round = self.unasked = self.listed = False
         self.mtu = self.agreed_mtu = self.timer = self.since = self.wrong_wanted = 0
         self.requests = self.answers = self.messages = self.payload = self.again = self.naks = self.rnr_naks = self.unread = 0
-        self.marks = self.mark_groups = self.mark_time = self.mark_frame = self.mark_last = self.copies = self.missed = self.dropped = 0
+        self.marks = self.mark_groups = self.mark_time = self.mark_frame = self.mark_last = self.missed = self.dropped = 0
         self.forgotten = self.held = 0
         self.transferring = self.rnr_wait = self.loss_recovery = self.timeout = self.idle = 0
         self.pauses = self.paused = self.pause_frame = self.open_dma = self.msg_frame = self.last_frame = self.first_frame = 0
@@ -77,7 +77,7 @@ class Direction:
         none: list[Any] = []
         asked: dict[int, bool] = {}
         self.holes, self.unanswered, self.episodes, self.late, self.nakked = none, none[:], none[:], none[:], asked
-        self.sent = self.heard = self.quiet = _NOTHING
+        self.sent = self.quiet = _NOTHING
 
     @cython.cfunc
     @cython.exceptval(-9223372036854775807)

@@ -19,13 +19,13 @@ try:
 except ImportError:
     from . import shadow as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import ANEW_NS, COPY_NS, OF_ANSWER, OF_REQUEST, PAUSE_NS, RING, SOON_NS, UNKNOWN_SPAN, i64
+    from cython.cimports.ibdissect.engine.common import ANEW_NS, OF_REQUEST, RING, SOON_NS, UNKNOWN_SPAN, i64
     from cython.cimports.ibdissect.engine.direction import Direction
     from cython.cimports.ibdissect.engine.packets import Packet
     from cython.cimports.ibdissect.engine.waits import Waits
 else:
     from .direction import Direction
-    from .kinds import ANEW_NS, COPY_NS, OF_ANSWER, OF_REQUEST, PAUSE_NS, RING, SOON_NS, UNKNOWN_SPAN
+    from .kinds import ANEW_NS, OF_REQUEST, RING, SOON_NS, UNKNOWN_SPAN
     from .packets import Packet
     from .waits import Waits
 
@@ -57,23 +57,10 @@ class Half(Direction):
         mtu = self.path.mtu or 1024  # a guess: each connection of a path has its own MTU
         return max(1, (p.dma + mtu - 1) // mtu) if p.has_reth else 1
 
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def repeated_copy(self, p: Packet, pos: i64) -> cython.bint:
-        """Whether this is the packet seen last at its position once more: from a mirror, behind a router, or doubled by the network."""
-        k: cython.Py_ssize_t = (pos & (RING - 1)) * OF_REQUEST
-        if self.sent[k] != pos or self.sent[k + 1] != cython.cast(i64, p.ident):
-            return False
-        if self.sent[k + 3] != p.ttl:
-            return True
-        if p.time - self.sent[k + 2] > (min(self.timer or SOON_NS, PAUSE_NS) if p.numbered else COPY_NS):
-            return False
-        return not (self.asked and pos <= self.una) and not (self.in_round and pos == self.round_next)
-
     @cython.ccall
     @cython.exceptval(-1)
     def request(self, p: Packet) -> cython.int:
-        """A packet of the requester; 1 if it is a copy of one before."""
+        """A packet of the requester."""
         if not len(self.sent):
             self.sent = memoryview(array("q", bytes(8 * OF_REQUEST * RING)))
         pos: i64 = self.unwrap(p.psn)
@@ -86,9 +73,6 @@ class Half(Direction):
             self.front = pos
         k: cython.Py_ssize_t = (pos & (RING - 1)) * OF_REQUEST
         i: i64
-        if pos < self.front and self.repeated_copy(p, pos):
-            self.copies += 1
-            return 1
         if self.open_pos > _CANDIDATE and pos > self.open_pos:  # the READ before ends where this begins
             if pos < self.front or self.open_dma < 0 or pos - self.open_pos <= (self.open_dma + 255) // 256:
                 self.front = pos
@@ -158,8 +142,7 @@ class Half(Direction):
             self.mtu = p.size
         self.half_sent = not p.last
         self.anew_messages += p.last
-        self.sent[k], self.sent[k + 1], self.sent[k + 2] = pos, cython.cast(i64, p.ident), p.time
-        self.sent[k + 3], self.sent[k + 4], self.sent[k + 5] = p.ttl, cython.cast(i64, p.content), p.frame
+        self.sent[k], self.sent[k + 1], self.sent[k + 2] = pos, cython.cast(i64, p.content), p.frame
         self.judge()
         self.account()
         self.last_frame, self.last_request, self.last_request_time = p.frame, p.frame, p.time
@@ -176,8 +159,8 @@ class Half(Direction):
             self.far_back = self.far_back or far
             self.anew = (far or not self.agreed_mtu) and p.time - self.since >= ANEW_NS
             self.doubtful = self.anew_messages = 0
-        if self.sent[k] == pos and self.sent[k + 4] != cython.cast(i64, p.content) and p.op != 12 and done:
-            differs(self, p.frame, self.sent[k + 5])
+        if self.sent[k] == pos and self.sent[k + 1] != cython.cast(i64, p.content) and p.op != 12 and done:
+            differs(self, p.frame, self.sent[k + 2])
         self.again += 1
         if self.nakked:  # the first repetition since a NAK
             for one, filled in self.nakked.items():
@@ -205,7 +188,7 @@ class Half(Direction):
                 open_episode(self, TIMEOUT, self.since, p.time)
                 self.timeout_last = p.frame
                 if not self.timeout_first:
-                    self.timeout_first = self.sent[k + 5] if self.sent[k] == pos else p.frame
+                    self.timeout_first = self.sent[k + 2] if self.sent[k] == pos else p.frame
             self.recover = self.front
             self.rounds += 1
         self.in_round, self.round_next = True, end
@@ -219,16 +202,7 @@ class Half(Direction):
     @cython.ccall
     @cython.exceptval(-1)
     def answer(self, p: Packet) -> cython.int:
-        """A packet of the responder; 1 if it is a copy of one before."""
-        if not len(self.heard):
-            self.heard = memoryview(array("q", bytes(8 * OF_ANSWER * RING)))
-        k: cython.Py_ssize_t = (p.psn & (RING - 1)) * OF_ANSWER
-        soon: i64 = min(self.timer or SOON_NS, PAUSE_NS) if p.numbered else COPY_NS
-        ident: i64 = cython.cast(i64, p.ident)
-        if self.heard[k] == ident and (self.heard[k + 2] != p.ttl or p.time - self.heard[k + 1] <= soon):
-            self.copies += 1
-            return 1
-        self.heard[k], self.heard[k + 1], self.heard[k + 2] = ident, p.time, p.ttl
+        """A packet of the responder."""
         pos: i64 = self.unwrap(p.psn)
         if not self.started:
             pos = p.psn + (1 << 24)

@@ -41,9 +41,8 @@ class Lane:
         self.key, self.pair, self.src, self.dst, self.qpn, self.network, self.order = key, pair, src, dst, qpn, network, order
         self.first_frame = self.last_frame = self.first_time = self.last_time = self.packets = self.side = 0
         self.pkey = self.pkeys = self.service = -1
-        self.cnps = self.cnp_time = self.cnp_frame = self.cnp_last = self.checked = self.wrong = self.wrong_first = self.wrong_last = 0
+        self.cnps = self.cnp_frame = self.cnp_last = self.checked = self.wrong = self.wrong_first = self.wrong_last = 0
         self.versions = self.version_frame = 0
-        self.cnp_ident = 0
         self.settled = False
         self.peer = self.requests = self.answers = self.setup = self.stream = None
         self.backlog, self.hits = [], None

@@ -11,11 +11,9 @@ IDLE, TRANSFERRING, BUSY, RECOVERY, WAITING = range(5)
 UNKNOWN_SPAN = 1 << 20
 """PSNs that a READ takes whose length is cut off."""
 RING = 32
-"""Positions of which the last packet is remembered, to know copies from repetitions and other messages."""
-OF_REQUEST, OF_ANSWER = 6, 3
-"""Numbers of each: of a request position, what copies have in common, time, hops, content, frame; of an answer the 2nd to 4th."""
-COPY_NS = 3000
-"""Copies of a mirror come faster than any round trip."""
+"""Positions of which the last packet is remembered, to know repetitions from other messages."""
+OF_REQUEST = 3
+"""Numbers of each: position, content, frame."""
 PAUSE_NS = 5_000_000
 """A pause of the application that counts as an episode."""
 SOON_NS = 400_000

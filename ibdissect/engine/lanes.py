@@ -21,7 +21,7 @@ try:
 except ImportError:
     from . import shadow as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import ANEW_NS, ANSWER, CNP, COPY_NS, NOTHING, OTHER, REQUEST, i64, mix, u64
+    from cython.cimports.ibdissect.engine.common import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, REQUEST, i64, mix, u64
     from cython.cimports.ibdissect.engine.halves import Half
     from cython.cimports.ibdissect.engine.hosts import Host, Lane
     from cython.cimports.ibdissect.engine.order import Order
@@ -31,7 +31,7 @@ else:
     from .common import mix
     from .halves import Half
     from .hosts import Host, Lane
-    from .kinds import ANEW_NS, ANSWER, CNP, COPY_NS, NOTHING, OTHER, REQUEST
+    from .kinds import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, REQUEST
     from .order import Order
     from .packets import Packet, Reader
     from .waits import Path, Room
@@ -51,8 +51,6 @@ LOOKED_FOR = cython.declare(cython.longlong, 512)
 """Packets of a lane whose PSNs are compared with those of other lanes."""
 FAR = cython.declare(cython.longlong, 1 << 16)
 """PSNs that are neither missing nor sent again in one step, as long as no READ takes as many."""
-MAX_RECENT = 256
-"""Datagrams that are remembered, to leave out their copies."""
 _NEAR = cython.declare(cython.ulonglong, (1 << 14) - 1)
 """Mask of the hash by which a lane or a host is found again without the dict: each has one place, which another one may have taken."""
 _UC = cython.declare(cython.int, UC)
@@ -68,7 +66,7 @@ class Lanes:
     def __init__(self) -> None:
         self.lanes, self.hosts, self.paths, self.expected, self.waiting, self.older = {}, {}, {}, {}, {}, {}
         self.fronts, self.near_psns, self.remembered = {}, {}, 0
-        self.setups, self.finished, self.queue, self.recent = SetUps(), [], [], {}
+        self.setups, self.finished, self.queue = SetUps(), [], []
         places: list[Any] = [None] * (_NEAR + 1)
         self.near, self.near_hosts = places, places[:]
         self.data = self.mads = self.end = None
@@ -132,7 +130,7 @@ class Lanes:
     @cython.cfunc
     @cython.exceptval(-1)
     def follow(self, lane: Lane, p: Packet) -> cython.int:
-        """A packet reaches its stream: at once, and copies, too."""
+        """A packet reaches its stream at once."""
         answers: cython.bint = p.kind == ANSWER
         service: cython.int = p.opcode & _SERVICE
         ways: cython.int = 0
@@ -286,7 +284,7 @@ class Lanes:
     @cython.cfunc
     @cython.exceptval(-1)
     def deliver(self, lane: Lane, p: Packet) -> cython.int:
-        """A packet reaches the state of its direction; copies are left out."""
+        """A packet reaches the state of its direction."""
         peer: Lane = lane.peer
         half: Half
         if not lane.packets:
@@ -296,21 +294,20 @@ class Lanes:
             half = lane.requests if lane.requests is not None else self.half(lane, peer)
             if half is None:
                 return self.left_out(p)
-            if half.request(p):
-                return 0
+            half.request(p)
             half.first_frame = half.first_frame or p.frame
             if lane.pkey != p.pkey:
                 lane.pkey = p.pkey
                 lane.pkeys += 1
         elif p.kind == CNP:
-            if self.congestion(lane, p):
-                return 0
+            lane.cnps += 1
+            lane.cnp_last = p.frame
+            lane.cnp_frame = lane.cnp_frame or p.frame
         else:
             half = lane.answers if lane.answers is not None else self.half(peer, lane)
             if half is None:
                 return self.left_out(p)
-            if half.answer(p):
-                return 0
+            half.answer(p)
             half.first_frame = half.first_frame or p.frame
         lane.packets += 1
         lane.last_frame, lane.last_time = p.frame, p.time
@@ -336,18 +333,6 @@ class Lanes:
                 lane.wrong_last = p.frame
                 if not lane.wrong_first:
                     lane.wrong_first = p.frame
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def congestion(self, lane: Lane, p: Packet) -> cython.int:
-        """A notification of congestion; 1 if it is a copy."""
-        if lane.cnp_ident == p.ident and p.time - lane.cnp_time <= COPY_NS:
-            return 1
-        lane.cnps += 1
-        lane.cnp_ident, lane.cnp_time, lane.cnp_last = p.ident, p.time, p.frame
-        if not lane.cnp_frame:
-            lane.cnp_frame = p.frame
         return 0
 
     @cython.cfunc
@@ -426,12 +411,6 @@ class Lanes:
         at: cython.Py_ssize_t = self.mads[i]
         if p.qpn != _CM_QPN or at < 0:
             return 0
-        before = self.recent.get(p.ident)
-        if before is not None and (before[1] != p.ttl or p.time - before[0] <= COPY_NS):
-            return 0
-        self.recent[p.ident] = p.time, p.ttl
-        if len(self.recent) > MAX_RECENT:
-            self.recent.pop(next(iter(self.recent)))
         mad = bytes(self.data[at : self.end[i]])
         found = self.setups.take(mad, (src.hi, src.lo), (dst.hi, dst.lo), p.network, p.frame, p.time)
         if found is not None:

@@ -3,15 +3,15 @@ from ibdissect.engine.common cimport i64, u8, u64
 
 cdef class Packet:
     cdef public i64 time, frame, size, wire, dma, length
-    cdef public u64 src_hi, src_lo, dst_hi, dst_lo, ident, content, lane, gids, facing, va
-    cdef public int kind, opcode, op, psn, qpn, ackreq, pkey, marked, becn, ttl, version, syndrome, msn, network
+    cdef public u64 src_hi, src_lo, dst_hi, dst_lo, content, lane, gids, facing, va
+    cdef public int kind, opcode, op, psn, qpn, ackreq, pkey, marked, becn, version, syndrome, msn, network
     cdef public int bad_icrc, parts
-    cdef public bint first, last, has_reth, numbered, whole
+    cdef public bint first, last, has_reth, whole
     cpdef Packet copy(self)
 
 cdef class Reader:
     cdef const u8[::1] data
-    cdef const i64[::1] times, end, bth, lrh, grh, ip4, ip6, udp, icrc, networks, limit, payload, payload_end, sizes
+    cdef const i64[::1] times, end, bth, lrh, grh, ip4, ip6, udp, networks, limit, payload, payload_end, sizes
     cdef const u8[::1] bad, snapped, complete
     cdef public i64 first_frame
     cdef public Py_ssize_t rows

@@ -94,13 +94,10 @@ _LENGTH = cython.declare(cython.Py_ssize_t, LRH.pktlen.bit // 16 * 2)
 _SGID = cython.declare(cython.Py_ssize_t, _at(GRH.sgid))
 _DGID = cython.declare(cython.Py_ssize_t, _at(GRH.dgid))
 _GRH_LENGTH = cython.declare(cython.Py_ssize_t, _at(GRH.pay_len))
-_HOPS = cython.declare(cython.Py_ssize_t, _at(GRH.hop_lmt))
 _GRH = cython.declare(cython.Py_ssize_t, GRH.size)
 _DS = cython.declare(cython.Py_ssize_t, _at(IPv4.dsfield))
 _IP_LENGTH = cython.declare(cython.Py_ssize_t, _at(IPv4.total_length))
-_IP_ID = cython.declare(cython.Py_ssize_t, _at(IPv4.identification))
 _FLAGS4 = cython.declare(cython.Py_ssize_t, _at(IPv4.more_fragments))
-_TTL = cython.declare(cython.Py_ssize_t, _at(IPv4.ttl))
 _SOURCE = cython.declare(cython.Py_ssize_t, _at(IPv4.source))
 _DESTINATION = cython.declare(cython.Py_ssize_t, _at(IPv4.destination))
 _IP6_LENGTH = cython.declare(cython.Py_ssize_t, _at(IPv6.payload_length))
@@ -110,28 +107,24 @@ _CHECKSUM = cython.declare(cython.Py_ssize_t, headers.ICRC.size)
 _MAPPED = cython.declare(cython.ulonglong, 0xFFFF << 32)
 _POSITIVE = cython.declare(cython.ulonglong, (1 << 63) - 1)  # of hashes that are kept among signed numbers
 _CM_QPN = cython.declare(cython.int, 1)
-_WRONG = cython.declare(cython.int, 2)
 _SAME = cython.declare(cython.Py_ssize_t, 64)
-_IDENT = cython.declare(cython.Py_ssize_t, 32)
 _LEAVES_OPEN = cython.declare(cython.int, 12)
 
 
 @cython.final
 @cython.cclass
 class Packet:
-    """One packet. `lane`: a hash of who sends to which queue pair of whom; `ident`: of what two copies of a packet have in common: with an
-    ICRC that is or may be right, that is enough; `content`: of what a packet and its repetition have in common. Datagrams have neither but
-    those of connection management. `size`: bytes of payload on the wire, however many were captured.
-    `numbered`: its IPv4 identification is not zero, so that a repetition by its sender has another one. `length`: its payload as the outer
-    headers say, -1 if none does. `parts`: those of its OpCode. `whole`: only the snap length may cut off its extended headers. `gids`: a
-    hash of the GIDs beside its LIDs, `facing` that of its answers; 0: it has none."""
+    """One packet. `lane`: a hash of who sends to which queue pair of whom; `content`: of what a packet and its repetition have in common.
+    Datagrams have neither but those of connection management. `size`: bytes of payload on the wire, however many were captured.
+    `length`: its payload as the outer headers say, -1 if none does. `parts`: those of its OpCode. `whole`: only the snap length may cut off
+    its extended headers. `gids`: a hash of the GIDs beside its LIDs, `facing` that of its answers; 0: it has none."""
 
     def __init__(self) -> None:
         self.time = self.frame = self.size = self.wire = self.dma = 0
-        self.src_hi = self.src_lo = self.dst_hi = self.dst_lo = self.ident = self.content = self.lane = self.va = 0
+        self.src_hi = self.src_lo = self.dst_hi = self.dst_lo = self.content = self.lane = self.va = 0
         self.kind = self.opcode = self.op = self.psn = self.qpn = self.ackreq = self.pkey = self.marked = self.becn = 0
-        self.ttl = self.version = self.syndrome = self.msn = self.network = 0
-        self.first = self.last = self.has_reth = self.bad_icrc = self.numbered = self.whole = False
+        self.version = self.syndrome = self.msn = self.network = 0
+        self.first = self.last = self.has_reth = self.bad_icrc = self.whole = False
         self.length, self.parts, self.gids, self.facing = -1, 0, 0, 0
 
     def copy(self) -> Packet:
@@ -139,11 +132,11 @@ class Packet:
         p: Packet = Packet()
         p.time, p.frame, p.size, p.wire, p.dma = self.time, self.frame, self.size, self.wire, self.dma
         p.src_hi, p.src_lo, p.dst_hi, p.dst_lo = self.src_hi, self.src_lo, self.dst_hi, self.dst_lo
-        p.ident, p.content, p.lane = self.ident, self.content, self.lane
+        p.content, p.lane = self.content, self.lane
         p.kind, p.opcode, p.op, p.psn, p.qpn, p.ackreq, p.pkey = self.kind, self.opcode, self.op, self.psn, self.qpn, self.ackreq, self.pkey
-        p.marked, p.becn, p.ttl, p.version, p.syndrome, p.msn = self.marked, self.becn, self.ttl, self.version, self.syndrome, self.msn
+        p.marked, p.becn, p.version, p.syndrome, p.msn = self.marked, self.becn, self.version, self.syndrome, self.msn
         p.network, p.first, p.last, p.has_reth, p.bad_icrc = self.network, self.first, self.last, self.has_reth, self.bad_icrc
-        p.numbered, p.whole, p.length, p.parts = self.numbered, self.whole, self.length, self.parts
+        p.whole, p.length, p.parts = self.whole, self.length, self.parts
         p.gids, p.facing, p.va = self.gids, self.facing, self.va
         return p
 
@@ -159,30 +152,29 @@ class Reader:
         self.first_frame = self.rows = 0
 
     def begin(self, first_frame: int, data: Any, columns: dict[str, Any]) -> None:
-        """A window: its bytes, and int64[n] each of times, end, bth, lrh, grh, ip4, ip6, udp, icrc, networks, limit, payload, payload_end,
+        """A window: its bytes, and int64[n] each of times, end, bth, lrh, grh, ip4, ip6, udp, networks, limit, payload, payload_end,
         sizes (of payloads of incomplete packets); uint8[n] each of bad, snapped, complete."""
         self.first_frame, self.rows = first_frame, len(columns["bth"])
         self.data = memoryview(data)
         self.times, self.end = memoryview(columns["times"]), memoryview(columns["end"])
         self.bth, self.lrh, self.grh = memoryview(columns["bth"]), memoryview(columns["lrh"]), memoryview(columns["grh"])
         self.ip4, self.ip6, self.udp = memoryview(columns["ip4"]), memoryview(columns["ip6"]), memoryview(columns["udp"])
-        self.icrc, self.networks, self.bad = memoryview(columns["icrc"]), memoryview(columns["networks"]), memoryview(columns["bad"])
+        self.networks, self.bad = memoryview(columns["networks"]), memoryview(columns["bad"])
         self.limit, self.payload, self.payload_end = (memoryview(columns[name]) for name in ("limit", "payload", "payload_end"))
         self.sizes, self.snapped, self.complete = (memoryview(columns[name]) for name in ("sizes", "snapped", "complete"))
 
     @cython.cfunc
     @cython.exceptval(-1)
     def addresses(self, i: cython.Py_ssize_t, p: Packet) -> cython.int:
-        """Who sends to whom, the packet's length on the wire, its hops and its mark of congestion.
+        """Who sends to whom, the packet's length on the wire, and its mark of congestion.
 
         The result is where its ICRC ends, 0 if no header says. An IPv4 address is that of its IPv4-mapped GID, a LID is below 65,536.
         """
         at: cython.Py_ssize_t
         stop: cython.Py_ssize_t = 0
         p.src_hi = p.dst_hi = 0
-        p.marked = p.ttl = 0
+        p.marked = 0
         p.gids = p.facing = 0
-        ident: u64 = 0
         at = self.lrh[i]
         if at >= 0:
             p.version = NATIVE
@@ -197,8 +189,7 @@ class Reader:
             p.version = ROCE2
             at = self.ip4[i]
             p.src_lo, p.dst_lo = _MAPPED | b32(self.data, at + _SOURCE), _MAPPED | b32(self.data, at + _DESTINATION)
-            p.marked, p.ttl = self.data[at + _DS] & 3 == 3, self.data[at + _TTL]
-            ident = b16(self.data, at + _IP_ID)
+            p.marked = self.data[at + _DS] & 3 == 3
             stop = self.udp[i] + b16(self.data, self.udp[i] + _UDP_LENGTH)
             if not self.data[at + _FLAGS4] & 0x20:  # more fragments: UDP has the length of all
                 stop = min(stop, at + b16(self.data, at + _IP_LENGTH))
@@ -215,9 +206,7 @@ class Reader:
                 return 0
             p.src_hi, p.src_lo = b64(self.data, at + _SGID), b64(self.data, at + _SGID + 8)
             p.dst_hi, p.dst_lo = b64(self.data, at + _DGID), b64(self.data, at + _DGID + 8)
-            p.ttl = self.data[at + _HOPS]
             p.marked = b16(self.data, at) >> 4 & 3 == 3 and p.version == ROCE2
-        p.ident, p.numbered = ident, ident != 0
         return stop
 
     @cython.cfunc
@@ -244,14 +233,9 @@ class Reader:
         ext: cython.Py_ssize_t = at + self.extended[opcode]
         p.size = max(0, stop - _CHECKSUM - (self.data[at + _FLAGS] >> 4 & 3) - ext)
         if p.kind == OTHER and p.qpn != _CM_QPN:
-            p.lane = p.ident = 0
+            p.lane = 0
             return 0
         p.lane = mix(mix(mix(p.src_hi, p.src_lo), mix(p.dst_hi, p.dst_lo)), cython.cast(u64, p.qpn) << 32 | cython.cast(u64, p.network))
-        sealed: i64 = b32(self.data, self.icrc[i]) if self.icrc[i] >= 0 else 0
-        h: u64 = mix(p.ident << 24 | p.psn, cython.cast(u64, p.opcode) << 56 | p.size) ^ cython.cast(u64, sealed)
-        if not sealed or p.bad_icrc == _WRONG:  # not filled in, cut off, or perhaps always the same
-            h = hashed(self.data, at + _BTH, min(end, at + _BTH + _IDENT), h)
-        p.ident = h & _POSITIVE
         if p.kind >= CNP:
             return 0
         p.first = op == 0 or op == 4 or op == 5 or op == 6 or 10 <= op <= 12 or 16 <= op <= 20 or op >= 23 or op == 13

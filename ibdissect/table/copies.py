@@ -8,10 +8,16 @@ from msgspec import field
 from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
-from ibdissect.engine.copies import APART, AT_MOST_NS, SHORTEST, WHOLE, Datagrams, near
+from ibdissect.capture.scattered import gather
+from ibdissect.engine.copies import APART, AT_MOST_NS, NUMBERED_NS, SHORTEST, WHOLE, Datagrams, near
+from ibdissect.engine.parts import IS_RESPONSE
+from ibdissect.engine.passing import PassingPackets
+from ibdissect.wire.encapsulation import IPv4
+from ibdissect.wire.headers import AETH, BTH, ICRC, RNR
 from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION
 
 from .locate import Int
+from .routed import MAX_RECENT as MAX_PACKETS
 from .routed import Routed, columns_of, numbers
 from .rows import is_in
 from .table import ChunkTable
@@ -19,8 +25,8 @@ from .table import ChunkTable
 SURELY_NS = 1000
 """Nobody sends a packet again within 1 us; copies of a mirror come up to AT_MOST_NS apart."""
 SHARE = 32
-"""Of ACKs (responders acknowledge two equal requests at once), and between 1 and 3 us, frames are copies only if so far one of so many
-frames was repeated: a mirror repeats many."""
+"""Of ACKs (responders acknowledge two equal requests at once), and between 1 and 3 us of answers and of what is no packet, frames are
+copies only if so far one of so many was repeated: a mirror repeats many. What its sender numbered is one in any case."""
 MAX_RECENT = 4096
 """A datagram is compared with so many before it; copies of others count as packets."""
 
@@ -50,9 +56,9 @@ class Copies:
     def __init__(self) -> None:
         self.frames = self.repeated = 0
         self.datagrams = Datagrams(MAX_RECENT)
-        self.routed = Routed()
-        self.tail: list[tuple[int, bytes, int]] = []
-        """Time and bytes of the last frames of the chunks before, and where what copies have in common begins in them."""
+        self.routed, self.passing = Routed(), PassingPackets(MAX_PACKETS)
+        self.tail: list[tuple[int, int, bytes, int]] = []
+        """Time, number and bytes of the last frames of the chunks before, and where what copies have in common begins in them."""
 
     def leave_out(self, table: ChunkTable) -> CopyRows:
         """The copies of a chunk. Their headers are removed from the table, so that nobody takes them for packets."""
@@ -72,7 +78,7 @@ class Copies:
         begin = np.maximum.reduce([chunk.offset, *(start[name] for name in ("ip4", "ip6") if name in start)])
         found = joined(self._real(table, chunk, begin), self._datagrams(table))
         routed = self.routed.again(table)
-        return joined(found, routed, routed[0])
+        return joined(joined(found, routed, routed[0]), self._passing(table))
 
     def _datagrams(self, table: ChunkTable) -> Found:
         """The management datagrams that hold the bytes of an earlier one, sent between the same ports."""
@@ -82,35 +88,68 @@ class Copies:
         found = self.datagrams.feed(table.chunk.first, table.chunk.data, columns)
         return numbers([(*one, WHOLE) for one in found], 4)
 
+    def _passing(self, table: ChunkTable) -> Found:
+        """The packets that a mirror shows on their way out of a switch, too."""
+        if "bth" not in table.located.start or self.passing.over:
+            return numbers([], 4)
+        columns = columns_of(table, "mad", "icrc")
+        columns["end"] = np.where(columns["icrc"] >= 0, columns["icrc"] + ICRC.size, table.located.limit)
+        found = numbers(self.passing.feed(table.chunk.first, table.chunk.data, columns), 3)
+        return *found, (columns["end"] - columns["bth"])[found[0]]
+
     def _real(self, table: ChunkTable, chunk: Chunk, begin: Int) -> CopyRows:
         """Which repeated frames are copies. Acknowledgements, and what follows after more than 1 us, count only if the capture has many.
 
         Frames that were cut off before the end of their BTH are equal although their PSNs are not.
         """
-        rows, behind, later, size = self._repeated(chunk, begin)
-        known = (table.chunk.caplen[rows] == table.chunk.length[rows]) | (table.located.at("bth")[rows] >= 0)
-        rows, behind, later, size = rows[known], behind[known], later[known], size[known]
+        loc, numbered = table.located, _numbers(table)
+        rows, behind, later, size = self._repeated(chunk, begin, numbered)
+        packet = loc.at("bth")[rows] >= 0
+        known = (table.chunk.caplen[rows] == table.chunk.length[rows]) | packet
+        rows, behind, later, size, packet = rows[known], behind[known], later[known], size[known], packet[known]
         share = (self.repeated + np.arange(1, len(rows) + 1)) * SHARE >= self.frames + rows + 1
-        acknowledged = (table.located.at("bth")[rows] >= 0) & (table.located.opcode[rows] & OPERATION == ACKNOWLEDGE)
-        good = ((later <= SURELY_NS) & ~acknowledged) | share
+        code = loc.opcode[rows]
+        acknowledged, answers = packet & (code & OPERATION == ACKNOWLEDGE), np.frombuffer(IS_RESPONSE, np.bool_)[code]
+        good = ((later <= SURELY_NS) & ~acknowledged) | (packet & ~answers & (later <= AT_MOST_NS)) | (np.abs(numbered[rows]) > 1) | share
         self.frames, self.repeated = self.frames + len(chunk), self.repeated + len(rows)
         first = max(0, len(chunk) - APART)
-        last = [(int(chunk.time_ns[row]), *_frame(chunk, begin, row)) for row in range(first, len(chunk))]
+        last = [(int(chunk.time_ns[row]), int(numbered[row]), *_frame(chunk, begin, row)) for row in range(first, len(chunk))]
         self.tail = (self.tail + last)[-APART:]
         return CopyRows(rows[good], behind[good], later[good], size[good])
 
-    def _repeated(self, chunk: Chunk, begin: Int) -> Found:
-        """Rows that repeat a frame of the last 3 us, how many frames and nanoseconds before, and how many bytes are equal."""
+    def _repeated(self, chunk: Chunk, begin: Int, numbered: Int) -> Found:
+        """Rows that repeat a frame of shortly before, how many frames and nanoseconds before, and how many bytes are equal."""
         times = chunk.time_ns
-        found = near(chunk.data, times, *map(np.ascontiguousarray, (chunk.offset, chunk.caplen, begin)))
+        found = near(chunk.data, times, *map(np.ascontiguousarray, (chunk.offset, chunk.caplen, begin, numbered)))
         pairs = {row: (behind, later, equal) for row, behind, later, equal in found}
         for row in range(min(APART, len(chunk))):
+            number, since = int(numbered[row]), numbered[:row]
+            closed = number in (0, -1) or bool((since < 0).any() or (since == number).any())
             for behind in range(row + 1, min(APART, row + len(self.tail)) + 1):
-                time_ns, data, first = self.tail[row - behind]
+                time_ns, other, data, first = self.tail[row - behind]
                 later_ns = abs(int(times[row]) - time_ns)
-                if row not in pairs and later_ns <= AT_MOST_NS and (equal := _equal(*_frame(chunk, begin, row), data, first)) >= SHORTEST:
+                near_by = later_ns <= AT_MOST_NS or (number == other and not closed and later_ns <= NUMBERED_NS)
+                if row not in pairs and near_by and (equal := _equal(*_frame(chunk, begin, row), data, first)) >= SHORTEST:
                     pairs[row] = behind, later_ns, equal
+                closed = closed or number == other or other < 0
         return numbers([(row, *pairs[row]) for row in sorted(pairs)], 4)
+
+
+def _numbers(table: ChunkTable) -> Int:
+    """Of packets whose sender numbers them in their IPv4 header who that is and the number, else 0; negative of NAKs, -1 without one."""
+    loc, data = table.located, table.chunk.data
+    found = np.zeros(len(table), np.int64)
+    if "bth" not in loc.start or "ip4" not in loc.start:
+        return found
+    ip, bth = loc.at("ip4"), loc.at("bth")
+    rows = np.flatnonzero((ip >= 0) & (bth >= 0))
+    number = gather(data, ip[rows] + IPv4.identification.bit // 8, 2).view(">u2")[:, 0].astype(np.int64)
+    source = gather(data, ip[rows] + IPv4.source.bit // 8, 4).view(">u4")[:, 0].astype(np.int64)
+    found[rows] = np.where(number > 0, source << 16 | number, 0)
+    acks = rows[(loc.opcode[rows] & OPERATION == ACKNOWLEDGE) & (loc.limit[rows] >= bth[rows] + BTH.size + AETH.size)]
+    asking = acks[(data[bth[acks] + BTH.size] >> 5 & RNR) > 0]
+    found[asking] = np.minimum(-found[asking], -1)
+    return found
 
 
 def joined(found: CopyRows, more: Found, routed: Int = _NO_ROWS) -> CopyRows:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ibdissect.engine.lanes import Lanes
     from ibdissect.engine.packets import Reader
 
-HEADERS = ("bth", "lrh", "grh", "ip4", "ip6", "udp", "icrc", "payload")
+HEADERS = ("bth", "lrh", "grh", "ip4", "ip6", "udp", "payload")
 
 
 class LaneFollower:

@@ -35,7 +35,7 @@ class Routed:
 def columns_of(table: ChunkTable, *more: str) -> dict[str, Any]:
     """What the engine reads of a chunk: the time of each frame, where its BTH, headers with addresses and `more` start, -1 for none."""
     start, none = table.located.start, np.full(len(table), -1, np.int64)
-    columns = {name: np.ascontiguousarray(start.get(name, none)) for name in ("bth", "ip4", "ip6", "grh", *more)}
+    columns = {name: np.ascontiguousarray(start.get(name, none)) for name in ("bth", "lrh", "ip4", "ip6", "grh", *more)}
     return columns | {"times": np.ascontiguousarray(table.chunk.time_ns)}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ibdissect.diagnosis.connection import Connection, Diagnosis
 from ibdissect.diagnosis.follow import ConnectionFollower
 from ibdissect.session.reading import open_reading
+from ibdissect.table.distinct import Distinct
 from ibdissect.wire import cm
 from tests.craft import build, mad, roce2
 
@@ -116,11 +117,11 @@ class Lab:
 
 def diagnosis(data: bytes, follower: ConnectionFollower | None = None) -> Diagnosis:
     """The diagnosis of a capture in memory."""
-    follower = follower or ConnectionFollower()
+    follower, distinct = follower or ConnectionFollower(), Distinct()
     with open_reading(io.BytesIO(data)) as reading:
         reading.joins = False
         for table in reading.tables(keys=False):
-            follower.feed(table)
+            follower.feed(distinct.of(table))
     return follower.result("lab")
 
 

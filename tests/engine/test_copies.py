@@ -162,6 +162,31 @@ def test_frames_that_repeat_a_near_one() -> None:
                     wanted.append((row, behind, later, len(one) if one == other else len(mine)))
                     break
         for engine in BOTH:
-            assert engine.near(data, times, starts, sizes, begins) == wanted
+            assert engine.near(data, times, starts, sizes, begins, np.zeros(len(frames), np.int64)) == wanted
         found += len({size for *_, size in wanted})
     assert found >= 6
+
+
+@pytest.mark.parametrize(
+    ("numbers", "step_ns", "wanted"),
+    [
+        ((7, 8, 7), 2_500_000, [(2, 2)]),  # the network doubled it and held it back
+        ((7, 8, 7), 2_500_001, []),
+        ((7, 7, 7), 2_500_000, []),  # its sender numbers nothing
+        ((0, 8, 0), 2_500_000, []),
+        ((7, -8, 7), 2_500_000, []),  # a NAK asked for it
+        ((-7, 8, -7), 2_500_000, [(2, 2)]),
+        ((-1, 8, -1), 2_500_000, []),
+        ((7, 8, 9), 2_500_000, []),
+        ((7, -8, 9), 1500, [(2, 2)]),  # so soon that nobody can have asked
+    ],
+)
+def test_numbered_frames_that_repeat_one(numbers: tuple[int, ...], step_ns: int, wanted: list[tuple[int, int]]) -> None:
+    frames = [b"the first packet", b"the other packet", b"the first packet"]
+    data, begins = np.frombuffer(b"".join(frames), np.uint8), np.arange(3) * 16
+    for engine in BOTH:
+        for back in (0, 1):  # a clock that was set back between others changes nothing
+            times = np.arange(4) * step_ns - np.array([0, 0, 0, back * 10**9])
+            starts, sizes = np.append(begins, 16), np.full(4, 16)
+            found = engine.near(data, times, starts, sizes, starts, np.array([*numbers, 0], np.int64))
+            assert [(row, behind) for row, behind, *_ in found if row < 3] == wanted

@@ -25,17 +25,7 @@ class Wire:
     def packet(self, time: int, op: int, psn: int, **values: int) -> Any:
         self.number += 1
         p = self.packets.Packet()
-        p.time, p.frame, p.op, p.psn, p.ident, p.ttl, p.syndrome, p.msn, p.content = (
-            time,
-            self.number,
-            op,
-            psn,
-            self.number,
-            64,
-            -1,
-            -1,
-            psn,
-        )
+        p.time, p.frame, p.op, p.psn, p.syndrome, p.msn, p.content = time, self.number, op, psn, -1, -1, psn
         p.first = p.last = True
         for name, value in values.items():
             setattr(p, name, value)
@@ -98,17 +88,6 @@ def test_an_rnr_nak_waits_until_its_packet_comes_again(modules: Any) -> None:
     wire.answer(800_000, 10, 0x20 | 14)
     wire.ask(800_000 + 639_999, 10)
     assert wire.half.hurried == 1
-
-
-@pytest.mark.parametrize("modules", MODULES, ids=IDS)
-def test_copies_are_left_out_and_repetitions_are_not(modules: Any) -> None:
-    wire = Wire(modules)
-    wire.ask(1000, 10, ident=7)
-    assert wire.ask(1000 + kinds.COPY_NS, 10, ident=7) == 1 and wire.half.again == 0
-    assert wire.ask(90_000, 10, ident=7, ttl=63) == 1
-    assert wire.ask(1001 + kinds.COPY_NS, 10, ident=7) == 0 and wire.half.again == 1
-    assert wire.answer(9000, 10, ident=8) == 0 and wire.answer(9000 + kinds.COPY_NS, 10, ident=8) == 1
-    assert wire.half.copies == 3 and wire.half.answers == 1
 
 
 @pytest.mark.parametrize("modules", MODULES, ids=IDS)
@@ -216,7 +195,6 @@ def test_compiled_and_interpreted_agree_on_random_packets() -> None:
         "losses",
         "timeouts",
         "rnrs",
-        "copies",
         "transferring",
         "idle",
         "timeout",
@@ -239,13 +217,12 @@ def test_compiled_and_interpreted_agree_on_random_packets() -> None:
                         dma=r.choice((0, 100, 9000)),
                         has_reth=op == 12,
                         size=r.choice((0, 64, 1024)),
-                        ident=r.randrange(40),
                     )
                     psn += r.random() < 0.5
                 else:
                     kind = r.choice((31, 31, 0x60, 0x61, 0x2C, -1))
                     wire.answer(
-                        time, at, kind, op=r.choice((17, 17, 13, 14, 15, 16, 18)), size=r.choice((0, 512, 1024)), ident=r.randrange(40)
+                        time, at, kind, op=r.choice((17, 17, 13, 14, 15, 16, 18)), size=r.choice((0, 512, 1024))
                     )
         assert [getattr(both[0].half, name) for name in values] == [getattr(both[1].half, name) for name in values]
         assert both[0].half.gaps.classes() == both[1].half.gaps.classes()
@@ -321,16 +298,6 @@ def test_lists_share_their_room(modules: Any) -> None:
     wire.half.reads, room.waiting = wire.paths.Waits(), 0
     wire.ask(61_000, 41, op=12, size=0, has_reth=True, dma=100)
     assert wire.half.reads.count == 0 and wire.half.forgotten == 2
-
-
-@pytest.mark.parametrize("modules", MODULES, ids=IDS)
-def test_what_was_asked_for_is_no_copy(modules: Any) -> None:
-    """Not even if it equals the packet before and follows at once; one that was not asked for is."""
-    wire = Wire(modules)
-    for psn in (10, 11, 12):
-        wire.ask(1000 + psn, psn, ident=psn)
-    wire.answer(1100, 11, 0x60)
-    assert wire.ask(1200, 12, ident=12) == 1 and wire.ask(1201, 11, ident=11) == 0 and wire.half.again == 1
 
 
 @pytest.mark.parametrize("modules", MODULES, ids=IDS)

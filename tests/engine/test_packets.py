@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ibdissect.capture.opening import open_capture
 from ibdissect.engine import kinds, packets
 from ibdissect.session.reading import open_reading
 from ibdissect.table import ChunkTable, lanes
 from ibdissect.wire.headers import AETH, BTH, RETH
 from tests.conftest import REPO, shared_captures
-from tests.diagnosis.lab import Lab
 from tests.engine.plain import plain
 
 CAPTURES = [*sorted((REPO / "captures").glob("*.pcap*")), *shared_captures()]
@@ -84,22 +81,3 @@ def test_kinds_follow_the_opcodes() -> None:
             assert found[code] == (kinds.CNP if code == 0x81 else kinds.OTHER)
         else:
             assert found[code] == (kinds.REQUEST if opcode.request else kinds.ANSWER)
-
-
-@pytest.mark.parametrize("engine", [packets, plain("packets")], ids=["built", "interpreted"])
-@pytest.mark.parametrize(("bad", "sealed", "same"), [(1, True, True), (0, True, True), (2, True, False), (1, False, False)])
-def test_an_icrc_stands_for_the_payload_unless_it_is_wrong_or_missing(engine: Any, bad: int, sealed: bool, same: bool) -> None:
-    """Of two packets that differ in one byte of payload and have one ICRC: a copy has all in common, another packet of a constant not."""
-    lab = Lab()
-    for _ in range(2):
-        lab.ask(0, 100)
-        lab.identification -= 1
-    (_, one), (_, other) = lab.frames
-    end = one[-4:] if sealed else bytes(4)
-    at = one.index(b"A" * 64)
-    lab.frames = [(0, one[:-4] + end), (1, other[:at] + b"B" + other[at + 1 : -4] + end)]
-    chunk = next(iter(open_capture(io.BytesIO(lab.pcap())).chunks()))
-    table, reader = ChunkTable(chunk), engine.Reader()
-    reader.begin(chunk.first, chunk.data, columns(table) | {"bad": np.full(2, bad, np.uint8)})
-    found = [reader.packet(i) for i in range(2)]
-    assert (found[0].ident == found[1].ident) is same and found[0].content != found[1].content
