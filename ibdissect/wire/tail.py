@@ -33,6 +33,8 @@ Bounds = tuple[int, int]
 
 LIST, CHOICE, FIELDS, TEXT, BYTES = range(5)
 """Forms of parts: entries; one of several structures; fields of fixed size; text up to a mark; text or bytes of a size."""
+FLAT = "at"
+"""Among the names of an expression: `at` is where the structure begins, so that its place need not be looked up."""
 NAME = "variable_part"
 """The name of the field that holds a tail without a name of its own."""
 
@@ -74,7 +76,8 @@ class Part(Record, eq=False):
     ends: Number | None = None
     fixed: int = 0
     """Bytes of each entry of a list whose entries have all one size, and are not asked whether they end it; else 0."""
-
+    flat: Any = None
+    """Finds the entries of a list whose sizes they say themselves (`tail_flat`); None: they are walked through."""
 
     @property
     def form(self) -> int:
@@ -128,11 +131,14 @@ class Tail(Record, eq=False):
 
     def compile(self) -> None:
         """Make the functions that compute sizes, counts and conditions; all fields have their places now. SpecError for a wrong value."""
+        from .tail_flat import flat
+
         for part in self.parts:
             for name, source in part.sources.items():
                 setattr(part, name, _number(*source))
             if part.entry is not None and part.entry.kind != "rest" and part.ends is None and part.struct.tail is None:
                 part.fixed = part.struct.size if part.struct.fields[-1].kind != "rest" else 0
+            part.flat = flat(part)
             self.steps.append((part, id(part), part.form, part.present_of, part.at_of, part.size_of, part.align))
         names = dict.fromkeys(one.name for one in self.depends())
         if names and self.field.name == NAME:  # seen where it could not be read
@@ -318,6 +324,16 @@ def _number(cls: StructType, name: str, value: object, known: list[Field[Any]]) 
     return made
 
 
+def source_of(source: tuple[StructType, str, object, list[Field[Any]]], names: dict[str, Any]) -> str | None:
+    """A value as an expression of Python with `at`, where the structure begins; None if other fields than its own fixed ones decide."""
+    cls, name, value, known = source
+    fixed = [field for field in known if not isinstance(vars(cls).get(field.name), Behind)]
+    try:
+        return _source(cls, name, value, fixed, names)
+    except SpecError:
+        return None
+
+
 def _source(cls: StructType, name: str, value: object, known: list[Field[Any]], names: dict[str, Any]) -> str:
     """The value as an expression of Python; `names` gets what it needs."""
 
@@ -366,7 +382,7 @@ def _reader(cls: StructType, name: str, field: Field[Any], known: list[Field[Any
     read += f" >> {shift}" if shift else ""
     read += f" & {mask}" if mask != (1 << 8 * (high - low) >> shift) - 1 else ""
     if not isinstance(behind, Behind):  # the structure itself is always there, so only its place must be looked up
-        return f"[at := where[{owner}], {read}][1]"
+        return f"({read})" if FLAT in names else f"[at := where[{owner}], {read}][1]"
     return f"(0 if (at := where.get({owner})) is None else {read})"
 
 

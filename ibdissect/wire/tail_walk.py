@@ -9,9 +9,8 @@ from msgspec import field as each_new
 
 from .kept import Memory, NotKnown, nothing
 from .tail import CHOICE, FIELDS, LIST, TEXT, Bounds, Data, Part, StructType, Where
+from .tail_flat import MOST as MOST
 
-MOST = 4096
-"""Most entries of one list that are read."""
 DEEPEST = 16
 """Most structures of variable size that may lie in each other."""
 
@@ -108,6 +107,13 @@ def _entries(
         stop = pos + taken * fixed
         places += zip(range(pos, stop, fixed), range(pos + fixed, stop + fixed, fixed), strict=True)
         return stop
+    if part.flat is not None and depth < DEEPEST:
+        flat, stop, whole, mark = part.flat(data, pos, limit, count)
+        places += flat
+        found.whole &= whole
+        if mark is not None:
+            found.marks.setdefault(key, []).append(mark)
+        return int(stop)
     number = 0
     while pos < limit if count is None else number < count:
         if entry.kind == "rest":

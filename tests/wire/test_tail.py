@@ -289,3 +289,36 @@ def test_parts_at_an_offset_in_bytes_with_a_name(names_at: int, names: tuple[str
     assert walk(Offsets, data, 0, len(data)).whole == (whole or names == ())
     assert view.names == (() if not names else tuple(name for name in names if name))
     assert Offsets.data.filter_name == "listed.offsets.data"
+
+
+def test_lists_of_sized_entries_are_found_as_by_a_walk_through_each() -> None:
+    from random import Random
+
+    class Sized(Struct, prefix="flat", key="sized"):
+        kind = uint(8, "Kind")
+        length = uint(8, "Length")
+        value = raw(length - 2, "Value", align=2)
+        more = raw(kind & 1, "More")
+
+    class Lists(Struct, prefix="flat", key="lists"):
+        count = uint(8, "Count")
+        counted = repeat(nested(Sized, "Counted"), count=count)
+        ended = repeat(nested(Sized, "Ended"), until=Sized.kind == 9)
+        last = repeat(nested(Sized, "Last"))
+
+    random, seen = Random(46), set()
+    tail = Lists.tail
+    assert tail is not None and all(part.flat is not None for part in tail.parts)
+    for _ in range(400):
+        entries = bytes(random.choice((0, 1, 2, 3, 4, 4, 5, 9, 200)) for _ in range(random.randrange(60)))
+        data = bytes([random.randrange(5)]) + entries
+        quick = walk(Lists, data, 0, len(data))
+        kept = [part.flat for part in tail.parts]
+        for part in tail.parts:
+            part.flat = None
+        slow = walk(Lists, data, 0, len(data))
+        for part, one in zip(tail.parts, kept, strict=True):
+            part.flat = one
+        assert (quick.stop, quick.whole, quick.parts, quick.marks) == (slow.stop, slow.whole, slow.parts, slow.marks), data
+        seen.add((quick.whole, bool(quick.marks), len(quick.parts)))
+    assert len(seen) > 4, "of each kind"
