@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ibdissect.engine.setups import SetUp, field_of
+from ibdissect.engine.setups import SetUp
 from ibdissect.table.addresses import GID_SIZE, address_text
 from ibdissect.wire import cm
+from ibdissect.wire.cut import field_of
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import counted, printable
 from ibdissect.wire.ulp.nvme_rdma import STATUS as NVME_STATUS

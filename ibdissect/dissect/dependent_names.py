@@ -11,7 +11,7 @@ from ibdissect.wire.names import SM_CONTROL
 from ibdissect.wire.numbers import SET, SM_INFO, SMP_CLASSES
 from ibdissect.wire.opa import STLSMPDirected
 from ibdissect.wire.sa import SAFormat, STLSAFormat, component_fields, components_set
-from ibdissect.wire.sm import SMPDirected
+from ibdissect.wire.sm import FIRST_HOP, SMPDirected
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import counted, hex_text
 
@@ -59,7 +59,7 @@ def _path(_catalog: Catalog, value: bytes, about: tuple[int, ...]) -> str:
     hops = about[4] & 0xFF
     if hops >= len(value):
         return f"{value.hex()} ({hops} hops do not fit)"
-    ports = ", ".join(map(str, value[1 : hops + 1]))
+    ports = ", ".join(map(str, value[FIRST_HOP : FIRST_HOP + hops]))
     return f"ports {ports} ({counted(hops, 'hop')})" if hops else "no hops"
 
 

@@ -12,7 +12,8 @@ from ibdissect.wire import numbers
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.cm import REJ, SIDRRep
 from ibdissect.wire.cm_names import MESSAGES
-from ibdissect.wire.mad import BASE_VERSION_OPA, CLASS_VERSION, CLASSES, MAD, RMPP, RMPP_TYPES, is_response, is_vendor
+from ibdissect.wire.cut import number_of
+from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, CLASS_VERSION, CLASSES, MAD, RMPP, RMPP_TYPES, is_response, is_vendor
 from ibdissect.wire.names import SM_CONTROL, TRAP_NUMBER
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.opa import STLSMPDirected
@@ -178,8 +179,9 @@ def _vendor(catalog: Catalog, data: bytes, mgmt_class: int, attr_id: int, method
 
 def _path(header: bytes, data: bytes) -> str:
     """The directed route as a list of egress ports: `DR 0-1-3`."""
-    hops = header[7]
-    smp: type[SMPDirected | STLSMPDirected] = STLSMPDirected if header[0] == BASE_VERSION_OPA else SMPDirected
+    hops = number_of(header, SMPDirected.hop_count)
+    opa = number_of(header, MAD.base_version) == BASE_VERSION_OPA
+    smp: type[SMPDirected | STLSMPDirected] = STLSMPDirected if opa else SMPDirected
     if len(data) < smp.size or hops > DR_MAX_HOPS:
         return f" DR {hops} hops"
     first = smp.initial_path.span[0] + 1
@@ -189,7 +191,7 @@ def _path(header: bytes, data: bytes) -> str:
 def _notice(catalog: Catalog, data: bytes, mgmt_class: int) -> str:
     """The number and name of a trap."""
     at = catalog.data_at(mgmt_class, 1)
-    if data[0] != 1 or len(data) < at + Notice.size:
+    if number_of(data, MAD.base_version) != BASE_VERSION_IB or len(data) < at + Notice.size:
         return ""
     notice = Notice(data, at)
     if not notice.is_generic:
@@ -213,14 +215,14 @@ def _connection(data: bytes, attr_id: int) -> str:
 
 def _administration(catalog: Catalog, data: bytes, method: int, attr_id: int, presenter: Presenter) -> str:
     """Components of a request, number of records in a response, or the RMPP message."""
-    if data[0] != 1 or len(data) < SAFormat.size:
+    if number_of(data, MAD.base_version) != BASE_VERSION_IB or len(data) < SAFormat.size:
         return ""
     rmpp, head = RMPP(data, 24), SAFormat(data, 0)
     struct = catalog.attribute(numbers.SA_CLASS, attr_id, method)
     if rmpp.active and rmpp.rmpp_type not in (0, 1):
         return f" RMPP {RMPP_TYPES.get(rmpp.rmpp_type, 'unknown')} segment {rmpp.data1}"
     if method & numbers.RESPONSE_BIT:
-        failed = int.from_bytes(data[4:6], "big") & numbers.NO_DATA
+        failed = number_of(data, MAD.status) & numbers.NO_DATA
         return "" if failed and method == numbers.GET_RESP else _records(rmpp, head, method)
     segment = f" segment {rmpp.data1}" if rmpp.active and rmpp.data1 > 1 else ""
     if segment or struct is None or not head.component_mask or len(data) < 56 + struct.size:

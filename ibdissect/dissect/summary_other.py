@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from ibdissect.table import ChunkTable, Int
 from ibdissect.wire import encapsulation
-from ibdissect.wire.encapsulation import ETHERTYPES, IP_PROTOCOLS, PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_TCP, PROTOCOL_UDP
+from ibdissect.wire.cut import field_of, number_of
+from ibdissect.wire.encapsulation import (
+    ETHERTYPES,
+    IP_PROTOCOLS,
+    PROTOCOL_ICMP,
+    PROTOCOL_ICMPV6,
+    PROTOCOL_TCP,
+    PROTOCOL_UDP,
+    SLL,
+    SLL2,
+    UDP,
+    VLAN,
+    Ethernet,
+    IPv4,
+    IPv6,
+)
+from ibdissect.wire.headers import LRH, RWH
 from ibdissect.wire.text import gid_text, ip4_text
-from ibdissect.wire.ulp.ip import ICMP_TYPES, ICMPV6_TYPES
-from ibdissect.wire.ulp.ipoib import fits
+from ibdissect.wire.ulp.ip import ICMP, ICMP_TYPES, ICMPV6_TYPES, TCP
+from ibdissect.wire.ulp.ipoib import IPoIB, IPoIBAddressResolution, fits
 
 LLC_LIMIT = 1536
 """Lower Ethertypes are lengths (IEEE 802.3 3.2.6)."""
@@ -41,44 +57,40 @@ def _pause(table: ChunkTable, row: int) -> tuple[str, str] | None:
 
 def _line(frame: bytes, at: dict[str, int], length: int, link: int) -> tuple[str, str]:
     if "ip4" in at:
-        header = (frame[at["ip4"]] & 15) * 4
-        fragment = int.from_bytes(frame[at["ip4"] + 6 : at["ip4"] + 8], "big") & 0x1FFF
+        start = at["ip4"]
+        fragment, protocol = number_of(frame, IPv4.fragment_offset, start), number_of(frame, IPv4.protocol, start)
         if fragment:
-            return "IPv4", f"Fragment at byte {fragment * 8} of protocol {frame[at['ip4'] + 9]}"
-        return _ip(frame, frame[at["ip4"] + 9], at["ip4"] + header, "IPv4")
+            return "IPv4", f"Fragment at byte {fragment * 8} of protocol {protocol}"
+        return _ip(frame, protocol, start + number_of(frame, IPv4.header_length, start) * 4, "IPv4")
     if "ip6" in at:
-        upper, start = frame[at["ip6"] + 6], at["ip6"] + 40
+        upper, start = number_of(frame, IPv6.next_header, at["ip6"]), at["ip6"] + IPv6.size
         if upper == 0 and start + 2 <= len(frame):  # hop-by-hop options, as in multicast listener reports
             upper, start = frame[start], start + 8 + frame[start + 1] * 8
         return _ip(frame, upper, start, "IPv6")
     if "lrh" in at:
         if "rwh" in at:
-            number = int.from_bytes(frame[at["rwh"] + 2 : at["rwh"] + 4], "big")
+            number = number_of(frame, RWH.etype, at["rwh"])
             known = f" ({ETHERTYPES[number]})" if number in ETHERTYPES else ""
             return "RWH", f"Raw packet, Ethertype 0x{number:04x}{known}"
-        return "InfiniBand", f"LRH with LNH {frame[at['lrh'] + 1] & 3}, {length} bytes"
+        return "InfiniBand", f"LRH with LNH {number_of(frame, LRH.lnh, at['lrh'])}, {length} bytes"
     return _ethernet(frame, at, length, link)
 
 
 def _ethernet(frame: bytes, at: dict[str, int], length: int, link: int) -> tuple[str, str]:
     tag = max((at[name] for name in ("vlan", "vlan2", "vlan3") if name in at), default=None)
     if tag is not None:
-        type_at, payload = tag + 2, tag + 4
-    elif "eth" in at:
-        type_at, payload = at["eth"] + 12, at["eth"] + 14
-    elif "sll" in at:
-        type_at, payload = at["sll"] + 14, at["sll"] + 16
-    elif "sll2" in at:
-        type_at, payload = at["sll2"], at["sll2"] + 20
+        kind, start = VLAN.type, tag
+    elif (known := next((one for one in (Ethernet.type, SLL.type, SLL2.type) if one.owner.key in at), None)) is not None:
+        kind, start = known, at[known.owner.key]
     else:
         return "Data", f"{length} bytes, link type {link}"
-    number = int.from_bytes(frame[type_at : type_at + 2], "big")
-    body = frame[payload:]
-    if number == encapsulation.ETHERTYPE_ARP and len(body) >= 28:
-        sender, target = (ip4_text(body[i : i + 4]) for i in (14, 24))
-        if body[7] == 2:
-            return "ARP", f"{sender} is at {body[8:14].hex(':')}"
-        return "ARP", f"Who has {target}? Tell {sender}" if body[7] == 1 else f"operation {body[7]}"
+    number, body = number_of(frame, kind, start), frame[start + kind.owner.size :]
+    if number == encapsulation.ETHERTYPE_ARP and len(body) >= encapsulation.ARP_SIZE:
+        operation = int.from_bytes(body[encapsulation.ARP_OPERATION], "big")
+        sender, target = ip4_text(body[encapsulation.ARP_SENDER]), ip4_text(body[encapsulation.ARP_TARGET])
+        if operation == encapsulation.ARP_REPLY:
+            return "ARP", f"{sender} is at {body[encapsulation.ARP_SENDER_MAC].hex(':')}"
+        return "ARP", f"Who has {target}? Tell {sender}" if operation == encapsulation.ARP_REQUEST else f"operation {operation}"
     if number < LLC_LIMIT:
         return "LLC", f"{number} bytes"
     name = ETHERTYPES.get(number)
@@ -87,29 +99,36 @@ def _ethernet(frame: bytes, at: dict[str, int], length: int, link: int) -> tuple
 
 def _ip(frame: bytes, upper: int, at: int, family: str) -> tuple[str, str]:
     body = frame[at:]
-    if upper in (PROTOCOL_TCP, PROTOCOL_UDP) and len(body) >= 4:
-        source, destination = int.from_bytes(body[:2], "big"), int.from_bytes(body[2:4], "big")
+    ports = field_of(body, UDP.source_port), field_of(body, UDP.destination_port)
+    if upper in (PROTOCOL_TCP, PROTOCOL_UDP) and None not in ports:
+        source, destination = ports
         if upper == PROTOCOL_UDP:
-            size = int.from_bytes(body[4:6], "big") - 8 if len(body) >= 6 else 0
-            return "UDP", f"{source} → {destination} len {max(size, 0)}"
-        flags = [name for bit, name in TCP_FLAGS if len(body) >= 14 and body[13] & bit]
+            return "UDP", f"{source} → {destination} len {max(number_of(body, UDP.length) - UDP.size, 0)}"
+        set_ = number_of(body, TCP.flags)
+        flags = [name for bit, name in TCP_FLAGS if set_ & bit]
         return "TCP", f"{source} → {destination} [{', '.join(flags)}]"
     if upper in (PROTOCOL_ICMP, PROTOCOL_ICMPV6) and body:
         names = ICMP_TYPES if upper == PROTOCOL_ICMP else ICMPV6_TYPES
-        return ("ICMP" if upper == PROTOCOL_ICMP else "ICMPv6"), names.get(body[0], f"type {body[0]}")
+        return ("ICMP" if upper == PROTOCOL_ICMP else "ICMPv6"), names.get(kind := number_of(body, ICMP.type), f"type {kind}")
     return IP_PROTOCOLS.get(upper, family), f"protocol {upper}"
 
 
 def ipoib(message: bytes) -> str | None:
     """The summary of a message behind whose IPoIB header exactly one packet of its Type follows; else None."""
-    number, body = int.from_bytes(message[:2], "big"), message[4:]
+    number, body = number_of(message, IPoIB.type), message[IPoIB.size :]
     if not fits(number, body):
         return None
     if number == encapsulation.ETHERTYPE_IPV4:
-        protocol, info = _ip(body, body[9], (body[0] & 15) * 4, "IPv4")
-        return f"{protocol} {info} {ip4_text(body[12:16])} → {ip4_text(body[16:20])}"
+        ip4 = IPv4(body)
+        protocol, info = _ip(body, ip4.protocol, ip4.header_length * 4, "IPv4")
+        return f"{protocol} {info} {ip4_text(ip4.source)} → {ip4_text(ip4.destination)}"
     if number == encapsulation.ETHERTYPE_IPV6:
-        protocol, info = _ip(body, body[6], 40, "IPv6")
-        return f"{protocol} {info} {gid_text(body[8:24])} → {gid_text(body[24:40])}"
-    sender, target = ip4_text(body[28:32]), ip4_text(body[52:56])
-    return f"ARP {sender} is at {body[8:28].hex()}" if body[7] == 2 else f"ARP Who has {target}? Tell {sender}"
+        ip6 = IPv6(body)
+        protocol, info = _ip(body, ip6.next_header, IPv6.size, "IPv6")
+        return f"{protocol} {info} {gid_text(ip6.source)} → {gid_text(ip6.destination)}"
+    arp = IPoIBAddressResolution(body)
+    sender, target = ip4_text(arp.sender_ip), ip4_text(arp.target_ip)
+    if arp.operation == encapsulation.ARP_REPLY:
+        hardware = body[IPoIBAddressResolution.sender_flags.span[0] : IPoIBAddressResolution.sender_ip.span[0]]
+        return f"ARP {sender} is at {hardware.hex()}"
+    return f"ARP Who has {target}? Tell {sender}"

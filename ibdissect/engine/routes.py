@@ -57,7 +57,7 @@ class RouteEnds:
         hop: Hop | None = cython.cast(dict, origin.hops).get(path[:last])
         if hop is None or not hop.node.alive or self.is_void(origin, path[:last], hop):
             return None
-        if hop.node.kind == _CA and (last or hop.entered != path[0]):
+        if hop.node.kind == _CA and (last or hop.entered != path[last]):
             return None
         port: PortState | None = hop.node.ports.get(path[last])
         return port if port is not None else self.subnet.port(hop.node, path[last], frame)

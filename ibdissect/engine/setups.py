@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptList
 from ibdissect.wire import cm
+from ibdissect.wire.cut import field_of
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CM_CLASS
 from ibdissect.wire.spec import Field
@@ -69,31 +70,8 @@ class SetUp:
     """One connection as connection management sees it. Frames and times are those of the first message of a kind; None: not captured."""
 
     __slots__ = (
-        "agreed",
-        "drep",
-        "dreqs",
-        "ends",
-        "first_frame",
-        "first_time",
-        "ids",
-        "last_frame",
-        "last_req",
-        "last_time",
-        "mra",
-        "network",
-        "nvme_status",
-        "psns",
-        "qpns",
-        "rej",
-        "rej_body",
-        "rejections",
-        "rep",
-        "replies",
-        "reps",
-        "reqs",
-        "requests",
-        "rtu",
-        "tries",
+        "agreed", "drep", "dreqs", "ends", "first_frame", "first_time", "ids", "last_frame", "last_req", "last_time", "mra", "network",
+        "nvme_status", "psns", "qpns", "rej", "rej_body", "rejections", "rep", "replies", "reps", "reqs", "requests", "rtu", "tries",
     )  # fmt: skip
 
     def __init__(self, asker: Address, other: Address, network: int) -> None:
@@ -133,14 +111,6 @@ class SetUp:
         if not self.first_frame:
             self.first_frame, self.first_time = frame, time
         self.last_frame, self.last_time = frame, time
-
-
-def field_of(body: bytes, field: Field[Any]) -> int | None:
-    """A field of a message that may be cut off; None if it is."""
-    end = (field.bit + field.bits + 7) // 8
-    if end > len(body):
-        return None
-    return int.from_bytes(body[field.bit // 8 : end], "big") >> end * 8 - field.bit - field.bits & (1 << field.bits) - 1
 
 
 SERVICE_NVME, NVME_REASON = 4420, 28

@@ -7,9 +7,11 @@ from functools import lru_cache
 from ibdissect.engine.ports import Hop
 from ibdissect.engine.smps import Steps
 from ibdissect.wire import numbers
+from ibdissect.wire.cut import number_of
 from ibdissect.wire.numbers import FIRST_MULTICAST
-from ibdissect.wire.sm import SMInfo, SwitchInfo
+from ibdissect.wire.sm import SMInfo, SwitchInfo, VendorDiag
 from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import SLtoVLMappingTable
 
 from . import events
 from . import smps as c
@@ -152,7 +154,7 @@ class Learner:
         node = hop.node
         if attribute in (numbers.SL_TO_VL, numbers.VL_ARBITRATION):
             if attribute == numbers.SL_TO_VL:
-                self._lanes(hop, modifier, self.subnet.share(body[:8]), frame)
+                self._lanes(hop, modifier, self.subnet.share(body[: SLtoVLMappingTable.size]), frame)
                 return
             port = self.steps.table_port(hop, modifier & 0xFFFF)
             if port is not None and 1 <= modifier >> 16 <= 4:
@@ -211,7 +213,7 @@ class Learner:
     def _vendor_page(self, hop: Hop, body: bytes, frame: int) -> None:
         port = hop.node.manager(hop.entered)
         if port is not None:
-            self.add_page(port, int.from_bytes(body[:2], "big"), frame)
+            self.add_page(port, number_of(body, VendorDiag.next_index), frame)
 
     @staticmethod
     def add_page(port: Port, page: int, frame: int) -> None:

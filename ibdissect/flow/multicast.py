@@ -75,7 +75,7 @@ class Sender(Record):
 
 
 def _text(address: bytes) -> str:
-    return ".".join(map(str, address[12:])) if address.startswith(MAPPED) else gid_text(address)
+    return ".".join(map(str, address.removeprefix(MAPPED))) if address.startswith(MAPPED) else gid_text(address)
 
 
 class Multicast:

@@ -137,7 +137,8 @@ class Chunks:
         parts: list[Part] = []
         for segment in reply:
             memory = self._drop((client, segment.handle))
-            if memory is None or memory.is_read or memory.call.server[0] != server:
+            owner = next(iter(memory.call.server)) if memory is not None else None
+            if memory is None or memory.is_read or owner != server:
                 return None
             if (memory.segment.offset_, memory.got) != (segment.offset_, segment.length):
                 return None

@@ -10,6 +10,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP
 from scapy.packet import Packet, Padding
 
+from ibdissect.wire.cut import number_of
 from ibdissect.wire.encapsulation import ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6
 from ibdissect.wire.ulp import ipoib
 
@@ -54,7 +55,7 @@ class _IPoIB(Carrier):
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         if self.type is None:
             found = next((number for number, inner in _INNER.items() if isinstance(self.payload, inner)), 0)
-            pkt = found.to_bytes(2, "big") + pkt[2:]
+            pkt = found.to_bytes(2, "big") + pkt[ipoib.IPoIB.type.span[1] :]
         return pkt + pay
 
 
@@ -64,4 +65,5 @@ IPoIB = make(ipoib.IPoIB, _IPoIB, fields=scapy_fields(_HEADER, layer, {"type": N
 
 def looks_like_ipoib(s: bytes) -> bool:
     """Whether a message is almost certainly IPoIB: known Ethertype, zeros, exact packet length."""
-    return len(s) > 4 and s[2:4] == b"\0\0" and ipoib.fits(int.from_bytes(s[:2], "big"), s[4:])
+    head = ipoib.IPoIB
+    return len(s) > head.size and not number_of(s, head.reserved) and ipoib.fits(number_of(s, head.type), s[head.size :])

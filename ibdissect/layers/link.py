@@ -9,6 +9,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
 
 from ibdissect.wire import crc, encapsulation, headers
+from ibdissect.wire.cut import number_of
 from ibdissect.wire.mad import class_qp
 
 from .derive import Layer, layer, make
@@ -36,7 +37,7 @@ class _LRH(Carrier):
 
     def pre_dissect(self, s: bytes) -> bytes:
         s = super().pre_dissect(s)
-        end = (int.from_bytes(s[4:6], "big") & 0x7FF) * 4
+        end = number_of(s, headers.LRH.pktlen) * 4
         self.whole = _LEAST <= end <= len(s)
         if not self.whole:
             self.cut = max(end - len(s), 0)
@@ -84,7 +85,7 @@ class _GRH(Layer):
         if isinstance(self.underlayer, LRH):
             self.whole, self.cut = self.underlayer.whole, self.underlayer.cut
             return s
-        end = headers.GRH.size + int.from_bytes(s[4:6], "big")
+        end = headers.GRH.size + number_of(s, headers.GRH.pay_len)
         self.whole = end <= len(s)
         if not self.whole:
             self.cut = end - len(s)
@@ -97,7 +98,8 @@ class _GRH(Layer):
 
     def header(self, pkt: bytes, size: int) -> bytes:
         """The 40 bytes with PayLen filled in; `size` counts the bytes after them."""
-        return pkt if self.pay_len is not None else pkt[:4] + min(size, 0xFFFF).to_bytes(2, "big") + pkt[6:]
+        start, stop = headers.GRH.pay_len.span
+        return pkt if self.pay_len is not None else pkt[:start] + min(size, 0xFFFF).to_bytes(2, "big") + pkt[stop:]
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         return self.header(pkt, len(pay)) + pay
@@ -118,7 +120,7 @@ class _FlowControl(Layer):
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         if self.lpcrc is None:
-            pkt = pkt[:4] + crc.lpcrc(pkt).to_bytes(2, "little")
+            pkt = pkt[: headers.FlowControl.lpcrc.span[0]] + crc.lpcrc(pkt).to_bytes(2, "little")
         return pkt + pay
 
 

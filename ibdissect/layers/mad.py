@@ -11,6 +11,7 @@ from scapy.packet import NoPayload, Packet, Padding
 
 from ibdissect.table.sa_tables import RMPP_END
 from ibdissect.wire import mad, numbers
+from ibdissect.wire.cut import number_of
 from ibdissect.wire.places import Mad, MadFormat, VendorOui
 from ibdissect.wire.spec import Field, Struct, field_named
 
@@ -90,7 +91,7 @@ class MadLayer(Layer):
 
     def pre_dissect(self, s: bytes) -> bytes:
         s = super().pre_dissect(s)
-        start, end = self.early.get(int.from_bytes(s[16:18], "big"), self.hole[0]), self.hole[1]
+        start, end = self.early.get(number_of(s, mad.MAD.attribute_id), self.hole[0]), self.hole[1]
         size = self.declared.size
         return s if end is None else s[:start] + s[end:size] + s[start:end] + s[size:]
 
@@ -263,5 +264,5 @@ def mad_class(s: bytes) -> type[Packet]:
     """The layer of the MAD at the start of `s`: its class format, the common header if that does not fit, else Raw."""
     if len(s) < mad.MAD.size:
         return conf.raw_layer
-    form = format_of(s[1], _version(s[0]))
+    form = format_of(number_of(s, mad.MAD.mgmt_class), _version(number_of(s, mad.MAD.base_version)))
     return layer(form) if form is not None and form.size <= len(s) else MAD

@@ -10,6 +10,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import NoPayload, Packet
 
 from ibdissect.wire import crc, headers
+from ibdissect.wire.cut import number_of
 from ibdissect.wire.numbers import GSI_Q_KEY
 from ibdissect.wire.opcodes import DATAGRAMS, OPCODES
 
@@ -89,7 +90,7 @@ class _BTH(_Chained):
         if not self.whole or len(s) < size + _ICRC:
             return s
         end = len(s) - _ICRC
-        payload_end = max(end - (s[1] >> 4 & 3), size + _headers_size(s[0]))
+        payload_end = max(end - number_of(s, headers.BTH.padcnt), size + _headers_size(number_of(s, headers.BTH.opcode)))
         payload_end = min(payload_end, end)
         self.tail = {"pad_bytes": s[payload_end:end], "icrc": int.from_bytes(s[end:], "big")}
         return s[:payload_end]
@@ -173,9 +174,9 @@ class _DETH(_Chained):
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         qp = management_qp(self) or 0
         if self.q_key is None and qp:
-            pkt = GSI_Q_KEY.to_bytes(4, "big") + pkt[4:]
+            pkt = GSI_Q_KEY.to_bytes(4, "big") + pkt[headers.DETH.q_key.span[1] :]
         if self.srcqp is None:
-            pkt = pkt[:5] + qp.to_bytes(3, "big")
+            pkt = pkt[: headers.DETH.srcqp.span[0]] + qp.to_bytes(3, "big")
         return pkt + pay
 
 

@@ -12,7 +12,7 @@ from ibdissect.table.addresses import End
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.connections import Connections
 from ibdissect.wire.headers import BTH, DETH
-from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.numbers import FIRST_MULTICAST, GUID
 from ibdissect.wire.text import printable
 
 QPS = {BTH.destqp: 1, DETH.srcqp: 0}
@@ -33,7 +33,7 @@ class FieldNotes:
         if field is None or value is None:
             return ""
         if field.holds == "gid" and len(node.raw) == 16:
-            return self._guid(int.from_bytes(node.raw[8:16], "big"))
+            return self._guid(int.from_bytes(node.raw, "big") & GUID)
         if not isinstance(value, int):
             return ""
         if field is BTH.p_key:

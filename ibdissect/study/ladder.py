@@ -17,7 +17,7 @@ from ibdissect.flow.stream_packets import GOES_ON, IN_STREAM, IS_RESPONSE, LEAVE
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.sa_tables import RMPP_END
 from ibdissect.wire.headers import BTH, RETH
-from ibdissect.wire.mad import RMPP_CLASSES
+from ibdissect.wire.mad import MAD, RMPP, RMPP_CLASSES
 from ibdissect.wire.numbers import DATA
 from ibdissect.wire.opcodes import OPERATION, READ_FIRST, READ_LAST, READ_MIDDLE, READ_ONLY, READ_REQUEST
 from ibdissect.wire.text import printable
@@ -66,7 +66,7 @@ class Ladder:
         """The PSN after the last response of each stream, and whether more responses of the same READ must follow it."""
         self._mtu: dict[frozenset[str], int] = {}
         """Bytes in a packet with others behind it, by ends."""
-        self._segments: dict[tuple[str, str, bytes], int] = {}
+        self._segments: dict[tuple[str, str, int, int], int] = {}
         """The next segment of each RMPP transfer."""
         self._seen: set[tuple[object, ...]] = set()
         self._sent: dict[tuple[str, str, int, int], tuple[int, bytes]] = {}
@@ -154,8 +154,9 @@ class Ladder:
         self._seen.add((way, mad))
         if label.startswith(("ConnectReject", "REJ")):
             return REFUSED, "rejected"
-        if len(mad) >= RMPP_END and mad[1] in RMPP_CLASSES and mad[24] and mad[25] == DATA:
-            key, segment = (*way, mad[1:2] + mad[8:16]), int.from_bytes(mad[28:32], "big")
+        head, rmpp = (MAD(mad), RMPP(mad, MAD.size)) if len(mad) >= RMPP_END else (None, None)
+        if head is not None and rmpp is not None and head.mgmt_class in RMPP_CLASSES and rmpp.rmpp_version and rmpp.rmpp_type == DATA:
+            key, segment = (*way, head.mgmt_class, head.transaction_id), int(rmpp.data1)
             expected = self._segments.get(key, 1)
             self._segments[key] = max(expected, segment + 1)
             if segment > expected:

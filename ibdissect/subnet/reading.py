@@ -299,9 +299,9 @@ def _host(path: str) -> str:
 
 def _kind(path: str, head: bytes) -> str:
     """The kind of a file by its first lines; empty if unknown."""
-    if head[:4] in pcap.MAGICS or head[:4] == pcapng.MAGIC or path.lower().endswith(ENDINGS):
+    if head.startswith((*pcap.MAGICS, pcapng.MAGIC)) or path.lower().endswith(ENDINGS):
         return "capture"
-    if head[:4] == MAGIC:
+    if head.startswith(MAGIC):
         return "ibnetdiscover-cache"
     if head.lstrip()[:1] == b"{" and b'"schema"' in head:
         return "json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ibdissect.wire.cut import number_of
 from ibdissect.wire.places import Behind
 from ibdissect.wire.ulp.ip import TCP
 from ibdissect.wire.ulp.smc import SMC_R, SMCAccept, SMCConfirm, SMCHandshake
@@ -41,9 +42,9 @@ def added(table: ChunkTable, services: Services) -> Iterator[tuple[int, int, set
     at, stop = table.located.at("payload"), table.located.payload_end
     for row, number in zip(rows.tolist(), numbers, strict=True):
         data = table.chunk.data[at[row] : stop[row]]
-        if number == SERVICE and len(data) >= SMCAddLink.size and data[0] == ADD_LINK:
+        if number == SERVICE and len(data) >= SMCAddLink.size:
             link = SMCAddLink(data.tobytes())
-            if not link.rejected and link.qpn:
+            if link.type == ADD_LINK and not link.rejected and link.qpn:
                 yield row, link.qpn, _addresses(link.gid)
 
 
@@ -54,7 +55,7 @@ def _addresses(gid: bytes) -> set[bytes]:
 def _in_segments(table: ChunkTable, found: Occurrences) -> Iterator[tuple[int, int, set[bytes]]]:
     for row, at, stop in zip(found.rows.tolist(), found.at.tolist(), found.stop.tolist(), strict=True):
         data = table.chunk.data[at:stop].tobytes()
-        kind, length = _KINDS.get(data[4] if len(data) > SMCHandshake.size else 0), int.from_bytes(data[5:7], "big")
+        kind, length = _KINDS.get(number_of(data, SMCHandshake.type)), number_of(data, SMCHandshake.length)
         if kind is None or not SMCHandshake.size + kind.size + len(SMC_R) <= length <= len(data):
             continue
         if data[length - len(SMC_R) : length] == SMC_R:

@@ -36,6 +36,9 @@ GPE_PROTOCOLS = {1: "IPv4", 2: "IPv6", 3: "Ethernet", 4: "NSH", 5: "MPLS"}
 ECN = {0: "Not-ECT", 1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
 PACKET_TYPES = {0: "to us", 1: "broadcast", 2: "multicast", 3: "to another host", 4: "from us"}
 ROCE_PORT = 4791
+ARP_SIZE, ARP_REQUEST, ARP_REPLY = 28, 1, 2
+ARP_OPERATION, ARP_SENDER_MAC, ARP_SENDER, ARP_TARGET = slice(6, 8), slice(8, 14), slice(14, 18), slice(24, 28)
+"""Of ARP between hosts of Ethernet (RFC 826): its size, operations, and where its fields are; the tree shows its bytes."""
 VXLAN_PORT, VXLAN_GPE_PORT, GENEVE_PORT = 4789, 4790, 6081
 
 

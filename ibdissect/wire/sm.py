@@ -6,6 +6,8 @@ from .places import MadFormat, smp
 from .spec import Struct, array, bit, enum, flag, guid, hole, lid, pad, part, raw, secret, text, uint
 
 DR_MAX_HOPS = 63
+FIRST_HOP = 1
+"""Byte of a path with its first output port."""
 """Longest directed route: 64 bytes of path, of which byte 0 is not used (IBA 14.2.1.2)."""
 
 

@@ -22,7 +22,7 @@ from ibdissect.table.identity import Frame, GroupId, LidId, MemberId, NodeId
 from ibdissect.table.mask import occurrences_where
 from ibdissect.wire.headers import GRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import CLASS_STATUS, DELETE, MGID_IPV4, SET
+from ibdissect.wire.numbers import CLASS_STATUS, DELETE, GUID, MGID_IPV4, SET
 from ibdissect.wire.sa_paths import MCMemberRecord
 
 MAX_SWITCHES = 49152
@@ -96,8 +96,6 @@ def _needed(groups: Groups, switch: Node, frame: int) -> set[LidId]:
     return found & {LidId(mlid) for mlid in groups.mlids}
 
 
-GUID = (1 << 64) - 1
-"""The part of a GID that names the port."""
 GRACE_NS = SECOND_NS
 MAX_KEPT, MAX_STEPS = 65536, 8
 
