@@ -22,11 +22,6 @@ from ibdissect.table import identity
 RULES = Path(ibdissect.rules.__file__).parent
 TABLES = {"dict", "BoundedDict", "KeptDict", "defaultdict", "Counter", "OrderedDict", "set"}
 NUMBERS = (int, bytes, float, object)
-LEFT = {
-    "OPA/switches.py": 1, "SEM/impossible.py": 1, "SEM/nodes.py": 1, "SEM/port_features.py": 2, "SEM/ports.py": 2,
-    "SEM/subnet_managers.py": 1,
-}  # fmt: skip
-"""Modules that still make keys, and how many."""
 PLAIN = {name for name in vars(identity) if getattr(identity, name) in (int, bytes)}
 """Names of plain values."""
 
@@ -74,9 +69,8 @@ def test_rules_make_no_keys(family: str) -> None:
     found = {}
     for path in [RULES / family] if family.endswith(".py") else sorted((RULES / family).rglob("*.py")):
         name = ".".join(("ibdissect.rules", *path.relative_to(RULES).with_suffix("").parts)).removesuffix(".__init__")
-        places, where = keys(path.read_text(), vars(importlib.import_module(name))), path.relative_to(RULES).as_posix()
-        if len(places) > LEFT.get(where, 0):
-            found[where] = places
+        if places := keys(path.read_text(), vars(importlib.import_module(name))):
+            found[path.relative_to(RULES).as_posix()] = places
     assert not found, f"use the types of table.identity, flow and table, or name the plain value: {found}"
 
 

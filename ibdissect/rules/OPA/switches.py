@@ -12,6 +12,7 @@ from ibdissect.fabric.senders import Senders
 from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, fault, on_struct
 from ibdissect.rules.shared.silence import LearntFactRule
+from ibdissect.table.identity import LidId, RouteId, SenderId
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
 from ibdissect.wire.numbers import GET_RESP, SET, STATUS
@@ -37,8 +38,8 @@ class OmniPath(Rule):
 
 
 MAX_SWITCHES = 16384
-Place = tuple[int, int, bytes]
-"""LID of the switch, or 0; the number of the sender (`fabric.senders`) and the directed route from it, or 0 and nothing."""
+Place = LidId | RouteId
+"""Where a switch was asked."""
 
 
 class Shown(NamedTuple):
@@ -75,9 +76,9 @@ class _SwitchRule(LearntFactRule):
         answer = mad.method == GET_RESP
         if route is not None:
             sender = int(self.senders.of(np.array([mad.transaction_id], np.uint64))[0])
-            place = (0, sender, route.initial_path[: min(route.hop_count, DR_MAX_HOPS) + 1])
+            place: Place = RouteId(SenderId(sender), route.initial_path[: min(route.hop_count, DR_MAX_HOPS) + 1])
         else:
-            place = (link.slid if answer else link.dlid, 0, b"")
+            place = LidId(link.slid if answer else link.dlid)
         if answer:
             self.shown.put(place, _shown(view, seen.frame), seen.frame, seen.time_ns)
         known = None if answer else self.shown.get(place)
@@ -203,5 +204,5 @@ class OpaMasksFixed(_SwitchRule):
             if asked != before:
                 yield fault(
                     seen, {"field": field.label, "asked": asked, "shown": before}, field, of=view,
-                    proof=[(shown.frame, "SwitchInfo of that switch")], key=(*place, field.label),
+                    proof=[(shown.frame, "SwitchInfo of that switch")], key=(place, field.label),
                 )  # fmt: skip

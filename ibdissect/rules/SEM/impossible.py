@@ -12,6 +12,7 @@ from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule,
 from ibdissect.rules.shared.attribute_rule import AgainstPortGuid, AttributeRule, Mask, of_switch
 from ibdissect.rules.shared.mad_conditions import DOWN, HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER
 from ibdissect.table.history import AFTER_ALL
+from ibdissect.table.identity import Content, Frame
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import LAST_UNICAST
@@ -213,7 +214,7 @@ class OtherPrefix(AttributeRule):
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         prefix, at = smp.now(PortInfo.gid_prefix).to_bytes(PREFIX_BYTES, "big"), slice(*PortInfo.gid_prefix.span)
-        known: dict[bytes, list[int]] = {}
+        known: dict[Content, list[Frame]] = {}
         for port in smp.columns.event.subnet.end_ports():
             body, since = port.infos.at(smp.frame)
             if body is None or port.key == smp.key:

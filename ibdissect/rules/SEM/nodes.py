@@ -16,6 +16,7 @@ from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.attribute_rule import WRITTEN, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.table import ChunkTable
+from ibdissect.table.identity import Code, Guid, SenderId
 from ibdissect.table.mask import occurrences_where
 from ibdissect.wire.sm import NodeDescription, NodeInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -219,7 +220,7 @@ class PortGuidTwice(AttributeRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.behind = BoundedDict[tuple[int, int, int], tuple[bytes, int, int]](MAX_ADAPTERS, "ports of adapters behind switches")
+        self.behind = BoundedDict[tuple[SenderId, Guid, Code], tuple[bytes, int, int]](MAX_ADAPTERS, "ports of adapters behind switches")
         """By sender, PortGUID and number: the directed route of its latest NodeInfo, its frame and time."""
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
@@ -244,7 +245,7 @@ class PortGuidTwice(AttributeRule):
             smps.sender[some], smps.now(NodeInfo.port_guid)[some], smps.now(NodeInfo.local_port_num)[some],
         )  # fmt: skip
         for i, place, frame, time_ns, *port in zip(*(column.tolist() for column in columns), strict=True):
-            path, key, number = smps.smps.path(place), (port[0], port[1], port[2]), port[2]
+            path, key, number = smps.smps.path(place), (SenderId(port[0]), Guid(port[1]), port[2]), port[2]
             before = self.behind.get(key)
             self.behind.put(key, (path, frame, time_ns), frame, time_ns)
             if before is None or len(path) < 2 or before[0][:-1] != path[:-1] or before[0] == path:

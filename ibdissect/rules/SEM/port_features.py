@@ -19,6 +19,7 @@ from ibdissect.rules.shared.attribute_rule import (
     node_info,
 )
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
+from ibdissect.table.identity import Code, Frame, NodeId, PortId
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.sm import LedInfo, VendorDiag
 from ibdissect.wire.sm_port import PortInfo
@@ -133,25 +134,25 @@ class DiagChainLoop(AttributeRule):
     at = VendorDiag.next_index
 
     def __init__(self) -> None:
-        self.following: dict[tuple[int, int, int], tuple[int, int]] = {}
-        """Next page and the frame that showed it, by slot, port and page."""
+        self.following: dict[tuple[PortId, Code], tuple[Code, Frame]] = {}
+        """Next page and the frame that showed it, by port and page."""
         self.dropped = Dropped("pages of vendor diagnostics")
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers & (smps.slot >= 0)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        slot, number, page = smp.slot, smp.entered, smp.modifier
+        port, page = PortId(NodeId(smp.slot), smp.entered), smp.modifier
         following = smp.now(VendorDiag.next_index)
         if len(self.following) >= MAX_CHAINS:
             self.dropped.add(smp.frame, smp.time_ns, len(self.following))
             self.following.clear()
-        if self.following.get((slot, number, page), (following, 0))[0] != following:  # other pages than before, all of them
-            self.following = {known: then for known, then in self.following.items() if known[:2] != (slot, number)}
-        self.following[slot, number, page] = following, smp.frame  # 0 ends the chain
-        here, ring = following, dict[int, int]()
+        if self.following.get((port, page), (following, 0))[0] != following:  # other pages than before, all of them
+            self.following = {known: then for known, then in self.following.items() if known[0] != port}
+        self.following[port, page] = following, smp.frame  # 0 ends the chain
+        here, ring = following, dict[Code, Frame]()
         while here and here != page and here not in ring:
-            following_it, ring[here] = self.following.get((slot, number, here), (0, 0))
+            following_it, ring[here] = self.following.get((port, here), (0, 0))
             here = following_it
         if not page or here != page:
             return None

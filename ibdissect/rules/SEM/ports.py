@@ -23,7 +23,7 @@ from ibdissect.rules.shared.attribute_rule import ANSWERED, WRITTEN, AttributeRu
 from ibdissect.rules.shared.mad_conditions import READ
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import Track
-from ibdissect.table.identity import Frame
+from ibdissect.table.identity import Frame, PortId
 from ibdissect.table.mask import occurrences_where
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import PORT_INFO, STATUS
@@ -254,25 +254,26 @@ class CapabilityChanged(AttributeRule):
     when = ANSWERED & ((at & COMPARED) != (previous(at) & COMPARED))
 
     def __init__(self) -> None:
-        self.announced = KeptDict[int, Track[int]](MAX_PORTS, "ports that announced a change")
+        self.announced = KeptDict[PortId, Track[int]](MAX_PORTS, "ports that announced a change")
         """Frames of traps 144 by port."""
 
     @on_event(TrapSeen)
     def trap(self, event: TrapSeen, context: Context) -> None:
         if event.port is None or Notice(event.notice).trap_number != LOCAL_CHANGE:
             return
-        track = self.announced.get_or_make(event.port.key, Track, event.frame, event.time_ns)
+        track = self.announced.get_or_make(event.port.id, Track, event.frame, event.time_ns)
         if track is not None:
             track.learn(event.frame, event.frame)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        track = self.announced.get(smp.key)
+        track = self.announced.get(PortId.of(smp.key))
         if track is not None and track.at(smp.frame)[1] > smp.since:
             return None
         return super().judge(smp)
 
 
 MAX_SET_PORTS = 131072
+ANY = PortId.of(NO_KEY)
 
 
 class ActiveWithoutArmed(AttributeRule):
@@ -299,9 +300,9 @@ class ActiveWithoutArmed(AttributeRule):
 
     def __init__(self) -> None:
         self.dropped = Dropped("ports that are set to a state")
-        self.armed = KeptDict[int, int](MAX_SET_PORTS, self.dropped)
+        self.armed = KeptDict[PortId, Frame](MAX_SET_PORTS, self.dropped)
         """Ports that somebody set to Armed and that did not go down since, and the frame. An answer may still show the previous state, so
-        one Set is enough. A port that was not known then, `NO_KEY`, may be any.
+        one Set is enough. A port that was not known then, `ANY`, may be any.
         """
         self.waiting = KeptDict[Frame, Hit](MAX_SET_PORTS, self.dropped)
         """Findings that wait for an answer, by frame."""
@@ -336,12 +337,13 @@ class ActiveWithoutArmed(AttributeRule):
         never = np.zeros(len(smps), np.bool_)
         some = np.flatnonzero(arms | falls | wanted)
         columns = some, smps.key[some], smps.frames[some], smps.since[some], arms[some], falls[some]
-        for i, key, frame, since, arm, fall in zip(*(column.tolist() for column in columns), strict=True):
+        for i, number, frame, since, arm, fall in zip(*(column.tolist() for column in columns), strict=True):
+            key = PortId.of(number)
             if arm:
                 self.armed.keep(key, frame, frame, int(smps.event.table.chunk.time_ns[smps.rows[i]]))
             elif fall:
                 if self.armed.get(key, frame) < since:  # an answer to the Set may still show the state before it
                     del self.armed[key]
             else:
-                never[i] = not ({key, NO_KEY} & self.armed.keys() or self.armed.dropped.count)
+                never[i] = not ({key, ANY} & self.armed.keys() or self.armed.dropped.count)
         return never

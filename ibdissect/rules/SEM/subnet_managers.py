@@ -16,6 +16,7 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit
 from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.attribute_rule import ANSWERED, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, SMP_SET
+from ibdissect.table.identity import Guid
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.names import SM_CONTROL, SM_STATE
 from ibdissect.wire.numbers import MASTER, STANDBY
@@ -116,14 +117,14 @@ class TwoMasters(AttributeRule):
     ages = False
 
     def __init__(self) -> None:
-        self.masters = KeptDict[int, Mastership](MAX_MASTERS, "master subnet managers")
+        self.masters = KeptDict[Guid, Mastership](MAX_MASTERS, "master subnet managers")
         """By GUID."""
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers | smps.sets
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        guid, frame = smp.now(SMInfo.guid), smp.frame
+        guid, frame = Guid(smp.now(SMInfo.guid)), smp.frame
         if not smp.answers:
             self.masters.clear()  # a command between managers, which moves mastership although its answer may be lost
             return None
