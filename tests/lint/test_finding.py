@@ -164,8 +164,8 @@ def test_a_new_report_counts_nothing_but_itself() -> None:
     ("report", "doubts"),
     [
         ({"frames": 0}, ["the capture holds no frames"]), ({"undecoded": 5}, ["5 of 9 frames could not be decoded"]),
-        ({"undecoded": 4, "infiniband": 0}, ["no InfiniBand or RoCE was found in 9 frames"]),
-        ({"infiniband": 0, "by_rule": {"CAP018": 1}}, []),
+        ({"undecoded": 4, "infiniband": 0, "judged": 0}, ["no InfiniBand or RoCE was found in 9 frames"]),
+        ({"infiniband": 0, "judged": 0, "by_rule": {"CAP018": 1}}, []), ({"infiniband": 0}, []), ({"judged": 0}, []),
         ({"frames": 0, "status": "unreadable"}, []), ({"frames": 0, "status": "interrupted"}, []), ({"status": "empty", "error": "x"}, []),
         ({"status": "empty", "judged": 0, "checked": 9}, ["nothing could be checked: no InfiniBand or RoCE was found in 9 frames"]),
         ({"unnumbered": 2}, ["2 keys have no number of their own (shown as #?): there are too many of their kind"]), ({}, []),
