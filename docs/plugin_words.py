@@ -185,7 +185,9 @@ def page() -> str:
     lines += functions(sequence, ("previous", "within", "unless"))
     lines += ["## Rules about what a port showed before", "", "From `ibdissect.rules.shared.attribute_rule`.", ""]
     lines += [f"`AttributeRule`: {first_sentence(attribute_rule.AttributeRule)}", ""]
-    lines += ["| attribute of an `AttributeRule` | what it says |", "|---|---|"]
+    lines += [f"`Fault({signature(attribute_rule.Fault)})`: {first_sentence(attribute_rule.Fault)}", ""]
+    lines += [f"- `{name}`: {text}" for name, text in attributes(attribute_rule.Fault) if text]
+    lines += ["", "| attribute of an `AttributeRule` | what it says |", "|---|---|"]
     lines += [f"| `{name}` | {text} |" for name, text in attributes(attribute_rule.AttributeRule) if text]
     lines.append("")
     lines += ["## Rules", "", "From `ibdissect.lint.rule` and `ibdissect.lint.setting`.", "", *rule_rows()]

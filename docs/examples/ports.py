@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from ibdissect.lint.rule import INFO, WARNING
 from ibdissect.lint.sequence import previous
-from ibdissect.rules.shared.attribute_rule import ANSWERED, OF_SWITCH, WRITTEN, AttributeRule
+from ibdissect.rules.shared.attribute_rule import ANSWERED, OF_SWITCH, WRITTEN, AttributeRule, Fault
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import NodeInfo, VendorDiag
 from ibdissect.wire.sm_port import PortInfo
@@ -59,6 +59,25 @@ class LastPort(AttributeRule):
     why = "NodeInfo: {ports} ports"
     says: ClassVar = {"ports": held}
     example = "NodeInfo of a switch with 8 ports, then a Set(PortInfo) with AttributeModifier 8"
+
+
+class TimeoutLowered(AttributeRule):
+    """A Set lowers the SubnetTimeOut of a port.
+
+    Requests are repeated although their answers are on the way.
+
+    Compare the timeouts of the managers.
+    """
+
+    code, name, severity = "SITE005", "timeout-lowered", WARNING
+    at = PortInfo.subnet_time_out
+    when = WRITTEN & (at > 0)
+    faults = (
+        Fault(at < 8, "below 8"),
+        Fault(at < previous(at), "it had {before}", "SubnetTimeOut {before}"),
+    )
+    message = "Set(PortInfo) of {port} with SubnetTimeOut {now}: {what}"
+    example = "GetResp(PortInfo) with SubnetTimeOut 18, then a Set with 17"
 
 
 class OtherPage(AttributeRule):

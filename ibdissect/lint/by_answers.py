@@ -7,6 +7,7 @@ attribute in its answer before, of NodeInfo, SwitchInfo or PortInfo as the subne
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -68,19 +69,25 @@ def judge_of(smps: AttributeSmps) -> AnswersJudge:
 
 
 def value_in(smp: AttributeSmp, operand: Any) -> int:
-    """A field, `previous(field)` or arithmetic on them, of one SMP that has a value for it."""
+    """A field, `previous(field)` or arithmetic on them, of one SMP; 0 if nothing was shown before."""
     if isinstance(operand, Field) and operand.owner is not MAD:
         return smp.now(operand)
     if isinstance(operand, Previous):
         return int(shown(smp.columns, operand.field).values[smp.i])
     series = AnswersJudge(smp.columns, np.array([smp.i])).series(operand)
-    assert isinstance(series, Numbers)
-    return int(series.values[0])
+    return int(series.values[0]) if isinstance(series, Numbers) and len(series.values) else 0
 
 
-def compared(condition: Expr) -> Field[Any] | None:
-    """The field of the first `previous` that a condition names, whose frame proves the fault; None if it names none."""
-    return next((word.field for word in words_of(condition) if isinstance(word, Previous)), None)
+def holds_in(smp: AttributeSmp, condition: Expr) -> bool:
+    """Whether a condition holds for one SMP."""
+    return bool(AnswersJudge(smp.columns, np.array([smp.i])).mask(condition)[0])
+
+
+@cache
+def all_compared(condition: Expr | None) -> tuple[Field[Any], ...]:
+    """The fields of `previous` that a condition says something of, in its order: the frame of the first one proves the fault. What is
+    negated may be true of what nobody has shown."""
+    return tuple(word.field for word in words_of(condition, negated=False) if isinstance(word, Previous))
 
 
 def check(rule: str, condition: Expr, attributes: Sequence[int]) -> None:

@@ -119,15 +119,15 @@ def is_stateless(rule: type[Rule]) -> bool:
     return rule.when is not None and not rule.by_answers and not is_sequence(rule.when)
 
 
-def words_of(condition: object) -> Iterator[Previous | Within | Unless]:
-    """The words of this module in a condition, in its order. All rules are asked at the start, so it is one loop."""
+def words_of(condition: object, *, negated: bool = True) -> Iterator[Previous | Within | Unless]:
+    """The words of this module in a condition, in its order; those in a `~(...)` if `negated`. All rules are asked, so it is one loop."""
     open_ = [condition]
     while open_:
         one = open_.pop()
         kind = type(one)
         if kind in _WORDS:
             yield cast("Previous | Within | Unless", one)
-        elif kind in _PARTS:
+        elif kind in _PARTS and (negated or kind is not Not):
             for name in _PARTS[kind]:
                 part = getattr(one, name)
                 if type(part) is tuple:

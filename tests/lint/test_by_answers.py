@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ibdissect.errors import PluginError, SpecError
-from ibdissect.lint.by_answers import check, compared
+from ibdissect.lint.by_answers import all_compared, check
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.lint.sequence import Sequence, is_stateless, previous, unless, within
 from ibdissect.plugins import load
@@ -39,6 +39,11 @@ def overruns(count: int, lid: int = 5, *, method: int = 0x81, lanes: int = 1) ->
     return answer(lid, PORT_INFO, body) if method == 0x81 else ask(lid, PORT_INFO, method=method, body=body)
 
 
+def timeout(code: int, method: int = 0x81) -> bytes:
+    body = port_info(5, subnet_time_out=code)
+    return answer(5, PORT_INFO, body) if method == 0x81 else ask(5, PORT_INFO, method=method, body=body)
+
+
 def page(number: int, following: int) -> bytes:
     return answer(5, PAGE, bytes((0, following)), modifier=number)
 
@@ -67,6 +72,12 @@ CASES: dict[str, tuple[str, list[bytes], Found]] = {
     "the port before": ("SITE003", [SWITCH, set_port(7)], []),
     "NodeInfo that comes later": ("SITE003", [set_port(8), SWITCH], []),
     "no switch": ("SITE003", [HOST, ask(5, PORT_INFO, method=SET, body=port_info(5), modifier=1)], []),
+    "a form without proof": ("SITE005", [HOST, timeout(18), timeout(7, SET)],
+                             [(3, f"Set(PortInfo) from LID 1 of {NAME} with SubnetTimeOut 7: below 8", [])]),
+    "the next form": ("SITE005", [HOST, timeout(18), timeout(8, SET)],
+                      [(3, f"Set(PortInfo) from LID 1 of {NAME} with SubnetTimeOut 8: it had 18", [(2, "SubnetTimeOut 18")])]),
+    "no form": ("SITE005", [HOST, timeout(18), timeout(18, SET)], []),
+    "what all forms need": ("SITE005", [HOST, timeout(18), timeout(0, SET)], []),
     "another page": ("SITE004", [HOST, page(1, 2), page(1, 3)],
                      [(3, f"page 1 of {NAME} names 3 as the next one, 2 before", [(2, "said otherwise")])]),
     "the same page": ("SITE004", [HOST, page(1, 2), page(1, 2)], []),
@@ -138,9 +149,10 @@ def test_a_message_that_quotes_what_nobody_says(tmp_path: Path) -> None:
 
 
 def test_the_first_word_is_the_proof() -> None:
-    assert compared((MAD.method == 1) & (previous(PortInfo.lmc) > 1) & (previous(PortInfo.lid) == 1)) is PortInfo.lmc
-    assert compared((BTH.psn == previous(PortInfo.lid)) | (previous(PortInfo.lmc) > 1)) is PortInfo.lid
-    assert compared(BTH.psn == 1) is None
+    both = (MAD.method == 1) & (previous(PortInfo.lmc) > 1) & (previous(PortInfo.lid) == 1)
+    assert [one.name for one in all_compared(both)] == ["lmc", "lid"]
+    assert [one.name for one in all_compared((BTH.psn == previous(PortInfo.lid)) | ~(previous(PortInfo.lmc) > 1))] == ["lid"]
+    assert all_compared(BTH.psn == 1) == all_compared(None) == ()
     words = Sequence(BTH, (previous(BTH.psn) > BTH.psn) & (previous(BTH.destqp) == 1)).previous
     assert [word.field for word in words] == [BTH.psn, BTH.destqp]
 

@@ -10,16 +10,19 @@ from ibdissect.fabric import SWITCH
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos, others
 from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails
 from ibdissect.lint.sequence import previous
-from ibdissect.rules.AM.targets import ADAPTERS, TargetRule, kind_of
-from ibdissect.rules.shared.attribute_rule import OF_ADAPTER, Mask, adapters, of_node
+from ibdissect.rules.AM.targets import TargetRule, kind_of
+from ibdissect.rules.shared.attribute_rule import OF_ADAPTER, OF_SWITCH, Fault, Mask, adapters, of_node
 from ibdissect.rules.shared.mad_conditions import NamesRequest
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GUID_INFO, PM_CLASS, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
-from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.sm import NodeInfo, SwitchInfo
+from ibdissect.wire.sm_port import PortInfo
 
 GUID_BLOCK = 8
 """GUIDs of a block."""
 VLARB_HALF = 32
+OF_PORTS, NO_PORT_ZERO = "NodeInfo: {ports} ports", "SwitchInfo: EnhancedPortZero 0"
+"""What proves that a switch lacks a port."""
 PAGE_MAX = 0xFFFF
 COUNTERS = frozenset({0x12, *range(0x15, 0x1E), 0x1F, *range(0x30, 0x38)})
 """Performance attributes that hold counters."""
@@ -37,18 +40,15 @@ class GuidBlockRange(TargetRule):
 
     code, name, severity = "AM005", "guidinfo-block", ERROR
     reference = "IBA 14.2.5.5"
-    message = "{method}(GUIDInfo) of block {modifier} at {node}: the last block is {last}"
+    message = "{method}(GUIDInfo) of block {modifier} at {node}: the last block is {what}"
     example = "SubnGet(GUIDInfo) with AttributeModifier 40"
     source = others(GUID_INFO)
-
-    def candidates(self, smps: AttributeSmps) -> Mask:
-        return smps.modifier != 0
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        info, since = smp.port.info_at(smp.frame) if smp.port is not None else (None, 0)
-        if info is not None and info.guid_cap and smp.modifier * GUID_BLOCK >= info.guid_cap:
-            return {"last": (info.guid_cap - 1) // GUID_BLOCK}, ((since, f"GUIDCap {info.guid_cap}"),)
-        return ({"last": 31}, ()) if smp.modifier > 31 else None
+    cap = previous(PortInfo.guid_cap)
+    faults = (
+        Fault((MAD.attribute_modifier * GUID_BLOCK >= cap) & (cap > 0), "{last}", "GUIDCap {cap}"),
+        Fault(MAD.attribute_modifier > 31, "31"),
+    )
+    says: ClassVar = {"cap": cap, "last": (cap - 1) >> 3}
 
 
 class PortInfoRange(TargetRule):
@@ -67,7 +67,7 @@ class PortInfoRange(TargetRule):
     number, ports_of_node = MAD.attribute_modifier & 0xFF, previous(NodeInfo.num_ports)
     when = (ports_of_node > 0) & (number > ports_of_node)
     says: ClassVar = {"port": number, "ports": ports_of_node}
-    why = "NodeInfo: {ports} ports"
+    why = OF_PORTS
 
 
 class PortInfoOtherPort(TargetRule):
@@ -125,36 +125,23 @@ class SlToVlReserved(TargetRule):
 
     code, name, severity = "AM012", "sl2vl-reserved", ERROR
     reference = "IBA 14.2.5.8; opensm osm_slvl_map_rcv"
-    message = "{method}(SLtoVLMappingTable) with modifier 0x{modifier:08x} to {node}: {why}"
+    message = "{method}(SLtoVLMappingTable) with modifier 0x{modifier:08x} to {node}: {what}"
     example = "SubnSet(SLtoVLMappingTable) with AttributeModifier 0x10000 to a switch whose SwitchInfo does not offer it"
     source = others(SL_TO_VL)
 
-    def candidates(self, smps: AttributeSmps) -> Mask:
-        entered, left = smps.modifier >> 8 & 0xFF, smps.modifier & 0xFF
-        beyond_ports = (smps.kind == SWITCH) & ((entered > smps.ports) | (left > smps.ports) | (left == 0))
-        found: Mask = (smps.modifier >> 16 != 0) | beyond_ports
-        return found
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        if smp.node.kind in ADAPTERS:
-            return None  # ignored there: AM013
-        if smp.modifier >> 18:
-            return {"why": "bits 31-18 are reserved there"}, ()
-        switch, since = smp.switch
-        if smp.node.kind != SWITCH:
-            return None
-        optimized = switch is None or switch.optimized_sl_to_vl_mapping_programming
-        if smp.modifier >> 16 and not optimized:
-            return {"why": "bits 17-16 are reserved there"}, ((since, "SwitchInfo: OptimizedSLtoVLMappingProgramming 0"),)
-        facts, shown = smp.node.facts_at(smp.frame)
-        sides = (("input", smp.modifier >> 17 & 1, smp.modifier >> 8 & 0xFF), ("output", smp.modifier >> 16 & 1, smp.modifier & 0xFF))
-        for side, every, number in sides:
-            if facts.num_ports and not every and number > facts.num_ports:
-                return {"why": f"it has no {side} port {number}"}, ((shown, f"NodeInfo: {facts.num_ports} ports"),)
-        no_port_zero = switch is not None and not switch.enhanced_port_zero and not optimized
-        if no_port_zero and not smp.modifier & 0x100FF:
-            return {"why": "port 0 has no output table"}, ((since, "SwitchInfo: EnhancedPortZero 0"),)
-        return None
+    every_input, every_output, entered, left = (MAD.attribute_modifier & bits for bits in (0x20000, 0x10000, 0xFF00, 0xFF))
+    held, optimized = previous(NodeInfo.num_ports), previous(SwitchInfo.optimized_sl_to_vl_mapping_programming)
+    when = ~OF_ADAPTER  # ignored there: AM013
+    faults = (
+        Fault(MAD.attribute_modifier >= 1 << 18, "bits 31-18 are reserved there"),
+        Fault((optimized == 0) & (MAD.attribute_modifier >= 1 << 16) & OF_SWITCH, "bits 17-16 are reserved there",
+              "SwitchInfo: OptimizedSLtoVLMappingProgramming 0"),
+        Fault((every_input == 0) & (entered >> 8 > held) & (held > 0) & OF_SWITCH, "it has no input port {entered}", OF_PORTS),
+        Fault((every_output == 0) & (left > held) & (held > 0) & OF_SWITCH, "it has no output port {left}", OF_PORTS),
+        Fault((previous(SwitchInfo.enhanced_port_zero) == 0) & (optimized == 0) & (every_output == 0) & (left == 0) & OF_SWITCH,
+              "port 0 has no output table", NO_PORT_ZERO),
+    )  # fmt: skip
+    says: ClassVar = {"ports": held, "entered": entered >> 8, "left": left}
 
 
 class SlToVlOnAdapter(TargetRule):
@@ -222,26 +209,18 @@ class VlArbSwitchBits(TargetRule):
 
     code, name, severity = "AM016", "vlarb-switch-bits", ERROR
     reference = "IBA 14.2.5.9"
-    message = "{method}(VLArbitrationTable) with modifier 0x{modifier:08x} to {node}: {why}"
+    message = "{method}(VLArbitrationTable) with modifier 0x{modifier:08x} to {node}: {what}"
     example = "SubnGet(VLArbitrationTable) with AttributeModifier 0x00010100 to a switch"
     source = others(VL_ARBITRATION)
 
-    def candidates(self, smps: AttributeSmps) -> Mask:
-        number = smps.modifier & 0xFF
-        found: Mask = (smps.kind == SWITCH) & ((smps.modifier & 0xFF00 != 0) | (number > smps.ports) | (number == 0))
-        return found
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        if smp.node.kind != SWITCH:
-            return None
-        if smp.modifier & 0xFF00:
-            return {"why": "bits 15-8 must be zero at a switch"}, kind_of(smp.node)
-        (facts, shown), number, (switch, since) = smp.node.facts_at(smp.frame), smp.modifier & 0xFF, smp.switch
-        if facts.num_ports and number > facts.num_ports:
-            return {"why": f"it has no port {number}"}, ((shown, f"NodeInfo: {facts.num_ports} ports"),)
-        if number == 0 and switch is not None and not switch.enhanced_port_zero:
-            return {"why": "port 0 has no VL arbitration"}, ((since, "SwitchInfo: EnhancedPortZero 0"),)
-        return None
+    number, held = MAD.attribute_modifier & 0xFF, previous(NodeInfo.num_ports)
+    when = OF_SWITCH
+    faults = (
+        Fault((MAD.attribute_modifier & 0xFF00) != 0, "bits 15-8 must be zero at a switch"),
+        Fault((number > held) & (held > 0), "it has no port {number}", OF_PORTS),
+        Fault((number == 0) & (previous(SwitchInfo.enhanced_port_zero) == 0), "port 0 has no VL arbitration", NO_PORT_ZERO),
+    )
+    says: ClassVar = {"ports": held, "number": number}
 
 
 class VendorDiagPage(TargetRule):

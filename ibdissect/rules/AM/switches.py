@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, SwitchInfos, others
-from ibdissect.lint.rule import ERROR, WARNING, FaultDetails
+from ibdissect.fabric.earlier_answers import SwitchInfos, others
+from ibdissect.lint.rule import ERROR, WARNING
 from ibdissect.lint.sequence import previous
-from ibdissect.rules.AM.targets import ADAPTERS, TargetRule
-from ibdissect.rules.shared.attribute_rule import OF_ADAPTER, OF_SWITCH, Mask, beyond, of_switch
+from ibdissect.rules.AM.targets import TargetRule
+from ibdissect.rules.shared.attribute_rule import OF_ADAPTER, OF_SWITCH, Fault
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FIRST_MULTICAST, LINEAR, MULTICAST, RANDOM
 from ibdissect.wire.sm import NodeInfo, SwitchInfo
@@ -29,21 +29,15 @@ class LftBlockRange(TargetRule):
 
     code, name, severity = "AM017", "lft-block-range", ERROR
     reference = "IBA 14.2.5.10; opensm"
-    message = "{method}(LinearForwardingTable) of block {modifier} at {node}, whose table has {cap} entries"
+    message = "{method}(LinearForwardingTable) of block {modifier} at {node}, whose table has {what} entries"
     example = "SwitchInfo.LinearFDBCap 1024, then SubnSet(LinearForwardingTable) with AttributeModifier 767"
     source = others(LINEAR)
-
-    def candidates(self, smps: AttributeSmps) -> Mask:
-        of_lid = smps.modifier * LFT_BLOCK
-        return beyond(smps, of_lid, of_switch(smps, lambda switch: switch.linear_fdb_cap)) | (of_lid >= FIRST_MULTICAST)
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        switch, since = smp.switch
-        cap = switch.linear_fdb_cap if switch is not None else 0
-        if cap and smp.modifier * LFT_BLOCK >= cap:
-            return {"cap": cap}, ((since, f"SwitchInfo: LinearFDBCap {cap}"),)
-        beyond_all = smp.modifier * LFT_BLOCK >= FIRST_MULTICAST and smp.node.kind not in ADAPTERS  # there it is AM018
-        return ({"cap": f"at most {FIRST_MULTICAST}"}, ()) if beyond_all else None
+    lid, cap = MAD.attribute_modifier * LFT_BLOCK, previous(SwitchInfo.linear_fdb_cap)
+    faults = (
+        Fault((lid >= cap) & (cap > 0), "{cap}", "SwitchInfo: LinearFDBCap {cap}"),
+        Fault((lid >= FIRST_MULTICAST) & ~OF_ADAPTER, f"at most {FIRST_MULTICAST}"),  # there it is AM018
+    )
+    says: ClassVar = {"cap": cap}
 
 
 class MftBlockRange(TargetRule):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.fabric.earlier_answers import AttributeSmp
 from ibdissect.fabric.nodes import NOBODY
 from ibdissect.lint.rule import INFO, WARNING, FaultDetails, Rule
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
+from ibdissect.rules.shared.attribute_rule import WRITTEN, AttributeRule
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.rules.shared.site_policy import also, foreign_keys_held
 from ibdissect.wire.sm import SMInfo
@@ -64,10 +64,7 @@ class ProtectionWithoutKey(AttributeRule):
     example = "SubnSet(PortInfo) with M_Key 0 and M_KeyProtectBits 2"
     at = PortInfo.m_key_protect_bits
     says: ClassVar = {"m_key_protect_bits": PortInfo.m_key_protect_bits}
-
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        key = smps.bodies[:, PortInfo.m_key.span[0] : PortInfo.m_key.span[1]].any(axis=1)
-        return smps.sets & ~key & (smps.now(PortInfo.m_key_protect_bits) != 0)
+    when = WRITTEN & (PortInfo.m_key == 0) & (at != 0)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         return {} if smp.node is not NOBODY else {"port": f"the port with LID {smp.now(PortInfo.lid)}"}, ()

@@ -10,14 +10,25 @@ import numpy as np
 from ibdissect.fabric import SWITCH, FabricFollower, Node
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.events import BlockOfSeveralLearnt
-from ibdissect.fabric.nodes import SwitchFacts
 from ibdissect.fabric.partitions import BLOCK, keys_in
 from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
+from ibdissect.lint.sequence import previous
 from ibdissect.rules.PKY.packet import block_numbers, twice
-from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask, ViolationCounted, beyond, of_node, of_switch, switches
+from ibdissect.rules.shared.attribute_rule import (
+    OF_SWITCH,
+    WRITTEN,
+    AttributeRule,
+    Fault,
+    Mask,
+    ViolationCounted,
+    beyond,
+    of_node,
+    of_switch,
+    switches,
+)
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.rules.shared.silence import PATIENCE_NS, LearntFactRule
 from ibdissect.rules.shared.trap_rule import ReportedPackets
@@ -27,6 +38,7 @@ from ibdissect.wire.expr import Where
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import TrapPKey
 from ibdissect.wire.numbers import BASE, FULL, P_KEY_TABLE, SA_CLASS
+from ibdissect.wire.sm import SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
 
@@ -178,32 +190,20 @@ class EnforcementWithoutCap(AttributeRule):
 
     code, name, severity = "PKY016", "switch-pkey-enforce-without-cap", ERROR
     reference = "IBA 14.2.5.4"
-    message = "Set(PortInfo) of {port} enforces partitions on {direction} packets, which SwitchInfo does not offer"
+    message = "Set(PortInfo) of {port} enforces partitions on {what} packets, which SwitchInfo does not offer"
     example = "SwitchInfo with PartitionEnforcementCap 0, then SubnSet(PortInfo) with PartitionEnforcementInbound 1"
     at = PortInfo.partition_enforcement_inbound
     refusable = True
 
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        asked = smps.now(PortInfo.partition_enforcement_inbound) | smps.now(PortInfo.partition_enforcement_outbound)
-        some = smps.sets & switches(smps) & (smps.number > 0) & (asked != 0)
-        return some & ((of_switch(smps, lambda switch: not self._offers_both(switch)) != 0) | smps.changed)
-
-    @staticmethod
-    def _offers_both(switch: SwitchFacts) -> bool:
-        """Whether a Set is in order: OpenSM checks only the capacity, and switches that show both capability bits 0 accept its Sets."""
-        return bool(switch.partition_enforcement_cap) and switch.inbound_enforcement_cap == switch.outbound_enforcement_cap
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        switch, since = smp.switch
-        if switch is None or self._offers_both(switch):
-            return None
-        asked = {
-            "inbound": bool(smp.now(PortInfo.partition_enforcement_inbound)),
-            "outbound": bool(smp.now(PortInfo.partition_enforcement_outbound)),
-        }
-        offered = {"inbound": bool(switch.inbound_enforcement_cap), "outbound": bool(switch.outbound_enforcement_cap)}
-        lacking = [way for way in asked if asked[way] and not (switch.partition_enforcement_cap and offered[way])]
-        return ({"direction": lacking[0]}, [(since, "SwitchInfo")]) if lacking else None
+    why = "SwitchInfo"
+    cap = previous(SwitchInfo.partition_enforcement_cap)
+    inbound, outbound = previous(SwitchInfo.inbound_enforcement_cap), previous(SwitchInfo.outbound_enforcement_cap)
+    # OpenSM checks only the capacity, and switches that show both capability bits 0 accept its Sets
+    when = WRITTEN & OF_SWITCH & ((MAD.attribute_modifier & 0xFF) > 0)
+    faults = (
+        Fault(((cap == 0) | (inbound < outbound)) & (PortInfo.partition_enforcement_inbound == 1), "inbound"),
+        Fault(((cap == 0) | (outbound < inbound)) & (PortInfo.partition_enforcement_outbound == 1), "outbound"),
+    )
 
 
 class BadPKeyReported(ReportedPackets):

@@ -9,7 +9,8 @@ from ibdissect.fabric import ChunkFollowed, FabricFollower
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
-from ibdissect.rules.shared.attribute_rule import AgainstPortGuid, AttributeRule, Mask, of_switch
+from ibdissect.lint.sequence import previous
+from ibdissect.rules.shared.attribute_rule import WRITTEN, AgainstPortGuid, AttributeRule, Fault, Mask
 from ibdissect.rules.shared.mad_conditions import DOWN, HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.identity import Content, Frame
@@ -268,25 +269,16 @@ class RawFilterWithoutCap(AttributeRule):
 
     code, name, severity = "SEM071", "raw-filter-without-cap", WARNING
     reference = "IBA 14.2.5.4, 14.2.5.6"
-    message = "Set(PortInfo) of {port} filters {direction} raw packets, which SwitchInfo does not offer"
+    message = "Set(PortInfo) of {port} filters {what} raw packets, which SwitchInfo does not offer"
     example = "SwitchInfo with FilterRawInboundCap 0, then SubnSet(PortInfo) of port 3 with FilterRawInbound 1"
     at = PortInfo.filter_raw_inbound
     taken = (PortInfo.filter_raw_inbound, PortInfo.filter_raw_outbound)
 
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        asked = smps.now(PortInfo.filter_raw_inbound) | smps.now(PortInfo.filter_raw_outbound)
-        offers = of_switch(smps, lambda switch: switch.filter_raw_inbound_cap and switch.filter_raw_outbound_cap)
-        return smps.sets & (asked != 0) & ((offers == 0) | smps.changed)
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        switch, since = smp.switch
-        if switch is None:
-            return None
-        ways = (
-            ("inbound", PortInfo.filter_raw_inbound, switch.filter_raw_inbound_cap),
-            ("outbound", PortInfo.filter_raw_outbound, switch.filter_raw_outbound_cap),
-        )
-        lacking = [way for way, field, offered in ways if smp.now(field) and not offered]
-        return ({"direction": lacking[0]}, [(since, "SwitchInfo")]) if lacking else None
+    why = "SwitchInfo"
+    when = WRITTEN
+    faults = (
+        Fault(PortInfo.filter_raw_inbound > previous(SwitchInfo.filter_raw_inbound_cap), "inbound"),
+        Fault(PortInfo.filter_raw_outbound > previous(SwitchInfo.filter_raw_outbound_cap), "outbound"),
+    )
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
-from operator import or_
 from typing import ClassVar
 
 import numpy as np
@@ -16,18 +14,19 @@ from ibdissect.fabric.events import TrapSeen
 from ibdissect.fabric.nodes import ACTIVE, ARMED, DOWN, INIT
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.by_answers import value_in
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, LazyHit, each, fault, on_chunk, on_end, on_event
 from ibdissect.lint.sequence import previous
-from ibdissect.rules.shared.attribute_rule import ANSWERED, WRITTEN, AttributeRule, Mask, switches
+from ibdissect.rules.shared.attribute_rule import ANSWERED, OF_SWITCH, WRITTEN, AttributeRule, Fault, Mask
 from ibdissect.rules.shared.mad_conditions import READ
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import Track
 from ibdissect.table.identity import Frame, PortId
 from ibdissect.table.mask import occurrences_where
+from ibdissect.wire.expr import Or
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import PORT_INFO, STATUS
-from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.sm import NodeInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
 
@@ -57,16 +56,12 @@ class LmcOnSwitchPort(AttributeRule):
     message = "{method}(PortInfo) of {port}: LMC {now}, which only an adapter, a router or an enhanced port 0 may have"
     example = "SubnSet(PortInfo) of port 0 of a switch without EnhancedPortZero, LMC 2"
     at = PortInfo.lmc
-
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        of_port_zero, written = smps.number == 0, smps.sets & (smps.since > 0) & (smps.was(PortInfo.lmc) == 0)
-        return switches(smps) & (smps.now(PortInfo.lmc) > 0) & ((of_port_zero & (smps.answers | smps.sets)) | (~of_port_zero & written))
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        if smp.number:
-            return {}, [(smp.since, "LMC 0")]
-        switch, since = smp.switch
-        return ({}, [(since, "SwitchInfo: EnhancedPortZero 0")]) if switch is not None and not switch.enhanced_port_zero else None
+    when = (at > 0) & OF_SWITCH
+    zero = (MAD.attribute_modifier & 0xFF) == 0
+    faults = (
+        Fault(zero & (WRITTEN | ANSWERED) & (previous(SwitchInfo.enhanced_port_zero) == 0), why="SwitchInfo: EnhancedPortZero 0"),
+        Fault(~zero & WRITTEN & (previous(at) == 0), why="LMC 0"),
+    )
 
 
 class WidthNotSupported(AttributeRule):
@@ -105,19 +100,17 @@ class ExtSpeedsNotOffered(AttributeRule):
 
     code, name, severity = "SEM010", "linkspeedext-enabled", WARNING
     reference = "IBA 14.2.5.6; opensm ib_types; libibmad"
-    message = "Set(PortInfo) of {port}: LinkSpeedExtEnabled {now}, {why}"
+    message = "Set(PortInfo) of {port}: LinkSpeedExtEnabled {now}, {what}"
     example = "SubnSet(PortInfo) with LinkSpeedExtEnabled 16"
     at = PortInfo.link_speed_ext_enabled
     why = "LinkSpeedExtSupported"
-    offered = previous(PortInfo.link_speed_ext_supported)
-    reserved = range(16, 30)
-    """Values that nobody may write. What is not a set of speeds is no fault otherwise."""
-    when = WRITTEN & (at.isin(reserved) | (~at.isin(range(16, 32)) & ((at & offered) != at) & (at != previous(at))))
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        if smp.now(self.at) in self.reserved:
-            return {"why": "which is reserved"}, ()
-        return {"why": f"it supports {value_in(smp, self.offered)}"}, self.earlier(smp)
+    supported = previous(PortInfo.link_speed_ext_supported)
+    when = WRITTEN
+    faults = (
+        Fault(at.isin(range(16, 30)), "which is reserved"),
+        Fault((at < 16) & ((at & supported) != at) & (at != previous(at)), "it supports {supported}"),
+    )
+    says: ClassVar = {"supported": supported}
 
 
 class ExtSpeeds2NotOffered(AttributeRule):
@@ -183,10 +176,7 @@ class CounterWritten(AttributeRule):
     why = "showed its counters"
     counters = (PortInfo.m_key_violations, PortInfo.p_key_violations, PortInfo.q_key_violations)
     read = (PORT_INFO,)
-
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        written = [(smps.now(one) != 0) & (smps.now(one) > smps.was(one)) for one in self.counters]
-        return smps.sets & (smps.since > 0) & reduce(or_, written)
+    when = WRITTEN & Or(tuple(one > previous(one) for one in counters))
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         for one in self.counters:

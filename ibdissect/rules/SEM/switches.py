@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,13 +11,12 @@ from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.tables import PORTS, UNREACHABLE
 from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Hit
 from ibdissect.lint.sequence import previous
-from ibdissect.rules.shared.attribute_rule import WRITTEN, AttributeRule, Mask
+from ibdissect.rules.shared.attribute_rule import WRITTEN, AttributeRule, Fault, Mask
 from ibdissect.table.bits import extract
 from ibdissect.wire.expr import present
 from ibdissect.wire.numbers import FIRST_MULTICAST, GET_RESP, LAST_MULTICAST, LAST_UNICAST, LID_COUNT
-from ibdissect.wire.sm import SwitchInfo
+from ibdissect.wire.sm import NodeInfo, SwitchInfo
 from ibdissect.wire.sm_tables import LIDPortEntry, LinearForwardingTable, MulticastForwardingTable, RandomForwardingTable
-from ibdissect.wire.spec import Field
 
 NOBODY = (0, 0xBFFF)
 """MulticastFDBTop that names no entry."""
@@ -208,25 +205,16 @@ class DefaultPortRange(AttributeRule):
 
     code, name, severity = "SEM053", "defaultport-range", WARNING
     reference = "IBA 14.2.5.4"
-    message = "Set(SwitchInfo) of {port} with {what} {number}, the switch has {ports} ports"
+    message = "Set(SwitchInfo) of {port} with {what}, the switch has {ports} ports"
     example = "NodeInfo of a switch with 8 ports, then SubnSet(SwitchInfo) with DefaultPort 99"
     at = SwitchInfo.default_port
     why = OF_THE_SWITCH
-    fields = (SwitchInfo.default_port, SwitchInfo.default_multicast_primary_port, SwitchInfo.default_multicast_not_primary_port)
-
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        return smps.sets & (smps.since > 0) & (smps.ports > 0) & reduce(or_, (self._beyond(smps, field) for field in self.fields))
-
-    @staticmethod
-    def _beyond(smps: AttributeSmps, field: Field[int]) -> Mask:
-        named = smps.now(field)
-        used = smps.was(SwitchInfo.random_fdb_cap) > 0 if field is SwitchInfo.default_port else True
-        return (named > smps.ports) & (named != UNREACHABLE) & used
-
-    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
-        ports = smp.ports
-        for one in self.fields:
-            number = smp.now(one)
-            if self._beyond(smp.columns, one)[smp.i]:
-                return {"what": one.label, "number": number, "ports": ports}, self.earlier(smp)
-        return None
+    random, held = previous(SwitchInfo.random_fdb_cap), previous(NodeInfo.num_ports)
+    multicast = SwitchInfo.default_multicast_primary_port, SwitchInfo.default_multicast_not_primary_port
+    when = WRITTEN & (held > 0)
+    faults = (
+        Fault((random > 0) & (at > held) & (at != UNREACHABLE), "DefaultPort {now}"),
+        Fault(present(random) & (multicast[0] > held) & (multicast[0] != UNREACHABLE), "DefaultMulticastPrimaryPort {primary}"),
+        Fault(present(random) & (multicast[1] > held) & (multicast[1] != UNREACHABLE), "DefaultMulticastNotPrimaryPort {other}"),
+    )
+    says: ClassVar = {"ports": held, "primary": multicast[0], "other": multicast[1]}

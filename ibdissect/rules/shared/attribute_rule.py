@@ -7,19 +7,20 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import Struct as Record
 
 from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node
 from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, NodesRecorded, history_of
 from ibdissect.fabric.nodes import SwitchFacts
 from ibdissect.fabric.shown import shown
 from ibdissect.fabric.vantage import CONFIGURED_NS
-from ibdissect.lint.by_answers import check, compared, judge_of, value_in
+from ibdissect.lint.by_answers import all_compared, check, holds_in, judge_of, value_in
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import Context, FaultDetails, Hit, LazyHit, fault, on_event
 from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.answered import Reply
 from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.wire.expr import And, Value
+from ibdissect.wire.expr import And, Expr, Or, Value
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET_RESP, SET
 from ibdissect.wire.sm import NodeInfo
@@ -35,6 +36,16 @@ OF_SWITCH = previous(NodeInfo.node_type) == SWITCH
 """The kind of node, where its NodeInfo was seen."""
 Mask = Any
 """bool[n]; NumPy's stubs have no type for the result of a comparison."""
+
+
+class Fault(Record, frozen=True, eq=False):
+    """One of several forms of a fault; the first one that holds is reported."""
+
+    when: Expr
+    what: str = ""
+    """What the message quotes as `{what}`; it may quote what the message quotes."""
+    why: str = ""
+    """Why the frame of the first `previous` in this `when` is cited; empty: the rule's `why`."""
 
 
 class AttributeRule(LearntFactRule):
@@ -64,42 +75,52 @@ class AttributeRule(LearntFactRule):
     says: ClassVar[Mapping[str, Value]] = {}
     """What the message quotes, by placeholder: fields of the SMP, `previous(field)`, arithmetic. `{now}` is `at`, `{before}` its previous
     value."""
+    faults: ClassVar[tuple[Fault, ...]] = ()
+    """Forms of the fault, if there are several, each with its condition beside `when`."""
     by_entry: ClassVar[bool] = False
     """Whether a finding is about the port through which the SMP arrived."""
-    _compared: ClassVar[Field[Any] | None] = None
-    """The field of that `previous`; None: the previous answer is the proof, if there is one."""
+    _fault: ClassVar[Expr | None] = None
+    """`when` and `faults` as one condition."""
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
         if "code" not in vars(cls):
             return
         cls.waits = cls.severity is not Severity.INFO  # nothing could lower it
-        cls._compared = compared(cls.when) if cls.when is not None else None
+        forms = Or(tuple(fault.when for fault in cls.faults)) if cls.faults else None
+        cls._fault = And((cls.when, forms)) if cls.when is not None and forms is not None else cls.when or forms
         if cls.source is AttributeHistory and cls.at is not None:
-            cls.source = history_of(cls.at.owner, kept=cls._compared is not None and cls._compared.owner is cls.at.owner)
-        if cls.when is not None:
-            check(cls.__name__, cls.when, cls.source.attributes)
+            cls.source = history_of(cls.at.owner, kept=any(one.owner is cls.at.owner for one in all_compared(cls._fault)))
+        if cls._fault is not None:
+            check(cls.__name__, cls._fault, cls.source.attributes)
             if (cls.judge, cls.quoted) == (AttributeRule.judge, AttributeRule.quoted):
-                cls.message_words = frozenset({"port", "method", "now", "before", *cls.says})
+                cls.message_words = frozenset({"port", "method", "now", "before", *cls.says, *(("what",) if cls.faults else ())})
 
     def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
         took = bool(self.taken) and all(reply.repeats(field) for field in self.taken)
         return (self.refusable or took) and super().refutes(hit, reply, context)
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        """SMPs that are wrong, or may be: where `when` holds."""
-        assert self.when is not None
-        return judge_of(smps).mask(self.when)
+        """SMPs that are wrong, or may be: where `when` and one of `faults` hold."""
+        assert self._fault is not None
+        return judge_of(smps).mask(self._fault)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         """Further arguments of the message about an SMP, and the frames that prove it; None if it is in order after all."""
-        return {}, self.earlier(smp)
+        form = next((one for one in self.faults if holds_in(smp, one.when)), None)
+        return ({"what": self._filled(form.what, smp)} if form is not None else {}), self.earlier(smp, form)
 
-    def earlier(self, smp: AttributeSmp) -> list[tuple[int, str]]:
-        """What was shown before, as a proof."""
-        since = smp.since if self._compared is None else int(shown(smp.columns, self._compared).since[smp.i])
-        why = self.why.format_map(self.quoted(smp)) if "{" in self.why else self.why
+    def earlier(self, smp: AttributeSmp, form: Fault | None = None) -> list[tuple[int, str]]:
+        """What was shown before, as a proof: the first `previous` of a form of the fault or of `when`, else the previous answer."""
+        words = *(all_compared(form.when) if form is not None else ()), *all_compared(self.when)
+        if not words and form is not None:
+            return []
+        since = int(shown(smp.columns, words[0]).since[smp.i]) if words else smp.since
+        why = self._filled((form.why if form is not None else "") or self.why, smp)
         return [(since, f"{why}, in a NodeRecord" if smp.columns.recorded else why)] if since else []
+
+    def _filled(self, text: str, smp: AttributeSmp) -> str:
+        return text.format_map(self.quoted(smp)) if "{" in text else text
 
     def flow_of(self, smp: AttributeSmp) -> Any:
         """Hits with an equal value become one finding; None: each is one."""

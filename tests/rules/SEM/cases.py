@@ -285,6 +285,7 @@ RANDOM_TABLE = answer(5, SWITCH_INFO, switch_info(linear_fdb_cap=0, random_fdb_c
 SET_99 = ask(5, SWITCH_INFO, method=SET, body=switch_info(default_port=99))
 case("SEM053", [PORT_SWITCH, RANDOM_TABLE, SET_99], [PORT_SWITCH, INFO, SET_99], frames=[3])
 switched("SEM053", {"default_multicast_primary_port": 99}, {"default_multicast_primary_port": 255})
+switched("SEM053", {"default_multicast_not_primary_port": 9}, {"default_multicast_not_primary_port": 8})
 FEW = answer(5, PORT_INFO, port_info(5, operational_vls=2))
 write_case("SEM026", [CA, FEW], SL_TO_VL, b"\x01\x19", b"\x01\x1f")
 WRITTEN = ask(5, SL_TO_VL, method=SET, body=b"\x01\x13")
