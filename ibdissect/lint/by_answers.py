@@ -29,7 +29,7 @@ OF_MAD = {MAD.method: "method", MAD.attribute_id: "attribute", MAD.attribute_mod
 
 
 class AnswersJudge(Judge):
-    """Judges SMPs of an attribute, by themselves and by what was answered before."""
+    """Judges SMPs of an attribute, by themselves and by what was answered before. The SMPs keep the columns, which all rules share."""
 
     def __init__(self, smps: AttributeSmps, picked: Int | None = None) -> None:
         self.smps = smps
@@ -60,12 +60,6 @@ class AnswersJudge(Judge):
         else:
             return Numbers(self.all, self.table.values_at(field, self.rows))
         return Numbers(self.all, values if self.picked is None else values[self.picked])
-
-
-def judge_of(smps: AttributeSmps) -> AnswersJudge:
-    """The judge of a chunk's SMPs of an attribute, the same one for all rules."""
-    found: AnswersJudge = smps.cached(AnswersJudge, lambda: AnswersJudge(smps))
-    return found
 
 
 def value_in(smp: AttributeSmp, operand: Any) -> int:

@@ -14,7 +14,7 @@ from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, Att
 from ibdissect.fabric.nodes import SwitchFacts
 from ibdissect.fabric.shown import shown
 from ibdissect.fabric.vantage import CONFIGURED_NS
-from ibdissect.lint.by_answers import all_compared, check, holds_in, judge_of, value_in
+from ibdissect.lint.by_answers import AnswersJudge, all_compared, check, holds_in, value_in
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import Context, FaultDetails, Hit, LazyHit, fault, on_event
 from ibdissect.lint.sequence import previous
@@ -103,7 +103,7 @@ class AttributeRule(LearntFactRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         """SMPs that are wrong, or may be: where `when` and one of `faults` hold."""
         assert self._fault is not None
-        return judge_of(smps).mask(self._fault)
+        return AnswersJudge(smps).mask(self._fault)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         """Further arguments of the message about an SMP, and the frames that prove it; None if it is in order after all."""
