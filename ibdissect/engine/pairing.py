@@ -66,9 +66,10 @@ def ask(lanes: Any, lane: Any, p: Any) -> None:
     remember(lanes, lane, p.psn)
     if lane.newest >= 0 and p.psn - lane.newest - 1 & 0x800000:
         return  # again, or late
+    here = place(lane.network, lane.src, lane.dst, 0)
     if lane.newest >= 0:
-        leave(lanes.fronts, place(lane.network, lane.src, lane.dst, lane.newest), lane)
-    join(lanes.fronts, place(lane.network, lane.src, lane.dst, p.psn), lane)
+        leave(lanes.fronts, here ^ lane.newest, lane)
+    join(lanes.fronts, here ^ p.psn, lane)
     move(lanes, lane, ASKS, lane.newest, p.psn)
     lane.newest, lane.reads = p.psn, p.op in _READS
 
@@ -83,7 +84,15 @@ def answered(lanes: Any, lane: Any, p: Any) -> Any:
         move(lanes, lane, BACK, lane.newest_answer, p.psn)
         lane.newest_answer = p.psn
     here = place(lane.network, lane.dst, lane.src, p.psn)
-    sent = [known for index in (lanes.waiting, lanes.older) if (known := senders(index, here)) is not None]
+    sent = []
+    for known in (lanes.waiting.get(here), lanes.older.get(here)):
+        if type(known) is dict:
+            for one in known:
+                if one.over:
+                    known = living(known)
+                    break
+        if known is not None and (type(known) is dict or not known.over):
+            sent.append(known)
     number, alone = 0, len(sent) == 1 and type(sent[0]) is not dict
     if not alone or not begins_alone(lanes, lane, sent[0]):
         number = crowd(lanes, lane.dst, lane.src, lane.network, p.psn)
@@ -186,13 +195,10 @@ def join(index: dict[int, Any], key: int, lane: Any) -> int:
     return 1
 
 
-def senders(index: dict[int, Any], key: int) -> Any:
-    """The lanes under a key that are not over: one as it is, several in a dict, None if there are none."""
-    known = index.get(key)
-    if type(known) is dict:
-        live = {lane: None for lane in known if not lane.over}
-        return live if len(live) > 1 else next(iter(live), None)
-    return known if known is None or not known.over else None
+def living(known: dict[Any, None]) -> Any:
+    """What the lanes of a key are without those that are over: one as it is, several in a dict, None if there are none."""
+    live = {lane: None for lane in known if not lane.over}
+    return live if len(live) > 1 else next(iter(live), None)
 
 
 def leave(index: dict[int, Any], key: int, lane: Any) -> None:
