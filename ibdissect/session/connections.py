@@ -34,6 +34,10 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 """One row per connection, in the order of first frames; docs/contract.md says what the columns are."""
 
+OF_ANSWERS = ("naks", "rnr_naks")
+UNSEEN = {"requests": (*OF_ANSWERS, "cnps"), "answers": ("messages", "retries")}
+"""What nobody knows where only one direction was captured: null, unless some were seen."""
+
 
 class ConnectionTable(Tabular):
     """Connections as rows, from which Arrow, polars, DuckDB and pandas read."""
@@ -104,6 +108,10 @@ def _row(number: int, one: Connection) -> dict[str, Any]:
             {"kind": it.kind, "start_ns": it.start_ns, "end_ns": it.end_ns, "retries": it.packets_sent_again} for it in one.episodes
         ],
     }  # fmt: skip
+    unseen = UNSEEN.get(one.directions, ())
+    if counts.unread_answers:
+        unseen, row["episodes"] = (*unseen, *OF_ANSWERS), None  # what a NAK asked for looks like a time-out
+    row |= {name: row[name] or None for name in unseen}
     if times is not None:
         row |= msgspec.structs.asdict(times)
         row |= {"data_time": times.span, "idle": times.idle_by_application}

@@ -77,3 +77,20 @@ def test_from_python() -> None:
     assert isinstance(table, ConnectionTable) and len(table) == 1 and table.schema() is SCHEMA
     assert "retries-exhausted" in table._repr_html_() and repr(table) == "<ConnectionTable: 1 connection>"
     assert pa.RecordBatchReader.from_stream(table).read_all().num_rows == 1
+
+
+@pytest.mark.parametrize("one_way", ["both", "requests", "answers"])
+def test_what_was_not_captured_is_null(one_way: str) -> None:
+    """Of one direction, and where answers are cut off before they say what they are; what was seen nevertheless is told."""
+    lab = Lab()
+    lab.good(0, 100, 5)
+    kept = {"requests": 0x222, "answers": 0x111}.get(one_way)
+    lab.frames = [(time, frame) for time, frame in lab.frames if kept in (None, int.from_bytes(frame[47:50], "big"))]
+    (row,) = rows(lab.only())
+    unknown = {"requests": ("naks", "rnr_naks", "cnps"), "answers": ("messages", "retries")}.get(one_way, ())
+    for name in ("messages", "retries", "naks", "rnr_naks", "cnps"):
+        assert (row[name] is None) is (name in unknown), name
+    assert (row["directions"], row["ce_marks"], row["episodes"]) == (one_way, 0, [])
+    if one_way == "both":
+        (cut,) = rows(lab.only(54))
+        assert cut["unread_answers"] and (cut["naks"], cut["rnr_naks"], cut["episodes"], cut["cnps"]) == (None, None, None, 0)

@@ -109,7 +109,7 @@ class ConnectionTable(Table[Connection]):
             Heading("Frame", max(len(str(len(connections))), 7), lambda one: (number(one.evidence[0] or one.first_frame), ""), rank=7),
             Heading("Since", 8, lambda one: (duration(max((one.since_ns or one.start_ns) - start_ns, 0)), ""), rank=3),
             Heading("Messages", 8, lambda one: _some(one.counts.messages, ""), rank=9),
-            Heading("Bytes", 8, lambda one: (octets(one.counts.payload_bytes), ""), rank=8),
+            Heading("Payload", 8, lambda one: (octets(one.counts.payload_bytes), ""), rank=8),
             Heading("Again", 6, lambda one: _some(one.counts.packets_sent_again, "again"), rank=4),
             Heading("Lasted", 8, lambda one: (duration(one.times.span), "") if one.times is not None else NONE, rank=2),
             Heading("Lost", 8, lambda one: (duration(cost(one)), "nak") if cost(one) else NONE, rank=1),

@@ -64,7 +64,7 @@ class ConversationTable(Table[Conversation]):
             Heading("Svc", 4, lambda one: (one.service, "dim"), "left", 5),
             Heading("Packets →", 9, lambda one: (number(one.packets[0]), ""), rank=3),
             Heading("Packets ←", 9, lambda one: _some(one.packets[1], ""), rank=6),
-            Heading("Bytes", 8, lambda one: (octets(sum(one.octets)), ""), rank=7),
+            Heading("Frame bytes", 11, lambda one: (octets(sum(one.octets)), ""), rank=7),
             Heading("Repeated", 8, lambda one: _trouble(one, one.repeated, "again")),
             Heading("of all", 7, lambda one: (f"{one.repeated / one.total:.2%}", "") if one.repeated else NONE, rank=8),
             Heading("Missing", 7, lambda one: _trouble(one, one.missing, "again"), rank=2),

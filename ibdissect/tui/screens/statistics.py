@@ -75,7 +75,7 @@ class StatisticsScreen(Overlay[str]):
         with VerticalScroll(id="statistics"):
             with Vertical(id="plots"):
                 yield Plot("Packets", line.packets[:used].tolist(), "packets", line.step_ns, marks=line.worst(*self.findings))
-                yield Plot("Bytes", line.octets[:used].tolist(), "bytes", line.step_ns, two=True)
+                yield Plot("Frame bytes", line.octets[:used].tolist(), "bytes", line.step_ns, two=True)
                 yield axis(self.span)
             with Horizontal(classes="bar-row"):
                 yield Bars("OpCodes", tally.opcodes, empty="no InfiniBand transport")
@@ -88,7 +88,7 @@ class StatisticsScreen(Overlay[str]):
                 pairs = [(_pair(one, self.named), one.total) for one in shot.conversations]
                 yield Bars("Conversations between queue pairs (packets)", pairs, two=True, empty="no data packets")
             troubled = ConversationTable(sorted(filter(trouble, shot.conversations), key=trouble, reverse=True), self.named, "troubled")
-            troubled.columns = [head for head in troubled.columns if head.title not in ("Packets ←", "Bytes", "Pair by")]
+            troubled.columns = [head for head in troubled.columns if head.title not in ("Packets ←", "Frame bytes", "Pair by")]
             troubled.empty = "Nothing was sent again, lost or refused." if shot.conversations else "No data packets."
             kinds = KindTable(shot.kinds, self.catalog)
             for title, table in (("Response times by class and attribute", kinds), ("Retransmissions, losses and NAKs", troubled)):
