@@ -24,7 +24,7 @@ Code = int
 """A number with a meaning of its own: of a type, method, attribute, trap, page or port of one node. What it is of stands beside it."""
 PKey = int
 """A P_Key or the number of a partition, as a table or packet has it. Whose it is stands beside it."""
-Secret = int
+KeyValue = int
 """An M_Key or another key that somebody presented or holds."""
 Content = bytes
 """What something says: a table, a notice, the prefix of an address."""

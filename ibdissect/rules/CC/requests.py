@@ -18,7 +18,7 @@ from ibdissect.rules.shared.agent_rule import AgentFacts, nodes_at, same_agent
 from ibdissect.rules.shared.silence import UnansweredRule
 from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import ends_at
-from ibdissect.table.identity import Frame, Secret, Side
+from ibdissect.table.identity import Frame, KeyValue, Side
 from ibdissect.table.rows import Entry
 from ibdissect.wire.cc import CACongestionSetting, CongestionControlFormat, CongestionControlTable, CongestionInfo, CongestionKeyInfo
 from ibdissect.wire.mad import CLASS_VERSION, MAD
@@ -64,13 +64,13 @@ class CCKeyWrong(AgentFacts, UnansweredRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.keys = BoundedDict[Side, tuple[Secret, Frame]](MAX_NODES, self.dropped)
+        self.keys = BoundedDict[Side, tuple[KeyValue, Frame]](MAX_NODES, self.dropped)
         """Protected keys by agent, and the frames that showed them."""
-        self.suspects = KeptDict[Frame, tuple[Hit, tuple[Side, Secret]]](MAX_SUSPECTS, self.dropped)
+        self.suspects = KeptDict[Frame, tuple[Hit, tuple[Side, KeyValue]]](MAX_SUSPECTS, self.dropped)
         """Possible findings about requests with another key than their target showed, with target and key, by frame."""
         self.refused: set[Frame] = set()
         """Frames of requests that were answered with an error of this class."""
-        self.taken: set[tuple[Side, Secret]] = set()
+        self.taken: set[tuple[Side, KeyValue]] = set()
         """Agents, and the other keys that they accepted."""
 
     @on_chunk

@@ -27,7 +27,7 @@ from ibdissect.rules.shared.site_policy import also, foreign_keys, foreign_keys_
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, MAX_TRAPS
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import AFTER_ALL, SECOND_NS
-from ibdissect.table.identity import Code, Frame, LidId, PortId, Secret, one_range
+from ibdissect.table.identity import Code, Frame, KeyValue, LidId, PortId, one_range
 from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import GET, LID_ROUTED, SMP_CLASSES, STATUS, TRAP_REPRESS
 from ibdissect.wire.sm import SMP
@@ -59,7 +59,7 @@ class _WrongKey(LearntFactRule):
     )
 
     def __init__(self) -> None:
-        self.without_trap = BoundedDict[tuple[Port, Code, Code, Secret], deque[WrongMKey]](MAX_TRAPS)
+        self.without_trap = BoundedDict[tuple[Port, Code, Code, KeyValue], deque[WrongMKey]](MAX_TRAPS)
         """The latest requests without a trap so far, by port, method, attribute and key."""
         self.waiting = KeptDict[Frame, WrongMKey](MAX_WAITING, "requests with a wrong M_Key")
         """Requests that may still be answered, by frame: a port that accepts one holds another key than it showed."""

@@ -21,7 +21,7 @@ from ibdissect.rules.shared.silence import LearntFactRule, lowered_severity, war
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, LOOK_BACK, MAX_TRAPS, TrapRule
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.identity import Content, Frame, LidId, PortId, Secret
+from ibdissect.table.identity import Content, Frame, KeyValue, LidId, PortId
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import METHODS
@@ -112,7 +112,7 @@ class KeyGuessing(LearntFactRule):
     enough = Setting(3, "different wrong keys", 2)
 
     def __init__(self) -> None:
-        self.tried = BoundedDict[tuple[PortId, PortId | LidId], BoundedDict[Secret, tuple[int, int]]](MAX_TRAPS, "senders that try keys")
+        self.tried = BoundedDict[tuple[PortId, PortId | LidId], BoundedDict[KeyValue, tuple[int, int]]](MAX_TRAPS, "senders that try keys")
         """Time and frame by key tried, by port and sender."""
         self.taken = KeptDict[Frame, bool](MAX_TRIES, "requests with a wrong M_Key")
         """Whether the port did what a request with another key than it showed asks for, by frame."""

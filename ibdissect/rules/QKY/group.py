@@ -21,7 +21,7 @@ from ibdissect.table.addresses import End, ends_of
 from ibdissect.table.bits import value_at
 from ibdissect.table.connection_events import Resolved
 from ibdissect.table.history import Track
-from ibdissect.table.identity import Code, Frame, QueuePairId, Secret
+from ibdissect.table.identity import Code, Frame, KeyValue, QueuePairId
 from ibdissect.table.native_packets import Native
 from ibdissect.wire.headers import BTH, DETH
 from ibdissect.wire.notice import TrapQKey
@@ -94,7 +94,7 @@ class WrongGroupQKey(GroupRule):
         index = np.flatnonzero(datagrams & np.isin(qpn, list(self.qpns)))
         q_keys = table.values(DETH.q_key)
         ends = ends_of(table, rows[index])
-        kinds: dict[tuple[QueuePairId, End, Secret], list[int]] = {}
+        kinds: dict[tuple[QueuePairId, End, KeyValue], list[int]] = {}
         for i, (source, destination) in zip(index.tolist(), ends, strict=True):
             kinds.setdefault((QueuePairId(destination, int(qpn[i])), source, int(q_keys[i])), []).append(int(rows[i]))
         for (target, source, q_key), mine in kinds.items():

@@ -21,7 +21,7 @@ from ibdissect.rules.shared.silence import MAX_KEPT, LearntFactRule, UnansweredR
 from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import ends_at
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.identity import Frame, LidId, Secret, Side, SubscriptionId, TransactionId
+from ibdissect.table.identity import Frame, KeyValue, LidId, Side, SubscriptionId, TransactionId
 from ibdissect.table.rows import Entry
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.mad import MAD
@@ -37,7 +37,7 @@ class KeyedRequest(Record):
 
     frame: int
     time_ns: int
-    key: Secret
+    key: KeyValue
     destination: Side
     at: int
     """Offset of the key in the frame."""
@@ -91,7 +91,7 @@ class SmKeyWrong(UnansweredRule, LearntFactRule):
         silent = {request.frame: request for request in self.unanswered(context)}
         over = {request.frame for request in (*self.given_up, *context.get(Transactions).open_requests())}
         taken: dict[Side, KeyedRequest] = {}
-        accepted: set[tuple[Side, Secret]] = set()
+        accepted: set[tuple[Side, KeyValue]] = set()
         for keyed in self.keyed.values():
             if keyed.frame not in over:
                 taken.setdefault(keyed.destination, keyed)
