@@ -34,7 +34,8 @@ EMPTY = 300
 OTHERS = {
     "ports": model.MAX_PORTS * 1400, "blocks of forwarding tables": model.MAX_BLOCKS * 72, "routes": nodes.MAX_HOPS * 350,
     "members of groups": groups.MAX_ALL_MEMBERS * 200, "streams": order.MAX_ORDERS * 1400, "gaps": skipped.MAX_ALL_GAPS * 220,
-    "segments": reassembly.MAX_BYTES, "records that straddle segments": joined.MAX_BYTES, "messages of several packets": joined.MAX_BYTES,
+    "segments": reassembly.MAX_BYTES, "records that straddle segments": joined.MAX_BYTES,
+    "messages of several packets": joined.MAX_MESSAGE_BYTES,
     "parts and chunks of such messages": rdma_chunks.MAX_HELD, "exchanges about P_Keys": smps.MAX_EXCHANGED * 400,
     "lanes": lanes.MAX_LANES * 470, "directions": lanes.MAX_LANES * 8000, "hosts": lanes.MAX_HOSTS * 400,
     "packets under way": waits.MAX_ALL_WAITING * 64, "ranges, READs and classes of waits": episodes.MAX_ENTRIES * 220,

@@ -94,9 +94,12 @@ class MessageJoiner:
         self._held = self._chunks.held
         self._held.waiting.append(self._open)
         self._streams, self._tcp = Streams(), TcpStreams()
+        found.makers += [self._streams, self._tcp]
 
     def feed(self, table: ChunkTable) -> None:
         """Take the packets of a chunk; messages that they complete go to `found`."""
+        if len(table):
+            self._found.begin(table.chunk.first, int(table.chunk.time_ns[0]))
         over_tcp = list(self._tcp.feed(table))
         found = [*self._messages(table), *over_tcp] if self._services.any else over_tcp
         for frame, message in sorted(found, key=itemgetter(0)) if over_tcp else found:

@@ -29,6 +29,7 @@ from ibdissect.lint.sequence import is_stateless
 from ibdissect.rules import load
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.insides import of_plugins
+from ibdissect.table.joined import JoinedRecords
 from ibdissect.table.kept import depended
 from ibdissect.table.networks import Networks
 from ibdissect.table.rows import is_in
@@ -180,6 +181,7 @@ def linter_of(
         for rule in linter.rules if options.settings else ():
             vars(rule).update(options.settings.get(rule.code, {}))
         linter.context.sources.update({Services: reading.services, Networks: reading.networks, Division: options.division})
+        linter.context.sources[JoinedRecords] = reading.joined_messages
         if options.policy is not None:
             linter.context.sources[type(options.policy)] = options.policy
         return linter

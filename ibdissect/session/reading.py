@@ -22,7 +22,7 @@ from ibdissect.capture.sets import CaptureSet, files_of
 from ibdissect.errors import CaptureError
 from ibdissect.lint.set_members import name_frames
 from ibdissect.table import ChunkTable
-from ibdissect.table.joined import JoinedRecords, SaRecord, WholeMessage
+from ibdissect.table.joined import MAX_MESSAGE_BYTES, JoinedRecords, SaRecord, WholeMessage
 from ibdissect.table.networks import Networks
 from ibdissect.table.plugin_functions import functions_of, try_functions
 from ibdissect.table.secrets import Masker, is_secret
@@ -85,7 +85,7 @@ class Reading:
         """Records that straddle RMPP segments, from the frames read so far."""
         self.joins = True
         """Whether messages are put together: needed to show, select and number keys, but not for a plain check."""
-        self.joined_messages = JoinedRecords()
+        self.joined_messages = JoinedRecords(MAX_MESSAGE_BYTES)
         """Messages of upper layers that came in several packets, from the frames read so far."""
         self._joiner: Joiner | None = None
         self._message_joiner: MessageJoiner | None = None

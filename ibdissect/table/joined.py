@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
+from ibdissect.bounded import Dropped
 from ibdissect.wire.places import Parsed, Stream, VendorOui
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.tail import Laid
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 64 << 20
 """Memory of the records kept, in bytes. The records of one window need less than half, so reading a capture in order misses none."""
+MAX_MESSAGE_BYTES = 160 << 20
+"""The same of messages and PDUs: a window of small frames holds 160,000, and one is read while the next is put together."""
 OVERHEAD, SPAN = 500, 150
 """Memory that a record takes besides its data, and each of its spans, in bytes."""
 
@@ -82,16 +85,34 @@ Joined = Callable[[], Sequence[tuple[int, SaRecord | WholeMessage]]]
 class JoinedRecords:
     """The records that straddle segments, or the messages, by the frame that completed each; the oldest are forgotten."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = None) -> None:
+        """`limit`: memory of those that are kept, in bytes."""
         self._found: list[tuple[int, SaRecord | WholeMessage]] = []
+        self._limit = limit if limit is not None else MAX_BYTES
         self._bytes = 0
+        self._missed = Dropped("messages and PDUs of one window")
+        self._windows, self._time_ns = (0, 0), 0
+        self.makers: list[Any] = []
+        """What puts them together, with its own `dropped`."""
+
+    @property
+    def dropped(self) -> tuple[Dropped, ...]:
+        """What nobody could read, because there is a bound."""
+        return self._missed, *(one.dropped for one in self.makers)
+
+    def begin(self, first: int, time_ns: int) -> None:
+        """A window that starts with this frame is put together; the one before it may not be read yet."""
+        self._windows, self._time_ns = (self._windows[1], first), time_ns
 
     def put(self, frame: int, record: SaRecord | WholeMessage) -> None:
         """Add a record that `frame` completed. In frame order."""
         self._found.append((frame, record))
         self._bytes += _memory(record)
-        if self._bytes > MAX_BYTES:
+        if self._bytes > self._limit:
             half = (len(self._found) + 1) // 2
+            unread = half - bisect_left(self._found, self._windows[0], 0, half, key=itemgetter(0))
+            if unread and self._windows[1]:
+                self._missed.add(self._found[half - unread][0], self._time_ns, unread)
             self._bytes -= sum(_memory(one) for _, one in self._found[:half])
             self._found = self._found[half:]  # another thread may read the list that was
 
@@ -106,7 +127,7 @@ class JoinedRecords:
 
 
 def _memory(record: SaRecord | WholeMessage) -> int:
-    return OVERHEAD + len(record.data) + SPAN * len(record.spans)
+    return (OVERHEAD + len(record.data) if record.data else OVERHEAD // 2) + SPAN * len(record.spans)
 
 
 def starts(table: ChunkTable) -> Int:

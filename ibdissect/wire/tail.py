@@ -167,6 +167,8 @@ def sized(field: Field[V], size: Value, align: int = 1) -> Field[V]:
 
 def text_until(mark: bytes, label: str, *, ws: str = "") -> Field[str]:
     """Text up to `mark`, usually a zero byte, which does not belong to it; without the mark, up to the end."""
+    if not isinstance(mark, bytes) or not mark:
+        raise SpecError("text_until", "", f'{mark!r} must be bytes, for example text_until(b"\\0", {label!r})')
     field: Field[str] = Field("rest", 0, label, is_text=True, holds="text", ws=ws)
     field.part = Part(until=mark)
     return field
@@ -181,6 +183,8 @@ def repeat(
     It has `count` entries, or fills `size` bytes, or goes on to the end. The entry for which `until` holds ends it, and is none of it.
     `at`: it starts that many bytes behind the start of the structure, for layouts that give an offset.
     """
+    if not isinstance(entry, Field):
+        raise SpecError("repeat", "", f'{entry!r} is no field; write repeat(nested({getattr(entry, "__name__", "Entry")}, "Label"))')
     field: Field[Any] = Field("rest", 0, entry.label)
     field.part = Part(size, count, until, at, align, entry)
     return cast("Field[tuple[V, ...]]", field)
@@ -194,6 +198,9 @@ def choice(
 
     Without `size` it is as long as the structure; where none is declared for the value, it is all that follows. `at` as in `repeat`.
     """
+    for value, struct in cases.items():
+        if not isinstance(struct, type) or not issubclass(struct, Struct):
+            raise SpecError("choice", label, f"{value}: {struct!r} is no structure")
     field: Field[bytes] = Field("rest", 0, label, ws=ws)
     field.part = Part(size, at=at, align=align, by=by, cases=cases)
     return field

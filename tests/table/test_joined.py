@@ -109,6 +109,18 @@ def test_records_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(row, record.spans[0].frame) for row, record in found.among([3, 97, 99, 200])] == [(1, 97), (2, 99)]
 
 
+def test_what_was_not_read_yet_is_told_when_it_is_forgotten() -> None:
+    found = JoinedRecords(10 * (joined.OVERHEAD + joined.SPAN + 64))
+    for first in range(1, 40, 3):  # those before the last two windows were read
+        found.begin(first, first * 1000)
+        for frame in range(first, first + 3):
+            found.put(frame, SaRecord(0, bytes(64), (Span(frame, 0, 64),), None))
+    assert not found.dropped[0].count
+    for frame in range(40, 48):
+        found.put(frame, SaRecord(0, bytes(64), (Span(frame, 0, 64),), None))
+    assert found.dropped[0].count and found.dropped[0].frame >= 34 and found.dropped[0].time_ns == 37000
+
+
 def test_recorded_transfers(shared) -> None:  # type: ignore[no-untyped-def]
     """Every record that `export --records` has of a recorded table is among the occurrences, and straddling ones only once."""
     from ibdissect.flow.transfers import Transfers

@@ -322,3 +322,12 @@ def test_lists_of_sized_entries_are_found_as_by_a_walk_through_each() -> None:
         assert (quick.stop, quick.whole, quick.parts, quick.marks) == (slow.stop, slow.whole, slow.parts, slow.marks), data
         seen.add((quick.whole, bool(quick.marks), len(quick.parts)))
     assert len(seen) > 4, "of each kind"
+
+
+def test_what_is_no_word_of_the_language_is_said() -> None:
+    with pytest.raises(SpecError, match="must be bytes"):
+        text_until("x", "T")  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match=r"is no field; write repeat\(nested\(Struct"):
+        repeat(Struct, count=1)  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="1: 5 is no structure"):
+        choice(uint(8, "A"), {1: 5}, "B")  # type: ignore[dict-item]
