@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from ibdissect.fabric.model import Subnet
-from ibdissect.lint.applicability import PortFacts, declared, port_kinds
+from ibdissect.lint.applicability import PortFacts, compares_copies, declared, port_kinds
+from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.wire.expr import Expr
 from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, END_PORTS, EXTERNAL_PORT, LINK_PORTS, PORT_ZERO
 from ibdissect.wire.sa_records import PKeyTableRecord
+from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
 from tests.craft import build, erf_pcap, native, sa_mad, ud
@@ -110,3 +113,35 @@ def test_kinds_of_ports_of_p_key_tables_without_facts() -> None:
     records = [ud(sa_mad(0x81, 0x33, build(PKeyTableRecord, lid=5, port_num=number))) for number in (0, 1, 255)]
     for facts in (None, PortFacts(Subnet(), *NO_FACTS)):
         assert port_kinds(native_table(records), PKeyTable, facts).tolist() == [PORT_ZERO, *[numbered & ~EXTERNAL_PORT] * 2]
+
+
+@pytest.mark.parametrize(
+    ("condition", "copies", "named"),
+    [
+        (PortInfo.link_width_active == 1, True, True), (PortInfo.lid == 1, False, False),
+        ((PortInfo.lid == 1) & ~(PortInfo.diag_code > 3), True, True),
+        (PortInfo.lmc + PortInfo.local_port_num == 3, True, True), ((NodeInfo.num_ports == 1) | (PortInfo.lid == 1), False, False),
+    ],
+)  # fmt: skip
+def test_which_conditions_are_about_read_only_components(condition: Expr, copies: bool, named: bool) -> None:
+    """A Set may carry copies of them; only attributes of ports are set so."""
+
+    class Made(Rule):
+        """A fault."""
+
+        code, name, on, when = "ZYA001", "made", PortInfo, condition
+
+    class Elsewhere(Made):
+        """A fault of another structure."""
+
+        code, name, on = "ZYA002", "elsewhere", NodeInfo
+
+    class Never(Rule):
+        """Has no condition."""
+
+        code, name = "ZYA003", "never"
+
+    for one in ("ZYA001", "ZYA002", "ZYA003"):
+        REGISTRY.pop(one)
+    assert [compares_copies(rule()) for rule in (Made, Elsewhere, Never)] == [copies, False, False]
+    assert declared(condition) is named and not declared(None)

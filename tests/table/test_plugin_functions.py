@@ -11,9 +11,12 @@ import pytest
 from ibdissect.failures import Failures, collected
 from ibdissect.plugins import load
 from ibdissect.session.reading import open_reading
+from ibdissect.table.computed import value_of
 from ibdissect.table.plugin_functions import functions_of, try_functions
 from ibdissect.wire.catalog import builtin
-from tests.craft import erf_pcap, gmp
+from ibdissect.wire.column import column
+from ibdissect.wire.headers import BTH
+from tests.craft import build, erf_pcap, gmp
 
 PLUGIN = """
 from ibdissect.wire.column import column
@@ -72,3 +75,21 @@ def test_learning_tries_them_once(fails: bool, tmp_path: Path) -> None:
         for table in reading.tables(keys=False):
             reading.learn(table)
     assert bool(failures) == fails and [one.count for one in failures.found.values()] == [1] * fails
+
+
+@pytest.mark.parametrize(
+    ("number", "kept"),
+    [
+        ((1 << 63) - 1, (1 << 63) - 1),
+        (1 << 63, (1 << 63) - 1),
+        (-(1 << 63), -(1 << 63)),
+        (-(1 << 63) - 1, -(1 << 63)),
+        (0, 0),
+        (-1, -1),
+        (True, 1),
+    ],
+)
+def test_numbers_of_functions_are_cut_to_64_bits(number: int, kept: int) -> None:
+    view = BTH(build(BTH, psn=5))
+    assert value_of(column(BTH, "made", lambda _: number, "Made"), view) == kept
+    assert value_of(column(BTH, "said", lambda _: "x", "Said", kind="text"), view) == "x"
