@@ -118,7 +118,7 @@ def test_kinds_of_ports_of_p_key_tables_without_facts() -> None:
 @pytest.mark.parametrize(
     ("condition", "copies", "named"),
     [
-        (PortInfo.link_width_active == 1, True, True), (PortInfo.lid == 1, False, False),
+        (PortInfo.link_width_active == 1, True, True), (PortInfo.lid == 1, False, True), (NodeInfo.num_ports == 1, False, False),
         ((PortInfo.lid == 1) & ~(PortInfo.diag_code > 3), True, True),
         (PortInfo.lmc + PortInfo.local_port_num == 3, True, True), ((NodeInfo.num_ports == 1) | (PortInfo.lid == 1), False, True),
     ],
