@@ -230,7 +230,7 @@ def alternatives(node: ast.AST, parent: ast.AST, name: str) -> Iterator[ast.AST 
 
 
 def mutants(file: Path, node: ast.AST, line: int = 0, function: int = 0) -> Iterator[Mutant]:
-    """All mutants below a node, in source order, except of annotations, decorators' arguments and type names."""
+    """All mutants below a node, in source order, except of annotations, decorators' arguments, type names, and what never runs."""
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "ctx") or (isinstance(node, ast.Assert)):
             continue
@@ -238,7 +238,7 @@ def mutants(file: Path, node: ast.AST, line: int = 0, function: int = 0) -> Iter
         if isinstance(node, ast.FunctionDef) and name == "body":
             within = min([node.lineno, *(one.lineno for one in node.decorator_list)])
         for index, child in enumerate(value) if isinstance(value, list) else ((None, value),):
-            if not isinstance(child, ast.AST) or isinstance(child, ast.Import | ast.ImportFrom):
+            if not isinstance(child, ast.AST) or isinstance(child, ast.Import | ast.ImportFrom) or _never_runs(child):
                 continue
             if isinstance(node, ast.Module) and isinstance(child, ast.Assign) and isinstance(child.value, ast.Subscript):
                 continue
@@ -249,6 +249,13 @@ def mutants(file: Path, node: ast.AST, line: int = 0, function: int = 0) -> Iter
                 yield Mutant(file, here, node, name, index, new, function or within)
             if name != "decorator_list":
                 yield from mutants(file, child, here, function or within)
+
+
+def _never_runs(node: ast.AST) -> bool:
+    """Whether only type checkers read it: a function whose body is `...`, of an overload or a protocol, or a block for TYPE_CHECKING."""
+    if isinstance(node, ast.FunctionDef):
+        return [one.value.value for one in node.body if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)] == [...]
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 def _names(assignment: ast.Assign) -> list[str]:

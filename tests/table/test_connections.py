@@ -193,3 +193,15 @@ def test_an_alternate_path_that_is_refused_is_none() -> None:
     path = {"alternate_local_port_lid": 13, "alternate_remote_port_lid": 14, "alternate_subnet_local": 1}
     state, _ = learnt(asked(), answered(), sent(0x19, cm.LAP, **THERE, **path), sent(0x1A, cm.APR, False, **BACK, ap_status=1))
     assert state.all[0].ap_status == 1 and not state.all[0].alternates and state.at((13, 0x60), 4) is None
+
+
+def test_the_frames_of_an_alternate_path_are_those_of_its_latest_offer() -> None:
+    """0: not yet."""
+    lap, apr = (
+        sent(0x19, cm.LAP, **THERE, alternate_local_port_lid=13, alternate_remote_port_lid=14),
+        sent(0x1A, cm.APR, False, **BACK, ap_status=1),
+    )
+    for messages, frames in (((), (0, 0)), ((lap,), (3, 0)), ((lap, apr), (3, 4)), ((lap, apr, lap), (5, 0)), ((apr,), (0, 3))):
+        (one,) = learnt(asked(), answered(), *messages)[0].all
+        assert (one.lap_frame, one.apr_frame) == frames
+        assert (one.active_lid, one.passive_lid, one.req_frame) == (3, 4, 1)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ibdissect.table.find_structures import at_place, find
 from ibdissect.wire.headers import DETH, LRH
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.qos import VLArbiter, VLGroupsArbiter
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.spec import Struct
+from tests.craft import smp
 from tests.flow.test_transfers import FRAMES
 from tests.table.made import native_table
 
@@ -22,3 +27,12 @@ def test_structures_are_found_at_their_places() -> None:
 
 def test_nothing_is_found_at_a_place_that_is_not_searched() -> None:
     assert len(at_place(native_table(FRAMES), NodeRecord, "elsewhere")) == 0
+
+
+@pytest.mark.parametrize(
+    ("modifier", "found"),
+    [(0, VLGroupsArbiter), (1 << 30, VLArbiter), (1 << 29, VLGroupsArbiter), (1 << 31, VLGroupsArbiter), (3 << 30, VLArbiter)],
+)
+def test_a_bit_of_the_modifier_decides(modifier: int, found: type[Struct]) -> None:
+    table = native_table([smp(0x81, 0x51, bytes(64), modifier=modifier)])
+    assert [len(find(table, struct)) for struct in (VLGroupsArbiter, VLArbiter)] == [found is VLGroupsArbiter, found is VLArbiter]
