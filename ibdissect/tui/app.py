@@ -50,6 +50,8 @@ from .themes import ThemedApp
 Answer = TypeVar("Answer")
 LOOK = 0.1
 """Seconds between two polls of the threads while they work."""
+LOST = 3.0
+"""Seconds after which a key that the filter bar was to read has gone elsewhere."""
 COMMANDS: tuple[Command, ...] = (
     *filtering.COMMANDS,
     *searching.COMMANDS,
@@ -267,7 +269,8 @@ class TuiApp(ThemedApp):
             return
         ends = isinstance(event, events.Key) and not event.is_forwarded and event.key in ("enter", "escape")
         if ends and self._screen_stack and self.screen is self.main and self.focused is self.main.filter_bar.input:
-            self._held = []  # where the next keys go is known when the bar has read this one
+            held = self._held = []  # where the next keys go is known when the bar has read this one
+            self.set_timer(LOST, lambda: self.play_held() if self._held is held else None)  # a click may have moved the focus before
         early = self.screen.early if isinstance(event, events.Key) and self._screen_stack and isinstance(self.screen, Prompt) else None
         if isinstance(event, events.Key) and not event.is_forwarded and early is not None:
             early.append("\n" if event.key == "enter" else event.character or "" if event.is_printable else "")

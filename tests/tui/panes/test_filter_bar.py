@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from textual import events
 from textual.widgets import OptionList
 
+from ibdissect.tui import app as application
 from tests.tui import made
 from tests.tui.made import running, type_text, until
 
@@ -53,3 +56,14 @@ async def test_each_completion_is_one_line(tmp_path: Path) -> None:
         choices = app.main.filter_bar.choices
         await until(pilot, lambda: choices.display and choices.option_count > 5)
         assert choices.virtual_size.height == choices.option_count and choices.region.right <= 80
+
+
+async def test_an_enter_that_a_click_led_elsewhere_does_not_hold_keys_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The focus leaves the bar between the key's coming and its being read, as when the list is clicked just before."""
+    monkeypatch.setattr(application, "LOST", 0.1)
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await pilot.press("slash")
+        await app.on_event(events.Key("enter", "\r"))
+        app.main.set_focus(app.main.packets)
+        app.post_message(events.Key("m", "m"))
+        await until(pilot, lambda: app.main.packets.frame in app.model.marked)
