@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 64 << 20
 """Memory of the records kept, in bytes. The records of one window need less than half, so reading a capture in order misses none."""
-MAX_MESSAGE_BYTES = 160 << 20
-"""The same of messages and PDUs: a window of small frames holds 160,000, and one is read while the next is put together."""
+MAX_MESSAGE_BYTES = 96 << 20
+"""The same of messages and PDUs: those of a window need about 40 MiB, and one is read while the next is put together."""
 OVERHEAD, SPAN = 500, 150
 """Memory that a record takes besides its data, and each of its spans, in bytes."""
 
