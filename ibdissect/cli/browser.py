@@ -28,6 +28,9 @@ const waiting = setInterval(() => {
 </script>"""
 """The terminal takes keys as soon as it is there; textual-serve's page would wait for a click."""
 
+NO_MESSAGE = (AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What textual-serve raises for a message of a browser that is none. It would print its variables, with the secret word."""
+
 
 class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual-serve is not installed
     """Serves one command on the loopback interface, below a path that is a secret word: whoever holds the page's address may ask.
@@ -91,7 +94,8 @@ class LocalServer(Server):  # type: ignore[misc, unused-ignore]  # where textual
         screen = app_service._process
         self.screens.add(screen)
         try:
-            await super()._process_messages(websocket, app_service)
+            with suppress(*NO_MESSAGE):
+                await super()._process_messages(websocket, app_service)
         finally:
             self.screens.discard(screen)
             _end(screen)  # textual-serve only tells it to leave, which it does not read while it loads

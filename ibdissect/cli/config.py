@@ -197,11 +197,11 @@ def _trusted(config: Config) -> Config:
     if os.environ.get("CI", "").lower() not in ("", "0", "false"):
         why = "this is CI"
     else:
-        from ibdissect.cli.trusted_folders import is_trusted  # few configurations name plugins
+        from ibdissect.cli.trusted_folders import distrust  # few configurations name plugins
 
-        if is_trusted(config.folder):
+        why = distrust(config.folder, (config.source, *config.plugins))
+        if not why:
             return config
-        why = f"its folder is not trusted (ibdissect trust {config.folder})"
     why = f"{config.source}: plugins are not loaded, {why}; name the file to load them: --config {config.source}"
     return replace(config, plugins=(), refused=why if config.plugins else "", found=True)
 

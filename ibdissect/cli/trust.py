@@ -9,7 +9,7 @@ import click
 from ibdissect.cli.common import say
 from ibdissect.cli.config import NAME, configured
 from ibdissect.cli.console import echo
-from ibdissect.cli.trusted_folders import remember, trusted_folders
+from ibdissect.cli.trusted_folders import entry, place_of, remember, trusted_folders
 from ibdissect.errors import ConfigError
 from ibdissect.wire.text import printable
 
@@ -26,16 +26,16 @@ def command(folders: tuple[str, ...], forget: bool) -> int:
     for folder in folders:
         place = os.path.realpath(folder)
         if forget:
-            known.discard(place)
+            known = {one for one in known if place_of(one) != place}
             continue
         config = configured(folder)
         if config is None:
             raise ConfigError("trust", folder, "holds no configuration", hint=f"{NAME}, or [tool.ibdissect] in pyproject.toml")
-        known.add(place)
+        known.add(entry(folder))
         say(f"{config.source} may load {', '.join(config.plugins) or 'plugins; it names none yet'}")
     if folders:
         remember(known)
     else:
-        for place in sorted(known):
+        for place in sorted(map(place_of, known)):
             echo(printable(place))
     return 0

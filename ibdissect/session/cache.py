@@ -32,6 +32,8 @@ LEFT_OUT = ("rules", "causes", "catalog", "selection", "threads", "timing", "sho
 """Options that do not change a report, or that are part of the key in another form."""
 HASH = 64
 """Length of a SHA-256 in hex."""
+MOST_BYTES = 1 << 28
+"""Largest entry that is read or written: its text and what it is decoded to fit into the memory of a check."""
 
 
 class Cache(Record, frozen=True):
@@ -108,15 +110,17 @@ def _read(place: Path, options: Options) -> CaptureReport | None:
         if private(place.parent, folder=True):
             return None
         with open(place, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
-            data = b"" if private(file.fileno(), folder=False) else file.read()
+            ours = not private(file.fileno(), folder=False) and os.fstat(file.fileno()).st_size <= MOST_BYTES
+            data = file.read(MOST_BYTES) if ours else b""
         if data[:HASH] != _seal(place, data[HASH:]):
             return None
         report = msgspec.json.decode(data[HASH:], type=CaptureReport)
-        codes = {*report.by_rule, *(finding.code for finding in report.findings)}
-        if report.status not in KEPT or not codes <= {rule.code for rule in options.rules} or not _visible(msgspec.to_builtins(report)):
+        names = {rule.code: rule.name for rule in options.rules}
+        known = all(names.get(finding.code) == finding.name for finding in report.findings) and names.keys() >= report.by_rule.keys()
+        if report.status not in KEPT or not known or not _visible(msgspec.to_builtins(report)):
             return None
         os.utime(place)  # so that old entries can be told from those in use
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, RecursionError, msgspec.MsgspecError):
         return None
     return report
 
@@ -134,7 +138,7 @@ def _write(place: Path, report: CaptureReport) -> None:
     with suppress(OSError, TypeError, ValueError, msgspec.MsgspecError):
         data = msgspec.json.encode(msgspec.structs.replace(report, findings=findings))
         place.parent.mkdir(mode=0o700, exist_ok=True)
-        if private(place.parent, folder=True):
+        if HASH + len(data) > MOST_BYTES or private(place.parent, folder=True):
             return
         descriptor, unfinished = tempfile.mkstemp(suffix=".part", dir=place.parent)
         try:

@@ -70,7 +70,7 @@ class Dask:
                 self.client = Client(address, timeout=PATIENCE_S, set_as_default=False)
             self.client.wait_for_workers(1, timeout=PATIENCE_S)
             self._compare_versions()
-        except (OSError, TimeoutError, ValueError, TypeError, LookupError) as error:
+        except (OSError, TimeoutError, ValueError, TypeError, LookupError, RecursionError) as error:
             self.close()
             raise ConfigError("--engine", where, f"no scheduler with workers was reached: {error}") from error
         except BaseException:

@@ -12,9 +12,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -184,6 +186,30 @@ def test_a_size_sent_later_is_bounded_too() -> None:
     from ibdissect.cli.browser import _cells
 
     assert [_cells(said) for said in (1, 1000, "80", 0, 1001, 1e5, None, -3, "٣" * 9, True)] == [1, 1000, 80, *[None] * 7]
+
+
+NO_MESSAGES = (
+    '["resize", {"width": 1}]', '["resize"]', '["resize", 1]', "[]", "{}", "{", "1", '["stdin", 1]', '["stdin", "\\ud800"]',
+    "[" * 9999,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("said", NO_MESSAGES, ids=range(len(NO_MESSAGES)))
+def test_a_message_that_is_none_ends_only_its_window(said: str) -> None:
+    pytest.importorskip("textual_serve")
+    from aiohttp import WSMessage, WSMsgType
+
+    from ibdissect.cli.browser import LocalServer
+
+    class Browser:
+        async def __aiter__(self) -> AsyncIterator[WSMessage]:
+            yield WSMessage(WSMsgType.TEXT, said, None)
+
+    async def ignored(*_: object) -> None: ...
+
+    ended = SimpleNamespace(_process=Mock(), set_terminal_size=ignored, send_bytes=ignored)
+    asyncio.run(LocalServer("true", "127.0.0.1", 9, "")._process_messages(Browser(), ended))
+    ended._process.terminate.assert_called_once_with()
 
 
 def test_no_cookie_is_set_and_nothing_but_the_page_is_allowed(served: tuple[str, int, str]) -> None:

@@ -56,6 +56,32 @@ def test_trust_is_for_one_folder_and_its_real_path(project: Path, tmp_path: Path
     assert read_config(None).plugins == ()
 
 
+@pytest.mark.parametrize("what", ["folder", "configuration", "plugin"])
+@pytest.mark.parametrize("how", ["everybody writes", "another owner"])
+def test_what_others_may_have_written_since_is_not_trusted(what: str, how: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "mine.py").write_text("")
+    assert run(["trust", str(project)]) == 0 and read_config(None).plugins
+    path = {"folder": project, "configuration": project / "ibdissect.toml", "plugin": project / "mine.py"}[what]
+    mode = path.stat().st_mode
+    path.chmod(mode | 0o020)
+    assert read_config(None).plugins, "a team may have a group"
+    if how == "everybody writes":
+        path.chmod(mode | 0o002)
+    elif os.geteuid() == 0:
+        os.chown(path, 12_345, -1)
+    else:
+        pytest.skip("only root can make another user's files")
+    found = read_config(None)
+    assert found.plugins == () and "plugins are not loaded, " in found.refused
+    if what == "folder" and how == "another owner":
+        capsys.readouterr()
+        assert run(["trust", str(project)]) == 0 and read_config(None).plugins, "the user may trust a folder of somebody else"
+        assert run(["trust"]) == 0 and capsys.readouterr().out == f"{project}\n" * 2
+        os.chown(path, 12_346, -1)
+        assert read_config(None).plugins == ()
+        assert run(["trust", "--forget", str(project)]) == 0 and trusted_folders() == set()
+
+
 @pytest.mark.parametrize(
     ("value", "loads"), [("true", False), ("1", False), ("woodpecker", False), ("", True), ("0", True), ("false", True)]
 )

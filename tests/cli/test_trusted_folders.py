@@ -20,7 +20,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("text", ["", "{", "{}", "[1]", '"/"'])
+@pytest.mark.parametrize("text", ["", "{", "{}", "[1]", '"/"', "[" * 100_000])
 def test_a_damaged_list_trusts_nothing(text: str, tmp_path: Path) -> None:
     (tmp_path / "home" / "ibdissect").mkdir(parents=True)
     (tmp_path / "home" / "ibdissect" / "trusted.json").write_text(text)

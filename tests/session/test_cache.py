@@ -171,6 +171,7 @@ def poisoned(entry: Path, old: bytes, new: bytes) -> None:
     [
         (b"(limited)", rb"\u001b]52;c;AAAA\u0007"), (b"(limited)", rb"\n::error::x"), (b"PKY001", b"ZZZ001"), (b'"a.pcap"', rb'"\u202e"'),
         (b'"limited-to-limited"', rb'"\u001b[2J"'), (b'"status":"ok"', b'"status":"unreadable"'), (b'"frame"', b'"FRAME"'),
+        (b'"limited-to-limited"', b'"<script>"'), (b'"arguments":{}', b'"arguments":{"a":' + b"[" * 100_000),
     ],
 )  # fmt: skip
 def test_a_poisoned_entry_is_not_used(old: bytes, new: bytes, capture: Path, tmp_path: Path, checks: list[Any]) -> None:
@@ -180,6 +181,23 @@ def test_a_poisoned_entry_is_not_used(old: bytes, new: bytes, capture: Path, tmp
         old = f'"{capture}"'.encode()
     poisoned(entry, old, new)
     assert asked(tmp_path, str(capture)) == first and len(checks) == 2
+
+
+def test_an_entry_that_is_larger_than_memory_is_not_read(
+    capture: Path, tmp_path: Path, checks: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = asked(tmp_path, str(capture))
+    (entry,) = entries(tmp_path / "cache")
+    os.truncate(entry, 1 << 42)
+    assert asked(tmp_path, str(capture)) == first and len(checks) == 2 and entry.stat().st_size < 1 << 20, "it is written anew"
+    size = entry.stat().st_size
+    monkeypatch.setattr(session_cache, "MOST_BYTES", size)
+    assert asked(tmp_path, str(capture)) == first and len(checks) == 2
+    monkeypatch.setattr(session_cache, "MOST_BYTES", size - 1)
+    assert asked(tmp_path, str(capture)) == first and len(checks) == 3
+    entry.unlink()
+    asked(tmp_path, str(capture))
+    assert entries(tmp_path / "cache") == []
 
 
 @pytest.mark.parametrize("what", ["folder", "inner folder", "entry"])

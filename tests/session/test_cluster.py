@@ -144,7 +144,8 @@ def test_what_may_never_end_is_no_file_of_a_scheduler(name: str, kind: str, tmp_
 def test_an_unreachable_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("ibdissect.session.cluster.PATIENCE_S", 0.5)
     (tmp_path / "none.json").write_text("[]")
-    for where in ("dask://127.0.0.1:9", str(tmp_path / "missing.json"), str(tmp_path / "none.json")):
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    for where in ("dask://127.0.0.1:9", *(str(tmp_path / f"{name}.json") for name in ("missing", "none", "deep"))):
         with pytest.raises(ConfigError, match="no scheduler with workers was reached"):
             Dask(where, trusted=True)
 
