@@ -47,6 +47,9 @@ def test_a_capability_counts_from_its_frame_on() -> None:
     smps = feed(tables, follower, asked, ask(7, LINEAR), capable(2048), asked, first=LATER)
     assert told(smps, SwitchInfo.linear_fdb_cap) == [(512, 8), (-1, 0), (2048, LATER + 2)]
     assert told(smps, NodeInfo.node_type) == [(2, 1), (-1, 0), (2, 1)]
+    (switch_,) = [node for node in follower.subnet.slots.values() if node.kind == 2]
+    switch_.switch.change(None, 2 * LATER)
+    assert told(feed(tables, follower, asked, first=3 * LATER), SwitchInfo.linear_fdb_cap) == [(-1, 0)], "no longer certain"
 
 
 def test_the_port_that_is_meant() -> None:

@@ -100,6 +100,13 @@ def test_answers_before(case: str, tmp_path: Path) -> None:
     assert found(tmp_path / "a.pcap", code, frames) == expected
 
 
+def test_one_among_many(tmp_path: Path) -> None:
+    """Of more SMPs than are judged at once, only those are looked at further for which the first part of the condition holds."""
+    frames = [HOST, *[overruns(9)] * 600, overruns(12, method=SET)]
+    said = CASES["raised by three"][2][0][1].replace("11", "12")
+    assert found(tmp_path / "a.pcap", "SITE002", frames) == [(602, said, [(601, "said otherwise")])]
+
+
 @pytest.mark.parametrize("case", ["fewer lanes", "raised by three", "the last port", "another page", "another host"])
 def test_windows_make_no_difference(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, frames, expected = CASES[case]
@@ -160,4 +167,4 @@ def test_the_first_word_is_the_proof() -> None:
 def test_no_such_rule_judges_packets_of_uncertain_subnets() -> None:
     rules = {one.code: one for one in load([PLUGIN, str(Path(PLUGIN).with_name("talk.py"))]).rules}
     assert not any(is_stateless(rules[code]) for code in ("SITE001", "SITE003", "ACME021", "ACME022"))
-    assert [is_stateless(REGISTRY[code]) for code in ("SEM003", "SEM008", "SEM012")] == [True, False, False]
+    assert [is_stateless(REGISTRY[code]) for code in ("SEM003", "SEM008", "SEM012", "MKY007")] == [True, False, False, False]
