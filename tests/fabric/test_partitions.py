@@ -146,3 +146,4 @@ def test_keys_and_blocks() -> None:
     keys.learn(0, None, 30)
     keys.learn(0, p_keys(0x9234), 40)
     assert [keys.rewritten(frame) for frame in (20, 29, 30, 39)] == [False, False, False, False], "a Set stood before it"
+    assert keys.first == 10

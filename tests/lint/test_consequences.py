@@ -476,3 +476,17 @@ def test_causes_are_judged_before_what_they_explain() -> None:
     assert chains((last, between, first, other)) == ({"ZZE001": ["ZZF001", "ZZG001"], "ZZF001": ["ZZG001"]}, {"ZZE001": 2, "ZZF001": 1})
     assert chains((rule("ZZI001", "ZZJ001"), rule("ZZJ001", "ZZI001")))[1] == {"ZZI001": 2, "ZZJ001": 2}, "a circle ends"
     assert Consequences([other()]).last == 0 and Consequences([last(), between(), first()]).last == 2
+
+
+def test_causes_are_cut_back_at_the_end_of_each_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consequences, "MAX_CAUSES", 2)
+
+    class EverySmp(Rule):
+        """Every SMP."""
+
+        code, name, message, explains = "ZZB007", "every-smp", "cause", ("ZZA901",)
+        when = MAD.method == 1
+
+    REGISTRY.pop("ZZB007")
+    _, linter = found(Consequence, EverySmp)
+    assert sorted(linter.findings.consequences.causes["ZZB007"]) == [2, 3] and linter.findings.consequences.dropped.count == 1

@@ -374,3 +374,12 @@ def test_followers_know_which_events_rules_handle() -> None:
     assert [f.arguments["event"] for f in found] == [Wanted]
     wanted = linter.context.get(Telling).wanted
     assert Wanted in wanted and Other not in wanted
+
+
+def test_frames_that_are_only_counted_are_told_too() -> None:
+    """Also in a later window."""
+    told: list[list[int]] = []
+    lint(
+        [native(slid=2)] * 6, Frames, window=200, max_findings=1, on_occurrence=lambda _rule, _low, _one, frames, *_: told.append([*frames])
+    )
+    assert told[0] == [1] and [frame for frames in told for frame in frames] == [1, 2, 3, 4, 5, 6]
