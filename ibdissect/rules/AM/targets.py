@@ -37,6 +37,9 @@ class TargetRule(AttributeRule):
     def flow_of(self, smp: AttributeSmp) -> Any:
         return (smp.slot, smp.attribute, smp.modifier) if smp.node is not NOBODY else None
 
+    def _filled(self, text: str, smp: AttributeSmp) -> str:
+        return f"NodeInfo: {KINDS.get(smp.kind, 'unknown')}" if text == TargetRule.why else super()._filled(text, smp)
+
     def quoted(self, smp: AttributeSmp) -> dict[str, Any]:
         name = smp.columns.event.table.catalog.attribute_name(LID_ROUTED, smp.attribute, smp.method)
         about = {"method": METHODS[smp.method], "attribute": name, "modifier": smp.modifier, "node": smp.node_name}
