@@ -104,3 +104,15 @@ def test_copies_that_are_found_later_are_joined_in_order() -> None:
         assert found.behind.tolist() == [{2: 1, 7: 3}.get(row, 9) for row in want]
         assert found.size.tolist() == [{2: 64, 7: 65}.get(row, 66) for row in want]
         assert found.later_ns.tolist() == [{2: 10, 7: 30}.get(row, 99) for row in want]
+
+
+@pytest.mark.parametrize("rows", [1, 2, records.ROWS])
+def test_what_the_network_doubled_has_the_number_of_its_original(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a window ends. Its sender numbers what it sends again anew, and so does one who was asked to."""
+    monkeypatch.setattr(records, "ROWS", rows)
+    numbered, other = (roce2(payload=b"%08d" % i, bth={"psn": i}, ip={"identification": 7 + i}) for i in range(2))
+    nak = roce2(0x11, headers=bytes([0x60, 0, 0, 0]), ip={"identification": 9})
+    assert copies([numbered, other, numbered], 2_000_000) == ([(3, 2, 4_000_000)], [1, 2])
+    assert copies([numbered, nak, numbered], 2_000_000) == ([], [1, 2, 3])
+    assert copies([numbered, other, numbered], 2_600_000) == ([], [1, 2, 3])
+    assert copies([FRAMES[0], other, FRAMES[0]], 2_000_000)[0] == ([(3, 2, 4_000_000)] if int.from_bytes(FRAMES[0][18:20], "big") else [])
