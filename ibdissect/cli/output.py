@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -165,12 +165,24 @@ def opened_capture(path: Unit, common: Common, *, passes: int = 0) -> Iterator[C
             common.tell(f"warning: {opened.path}: --frames: {selection.absent}")
         common.tell_damage(opened.path, opened.damage)
         tell_untold(opened.path, opened.masker.dropped.count, common)
+        tell_lacking(opened.path, lacking(opened), common)
 
 
 def tell_untold(path: str, count: int, common: Common) -> None:
     """Say how many keys have no number of their own."""
     if count:
         common.tell(f"warning: {path}: {count} keys have no number of their own (shown as #?)")
+
+
+def lacking(opened: Capture) -> tuple[tuple[str, int, int], ...]:
+    """What there was too much of to remember: in words, from which frame on, and how many were left out."""
+    return tuple((one.what, one.frame, one.count) for one in opened.dropped if one.count)
+
+
+def tell_lacking(path: str, lacks: Iterable[tuple[str, int, int]], common: Common) -> None:
+    """Say what is missing in the output."""
+    for what, frame, count in lacks:
+        common.tell(f"warning: {path}: too many {what} to remember: {count:,} from frame {frame:,} on are not shown")
 
 
 def captures_of(paths: tuple[str, ...], *, quiet: bool = False) -> list[str]:

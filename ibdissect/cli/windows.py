@@ -24,7 +24,7 @@ from ibdissect.table import ChunkTable, Int
 from .common import Common
 from .console import progress_bar
 from .engines import chosen_engine
-from .output import open_for, selection_of, tell_untold
+from .output import lacking, open_for, selection_of, tell_lacking, tell_untold
 
 if TYPE_CHECKING:
     from ibdissect.session.capture import Capture
@@ -54,6 +54,8 @@ class Piece(Record):
     """Checksums that the filter did not compare."""
     untold: int = 0
     """Keys without a number of their own."""
+    lacking: Sequence[tuple[str, int, int]] = ()
+    """What is missing (`output.lacking`)."""
     error: str = ""
     failed: Sequence[str] = ()
     """Failures of plugin functions."""
@@ -101,7 +103,8 @@ class Windows:
             while True:
                 self._next += 1
                 alone = b"" if self._wanted else heading.getvalue()
-                yield Piece(alone, last=True, damage=opened.damage, hidden=hidden, untold=opened.masker.dropped.count)
+                lacks = lacking(opened)
+                yield Piece(alone, last=True, damage=opened.damage, hidden=hidden, untold=opened.masker.dropped.count, lacking=lacks)
 
 
 def write_by_windows(unit: Unit, jobs: int | None, engine: str | None, common: Common, writer: Writer, file: IO[bytes]) -> tuple[int, int]:
@@ -126,6 +129,7 @@ def write_by_windows(unit: Unit, jobs: int | None, engine: str | None, common: C
                 if piece.last:
                     common.tell_damage(name, piece.damage)
                     tell_untold(name, piece.untold, common)
+                    tell_lacking(name, piece.lacking, common)
                     common.tell_hidden(piece.hidden)
                     break
     return count, masked

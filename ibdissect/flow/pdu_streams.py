@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec import field as each_new
 
-from ibdissect.bounded import KeptDict
+from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.table.connection_events import Connection
 from ibdissect.table.joined import Span, WholeMessage
 from ibdissect.table.payloads import served
@@ -86,9 +86,14 @@ class Streams:
         self._sides = KeptDict[tuple[bytes, int], _Side](MAX_STREAMS, "streams of bytes over queue pairs")
 
     @property
-    def dropped(self) -> Any:
+    def dropped(self) -> Dropped:
         """What was not followed, because there is a bound."""
         return self._sides.dropped
+
+    def give_up(self) -> None:
+        """Show nothing more of the connections so far: there was no room for some of their PDUs."""
+        for side in self._sides.values():
+            side.lost = True
 
     def claim(self, table: ChunkTable, packet: Any) -> bool:
         """Whether a packet to a queue pair is of a stream."""

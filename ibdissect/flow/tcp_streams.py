@@ -7,12 +7,11 @@ Where these never come, or a segment is cut off, nothing more of the direction i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from msgspec import field as each_new
 
-from ibdissect.bounded import KeptDict
+from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.table import ChunkTable
 from ibdissect.table.bits import value_at
 from ibdissect.table.joined import Span, WholeMessage
@@ -62,9 +61,14 @@ class TcpStreams:
         self._directions = KeptDict[tuple[TcpPort, Key], _Direction](MAX_STREAMS, "streams of bytes over TCP")
 
     @property
-    def dropped(self) -> Any:
+    def dropped(self) -> Dropped:
         """What was not followed, because there is a bound."""
         return self._directions.dropped
+
+    def give_up(self) -> None:
+        """As `pdu_streams.Streams.give_up`."""
+        for one in self._directions.values():
+            one.lost, one.data, one.spans, one.early = True, bytearray(), [], {}
 
     def feed(self, table: ChunkTable) -> Iterator[tuple[int, WholeMessage]]:
         """The PDUs that the segments of a chunk complete, each with its frame; in frame order for each stream."""

@@ -153,7 +153,7 @@ class Capture(Reading):
     def dissect(self, number: int) -> Tree:
         """The frame with a number as a tree of layers and fields, and what the frame completes. Raises IndexError if there is none."""
         table = self.table_of(self._one(number))
-        if self.keys_to < number:
+        if self.keys_to < number or not self.has_joined(number):
             for _ in self.tables(until=number):
                 pass
         from ibdissect.flow.whole_messages import whole_tree  # commands that show no single frame do not need it

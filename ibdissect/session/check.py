@@ -182,6 +182,7 @@ def linter_of(
             vars(rule).update(options.settings.get(rule.code, {}))
         linter.context.sources.update({Services: reading.services, Networks: reading.networks, Division: options.division})
         linter.context.sources[JoinedRecords] = reading.joined_messages
+        linter.context.states = (*linter.context.states, reading.services.kept)
         if options.policy is not None:
             linter.context.sources[type(options.policy)] = options.policy
         return linter

@@ -32,6 +32,7 @@ from ibdissect.wire.places import TcpPort
 from ibdissect.wire.sa import SARecordPiece
 
 if TYPE_CHECKING:
+    from ibdissect.bounded import Dropped
     from ibdissect.dfilter.compile import Filter
     from ibdissect.dissect.value import Presenter
     from ibdissect.fabric.division import Division
@@ -142,6 +143,7 @@ class Reading:
         Each frame in `edges` starts a new window. `first` is called with each table before anything else. With `prepare`, a
         thread reads one window ahead and calls it with the table, for work that depends on that chunk alone.
         """
+        self._join_again()
         made: Iterator[ChunkTable] = map(self.table_of, self._chunks(until) if not edges else _split(self._chunks(until), edges))
         if first is not None:
             made = _after(made, first)
@@ -184,6 +186,22 @@ class Reading:
             if not self.show_keys:
                 self.masker.feed(self._after(table, self.keys_to))
             self.keys_to = last
+
+    @property
+    def dropped(self) -> tuple[Dropped, ...]:
+        """What was given up of messages and PDUs, because there is a bound."""
+        return *self.joined_messages.dropped, *self.services.kept.dropped
+
+    def has_joined(self, frame: int) -> bool:
+        """Whether it is known what a frame, read before, completes."""
+        return self._message_joiner is None or self.joined_messages.forgotten_to < frame <= self._messages_to
+
+    def _join_again(self) -> None:
+        """Before another pass: put together again what an earlier pass found and forgot."""
+        if self.joined.forgotten_to and self._joiner is not None:
+            self.joined, self._joiner, self._joined_to = JoinedRecords(), None, 0
+        if self.joined_messages.forgotten_to and self._message_joiner is not None:
+            self.joined_messages, self._message_joiner, self._messages_to = JoinedRecords(MAX_MESSAGE_BYTES), None, 0
 
     def _join(self, table: ChunkTable) -> None:
         if self._joiner is None and (_has_plugins_mads(table) or len(table.occurrences(SARecordPiece))):

@@ -94,6 +94,8 @@ class JoinedRecords:
         self._windows, self._time_ns = (0, 0), 0
         self.makers: list[Any] = []
         """What puts them together, with its own `dropped`."""
+        self.forgotten_to = 0
+        """Last frame whose records are forgotten."""
 
     @property
     def dropped(self) -> tuple[Dropped, ...]:
@@ -113,6 +115,9 @@ class JoinedRecords:
             unread = half - bisect_left(self._found, self._windows[0], 0, half, key=itemgetter(0))
             if unread and self._windows[1]:
                 self._missed.add(self._found[half - unread][0], self._time_ns, unread)
+                for one in self.makers:
+                    one.give_up()
+            self.forgotten_to = self._found[half - 1][0]
             self._bytes -= sum(_memory(one) for _, one in self._found[:half])
             self._found = self._found[half:]  # another thread may read the list that was
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.kept import OTHER, Kept, Memory, NotKnown, nothing
 from ibdissect.wire.spec import Struct
@@ -73,9 +73,9 @@ class KeptValues:
         """The latest SYN of the others."""
 
     @property
-    def dropped(self) -> object:
+    def dropped(self) -> tuple[Dropped, ...]:
         """What was given up, because there is a bound."""
-        return self._shown.dropped
+        return (self._shown.dropped,) if self._shown.dropped is not None else ()
 
     def feed(self, table: ChunkTable) -> None:
         """Learn from a chunk; chunks fed before are skipped."""

@@ -151,7 +151,7 @@ class ChunkTable:
     @property
     def completes(self) -> bool:
         """Whether a frame completes a record that straddles segments, or a message (`shown.joined`)."""
-        return bool(self._joined())
+        return bool(self._joined() if self._shown is None else self._shown.joined)
 
     @property
     def shown(self) -> ChunkTable:

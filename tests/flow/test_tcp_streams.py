@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from ibdissect.flow import tcp_streams
+from ibdissect.session import reading
 from ibdissect.session.capture import Capture
+from ibdissect.table import joined
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from tests import commands
 from tests.craft import build, ethernet_pcap
@@ -136,3 +138,41 @@ def test_keys_are_hidden_wherever_segments_cut_them(tmp_path: Path) -> None:
             done = commands.run("show", "--plugin", str(tmp_path / "x.py"), str(tmp_path / "x.pcap"), "--format", form, text=True)
             said = done.stdout.lower().replace(" ", "")
             assert done.returncode == 0 and not [pair for pair in ("cafe", "feba", "babe") if pair in said], (cut, form)
+
+
+ONE = joined.OVERHEAD // 2 + joined.SPAN
+"""Memory of a PDU in one segment."""
+
+
+def many(folder: Path) -> tuple[str, list[str]]:
+    """A capture with a PDU in each of 40 frames behind the first, and the option that names the plugin."""
+    (folder / "x.py").write_text(PLUGIN)
+    (folder / "x.pcap").write_bytes(ethernet_pcap([*opening(), *(segment(pdu(6), 1000 + 6 * number) for number in range(40))]))
+    return str(folder / "x.pcap"), ["--plugin", str(folder / "x.py")]
+
+
+def seen(opened: Capture, *edges: int) -> int:
+    ((_, pdus),) = opened.catalog.streams
+    return sum(len(table.shown.occurrences(pdus)) for table in opened.tables(edges=edges))
+
+
+def test_what_is_forgotten_is_put_together_again_for_the_next_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, _ = many(tmp_path)
+    monkeypatch.setattr(reading, "MAX_MESSAGE_BYTES", 20 * ONE)
+    with Capture(path, plugins=[tmp_path / "x.py"]) as capture:
+        assert [seen(capture, *range(4, 41, 4)) for _ in range(3)] == [40, 40, 40]
+        assert capture.joined_messages.forgotten_to and not any(one.count for one in capture.dropped)
+        for frame in (2, 41, 3):
+            assert "tcpx.pdu.length" in {node.name for node in capture.dissect(frame).walk()}, frame
+
+
+def test_pdus_without_room_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, options = many(tmp_path)
+    columns = ("show", *options, path, "-e", "tcpx.pdu.length")
+    monkeypatch.setattr(reading, "MAX_MESSAGE_BYTES", 40 * ONE)
+    assert not commands.run(*columns, text=True, here=True).stderr
+    monkeypatch.setattr(reading, "MAX_MESSAGE_BYTES", 39 * ONE)
+    said = commands.run(*columns, text=True, here=True).stderr
+    assert "x.pcap: too many messages and PDUs of one window to remember: 20 from frame 2 on are not shown" in said
+    linted = commands.run("lint", *options, path, "--infos", "--select", "CAP016", "--format", "github", text=True, here=True).stdout
+    assert "too many messages and PDUs of one window to remember, some were forgotten" in linted
