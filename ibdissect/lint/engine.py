@@ -21,6 +21,7 @@ from ibdissect.table.copies import Copies
 from ibdissect.table.insides import in_frame_order
 from ibdissect.table.lanes import LaneFollower
 from ibdissect.table.networks import Networks
+from ibdissect.wire.keys_read import KeysRead, watching
 from ibdissect.wire.spec import Struct
 
 from .applicability import PortFacts, applying, port_facts
@@ -28,6 +29,7 @@ from .conditions import Conditions, judged
 from .finding import Finding
 from .grouping import Grouping, OnOccurrence
 from .handlers import Handler, handlers
+from .hidden_keys import hide
 from .rule import Context, Hit, LazyHit, Rule, Seen
 
 
@@ -269,10 +271,11 @@ class Linter:
         rule = self.rules[handler[0]]
         try:
             if not type(rule).__module__.startswith("ibdissect."):
-                with patient(handler[1], PATIENCE_OF_RULES_S):
+                keys, hidden = vars(rule).setdefault("keys_read", KeysRead()), self.failures is None or not self.failures.show_keys
+                with patient(handler[1], PATIENCE_OF_RULES_S), watching(keys, hidden):
                     hits = handler[1](rule, *arguments)
                     if hits is not None or not handler[1].__module__.startswith("ibdissect."):  # what it inherits may only learn
-                        self._keep(rule, self._checked(handler[1], hits))
+                        self._keep(rule, (hide(hit, keys) for hit in self._checked(handler[1], hits)))
             elif (hits := handler[1](rule, *arguments)) is not None:
                 self._keep(rule, hits)
         except Exception as error:

@@ -242,7 +242,7 @@ def value_of(field: Field[Any], value: Any) -> Any:
         return Secret(field.secret, int.from_bytes(value, "big"), field.bits)
     if isinstance(value, int) and not isinstance(value, bool):
         if field.secret or field.holds == "checksum":
-            return Secret(field.secret, value, field.bits)
+            return Secret(field.secret, int(value), field.bits)
         number = Number(value)
         number.text = value_text(field, value)
         return number

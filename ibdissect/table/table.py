@@ -16,6 +16,7 @@ from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.catalog import builtin as builtin_catalog
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.kept import remember
+from ibdissect.wire.keys_read import column_read
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct, field_named
 
@@ -259,6 +260,8 @@ class ChunkTable:
         found = self._values.get(field)
         if found is None:
             found = self._values[field] = self._extracted(field)
+        if field.secret:
+            column_read(field.secret, field.bits, found)
         return found
 
     def _extracted(self, field: Field[Any]) -> npt.NDArray[Any]:

@@ -25,6 +25,7 @@ from .field_kinds import BYTE_KINDS as BYTE_KINDS
 from .field_kinds import HOLDS as HOLDS
 from .field_kinds import HOLDS_BY_KIND, PROTOCOLS, WIDTHS
 from .field_kinds import INT_KINDS as INT_KINDS
+from .keys_read import key_read
 
 if TYPE_CHECKING:
     from .tail import Part, Tail
@@ -197,6 +198,9 @@ class Field(Value, Record, Generic[V], eq=False):
     def __get__(self, obj: object, owner: type[Any]) -> Field[V] | V:
         if not isinstance(obj, Struct):
             return self
+        if self.secret:
+            values = [key_read(self.secret, self.bits, self.read(obj, bit)) for bit in self.entries()]
+            return cast(V, values[0] if self.count == 1 else tuple(values))
         if self.kind == "uint" and self.count == 1 and not self.little:
             o = obj.offset
             return cast(V, (int.from_bytes(obj.buffer[o + self._lo : o + self._hi], "big") >> self._shift) & self._mask)

@@ -1,0 +1,37 @@
+"""Which keys does a hit of a plugin's handler name, and how are they hidden? As in our own rules: `R_Key#2` instead of the value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from ibdissect.wire.keys_read import KeysRead
+
+from .finding import Related, Secret
+from .rule import Hit, LazyHit
+
+
+def hide(hit: Hit | LazyHit, keys: KeysRead) -> Hit | LazyHit:
+    """The same hit; keys among its arguments become `Secret`, which every report masks, and texts lack them."""
+    if isinstance(hit, LazyHit):
+        proof = [(frame, keys.without_keys(str(why))) for frame, why in hit.proof]
+        return replace(hit, make=lambda make=hit.make: hide(make(), keys), proof=proof)
+    hit.arguments = {name: _hidden(value, keys) for name, value in hit.arguments.items()}
+    hit.value = _hidden(hit.value, keys)
+    hit.message = keys.without_keys(hit.message)
+    hit.related = tuple(Related(one.frame, keys.without_keys(one.why), one.file, one.line) for one in hit.related)
+    return hit
+
+
+def _hidden(value: Any, keys: KeysRead) -> Any:
+    kind = keys.kind_of(value)
+    if kind is not None:
+        return Secret(kind[0], int(value), kind[1])
+    if isinstance(value, str):
+        return keys.without_keys(value)
+    if isinstance(value, (bytes, tuple, list, dict, set, frozenset)):
+        text = value.hex() if isinstance(value, bytes) else str(value)
+        hidden = keys.without_keys(text)
+        return hidden if hidden != text else value
+    return value

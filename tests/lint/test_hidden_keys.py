@@ -1,0 +1,63 @@
+"""Which keys does a hit of a plugin's handler name, and how are they hidden? Compared with the key's bytes in what `lint` prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibdissect.lint.hidden_keys import hide
+from ibdissect.lint.rule import Hit
+from ibdissect.wire.keys_read import LEAST, KeysRead
+from tests import commands
+from tests.craft import ethernet_pcap
+from tests.flow.test_tcp_streams import KEY, PLUGIN, opening, pdu, segment
+
+NUMBER = int.from_bytes(KEY, "big")
+RULE = """
+from ibdissect.lint.rule import Rule, fault, on_chunk, on_end, on_struct
+
+
+class Told(Rule):
+    "A key is told. Why. What to do."
+    code, name, message, example, reference = "TCX001", "key-told", "{what}; {view.token}; {more}", "any", "X 1"
+
+    @on_struct(Pdu)
+    def look(self, view, seen):
+        key = self.key = view.token
+        assert key == 0xcafebabe and type(int(key)) is int and {key: 1}[0xcafebabe]
+        for what in (key, int(key), [key], str(key), hex(key), f"{key:#x}!", f"{int(key)}", key.to_bytes(4, "big"), {1: int(key)}):
+            yield fault(seen, {"what": what, "view": view, "more": 7}, proof=[(1, hex(key))])
+
+    @on_chunk
+    def window(self, table, context):
+        values = table.shown.values(Pdu.token)
+        row = type("", (), {"frame": 2, "time_ns": 0})()
+        yield fault(row, {}, message=f"first key {values[0]}")
+
+    @on_end
+    def end(self, context):
+        row = type("", (), {"frame": 2, "time_ns": 0})()
+        yield fault(row, {}, message=f"last key {int(self.key):x}")
+"""
+
+
+@pytest.mark.parametrize("form", ["text", "json", "github"])
+def test_keys_in_hits_of_handlers_are_masked(tmp_path: Path, form: str) -> None:
+    (tmp_path / "x.py").write_text(PLUGIN + RULE)
+    (tmp_path / "x.pcap").write_bytes(ethernet_pcap([*opening(), segment(pdu(10), 1000)]))
+    words = ("lint", "--plugin", str(tmp_path / "x.py"), str(tmp_path / "x.pcap"), "--select", "TCX", "--format", form)
+    done = commands.run(*words, text=True)
+    assert done.returncode == 1 and "X_Key#1" in done.stdout and "last key (hidden)" in done.stdout, done
+    said = (done.stdout + done.stderr).lower()
+    assert "cafebabe" not in said and str(NUMBER) not in said
+    shown = commands.run(*words, "--show-keys", text=True).stdout
+    assert "cafebabe" in shown and str(NUMBER) in shown and "hidden" not in shown
+
+
+@pytest.mark.parametrize(("value", "is_key"), [(LEAST, False), (LEAST + 1, True), (LEAST + 2, False), (True, False), (2.5, False)])
+def test_numbers_that_are_equal_to_a_key(value: object, is_key: bool) -> None:
+    keys = KeysRead()
+    keys.note("X_Key", 32, (1, LEAST, LEAST + 1))
+    hit = hide(Hit(frame=1, time_ns=0, arguments={"n": value}), keys)
+    assert isinstance(hit, Hit) and (hit.arguments["n"] != value) == is_key
