@@ -3,7 +3,7 @@ from ibdissect.engine.common cimport i64, u64
 from ibdissect.engine.copies cimport Recent, Window
 
 cdef class PassingPackets(Window):
-    cdef const i64[::1] mads, end
+    cdef const i64[::1] mads, end, taps
     cdef i64[::1] seen
     cdef Recent recent, lanes, asked
     cdef public bint over

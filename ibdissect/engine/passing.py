@@ -69,13 +69,14 @@ class PassingPackets(Window):
     def feed(self, first_frame: int, data: Any, columns: dict[str, Any]) -> list[tuple[int, int, int]]:
         """Rows of packets that were shown before, and how many frames and nanoseconds before that was.
 
-        `columns`: besides those of `begin` mad and `end`, where its ICRC ends, or what was captured of it.
+        `columns`: besides those of `begin` mad, `end`, where its ICRC ends, or what was captured of it, and the interface that captured it:
+        another one shows another place.
         """
         found: list[tuple[int, int, int]] = []
         if self.over:
             return found
         self.begin(data, columns)
-        self.mads, self.end = memoryview(columns["mad"]), memoryview(columns["end"])
+        self.mads, self.end, self.taps = memoryview(columns["mad"]), memoryview(columns["end"]), memoryview(columns["interface"])
         self.recent.begin()
         self.lanes.begin()
         self.asked.begin()
@@ -97,7 +98,7 @@ class PassingPackets(Window):
         at: cython.Py_ssize_t = self.bth[row]
         stop: cython.Py_ssize_t = self.end[row]
         way: i64 = self.way(row)
-        lane: u64 = mix(way, b32(self.data, at + _WORD) & 0xFFFFFF)
+        lane: u64 = mix(mix(way, self.taps[row]), b32(self.data, at + _WORD) & 0xFFFFFF)
         head: u64 = mix(lane ^ b32(self.data, at), cython.cast(u64, stop - at))  # the bits of congestion behind it may change
         head = hashed(self.data, at + 2 * _WORD, min(stop, at + _BTH_SIZE + _CONTENT), head)
         key: i64 = hashed(self.data, stop - _WORD, stop, head) & _POSITIVE

@@ -93,6 +93,7 @@ class Copies:
         if "bth" not in table.located.start or self.passing.over:
             return numbers([], 4)
         columns = columns_of(table, "mad", "icrc")
+        columns["interface"] = np.ascontiguousarray(table.chunk.interface, np.int64)
         columns["end"] = np.where(columns["icrc"] >= 0, columns["icrc"] + ICRC.size, table.located.limit)
         found = numbers(self.passing.feed(table.chunk.first, table.chunk.data, columns), 3)
         return *found, (columns["end"] - columns["bth"])[found[0]]
@@ -136,7 +137,8 @@ class Copies:
 
 
 def _numbers(table: ChunkTable) -> Int:
-    """Of packets whose sender numbers them in their IPv4 header who that is and the number, else 0; negative of NAKs, -1 without one."""
+    """Of packets whose sender numbers them in their IPv4 header who that is, the number, and where it was captured, else 0; negative of
+    NAKs, -1 without one."""
     loc, data = table.located, table.chunk.data
     found = np.zeros(len(table), np.int64)
     if "bth" not in loc.start or "ip4" not in loc.start:
@@ -145,7 +147,8 @@ def _numbers(table: ChunkTable) -> Int:
     rows = np.flatnonzero((ip >= 0) & (bth >= 0))
     number = gather(data, ip[rows] + IPv4.identification.bit // 8, 2).view(">u2")[:, 0].astype(np.int64)
     source = gather(data, ip[rows] + IPv4.source.bit // 8, 4).view(">u4")[:, 0].astype(np.int64)
-    found[rows] = np.where(number > 0, source << 16 | number, 0)
+    place = (table.chunk.interface[rows].astype(np.int64) & 0x7FFF) << 48
+    found[rows] = np.where(number > 0, place | source << 16 | number, 0)
     acks = rows[(loc.opcode[rows] & OPERATION == ACKNOWLEDGE) & (loc.limit[rows] >= bth[rows] + BTH.size + AETH.size)]
     asking = acks[(data[bth[acks] + BTH.size] >> 5 & RNR) > 0]
     found[asking] = np.minimum(-found[asking], -1)

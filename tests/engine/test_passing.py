@@ -29,8 +29,8 @@ def frame(psn: int, vl: int = 0) -> bytes:
     return native(4, b"%016d" % psn, lrh={"slid": 1, "dlid": 2, "vl": vl}, bth={"destqp": 9, "psn": psn})
 
 
-def found_in(engine: Any, sent: Sequence[Sent], rows: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Which of the packets were shown before, as indices."""
+def found_in(engine: Any, sent: Sequence[Sent], rows: int, monkeypatch: pytest.MonkeyPatch, taps: int = 1) -> list[int]:
+    """Which of the packets were shown before, as indices. Of two `taps` one has the second half of them."""
     monkeypatch.setattr(records, "ROWS", rows)
     state, found = engine.PassingPackets(64), list[int]()
     order = sorted(range(len(sent)), key=lambda i: sent[i][0])
@@ -39,7 +39,9 @@ def found_in(engine: Any, sent: Sequence[Sent], rows: int, monkeypatch: pytest.M
     for chunk in open_capture(io.BytesIO(erf_pcap(frames, step_ns=1))).chunks():
         table = ChunkTable(chunk)
         columns = columns_of(table, "mad", "icrc")
-        columns |= {"end": columns["icrc"] + 4, "times": times[chunk.first - 1 : chunk.first - 1 + len(chunk)].copy()}
+        rows_of = slice(chunk.first - 1, chunk.first - 1 + len(chunk))
+        tap = np.array(order[rows_of], np.int64) * 2 // len(sent) * (taps - 1)
+        columns |= {"end": columns["icrc"] + 4, "times": times[rows_of].copy(), "interface": tap}
         found += [order[row + chunk.first - 1] for row, *_ in state.feed(chunk.first, chunk.data, columns)]
     return sorted(found)
 
@@ -59,6 +61,11 @@ def test_packets_that_come_out_again(rows: int, lag_ns: int, monkeypatch: pytest
         found = found_in(engine, sent, rows, monkeypatch)
         assert found and found == list(range(found[0], 80)) and found[0] <= 70
     assert not found_in(passing, both_ways(passing.PASSING_NS + 1), rows, monkeypatch)
+
+
+def test_another_interface_shows_another_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    for engine in BOTH:
+        assert found_in(engine, both_ways(300), 1000, monkeypatch) and not found_in(engine, both_ways(300), 1000, monkeypatch, taps=2)
 
 
 def test_what_is_sent_again_goes_in_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +100,7 @@ def test_three_of_five_packets_are_no_mirror_and_looking_ends(monkeypatch: pytes
     (chunk,) = open_capture(io.BytesIO(erf_pcap([frame(i % 9) for i in range(900)], step_ns=1_000_000))).chunks()
     table = ChunkTable(chunk)
     columns = columns_of(table, "mad", "icrc")
-    columns["end"] = columns["icrc"] + 4
+    columns |= {"end": columns["icrc"] + 4, "interface": np.zeros(len(table), np.int64)}
     for _ in range(passing.TRIED // 900):
         assert not state.feed(1, chunk.data, columns) and not state.over
     state.feed(1, chunk.data, columns)
