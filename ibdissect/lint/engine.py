@@ -25,6 +25,7 @@ from ibdissect.wire.keys_read import KeysRead, watching
 from ibdissect.wire.spec import Struct
 
 from .applicability import PortFacts, applying, port_facts
+from .chunk_with_pdus import ChunkWithPdus
 from .conditions import Conditions, judged
 from .finding import Finding
 from .grouping import Grouping, OnOccurrence
@@ -136,7 +137,8 @@ class Linter:
         for handler, structs in self.handlers.of_structs:
             self._run_timed(self.rules[handler[0]], self._handle_structs, table, structs, handler)
         for handler in self.handlers.of_chunk:
-            self._take(handler, table, self.context)
+            ours = handler[1].__module__.startswith("ibdissect.")
+            self._take(handler, table if ours else ChunkWithPdus(table), self.context)
         for rank in range(1, self.findings.consequences.last + 1):
             self._check_conditions(table, selected, rank)
             self.findings.take_late(rank)

@@ -1,0 +1,41 @@
+"""Does a plugin's `@on_chunk` handler see PDUs of a stream, wherever segments cut them, and MADs as before?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests import commands
+from tests.craft import ethernet_pcap
+from tests.flow.test_tcp_streams import PLUGIN, opening, pdu, segment
+
+RULE = """
+from ibdissect.lint.rule import Rule, Seen, each, fault, on_chunk
+
+
+class Counted(Rule):
+    "PDUs are counted. Why. What to do."
+    code, name, message, example, reference = "TCX002", "pdu-counted", "{text}", "any", "X 1"
+
+    @on_chunk
+    def window(self, table, context):
+        found = table.occurrences(Pdu)
+        rows, sizes = found.rows.tolist(), table.values(Pdu.length).tolist()
+        assert [len(table.chunk.data[a:b]) for a, b in zip(found.at, found.stop)] == sizes
+        assert (table.of_rows(Pdu.length)[0][rows] > 0).all() and table.first(Pdu)[0] == -1 and len(table) == 4
+        assert table.column(Pdu.length).values.tolist() == table.matrix(Pdu)[:, 1].tolist() == sizes
+        assert table.values_at(Pdu.length, found.rows).tolist() == [6, 6, 90]
+        assert table.where(Pdu, ((Pdu.length, {90}),)).tolist() == [False, False, True]
+        for i, seen, view in each(table, Pdu, table.values(Pdu.length) > 0):
+            yield fault(seen, {"text": f"PDU of {view.length} in row {rows[i]}"}, Pdu.length, of=view, key=i)
+"""
+
+
+def test_it_sees_each_pdu_once(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text(PLUGIN + RULE)
+    data = pdu(6) + pdu(6) + pdu(90)
+    frames = [*opening(), segment(data[:20], 1000), segment(data[20:70], 1020), segment(data[70:], 1070)]
+    (tmp_path / "x.pcap").write_bytes(ethernet_pcap(frames))
+    words = ("lint", "--plugin", str(tmp_path / "x.py"), str(tmp_path / "x.pcap"), "--select", "TCX", "--format", "github")
+    done = commands.run(*words, text=True)
+    found = [(line.split("::frame ")[1].split(":")[0], line.rsplit(": ", 1)[1]) for line in done.stdout.splitlines()]
+    assert found == [("2", "PDU of 6 in row 1"), ("2", "PDU of 6 in row 1"), ("4", "PDU of 90 in row 3")], done
