@@ -309,7 +309,7 @@ def _mark(mark: str, what: Any) -> Callable[[H], H]:
 
 
 def on_struct(*structs: type[Struct]) -> Callable[[H], H]:
-    """Call the method with (view, seen) for every occurrence of the structures; it yields hits. Only for management attributes."""
+    """Call the method with (view, seen) for every occurrence of the structures; it yields hits. PDUs of streams are among them."""
     return _mark("listens_to", structs)
 
 

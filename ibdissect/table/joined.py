@@ -112,7 +112,9 @@ class JoinedRecords:
         self._bytes += _memory(record)
         if self._bytes > self._limit:
             half = (len(self._found) + 1) // 2
-            unread = half - bisect_left(self._found, self._windows[0], 0, half, key=itemgetter(0))
+            past = bisect_left(self._found, self._windows[1], key=itemgetter(0))
+            half = min(half, past) or half  # first what was read
+            unread = half - bisect_left(self._found, self._windows[1], 0, half, key=itemgetter(0))
             if unread and self._windows[1]:
                 self._missed.add(self._found[half - unread][0], self._time_ns, unread)
                 for one in self.makers:

@@ -35,6 +35,8 @@ MAX_KEPT = 16384
 """Values that are remembered, of all conversations; the oldest is given up first, and is not known from then on."""
 MAX_CHANGES = 32
 """Latest changes of one value, and latest TCP connections of two ports; what was before is not known."""
+BLOCK = 128
+"""Occurrences whose conversations are found at once."""
 MAX_EARLY_DATA = 1 << 16
 """Bytes that a SYN may carry, which its answer acknowledges."""
 Key = tuple[Kept, Hashable, tuple[int, ...]]
@@ -185,6 +187,19 @@ def memories(table: ChunkTable, struct: type[Struct], rows: Int) -> list[Memory]
         return [nothing] * len(rows)
     values = table.services.kept
     return [_memory(values, spoken, frame) for frame, spoken in zip(table.numbers(rows), conversations(table, rows), strict=True)]
+
+
+def memory_at(table: ChunkTable, struct: type[Struct], i: int) -> Memory:
+    """That of occurrence `i`. Neighbours are read at once: to find one conversation takes as long as to find a hundred."""
+    known, start = table.once(_known), i - i % BLOCK
+    found = known.get((struct, start))
+    if found is None:
+        found = known[struct, start] = memories(table, struct, table.occurrences(struct).rows[start : start + BLOCK])
+    return found[i - start]
+
+
+def _known(_table: ChunkTable) -> dict[tuple[StructType, int], list[Memory]]:
+    return {}
 
 
 def _memory(values: KeptValues, spoken: Conversation, frame: int) -> Memory:

@@ -26,7 +26,7 @@ from .conversations import Conversation
 from .find_structures import HEADERS, find
 from .first_bytes import Front, Place, tight, u16
 from .joined import Joined, SaRecord, Span, WholeMessage, in_order, not_in_first
-from .kept import memories
+from .kept import memory_at
 from .locate import EXTENDED_STRUCTS, Bool, Int, Located, locate
 from .occurrences import Occurrences
 from .services import Services
@@ -402,5 +402,5 @@ class ChunkTable:
             unread = self.once(beside)
             view = struct(data if unread is None else unread.cleared(data, base), start - base, int(found.stop[i]) - base)
         if struct.tail is not None and struct.tail.depends():
-            remember(view, memories(self, struct, found.rows[i : i + 1])[0])
+            remember(view, memory_at(self, struct, i))
         return view
