@@ -23,6 +23,7 @@ from .layout import BYTES, Item, Layout, Piece, items_of, layout_of
 from .summary import Summary, summaries
 from .summary_mad import NO_OUI, oui_at
 from .tree import Node, Tree, masked_bytes
+from .unfit import unfit
 from .value import BESIDE, Presenter
 from .walk import Placement, Walk
 
@@ -73,6 +74,7 @@ def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary:
         layers=layers,
         malformed=reason or None,
         data=buffer[frame - start :],
+        unfit=unfit(walk.table, row),
     )
     if not presenter.show_keys:
         tree.secret_bytes = masked_bytes(tree.walk())

@@ -137,7 +137,10 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
         # A structure that explains the raw bytes of another one is shown below them.
         holder = holders.get(relative) if placement.place is not None else None
         if isinstance(placement.place, Laid):
-            holder = by_field.get(id(placement.place.inside))
+            around = (by_field.get(id(field_)) for field_ in (placement.place.inside, placement.place.field))
+            holder = max(
+                (item for item in around if item is not None), key=lambda item: item.piece, default=None
+            )  # not one of a PDU before it
         elif isinstance(placement.place, Parsed):
             outer = placement.place.field
             family = outer.owner.key == struct.key

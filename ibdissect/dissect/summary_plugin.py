@@ -15,6 +15,7 @@ from ibdissect.wire.dialogue import summary_of
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import printable
 
+from .unfit import unfit
 from .value import Presenter
 
 
@@ -40,7 +41,8 @@ def fill(table: ChunkTable, rows: Int, protocols: list[str], infos: list[str], p
     mad = table.located.at("mad") >= 0
     for row, (protocol, texts) in said.items():
         place = int(np.searchsorted(rows, row))
-        text = printable("; ".join(texts))
+        not_fitting = unfit(table, row)
+        text = printable("; ".join(texts) + (f" [{not_fitting[0]}]" if not_fitting else ""))
         if mad[row]:
             infos[place] += f" {text}"
         else:

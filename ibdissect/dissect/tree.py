@@ -78,6 +78,8 @@ class Tree:
     """The captured bytes of the frame, without the ERF header."""
     secret_bytes: tuple[tuple[int, int], ...] = ()
     """(start, stop) of masked key bytes in `data`."""
+    unfit: tuple[str, ...] = ()
+    """What does not fit in plugins' structures, and which of their lists are not shown to the end."""
     joined: list[Node] = field(default_factory=list)
     """What the frame completes: the layer `Reassembled` with records that straddle RMPP segments, and `Message` with the layers of a
     message of several packets. Offsets count from the start of the record or message, whose bytes are its `raw`.
@@ -163,11 +165,11 @@ def headline(tree: Tree) -> str:
 
 
 def remarks(tree: Tree) -> list[str]:
-    """Notes on a malformed or truncated frame."""
+    """Notes on a malformed or truncated frame, and on plugins' structures that do not fit."""
     found = [f"[Malformed: {tree.malformed}]"] if tree.malformed else []
     if tree.snapped:
         found.append(f"[Truncated by the snap length: {tree.caplen} of {tree.length} bytes captured]")
-    return found
+    return found + [f"[{text}]" for text in tree.unfit]
 
 
 def printed(tree: Tree, paint: Paint, lines_of: Callable[[Node], Iterable[str]]) -> str:

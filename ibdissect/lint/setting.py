@@ -69,10 +69,12 @@ def checked_settings(table: Any, rules: dict[str, type[Rule]], where: str) -> di
         if rule is None:
             codes = f"known are {', '.join(sorted(rules)[:12])}"
             raise ConfigError(where, key, "no rule has this code or name", hint=nearest(code.upper(), rules, codes))
+        lower = {one.lower(): one for one in known}
         if not known:
             having = [one.code for one in rules.values() if settings_of(one)]
             raise ConfigError(where, key, "this rule has no options", hint=f"rules with options: {', '.join(having)}")
-        for name, value in values.items():
+        for given, value in values.items():
+            name = lower.get(given.lower(), given)
             if name not in known:
                 raise ConfigError(where, f"{key}.{name}", "there is no such option", hint=nearest(name, known))
             result.setdefault(rule.code, {})[known[name].name] = known[name].checked(value, where, f"{key}.{name}")

@@ -81,6 +81,11 @@ class Value:
     def __mul__(self, other: int) -> Value:
         return Arith("*", self, other)
 
+    def __truediv__(self, other: object) -> Value:
+        raise TypeError("a field cannot be divided: numbers are computed with + - * & >> <<; write `field >> 1` for its half")
+
+    __floordiv__ = __mod__ = __truediv__
+
     def isin(self, values: Iterable[int | bytes | str]) -> Expr:
         """True if the value is one of `values`."""
         return In(self, frozenset(values))

@@ -15,8 +15,25 @@ BYTE_KINDS = frozenset({"gid", "mac", "ip4", "raw", "text"})
 HOLDS_BY_KIND = {"flag": "number", "pad": "reserved", "raw": "data", "rest": "data", "hole": "data", "nested": "data"}
 """Default of `holds` by kind; for gid, mac, ip4 and text it is the kind itself."""
 HOLDS = frozenset(
-    {*HOLDS_BY_KIND.values(), "checksum", "gid", "guid", "ip4", "key", "lid", "mac", "network", "pkey", "port", "ports", "prefix", "qpn",
-     "service", "text", "unknown"}
+    {
+        *HOLDS_BY_KIND.values(),
+        "checksum",
+        "gid",
+        "guid",
+        "ip4",
+        "key",
+        "lid",
+        "mac",
+        "network",
+        "pkey",
+        "port",
+        "ports",
+        "prefix",
+        "qpn",
+        "service",
+        "text",
+        "unknown",
+    }
 )
 """Valid values of `Field.holds`."""
 WIDTHS = {

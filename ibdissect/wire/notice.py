@@ -43,9 +43,7 @@ class OtherNotice(Notice):
 
     key, section, size, title = "notice", "IBA 13.4.8.2, 16.2, A10; opensm ib_mad_notice_attr_t", 80, "Notice"
     carried_by = (Mad(0x05, 0x0002), Mad(0x21, 0x0002))
-    trap_number = enum(
-        16, OTHER_TRAP_NUMBER, "TrapNumber", at="4", ws="trapnumberdeviceid", when=(Notice.is_generic, frozenset({1}))
-    )
+    trap_number = enum(16, OTHER_TRAP_NUMBER, "TrapNumber", at="4", ws="trapnumberdeviceid", when=(Notice.is_generic, frozenset({1})))
     issuer_gid = gid("IssuerGID", at="64")
 
 
@@ -107,9 +105,7 @@ class TrapLocalChange(Struct):
     capabilitymask = uint(32, "CAPABILITYMASK", at="6", base="hex")
     change_flags = uint(16, "ChangeFlags", at="10", base="hex")
     capability_mask2_change = bit(change_flags, 5, "CapabilityMask2Change (OpenSM's reading)", ws="capabilitymask2change")
-    link_speed_ext_enabled_change = bit(
-        change_flags, 5, "LinkSpeedExtEnabledChange (NVIDIA's reading)", ws="linkspeedextenabledchange"
-    )
+    link_speed_ext_enabled_change = bit(change_flags, 5, "LinkSpeedExtEnabledChange (NVIDIA's reading)", ws="linkspeedextenabledchange")
     hierarchy_info_change = bit(change_flags, 4, "HierarchyInfoChange")
     sm_priority_change = bit(change_flags, 3, "SMPriorityChange")
     link_speed_enabled_change = bit(change_flags, 2, "LinkSpeedEnabledChange", ws="linkspeecenabledchange")

@@ -74,7 +74,12 @@ class PortInfo(Struct):
     reserved1 = pad(3, at="34[2]")
     lmc = uint(3, "LMC", at="34[5]")
     link_speed_active = enum(
-        4, {0: "see LinkSpeedExtActive", **names.LINK_SPEED}, "LinkSpeedActive", at="35", ports=LINK_PORTS, read_only=True,
+        4,
+        {0: "see LinkSpeedExtActive", **names.LINK_SPEED},
+        "LinkSpeedActive",
+        at="35",
+        ports=LINK_PORTS,
+        read_only=True,
     )
     link_speed_enabled = uint(4, "LinkSpeedEnabled", at="35[4]", show=convert.speed_enabled_text, ports=LINK_PORTS)
     neighbor_mtu = enum(4, names.MTU, "NeighborMTU", at="36", ports=LINK_PORTS)
@@ -107,10 +112,20 @@ class PortInfo(Struct):
     max_credit_hint = uint(16, "MaxCreditHint", at="54", ports=LINK_PORTS, read_only=True)
     reserved3 = pad(1, at="56")
     link_speed_ext_active2 = enum(
-        2, {0: "none", **names.LINK_SPEED_EXT2}, "LinkSpeedExtActive2", at="56[1]", ports=LINK_PORTS, read_only=True,
+        2,
+        {0: "none", **names.LINK_SPEED_EXT2},
+        "LinkSpeedExtActive2",
+        at="56[1]",
+        ports=LINK_PORTS,
+        read_only=True,
     )
     link_speed_ext_supported2 = uint(
-        2, "LinkSpeedExtSupported2", at="56[3]", show=convert.speed_ext2_mask_text, ports=LINK_PORTS, read_only=True,
+        2,
+        "LinkSpeedExtSupported2",
+        at="56[3]",
+        show=convert.speed_ext2_mask_text,
+        ports=LINK_PORTS,
+        read_only=True,
     )
     link_speed_ext_enabled2 = uint(3, "LinkSpeedExtEnabled2", at="56[5]", show=convert.speed_ext2_enabled_text, ports=LINK_PORTS)
     link_round_trip_latency = uint(24, "LinkRoundTripLatency", at="57", ports=LINK_PORTS, read_only=True)
@@ -130,7 +145,12 @@ class PortInfo(Struct):
     is_link_speed_xdr_supported = _named(capability_mask2, 12, "IsLinkSpeedXDRSupported")
     link_speed_ext_active = enum(4, {0: "none", **names.LINK_SPEED_EXT}, "LinkSpeedExtActive", at="62", ports=LINK_PORTS, read_only=True)
     link_speed_ext_supported = uint(
-        4, "LinkSpeedExtSupported", at="62[4]", show=convert.speed_ext_mask_text, ports=LINK_PORTS, read_only=True,
+        4,
+        "LinkSpeedExtSupported",
+        at="62[4]",
+        show=convert.speed_ext_mask_text,
+        ports=LINK_PORTS,
+        read_only=True,
     )
     reserved4 = pad(3, at="63")
     link_speed_ext_enabled = uint(5, "LinkSpeedExtEnabled", at="63[3]", show=convert.speed_ext_enabled_text, ports=LINK_PORTS)

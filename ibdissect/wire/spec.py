@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 S = TypeVar("S", bound="Struct")
 
+
 class Common(TypedDict, total=False):
     """What any declaration may say of a field by keyword; see `Field`."""
 

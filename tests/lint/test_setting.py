@@ -73,3 +73,7 @@ def test_the_bounds_and_the_type_of_a_value(default: float, value: Any, good: bo
     assert "(seconds)" in text and (
         "at least 3 and at most 9e+09" in text or f"must be a {'whole ' * (default == 5 and type(default) is int)}number" in text
     )
+
+
+def test_an_option_is_found_whatever_the_case_of_its_name() -> None:
+    assert checked_settings({"TXN001": {"Patience": 3}}, RULES, "f") == {"TXN001": {"patience": 3.0}}

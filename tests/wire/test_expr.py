@@ -108,3 +108,9 @@ def test_computed_columns() -> None:
 def test_what_is_no_column(formula: Any, kind: str, said: str) -> None:
     with pytest.raises(SpecError, match=said):
         column(BTH, "made", formula, "Made", kind=kind)
+
+
+def test_a_division_says_what_is_allowed() -> None:
+    for divide in (lambda: BTH.psn / 2, lambda: BTH.psn // 2, lambda: BTH.psn % 2):
+        with pytest.raises(TypeError, match=r"a field cannot be divided.*\+ - \* & >> <<"):
+            divide()

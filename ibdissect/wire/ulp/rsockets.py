@@ -49,9 +49,7 @@ class RsocketsConnectRequest(Struct):
     """Where the active side wants to be written to, after the header of RDMA IP CM."""
 
     key, section, size, title = "rsockets.cm.req", f"{_SOURCE} struct rs_conn_data", IP_CM_SIZE + _SIZE, "rsockets connect request"
-    carried_by = (
-        CmService(TCP, OF_TCP, messages=frozenset({0x0010}), starts=(bytes(IP_CM_SIZE) + _MASK, bytes(IP_CM_SIZE) + _VALUE)),
-    )
+    carried_by = (CmService(TCP, OF_TCP, messages=frozenset({0x0010}), starts=(bytes(IP_CM_SIZE) + _MASK, bytes(IP_CM_SIZE) + _VALUE)),)
     header = hole(IP_CM_SIZE, "RDMA IP CM header", at="0")
     version = uint(8, "Version", at="36")
     flags = uint(8, "Flags", at="37", base="hex")
