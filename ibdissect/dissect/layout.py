@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 from msgspec import Struct as Record
 
-from ibdissect.wire.catalog import StructType
+from ibdissect.wire.catalog import StructType, is_plugin
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.dialogue import is_notes
 from ibdissect.wire.places import Parsed
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct
-from ibdissect.wire.tail import NAME, Laid
+from ibdissect.wire.tail import NAME, Laid, Part
 
 from .walk import ERF_HEADER, TAIL, Placement, Shape, Walk
 
@@ -129,6 +130,7 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
     layout = Layout([], [])
     holders: dict[int, Item] = {}
     by_field: dict[int, Item] = {}
+    entries: Counter[tuple[int, int]] = Counter()
     for number, (kind, relative) in enumerate(shape.pieces):
         placement = walk.placement(kind)
         struct = placement.struct
@@ -149,6 +151,8 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
         if holder is not None:
             if isinstance(placement.place, Laid) and struct.key != placement.place.field.owner.key:
                 items = [Item(struct, None, struct.title, number, 0, 0, struct.size * 8, items)]
+            if isinstance(placement.place, Laid) and placement.place.values is None and is_plugin(struct):
+                _name_entry(placement.place.part, items, entries, id(holder))
             holder.children += items
             holder.title = holder.title or ("" if isinstance(placement.place, Laid | Parsed) else struct.title)
         elif items:  # a format that consists only of holes has nothing to show
@@ -171,6 +175,17 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
     for layer in layout.layers:
         layer.children = _without_wrappers(layer.children)
     return layout
+
+
+def _name_entry(part: Part, items: list[Item], entries: Counter[tuple[int, int]], holder: int) -> None:
+    """Give an entry of a list its index, and a structure the label of its part; `entries`: how many each list has so far."""
+    if part.entry is None or len(items) != 1:
+        return
+    label = part.entry.label
+    if not part.single:
+        label += f"[{entries[id(part), holder]}]"
+        entries[id(part), holder] += 1
+    items[0].label = label
 
 
 def _without_wrappers(items: list[Item]) -> list[Item]:

@@ -52,7 +52,8 @@ def test_what_does_not_fit_is_said_and_stays_in_its_place(tmp_path: Path) -> Non
     assert "[Inner: Blob should have 255 bytes, 199 are there]" in tree
     assert info.endswith("kind 1 [Inner: Blob should have 255 bytes, 199 are there]")
     lines = tree.splitlines()
-    depth = [line.index("Bin:") for line in lines if "Bin:" in line]
+    depth = [line.index("Bin[") for line in lines if "Bin[" in line]
+    assert [line.strip().split(":")[0] for line in lines if "Bin[" in line] == ["Bin[0]", "Bin[0]", "Bin[1]"]
     assert len(depth) == 3 and min(depth) > 0 and not any(line.startswith("Inner") for line in lines), tree
     tree, info = shown(tmp_path, b"\1\x04" + b"\2\0\0\7" + b"\0\1" + b"\0\0")
     assert "[Inner: Bin should have 2 entries, 1 are there]" in tree
@@ -65,7 +66,7 @@ def test_a_list_beyond_the_bound_is_told_and_what_follows_is_read(tmp_path: Path
     monkeypatch.setattr(tail_walk, "MOST_FIXED", 3)
     tree, info = shown(tmp_path, data)
     assert "[Inner: the first 3 entries of Bin are shown, 1 more are not]" in tree and "1 more are not" in info
-    assert tree.count("Bin:") == 3 and "4660" in tree and "616263" in tree
+    assert tree.count("Bin[") == 3 and "4660" in tree and "616263" in tree
     monkeypatch.setattr(tail_walk, "MOST_FIXED", 4)
     assert "more are not" not in "".join(shown(tmp_path, data))
 
