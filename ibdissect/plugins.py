@@ -186,6 +186,12 @@ def _columns(modules: list[ModuleType], catalog: Catalog) -> tuple[str, ...]:
     for module in modules:
         for name in getattr(module, "COLUMNS", ()):
             fields = catalog.fields(name) if isinstance(name, str) else ()
+            if not fields and isinstance(name, str) and name.startswith("ibdissect."):
+                from ibdissect.dfilter.names import COMPUTED  # most plugins name only fields
+
+                if name in COMPUTED:
+                    wanted.append(name)
+                    continue
             if not fields:
                 near = catalog.nearest(str(name))
                 raise PluginError(

@@ -11,6 +11,7 @@ import pytest
 
 from ibdissect.errors import PluginError
 from ibdissect.plugins import load
+from ibdissect.study.packet_columns import POINT, with_fields
 from tests import commands
 from tests.craft import erf_pcap, gmp, rc
 
@@ -187,6 +188,17 @@ def test_a_condition_that_raises_is_the_plugins_fault(repo: Path, tmp_path: Path
     other.write_text("COLUMNS = ('infiniband.bth.psn',)")
     done = ibdissect(repo, "lint", "--plugin", path, "--plugin", str(other), capture)
     assert done.returncode == 2 and "rule BAD003 failed" in done.stderr and "(mine.py:" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_columns_may_name_what_ibdissect_computes(tmp_path: Path) -> None:
+    path = tmp_path / "columns.py"
+    path.write_text("COLUMNS = ('infiniband.bth.psn', 'ibdissect.response_time')")
+    assert load([str(path)]).columns == ("infiniband.bth.psn", "ibdissect.response_time")
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("COLUMNS = ('ibdissect.response_tine',)")
+    with pytest.raises(PluginError, match=r"there is no field 'ibdissect\.response_tine"):
+        load([str(wrong)])
+    assert with_fields([POINT, POINT], ["ibdissect.response_time"])[1].title == "Response"
 
 
 def test_two_plugins_that_claim_one_payload_are_both_named(repo: Path, tmp_path: Path, capture: str) -> None:

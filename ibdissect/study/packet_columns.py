@@ -134,8 +134,8 @@ def completed(text: str, catalog: Catalog) -> tuple[str, str]:
 
 def with_fields(shown: Sequence[Column], fields: Sequence[str], catalog: Catalog | None = None) -> list[Column]:
     """The columns with those of fields (a plugin's) in front of the last one; each once."""
-    known = {column.key for column in shown}
-    return [*shown[:-1], *(added(field, catalog) for field in fields if field not in known), *shown[-1:]]
+    known, more = {column.key for column in shown}, {column.key: column for column in MORE_COLUMNS}
+    return [*shown[:-1], *(more.get(field) or added(field, catalog) for field in fields if field not in known), *shown[-1:]]
 
 
 def recalled(keys: Sequence[str], catalog: Catalog) -> tuple[list[Column], list[str]]:
