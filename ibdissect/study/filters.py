@@ -12,6 +12,33 @@ from ibdissect.wire.headers import Payload
 from .capture_model import Line
 from .packet_columns import Column
 
+MEANT = {
+    "nak": (("infiniband.aeth.syndrome.opcode == 3", "NAK: refused, or a PSN is missing"),),
+    "rnr": (("infiniband.aeth.syndrome.opcode == 1", "RNR NAK: no receive buffer"),),
+    "lid": (("infiniband.lrh.slid", "LID it was sent from"), ("infiniband.lrh.dlid", "LID it was sent to")),
+}
+"""Words of the trade that no field has as its name, and filters for what is meant."""
+_WORD = re.compile(r"(?<![\w.\"])([a-z]+)\Z", re.IGNORECASE)
+_CODE_AS_NAME = re.compile(r'ibdissect\.rule\s*(?:==|contains)\s*"([A-Z]{2,4}\d{3})"')
+_OF_A_LID = re.compile(r"(?<![\w.\"])lid\s*==\s*(\w+)\Z", re.IGNORECASE)
+
+
+def meant(before: str) -> list[tuple[int, str, str]]:
+    """Filters for what was typed in front of the cursor in words of the trade: where they begin, their text, and what they say."""
+    if (either := _OF_A_LID.search(before)) is not None:
+        value = either[1]
+        return [(either.start(), f"(infiniband.lrh.slid == {value} or infiniband.lrh.dlid == {value})", "sent from or to this LID")]
+    word = _WORD.search(before)
+    return [(word.start(), *one) for one in MEANT.get(word[1].lower(), ())] if word is not None else []
+
+
+def doubted(text: str) -> str:
+    """Why a valid filter finds less than one sees on the screen; empty if there is no such reason."""
+    if "[repeated" in text.casefold():
+        return "the mark [repeated PSN] is no part of Info: packets of messages that were sent again have ibdissect.message.retries > 0"
+    code = _CODE_AS_NAME.search(text)
+    return f'{code[1]} is the code of a rule, not its name: ibdissect.code == "{code[1]}"' if code is not None else ""
+
 
 def _beside_bytes(node: Node) -> bool:
     """Whether reserved bits share their name with reserved bytes of their structure: to these no number is compared."""

@@ -115,6 +115,16 @@ class Sweep(Record):
     def requests(self) -> int:
         return sum(port.asked + port.sets for port in self.ports)
 
+    @property
+    def slowest(self) -> PortAsked:
+        """The port with the slowest answer."""
+        return max(self.ports, key=lambda port: port.slowest_ns)
+
+    @property
+    def silent(self) -> int:
+        """Ports that left a request without an answer."""
+        return sum(bool(port.unanswered) for port in self.ports)
+
 
 class Sweeps(Record):
     all: list[Sweep]

@@ -92,7 +92,7 @@ class MainScreen(Screen[None]):
         if self.model.delays is not None and packet_columns.POINT not in shown:
             packets.columns.insert(1, packet_columns.POINT)
         packets.chosen = {key: int(cells) for key, cells in memory.by_kind("width").items() if cells.isdecimal()}
-        packets.rules = None  # compiled after the first rows
+        packets.inks.rules = None  # compiled after the first rows
         self.tree_pane.chosen_layers = {name: how == "open" for name, how in memory.by_kind("layer").items()}
         self.tree_pane.keep_layer = lambda name, wanted: self.owner.memory.keep(f"layer {name}", "open" if wanted else "closed")
         self.layout_.wanted = {pane: there == "shown" for pane, there in memory.by_kind("pane").items()}
@@ -173,7 +173,7 @@ class MainScreen(Screen[None]):
         at_end = self.model.live and not packets.held and packets.cursor == height - 1 > 0
         packets.grew()
         packets.learn_names()
-        if packets.rules is None and rows:
+        if packets.inks.rules is None and rows:
             coloring.apply(self.owner)
         columns.find_before(self.owner)
         if not filtering.hold() and at_end and len(rows) > height:

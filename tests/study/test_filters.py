@@ -8,7 +8,7 @@ import pytest
 
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.study.capture_model import CaptureModel, Line
-from ibdissect.study.filters import as_filter, cell_filter, combined
+from ibdissect.study.filters import as_filter, cell_filter, combined, doubted, meant
 from ibdissect.study.packet_columns import BY_KEY
 from ibdissect.table.table import ChunkTable
 from tests.conftest import REPO
@@ -59,3 +59,24 @@ def test_the_filter_of_a_cell(key: str, wanted: str) -> None:
     line = Line(frame=7, time_ns=1, source="LID 3", destination="LID 4", protocol="RC", p_key=0x8001, length=90, info="", malformed=False)
     assert cell_filter(line, BY_KEY[key], None, ('a "b"', "")) == wanted
     compile_filter(wanted)
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted"),
+    [
+        ("nak", ["infiniband.aeth.syndrome.opcode == 3"]), ("udp and RNR", ["infiniband.aeth.syndrome.opcode == 1"]),
+        ("lid", ["infiniband.lrh.slid", "infiniband.lrh.dlid"]), ("lid == 3", ["(infiniband.lrh.slid == 3 or infiniband.lrh.dlid == 3)"]),
+        ("message.nak", []), ("rnrx", []), ('"nak', []), ("slid == 3", []), ("infiniband.lrh.lid == 3", []), ("", []),
+    ],
+)  # fmt: skip
+def test_words_of_the_trade_have_filters(before: str, wanted: list[str]) -> None:
+    found = meant(before)
+    assert [text for _, text, _ in found] == wanted
+    for start, text, _ in found:
+        compile_filter(before[:start] + text)
+
+
+def test_a_filter_for_what_no_field_holds_is_doubted() -> None:
+    assert "ibdissect.message.retries" in doubted('_ws.col.info contains "[repeated PSN]"')
+    assert 'ibdissect.code == "RC002"' in doubted('ibdissect.rule == "RC002"')
+    assert not doubted('ibdissect.rule == "repeated-psn" and ibdissect.code == "RC002"')

@@ -25,7 +25,7 @@ def apply(app: TuiApp) -> None:
     """Color packets by the rules of the profile, the newest rule first; filters that are not valid for this capture are left out."""
     packets, rules = app.main.packets, reversed(app.memory.by_kind("color").items())
     found = ((app.model.filter(text)[0], INKS.get(color)) for text, color in rules)
-    packets.rules = [(matcher, ink) for matcher, ink in found if matcher is not None and ink is not None]
+    packets.inks.rules = [(matcher, ink) for matcher, ink in found if matcher is not None and ink is not None]
     packets.redraw()
 
 

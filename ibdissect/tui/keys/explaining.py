@@ -35,6 +35,7 @@ def explain(app: TuiApp, finding: Finding) -> None:
     said = {line.frame: line.info for line in app.model.lines(there)}
     said |= {frame: text for frame, tree in app.model.trees(there).items() if (text := proof_text(tree, finding))}
     page = finding_page(finding, app.study.rules.get(finding.code), app.model.catalog, said, app.study.names)
+    page.here = app.main.packets.frame
 
     def done(frame: int | None) -> None:
         if frame == 0:

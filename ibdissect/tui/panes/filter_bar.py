@@ -13,6 +13,7 @@ from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
 from ibdissect.study.capture_model import CaptureModel
+from ibdissect.study.filters import doubted, meant
 from ibdissect.study.number_text import number
 from ibdissect.study.saved_state import FilterHistory
 from ibdissect.wire.text import printable
@@ -107,9 +108,12 @@ class FilterBar(Vertical):
 
     def _offer(self) -> None:
         value, cursor = self.input.value, self.input.cursor_position
-        from ibdissect.dfilter.complete import complete  # not needed for the first rows
+        from ibdissect.dfilter.complete import Completion, complete  # not needed for the first rows
 
-        found = complete(value, cursor, self.model.catalog)[:OFFERED] if value.strip() else []
+        found = complete(value, cursor, self.model.catalog) if value.strip() else []
+        if found and found[0].start == cursor and not value[:cursor][-1:].isspace() and self.model.filter(value)[1] is None:
+            found = []  # it is whole, and no word has been begun
+        found = [*(Completion(text, start, said) for start, text, said in meant(value[:cursor])), *found][:OFFERED]
         self._found = [entry for entry in found if entry.text != value[entry.start : cursor]]
         choices = self.choices
         choices.clear_options()
@@ -177,6 +181,8 @@ class FilterBar(Vertical):
         self._recalled = 0
         if self.model.filter(event.value)[1] is None:
             self.history.add(event.value)
+            if doubt := doubted(event.value):
+                self.notify(doubt, markup=False)
             self.post_message(FilterEntered(event.value.strip()))
         self.post_message(KeysWanted())
 

@@ -27,9 +27,9 @@ from ibdissect.wire.text import printable
 from ..messages import FrameSelected, Sized, SortWanted
 from ..widgets.cells import cut, cut_at, fit, width_of
 from ..widgets.line_list import LineList
+from .packet_inks import PacketInks
 
 if TYPE_CHECKING:
-    from ibdissect.dfilter.compile import Filter
     from ibdissect.fabric.names import Names
 
 Shown = TypeVar("Shown", Line, Step)
@@ -43,7 +43,6 @@ PAGE = 64
 """Rows dissected together."""
 REST = 0.03
 """Seconds the cursor must rest before tree and bytes follow, so that a held key stays smooth."""
-TINTS = {"SMP": "smp", "SA": "sa", "CM": "cm", "PM": "gs", "BM": "gs", "DM": "gs", "CC": "gs", "PerfMgt": "gs"}
 
 
 class PacketList(LineList):
@@ -70,16 +69,13 @@ class PacketList(LineList):
         """What is added to times of day, and to nothing else."""
         self.chosen: dict[str, int] = {}
         """Widths of columns that the user chose."""
-        self.rules: list[tuple[Filter, str]] | None = None
-        """Coloring rules: the ink of the frames that a filter matches, the first rule counts. None: not known yet."""
+        self.inks = PacketInks(model, self.repeated)
         self.given: dict[str, int] = {}
         self.aside = 0
         """Characters of Info that are left of what is shown."""
         self._wanted: dict[str, int] = {}
         self._pages: LRUCache[int, list[Line]] = LRUCache(64)
         self._extra: dict[int, dict[str, str]] = {}
-        self._colored: LRUCache[int, dict[int, str]] = LRUCache(64)
-        """Ink by frame, by page."""
         self._pulled = ""
         """The column that the mouse is resizing."""
         self._was_pulled = False
@@ -128,7 +124,7 @@ class PacketList(LineList):
         """Dissect again what is shown: columns, keys or rows changed."""
         self._pages.clear()
         self._extra.clear()
-        self._colored.clear()
+        self.inks.forget()
         self.renew()
 
     def move_aside(self, by: int) -> None:
@@ -137,7 +133,7 @@ class PacketList(LineList):
         self.redraw()
 
     def redraw(self) -> None:
-        self._colored.clear()  # what is known of a frame may be more than before
+        self.inks.forget()  # what is known of a frame may be more than before
         super().redraw()
 
     def set_columns(self, chosen: list[Column]) -> None:
@@ -216,8 +212,7 @@ class PacketList(LineList):
     def _page(self, number: int) -> list[Line]:
         page = self._pages.get(number)
         if page is None:
-            frames = self.rows.frames(number * PAGE, (number + 1) * PAGE)
-            shown, frames = frames, sorted(frames)
+            shown, frames = self.rows.frames(number * PAGE, (number + 1) * PAGE), self._frames(number)
             page = self.with_names(self.model.lines(frames))
             if shown != frames:
                 by_frame = {line.frame: line for line in page}
@@ -229,6 +224,9 @@ class PacketList(LineList):
             if page and self._measure(page):
                 self.call_later(self._lay_out)
         return page
+
+    def _frames(self, page: int) -> list[int]:
+        return sorted(self.rows.frames(page * PAGE, (page + 1) * PAGE))
 
     def line(self, row: int) -> Line | None:
         page = self._page(row // PAGE)
@@ -254,7 +252,8 @@ class PacketList(LineList):
             self.call_later(self._lay_out)
         frame = line.frame
         worst = self.model.findings.worst(frame)
-        tint = self._tint(index, line)
+        name = self.inks.of(line, index // PAGE, self._frames)
+        tint = self.ink(name) if name is not None else None
         dim = self.ink("dim")
         marked = frame in self.model.marked
         segments = [
@@ -337,31 +336,6 @@ class PacketList(LineList):
         both = zip((line.source, line.destination), known, strict=True)
         source, destination = (one if one in names else names[-1] for one, names in both)
         return source, destination
-
-    def _color(self, index: int, frame: int) -> str | None:
-        """The ink that a coloring rule gives a frame."""
-        page = index // PAGE
-        if page not in self._colored:
-            inks: dict[int, str] = {}
-            frames = sorted(self.rows.frames(page * PAGE, (page + 1) * PAGE)) if self.rules else []
-            for matcher, ink in reversed(self.rules or ()):
-                inks |= dict.fromkeys(self.model.matching(matcher, frames), ink)
-            self._colored[page] = inks
-        return self._colored[page].get(frame)
-
-    def _tint(self, index: int, line: Line) -> Style | None:
-        """The colour of a line: by the user's coloring rules, else for errors, else for management; None for plain data."""
-        ink = self._color(index, line.frame)
-        if ink is not None:
-            return self.ink(ink)
-        if line.malformed or line.info.startswith(("NAK", "RNR NAK")):
-            return self.ink("nak")
-        if self.repeated(line.frame):
-            return self.ink("again")
-        name = TINTS.get(line.protocol)
-        if name is not None:
-            return self.ink(name)
-        return None if line.p_key is not None else self.ink("other")
 
     # -- widths of columns, at their right ends in the heading
 

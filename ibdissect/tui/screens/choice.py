@@ -21,7 +21,11 @@ from textual.widgets.selection_list import Selection
 from ibdissect.study.packet_columns import NARROWEST, Column, added
 from ibdissect.wire.text import printable
 
+from ..widgets.cells import width_of
 from .once import EndsOnce
+
+LEAST, BESIDE = 72, 12
+"""Cells of a window, which is wider for long entries where the screen is; and what is beside them: border, padding, scroll bar."""
 
 
 class PagingFix:
@@ -46,9 +50,11 @@ class Choice(EndsOnce, ModalScreen[str | None]):
         self.heading, self.entries = title, entries
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
+        wide = max(len(name) for _, name, _ in self.entries)
+        with Vertical(classes="dialog") as dialog:
+            longest = wide + 2 + max(width_of(printable(preview)) for *_, preview in self.entries)
+            dialog.styles.width = max(LEAST, longest + BESIDE)
             yield Label(self.heading, classes="heading", markup=False)
-            wide = max(len(name) for _, name, _ in self.entries)
             options = [
                 Option(Text(f"{name.ljust(wide)}  {printable(preview)}", no_wrap=True, overflow="ellipsis"), id=f"c{i}")
                 for i, (_, name, preview) in enumerate(self.entries)

@@ -12,14 +12,14 @@ from textual.binding import Binding
 
 from ibdissect.diagnosis.connection import Connection, Diagnosis, End, SharedCause
 from ibdissect.diagnosis.slices import cost
-from ibdissect.diagnosis.text import counts_text, dated, label, span_text, worst_first
+from ibdissect.diagnosis.text import counts_text, dated, span_text, worst_first
 from ibdissect.study.connections import Point, connection_filter, diagnosed, points_of, slice_filter
 from ibdissect.study.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable
 
 from ..keys.command import Command
 from ..widgets.cells import line_of
-from ..widgets.connection_lines import INKS, LEFT, LEGEND, MARKS, SHORT_LEGEND, Told, bar, told, wrapped
+from ..widgets.connection_lines import LEFT, LEGEND, SHORT_LEGEND, Told, bar, told, verdict, wrapped
 from ..widgets.line_list import LineList
 from ..widgets.table import ADDRESS, Cell, Heading, Table, address_heading
 from .ladder import draw
@@ -93,7 +93,7 @@ class ConnectionTable(Table[Connection]):
         super().__init__(connections, id="told")
         self.part: str | None = None
         """The part of a bar that was clicked."""
-        cause = max((len(label(one)) for one in connections), default=0)
+        cause = max((len(verdict(one)[1]) for one in connections), default=0)
         points = points or {}
         where = min(max(max((len(point.name) for point in points.values()), default=0), 5), ADDRESS[0])
         at: Heading[Connection] = Heading("Point", where, lambda one: (printable(_point(points, one)), ""), "left")
@@ -101,8 +101,8 @@ class ConnectionTable(Table[Connection]):
         alike = len({(asked.cell(one)[0], other.cell(one)[0]) for one in connections}) < len(connections)
         self.rest_rank = int(alike)  # a queue pair tells rows apart; the bar is shorter then, rather than the time lost missing
         self.columns = [
-            Heading("", 1, lambda one: (MARKS[one.shown_severity], INKS[one.shown_severity]), "left"),
-            Heading("Cause", max(cause, 5), lambda one: (label(one), INKS[one.shown_severity]), "left"),
+            Heading("", 1, lambda one: (verdict(one)[0], verdict(one)[2]), "left"),
+            Heading("Cause", max(cause, 5), lambda one: verdict(one)[1:], "left"),
             *([at] if points else []),
             asked, Heading("QP", 8, lambda one: _qp(one.ends[0]), "left", 6),
             other, Heading("QP", 8, lambda one: _qp(one.ends[1]), "left", 0 if alike else 5),
@@ -177,8 +177,8 @@ class ToldList(LineList):
         self.one: Connection | None = None
 
     def show(self, one: Connection) -> None:
-        """Tell of another connection, from its first line."""
-        self.one, self.cursor = one, 0
+        """Tell of another connection, from its first line, with the cursor on the first one that leads to frames."""
+        self.one, self.lines, self.cursor = one, [], 0
         self.lay_out()
         self.scroll_to(y=0, animate=False, immediate=True)
 
@@ -186,18 +186,33 @@ class ToldList(LineList):
         self.call_after_refresh(self.lay_out)
 
     def lay_out(self) -> None:
-        """Wrap for the width there is."""
+        """Wrap for the width there is. The cursor stays on its line if that leads to frames, else goes to the first that does."""
+        before = sum(line.leads for line in self.lines[: self.cursor])
         self.lines = told(self.one, self.line_width, self.start_ns, self.name_of) if self.one is not None else []
+        leading = [i for i, line in enumerate(self.lines) if line.leads]
+        self.cursor = leading[min(before, len(leading) - 1)] if leading else 0
         self.renew()
 
     def parts(self, index: int, width: int) -> list[Segment]:
         line: Told = self.lines[index]
         return line_of(((" " * LEFT, None), *((text, self.ink(ink) if ink else None) for text, ink in line.parts)), width)
 
+    def action_move(self, step: int) -> None:
+        """To the next line that leads somewhere; beyond the last of them line by line."""
+        at = self.cursor + step
+        further = (i for i in range(at, self.count() if step > 0 else -1, step) if self.lines[i].leads)
+        self.select(next(further, at))
+
+    def on_focus(self) -> None:
+        super().on_focus()
+        self._reveal(center=False)
+
     def choose(self) -> None:
         line: Told = self.lines[self.cursor]
-        if self.one is not None and (line.frame is not None or line.part is not None):
+        if self.one is not None and line.leads:
             self.screen.dismiss(Chosen(self.one, line.part, line.frame))
+        else:
+            self.notify("only lines with ▸ lead to frames", markup=False)
 
 
 class ConnectionScreen(Overlay[Chosen]):

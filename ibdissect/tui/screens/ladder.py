@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -35,6 +36,9 @@ PIECE = 1024
 """Frames read at once."""
 INKS = {AGAIN: "again", LOST: "nak", REFUSED: "nak", MALFORMED: "nak", OTHER: "nak"}
 STALL_INKS = {TIMEOUT: "nak", RNR: "again", LOSS: "again", REORDERING: "again"}
+
+
+SAID = ((AGAIN, "sent again"), (LOST, "with packets missing before"), (REFUSED, "refused"))
 
 
 class LadderList(LineList):
@@ -75,6 +79,19 @@ class LadderList(LineList):
         _, line, ink = self.lines[index]
         return line_of(((fit(line, width), self.ink(ink) if ink else None),), width)
 
+    def action_again(self, step: int) -> None:
+        """Before anything was searched for: the next (1) or previous (-1) packet that is marked, or stall that is trouble."""
+        if self.sought:
+            super().action_again(step)
+            return
+        at, total = self.cursor, len(self.lines)
+        while 0 <= (at := at + step) < total:
+            if self.lines[at][2] not in ("", "dim") and self.lines[at][0] != self.lines[self.cursor][0]:
+                self.select(at, center=True)
+                return
+        self.app.bell()
+        self.notify(f"nothing sent again, missing or refused {'below' if step > 0 else 'above'}", markup=False)
+
     def choose(self) -> None:
         self.screen.dismiss(self.ladder.steps[self.lines[self.cursor][0]].frame)
 
@@ -83,13 +100,19 @@ class LadderScreen(Overlay[int]):
     """Returns a frame to go to."""
 
     BINDINGS = [Binding("L", "dismiss(None)", "back")]
-    keys = "Enter goes to the frame · ═ sent again · ╌✕ missing · ┊ nothing sent, to scale"
+    keys = "Enter goes to the frame · n N next trouble · ═ sent again · ╌✕ missing · ┊ nothing sent, to scale"
 
     def __init__(self, ladder: Ladder, frame: int, what: str, start_ns: int, one: Connection | None = None) -> None:
         """`start_ns`: the first frame of the capture; times count from it, as in the packet list. `one`: the connection, if it is known."""
         more = f", {number(ladder.left_out)} more are not drawn" if ladder.left_out else ""
-        title = f"Ladder   {counted(len(ladder.steps), 'packet', ',')}{more}: {printable(what)}"
+        title = f"Ladder   {counted(len(ladder.steps), 'packet', ',')}{more}{marked(ladder)}: {printable(what)}"
         super().__init__(title, LadderList(ladder, frame, start_ns, one))
+
+
+def marked(ladder: Ladder) -> str:
+    """How many packets were sent again or refused, and before how many some are missing: `, 103 ═, 2 ✕`."""
+    number_of = Counter(step.mark for step in ladder.steps)
+    return "".join(f", {number(number_of[mark])} {said}" for mark, said in SAID if number_of[mark])
 
 
 def _open(app: TuiApp) -> None:

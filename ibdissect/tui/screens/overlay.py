@@ -17,7 +17,7 @@ from .once import EndsOnce
 from .page import view_page
 
 T = TypeVar("T")
-LEAVE = "Esc back"
+LEAVE = "? keys · Esc back"
 """What the line of keys of every view ends with."""
 
 
@@ -53,12 +53,11 @@ class Overlay(EndsOnce, Screen[T | None]):
         self.app.push_screen(view_page(self.heading.partition("   ")[0], self.keys, found))
 
     def key_line(self, width: int) -> str:
-        """As many of the keys as there is room for; where some have none, `?` shows all. How to leave is always there."""
-        shown, more = self.keys.split(" · "), list[str]()
-        while len(shown) > 1 and width_of(" · ".join([*shown, *more, LEAVE])) + 1 > width:
+        """As many of the keys as there is room for; `?`, which shows all, and how to leave are always there."""
+        shown = self.keys.split(" · ")
+        while len(shown) > 1 and width_of(" · ".join([*shown, LEAVE])) + 1 > width:
             del shown[-1]
-            more = ["? keys"]
-        return f" {' · '.join([*shown, *more, LEAVE])}"
+        return f" {' · '.join([*shown, LEAVE])}"
 
     def compose(self) -> ComposeResult:
         yield Static(f" {self.heading}", classes="screen-title", markup=False)

@@ -111,6 +111,8 @@ class PageScreen(EndsOnce, ModalScreen[int | None]):
         self.heading, self.body, self.frames, self.message = title, body, frames or [], message
         self.links: list[Link] = []
         """The values of the text that can be clicked."""
+        self.here = 0
+        """The frame that is selected; the first other one of `frames` is offered."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="page"):
@@ -144,7 +146,9 @@ class PageScreen(EndsOnce, ModalScreen[int | None]):
         body = self.query_one(Body)
         if self.frames:
             body.can_focus = False
-            self.query_one(OptionList).focus()
+            options = self.query_one(OptionList)
+            options.highlighted = next((i for i, (frame, _) in enumerate(self.frames) if frame != self.here), 0)
+            options.focus()
         else:
             body.focus()
 

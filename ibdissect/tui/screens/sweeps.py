@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding
@@ -99,8 +99,9 @@ class SweepScreen(Overlay[str]):
     BINDINGS = [
         Binding("E", "dismiss(None)", "back"), Binding("left", "step(-1)", "earlier sweep", priority=True),
         Binding("right", "step(1)", "later sweep", priority=True), Binding("v", "beside", "which sweep is beside it"),
+        Binding("V", "which", "which sweep, the slowest first"),
     ]  # fmt: skip
-    keys = "Enter its frames · ← → sweep · v beside · o O sort · / search"
+    keys = "Enter its frames · ← → sweep · V slowest sweeps · v beside · o O sort · / search"
 
     def __init__(self, sweeps: Sweeps, frame: int = 0) -> None:
         """`frame`: the sweep that holds it is shown first, else the last one."""
@@ -129,23 +130,40 @@ class SweepScreen(Overlay[str]):
             self.show((self.at + by) % len(self.sweeps.all))
 
     def action_beside(self) -> None:
-        entries = [(str(i), f"sweep {i + 1}", said(one)) for i, one in enumerate(self.sweeps.all) if i != self.at]
+        entries = [entry for entry in entries_of(self.sweeps.all) if int(entry[0]) != self.at]
         if entries:
             done: Callable[[str | None], None] = lambda key: self.show(self.at, int(key)) if key is not None else None  # noqa: E731
-            self.app.push_screen(Choice("Beside it", [*entries, ("-1", "none", "")]), done)
+            self.app.push_screen(Choice("Beside it (the slowest first)", [*entries, ("-1", "none", "")]), done)
+
+    def action_which(self) -> None:
+        if self.sweeps.all:
+            done: Callable[[str | None], None] = lambda key: self.show(int(key)) if key is not None else None  # noqa: E731
+            self.app.push_screen(Choice("Sweeps (the slowest first)", entries_of(self.sweeps.all)), done)
+
+
+def entries_of(sweeps: Sequence[Sweep]) -> list[tuple[str, str, str]]:
+    """The sweeps to choose from: those with most ports that did not answer first, then those with the slowest answer."""
+    order = sorted(range(len(sweeps)), key=lambda i: (-sweeps[i].silent, -sweeps[i].slowest.slowest_ns))
+    return [(str(i), f"sweep {i + 1}", f"{'; '.join(filter(None, (trouble(sweeps[i]), size(sweeps[i]))))}") for i in order]
 
 
 def said(sweep: Sweep) -> str:
     """Who, how much, how long, and what was slowest."""
-    slow = max(sweep.ports, key=lambda port: port.slowest_ns)
+    return ", ".join(filter(None, (size(sweep), trouble(sweep))))
+
+
+def size(sweep: Sweep) -> str:
+    """Who asked how much, and how long it took."""
+    asked = f"{counted(sweep.requests, 'request', ',')} to {counted(len(sweep.ports), 'port', ',')}"
+    return f"{sweep.manager}: {asked} in {duration(sweep.end_ns - sweep.start_ns)}"
+
+
+def trouble(sweep: Sweep) -> str:
+    """Which port was slowest, and how many did not answer; empty if nothing was answered nor is missing."""
+    slow = sweep.slowest
     at = f"{slow.node} port {slow.port}" if slow.port else slow.node
-    silent = sum(bool(port.unanswered) for port in sweep.ports)
-    return (
-        f"{sweep.manager}: {counted(sweep.requests, 'request', ',')} to {counted(len(sweep.ports), 'port', ',')}"
-        f" in {duration(sweep.end_ns - sweep.start_ns)}"
-        + (f", slowest {at}: {duration(slow.slowest_ns)}" if slow.slowest_ns >= 0 else "")
-        + (f", {silent} without an answer" if silent else "")
-    )
+    slowest = f"slowest {at}: {duration(slow.slowest_ns)}" if slow.slowest_ns >= 0 else ""
+    return ", ".join(filter(None, (slowest, f"{sweep.silent} without an answer" if sweep.silent else "")))
 
 
 def _open(app: TuiApp) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct as Record
 
-from ibdissect.diagnosis.connection import Connection
+from ibdissect.diagnosis.connection import HEALTHY, Connection
 from ibdissect.diagnosis.slices import Slice, episodes_in, slices, widths
-from ibdissect.diagnosis.text import dated, label, proofs, since_until
+from ibdissect.diagnosis.text import dated, label, proofs, since_until, troubled
 from ibdissect.study.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable
 
@@ -49,13 +49,26 @@ class Told(Record):
     part: str | None = None
     """It leads to the frames of this part of the time."""
 
+    @property
+    def leads(self) -> bool:
+        """Whether it leads to frames."""
+        return self.frame is not None or self.part is not None
+
+
+def verdict(one: Connection) -> tuple[str, str, str]:
+    """Mark, cause and ink. One that is healthy, but of whose time trouble took much, has no mark of a sound one."""
+    if one.verdict == HEALTHY and troubled(one) and one.shown_severity == "none":
+        return MARKS["info"], "lost time", INKS["info"]
+    return MARKS[one.shown_severity], label(one), INKS[one.shown_severity]
+
 
 def told(one: Connection, width: int, start_ns: int, name: Callable[[str], str] = str) -> list[Told]:
     """What is said of a connection, for a width; `start_ns`: when the capture begins."""
     ends = (end.said(name) for end in one.ends)
-    mark, of_whom = f"{MARKS[one.shown_severity]} {label(one)}", f"{one.transport} {printable(' → '.join(ends))}"
+    sign, cause, ink = verdict(one)
+    mark, of_whom = f"{sign} {cause}", f"{one.transport} {printable(' → '.join(ends))}"
     frames = f"frames {number(one.first_frame)} to {number(one.last_frame)}"
-    titles = ((mark, INKS[one.shown_severity]), (of_whom, "strong"), (frames, "dim"))
+    titles = ((mark, ink), (of_whom, "strong"), (frames, "dim"))
     room = width - LEFT
     found = [Told(())]
     for text, ink in titles:  # on as few lines as hold them whole

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ibdissect.tui.keys.coloring import INKS
+from ibdissect.tui.panes.packet_list import PAGE
 from ibdissect.tui.screens.choice import Choice
 from ibdissect.tui.screens.prompt import Prompt
 from tests.tui import made
@@ -22,29 +23,37 @@ async def test_frames_of_a_filter_are_colored_until_the_rule_is_taken_away(tmp_p
         await pilot.pause()
         app.filtering.enter("")
         await pilot.pause()
-        colored = {packets.rows.frame(row) for row in range(packets.count()) if packets._color(row, packets.rows.frame(row))}
+        colored = {
+            packets.rows.frame(row)
+            for row in range(packets.count())
+            if packets.inks.by_rule(packets.rows.frame(row), row // PAGE, packets._frames)
+        }
         assert colored == frames and frames < set(range(1, app.model.index.frames + 1))
         line = packets.line(min(frames) - 1)
-        assert line is not None and packets._tint(min(frames) - 1, line) == packets.ink(INKS["red"])
+        assert line is not None and packets.inks.of(line, 0, packets._frames) == INKS["red"]
     async with running(path) as (app, pilot):
-        await until(pilot, lambda: app.main.packets.rules)
+        await until(pilot, lambda: app.main.packets.inks.rules)
         app.jump(min(frames))
         await pilot.press("number_sign")
         assert isinstance(app.screen, Choice)
         assert [what for _, what, _ in app.screen.entries][-1] == "no longer red"
         await pilot.press("end", "enter")
         await pilot.pause()
-        assert app.main.packets.rules == [] and not app.memory.by_kind("color")
+        assert app.main.packets.inks.rules == [] and not app.memory.by_kind("color")
 
 
 async def test_a_rule_may_ask_for_findings(tmp_path: Path) -> None:
     path = made.capture(tmp_path)
     (tmp_path / "screen.json").write_text('{"color ibdissect.code": "violet", "color no.such == 1": "red", "color mad": "no colour"}')
     async with running(path) as (app, pilot):
-        await until(pilot, lambda: app.main.packets.rules)
+        await until(pilot, lambda: app.main.packets.inks.rules)
         packets = app.main.packets
-        assert packets.rules is not None and len(packets.rules) == 1, "what this capture does not know is left out"
-        found = {frame for frame in range(1, app.model.index.frames + 1) if packets._color(frame - 1, frame) == "cm"}
+        assert packets.inks.rules is not None and len(packets.inks.rules) == 1, "what this capture does not know is left out"
+        found = {
+            frame
+            for frame in range(1, app.model.index.frames + 1)
+            if packets.inks.by_rule(frame, (frame - 1) // PAGE, packets._frames) == "cm"
+        }
         assert found == set(app.model.findings.frames().tolist()) != set()
 
 

@@ -67,3 +67,18 @@ async def test_an_enter_that_a_click_led_elsewhere_does_not_hold_keys_for_ever(t
         app.main.set_focus(app.main.packets)
         app.post_message(events.Key("m", "m"))
         await until(pilot, lambda: app.main.packets.frame in app.model.marked)
+
+
+async def test_a_whole_filter_is_not_offered_names(tmp_path: Path) -> None:
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        bar = app.main.filter_bar
+        await pilot.press("slash")
+        await type_text(pilot, '_ws.col.info == "SEND"')
+        assert not bar.choices.display
+        await pilot.press("space")
+        await until(pilot, lambda: [entry.text for entry in bar._found] == ["and", "or", "xor"])
+        await pilot.press("ctrl+u")
+        await type_text(pilot, "lid")
+        assert [entry.text for entry in bar._found][:2] == ["infiniband.lrh.slid", "infiniband.lrh.dlid"]
+        await pilot.press("tab")
+        assert bar.input.value == "infiniband.lrh.slid"

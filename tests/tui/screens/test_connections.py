@@ -54,10 +54,12 @@ async def test_a_proof_leads_to_its_frame(slow: Path) -> None:
         told = app.screen.query_one(ToldList)
         await pilot.press("tab")
         await until(pilot, lambda: told.has_focus)
-        await pilot.press("enter")  # on a line that leads nowhere
+        assert told.lines[told.cursor].frame == table.items[0].evidence[0], "the first line that leads to frames"
+        await pilot.press("home", "enter")  # on a line that leads nowhere
         assert isinstance(app.screen, ConnectionScreen)
-        at = [line.frame for line in told.lines].index(table.items[0].evidence[1])
-        await pilot.press(*["down"] * at, "enter")
+        assert any("only lines with ▸" in note.message for note in app._notifications)
+        at = [line.frame for line in told.lines if line.leads].index(table.items[0].evidence[1])
+        await pilot.press(*["down"] * (at + 1), "enter")  # lines that lead nowhere are skipped
         await shows(pilot, table.items[0].evidence[1] or 0)
 
 
@@ -71,8 +73,9 @@ async def test_a_part_of_the_time_leads_to_its_frames(click: bool, slow: Path) -
             await pilot.click(table, offset=(table.line_width - 5, 3), times=2)
         else:
             told.focus()
-            at = [line.part for line in told.lines].index("timeout")
-            await pilot.press(*["down"] * at, "enter")
+            await pilot.press("end", "home")
+            at = [line.part for line in told.lines if line.leads].index("timeout")
+            await pilot.press(*["down"] * (at + 1), "enter")
         await until(pilot, lambda: len(app.main.packets.rows) == 8)
         assert table.items[2].evidence[1] in app.main.packets.rows.frames(0, 9)
 

@@ -18,5 +18,11 @@ async def test_ladder(repo: Path, tmp_path: Path) -> None:
         await pilot.press("L")
         await until(pilot, lambda: isinstance(app.screen, LadderScreen) and app.screen.query_one(LadderList).lines)
         assert "NAK Remote access error" in drawn.text(app) and "◀" in drawn.text(app)
+        assert "1 refused" in drawn.text(app)
+        ladder = app.screen.query_one(LadderList)
+        await pilot.press("home", "n")
+        assert "NAK" in ladder.lines[ladder.cursor][1]
+        await pilot.press("n")
+        assert any("missing or refused below" in note.message for note in app._notifications)
         await pilot.press("down", "enter")
         await shows(pilot, 12)

@@ -18,7 +18,7 @@ async def test_screens_open_and_leave(tmp_path: Path) -> None:
             await until(pilot, lambda: isinstance(app.screen, Overlay))
             await pilot.pause()
             assert app.focused is not None and app.focused.can_focus and "· Esc back" in drawn.text(app), key
-            assert isinstance(app.screen, Overlay) and len(f" {app.screen.keys} · Esc back") <= 80
+            assert isinstance(app.screen, Overlay) and app.screen.key_line(80).endswith(f"· {LEAVE}")
             await pilot.press(key if leave == "again" else leave)
             assert app.screen is app.main and app.main.packets.has_focus, key
 
@@ -30,4 +30,4 @@ def test_the_line_of_keys_is_never_cut() -> None:
     assert screen.key_line(200) == full and screen.key_line(len(full)) == full
     for width in (len(full) - 1, 60, 45):
         line = screen.key_line(width)
-        assert len(line) <= width and line.endswith(f"? keys · {LEAVE}") and line.startswith(" Enter")
+        assert len(line) <= width and line.endswith(f" · {LEAVE}") and "? keys" in LEAVE and line.startswith(" Enter")

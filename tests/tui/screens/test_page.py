@@ -77,12 +77,12 @@ async def test_the_explanation_scrolls_on_a_small_screen_and_its_words_are_links
         body, frames, hint = screen.query_one(Body), screen.query_one(OptionList), screen.query_one(".hint", Label)
         await until(pilot, lambda: "more ·" in str(hint.content))
         await pilot.press("down")
-        assert frames.highlighted == 1 and not body.scroll_y
+        assert frames.highlighted == 2 and not body.scroll_y, "the first proof was selected"
         end = body.max_scroll_y
         for key, where in (("pagedown", body.size.height - 1), ("pageup", 0), ("end", end), ("home", 0), ("end", end)):
             await pilot.press(key)
             await until(pilot, lambda where=where: body.scroll_y == where)
-        assert frames.highlighted == 1 and "more" not in str(hint.content)
+        assert frames.highlighted == 2 and "more" not in str(hint.content)
         await pilot.press("home")
         await until(pilot, lambda: not body.scroll_y)
         line = next(y for y in range(24) if "LID 3" in drawn_line(app, y))

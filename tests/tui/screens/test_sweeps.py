@@ -33,6 +33,13 @@ async def test_sweeps(tmp_path: Path) -> None:
         assert isinstance(app.screen, Choice)
         await pilot.press("end", "enter")
         assert screen.other == -1
+        await pilot.press("V")
+        assert isinstance(app.screen, Choice)
+        assert [name for _, name, _ in app.screen.entries] == ["sweep 2", "sweep 1"], "what was not answered, then the slowest"
+        line = next(line for line in drawn.text(app).splitlines() if "sweep 1 " in line)
+        assert ": 201 ms; " in line and "4 requests to 4 ports in 211 ms" in line, "whole, as there is room"
+        await pilot.press("enter")
+        assert (screen.at, screen.other) == (1, 0)
         await pilot.press("left", "enter")
         await until(pilot, lambda: app.main.packets.rows.frames(0, 9) == [5, 6, 7])
 

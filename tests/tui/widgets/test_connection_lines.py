@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ibdissect.diagnosis.connection import Connection, Times
-from ibdissect.tui.widgets.connection_lines import LOOKS, Told, bar, told
+from ibdissect.diagnosis.connection import BOTH, HEALTHY, Connection, Times
+from ibdissect.tui.widgets.connection_lines import LOOKS, Told, bar, told, verdict
 from tests.diagnosis.lab import SEC, START, TIMEOUT, Lab
 
 
@@ -49,3 +49,11 @@ def test_a_bar_tells_parts_apart_without_colours() -> None:
     ]
     assert len({sign for sign, _ in LOOKS.values()}) == len(LOOKS) == 6
     assert list(bar(msgspec.structs.replace(one, times=None), 8)) == []
+
+
+@pytest.mark.parametrize(("trouble", "wanted"), [(199, ("✔", "healthy", "good")), (200, ("ℹ", "lost time", "info"))])
+def test_a_healthy_connection_that_lost_a_fifth_of_its_time_has_no_tick(trouble: int, wanted: tuple[str, str, str]) -> None:
+    times = Times(1000, 1000 - trouble, 0, 0, trouble, 0, 0)
+    one = msgspec.structs.replace(lost(), verdict=HEALTHY, cause="healthy", severity="none", directions=BOTH, times=times)
+    assert verdict(one) == wanted
+    assert text(told(one, 120, START)[0]).startswith(" ".join(wanted[:2]))
