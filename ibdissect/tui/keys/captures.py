@@ -71,7 +71,8 @@ def hold(app: TuiApp) -> None:
         app.note("The capture has been read to its end")
         return
     packets = main.packets
-    entries = [("hold", "go on showing new frames" if packets.held else "show no new frames for now", "they are read all the same"),
+    go_on = "go on showing new frames", "and those that came meanwhile"
+    entries = [("hold", *(go_on if packets.held else ("show no new frames for now", "they are read all the same"))),
                ("stop", "read no more", "what is there stays")]  # fmt: skip
 
     def done(key: str) -> None:

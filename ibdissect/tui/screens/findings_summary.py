@@ -61,9 +61,10 @@ class SummaryScreen(Overlay[tuple[str, str]]):
     def __init__(self, store: FindingsStore, frames: int, rules: Mapping[str, type[Rule]], finished: bool) -> None:
         state, total = "checked" if finished else "so far", sum(store.by_rule.values())
         limits = f" ({store.limits})" if store.limits else ""
+        silent = f", silent: {', '.join(sorted(store.silenced))}" if store.silenced else ""
         super().__init__(
             f"Findings   {number(total)} in {counted(frames, 'frame', ',')} {state}, {counted(len(rules), 'rule')}, "
-            f"{counted(len(store), 'occurrence', ',')}{limits}"
+            f"{counted(len(store), 'occurrence', ',')}{limits}{silent}"
         )
         self.rules, self.table = rules, RuleTable(store)
         self.table.empty = f"No findings: {counted(frames, 'frame', ',')} checked with {counted(len(rules), 'rule')}."

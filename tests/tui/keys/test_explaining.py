@@ -92,6 +92,8 @@ async def test_a_rule_is_silenced_here(tmp_path: Path) -> None:
         await until(pilot, lambda: app.screen is app.main)
         assert "PKY003" not in {one.code for one in store.all()} and "PKY003" not in store.by_rule
         assert sum(store.counts.values()) == errors - 1 and "PKY003" not in store.codes(1, 30).get(3, ())
+        await pilot.press("S")
+        assert isinstance(app.screen, SummaryScreen) and app.screen.heading.endswith(", silent: PKY003")
 
 
 async def test_a_rule_is_silenced_in_the_configuration_after_a_question(tmp_path: Path) -> None:
