@@ -204,8 +204,12 @@ class ToldList(LineList):
         self.select(next(further, at))
 
     def on_focus(self) -> None:
-        super().on_focus()
-        self._reveal(center=False)
+        self.call_after_refresh(self._reveal, False)
+
+    def _reveal(self, center: bool) -> None:
+        """While the table has the focus, what is said is seen from its begin."""
+        if self.has_focus:
+            super()._reveal(center)
 
     def choose(self) -> None:
         line: Told = self.lines[self.cursor]
