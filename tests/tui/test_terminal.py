@@ -82,9 +82,9 @@ def test_open_filter_walk_findings_and_quit(terminal: Terminal, tmp_path: Path) 
     time.sleep(0.5)  # Escape with a key right behind it would be that key with Alt
     terminal.press("/", "C-u", "Enter")
     terminal.wait("SEND Only QP", "press / and type")
-    if "frame       3" not in terminal.screen():  # a small screen has no room for the findings until they are asked for
+    if "pkey-not-in-dest-ta" not in terminal.screen():  # a small screen has no room for the findings until they are asked for
         terminal.press("F")
-    terminal.wait("frame       3")
+    terminal.wait("pkey-not-in-dest-ta")
     terminal.press("q")
     screen = terminal.wait("status 0", PROMPT)
     assert "echo" in screen.splitlines() and "made.pcap  30" not in screen  # the terminal echoes again, the screen is the shell's
