@@ -8,6 +8,7 @@ import io
 import json
 import struct
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,8 +45,10 @@ class Told(NamedTuple):
 
 
 NOTHING = Told()
-PROOFS = [(f"{case.code} {i} {kind}", capture, Told(case.policy, case.known)) for cases in CASES.values() for i, case in enumerate(cases)
-          for kind, capture in (("bad", case.bad), ("twin", case.twin))]  # fmt: skip
+ALL = sorted((case for cases in CASES.values() for case in cases), key=attrgetter("code", "bad", "twin"))
+"""In one order, whichever tests were imported before."""
+PROOFS = [(f"{case.code} {kind}", capture, Told(case.policy, case.known))
+          for case in ALL for kind, capture in (("bad", case.bad), ("twin", case.twin))]  # fmt: skip
 ROWS = records.ROWS
 HEADER = 24
 """Bytes of a pcap file before its first record."""
@@ -72,7 +75,7 @@ def in_sequence(*captures: bytes) -> bytes:
 
 def mixes() -> Iterator[tuple[str, bytes, Told]]:
     """Proofs in sequence: facts of the same ports change to those of the twin within one window, and back."""
-    for case in (case for cases in CASES.values() for case in cases):
+    for case in ALL:
         bad, twin, told = case.bad, case.twin, Told(case.policy, case.known)
         if bad[:4] == PCAP and bad[:HEADER] == twin[:HEADER] and len(bad) <= 12_000:
             yield f"{case.code} bad twin bad", in_sequence(bad, twin, bad), told

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from .table import ChunkTable
 
 MESSAGES: tuple[type[Any], ...] = (cm.REQ, cm.MRA, cm.REJ, cm.REP, cm.RTU, cm.DREQ, cm.DREP, SIDRReq, SIDRRep, LAP, APR)
-MAX_CONNECTIONS, KEPT = 32768, 2
-"""Connections remembered, and those of one queue pair."""
+MAX_CONNECTIONS, KEPT = 32768, 64
+"""Connections remembered, and those of one queue pair: rules ask for one at a frame after all set-ups of the chunk were read."""
 Key = tuple[End, int]
 """An end and the communication or request id that it chose."""
 
@@ -81,7 +81,7 @@ class Connections:
         self.setups = SetUps(Connection, MAX_CONNECTIONS, self.dropped)
         """Set-ups, also those of which only a part was captured."""
         self.by_queue_pair = BoundedDict[QueuePair, list[Connection]](2 * MAX_CONNECTIONS, self.dropped)
-        """In-subnet connections whose REP was seen: up to two per queue pair and network, the latest last."""
+        """In-subnet connections whose REP was seen: the last KEPT per queue pair and network, the latest last."""
         self.by_side = BoundedDict[tuple[End, int], list[Connection]](MAX_CONNECTIONS, self.dropped)
         """Connections whose REP was seen, by end and queue pair number: the last KEPT, the latest last."""
         self.begun: list[Connection] = []
@@ -97,6 +97,10 @@ class Connections:
         self.speakers: dict[End, int] = {}
         """Ends that sent connection management messages, and the frame of the first."""
         self.first_ns = self.last_ns = 0
+        self._first = 0
+        """The first frame of the present chunk."""
+        self._missed: set[int] = set()
+        """REQs of connections of this chunk that were forgotten by a queue pair."""
 
     def feed(self, table: ChunkTable) -> Iterator[object]:
         """Process a chunk; yields its events in frame order."""
@@ -104,6 +108,8 @@ class Connections:
             self.first_ns = self.first_ns or int(table.times[0])
             self.last_ns = int(table.times[-1])
         self.begun.clear()
+        self._first = table.chunk.first
+        self._missed.clear()
         for message in table.once(messages):
             if len(self.speakers) < MAX_CONNECTIONS:
                 self.speakers.setdefault(message.sender, message.frame)
@@ -233,7 +239,7 @@ class Connections:
             before = self.by_side.get(side, [])
             for one in before:
                 one.ended = min(one.ended, connection.req_frame)
-            self.by_side.put(side, [*before, connection][-KEPT:], frame, time_ns)
+            self.by_side.put(side, self._latest([*before, connection], frame, time_ns), frame, time_ns)
         if connection.in_subnet:
             self._occupy(connection, frame, time_ns)
 
@@ -244,10 +250,19 @@ class Connections:
             for one in others:
                 if one.active.network == connection.active.network:  # elsewhere the LID is another port
                     one.ended = min(one.ended, connection.req_frame)
-            earlier = [one for one in others if one.active.network == connection.active.network][-1:]
-            elsewhere = [one for one in others if one.active.network != connection.active.network][-KEPT:]
-            self.by_queue_pair.put((lid, qp), [*elsewhere, *earlier, connection], frame, time_ns)
+            here = [*(one for one in others if one.active.network == connection.active.network), connection]
+            elsewhere = [one for one in others if one.active.network != connection.active.network]
+            kept = [*self._latest(elsewhere, frame, time_ns), *self._latest(here, frame, time_ns)]
+            self.by_queue_pair.put((lid, qp), kept, frame, time_ns)
             self._occupied[slot(np.array([lid << 24 | qp], np.int64))] = True
+
+    def _latest(self, known: list[Connection], frame: int, time_ns: int) -> list[Connection]:
+        """The KEPT latest. Those that go are missed if they lasted into this chunk, whose packets are asked for later."""
+        missed = {one.req_frame for one in known[:-KEPT] if one.ended >= self._first} - self._missed
+        if missed:
+            self.dropped.add(frame, time_ns, len(missed))
+            self._missed |= missed
+        return known[-KEPT:]
 
 
 def _alternate(view: Any, *, back: bool = False) -> tuple[int, int]:

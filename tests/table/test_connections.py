@@ -155,17 +155,36 @@ def test_what_makes_a_req_another_connection() -> None:
     assert [len(one.reqs) for one in learnt(asked(), refused, asked(), asked())[0].all] == [1, 2]
 
 
-def test_a_queue_pair_is_that_of_its_latest_connection() -> None:
-    """The one before it has ended; earlier ones are forgotten."""
-    frames = [frame for turn in range(4) for frame in (asked(local_communication_id=20 + turn), answered(remote_communication_id=20 + turn,
-              local_communication_id=40 + turn))]  # fmt: skip
-    state, _ = learnt(*frames)
-    assert [one.ended for one in state.all] == [3, 5, 7, events.AFTER_ALL]
-    assert [len(state.by_queue_pair.get(pair) or []) for pair in ((3, 0x60), (4, 0x50))] == [2, 2]
-    assert [len(found) for found in state.by_side.values()] == [2, 2]
-    assert state.at((3, 0x60), 9) is state.all[3] and state.begun == list(state.all)
+def turns(number: int) -> list[bytes]:
+    """A REQ, a REP and an RTU of each of some connections of the same two queue pairs."""
+    frames = []
+    for turn in range(number):
+        mine = {"local_communication_id": 200 + turn}
+        theirs = {"local_communication_id": 400 + turn, "remote_communication_id": 200 + turn}
+        frames += [asked(**mine), answered(**theirs), sent(0x14, cm.RTU, **mine, remote_communication_id=400 + turn)]
+    return frames
+
+
+@pytest.mark.parametrize("number", [4, 64])
+def test_a_queue_pair_is_that_of_its_connection_at_a_frame(number: int) -> None:
+    """The next one ends it. Rules ask when the whole chunk was read, as if it had been read frame by frame."""
+    state, _ = learnt(*turns(number))
+    assert [one.ended for one in state.all] == [*range(4, 3 * number, 3), events.AFTER_ALL]
+    for pair in ((3, 0x60), (4, 0x50)):
+        assert [state.at(pair, 3 * turn + 3) for turn in range(number)] == list(state.all)
+    assert state.begun == list(state.all) and not state.dropped.count
     list(state.feed(native_table([sent(0x14, cm.RTU, **THERE)])))
     assert state.begun == []
+
+
+def test_what_a_queue_pair_had_too_often_is_counted() -> None:
+    state, _ = learnt(*turns(70))
+    assert (state.dropped.count, state.dropped.frame) == (6, 194)
+    assert [state.at((3, 0x60), 3 * turn + 3) for turn in range(70)] == [*6 * [None], *list(state.all)[6:]]
+    one_by_one = Connections()
+    for table in tables_of(craft.erf_pcap(turns(70)), window=1024):
+        list(one_by_one.feed(table))
+    assert not one_by_one.dropped.count  # what has ended before is asked for by nobody
 
 
 def test_refusals() -> None:
