@@ -249,7 +249,7 @@ def _transport(
         packet.mad = data[behind + 1], data[behind + 3], int.from_bytes(data[behind + 16 : behind + 18], "big")
         packet.body = data[behind : stop - 4 - pad]
     if len(data) >= stop and not parted and stop - at >= 16 and data[stop - 4 : stop] != bytes(4):
-        packet.seal = ends, data[at + 4 : at + 12], data[stop - 4 : stop], stop - at
+        packet.seal = ends, data[at + 5 : at + 12], data[stop - 4 : stop], stop - at
         packet.hops = data[ip[0] + (8 if data[ip[0]] >> 4 == 4 else 7)] if ip is not None else 0
     packet.flow = data[at : at + 4] + data[at + 5 : min(len(data), stop)]
     if ip is not None and data[ip[0]] >> 4 == 4 and any(data[ip[0] + 4 : ip[0] + 6]):
@@ -275,14 +275,14 @@ def _icrc(data: bytes, ip: tuple[int, int], at: int, stop: int) -> bool:
 # -- counting
 
 
-def copies(every: list[Frame]) -> set[int]:
-    """Frames that hold the bytes of one of the eight before, from the IP header on: within 1 us (but for ACKs), requests within 3 us,
-    others, too, where so far one of 32 was repeated so; within 5 ms if its sender numbers packets and nobody asked for it; management
+def copies(every: list[Frame]) -> dict[int, int]:
+    """Frames, and of which one before each is a copy. They hold the bytes of one of the eight before, from the IP header on: within 1 us
+    (but for ACKs), requests within 3 us, others, too, where so far one of 32 was repeated so; within 5 ms if its sender numbers packets and nobody asked for it; management
     datagrams with the bytes of one that was sent less than half a millisecond before; packets that a router forwarded within a
     millisecond: with the same ICRC, and fewer hops left; and what a mirror of a switch showed before (`passing`)."""
-    found, repeated = set[int](), 0
-    sealed: dict[Any, tuple[int, int]] = {}
-    datagrams: dict[Any, int] = {}
+    found, repeated = dict[int, int](), 0
+    sealed: dict[Any, tuple[int, int, int]] = {}
+    datagrams: dict[Any, tuple[int, int]] = {}
     for index, one in enumerate(every):
         for other in every[max(0, index - 8) : index][::-1]:
             apart = abs(one.time - other.time)
@@ -292,7 +292,7 @@ def copies(every: list[Frame]) -> set[int]:
                 if number == theirs.number:
                     if apart <= 5_000_000 and one.core == other.core:
                         repeated += 1
-                        found.add(one.number)
+                        found[one.number] = other.number
                     break
                 if theirs.op == 17 and theirs.syndrome is not None and theirs.syndrome & 0x20:
                     break
@@ -303,27 +303,28 @@ def copies(every: list[Frame]) -> set[int]:
                 answer = one.packet is not None and one.packet.op == 17
                 asks = one.packet is not None and one.packet.op not in ANSWERS
                 if (apart <= 1000 and not answer) or asks or number is not None or repeated * 32 >= one.number:
-                    found.add(one.number)
+                    found[one.number] = other.number
                 break
         packet = one.packet
         if packet is not None and packet.seal is not None and one.number not in found:
             before = sealed.get(packet.seal)
             if before is not None and packet.hops < before[0] and abs(one.time - before[1]) <= 1_000_000:
-                found.add(one.number)
-            sealed[packet.seal] = packet.hops, one.time
+                found[one.number] = before[2]
+            sealed[packet.seal] = packet.hops, one.time, one.number
         if packet is not None and packet.mad is not None and len(packet.body) == 256:
             content = packet.ends, packet.opcode, packet.p_key, packet.qp, packet.psn, packet.body
-            if one.time - datagrams.get(content, -(10**18)) <= 500_000:
-                found.add(one.number)
+            before_ns, original = datagrams.get(content, (-(10**18), 0))
+            if one.time - before_ns <= 500_000:
+                found.setdefault(one.number, original)
             else:
-                datagrams[content] = one.time
-    return found | passing(every)
+                datagrams[content] = one.time, one.number
+    return passing(every) | found
 
 
-def passing(every: list[Frame]) -> set[int]:
+def passing(every: list[Frame]) -> dict[int, int]:
     """Packets that a mirror of a switch showed on their way in, and shows on their way out within 0.2 ms: those of a queue pair in order,
     once two of three packets came twice so. What a NAK asked for before that is known, and CNPs, prove nothing."""
-    found = set[int]()
+    found = dict[int, int]()
     last: dict[Any, tuple[int, int, int, int]] = {}
     out: dict[Any, int] = {}
     asked: dict[Any, int] = {}
@@ -333,14 +334,14 @@ def passing(every: list[Frame]) -> set[int]:
         if packet is None or packet.mad is not None or (packet.opcode in (0x64, 0x65) and packet.qp <= 1):
             continue
         key, lane = (packet.ends, packet.flow), (packet.ends, packet.qp)
-        _, time, origin, rank = last.get(key, (0, -(10**18), 0, -1))
+        number, time, origin, rank = last.get(key, (0, -(10**18), 0, -1))
         rank += 1
         if rank:
             usual = seen[rank % 4] >= 8 and seen[rank % 4] * 3 >= seen[0] * 2
             if abs(one.time - time) > 200_000 or rank > 3 or out.get((lane, rank), 0) >= origin:
                 rank = 0
             elif usual:
-                found.add(one.number)
+                found[one.number] = number
             elif packet.opcode == 0x81 or asked.get(packet.ends, 0) > origin:
                 rank = 0
             elif rank > 1 and seen[rank - 1] >= 8 and seen[rank - 1] * 3 >= seen[0] * 2:
@@ -403,10 +404,12 @@ def count(path: str) -> dict[str, Any]:
             if packet.mad is not None:
                 add("mads", packet.mad, one)
     packets = [one.packet for one in every if one.packet is not None and one.number not in left_out]
-    for one in every:
-        if one.number not in left_out:
-            for mark in one.marks:
-                marks[mark] += 1
+    sighted: dict[int, set[str]] = {}
+    for one in every:  # each packet once, whichever of its copies shows the mark
+        before = sighted[one.number] = sighted[left_out[one.number]] if one.number in left_out else set()
+        for mark in one.marks:
+            marks[mark] += mark not in before
+        before.update(one.marks)
     found["marks"] = dict(marks)
     found["records"] = _records(packets)
     streams: dict[tuple[Any, ...], list[Packet]] = defaultdict(list)

@@ -61,6 +61,12 @@ _POSITIVE = cython.declare(cython.ulonglong, (1 << 63) - 1)  # of hashes that ar
 _NUMBERS = cython.declare(cython.Py_ssize_t, 5)
 _NONE = cython.declare(cython.int, 256)  # in place of a hop count: what has none is routed by nobody
 _ICRC = cython.declare(cython.Py_ssize_t, ICRC.size)
+FECN, BECN, CE = 0x80, 0x40, 3
+"""Marks of congestion: the bits of the BTH, and ECN of IP where a switch set both bits."""
+_CE = cython.declare(cython.int, CE)
+_IN_BTH = cython.declare(cython.int, FECN | BECN)
+_RANK = cython.declare(cython.longlong, (1 << 16) - 1)  # of what is kept of a packet; its marks are above it
+_MARKED = cython.declare(cython.Py_ssize_t, 16)
 
 
 def _at(field: Field[Any]) -> int:
@@ -82,6 +88,9 @@ _DESTINATION4 = cython.declare(cython.Py_ssize_t, _at(IPv4.destination))
 _TTL = cython.declare(cython.Py_ssize_t, _at(IPv4.ttl))
 _IP4 = cython.declare(cython.Py_ssize_t, IPv4.source.bits // 8)
 _WORD = cython.declare(cython.Py_ssize_t, 4)
+_FECN = cython.declare(cython.Py_ssize_t, _at(BTH.fecn))
+_DS4 = cython.declare(cython.Py_ssize_t, _at(IPv4.dsfield))
+_DS6 = cython.declare(cython.Py_ssize_t, _at(IPv6.traffic_class))
 
 
 def near(data: Any, times: Any, starts: Any, sizes: Any, begins: Any, numbers: Any) -> list[tuple[int, int, int, int]]:
@@ -257,6 +266,20 @@ class Window:
 
     @cython.cfunc
     @cython.exceptval(-1)
+    def marks(self, row: cython.Py_ssize_t) -> cython.int:
+        """The marks of congestion of a packet: FECN, BECN and CE."""
+        found: cython.int = self.data[self.bth[row] + _FECN] & _IN_BTH
+        ecn: cython.int = 0
+        if self.ip4[row] >= 0:
+            ecn = self.data[self.ip4[row] + _DS4]
+        elif self.ip6[row] >= 0:
+            ecn = self.data[self.ip6[row] + _DS6 + 1] >> 4
+        if ecn & _CE == _CE:
+            found |= _CE
+        return found
+
+    @cython.cfunc
+    @cython.exceptval(-1)
     def turned(self, row: cython.Py_ssize_t) -> i64:
         """The same of what is sent the other way."""
         if self.ip6[row] >= 0:
@@ -286,14 +309,14 @@ class Datagrams(Window):
         self.recent = Recent(most)
         self.seen = self.repeated = 0
 
-    def feed(self, first_frame: int, data: Any, columns: dict[str, Any]) -> list[tuple[int, int, int]]:
-        """Rows of the copies in a window, and how many frames and nanoseconds before the equal one was.
+    def feed(self, first_frame: int, data: Any, columns: dict[str, Any]) -> list[tuple[int, int, int, int]]:
+        """Rows of the copies in a window, how many frames and nanoseconds before the equal one was, and the marks that it did not have.
 
         `columns`: besides those of `begin` mad and `end`, where the payload ends, int64[n].
         """
         self.begin(data, columns)
         self.mads, self.end = memoryview(columns["mad"]), memoryview(columns["end"])
-        found: list[tuple[int, int, int]] = []
+        found: list[tuple[int, int, int, int]] = []
         recent: Recent = self.recent
         first: i64 = first_frame
         row: cython.Py_ssize_t
@@ -302,22 +325,27 @@ class Datagrams(Window):
             if at < 0 or self.mads[row] - at != _MAD_AT or self.end[row] - at < _WHOLE:
                 continue
             recent.begin()
-            key: i64 = hashed(self.data, at, at + _WHOLE, self.way(row)) & _POSITIVE
+            way: u64 = mix(self.way(row), b32(self.data, at + _WORD) & 0xFFFFFF)  # the marks of congestion before it may change
+            key: i64 = hashed(self.data, at + 2 * _WORD, at + _WHOLE, mix(way, b32(self.data, at))) & _POSITIVE
             time: i64 = self.times[row]
             place: cython.Py_ssize_t = recent.find(key)
             rank: i64 = 0
+            marks: i64 = self.marks(row)
             self.seen += 1
             if place >= 0 and recent.is_near(place):
                 later: i64 = abs(time - recent.table[place + 3])
                 if later <= _SOON:
-                    rank = recent.table[place + 4] + 1
+                    rank = (recent.table[place + 4] & _RANK) + 1
                     if rank <= _MOST:
                         usual: cython.bint = self.repeated >= _USUAL and (self.repeated + 1) * _USUAL >= self.seen
                         self.repeated += 1
                         if usual or later <= _SURELY:
-                            found.append((row, first + row - recent.table[place + 2], later))
-            recent.put(key, first + row, time, rank)
+                            before: i64 = recent.table[place + 4] >> _MARKED
+                            found.append((row, first + row - recent.table[place + 2], later, marks & ~before))
+                            marks |= before
+            recent.put(key, first + row, time, marks << _MARKED | min(rank, _MOST + 1))
         return found
+
 
 @cython.final
 @cython.cclass
@@ -330,11 +358,13 @@ class RoutedPackets(Window):
         self.several = False
         self.usual = _NONE
 
-    def feed(self, first_frame: int, data: Any, columns: dict[str, Any]) -> list[tuple[int, int, int]]:
-        """Rows seen before with more hops left, and how many frames and nanoseconds before. `columns`: besides those of `begin` icrc."""
+    def feed(self, first_frame: int, data: Any, columns: dict[str, Any]) -> list[tuple[int, int, int, int]]:
+        """Rows seen before with more hops left, how many frames and nanoseconds before, and the marks that they did not have then.
+
+        `columns`: besides those of `begin` icrc."""
         self.begin(data, columns)
         self.icrc = memoryview(columns["icrc"])
-        found: list[tuple[int, int, int]] = []
+        found: list[tuple[int, int, int, int]] = []
         recent: Recent = self.recent
         first: i64 = first_frame
         row: cython.Py_ssize_t
@@ -348,16 +378,21 @@ class RoutedPackets(Window):
             if not check:  # not yet computed when it was captured
                 continue
             recent.begin()
-            h: u64 = mix(check << 32 | b32(self.data, at + _WORD), cython.cast(u64, b32(self.data, at + 2 * _WORD)) << 32 | (end - at))
+            h: u64 = mix(
+                check << 32 | b32(self.data, at + _WORD) & 0xFFFFFF, cython.cast(u64, b32(self.data, at + 2 * _WORD)) << 32 | (end - at)
+            )
             key: i64 = self.mark(row, h)
             time: i64 = self.times[row]
+            marks: i64 = self.marks(row)
             if self.several:
                 place: cython.Py_ssize_t = recent.find(key)
-                if place >= 0 and recent.is_near(place) and hops < recent.table[place + 4]:
+                if place >= 0 and recent.is_near(place) and hops < recent.table[place + 4] & _RANK:
                     later: i64 = abs(time - recent.table[place + 3])
                     if later <= _ROUTED:
-                        found.append((row, first + row - recent.table[place + 2], later))
-            recent.put(key, first + row, time, hops)
+                        before: i64 = recent.table[place + 4] >> _MARKED
+                        found.append((row, first + row - recent.table[place + 2], later, marks & ~before))
+                        marks |= before
+            recent.put(key, first + row, time, marks << _MARKED | hops)
         return found
 
     @cython.cfunc

@@ -15,6 +15,7 @@ cdef class Lanes:
     cdef Packet packet
     cpdef Order facing(self, Order one)
     cdef int follow(self, Lane lane, Packet p) except? -1
+    cdef int marked(self, Packet p) except? -1
     cdef int deliver(self, Lane lane, Packet p) except? -1
     cdef int unpaired(self, Lane lane, Packet p) except? -1
     cdef Lane new_lane(self, Packet p)

@@ -86,6 +86,9 @@ class Lanes:
             self.frames += 1
             if p.kind == NOTHING:
                 continue
+            if p.again:
+                self.marked(p)
+                continue
             self.last_time = max(self.last_time, p.time)
             if not self.first_time:
                 self.first_time = p.time
@@ -283,10 +286,26 @@ class Lanes:
 
     @cython.cfunc
     @cython.exceptval(-1)
+    def marked(self, p: Packet) -> cython.int:
+        """A copy shows that the network marked a packet: all that was not known."""
+        lane: Lane = self.lanes.get(p.lane)
+        if lane is None or lane.qpn != p.qpn or p.kind >= CNP:
+            return 0
+        if lane.settled:
+            return self.deliver(lane, p)
+        lane.backlog.append(p.copy())
+        self.held += 1
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
     def deliver(self, lane: Lane, p: Packet) -> cython.int:
         """A packet reaches the state of its direction."""
         peer: Lane = lane.peer
         half: Half
+        if p.again:
+            half = lane.requests if p.kind == REQUEST else lane.answers
+            return half.mark(p) if half is not None else 0
         if not lane.packets:
             lane.first_frame, lane.first_time = p.frame, p.time
             lane.service = p.opcode & _SERVICE if p.kind != CNP else lane.service

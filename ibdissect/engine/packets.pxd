@@ -4,7 +4,7 @@ from ibdissect.engine.common cimport i64, u8, u64
 cdef class Packet:
     cdef public i64 time, frame, size, wire, dma, length
     cdef public u64 src_hi, src_lo, dst_hi, dst_lo, content, lane, gids, facing, va
-    cdef public int kind, opcode, op, psn, qpn, ackreq, pkey, marked, becn, version, syndrome, msn, network
+    cdef public int kind, opcode, op, psn, qpn, ackreq, pkey, marked, becn, again, version, syndrome, msn, network
     cdef public int bad_icrc, parts
     cdef public bint first, last, has_reth, whole
     cpdef Packet copy(self)
@@ -12,7 +12,7 @@ cdef class Packet:
 cdef class Reader:
     cdef const u8[::1] data
     cdef const i64[::1] times, end, bth, lrh, grh, ip4, ip6, udp, networks, limit, payload, payload_end, sizes
-    cdef const u8[::1] bad, snapped, complete
+    cdef const u8[::1] bad, snapped, complete, again
     cdef public i64 first_frame
     cdef public Py_ssize_t rows
     cdef const i64[::1] reth, aeth, extended

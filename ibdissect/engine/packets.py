@@ -116,13 +116,14 @@ _LEAVES_OPEN = cython.declare(cython.int, 12)
 class Packet:
     """One packet. `lane`: a hash of who sends to which queue pair of whom; `content`: of what a packet and its repetition have in common.
     Datagrams have neither but those of connection management. `size`: bytes of payload on the wire, however many were captured.
+    `again`: a copy shows marks of congestion that the packet did not have before.
     `length`: its payload as the outer headers say, -1 if none does. `parts`: those of its OpCode. `whole`: only the snap length may cut off
     its extended headers. `gids`: a hash of the GIDs beside its LIDs, `facing` that of its answers; 0: it has none."""
 
     def __init__(self) -> None:
         self.time = self.frame = self.size = self.wire = self.dma = 0
         self.src_hi = self.src_lo = self.dst_hi = self.dst_lo = self.content = self.lane = self.va = 0
-        self.kind = self.opcode = self.op = self.psn = self.qpn = self.ackreq = self.pkey = self.marked = self.becn = 0
+        self.kind = self.opcode = self.op = self.psn = self.qpn = self.ackreq = self.pkey = self.marked = self.becn = self.again = 0
         self.version = self.syndrome = self.msn = self.network = 0
         self.first = self.last = self.has_reth = self.bad_icrc = self.whole = False
         self.length, self.parts, self.gids, self.facing = -1, 0, 0, 0
@@ -137,7 +138,7 @@ class Packet:
         p.marked, p.becn, p.version, p.syndrome, p.msn = self.marked, self.becn, self.version, self.syndrome, self.msn
         p.network, p.first, p.last, p.has_reth, p.bad_icrc = self.network, self.first, self.last, self.has_reth, self.bad_icrc
         p.whole, p.length, p.parts = self.whole, self.length, self.parts
-        p.gids, p.facing, p.va = self.gids, self.facing, self.va
+        p.gids, p.facing, p.va, p.again = self.gids, self.facing, self.va, self.again
         return p
 
 
@@ -153,7 +154,7 @@ class Reader:
 
     def begin(self, first_frame: int, data: Any, columns: dict[str, Any]) -> None:
         """A window: its bytes, and int64[n] each of times, end, bth, lrh, grh, ip4, ip6, udp, networks, limit, payload, payload_end,
-        sizes (of payloads of incomplete packets); uint8[n] each of bad, snapped, complete."""
+        sizes (of payloads of incomplete packets); uint8[n] each of bad, snapped, complete, again (marks that copies show first)."""
         self.first_frame, self.rows = first_frame, len(columns["bth"])
         self.data = memoryview(data)
         self.times, self.end = memoryview(columns["times"]), memoryview(columns["end"])
@@ -161,7 +162,8 @@ class Reader:
         self.ip4, self.ip6, self.udp = memoryview(columns["ip4"]), memoryview(columns["ip6"]), memoryview(columns["udp"])
         self.networks, self.bad = memoryview(columns["networks"]), memoryview(columns["bad"])
         self.limit, self.payload, self.payload_end = (memoryview(columns[name]) for name in ("limit", "payload", "payload_end"))
-        self.sizes, self.snapped, self.complete = (memoryview(columns[name]) for name in ("sizes", "snapped", "complete"))
+        self.sizes, self.again = memoryview(columns["sizes"]), memoryview(columns["again"])
+        self.snapped, self.complete = memoryview(columns["snapped"]), memoryview(columns["complete"])
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -229,6 +231,7 @@ class Reader:
         p.pkey, p.qpn, p.psn = b16(self.data, at + _P_KEY), b24(self.data, at + _QPN), b24(self.data, at + _PSN)
         p.ackreq, p.becn = self.data[at + _ACK] >> 7, self.data[at + _ECN] >> 6 & 1
         p.marked |= self.data[at + _ECN] >> 7
+        p.again = self.again[i]
         p.network, p.bad_icrc, p.wire = cython.cast(cython.int, self.networks[i]), self.bad[i], stop - at
         ext: cython.Py_ssize_t = at + self.extended[opcode]
         p.size = max(0, stop - _CHECKSUM - (self.data[at + _FLAGS] >> 4 & 3) - ext)

@@ -41,6 +41,8 @@ _OF = cython.declare(cython.longlong, OF)
 _LEARNT = cython.declare(cython.longlong, LEARNT)
 _TRIED = cython.declare(cython.longlong, TRIED)
 _RANKS = cython.declare(cython.Py_ssize_t, 4)
+_OF_RANK, _OF_MARKS = cython.declare(cython.Py_ssize_t, 2), cython.declare(cython.Py_ssize_t, 8)  # bits beside the origin of a packet
+_MARKS = cython.declare(cython.longlong, 255)
 _WORD = cython.declare(cython.Py_ssize_t, 4)
 _BTH_SIZE = cython.declare(cython.Py_ssize_t, BTH.size)
 _CONTENT = cython.declare(cython.Py_ssize_t, 64)
@@ -66,13 +68,13 @@ class PassingPackets(Window):
         self.seen = memoryview(array("q", bytes(8 * _RANKS)))
         self.over = False
 
-    def feed(self, first_frame: int, data: Any, columns: dict[str, Any]) -> list[tuple[int, int, int]]:
-        """Rows of packets that were shown before, and how many frames and nanoseconds before that was.
+    def feed(self, first_frame: int, data: Any, columns: dict[str, Any]) -> list[tuple[int, int, int, int]]:
+        """Rows of packets that were shown before, how many frames and nanoseconds before that was, and the marks that they did not have.
 
         `columns`: besides those of `begin` mad, `end`, where its ICRC ends, or what was captured of it, and the interface that captured it:
         another one shows another place.
         """
-        found: list[tuple[int, int, int]] = []
+        found: list[tuple[int, int, int, int]] = []
         if self.over:
             return found
         self.begin(data, columns)
@@ -99,21 +101,24 @@ class PassingPackets(Window):
         stop: cython.Py_ssize_t = self.end[row]
         way: i64 = self.way(row)
         lane: u64 = mix(mix(way, self.taps[row]), b32(self.data, at + _WORD) & 0xFFFFFF)
-        head: u64 = mix(lane ^ b32(self.data, at), cython.cast(u64, stop - at))  # the bits of congestion behind it may change
+        head: u64 = mix(lane ^ b32(self.data, at), cython.cast(u64, stop - at))  # the marks of congestion behind it may change
         head = hashed(self.data, at + 2 * _WORD, min(stop, at + _BTH_SIZE + _CONTENT), head)
         key: i64 = hashed(self.data, stop - _WORD, stop, head) & _POSITIVE
         frame: i64 = first_frame + row
         origin: i64 = frame
         rank: i64 = 0
+        marks: i64 = self.marks(row)
         place: cython.Py_ssize_t = recent.find(key)
         if place >= 0 and recent.is_near(place):
             before: i64 = recent.table[place + 2]
             later: i64 = abs(self.times[row] - recent.table[place + 3])
-            origin, rank = recent.table[place + 4] >> 2, (recent.table[place + 4] & 3) + 1
+            known: i64 = recent.table[place + 4]
+            origin, rank = known >> _OF_RANK + _OF_MARKS, (known >> _OF_MARKS & _RANKS - 1) + 1
             if later > _PASSING or rank >= _RANKS or self.overtaken(lane, rank, origin):
                 rank = 0
             elif self.usual(rank):
-                found.append((row, frame - before, later))
+                found.append((row, frame - before, later, marks & ~known & _MARKS))
+                marks |= known & _MARKS
             elif self.data[at] == _CNP or self.called(row, origin):  # CNPs are all alike
                 rank = 0
             elif rank > 1 and self.usual(rank - 1):
@@ -127,7 +132,7 @@ class PassingPackets(Window):
         self.seen[rank] += 1
         if self.data[at] & _OPERATION == _ACKNOWLEDGE and stop > at + _BTH_SIZE and self.data[at + _BTH_SIZE] & _NEGATIVE:
             self.asked.put(self.turned(row), frame, 0, 0)
-        recent.put(key, frame, self.times[row], origin << 2 | rank)
+        recent.put(key, frame, self.times[row], (origin << _OF_RANK | rank) << _OF_MARKS | marks)
         return 0
 
     @cython.cfunc

@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import cached_property, partial
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import looked_up
+from ibdissect.engine.copies import BECN, CE, FECN
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import End, ends_hash, ends_of
 from ibdissect.table.bits import extract
@@ -20,7 +22,6 @@ from ibdissect.wire.encapsulation import IP6_FRAGMENT, UDP, IPv4, IPv6
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import CNP_OPCODE
 
-FECN, BECN, CE = 0x80, 0x40, 3
 PATIENCE_NS = SECOND_NS
 """Notifications follow within microseconds; after a second none is expected."""
 MAX_PAIRS, MAX_PORTS = 32768, 64
@@ -82,7 +83,7 @@ class Congestion:
             self.last_ns = int(table.chunk.time_ns[-1])
         bth = table.located.start.get("bth")
         rows = np.flatnonzero(bth >= 0) if bth is not None else np.empty(0, np.int64)
-        if len(rows):
+        if len(rows) or table.remarked is not None:
             self._marks(table, rows)
             self._ports(table, rows)
         self._fragments(table)
@@ -106,24 +107,29 @@ class Congestion:
         return [get(way, partial(Pair, *way, *when), *when) for way, when in zip(ends_of(table, rows), whens, strict=True)]
 
     def _marks(self, table: ChunkTable, rows: Int) -> None:
-        """Count marked packets and notifications; usually there are none."""
-        if not _marked(table):
+        """Count marked packets and notifications, each packet once, whichever of its copies shows the mark; usually there are none."""
+        rows = rows[:0] if not _marked(table) else rows
+        bits, is_cnp = marks(table, rows), table.located.opcode[rows] == CNP_OPCODE
+        some = is_cnp | (bits != 0)
+        rows, bits, is_cnp, ends = rows[some], bits[some], is_cnp[some], ends_hash(table, rows[some])
+        again = table.remarked
+        if again is not None:
+            copies = np.flatnonzero(again.marks)
+            order = np.argsort(np.concatenate((rows, copies)), kind="stable")
+            rows, bits = np.concatenate((rows, copies))[order], np.concatenate((bits, again.marks[copies]))[order]
+            is_cnp = np.concatenate((is_cnp, np.zeros(len(copies), np.bool_)))[order]
+            ends = np.concatenate((ends, ends_hash(again.table, copies)))[order]
+        if not len(rows):
             return
-        loc = table.located
-        bits = loc.front.part(rows, loc.start["bth"][rows] + BTH.fecn.bit // 8, 1)[:, 0] & (FECN | BECN)
-        is_cnp = loc.opcode[rows] == CNP_OPCODE
-        ce = ecn(table, rows) == CE
-        some = np.flatnonzero(ce | is_cnp | (bits != 0))
-        if not len(some):
-            return
-        rows, bits, is_cnp, ce = rows[some], bits[some], is_cnp[some], ce[some]
-        opcode = loc.opcode[rows]
-        ends = ends_hash(table, rows)
+        ce = bits & CE != 0
+        opcode = table.located.opcode[rows]
         times = table.chunk.time_ns[rows]
         by_pair = [mine for _, mine in by_value(ends)]
-        none = some[:0]
+        none = rows[:0]
         seen: dict[tuple[End, End], Int] = {}
-        for mine, pair in zip(by_pair, self._pairs(table, rows[[mine[0] for mine in by_pair]]), strict=True):
+        for mine in by_pair:
+            first = rows[mine[:1]]
+            (pair,) = self._pairs(again.table if again is not None and again.marks[first[0]] else table, first)
             if pair is not None:
                 pair.ce += int(np.count_nonzero(ce[mine]))
                 pair.notifications += int(np.count_nonzero(is_cnp[mine]))
@@ -206,6 +212,14 @@ def _is_ip4_fragment(head: Place) -> Bool:
     offset = head.part(6, 2)
     fragment: Bool = (offset[:, 0] & 0x3F != 0) | (offset[:, 1] != 0)
     return fragment & (head.part(9, 1)[:, 0] == UDP_PROTOCOL) if fragment.any() else fragment
+
+
+def marks(table: ChunkTable, rows: Int) -> npt.NDArray[np.uint8]:
+    """The marks of congestion of packets: FECN, BECN and CE, uint8[n]."""
+    loc = table.located
+    in_bth = loc.front.part(rows, loc.start["bth"][rows] + BTH.fecn.bit // 8, 1)[:, 0] & np.uint8(FECN | BECN)
+    found: npt.NDArray[np.uint8] = in_bth | np.where(ecn(table, rows) == CE, np.uint8(CE), np.uint8(0))
+    return found
 
 
 def _marked(table: ChunkTable) -> bool:

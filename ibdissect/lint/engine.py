@@ -219,6 +219,8 @@ class Linter:
         ranks, about_ports = self.findings.consequences.ranks, self.handlers.about_ports
         found = [one for one in table.once(self.conditions.holding) if ranks.get(one[0].code, 0) == rank]
         joined, held = table.once(self._joined), [(rule, table, hits) for rule, hits in found]
+        if table.remarked is not None:
+            held += self._of_marks(table.remarked.table, rank)
         for rule, where, hits in self._with_joined(joined, held, rank) if joined else held:
             if late is None or late == (rule.code in about_ports):
                 self._run_timed(rule, self._take_rows, where, hits, selected)
@@ -236,6 +238,12 @@ class Linter:
             return {}
         shown = table.shown
         return {struct: (shown, known) for struct in self.handlers.conditions if (known := judged(table, shown, struct)) is not None}
+
+    def _of_marks(self, copies: ChunkTable, rank: int) -> Held:
+        """Rules about marks of congestion, the table of copies that show some first, and where they hold in it."""
+        ranks = self.findings.consequences.ranks
+        rules = [rule for rule in self.rules if rule.of_marks and ranks.get(rule.code, 0) == rank]
+        return [(rule, copies, hits) for one in rules for rule, hits in self.conditions.of_rules(one.on, [one], copies)]
 
     def _with_joined(self, joined: dict[type[Struct] | None, tuple[ChunkTable, Bool]], held: Held, rank: int) -> Held:
         """The same rules, the table that they hold in, and where; also those that hold in records that straddle segments."""

@@ -232,6 +232,8 @@ class Rule:
     """What the message of such a rule may quote; None: its handlers say."""
     ports: ClassVar[int] = 0
     """The kinds of port whose attribute `when` judges (`wire.port_kinds`); 0: all. `on` must be PortInfo or PKeyTable."""
+    of_marks: ClassVar[bool] = False
+    """Whether `when` is about marks of congestion: then it also judges copies that show one first (`table.remarked`)."""
     needs_crc: ClassVar[bool] = False
     """Whether `--no-crc` switches the rule off."""
     flow: ClassVar[tuple[Field[Any], ...]] = ()

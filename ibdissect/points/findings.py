@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.flow.congestion import ANSWERED, CE, PATIENCE_NS
+from ibdissect.engine.copies import CE
+from ibdissect.flow.congestion import ANSWERED, PATIENCE_NS
 from ibdissect.lint.finding import Related
 from ibdissect.lint.point_faults import PointFault, PointFaults
 from ibdissect.table.rows import by_value

@@ -17,6 +17,7 @@ from ibdissect.wire.headers import AETH, BTH, ICRC, RNR
 from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION
 
 from .locate import Int
+from .remarked import remarked
 from .routed import MAX_RECENT as MAX_PACKETS
 from .routed import Routed, columns_of, numbers
 from .rows import is_in
@@ -32,7 +33,7 @@ MAX_RECENT = 4096
 
 
 Found = tuple[Int, ...]
-"""Rows, how many frames and nanoseconds before the equal one was, and bytes that are equal."""
+"""Rows, how many frames and nanoseconds before the equal one was, bytes that are equal, and (of packets) marks that it did not have."""
 _NO_ROWS: Int = np.empty(0, np.int64)
 
 
@@ -46,6 +47,8 @@ class CopyRows(Record, frozen=True):
     """Time from that frame to the copy."""
     size: Int
     """Bytes that are equal: of the frame or the packet in a tunnel, or from its IP header on; of routed packets from the BTH on."""
+    marks: Int = field(default_factory=lambda: np.empty(0, np.int64))
+    """Marks of congestion that the packet did not have in that frame."""
     routed: Int = field(default_factory=lambda: np.empty(0, np.int64))
     """Rows among these that a router forwarded in between."""
 
@@ -64,6 +67,7 @@ class Copies:
         """The copies of a chunk. Their headers are removed from the table, so that nobody takes them for packets."""
         found = self.find(table)
         if len(found.rows):
+            table.remarked = remarked(table, found.rows, found.marks)
             table.leave_out(found.rows)
         return found
 
@@ -83,20 +87,20 @@ class Copies:
     def _datagrams(self, table: ChunkTable) -> Found:
         """The management datagrams that hold the bytes of an earlier one, sent between the same ports."""
         if "mad" not in table.located.start:
-            return numbers([], 4)
+            return numbers([], 5)
         columns = columns_of(table, "lrh", "mad") | {"end": table.located.payload_end}
-        found = self.datagrams.feed(table.chunk.first, table.chunk.data, columns)
-        return numbers([(*one, WHOLE) for one in found], 4)
+        rows, behind, later, marks = numbers(self.datagrams.feed(table.chunk.first, table.chunk.data, columns), 4)
+        return rows, behind, later, np.full(len(rows), WHOLE), marks
 
     def _passing(self, table: ChunkTable) -> Found:
         """The packets that a mirror shows on their way out of a switch, too."""
         if "bth" not in table.located.start or self.passing.over:
-            return numbers([], 4)
+            return numbers([], 5)
         columns = columns_of(table, "mad", "icrc")
         columns["interface"] = np.ascontiguousarray(table.chunk.interface, np.int64)
         columns["end"] = np.where(columns["icrc"] >= 0, columns["icrc"] + ICRC.size, table.located.limit)
-        found = numbers(self.passing.feed(table.chunk.first, table.chunk.data, columns), 3)
-        return *found, (columns["end"] - columns["bth"])[found[0]]
+        rows, behind, later, marks = numbers(self.passing.feed(table.chunk.first, table.chunk.data, columns), 4)
+        return rows, behind, later, (columns["end"] - columns["bth"])[rows], marks
 
     def _real(self, table: ChunkTable, chunk: Chunk, begin: Int) -> CopyRows:
         """Which repeated frames are copies. Acknowledgements, and what follows after more than 1 us, count only if the capture has many.
@@ -116,7 +120,8 @@ class Copies:
         first = max(0, len(chunk) - APART)
         last = [(int(chunk.time_ns[row]), int(numbered[row]), *_frame(chunk, begin, row)) for row in range(first, len(chunk))]
         self.tail = (self.tail + last)[-APART:]
-        return CopyRows(rows[good], behind[good], later[good], size[good])
+        good = np.flatnonzero(good)
+        return CopyRows(rows[good], behind[good], later[good], size[good], np.zeros(len(good), np.int64))
 
     def _repeated(self, chunk: Chunk, begin: Int, numbered: Int) -> Found:
         """Rows that repeat a frame of shortly before, how many frames and nanoseconds before, and how many bytes are equal."""
@@ -160,10 +165,11 @@ def joined(found: CopyRows, more: Found, routed: Int = _NO_ROWS) -> CopyRows:
     new = ~is_in(more[0], found.rows)
     if not new.any():
         return found
-    columns = [np.append(one, other[new]) for one, other in zip((found.rows, found.behind, found.later_ns, found.size), more, strict=True)]
+    before = found.rows, found.behind, found.later_ns, found.size, found.marks
+    columns = [np.append(one, other[new]) for one, other in zip(before, more, strict=True)]
     order = np.argsort(columns[0], kind="stable")
-    rows, behind, later, size = (column[order] for column in columns)
-    return CopyRows(rows, behind, later, size, routed[new] if len(routed) else routed)
+    rows, behind, later, size, marks = (column[order] for column in columns)
+    return CopyRows(rows, behind, later, size, marks, routed[new] if len(routed) else found.routed)
 
 
 def _frame(chunk: Chunk, begin: Int, row: int) -> tuple[bytes, int]:

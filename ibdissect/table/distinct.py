@@ -6,6 +6,7 @@ import numpy as np
 
 from . import not_roce
 from .copies import Copies
+from .remarked import remarked
 from .table import ChunkTable
 
 
@@ -22,10 +23,13 @@ class Distinct:
 
     def of(self, table: ChunkTable) -> ChunkTable:
         """The table of a chunk with only the packets that count: itself if all do. The given table is not changed."""
-        copies, others = self._copies.find(table).rows, not_roce.find(table)
+        found, others = self._copies.find(table), not_roce.find(table)
+        copies = found.rows
         self.copies += len(copies)
         if not len(copies) and not len(others):
             return table
         keep = np.ones(len(table), np.bool_)
         keep[copies] = keep[others] = False
-        return table.only_rows(keep)
+        made = table.only_rows(keep)
+        made.remarked = remarked(table, copies, found.marks)
+        return made

@@ -66,8 +66,13 @@ def columns(table: ChunkTable, bad: npt.NDArray[np.uint8]) -> dict[str, Any]:
         cut = np.flatnonzero(~loc.complete & (found["bth"] >= 0))
         sizes = np.full(len(table), -1, np.int64)
         sizes[cut] = payload_sizes(table, cut)
+    again = np.zeros(len(table), np.uint8)
+    if table.remarked is not None:
+        again, copies = table.remarked.marks, table.remarked.table.located
+        found |= {name: np.where(again > 0, copies.at(name), found[name]) for name in HEADERS}
     return found | {
         "times": table.chunk.time_ns, "end": loc.end, "limit": loc.limit, "payload_end": loc.payload_end, "sizes": sizes, "bad": bad,
         "networks": np.zeros(len(table), np.int64) if table.networks is None else table.networks.astype(np.int64),
         "snapped": loc.snapped.view(np.uint8), "complete": loc.complete.view(np.uint8),
+        "again": again,
     }  # fmt: skip

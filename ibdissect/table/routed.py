@@ -24,12 +24,13 @@ class Routed:
         self.packets = RoutedPackets(MAX_RECENT)
 
     def again(self, table: ChunkTable) -> tuple[Int, ...]:
-        """Rows of packets seen before with more hops left, in order; how many frames and nanoseconds before; bytes that are equal."""
+        """Rows of packets seen before with more hops left, in order; how many frames and nanoseconds before; bytes that are equal; marks
+        that they did not have then."""
         start = table.located.start
         if "bth" not in start or "icrc" not in start:
-            return numbers([], 4)
-        rows, behind, later = numbers(self.packets.feed(table.chunk.first, table.chunk.data, columns_of(table, "icrc")), 3)
-        return rows, behind, later, start["icrc"][rows] + ICRC.size - start["bth"][rows]
+            return numbers([], 5)
+        rows, behind, later, marks = numbers(self.packets.feed(table.chunk.first, table.chunk.data, columns_of(table, "icrc")), 4)
+        return rows, behind, later, start["icrc"][rows] + ICRC.size - start["bth"][rows], marks
 
 
 def columns_of(table: ChunkTable, *more: str) -> dict[str, Any]:

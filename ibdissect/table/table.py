@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ from .locate import EXTENDED_STRUCTS, Bool, Int, Located, locate
 from .occurrences import Occurrences
 from .services import Services
 from .unread import beside, failed, is_read, unread_bits
+
+if TYPE_CHECKING:
+    from .remarked import Remarked
 
 T = TypeVar("T")
 V = TypeVar("V", bound=Struct)
@@ -84,6 +87,8 @@ class ChunkTable:
         """The numbers of the frames, if they are not consecutive."""
         self.remembers: bool = shown_by is None or shown_by.remembers
         """Whether structures are read by what their conversations have shown before (`kept`)."""
+        self.remarked: Remarked | None = None
+        """Copies that are not in this table, but show marks of congestion first."""
         self.spoken: Conversation | None = None
         """The conversation of the message that is all of the table (`of_message`)."""
         self._shown: ChunkTable | None = None

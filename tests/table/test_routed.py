@@ -24,7 +24,7 @@ def again(data: bytes) -> list[tuple[int, int, int]]:
     """(frame, how many before, bytes) of each later sighting."""
     found, state = [], Routed()
     for chunk in open_capture(io.BytesIO(data)).chunks():
-        rows, behind, _, size = state.again(ChunkTable(chunk))
+        rows, behind, _, size, _ = state.again(ChunkTable(chunk))
         found += list(zip((rows + chunk.first).tolist(), behind.tolist(), size.tolist(), strict=True))
     return found
 

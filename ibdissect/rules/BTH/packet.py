@@ -309,6 +309,7 @@ class CongestionMark(PacketRule):
     """
 
     code, name, severity = "BTH020", "fecn-becn-unexpected", INFO
+    of_marks = True
     reference = "IBA Annex A10; opensm congestion control"
     when = ((BTH.fecn == 1) | (BTH.becn == 1)) & (BTH.opcode != CNP_OPCODE)
     message = "the BTH is marked for congestion: FECN {fecn:d}, BECN {becn:d}"
