@@ -277,9 +277,9 @@ def _icrc(data: bytes, ip: tuple[int, int], at: int, stop: int) -> bool:
 
 def copies(every: list[Frame]) -> dict[int, int]:
     """Frames, and of which one before each is a copy. They hold the bytes of one of the eight before, from the IP header on: within 1 us
-    (but for ACKs), requests within 3 us, others, too, where so far one of 32 was repeated so; within 5 ms if its sender numbers packets and nobody asked for it; management
-    datagrams with the bytes of one that was sent less than half a millisecond before; packets that a router forwarded within a
-    millisecond: with the same ICRC, and fewer hops left; and what a mirror of a switch showed before (`passing`)."""
+    (but for ACKs), requests within 3 us, others, too, where so far one of 32 was repeated so; within 5 ms if its sender numbers packets
+    and nobody asked for it; management datagrams with the bytes of one that was sent less than half a millisecond before; packets that a
+    router forwarded within a millisecond: with the same ICRC, and fewer hops left; and what a mirror of a switch showed (`passing`)."""
     found, repeated = dict[int, int](), 0
     sealed: dict[Any, tuple[int, int, int]] = {}
     datagrams: dict[Any, tuple[int, int]] = {}
