@@ -23,9 +23,11 @@ MOST = 64
 LONGEST = 1000
 """Characters of an exception's text that are reported."""
 VALUE = r"""(?ix)
-    b'(?:[^'\\]|\\.)*' | b"(?:[^"\\]|\\.)*" | \[\s*[\da-fx]+(?:[\s,]+[\da-fx]+)+\s*\] |
-    \b(?=[a-z]*\d)[\da-fx](?:[_,:]?[\da-fx]){4,}\b"""
-"""Parts of an exception's text that may reveal a key from a packet: bytes, lists of numbers, and numbers of five or more digits."""
+    b'(?:[^'\\]|\\.)*' | b"(?:[^"\\]|\\.)*" | (?:\\x[\da-f]{2})+ | \[\s*[\da-fx]+(?:[\s,]+[\da-fx]+)+\s*\] |
+    \(\s*[\da-fx]+(?:[\s,]+[\da-fx]+){2,}\s*\) |
+    \b0x[\da-f_]+\b | \b(?=[a-z]*\d)[\da-fx](?:[_,:]?[\da-fx]){4,}\b | \b[a-f]{8,}\b | \b[\da-f]{1,8}(?:[\s,:-]+[\da-f]{1,8}){3,}\b"""
+"""Parts of an exception's text that may reveal a key from a packet: bytes, escapes, lists of numbers or at least four in a row, numbers of
+five or more digits, and of eight or more that are all letters (`decade` is a word)."""
 
 
 class Failure(Record, eq=False):

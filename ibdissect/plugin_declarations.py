@@ -54,7 +54,8 @@ _NAME = re.compile(r"[a-z0-9_]+(?:[.-][a-z0-9_]+)*")
 RANGES: Mapping[type[Place], Mapping[str, tuple[int, int, str]]] = {
     Mad: {"mgmt_class": (0, 0xFF, "8 bits"), "attr_id": (0, 0xFFFF, "16 bits")},
     VendorOui: {"oui": (0, 0xFFFFFF, "24 bits"), "attr_id": (0, 0xFFFF, "16 bits")},
-    TcpPort: {"port": (1, 0xFFFF, "1 to 65535")}, UdpPort: {"port": (1, 0xFFFF, "1 to 65535")},
+    TcpPort: {"port": (1, 0xFFFF, "1 to 65535")},
+    UdpPort: {"port": (1, 0xFFFF, "1 to 65535")},
     Ethertype: {"ethertype": (0x600, 0xFFFF, "0x0600 to 0xffff")},
     DestQP: {"qp": (0, 0xFFFFFF, "24 bits")},
     QKey: {"q_key": (0, 0xFFFFFFFF, "32 bits")},
@@ -243,6 +244,11 @@ def _place(struct: StructType, place: object) -> Iterator[str]:
         pair = isinstance(condition, tuple) and len(condition) == 2
         if not pair or not isinstance(condition[0], Field) or not isinstance(condition[1], (set, frozenset, tuple, list, range)):
             yield f".carried_by: {type(place).__name__}: when {condition!r} must be (field, (value, value, ...))"
+        elif condition[0].is_key:
+            yield f".carried_by: {type(place).__name__}: when: {condition[0].name} is a key: what lies where would tell it"
+    for measure in (getattr(place, "skip", None), getattr(place, "length", None)) if isinstance(place, (Inside, Behind)) else ():
+        if isinstance(measure, tuple) and isinstance(measure[0], Field) and measure[0].is_key:
+            yield f".carried_by: {type(place).__name__}: {measure[0].name} is a key: what lies where would tell it"
     field = getattr(place, "field", None)
     if isinstance(place, (Inside, Parsed)) and not isinstance(field, Field):
         yield f".carried_by: {type(place).__name__}: {field!r} is no field of a structure"

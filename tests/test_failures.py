@@ -146,6 +146,10 @@ def test_what_reading_raises_is_no_finding(capture: str, monkeypatch: pytest.Mon
         ("key 0x1122334455667788", "key #"), ("1_234_567 or 305,419,896", "# or #"), ("a1:b2:c3:d4", "#"), ("0x1122_3344", "#"),
         ("array([161, 178,  195], dtype=uint8)", "array(#, dtype=uint8)"), ("[[ 1 2]\n [ 3 4]]", "[# #]"), (str(b"a\'b\"c"), "#"),
         ("index 10 of ports[3], shape (3,)", "index 10 of ports[3], shape (3,)"), ("no attribute 'decade'", "no attribute 'decade'"),
+        ("cafebabe", "#"), ("CAFEBABE in a key", "# in a key"), ("ca:fe:ba:be", "#"), ("ca fe ba be", "#"), ("51966 or 9999", "# or 9999"),
+        ("(202, 254, 186)", "#"), ("[202, 254]", "#"), ("202 254 186 190", "#"), (r"'shelf\xca\xfe\xba'", "'shelf#'"),
+        ("can't decode byte 0xca in position 3", "can't decode byte # in position 3"), ("shapes (2,) and (3, 4)", "shapes (2,) and (3, 4)"),
+        ("no field 'added' in a bad face", "no field 'added' in a bad face"), ("bytes 1, 2 and 9", "bytes 1, 2 and 9"),
     ],
 )  # fmt: skip
 def test_values_are_left_out_of_what_an_exception_says(said: str, kept: str) -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from ibdissect.dissect.bulk import JsonLines
+from ibdissect.dissect.printers import dump
+from ibdissect.dissect.value import Presenter
+from ibdissect.session.capture import Capture
+from ibdissect.table.cut_keys import without_keys
 from ibdissect.wire import dm
 from ibdissect.wire.ulp import iser, rds, rpcrdma, srp
 from tests import smc
 from tests.acme import connection, message
-from tests.craft import build, gmp, ud
+from tests.craft import build, gmp, mad, ud
+from tests.fuzz.container import pcapng
 from tests.planted import KEY, SPELLINGS, Rows, ethernet, leaks, mutants, native
 from tests.table.test_opaque import SERVICE, sa
 
@@ -169,3 +177,57 @@ def test_descriptors_of_srp_with_other_formats_and_counts(formats: int, out: int
     context = [gmp(0x06, 0x81, 0x0012, entry, at=64), *connection(number)]
     assert leaks(native(*context, *(message(command + body) for command in commands))) == []
     assert leaks(native(*context, message(commands[0] + body)), keys=True), "they are read"
+
+
+FORM = """
+from ibdissect.words import Mad, MadFormat, Struct, raw, secret, uint
+
+
+class Form(Struct, prefix="zz", key="form", section="Z", carried_by=MadFormat(0x0B)):
+    head = raw(24, "Head", at="0")
+    k = secret(64, "Z_Key", "Form Key", at="24")
+    data = raw(224, "Data", at="32")
+
+
+class Attribute(Struct, prefix="zz", key="attribute", section="Z", carried_by=Mad(0x0B, 0x77)):
+    number = uint(32, "Number", at="0", holds="number")
+    k = secret(32, "Z_Key", "Attribute Key", at="4")
+"""
+
+
+def test_a_plugins_form_of_a_class_decides_where_attributes_lie(tmp_path: Path) -> None:
+    """Although we declare one, too; also in a frame that is cut off."""
+    plugin = tmp_path / "form.py"
+    plugin.write_text(FORM)
+    frame = ud(mad(0x0B, 0x81, 0x77, KEY + KEY + words(7) + KEY))
+    rows = [(link, data[:size], len(data)) for link, data, _ in native(frame) for size in (len(frame), *range(54, 76))]
+    assert leaks(rows, plugins=[str(plugin)], trees=range(len(rows))) == []
+    with Capture(io.BytesIO(pcapng(rows)), plugins=[str(plugin)]) as opened:
+        column = opened.table()["zz.attribute.number"]
+    assert column.frame.tolist()[:1] == [1] and set(column.value.tolist()) == {7}
+
+
+UNALIGNED = """
+from ibdissect.words import DestQP, Struct, secret, uint
+
+
+class Half(Struct, prefix="zz", key="half", section="Z", carried_by=DestQP(0xAC3)):
+    first = uint(4, "First", at="0[0]", holds="number")
+    k = secret(32, "Z_Key", "Half Key", at="0[4]")
+    last = uint(4, "Last", at="4[4]", holds="number")
+    more = secret(5, "Y_Key", "More", at="5[0]")
+    rest_ = uint(3, "Three", at="5[5]", holds="number")
+"""
+
+
+def test_a_key_that_does_not_begin_with_a_byte_is_hidden_to_its_last_bit(tmp_path: Path) -> None:
+    plugin = tmp_path / "half.py"
+    plugin.write_text(UNALIGNED)
+    shown = []
+    for key in (0xA7C3E95B, 0x17C3E95D):
+        frame = ud((9 << 36 | key << 4 | 6).to_bytes(5, "big") + bytes([key & 0x1F << 3 | 5]), dest_qp=0xAC3, src_qp=5)
+        with Capture(io.BytesIO(pcapng(native(frame))), plugins=[str(plugin)]) as opened:
+            (table,) = opened.tables()
+            blank = table.once(without_keys)
+            shown.append((*JsonLines(Presenter()).lines(table, np.arange(1)), dump(opened.dissect(1)), blank.tobytes()))
+    assert shown[0] == shown[1]

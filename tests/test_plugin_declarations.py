@@ -15,8 +15,10 @@ IMPORTS = """\
 from ibdissect.rules import *
 from ibdissect.lint.rule import ERROR, Moment, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.wire.column import column
+from ibdissect.wire.kept import kept
 from ibdissect.wire.places import *
 from ibdissect.wire.spec import *
+from ibdissect.wire.tail import optional, repeat
 """
 STRUCT = """\
 class X(Struct):
@@ -81,6 +83,26 @@ DECLARATIONS = {
         struct() + struct(place="Inside(X.a, ((X.a, 1),))").replace("X(", "Y(").replace('"x"', '"y"'),
         "Y.carried_by: Inside: when (<Field X.a>, 1) must be (field, (value, value, ...))",
     ),
+    "condition on a key": (
+        struct('a = secret(16, "K", "A")') + struct(place="Inside(X.a, ((X.a, (1,)),))").replace("X(", "Y(").replace('"x"', '"y"'),
+        "Y.carried_by: Inside: when: a is a key: what lies where would tell it",
+    ),
+    "place behind a key": (
+        struct('a = secret(16, "K", "A")') + struct(place="Inside(X.a, skip=(X.a, 1, 0))").replace("X(", "Y(").replace('"x"', '"y"'),
+        "Y.carried_by: Inside: a is a key: what lies where would tell it",
+    ),
+    **{
+        f"a key decides: {part}": (struct(f'a = secret(16, "K", "A")\n    p = part(a, 3, 0, "P")\n    b = {part}'), "X.b: depends on ")
+        for part in ('text(a, "B")', 'repeat(uint(8, "B"), count=p)', 'optional(a != 0, uint(8, "B"))', 'optional(p < 3, uint(8, "B"))')
+    },
+    "a key decides later": (
+        struct('a = secret(16, "K", "A")\n    b = text(kept(a), "B")'),
+        "kept: 'A' is a key: what lies where would tell it",
+    ),
+    "a key decides when": (
+        struct('a = secret(16, "K", "A")\n    c = uint(8, "C")\n    b = text(kept(c, where=(c == 1) & (a > 2)), "B")', size=3),
+        "kept: 'A' is a key: what lies where would tell it",
+    ),
     "65537 bytes": (struct("a = raw(65537, 'A')", "UdpPort(5)", 65537), "X: has 65537 bytes, a structure has at most 65536"),
     "too large for a MAD": (struct("a = raw(233, 'A')", size=233), "X.size: 233 bytes do not fit into a MAD, whose data has at most 232"),
     "column": (struct() + 'c = column(X, "a", X.a + 1, "C")', "X: column 'a' has the filter name of field a"),
@@ -96,7 +118,7 @@ DECLARATIONS = {
     "arguments": (rule("@on_chunk\n    def f(self): yield"), "rule BBB001: f must take (self, table, context)"),
     "arguments at the end": (rule("@on_end\n    def f(self, table, context): yield"), "rule BBB001: f must take (self, context)"),
     "message": (rule(HANDLER + "yield", message="{"), "rule BBB001: its message is not a format string"),
-    "keyword": (struct('a = uint(16, "A", att="0")'), "TypeError: Unexpected keyword argument 'att' (line 10)"),
+    "keyword": (struct('a = uint(16, "A", att="0")'), "TypeError: Unexpected keyword argument 'att' (line 12)"),
     "another plugin": ("import zed_is_nowhere", "No module named 'zed_is_nowhere'; if that is another plugin, name it with --plugin"),
 }
 
@@ -130,7 +152,7 @@ def test_what_is_right_is_taken(text: str, tmp_path: Path) -> None:
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
     path = tmp_path / "a.pcap"
-    path.write_bytes(erf_pcap([gmp(0x32, 0x81, 0x0100, bytes.fromhex("0000ace2" "00030000"), at=36)]))
+    path.write_bytes(erf_pcap([gmp(0x32, 0x81, 0x0100, bytes.fromhex("0000ace200030000"), at=36)]))
     return path
 
 
@@ -208,7 +230,7 @@ def test_handlers_that_fail_are_named(body: str, said: str, capture: Path, tmp_p
 @pytest.mark.slow
 def test_plugins_import_each_other_and_toml_uses_them_whatever_the_order(capture: Path, tmp_path: Path) -> None:
     (tmp_path / "first_of_two.py").write_text(IMPORTS + "print('hello')\n" + struct())
-    body = 'on, when, at = first_of_two.X, first_of_two.X.a == 3, first_of_two.X.a'
+    body = "on, when, at = first_of_two.X, first_of_two.X.a == 3, first_of_two.X.a"
     (tmp_path / "second_of_two.py").write_text(IMPORTS + "import first_of_two\n" + rule(body, message="a is {a}"))
     (tmp_path / "own.toml").write_text('[[rule]]\ncode = "BBB002"\nname = "three"\nwhen = "bb.x.a == 3"\nmessage = "{bb.x.a}"\n')
     names = ("own.toml", "second_of_two.py", "first_of_two.py")

@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 
 from ibdissect.table import ChunkTable, Int
+from ibdissect.table.cut_keys import without_keys
 from ibdissect.table.insides import in_frame_order
+from ibdissect.table.kept import memory_at
 from ibdissect.wire.catalog import Catalog, StructType, is_plugin
 from ibdissect.wire.dialogue import summary_of
+from ibdissect.wire.kept import remember
+from ibdissect.wire.keys_read import HIDDEN
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import printable
 
@@ -36,7 +40,7 @@ def fill(table: ChunkTable, rows: Int, protocols: list[str], infos: list[str], p
     texts_of, wanted = dict(with_summary(table.catalog)), set(rows.tolist())
     for row, struct, i, of in in_frame_order(table, tuple(texts_of)):
         if row in wanted:
-            words = {name: _word(presenter, struct, of.view(struct, i), name) for name in placeholders(texts_of[struct])}
+            words = {name: _word(presenter, of, struct, i, name) for name in placeholders(texts_of[struct])}
             said.setdefault(row, (struct.prefix.upper(), []))[1].append(texts_of[struct].format_map(words))
     mad = table.located.at("mad") >= 0
     for row, (protocol, texts) in said.items():
@@ -50,16 +54,30 @@ def fill(table: ChunkTable, rows: Int, protocols: list[str], infos: list[str], p
             protocols[place] = protocol
 
 
-def _word(presenter: Presenter, struct: StructType, view: Struct, name: str) -> str:
-    """The value of a field, as short as possible: the name of a value without its number."""
-    value: Any = getattr(view, name)
+def _without_keys(table: ChunkTable, struct: StructType, i: int) -> Struct:
+    """A view of an occurrence in which the bytes that are hidden are zero."""
+    found = table.occurrences(struct)
+    at, stop = int(found.at[i]), int(found.stop[i])
+    view = struct(table.once(without_keys)[at:stop].tobytes(), 0, stop - at)
+    if struct.tail is not None and struct.tail.depends():
+        remember(view, memory_at(table, struct, i))
+    return view
+
+
+def _word(presenter: Presenter, table: ChunkTable, struct: StructType, i: int, name: str) -> str:
+    """The value of a field of an occurrence, as short as possible: the name of a value without its number."""
+    value: Any = getattr(table.view(struct, i), name)
     field = getattr(struct, name, None)
-    if not isinstance(field, Field):
-        return str(len(value)) if isinstance(value, tuple) else "" if value is None else str(value)
-    if field.values and value in field.values and not field.tells:
-        return field.values[value]
     if isinstance(value, tuple):
         return str(len(value))
+    if isinstance(value, Struct):
+        return type(value).title
+    if value is None or not isinstance(field, Field):  # a part that is not there
+        return "" if value is None else str(value)
+    if field.values and value in field.values and not field.tells and not field.secret:
+        return field.values[value]
     if isinstance(value, (bytes, str)) and not field.secret:
+        if not presenter.show_keys and getattr(_without_keys(table, struct, i), name) != value:
+            return HIDDEN
         return value if isinstance(value, str) else value.hex()
     return presenter.present(field, value)[1]

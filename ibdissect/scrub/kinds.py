@@ -52,6 +52,8 @@ _TRANSPORT = (frozenset(HEADERS) | frozenset(EXTENDED_STRUCTS)) - {headers.Paylo
 
 def kind_of(field: Field[Any]) -> Kind:
     """How a field is scrubbed. Plain numbers of built-in structures have been reviewed and stay; those of plugins are dropped."""
+    if field.bits <= 64 < field.bit % 8 + field.bits:  # in nine bytes
+        return Kind.DROP
     if field.holds == "unknown":
         return Kind.DROP if is_foreign(field) else Kind.KEEP
     return _BY_WORD.get(field.holds) or Kind(field.holds)

@@ -92,9 +92,9 @@ def replace(data: Bytes, spot: Spot, keep: Bool, numbers: Numbers | Lids) -> Non
     new = np.array([numbers[value] for value in unique.tolist()], np.uint64)[which]
     size = (spot.bits + spot.low + 7) // 8
     index = spot.at[keep][:, None] + np.arange(size)
-    if spot.bits % 8:
+    if spot.bits % 8 or spot.low:
         mask = np.uint64(((1 << spot.bits) - 1) << spot.low)
-        new = integers(data[index]) & ~mask | new << np.uint64(spot.low)
+        new = integers(data[index]) & ~mask | new << np.uint64(spot.low) & mask
     data[index] = new.astype(">u8").view(np.uint8).reshape(len(new), 8)[:, 8 - size :]
 
 

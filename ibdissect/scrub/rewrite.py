@@ -14,6 +14,7 @@ from ibdissect.capture.writing import CaptureWriter
 from ibdissect.engine.links import extension_headers
 from ibdissect.session.capture import Capture
 from ibdissect.table import ChunkTable, Int
+from ibdissect.table.secrets import secret_fields
 from ibdissect.table.services import Services
 from ibdissect.table.unread import as_read
 from ibdissect.wire.catalog import Catalog, StructType
@@ -164,18 +165,16 @@ class Scrubber:
             elif kind is Kind.SERVICE:
                 for name, spot in services(here, integers(taken)):
                     spots.setdefault(name, []).append(spot)
-            elif kind is Kind.NETWORK:
-                low = last * 8 - start - field.bits
-                values = integers(taken) >> np.uint64(low) & np.uint64((1 << field.bits) - 1)
-                spots.setdefault(f"{kind} {field.bits}", []).append(Spot(here, field.bits, values, low))
             elif kind is Kind.PREFIX and field.bits == 16:
                 spots.setdefault("prefix", []).append(site_prefixes(here, integers(taken)))
             elif kind is Kind.GID:
                 for name, spot in gids(here, taken):
                     spots.setdefault(name, []).append(spot)
             else:
-                name = f"key {field.secret}" if kind is Kind.KEY else str(kind)
-                spots.setdefault(name, []).append(Spot(here, field.bits, integers(taken)))
+                name = f"key {field.secret}" if kind is Kind.KEY else f"{kind} {field.bits}" if kind is Kind.NETWORK else str(kind)
+                low = last * 8 - start - field.bits
+                values = integers(taken) >> np.uint64(low) & np.uint64((1 << field.bits) - 1)
+                spots.setdefault(name, []).append(Spot(here, field.bits, values, low))
 
     def _numbers(self, table: ChunkTable, data: Bytes, spots: dict[str, list[Spot]]) -> None:
         for name, found in spots.items():
@@ -196,6 +195,7 @@ class Scrubber:
             made = subs.Numbers(lambda number, _: subs.network(bits, number))
             return Replacement(made, lambda values: subs.special_networks(bits, values))
         kind = name.removeprefix("key ")
+        bits = max([bits, *(field.bits for field in secret_fields(self.catalog) if field.secret == kind and field.bits <= 64)])
         return Replacement(subs.Keys(bits, privileged=kind == "Q_Key"), lambda values: subs.special_keys(kind, values))
 
     def _texts(self, data: Bytes, texts: list[Text]) -> None:

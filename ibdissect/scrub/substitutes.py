@@ -60,11 +60,11 @@ class Numbers:
 
 
 class Keys(Numbers):
-    """Substitutes of keys: the numbers that masked keys show. If two keys are byte-reversed, so are their substitutes."""
+    """Substitutes of keys of up to `bits` bits: the numbers that masked ones show. If two are byte-reversed, so are their substitutes."""
 
     def __init__(self, bits: int, *, privileged: bool) -> None:
         super().__init__(self._key)
-        self.size, self._privileged = bits // 8, privileged
+        self.size, self._privileged = (bits + 7) // 8, privileged
 
     def _key(self, number: int, value: int) -> int:
         twin = self.known.get(self._reversed(value))

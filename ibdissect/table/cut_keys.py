@@ -44,7 +44,7 @@ def hidden_bytes(table: ChunkTable) -> Int:
     hidden = np.zeros(len(data), np.bool_)
     for field in secret_fields(table.catalog):
         _, at, _, secret = keys_of(table, field)
-        hidden[at[secret][:, None] + np.arange((field.bits + 7) // 8)] = True
+        hidden[at[secret][:, None] + np.arange(max((bit % 8 + field.bits + 7) // 8 for bit in field.entries()))] = True
     reveals = table.once(revealing_rows)
     for field in checksum_fields(table.catalog):
         found = table.occurrences(field.owner)

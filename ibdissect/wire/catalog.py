@@ -80,7 +80,9 @@ class Catalog:
             computed.setdefault(column.owner, []).append(column)
         _refuse_clashes(attributes)
         _refuse_equal_places(others)
-        self.formats = MappingProxyType({number: tuple(found) for number, found in formats.items()})
+        by_number = {number: tuple(sorted(found, key=is_plugin, reverse=True)) for number, found in formats.items()}
+        self.formats = MappingProxyType(by_number)
+        """The forms of whole MADs by class and base version, those of plugins first: their `data` is where attributes lie."""
         self.attributes = MappingProxyType({place: tuple(found) for place, found in attributes.items()})
         self.inside = MappingProxyType({owner: tuple(found) for owner, found in inside.items()})
         self.nesting = MappingProxyType({struct: tuple(found) for struct, found in nesting.items()})

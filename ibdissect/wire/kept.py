@@ -65,9 +65,22 @@ def kept(field: Field[Any], *, where: Expr | None = None, same: Field[Any] | tup
     """
     if not isinstance(field, Field) or field.kind not in ("uint", "flag") or field.count != 1 or field.bits > 64:
         raise SpecError("kept", getattr(field, "name", ""), f"{field!r} is no number of a structure")
+    if keys := [one for one in (field, *_fields_of(where)) if one.is_key]:
+        raise SpecError("kept", "", f"{keys[0].label!r} is a key: what lies where would tell it")
     if way not in ("", SAME, OTHER):
         raise SpecError("kept", field.name, f"way={way!r} is neither {SAME!r} nor {OTHER!r}")
     return Kept(field, where, same if isinstance(same, tuple) else (same,), way)
+
+
+def _fields_of(value: object) -> Iterator[Field[Any]]:
+    """The fields in a condition."""
+    if isinstance(value, Field):
+        yield value
+    elif isinstance(value, (Expr, Value)):
+        for name in getattr(value, "__struct_fields__", ()):
+            part = getattr(value, name)
+            for one in part if isinstance(part, tuple) else (part,):
+                yield from _fields_of(one)
 
 
 def kept_in(struct: type[Struct]) -> tuple[Kept, ...]:

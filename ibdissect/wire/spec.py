@@ -190,6 +190,11 @@ class Field(Value, Record, Generic[V], eq=False):
         step = max(self.bits, 1)  # a `rest` has 0 bits, but one entry
         return iter(range(self.bit, self.bit + step * self.count, step))
 
+    @property
+    def is_key(self) -> bool:
+        """Whether it is a key or a part of one."""
+        return bool(self.secret or self.tells or (self.part_of is not None and self.part_of[0].secret))
+
     @overload
     def __get__(self, obj: None, owner: type[Any]) -> Field[V]: ...
     @overload

@@ -377,6 +377,8 @@ def _reader(cls: StructType, name: str, field: Field[Any], known: list[Field[Any
     way = _way(field, known)
     if way is None or field.kind not in ("uint", "flag", "pad") or field.count != 1:
         raise SpecError(cls.__name__, name, f"depends on {field.name or field!r}, which is no number before it in this structure")
+    if field.is_key:
+        raise SpecError(cls.__name__, name, f"depends on {field.name}, a key: what lies where would tell it")
     outer, extra = way
     low, high = (edge + extra for edge in field.span)
     shift, mask = field.shift_mask

@@ -10,7 +10,7 @@ import pytest
 from ibdissect.errors import PluginError
 from ibdissect.plugins import load
 from tests import commands
-from tests.craft import erf_pcap, gmp
+from tests.craft import erf_pcap, gmp, ud
 from tests.talk import PLUGIN, capture
 
 
@@ -68,3 +68,39 @@ def test_mistakes(change: tuple[str, str], tmp_path: Path) -> None:
     with pytest.raises(PluginError) as caught:
         load([str(tmp_path / "wrong.py")])
     assert WRONG[change] in str(caught.value)
+
+
+WITH_KEYS = """
+from ibdissect.words import *
+
+class Inner(Struct):
+    prefix, key, section, size = "zed", "inner", "Z 1", 4
+    key_ = secret(32, "Zed_Key", "Inner Key", at="0")
+
+class Outer(Struct):
+    prefix, key, section, size = "zed", "outer", "Z 2", 10
+    carried_by = DestQP(0xACE)
+    kind = uint(8, "Kind", at="0")
+    named = uint(32, "Named", at="1", secret="Zed_Key", values={0xCAFEBABE: "the one of the factory"})
+    inner = nested(Inner, "Inner", at="5")
+    length = uint(8, "Length", at="9")
+    name = text(length, "Name")
+    body = choice(kind, {1: Inner}, "Body")
+    more = optional(kind == 2, secret(32, "Zed_Key", "More"))
+    info = summary("named {named}, inner {inner}, name {name}, body {body}{more}.")
+"""
+
+
+def test_it_tells_no_key(tmp_path: Path) -> None:
+    """Neither the name of a key's value, nor that of a structure, nor bytes in which a key lies."""
+    (tmp_path / "zed.py").write_text(WITH_KEYS)
+    key = b"\xca\xfe\xba\xbe"
+    for body, hidden, keys in (
+        (key, "ab, body (hidden).", "ab, body cafebabe."), (key + key[:3], "(hidden), body (hidden).", "ab, body cafebabe."),
+        (key[:3], "(hidden), body .", "ab, body ."),
+    ):  # fmt: skip
+        (tmp_path / "a.pcap").write_bytes(erf_pcap([ud(b"\1" + key * 2 + b"\2ab" + body, dest_qp=0xACE, q_key=7)]))
+        words = ("show", "--plugin", str(tmp_path / "zed.py"), str(tmp_path / "a.pcap"))
+        shown, clear = (commands.run(*words, *more, text=True).stdout for more in ((), ("--show-keys",)))
+        assert f"named Zed_Key#1, inner Inner, name {hidden}" in shown, shown
+        assert f"named the one of the factory (3405691582), inner Inner, name {keys}" in clear, clear

@@ -23,7 +23,7 @@ from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import SMP, NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests import commands, tunnels
-from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, roce2, smp, ud
+from tests.craft import build, erf_pcap, ethernet_pcap, gmp, mad, native, roce2, smp, ud
 from tests.scrub.made import scrub, scrubbed
 from tests.table.made import tables_of
 
@@ -315,3 +315,40 @@ def test_flow_labels_are_the_same_in_requests_and_packets() -> None:
     heads = [int.from_bytes(frame[16 + 8 : 16 + 12], "big") for frame in packets]
     assert [head & 0xFFFFF for head in heads] == [0, 1, 2] and {head >> 28 for head in heads} == {6}
     assert int.from_bytes(mad_of(req)[24 + 88 : 24 + 91], "big") >> 4 == 1
+
+
+KEYS = """
+from ibdissect.words import Struct, VendorOui, secret, uint
+
+
+class Lock(Struct, prefix="lock", key="lock", section="L 1", carried_by=VendorOui(0x00ACE9, 0x32, 0x0300)):
+    number = uint(8, "Number", at="0", holds="number")
+    narrow = secret(32, "L_Key", "Narrow", at="1")
+    wide = secret(64, "L_Key", "Wide", at="5")
+    three = uint(3, "Three", at="13[0]", holds="number")
+    five = secret(5, "L_Key", "Five", at="13[3]")
+    half = uint(4, "Half", at="14[0]", holds="number")
+    between = secret(16, "L_Key", "Between", at="14[4]")
+    other = uint(4, "Other", at="16[4]", holds="number")
+    four = uint(4, "Four", at="17[0]", holds="number")
+    across = secret(64, "L_Key", "Across", at="17[4]")
+    last = uint(4, "Last", at="25[4]", holds="number")
+"""
+
+
+def test_keys_of_any_width_are_replaced_and_what_is_beside_them_stays(tmp_path: Path) -> None:
+    plugin = tmp_path / "lock.py"
+    plugin.write_text(KEYS)
+    wide, across = 0xD00DFEEDCAFEBABE, 0xA1B2C3D4E5F60718
+    body = b"\7\xca\xfe\xba\xbe" + wide.to_bytes(8, "big") + bytes([5 << 5 | 0x1D]) + (9 << 20 | 0xBEEF << 4 | 6).to_bytes(3, "big")
+    body += (3 << 68 | across << 4 | 0xC).to_bytes(9, "big")
+    data = bytearray(mad(0x32, 0x81, 0x0300, body, at=40))
+    data[37:40] = b"\0\xac\xe9"
+    out = io.BytesIO()
+    with Capture(io.BytesIO(erf_pcap([ud(bytes(data))])), plugins=[str(plugin)]) as opened:
+        write_scrubbed(opened, out, "pcap")
+    names = ("number", "narrow", "wide", "three", "five", "half", "between", "other", "four", "across", "last")
+    with Capture(io.BytesIO(out.getvalue()), plugins=[str(plugin)], show_keys=True) as opened:
+        columns = opened.table()
+        found = [int(columns[f"lock.lock.{name}"].value[0]) for name in names]
+    assert found == [7, 1, 2, 5, 3, 9, 4, 6, 3, 0, 0xC], "keys are numbered by kind; one in nine bytes is dropped"
