@@ -156,7 +156,11 @@ def lines(result: dict[str, Any], paint: Paint, members: Sequence[Member] = ()) 
             }
             for e in result["streams"]
         ],
-        "messages": [e | {"payload": _or_unknown(e["bytes"], e["unknown_sizes"]), **_percentiles(e)} for e in result["messages"]],
+        "messages": [
+            e | {"payload": _or_unknown(e["bytes"], e["unknown_sizes"]), **_percentiles(e)}
+            | {name: _or_unknown(e[name], e["unread_answers"]) for name in ("naks", "complete")}
+            for e in result["messages"]
+        ],
         "response_times": [e | _percentiles(e) for e in result["response_times"]],
         "congestion": [
             e | {key: f"{'≥ ' if e[f'{key}_bound'] else ''}{e[key]}" for key in ("queue_pairs", "source_ports")}

@@ -416,5 +416,5 @@ def _rest(raw: Raw, capture: Capture) -> Found:
     if half is not None and half.since:
         shown = bool(half.requests and half.answers) and not half.unread and not half.forgotten
         return Found("healthy", HEALTHY, NONE) if shown else Found("cannot-tell", CANNOT_TELL, NONE)
-    shown = raw.setup is not None and raw.setup.rtu is not None
+    shown = raw.setup is not None and raw.setup.rtu is not None and None not in (raw.qpn(0), raw.qpn(1))
     return Found("healthy", HEALTHY, NONE) if shown else Found("cannot-tell", CANNOT_TELL, NONE)

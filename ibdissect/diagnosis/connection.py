@@ -125,6 +125,11 @@ class LostPackets(Record, frozen=True):
     """The first of them, in the capture `after`."""
 
 
+OF_ANSWERS = ("naks", "rnr_naks")
+UNSEEN = {"requests": (*OF_ANSWERS, "cnps"), "answers": ("messages", "packets_sent_again")}
+"""Counts that nobody knows where only one direction was captured."""
+
+
 class Connection(Record, frozen=True):
     """The story of one connection: set-up, data, trouble, end, and what explains it."""
 
@@ -178,6 +183,15 @@ class Connection(Record, frozen=True):
     """Whether it was refused, and its asker asked again at once and was accepted."""
     guess: str = ""
     """How `why` ends with what only follows from silence: other captures of the same traffic may show otherwise."""
+
+    @property
+    def known_counts(self) -> dict[str, int | None]:
+        """`counts` by name; None in place of a 0 that the capture does not show: one direction was not captured, or its answers are cut
+        off, or its set-up was captured without its queue pairs, so that nobody knows which packets are its own."""
+        without = any(end.qpn is None for end in self.ends) and self.set_up.state in ("complete", "partly") and self.times is None
+        names = Counts.__struct_fields__ if without else UNSEEN.get(self.directions, ())
+        unseen = {*names, *(OF_ANSWERS if self.counts.unread_answers else ())}
+        return {name: getattr(self.counts, name) or (None if name in unseen else 0) for name in Counts.__struct_fields__}
 
     @property
     def healthy(self) -> bool:

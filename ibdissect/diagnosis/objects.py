@@ -84,7 +84,7 @@ def _connection(one: Connection) -> dict[str, Any]:
         "detail": one.detail, "frames": {"first": one.evidence[0], "decisive": one.evidence[1]},
         "set_up": {"state": up.state, "tries": up.tries, "start_ns": up.start_ns, "established_ns": up.established_ns, "reject": reject},
         "end": {"state": one.end_state, "time_ns": one.end_ns},
-        "times_ns": one.times, "counts": one.counts, "episodes": [*one.episodes],
+        "times_ns": one.times, "counts": one.known_counts, "episodes": [*one.episodes],
         "directions": one.directions, "blamed": one.blamed, "start_ns": one.start_ns, "last_ns": one.last_ns, "since_ns": one.since_ns,
         "until_ns": one.until_ns, "round_trip_ns": one.round_trip_ns,
     }  # fmt: skip

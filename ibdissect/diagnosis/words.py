@@ -318,6 +318,8 @@ def _unknown(s: Story) -> str:
         setup = s.raw.setup
         if setup is not None and setup.tries and setup.rep is None:
             return f"{s.asker} sent its REQ {often(setup.tries)}{s.service}, and nothing that answers it was captured"
+        if setup is not None and setup.rtu is not None:
+            return "it was set up; its queue pairs are not captured, so which packets are its own is not known"
         return "only part of its set-up was captured"
     if s.raw.crowd:
         which = f"what {s.answers} answers to {s.asks}" if half.requests else f"what {s.asks} asks of {s.answers}"

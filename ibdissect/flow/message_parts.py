@@ -16,8 +16,9 @@ from .stream_packets import GOES_ON, LEAVES_OPEN
 PLACE_BITS = 36
 """A place is the number of a stream of requests, and in its lower bits the unwrapped PSN. A message is a range of places."""
 SEND, WRITE, READ, ATOMIC, ATOMIC_WRITE, FLUSH, CONNECT, DISCONNECT, SIDR = range(len(MESSAGE_KINDS))
-REQUEST, ACKNOWLEDGED, REFUSED, READ_DATA, ATOMIC_DATA, NOTIFIED = range(6)
-"""The role of a packet in its message; `REFUSED`: a NAK or RNR NAK, `NOTIFIED`: a CNP."""
+REQUEST, ACKNOWLEDGED, REFUSED, READ_DATA, ATOMIC_DATA, NOTIFIED, UNREAD = range(7)
+"""The role of a packet in its message; `REFUSED`: a NAK or RNR NAK, `NOTIFIED`: a CNP, `UNREAD`: an answer that is cut off before it says
+whether it is an ACK or a NAK."""
 ATOMIC_BYTES = 8
 _FRAME_BITS = 40
 _STARTS = (("SEND", SEND), ("RDMA WRITE", WRITE), ("RDMA READ", READ), ("CmpSwap", ATOMIC), ("FetchAdd", ATOMIC),
@@ -65,11 +66,13 @@ class MessageColumns(Columns):
     retries: Int
     """Packets of the request that were sent again."""
     naks: Int
-    """NAKs and RNR NAKs."""
+    """NAKs and RNR NAKs; with `unread` there may be more."""
     cnps: Int
     """Congestion notifications that came back while it was the newest message."""
     complete: Bool
     """All its packets were seen and, unless the service is UC or UD, its acknowledgement or responses."""
+    unread: Bool
+    """An answer is UNREAD that names one of its PSNs, or may be the acknowledgement that it lacks."""
     ended: Bool
     """The last packet of its request was seen: what `diagnose` counts as a message."""
 
@@ -91,12 +94,16 @@ def assembled(parts: Parts) -> MessageColumns:
     cut = np.add.reduceat(sent.length < 0, begin) > 0 if count else np.zeros(0, np.bool_)
     ended = looked_up(sent.opcode[last], LEAVES_OPEN) == 0
     whole = (looked_up(sent.opcode[begin], GOES_ON) == 0) & ended
-    ack = _acknowledged(ordered, end - 1)
+    ack, unread = (_acknowledged(ordered.take(some), end - 1) for some in (ordered.role != UNREAD, ordered.role == UNREAD))
     atomic = np.flatnonzero(kind == ATOMIC)
     size[atomic], ack[atomic] = ATOMIC_BYTES, _exact(ordered.take(ordered.role == ATOMIC_DATA), start[atomic])
     reads = np.flatnonzero(is_read)
     end[reads], size[reads], ack[reads], cut[reads] = _read(data, start[reads], limit[reads])
     size = np.where(cut, sent.dma_length[begin], size)
+
+    acknowledged = ack > 0
+    unread[atomic] = unread[reads] = 0
+    ack[(unread > 0) & ((unread < ack) | ~acknowledged)] = 0  # it may have come before
 
     message = np.searchsorted(start, ordered.place, side="right") - 1
     mine = np.flatnonzero((message >= 0) & (ordered.place < np.append(end, 0)[message]))
@@ -116,8 +123,9 @@ def assembled(parts: Parts) -> MessageColumns:
     )
     service = sent.opcode[begin] & SERVICE
     unacknowledged = (service == UC) | (service == UD)
-    complete = whole & ((ack > 0) | unacknowledged)
+    complete = whole & (acknowledged | unacknowledged)
     ack[unacknowledged | ~whole] = 0
+    names_it = np.bincount(message[role == UNREAD], minlength=count) > 0
     return MessageColumns(
         place=start, next=end, kind=kind, first_frame=first_frame, last_frame=last_frame, begin_ns=begun, ack_frame=ack,
         latency_ns=np.where(ack > 0, np.maximum(answered - begun, -1), -1),
@@ -125,7 +133,7 @@ def assembled(parts: Parts) -> MessageColumns:
         packets=np.bincount(message, minlength=count),
         retries=per_message - np.where(is_read, 1, last - begin + 1),
         naks=np.bincount(message[role == REFUSED], minlength=count), cnps=np.bincount(message[role == NOTIFIED], minlength=count),
-        complete=complete, ended=ended,
+        complete=complete, unread=names_it | ((unread > 0) & whole & ~complete), ended=ended,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from .messages import MAX_STREAMS, EndedMessages
 MAX_QUEUE_PAIRS = 4096
 """Queue pairs counted; messages to further ones are not."""
 _OCTAVES = 40
-_SUMS = ("messages", "ended", "complete", "bytes", "unknown_sizes", "packets", "retries", "naks", "cnps")
+_SUMS = ("messages", "ended", "complete", "bytes", "unknown_sizes", "unread_answers", "packets", "retries", "naks", "cnps")
 """Columns that are summed; packets after the end of their message count in the last four."""
 Way = tuple[str, End, End, int]
 
@@ -53,7 +53,7 @@ class MessageStatistics:
         if not some.all():
             m, row = m.take(some), row[some]
         ones = np.ones(len(row), np.int64)
-        counted = (ones, m.ended, m.complete, np.maximum(m.bytes, 0), m.bytes < 0, m.packets, m.retries, m.naks, m.cnps)
+        counted = (ones, m.ended, m.complete, np.maximum(m.bytes, 0), m.bytes < 0, m.unread, m.packets, m.retries, m.naks, m.cnps)
         for sums, values in zip(self._sums, counted, strict=True):
             np.add.at(sums, row, values)
         np.minimum.at(self._first, row, m.first_frame)

@@ -10,7 +10,7 @@ from ibdissect.table.connections import Connections
 from ibdissect.table.connections import messages as cm_messages
 
 from .events import StreamEnds
-from .message_parts import CONNECT, DISCONNECT, NOTIFIED, PLACE_BITS, REFUSED, REQUEST, SIDR, MessageColumns, Parts
+from .message_parts import CONNECT, DISCONNECT, NOTIFIED, PLACE_BITS, REFUSED, REQUEST, SIDR, UNREAD, MessageColumns, Parts
 from .messages import EndedMessages, Messages
 
 MAX_MESSAGES = 1 << 22
@@ -20,6 +20,8 @@ CM_BYTES = 232
 _FIELD = {"latency": "latency_ns"}
 _EMPTY = {"ack_frame": 0, "bytes": -1, "latency": -1}
 """Values that stand for none."""
+UNREAD_AS_ZERO = ("naks", "complete")
+"""Columns in which 0 is not known where an answer is cut off before it says whether it is an ACK or a NAK."""
 
 
 class MessageTable:
@@ -107,6 +109,8 @@ class MessageTable:
         frames, index = self._of_frames(first, count)
         values = getattr(self.columns(), _FIELD.get(name, name))[index].astype(np.int64)
         there = values != _EMPTY[name] if name in _EMPTY else np.ones(len(values), np.bool_)
+        if name in UNREAD_AS_ZERO:
+            there = there & ~((values == 0) & self.columns().unread[index])
         return (frames - first)[there], values[there]
 
     def _of_frames(self, first: int, count: int) -> tuple[Int, Int]:
@@ -145,6 +149,7 @@ class MessageTable:
             np.add.at(every.packets, index, 1)
             for column, kind in ((every.retries, REQUEST), (every.naks, REFUSED), (every.cnps, NOTIFIED)):
                 np.add.at(column, index, role == kind)
+            every.unread[index[role == UNREAD]] = True
         return every
 
     # -- connection management
@@ -175,7 +180,7 @@ class MessageTable:
         return MessageColumns(
             place=place, next=place + 1, kind=kind.astype(np.int8), first_frame=first, last_frame=last, begin_ns=begin, ack_frame=ack,
             latency_ns=latency, retry_latency_ns=latency, bytes=packets * CM_BYTES, packets=packets, retries=retries,
-            naks=none, cnps=none, complete=complete > 0, ended=complete > 0,
+            naks=none, cnps=none, complete=complete > 0, unread=none > 0, ended=complete > 0,
         )  # fmt: skip
 
     def _exchange(self, kind: int, ends: StreamEnds, frames: list[int], ack: int, retries: int, end: int) -> tuple[int, ...]:

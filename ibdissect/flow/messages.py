@@ -49,6 +49,7 @@ from .message_parts import (
     READ_DATA,
     REFUSED,
     REQUEST,
+    UNREAD,
     MessageColumns,
     Parts,
     assembled,
@@ -157,7 +158,8 @@ class Messages:
         unread = looked_up(opcode, _IS_ACKNOWLEDGE) & (p.syndrome[index] < 0)  # the AETH is cut off: it may be a NAK
         refused = p.syndrome[index] >> 5 >= RNR
         role = np.where(refused, REFUSED, looked_up(opcode, _ROLE)).astype(np.int8)
-        keep = np.flatnonzero(known & (place >= state["first"][owner]) & ~unread)
+        role[unread] = UNREAD
+        keep = np.flatnonzero(known & (place >= state["first"][owner]))
         rows, role = rows[keep], role[keep]
         parts = Parts(
             place[keep], table.chunk.first + rows, first_ns[rows], opcode[keep], p.length[index[keep]], p.dma_length[index[keep]], role
@@ -234,7 +236,7 @@ class Messages:
             return values
 
         newest = rising(np.where(asks, place, base), "newest")
-        acknowledged = rising(np.where(answers, place + (role != REFUSED), base), "acknowledged")
+        acknowledged = rising(np.where(answers, place + ((role != REFUSED) & (role != UNREAD)), base), "acknowledged")
         reads = rising(base + ((role == READ_DATA) | (role == ATOMIC_DATA)), "reads") > base
         unacknowledged = newest + 1 - np.where(looked_up(opcode, _UNACKNOWLEDGED), BEHIND_ACKNOWLEDGED, BEHIND_SENT)
         answered = acknowledged - np.where(reads, BEHIND_READ, BEHIND_ACKNOWLEDGED)

@@ -34,10 +34,6 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 """One row per connection, in the order of first frames; docs/contract.md says what the columns are."""
 
-OF_ANSWERS = ("naks", "rnr_naks")
-UNSEEN = {"requests": (*OF_ANSWERS, "cnps"), "answers": ("messages", "retries")}
-"""What nobody knows where only one direction was captured: null, unless some were seen."""
-
 
 class ConnectionTable(Tabular):
     """Connections as rows, from which Arrow, polars, DuckDB and pandas read."""
@@ -91,7 +87,7 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 def _row(number: int, one: Connection) -> dict[str, Any]:
     """The columns of one connection that are known; times of a length in nanoseconds."""
-    (near, far), up, counts, times = one.ends, one.set_up, one.counts, one.times
+    (near, far), up, counts, times = one.ends, one.set_up, one.known_counts, one.times
     row = {
         "connection": number, "transport": one.transport, "source": near.address, "source_qp": near.qpn, "destination": far.address,
         "dest_qp": far.qpn, "requester": one.ends[one.requester].address, "first_frame": one.first_frame, "last_frame": one.last_frame,
@@ -101,19 +97,15 @@ def _row(number: int, one: Connection) -> dict[str, Any]:
         "proof_frame": one.evidence[0], "decisive_frame": one.evidence[1], "detail": json.dumps(one.detail) if one.detail else None,
         "set_up": up.state, "set_up_tries": up.tries, "reject_reason": up.reason,
         "set_up_time": None if up.established_ns is None or up.start_ns is None else up.established_ns - up.start_ns,
-        "outcome": one.end_state, "outcome_time": one.end_ns, "directions": one.directions, "messages": counts.messages,
-        "bytes": counts.payload_bytes, "round_trip": one.round_trip_ns, "retries": counts.packets_sent_again, "naks": counts.naks,
-        "rnr_naks": counts.rnr_naks, "cnps": counts.cnps, "ce_marks": counts.ce, "unread_answers": counts.unread_answers,
-        "episodes": [
+        "outcome": one.end_state, "outcome_time": one.end_ns, "directions": one.directions, "messages": counts["messages"],
+        "bytes": counts["payload_bytes"], "round_trip": one.round_trip_ns, "retries": counts["packets_sent_again"], "naks": counts["naks"],
+        "rnr_naks": counts["rnr_naks"], "cnps": counts["cnps"], "ce_marks": counts["ce"], "unread_answers": counts["unread_answers"],
+        "episodes": None if counts["unread_answers"] or counts["payload_bytes"] is None else [  # what a NAK asked for looks like a time-out
             {"kind": it.kind, "start_ns": it.start_ns, "end_ns": it.end_ns, "retries": it.packets_sent_again} for it in one.episodes
         ],
     }  # fmt: skip
-    unseen = UNSEEN.get(one.directions, ())
-    if counts.unread_answers:
-        unseen, row["episodes"] = (*unseen, *OF_ANSWERS), None  # what a NAK asked for looks like a time-out
-    row |= {name: row[name] or None for name in unseen}
     if times is not None:
         row |= msgspec.structs.asdict(times)
         row |= {"data_time": times.span, "idle": times.idle_by_application}
-        row["bits_per_second"] = 8e9 * counts.payload_bytes / times.span if times.span else None
+        row["bits_per_second"] = 8e9 * one.counts.payload_bytes / times.span if times.span else None
     return row

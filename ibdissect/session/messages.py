@@ -39,7 +39,8 @@ def batches(opened: Source) -> Iterator[pa.RecordBatch]:
             pa.array([one.dest_qp if one.dest_qp >= 0 else None for one in ends], pa.int64()), pa.array(some.begin_ns).cast(TIME),
             pa.array(some.first_frame), pa.array(some.last_frame), pa.array(some.ack_frame, mask=some.ack_frame == 0),
             decimal(some.latency_ns, some.latency_ns < 0),
-            pa.array(some.bytes, mask=some.bytes < 0), pa.array(some.packets), pa.array(some.retries), pa.array(some.naks),
-            pa.array(some.cnps), pa.array(some.complete), decimal(some.retry_latency_ns, some.retry_latency_ns < 0),
+            pa.array(some.bytes, mask=some.bytes < 0), pa.array(some.packets), pa.array(some.retries),
+            pa.array(some.naks, mask=some.unread & (some.naks == 0)), pa.array(some.cnps),
+            pa.array(some.complete, mask=some.unread & ~some.complete), decimal(some.retry_latency_ns, some.retry_latency_ns < 0),
             pa.array(some.ended),
         ], schema=SCHEMA)  # fmt: skip
