@@ -45,7 +45,7 @@ def test_top_limits_the_lists(tmp_path: Path) -> None:
 )
 def test_latencies_have_all_digits_that_are_true(ns: int | None, error: float, text: str) -> None:
     names = ("service", "source", "destination", "dest_qp", "complete", "bits_per_second", "retries", "naks", "cnps")
-    message = dict.fromkeys(names) | {"kinds": {"SEND": 1}, "bytes": 8, "unknown_sizes": 0, "percentile_error": error}
+    message = dict.fromkeys(names) | {"kinds": {"SEND": 1}, "bytes": 8, "unknown_sizes": 0, "unread_answers": 0, "percentile_error": error}
     told = Statistics().result() | {"messages": [message | dict.fromkeys(("p50_ns", "p90_ns", "p95_ns", "p99_ns"), ns)]}
     assert f" {text} " in [*lines(told | {"causes": [], "times": []}, lambda text, style: text)][-1]
 
