@@ -137,6 +137,11 @@ class Port(PortState):
         known = self.infos.at(frame)[0] is not None
         return None if not known and one_range(base, lid) else False
 
+    def has_had(self, lid: int, frame: int) -> bool:
+        """Whether the port had a LID when `frame` was sent or before, as far as it is known."""
+        held = [value for value, shown in (*self.lids.past, (self.lids.now, self.lids.since)) if value is not None and shown <= frame]
+        return any(base <= lid < base + (1 << lmc) for base, lmc in held)
+
     @property
     def state(self) -> int:
         """Latest PortState; 0 if never shown."""

@@ -14,6 +14,8 @@ SERVICE, OPERATION = 0xE0, 0x1F
 READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE, COMPARE_SWAP, FETCH_ADD = range(0x0C, 0x15)
 """Operations around answers, and atomics."""
 CNP_OPCODE, UD_SEND_ONLY = 0x81, 0x64
+NATIVE_CNP_OPCODE = 0x80
+"""That of InfiniBand (IBA A10.3.2; Linux rdma/ib_pack.h, hfi1 return_cnp); RoCE has the other."""
 FIRST_RESPONSE, LAST_RESPONSE = 0x0D, 0x12
 """The range of RC OpCodes that a responder sends (IBA table 38)."""
 
@@ -91,6 +93,7 @@ def _table() -> dict[int, Opcode]:
             code = service | operation
             table[code] = Opcode(code, SERVICES[service], name, _leading(service, request) + headers, payload, request)
     table[CNP_OPCODE] = Opcode(CNP_OPCODE, "CNP", "Congestion Notification", ("CNP",), False, True)
+    table[NATIVE_CNP_OPCODE] = Opcode(NATIVE_CNP_OPCODE, "CNP", "Congestion Notification of InfiniBand", (), True, True)
     return table
 
 

@@ -24,7 +24,7 @@ from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, GRH, LRH, RETH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST
-from ibdissect.wire.opcodes import CNP_OPCODE, DATAGRAMS, OPCODES, UC
+from ibdissect.wire.opcodes import CNP_OPCODE, DATAGRAMS, NATIVE_CNP_OPCODE, OPCODES, UC
 
 DYNAMIC_INVALIDATE = (0x56, 0x57)
 """SEND with Invalidate, which reliable datagrams lack and NVIDIA's transport in their place has (rdma-core providers/mlx5/qp.c)."""
@@ -228,7 +228,7 @@ class MulticastLidOtherQp(PacketRule):
 
     code, name, severity = "BTH012", "mcast-dlid-dqp", ERROR
     reference = "multicast frames of public captures"
-    when = (BTH.destqp != MULTICAST_QP) & TO_MULTICAST_LID
+    when = (BTH.destqp != MULTICAST_QP) & TO_MULTICAST_LID & (BTH.opcode < MANUFACTURER)
     message = "queue pair 0x{destqp:06x} in a packet to multicast LID 0x{LRH.dlid:04x}; it must be 0xffffff"
     example = "a UD packet to queue pair 5 at LID 0xC001"
 
@@ -243,7 +243,7 @@ class MulticastNotDatagram(PacketRule):
 
     code, name, severity = "BTH013", "non-ud-to-mcast", ERROR
     reference = "multicast frames of public captures are UD"
-    when = ~BTH.opcode.isin(DATAGRAMS) & (TO_MULTICAST_LID | TO_MULTICAST_IP)
+    when = ~BTH.opcode.isin(DATAGRAMS) & (BTH.opcode < MANUFACTURER) & (TO_MULTICAST_LID | TO_MULTICAST_IP)
     message = "{opcode!t} to multicast {what}: only UD packets can be multicast"
     example = "an RC SEND to LID 0xC001"
 
@@ -259,12 +259,13 @@ class AckRequestUnreliable(PacketRule):
 
     Look at the sender's driver.
 
-    One packet is enough. Management datagrams of soft-RoCE have the bit set and are not reported.
+    One packet is enough. RoCE is not judged: soft-RoCE of Linux before 6.6 sets the bit in the last packet of every message, whatever its
+    service. Nor are management datagrams.
     """
 
     code, name, severity = "BTH014", "ackreq-on-ud", WARNING
-    reference = "IBA 9.2; soft-RoCE captures"
-    when = (BTH.a == 1) & (BTH.destqp > 1) & BTH.opcode.isin(UNRELIABLE)
+    reference = "IBA 9.2; soft-RoCE captures; kernel rxe_req.c"
+    when = (BTH.a == 1) & (BTH.destqp > 1) & BTH.opcode.isin(UNRELIABLE) & present(LRH)
     message = "{opcode!t} asks for an acknowledgement, which its transport service does not have"
     example = "a UD SEND with AckReq"
 
@@ -311,7 +312,7 @@ class CongestionMark(PacketRule):
     code, name, severity = "BTH020", "fecn-becn-unexpected", INFO
     of_marks = True
     reference = "IBA Annex A10; opensm congestion control"
-    when = ((BTH.fecn == 1) | (BTH.becn == 1)) & (BTH.opcode != CNP_OPCODE)
+    when = ((BTH.fecn == 1) | (BTH.becn == 1)) & ~BTH.opcode.isin({CNP_OPCODE, NATIVE_CNP_OPCODE})
     message = "the BTH is marked for congestion: FECN {fecn:d}, BECN {becn:d}"
     example = "an RC packet with FECN"
 

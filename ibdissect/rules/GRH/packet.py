@@ -10,17 +10,17 @@ from ibdissect.fabric import ROUTER, FabricFollower
 from ibdissect.flow.multicast import Multicast
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen
 from ibdissect.rules.LNK.packet import GLOBAL, LOCAL, length_disagrees
-from ibdissect.rules.shared.packet_flows import gid_bytes, is_ipoib
+from ibdissect.rules.shared.packet_flows import MANUFACTURER, gid_bytes, is_ipoib
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.bits import extract
 from ibdissect.wire.encapsulation import Ethernet
 from ibdissect.wire.expr import Where, present
-from ibdissect.wire.headers import GRH, LRH
+from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST, LINK_LOCAL
 from ibdissect.wire.spec import Field
 
-SCOPES = frozenset({0x1, 0x2, 0x5, 0x8, 0xE})
-"""Interface, link, site, organisation, global."""
+SCOPES = frozenset({0x1, 0x2, 0x4, 0x5, 0x8, 0xE})
+"""Interface, link, administration, site, organisation, global: those of IPv6, which RFC 4391 gives to groups of IP over InfiniBand."""
 ZERO = bytes(16)
 # In captures of IP over InfiniBand the 40 bytes before a datagram are undefined if it came without a GRH.
 REAL = present(LRH) | present(Ethernet)
@@ -168,7 +168,7 @@ class MulticastWithoutGrh(Rule):
 
     code, name, severity = "GRH008", "mcast-without-grh", ERROR
     reference = "every multicast frame of public captures carries a GRH"
-    when = LRH.dlid.between(FIRST_MULTICAST, LAST_MULTICAST) & (LRH.lnh == LOCAL)
+    when = LRH.dlid.between(FIRST_MULTICAST, LAST_MULTICAST) & (LRH.lnh == LOCAL) & (BTH.opcode < MANUFACTURER)
     flow = (LRH.slid, LRH.dlid)
     message = "a packet to multicast LID 0x{dlid:04x} without a GRH"
     example = "a UD packet to LID 0xC001 with LNH 2"
@@ -207,7 +207,7 @@ class MulticastFlags(_GroupGid):
 class MulticastScope(_GroupGid):
     """A multicast GID has a scope that does not exist.
 
-    Scopes are link (2), site (5), organisation (8) and global (E). Routers and subnet managers do not know a group with another one.
+    Scopes are link (2), administration (4), site (5), organisation (8) and global (E). Routers do not know a group with another one.
 
     Correct the application that composed the group's address.
 
@@ -215,7 +215,7 @@ class MulticastScope(_GroupGid):
     """
 
     code, name, severity = "GRH011", "mgid-scope-invalid", WARNING
-    reference = "IBA 4.1.1; opensm scopes"
+    reference = "IBA 4.1.1; RFC 3513 2.7; opensm scopes"
     when = present(LRH) & gid_bytes(GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & ~np.isin(gid[:, 1] & 0x0F, list(SCOPES)))
-    message = "the multicast GID {dgid} has a scope (its fourth digit) that does not exist; scopes are 1, 2, 5, 8 and e"
+    message = "the multicast GID {dgid} has a scope (its fourth digit) that does not exist; scopes are 1, 2, 4, 5, 8 and e"
     example = "a packet to ff13::1"

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.fabric import FabricFollower
 from ibdissect.fabric.groups import GroupFacts
-from ibdissect.fabric.vantage import CONFIGURED_NS
+from ibdissect.fabric.vantage import CONFIGURED_NS, LIFETIME_NS
 from ibdissect.lint.finding import Severity, value_of
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, fault, on_chunk, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, fault, on_chunk, on_event
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.group_rule import GroupRule
 from ibdissect.rules.shared.link_rule import stretches
@@ -77,7 +78,7 @@ class WrongGroupQKey(GroupRule):
             self.services[key].learn(resolution.q_key, event.frame)
 
     @on_chunk
-    def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         if not self.services or not len(table.occurrences(DETH)):
             return
         rows = table.occurrences(DETH).rows
@@ -92,7 +93,7 @@ class WrongGroupQKey(GroupRule):
             gone = self.replies.put(way, table.chunk.first + int(rows[i]))
             self.forgotten |= gone is not None
         index = np.flatnonzero(datagrams & np.isin(qpn, list(self.qpns)))
-        q_keys = table.values(DETH.q_key)
+        q_keys, clock = table.values(DETH.q_key), context.get(FabricFollower).subnet.clock
         ends = ends_of(table, rows[index])
         kinds: dict[tuple[QueuePairId, End, KeyValue], list[int]] = {}
         for i, (source, destination) in zip(index.tolist(), ends, strict=True):
@@ -101,10 +102,12 @@ class WrongGroupQKey(GroupRule):
             service = self.services.get(target)
             for seen, part in stretches(table, np.array(mine), service.changes()) if service is not None else ():
                 held, since = service.at(seen.frame) if service is not None else (None, 0)
-                if held is not None and since < seen.frame and held != q_key:
+                if service is not None and service.at(since - 1)[0] == q_key:  # it may have been under way
+                    part = part[table.chunk.time_ns[part] >= clock.time_of(since) + LIFETIME_NS]
+                if held is not None and since < seen.frame and held != q_key and len(part):
                     value = value_of(DETH.q_key, q_key)
                     yield fault(
-                        seen, {"qp": target.number, "q_key": value, "held": value_of(DETH.q_key, held)}, DETH.q_key, value, rows=part,
+                        Seen(table, int(part[0])), {"qp": target.number, "q_key": value, "held": value_of(DETH.q_key, held)}, DETH.q_key, value, rows=part,
                         proof=[(since, "the service's answer")], key=(target, source, q_key), message=SERVICE,
                     )  # fmt: skip
 

@@ -129,8 +129,8 @@ class IssuerLid(TrapRule):
 
     Update the firmware of the sender.
 
-    One LID-routed trap, and the port's LIDs. Where its LMC is not known, LIDs that one LMC
-    can join may be one port's.
+    One LID-routed trap, and the port's LIDs. Where its LMC is not known, LIDs that one LMC can join may be one port's. Silent for a LID
+    that the port had before: a trap is repeated with the notice of its first time.
     """
 
     code, name, severity = "TRP001", "trap-issuerlid", WARNING
@@ -144,8 +144,8 @@ class IssuerLid(TrapRule):
             return None
         if event.port is None:
             return None if one_range(issuer, event.slid) else ({"issuer": issuer}, ())
-        owns = event.port.owns(issuer, event.frame)
-        return None if owns or owns is None else ({"issuer": issuer}, ())
+        owns = event.port.has_had(issuer, event.frame) or event.port.owns(issuer, event.frame)
+        return None if owns or owns is None else ({"issuer": issuer}, [(event.port.lids.at(event.frame)[1], "the sender's LIDs")])
 
 
 class LinkTrapLid(TrapRule):
@@ -164,7 +164,7 @@ class LinkTrapLid(TrapRule):
 
     def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         lid = TrapLinkState(event.notice, DETAILS_AT).lidaddr
-        owner = _owner(context, lid)
+        owner = _owner(context, event, lid)
         if owner is None or owner.node.kind in (0, SWITCH):
             return None
         return {"lid": lid, "owner": str(owner)}, [(owner.node.frame, "NodeInfo")]
@@ -186,7 +186,7 @@ class ThresholdPort(TrapRule):
 
     def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         details = TrapThreshold(event.notice, DETAILS_AT)
-        owner = _owner(context, details.lidaddr)
+        owner = _owner(context, event, details.lidaddr)
         if owner is None or not owner.node.num_ports or details.portno <= owner.node.num_ports:
             return None
         ports, since = owner.node.num_ports, owner.node.facts.since
@@ -216,7 +216,10 @@ class PathNotMarked(TrapRule):
         return {"hops": details.dr_hop_count}, ()
 
 
-def _owner(context: Context, lid: int) -> Port | None:
+def _owner(context: Context, event: TrapSeen, lid: int) -> Port | None:
+    """The port that a trap names; the sender, which may repeat what it said before its LID changed, if it had that LID."""
+    if event.port is not None and event.port.has_had(lid, event.frame):
+        return event.port
     return context.get(FabricFollower).subnet.by_lid(lid)
 
 
@@ -227,7 +230,7 @@ class ChangeOfOtherPort(TrapRule):
 
     Update the firmware or driver of the port that sent it.
 
-    The trap, and the ports of both LIDs, of which neither has the other.
+    The trap, and the ports of both LIDs, of which neither has the other. Silent if the sender had that LID before.
     """
 
     code, name, severity = "TRP011", "trap144-lid", WARNING
@@ -240,6 +243,6 @@ class ChangeOfOtherPort(TrapRule):
         lid = TrapLocalChange(event.notice, DETAILS_AT).lidaddr
         subnet = context.get(FabricFollower).subnet
         (own, since), (other, shown) = subnet.owner(event.slid, event.frame), subnet.owner(lid, event.frame)
-        if not lid or lid == event.slid or own is None or other is None or own is other or own.node is other.node:
+        if not lid or lid == event.slid or own is None or other is None or own.node is other.node or own.has_had(lid, event.frame):
             return None
         return {"lid": lid, "other": other.name_at(event.frame)}, [(since, "LID of the sender"), (shown, "owner of the LID")]

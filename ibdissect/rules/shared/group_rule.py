@@ -8,19 +8,27 @@ from typing import Any
 import numpy as np
 
 from ibdissect.capture.scattered import gather
-from ibdissect.fabric import ChunkFollowed
-from ibdissect.fabric.groups import GroupFacts
-from ibdissect.lint.rule import Context, Hit, fault, on_event
+from ibdissect.bounded import KeptDict
+from ibdissect.fabric import ChunkFollowed, FabricFollower
+from ibdissect.fabric.groups import Group, GroupFacts
+from ibdissect.fabric.vantage import LIFETIME_NS
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import INFO, Context, Hit, Seen, fault, on_event
 from ibdissect.rules.shared.link_rule import stretches
+from ibdissect.rules.shared.mad_conditions import SA_ANSWER
 from ibdissect.rules.shared.outdated import RefutableRule
+from ibdissect.rules.shared.refused_packets import note_flows, under_way
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.bits import value_at
+from ibdissect.table.identity import LidId
+from ibdissect.table.mask import occurrences_where
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import by_value, mix
-from ibdissect.wire.headers import BTH, DETH, GRH
+from ibdissect.wire.headers import BTH, DETH, GRH, LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
 from ibdissect.wire.opcodes import DATAGRAMS
+from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import gid_text
 
@@ -51,13 +59,34 @@ def _datagrams(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, 
         yield gid, int(native.dlid[index[i]]), int(native.p_key[index[i]]), int(q_key[i]), rows[mine]
 
 
+MAX_LIDS = 64
+
+
+class Administrators:
+    """The LIDs from which the SA tells of groups: two managers, perhaps of two subnets, if there are several. One per capture."""
+
+    def __init__(self) -> None:
+        self.lids = KeptDict[LidId, None](MAX_LIDS, "managers that told of groups")
+
+    def take(self, table: ChunkTable) -> None:
+        """Process a chunk. Call it by `table.once`."""
+        found = table.occurrences(MCMemberRecord)
+        if not len(found):
+            return
+        rows = found.rows[occurrences_where(SA_ANSWER, table, MCMemberRecord)]
+        for slid, mine in by_value(table.of_rows(LRH.slid)[0][rows].astype(np.int64)):
+            row = int(rows[mine[0]])
+            self.lids.keep(LidId(slid), None, table.chunk.first + row, int(table.chunk.time_ns[row]))
+
+
 class GroupRule(LearntFactRule, RefutableRule):
     """Base of rules that compare each kind of datagram with the group that its GID names."""
 
     evidence = (
         "The group's record (MCMemberRecord), seen before the packet. Silent for groups without one. An `info` where other "
         "connections work although the facts forbid them: the record may be another subnet's; or where the record is of another "
-        "interface, or so old that the group may have been made anew unseen."
+        "interface, or so old that the group may have been made anew unseen. The same where two managers tell different facts of the group "
+        "and the packet fits one of them. Packets that fitted until a second before may have been under way."
     )
 
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
@@ -66,7 +95,10 @@ class GroupRule(LearntFactRule, RefutableRule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        event.table.once(context.get(Administrators).take)
         groups = event.subnet.groups.by_mgid
+        if groups:
+            event.once(note_flows)
         for gid, dlid, p_key, q_key, rows in event.table.once(datagrams) if groups else ():
             group = groups.get(gid)
             for seen, mine in stretches(event.table, rows, group.facts.changes()) if group is not None else ():
@@ -75,8 +107,22 @@ class GroupRule(LearntFactRule, RefutableRule):
                 found = self.wrong(facts, gid, dlid, p_key, q_key) if facts is not None and facts.mlid and since < seen.frame else None
                 if facts is None or found is None:
                     continue
+                before = group.facts.at(since - 1)[0]
+                if before is not None and before.mlid and self.wrong(before, gid, dlid, p_key, q_key) is None:
+                    mine = mine[~under_way(event, mine, since, event.subnet.clock.time_of(since) + LIFETIME_NS)]
+                if not len(mine):
+                    continue
                 field, value, more = found
                 yield fault(
-                    seen, {"group": gid_text(gid), "mlid": facts.mlid, **more}, field, value, proof=[(since, "the group's record")],
+                    Seen(event.table, int(mine[0])), {"group": gid_text(gid), "mlid": facts.mlid, **more}, field, value, proof=[(since, "the group's record")],
                     rows=mine, key=(gid, dlid, p_key, q_key),
                 )  # fmt: skip
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Also INFO if the packet is right by what another manager says of the group."""
+        if len(context.get(Administrators).lids) > 1:
+            group: Group | None = context.get(FabricFollower).subnet.groups.by_mgid.get(hit.key[0])
+            told = [facts for facts, _ in group.facts.values() if facts is not None and facts.mlid] if group is not None else []
+            if any(self.wrong(facts, *hit.key) is None for facts in told):
+                return INFO
+        return super().severity_at_end(hit, context)

@@ -69,7 +69,7 @@ class PathLidsRule(LearntFactRule):
                 guid, lid = Guid(int(pairs[0][first[k]])), int(pairs[1][first[k]])
                 frame = table.chunk.first + int(found.rows[index[first[k]]])
                 port = next((one for one in event.once(_by_guid).get(guid, ()) if one.frame <= frame < one.node.until), None)
-                if port is None or not 0 < lid < FIRST_MULTICAST or _has_lid(port, lid, frame):
+                if port is None or not 0 < lid < FIRST_MULTICAST or port.has_had(lid, frame):
                     continue
                 mine = by_pair[stops[k - 1] if k else 0 : stops[k]]
                 if guid not in edges:  # a port may have shown its LID in most frames, and be wrong in as many records
@@ -78,7 +78,7 @@ class PathLidsRule(LearntFactRule):
                 for part in parts(mine, run_starts(piece)):
                     seen = Seen(table, int(found.rows[part[0]]))
                     shown, (held, since) = writes.last_shown(port, seen.frame), port.lids.at(seen.frame)
-                    if not shown or held is None or since >= seen.frame or _has_lid(port, lid, seen.frame):
+                    if not shown or held is None or since >= seen.frame or port.has_had(lid, seen.frame):
                         continue
                     hit = fault(
                         seen, {"struct": struct.__name__, "which": which, "lid": lid, "guid": guid, "held": held[0]}, field,
@@ -105,9 +105,3 @@ def _by_guid(event: ChunkFollowed) -> dict[Guid, list[Port]]:
             if port.guid and (port.number == 0 or node.kind != SWITCH):
                 found.setdefault(Guid(port.guid), []).append(port)
     return found
-
-
-def _has_lid(port: Port, lid: int, frame: int) -> bool:
-    """Whether a port had a LID at a frame or before, as far as it is known."""
-    lids = [value for value, shown in (*port.lids.past, (port.lids.now, port.lids.since)) if value is not None and shown <= frame]
-    return any(base <= lid < base + (1 << lmc) for base, lmc in lids)

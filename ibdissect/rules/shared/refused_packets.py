@@ -52,13 +52,14 @@ class RefusedPackets(Record, frozen=True):
 
 def _refused(event: ChunkFollowed, *, receiver: bool) -> list[RefusedPackets]:
     """The packets of a chunk that are refused by the table of their receiver (or else their sender), or of the switch port before it."""
-    event.once(_note_flows)
+    if event.subnet.partitioned:
+        event.once(note_flows)
     return sorted(_refusals(event, event.table.once(Native), receiver), key=lambda refused: refused.row)
 
 
-def _note_flows(event: ChunkFollowed) -> None:
-    if event.subnet.partitioned:
-        event.subnet.recent.take(event.table.chunk.first, event.table.once(Native))
+def note_flows(event: ChunkFollowed) -> None:
+    """Remember the flows of a chunk, of which `under_way` asks. Call it by `event.once`."""
+    event.subnet.recent.take(event.table.chunk.first, event.table.once(Native))
 
 
 REFUSED = {RECEIVER: partial(_refused, receiver=True), SENDER: partial(_refused, receiver=False)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.wire.cm import REJ
-from tests.craft import ethernet_pcap, gmp, native, rc, roce2, ud
+from tests.craft import erf_pcap, ethernet_pcap, gmp, native, rc, roce2, ud
 from tests.rules.cases import case
 from tests.rules.made.agreed import packet
 from tests.rules.made.connections import ACTIVE, IDS, LEAVE, READY, message, over_ethernet, reply, request
@@ -32,6 +32,7 @@ DATAGRAM = b"\0\0\x0b\x1b\0\0\0\x09"
 case("BTH001", native(0x1F), native(0xE1))
 case("BTH001", native(0x1F, lrh={"vl": 15}), native(0xE1))  # not LNK010, too
 case("BTH001", native(0xBF), native(0xC0))  # class bits 110 and 111 are the manufacturers'
+case("BTH001", native(0x82), native(0x80))  # the congestion notification of InfiniBand
 case("BTH002", native(0x44, bytes(32)), native(0x04))
 case("BTH003", native(bth={"tver": 1}), native())
 case("BTH004", native(bth={"reserved7": 1}), native())
@@ -56,10 +57,17 @@ case(
 )
 case("BTH012", to_group(qp=5), to_group())
 case("BTH013", to_group(0x04), to_group())
+# manufacturers number queue pairs of groups as they like
+case("BTH012", to_group(0x67, qp=5), to_group(0xC0, qp=5), also=["BTH001", "BTH013"])
+case("BTH013", to_group(0xBF), to_group(0xC0), also=["BTH001"])
 case("BTH014", ud(b"1234", dest_qp=5, src_qp=9, q_key=7, bth={"a": 1}), gmp(4, 1, 0x12, bth={"a": 1}))
+# soft-RoCE sets the bit in every last packet
+IN_ROCE = ethernet_pcap([roce2(0x64, b"1234", headers=b"\0\0\x0b\x1b\0\0\0\x09", bth={"destqp": 5, "a": 1})])
+case("BTH014", erf_pcap([ud(b"1234", dest_qp=5, src_qp=9, q_key=7, bth={"a": 1})]), IN_ROCE, file=None)
 case("BTH015", rc(0x11, bth={"se": 1}), native(0x04, bth={"se": 1}))
 case("BTH019", native(0x65, DATAGRAM), native(0x65, DATAGRAM + b"imm."))
 case("BTH020", native(bth={"fecn": 1}), native(0x81, bytes(16), bth={"becn": 1, "psn": 0}))
+case("BTH020", native(0x82, bth={"becn": 1}), native(0x80, bth={"becn": 1}), also=["BTH001"])
 
 
 def write(opcode: int, size: int, announced: int) -> bytes:

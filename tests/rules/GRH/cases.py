@@ -55,8 +55,11 @@ case("GRH005", routed(sgid=gid("ff12::1")), routed(sgid=gid("fe12::1")))
 case("GRH006", routed(sgid=bytes(16)), routed())
 case("GRH007", routed(dgid=bytes(16)), routed())
 case("GRH008", ud(b"1234", dest_qp=0xFFFFFF, src_qp=9, q_key=0xB1B, dlid=0xC001), group("ff12:401b:ffff::1"))
+# a manufacturer's packet
+case("GRH008", native(0xBF, b"1234", dlid=0xC001), native(0xC0, b"1234", dlid=0xC001), also=["BTH001", "BTH012", "BTH013"])
 case("GRH010", group("ff92::1"), group("ff92:401b:ffff::1"))
 case("GRH011", group("ff13::1"), group("ff15::1"))
+case("GRH011", group("ff13:401b:ffff::ffff:ffff"), group("ff14:401b:ffff::ffff:ffff"))  # RFC 4391: scopes are those of RFC 3513
 # a group that the SA has made is one; Ethernet is not routed by GIDs, and IPv6 has other scopes there
 for code, mgid in (("GRH010", "ff92::1"), ("GRH011", "ff13::1")):
     case(code, group(mgid), [join(mgid), join(mgid, 0x81), group(mgid)])
@@ -79,4 +82,14 @@ packet("GRH009", sent(dlid=0xC002), sent(), [member()], severity="error")
 packet("GRH009", sent(dlid=0xC002), sent(), [*sweep(), member(), *works(1, 9)], severity="info", also=["LNK020"], twin_also=["LNK020"])
 case("GRH009", [member(), sent(dlid=0xC002)], [sent(dlid=0xC002), member()], frames=[2])
 case("GRH009", [member(), sent(dlid=0xC002)], [member(mlid=5), sent()], frames=[2], twin_also=["SA011"])
+# what fitted until the group got another LID may be under way for a second, if its flow was seen before
+CHANGED = member(mlid=0xC005)
+case("GRH009", [member(), CHANGED, sent()], [member(), sent(), CHANGED, sent()], frames=[3])
+LATE, SOON = (erf_pcap([member(), sent(), CHANGED, sent()], step_ns=step) for step in (1_200_000_000, 1_000_000_000))
+case("GRH009", LATE, SOON, frames=[4], file=None)
+# two managers tell different things of one group: of two subnets, perhaps
+TOLD_TWICE = [member(), member(mlid=0xC005, by=9)]
+case("GRH009", [*TOLD_TWICE, sent()], [*TOLD_TWICE, sent(dlid=0xC005)], frames=[3], severity="info")
+case("GRH009", [*TOLD_TWICE, sent(dlid=0xC002)], [*TOLD_TWICE, sent(dlid=0xC005)], frames=[3], severity="error")
+case("GRH009", [member(), CHANGED, sent()], [member(), member(by=9), sent()], frames=[3], severity="error")
 case("GRH015", group("fe80::2"), group("ff12::2"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ibdissect.wire.cm import SIDRRep, SIDRReq
 from ibdissect.wire.headers import DETH
 from ibdissect.wire.notice import TrapPKey
-from tests.craft import build, gmp, native, smp, ud
+from tests.craft import build, erf_pcap, gmp, native, smp, ud
 from tests.fabric.made import port_info
 from tests.rules.cases import case
 from tests.rules.made.ports import answer_case
@@ -33,3 +33,11 @@ case("QKY004", [*SERVICE, ud(b"1234", dest_qp=0x77, src_qp=9, q_key=0x1235, slid
      [*SERVICE, ud(b"1234", dest_qp=0x77, src_qp=9, q_key=0x1235, slid=1, dlid=3)], frames=[3])  # fmt: skip
 case("QKY004", [*SERVICE, ud(b"1234", dest_qp=0x77, src_qp=9, q_key=0x1235, slid=1, dlid=2)],
      [*SERVICE, ud(b"1234", dest_qp=0x77, src_qp=9, q_key=0x1234, slid=1, dlid=2)], frames=[3])  # fmt: skip
+# what had the key of the group, or the service, until it got another one may be under way for a second
+ANEW = member(q_key=0x777)
+case("QKY004", [member(), ANEW, sent()], [member(), sent(), ANEW, sent()], frames=[3])
+RESTARTED = gmp(7, 3, 0x18, build(SIDRRep, request_id=8, qpn=0x77, q_key=0x4321, service_id=0x01064242), at=24, slid=2, dlid=1)
+ASKED_AGAIN = gmp(7, 3, 0x17, build(SIDRReq, request_id=8, service_id=0x01064242), at=24, slid=1, dlid=2)
+OLD_KEY = [*SERVICE, ASKED_AGAIN, RESTARTED, ud(b"1234", dest_qp=0x77, src_qp=9, q_key=0x1234, slid=1, dlid=2)]
+LATE, SOON = (erf_pcap(OLD_KEY, step_ns=step) for step in (1_200_000_000, 1_000_000_000))
+case("QKY004", LATE, SOON, frames=[5], file=None)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ibdissect.wire.notice import GMPNotice, Notice, TrapLinkState, TrapLocalChange, TrapThreshold
-from tests.craft import build, gmp, smp
-from tests.fabric.made import answer, node, port_info, switch
+from tests.craft import build, erf_pcap, gmp, smp
+from tests.fabric.made import answer, ask, node, port_info, switch
 from tests.rules.cases import case
 from tests.rules.made.traps import CA, bad_key, details
 from tests.rules.made.traps import trap as plain_trap
@@ -60,3 +61,43 @@ case("TRP001", [*WIDE, plain_trap(128, AT_5, slid=4, issuer_lid=8)], [*WIDE, pla
 TWO_PORTS = [frame for lid in (5, 6) for frame in (answer(lid, 0x11, node(lid)), answer(lid, 0x15, port_info(lid)))]
 CHANGED = [trap(144, 4, build(TrapLocalChange, lidaddr=lid, change_flags=1)) for lid in (6, 5)]
 case("TRP011", [*TWO_PORTS, CHANGED[0]], [*TWO_PORTS, CHANGED[1]], frames=[5], also=["SMP014"], twin_also=["SMP014"])
+
+
+# a trap is repeated with the notice of its first time, the LIDs of which another port may have by now
+def moved(old: int, new: int, tid: int) -> list[bytes]:
+    """A port gets another LID."""
+    header = {"transaction_id": tid}
+    return [
+        ask(old, PORT_INFO, method=2, body=port_info(new, port_state=0, port_physical_state=0), header=header),
+        answer(old, PORT_INFO, port_info(new), header=header),
+    ]
+
+
+def of_lid(lid: int, slid: int = 9, issuer: int = 5) -> bytes:
+    """Trap 144."""
+    return plain_trap(144, details(TrapLocalChange, lidaddr=lid, change_flags=1), slid=slid, issuer_lid=issuer)
+
+
+MOVED = [CA, answer(5, PORT_INFO, port_info(5)), *moved(5, 9, 50)]
+case("TRP001", [*MOVED, of_lid(9, issuer=7)], [*MOVED, of_lid(9)], frames=[5])
+EXCHANGED = [*MOVED[:2], *(answer(6, *one) for one in ((0x11, node(6)), (0x15, port_info(6)))), *moved(5, 9, 50), *moved(6, 5, 51)]
+case("TRP011", [*EXCHANGED, of_lid(9, 5, 5)], [*EXCHANGED, of_lid(5, 9, 5)], frames=[9])
+OF_SWITCH = [answer(5, NODE_INFO, switch(5, 36)), answer(5, PORT_INFO, port_info(5)), *EXCHANGED[2:]]
+case(
+    "TRP006",
+    [*OF_SWITCH, plain_trap(129, details(TrapThreshold, lidaddr=5, portno=20), slid=6)],
+    [*OF_SWITCH, plain_trap(129, details(TrapThreshold, lidaddr=5, portno=20), slid=9)],
+    frames=[9],
+)
+# an hour later the LID may be another port's
+LATER = [*WIDE, plain_trap(128, AT_5, slid=4, issuer_lid=8)]
+case(
+    "TRP001",
+    LATER,
+    [*WIDE, plain_trap(128, AT_5, slid=4, issuer_lid=6)],
+    severity="info",
+    frames=[3],
+    also=["TRP005"],
+    twin_also=["TRP005"],
+    file=partial(erf_pcap, step_ns=3_600_000_000_000),
+)
