@@ -42,6 +42,7 @@ class OtherService(AgreedRule):
     needs = (Connections, Streams, CaptureLoss)
 
     def __init__(self) -> None:
+        super().__init__()
         self.right: set[tuple[Connection, bool]] = set()
         """Directions (True: to the active side) that used the agreed service in an earlier chunk."""
         self._now: set[tuple[Connection, bool]] = set()

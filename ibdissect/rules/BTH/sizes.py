@@ -9,14 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.engine.skipped import MTUS
+from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.events import SizeChanged
-from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import ERROR, Context, Hit, Seen, fault, on_event
+from ibdissect.lint.finding import Severity, value_of
+from ibdissect.lint.rule import ERROR, INFO, Context, Hit, Seen, fault, on_event
 from ibdissect.rules.BTH.packet import continued
 from ibdissect.rules.shared.packet_flows import PacketRule, room_behind_headers
 from ibdissect.table import ChunkTable
+from ibdissect.table.history import SECOND_NS
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import BTH
+
+ONE_MESSAGE_NS = 60 * SECOND_NS
+"""No message takes longer."""
 
 
 def _no_mtu(table: ChunkTable) -> npt.NDArray[np.bool_]:
@@ -37,7 +42,7 @@ class NotPathMtu(PacketRule):
     Check the ICRC: if it is wrong, the packet was damaged; otherwise the sender's transport is at fault.
 
     One packet whose payload is not a path MTU. Or two packets of one message with different payloads, all packets between them, and no
-    wrong ICRC.
+    wrong ICRC. That is an `info` if they are a minute apart: the queue pair may have been made again.
     """
 
     code, name, severity = "BTH007", "first-middle-not-pmtu", ERROR
@@ -48,6 +53,13 @@ class NotPathMtu(PacketRule):
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         return {"size": int(seen.table.once(room_behind_headers)[i])}
+
+    waits = True
+    needs = (CaptureLoss,)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        frames = [one.frame for one in hit.related]
+        return INFO if frames and context.get(CaptureLoss).nanoseconds_between(frames[0], hit.frame) > ONE_MESSAGE_NS else None
 
     @on_event(SizeChanged)
     def changed(self, event: SizeChanged, context: Context) -> Iterator[Hit]:

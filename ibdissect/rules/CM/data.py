@@ -14,7 +14,7 @@ from ibdissect.flow.events import Repeated
 from ibdissect.flow.stream_packets import GOES_ON
 from ibdissect.flow.streams import Stream, Streams
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_end, on_event
-from ibdissect.rules.shared.connection_rule import JUDGED
+from ibdissect.rules.shared.connection_rule import JUDGED, QUIET_NS
 from ibdissect.rules.shared.silence import QuotingRule
 from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import End, ends_of
@@ -26,6 +26,8 @@ from ibdissect.wire.headers import AETH, BTH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import SEND
 
+PACKET_NS = 100
+"""A queue pair sends no faster than that: ten million packets a second."""
 LOST_AT_MOST = 1 << 10
 """A first packet this close after the agreed PSN may only be the first one in the capture."""
 KEPT, MAX_ENDS = 8, 65536
@@ -85,7 +87,8 @@ class StartingPSN(QuotingRule):
     REQ and REP before the first packet. Silent if the responder's first answer counts more messages than the capture shows; an `info` if
     the PSN is above the agreed one and no answer tells. If its PSN is at most 1024 above the agreed one, the capture may have missed
     packets. Then an acknowledgement must count it as the first message (MSN 1), or the responder asks for the agreed PSN and the requester
-    goes back to its own first one twice. An `info`, too, where the capture misses packets since the REQ.
+    goes back to its own first one twice. An `info`, too, where the capture misses packets since the REQ, or where the first packet comes
+    half an hour after the REP, or so long that all packets in between may have taken another path and no answer tells.
     """
 
     code, name, severity = "CM008", "cm-psn-mismatch", WARNING
@@ -144,10 +147,14 @@ class StartingPSN(QuotingRule):
             counted = self._counted(stream, streams)
             if proof is not None and not counted > 0:
                 frames = ((connection.req_frame, "REQ"), (connection.rep_frame, "REP"), *proof)
+                assert connection.rep is not None
+                late = stream.first_ns - connection.rep[1]
+                begun = counted == 0 or self._proof(stream, connection, psn) is not None
+                unseen = (not begun and ((found - psn) & 0xFFFFFF) * PACKET_NS < late) or late > QUIET_NS
                 yield fault(
                     Moment(first, stream.first_ns), {"ends": stream.ends.text, "psn": found, "what": what, "wanted": psn}, BTH.psn,
                     found, proof=frames, evidence=LEARNT,
-                    severity=INFO if distance(found, psn) > LOST_AT_MOST and counted < 0 else None,
+                    severity=INFO if unseen or (distance(found, psn) > LOST_AT_MOST and counted < 0) else None,
                 )  # fmt: skip
 
     @staticmethod
@@ -180,7 +187,7 @@ class AgreedMTU(QuotingRule):
     Set the path MTU of the queue pair to the value in the REQ.
 
     REQ and REP before the first packet, and a longer packet of any kind, on the primary path or on an alternate one. An `info` where the
-    capture misses packets since the REQ.
+    capture misses packets since the REQ, or where the first packet comes half an hour after the REP.
     """
 
     code, name, severity = "CM009", "cm-mtu", WARNING
@@ -195,10 +202,12 @@ class AgreedMTU(QuotingRule):
         for connection in _set_up(context):
             for stream in (_stream(streams, connection, way) for way in ways(connection)):
                 if connection.mtu and stream is not None and stream.largest > connection.mtu:
+                    assert connection.rep is not None
                     yield fault(
                         Moment(stream.largest_frame, context.get(Stories).time_of(stream.largest_frame)),
                         {"ends": stream.ends.text, "found": stream.largest, "agreed": connection.mtu}, REQ.path_packet_payload_mtu,
                         stream.largest, proof=[(connection.req_frame, "REQ")],
+                        severity=INFO if stream.first_ns - connection.rep[1] > QUIET_NS else None,
                     )  # fmt: skip
 
 

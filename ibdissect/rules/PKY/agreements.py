@@ -50,6 +50,7 @@ class OtherPartition(AgreedRule):
     needs = (*AgreedRule.needs, Streams)
 
     def __init__(self) -> None:
+        super().__init__()
         self.used = KeptDict[tuple[ConnectionId, PKey], set[bool]](MAX_OTHERS, "connections in other partitions")
         """By connection and partition: the sides that received packets in another partition than the connection's; True: the active one."""
 

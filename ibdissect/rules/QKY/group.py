@@ -107,8 +107,8 @@ class WrongGroupQKey(GroupRule):
                 if held is not None and since < seen.frame and held != q_key and len(part):
                     value = value_of(DETH.q_key, q_key)
                     yield fault(
-                        Seen(table, int(part[0])), {"qp": target.number, "q_key": value, "held": value_of(DETH.q_key, held)}, DETH.q_key, value, rows=part,
-                        proof=[(since, "the service's answer")], key=(target, source, q_key), message=SERVICE,
+                        Seen(table, int(part[0])), {"qp": target.number, "q_key": value, "held": value_of(DETH.q_key, held)}, DETH.q_key,
+                        value, rows=part, proof=[(since, "the service's answer")], key=(target, source, q_key), message=SERVICE,
                     )  # fmt: skip
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:

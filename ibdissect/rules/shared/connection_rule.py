@@ -7,11 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ibdissect.lint.rule import Context, Hit, Seen, fault, on_chunk
+from ibdissect.bounded import BoundedDict
+from ibdissect.fabric.vantage import CONFIGURED_NS
+from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import INFO, Context, Hit, Seen, fault, on_chunk
 from ibdissect.rules.shared.silence import QuotingRule
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.connection_events import Connection, QueuePair
-from ibdissect.table.connections import Connections
+from ibdissect.table.connections import MAX_CONNECTIONS, Connections
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import distinct_values
 from ibdissect.wire.headers import LRH
@@ -20,6 +24,8 @@ from ibdissect.wire.spec import Field
 
 JUDGED = ("RC", "UC")
 """Transport services whose packets are compared with what the connection agreed on."""
+QUIET_NS = CONFIGURED_NS
+"""A connection of which nothing is seen for so long may have ended unseen: hosts crash, and DREQs are lost."""
 SERVICE_SHIFT = 5
 """The high three bits of an OpCode are the transport service."""
 
@@ -29,10 +35,14 @@ class AgreedRule(QuotingRule):
 
     evidence = (
         "A packet between the REP of its connection and the connection's end. Silent for connections whose REQ and REP are not "
-        "in the capture, an `info` where the capture misses packets meanwhile."
+        "in the capture, an `info` where the capture misses packets meanwhile, or shows none of the connection for half an hour."
     )
     needs: ClassVar[tuple[type[Any], ...]] = (*QuotingRule.needs, Connections)
     field: ClassVar[Field[int]]
+
+    def __init__(self) -> None:
+        self.active = BoundedDict[QueuePair, int](2 * MAX_CONNECTIONS, "queue pairs of connections")
+        """When the latest window ended that holds packets to a queue pair."""
 
     def value(self, native: Native, index: Int) -> Int:
         """The compared value, below 2**16."""
@@ -55,7 +65,26 @@ class AgreedRule(QuotingRule):
             end, seen = (way >> 40, way >> 16 & 0xFFFFFF), way & 0xFFFF
             for pair in connections.by_queue_pair.get(end, ()):
                 if self.wrong(pair, end, seen):
-                    yield from self.found(table, native, index[ways == way], pair, end, seen)
+                    for hit in self.found(table, native, index[ways == way], pair, end, seen):
+                        hit.arguments["quiet"] = hit.time_ns - self._last_active(table, native, index, pair, hit)
+                        yield hit
+        for end in distinct_values(ways >> 16):
+            self.active.put((end >> 24, end & 0xFFFFFF), int(table.chunk.time_ns[-1]), table.chunk.first, int(table.chunk.time_ns[0]))
+
+    def _last_active(self, table: ChunkTable, native: Native, index: Int, pair: Connection, hit: Hit) -> int:
+        """When the capture last showed a packet of a connection before a hit, or its REP; 0 if that was in an earlier window."""
+        before = index[native.rows[index] < hit.frame - table.chunk.first]
+        ends = native.dlid[before] << 24 | native.dest_qp[before]
+        mine = before[np.isin(ends, [lid << 24 | qpn for lid, qpn in pair.every_queue_pair])]
+        if len(mine):
+            return int(table.chunk.time_ns[native.rows[mine[-1]]])
+        rep = pair.rep_frame - table.chunk.first
+        return max(int(table.chunk.time_ns[rep]) if rep >= 0 else 0, *(self.active.get(one, 0) for one in pair.every_queue_pair))
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Also INFO if the connection was silent for long: it may have ended unseen."""
+        age = context.get(CaptureLoss).nanoseconds_between(min(one.frame for one in hit.related), hit.frame)
+        return INFO if min(age, hit.arguments.get("quiet", 0)) > QUIET_NS else super().severity_at_end(hit, context)
 
     def found(self, table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair, value: int) -> Iterator[Hit]:
         """The finding about the packets that belong to the connection."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.capture.scattered import gather
 from ibdissect.bounded import KeptDict
+from ibdissect.capture.scattered import gather
 from ibdissect.fabric import ChunkFollowed, FabricFollower
 from ibdissect.fabric.groups import Group, GroupFacts
 from ibdissect.fabric.vantage import LIFETIME_NS
@@ -114,8 +114,8 @@ class GroupRule(LearntFactRule, RefutableRule):
                     continue
                 field, value, more = found
                 yield fault(
-                    Seen(event.table, int(mine[0])), {"group": gid_text(gid), "mlid": facts.mlid, **more}, field, value, proof=[(since, "the group's record")],
-                    rows=mine, key=(gid, dlid, p_key, q_key),
+                    Seen(event.table, int(mine[0])), {"group": gid_text(gid), "mlid": facts.mlid, **more}, field, value,
+                    proof=[(since, "the group's record")], rows=mine, key=(gid, dlid, p_key, q_key),
                 )  # fmt: skip
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:

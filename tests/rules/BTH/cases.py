@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ibdissect.wire.cm import REJ
@@ -110,3 +111,11 @@ case("BTH018", [*ROCE_UC, ROCE_RC], [*ROCE_UC, over_ethernet(LEAVE, 1), ROCE_RC]
 case("BTH018", [*UC, packet(0xFFFF)], [*UC, packet(0xFFFF, opcode=0x24), packet(0xFFFF, 901)], frames=[4])
 TO_GROUP, TO_HOST = (roce2(ip={"destination": bytes([first, 0, 0, 1])}) for first in (239, 238 - 28))
 case("BTH013", TO_GROUP, TO_HOST, file=ethernet_pcap)
+# a minute passes in no message
+for seconds, severity in ((29, "error"), (31, "info")):
+    slowly: Any = partial(erf_pcap, step_ns=seconds * 1_000_000_000)
+    case("BTH007", LONG[:3], [*LONG[:2], part(1, 1024, 3)], frames=[3], severity=severity, file=slowly)
+# half an hour passes in a connection
+for seconds, severity in ((899, "error"), (901, "info")):
+    slowly = partial(erf_pcap, step_ns=seconds * 1_000_000_000)
+    case("BTH018", [*UC, packet(0xFFFF)], [*UC, packet(0xFFFF, opcode=0x24)], frames=[4], severity=severity, file=slowly)

@@ -242,3 +242,13 @@ case("CM022", [*knows, SENT, request(primary_sl=1)], [*knows, SENT, request(prim
      twin_also=["LNK018"])  # fmt: skip
 # each rejection ends an attempt
 case("CM005", [ASKING] * 3, [ASKING, REFUSED, ASKING, REFUSED, ASKING], frames=[3], twin_also=["CM012"], file=TRIED)
+# so long after the REP that all PSNs in between may have been sent on another path, at ten million packets a second
+for milliseconds, severity in ((830, "warning"), (850, "info")):
+    slowly: Any = partial(erf_pcap, step_ns=milliseconds * 1_000_000)
+    case("CM008", [*BROKEN, data(800)], [*BROKEN, data(900)], frames=[4], severity=severity, file=slowly)
+for seconds, severity in ((899, "warning"), (901, "info")):
+    slowly = partial(erf_pcap, step_ns=seconds * 1_000_000_000)
+    case("CM009", [*BROKEN, data(900, payload=bytes(512))], [*BROKEN, data(900)], frames=[4], severity=severity, file=slowly)
+# the responder asks for the agreed PSN: nothing took another path
+case("CM008", SLOW([*REFUSES, *TWICE]), erf_pcap([*REFUSES, data(901)]), frames=[4], also=["RC002", "RC004"], twin_also=["RC002", "RC004"],
+     severity="warning", file=None)  # fmt: skip

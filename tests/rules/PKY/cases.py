@@ -411,3 +411,16 @@ JOIN, QUERY = (gmp(3, method, 0x38, build(MCMemberRecord, port_gid=PORT_5, join_
 case("PKY023", [*OUTSIDE, JOIN, JOINED], [*OUTSIDE, QUERY, JOINED], also=["SA009"], twin_also=["SA002"], frames=[4])
 OF_8001 = gid("ff12:401b:8001::1")
 case("PKY024", member(mgid=OF_8001, p_key=0x8002), member(mgid=OF_8001, p_key=0x8001))
+# a connection that was silent for half an hour may have ended unseen
+for seconds, severity in ((899, "error"), (901, "info")):
+    slowly: Any = partial(erf_pcap, step_ns=seconds * 1_000_000_000)
+    case("PKY005", [*SETUP, packet(0x8002)], [*SETUP, packet(0x8001)], frames=[4], severity=severity, file=slowly)
+ALIVE = [*SETUP, packet(0x8001), packet(0x8001, 901)]
+case(
+    "PKY005",
+    [*ALIVE, packet(0x8002, 902)],
+    [*ALIVE, packet(0x8001, 902)],
+    frames=[6],
+    severity="error",
+    file=partial(erf_pcap, step_ns=899_000_000_000),
+)
