@@ -14,13 +14,13 @@ from ibdissect.flow.multicast import Multicast, Sender
 from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Seen, each, fault, on_chunk, on_event
-from ibdissect.rules.shared.mad_conditions import SA_REQUEST
+from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.history import AFTER_ALL, SECOND_NS
 from ibdissect.table.identity import Frame, GroupId, LidId, MemberId, NodeId
 from ibdissect.table.mask import occurrences_where
-from ibdissect.wire.headers import GRH
+from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CLASS_STATUS, DELETE, GUID, MGID_IPV4, SET
 from ibdissect.wire.sa_paths import MCMemberRecord
@@ -107,6 +107,8 @@ class Step(Record):
     time_ns: int
     member: bool
     what: str
+    asker: int = 0
+    """LID that asked for a join that was refused."""
 
 
 class Wish(Record):
@@ -115,6 +117,7 @@ class Wish(Record):
     way: MemberId
     leaves: bool
     state: int
+    asker: int
 
 
 class BroadcastOutside(LearntFactRule):
@@ -125,7 +128,8 @@ class BroadcastOutside(LearntFactRule):
     Find out why the join was refused (partition, rate or MTU of the group), and check the interface's state.
 
     The refused join of a port that did not send before, or a join and an accepted leave, and a packet at least a second later. A port that
-    asked to join again in between is not judged. An `info` where the capture misses packets in between.
+    asked to join again in between is not judged, nor one that the SA calls a member in any answer, nor one for which another port asked. An
+    `info` where the capture misses packets in between.
     """
 
     code, name, severity = "MCG005", "ipoib-broadcast-not-joined", WARNING
@@ -157,24 +161,40 @@ class BroadcastOutside(LearntFactRule):
             way, method = MemberId(GroupId(bytes(view.mgid)), bytes(view.port_gid)), seen.value(MAD.method)
             if not _broadcast(way.group):
                 continue
-            self.wishes.keep(seen.frame, Wish(way, method == DELETE, view.join_state), seen.frame, seen.time_ns)
+            wish = Wish(way, method == DELETE, view.join_state, seen.value(LRH.slid))
+            self.wishes.keep(seen.frame, wish, seen.frame, seen.time_ns)
             if method == SET:
                 self._step(way, Step(seen.frame, seen.time_ns, True, ""))
+        members = self._members(table) if self.steps else {}
         for one in context.get(Transactions).answers_to(self.wishes):
-            self._settle(self.wishes.pop(one.request.frame), one.request.frame, one.frame, one.time_ns, one.status)
+            wish = self.wishes.pop(one.request.frame)
+            self._settle(wish, members.get((wish.way, one.frame), 0), one.request.frame, one.frame, one.time_ns, one.status)
         for sender, rows in sent_now if self.steps else ():
             if _member(sender) in self.steps:
                 yield from self._judge(table, sender, rows)
         for steps in self.steps.values():
             del steps[:-MAX_STEPS]
 
-    def _settle(self, wish: Wish, asked: int, frame: int, time_ns: int, status: int) -> None:
+    def _members(self, table: ChunkTable) -> dict[tuple[MemberId, Frame], int]:
+        """The JoinStates of ports with steps, by the frame in which the SA tells them: these ports are members."""
+        found: dict[tuple[MemberId, Frame], int] = {}
+        rows = table.matrix(MCMemberRecord)
+        told = occurrences_where(SA_ANSWER, table, MCMemberRecord) & (rows[:, 0] == 0xFF) & (rows[:, 12:16] == 0xFF).all(axis=1)
+        for _, seen, view in each(table, MCMemberRecord, told):
+            way = MemberId(GroupId(bytes(view.mgid)), bytes(view.port_gid))
+            if view.join_state and way in self.steps:
+                found[way, seen.frame] = view.join_state
+                self._step(way, Step(seen.frame, seen.time_ns, True, ""))
+        return found
+
+    def _settle(self, wish: Wish, told: int, asked: int, frame: int, time_ns: int, status: int) -> None:
+        """Learn from an answer, which may tell of memberships before the capture."""
         before = self.joined.get(wish.way, 0)
         if not wish.leaves and status == 0:
-            self.joined[wish.way] = before | wish.state
+            self.joined[wish.way] = before | wish.state | told
             self._step(wish.way, Step(frame, time_ns, True, ""))
         elif not wish.leaves and not before and status >> CLASS_STATUS and self.sending.get(wish.way, AFTER_ALL) > asked:
-            self._step(wish.way, Step(frame, time_ns, False, "its join was refused"))
+            self._step(wish.way, Step(frame, time_ns, False, "its join was refused", wish.asker))
         elif wish.leaves and status == 0 and before and not before & ~wish.state:
             del self.joined[wish.way]
             self._step(wish.way, Step(frame, time_ns, False, "it has left the group"))
@@ -187,11 +207,11 @@ class BroadcastOutside(LearntFactRule):
 
     def _judge(self, table: ChunkTable, sender: Sender, rows: Int) -> Iterator[Hit]:
         frames, times = table.chunk.first + rows, table.chunk.time_ns[rows]
-        steps = self.steps[_member(sender)]
+        steps, slids = self.steps[_member(sender)], table.of_rows(LRH.slid)[0][rows]
         for step, following in zip(steps, [*steps[1:], None], strict=True):
             if step.member:
                 continue
-            odd = (frames > step.frame) & (times > step.time_ns + GRACE_NS)
+            odd = (frames > step.frame) & (times > step.time_ns + GRACE_NS) & ((step.asker == 0) | (step.asker == slids))
             if following is not None:
                 odd &= frames < following.frame
             index = np.flatnonzero(odd)

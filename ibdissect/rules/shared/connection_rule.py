@@ -68,8 +68,8 @@ class AgreedRule(QuotingRule):
                     for hit in self.found(table, native, index[ways == way], pair, end, seen):
                         hit.arguments["quiet"] = hit.time_ns - self._last_active(table, native, index, pair, hit)
                         yield hit
-        for end in distinct_values(ways >> 16):
-            self.active.put((end >> 24, end & 0xFFFFFF), int(table.chunk.time_ns[-1]), table.chunk.first, int(table.chunk.time_ns[0]))
+        for place in distinct_values(ways >> 16):
+            self.active.put((place >> 24, place & 0xFFFFFF), int(table.chunk.time_ns[-1]), table.chunk.first, int(table.chunk.time_ns[0]))
 
     def _last_active(self, table: ChunkTable, native: Native, index: Int, pair: Connection, hit: Hit) -> int:
         """When the capture last showed a packet of a connection before a hit, or its REP; 0 if that was in an earlier window."""

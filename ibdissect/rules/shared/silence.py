@@ -6,12 +6,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ibdissect.bounded import Dropped, KeptList
 from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower, Node
 from ibdissect.fabric.vantage import AGES_NS, Vantage
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.requests import Request, Unanswered
+from ibdissect.flow.requests import AnsweredMany, Request, Unanswered
 from ibdissect.flow.transactions import Transactions
 from ibdissect.flow.visible_answers import VisibleAnswers
 from ibdissect.lint.finding import Severity
@@ -31,7 +33,10 @@ Frames = tuple[list[int], list[int]]
 
 
 class UnansweredSets:
-    """SubnSets without an answer: they may have been carried out. Also SubnGets. One per capture; ask at its end."""
+    """SubnSets without an answer: they may have been carried out. Also SubnGets. One per capture; ask at its end.
+
+    `under_way` also knows Sets that are answered later, and is asked in the chunk of the packet.
+    """
 
     after: ClassVar = (Transactions, FabricFollower)
 
@@ -42,6 +47,25 @@ class UnansweredSets:
         self._astray: dict[tuple[tuple[Code, Code], SenderId], Frames] = {}
         """The same for requests to nodes that are not known, by method and attribute, and number of the sender, -1: to a LID."""
         self._known = False
+        self._answers: AnsweredMany | None = None
+        self._sets = np.empty((0, 4), np.int64)
+        """The answered Sets of a chunk: index into its answers, attribute, first and last frame of the exchange."""
+
+    def under_way(self, attributes: Collection[int], frame: int, nodes: Collection[Node] | None) -> bool:
+        """Whether a Set of an attribute to one of these nodes was sent before a frame of this chunk and answered after; None: any node."""
+        answers = self.transactions.matched
+        if answers is None:
+            return False
+        if answers is not self._answers:
+            mine = np.flatnonzero((answers.request_method == SET) & np.isin(answers.mgmt_class, [*SMP_CLASSES]))
+            self._answers = answers
+            self._sets = np.stack([mine, answers.attribute[mine], answers.request_frames[mine], answers.frames[mine]], axis=1)
+        index, attribute, first, last = self._sets.T
+        index = index[(first < frame) & (frame < last) & np.isin(attribute, [*attributes])]
+        if not len(index):
+            return False
+        slots = {self._slot(one.request) for one in answers.some(np.isin(np.arange(len(answers)), index))}
+        return nodes is None or None in slots or not slots.isdisjoint(node.slot for node in nodes)
 
     def between(self, attribute: int, frame: int, until: int, nodes: Collection[Node] | None, method: int = SET) -> bool:
         """Whether an unanswered Set of an attribute between two frames may have changed one of these nodes; None: any node."""
@@ -135,7 +159,7 @@ class QuotingRule(Rule):
 class LearntFactRule(Rule):
     """Base of all rules that quote earlier frames about the subnet: the gate that their verdicts pass, whoever writes them.
 
-    A fact may be outdated, another port's, or refuted by what follows. Then the finding is an INFO.
+    A fact may be outdated, another port's, under way to being changed, or refuted by what follows. Then the finding is an INFO.
     """
 
     waits = True
@@ -164,6 +188,9 @@ class LearntFactRule(Rule):
         table.once(context.get(Answered).take)
 
     def watch(self, hit: Hit, context: Context) -> None:
+        rests = self.written and hit.evidence is not SEEN and context.table is not None
+        if rests and context.get(UnansweredSets).under_way(self.written, hit.frame, self.rests_on(hit, context)):
+            hit.severity = Severity.INFO
         if hit.evidence is not SEEN or self.refutable:
             context.get(Answered).watch(hit, context.table)
 

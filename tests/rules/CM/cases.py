@@ -219,6 +219,13 @@ case("CM022", [*knows, request(primary_sl=1)], [*OF_SWITCH, request(primary_sl=1
 case("CM022", [*knows, request(primary_sl=1)], [*knows[:2], answer(2, 0x17, bytes([0x0E, *bytes(63)])), request(primary_sl=1)], frames=[4])
 LATER = [*knows[:2], answer(2, 0x17, bytes(64)), request(primary_sl=1), knows[2]]
 case("CM022", [*knows, request(primary_sl=1), answer(2, 0x17, bytes(64))], LATER, frames=[4])
+# the table is being written: which one holds when the REQ comes is unknown
+UNDER_WAY = {"header": {"transaction_id": 90}}
+PASSES = ask(2, 0x17, method=2, body=bytes(64), **UNDER_WAY), answer(2, 0x17, bytes(64), **UNDER_WAY)
+ELSEWHERE = [ask(7, 0x17, method=2, body=bytes(64), **UNDER_WAY), answer(7, 0x17, bytes(64), **UNDER_WAY)]
+for asked, shown, severity in ((*PASSES, "info"), (*ELSEWHERE, "warning")):
+    owner = [] if severity == "info" else [answer(7, 0x11, node(7))]
+    case("CM022", *([*owner, *knows, asked, request(primary_sl=sl), shown] for sl in (1, 2)), frames=[len(owner) + 5], severity=severity)
 # what does not refute it: packets before the table, of management, with another SL, of another port; as a refutation that comes after one
 for sent in (
     ud(b"idle", dest_qp=0x40, src_qp=0x41, q_key=1, slid=2, dlid=1, lrh={"sl": 2}),

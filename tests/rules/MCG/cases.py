@@ -9,11 +9,11 @@ from tests.craft import erf_pcap, ud
 from tests.fabric.made import answer, switch, switch_info
 from tests.rules.cases import case
 from tests.rules.made.conversations import MGID as GSI_MGID
-from tests.rules.made.conversations import WAIT, gid_of
+from tests.rules.made.conversations import WAIT, gid_of, sa
 from tests.rules.made.conversations import member as gsi_member
 from tests.rules.made.subnets import MGID, member, packet, sweep
 
-SET, DELETE, GET_RESP, DELETE_RESP, NODE_INFO, SWITCH_INFO = 0x02, 0x15, 0x81, 0x95, 0x11, 0x12
+GET, SET, DELETE, GET_RESP, DELETE_RESP, NODE_INFO, SWITCH_INFO = 0x01, 0x02, 0x15, 0x81, 0x95, 0x11, 0x12
 SECONDS: Any = partial(erf_pcap, step_ns=1_000_000_000)
 
 
@@ -33,6 +33,21 @@ case("MCG005", [*JOIN, *LEAVE, *WAIT[:2], broadcast()], [*JOIN, *LEAVE, AGAIN[0]
      twin_also=["TXN001"], file=SECONDS)  # fmt: skip
 case("MCG005", [*REFUSED, *WAIT[:2], broadcast()], [REFUSED[0], gsi_member(GET_RESP, status=1), *WAIT[:2], broadcast()], frames=[5],
      also=["SA003"], file=SECONDS)  # fmt: skip
+# it was a send-only member before, which the answer to its join shows, and stays one
+BOTH = [JOIN[0], gsi_member(GET_RESP, join_state=5)]
+case("MCG005", [*JOIN, *LEAVE, *WAIT[:2], broadcast()], [*BOTH, *LEAVE, *WAIT[:2], broadcast()], frames=[7], file=SECONDS)
+# the SA calls it a member later
+QUERY = [gsi_member(GET, transaction=9), gsi_member(GET_RESP, transaction=9)]
+OF_6 = [gsi_member(GET, transaction=9, lid=6), gsi_member(GET_RESP, transaction=9, lid=6)]
+for before in ([*JOIN, *LEAVE], REFUSED):
+    also: list[str] = ["SA003"] if before is REFUSED else []
+    case("MCG005", [*before, *OF_6, *WAIT[:2], broadcast()], [*before, *QUERY, *WAIT[:2], broadcast()], frames=[len(before) + 5],
+         also=also, twin_also=also, file=SECONDS)  # fmt: skip
+# another port asked for it
+BY_ANOTHER = [sa(method, 0x38, REFUSED[0][-206:-6], mask=0x10003, status=status, transaction=7, **ends)
+              for method, status, ends in ((SET, 0, {"slid": 9}), (GET_RESP, 0x0200, {"dlid": 9}))]  # fmt: skip
+case("MCG005", [*REFUSED, *WAIT[:2], broadcast()], [*BY_ANOTHER, *WAIT[:2], broadcast()], frames=[5], also=["SA003"], twin_also=["SA003"],
+     file=SECONDS)  # fmt: skip
 SMALL = [answer(2, NODE_INFO, switch(2)), answer(2, SWITCH_INFO, switch_info(multicast_fdb_cap=1))]
 packet("MCG006", member(mgid=MGID[:-1] + b"\x02", mlid=0xC002), member(mgid=MGID[:-1] + b"\x02"), [*SMALL, member()])
 # another switch: this one may be on the tree of few groups, unless both have a member at its ports, or an entry in its table
