@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric import SWITCH, FabricFollower, Node
+from ibdissect.bounded import KeptDict
+from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower, Node, Port
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.fabric.events import BlockOfSeveralLearnt
 from ibdissect.fabric.partitions import BLOCK, keys_in
@@ -33,14 +34,19 @@ from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.rules.shared.silence import PATIENCE_NS, LearntFactRule
 from ibdissect.rules.shared.trap_rule import ReportedPackets
 from ibdissect.table import ChunkTable, Int
+from ibdissect.table.history import AFTER_ALL
+from ibdissect.table.identity import Frame
 from ibdissect.table.native_packets import Native
 from ibdissect.wire.expr import Where
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import TrapPKey
 from ibdissect.wire.numbers import BASE, FULL, P_KEY_TABLE, SA_CLASS
+from ibdissect.wire.sa_records import PKeyTableRecord
 from ibdissect.wire.sm import SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
+
+MAX_SIZES = 4096
 
 
 class BlockPastTable(AttributeRule):
@@ -95,8 +101,8 @@ class PartitionTwice(LearntFactRule):
     Look for the partition in the subnet manager's configuration: it is probably defined twice.
 
     One block with both entries. Or two blocks that the port showed with the key, if both still hold it at the end of the capture, a
-    second later or more; an `info` if the capture may have missed a change. Blocks beyond the port's capacity are not compared, and none
-    if that is unknown. Both membership forms of one partition side by side are legal and not reported.
+    second later or more; an `info` if the capture may have missed a change. Entries beyond the port's capacity are not compared, and blocks
+    only if that is known. Both membership forms of one partition side by side are legal and not reported.
     """
 
     code, name, severity = "PKY009", "pkey-table-duplicate", WARNING
@@ -108,6 +114,20 @@ class PartitionTwice(LearntFactRule):
     written = (P_KEY_TABLE,)
     holds_ns = CONFIGURED_NS
 
+    def __init__(self) -> None:
+        self.sizes = KeptDict[tuple[Frame, int], int](MAX_SIZES, "P_Key tables that hold a key twice")
+        """Entries of the port's table, by the place of such a block: frame and offset."""
+
+    @on_event(ChunkFollowed)
+    def note_sizes(self, event: ChunkFollowed, _context: Context) -> None:
+        table, found = event.table, event.table.occurrences(PKeyTable)
+        for i in np.flatnonzero(twice(table)).tolist() if len(found) else ():
+            seen, at = Seen(table, int(found.rows[i])), _place(table, i)
+            port = _port_of(event, seen, i)
+            size = port.p_key_capacity(seen.frame) if port is not None else None
+            if size:
+                self.sizes.keep((seen.frame, at), size, seen.frame, seen.time_ns)
+
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         keys = keys_in(seen.table.matrix(PKeyTable)[i].tobytes())
         second, key = next((at, key) for at, key in enumerate(keys) if key & BASE and key in keys[:at])
@@ -115,7 +135,8 @@ class PartitionTwice(LearntFactRule):
         block = str(number)
         if number and not number & 0xFF and seen.value(MAD.mgmt_class) == SA_CLASS:  # a condition does not know the size of the table
             block += f" ({number >> 8} if the SA sends it in the byte order of its host, as OpenSM does)"
-        return {"p_key": key, "block": block, "first": keys.index(key), "second": second}
+        entry = number * BLOCK + second
+        return {"p_key": key, "block": block, "first": keys.index(key), "second": second, "entry": entry, "at": _place(seen.table, i)}
 
     @on_event(BlockOfSeveralLearnt)
     def learnt(self, event: BlockOfSeveralLearnt, context: Context) -> Iterator[Hit]:
@@ -138,7 +159,8 @@ class PartitionTwice(LearntFactRule):
 
     def stands(self, hit: Hit, context: Context) -> bool:
         if hit.key is None:
-            return True  # one block holds it twice
+            size = self.sizes.get((hit.frame, hit.arguments["at"]), AFTER_ALL)
+            return int(hit.arguments["entry"]) < size  # one block holds it twice
         port = context.get(FabricFollower).subnet.by_key(hit.key[0])
         table = port.p_keys if port is not None else None
         held = [table.block(hit.arguments[name]) for name in ("block", "other")] if table is not None else []
@@ -149,6 +171,31 @@ class PartitionTwice(LearntFactRule):
         """The node with the table."""
         port = context.get(FabricFollower).subnet.by_key(hit.key[0])
         return None if port is None else [port.node]
+
+
+def _place(table: ChunkTable, i: int) -> int:
+    """The offset of a block in its frame."""
+    found = table.occurrences(PKeyTable)
+    return int(found.at[i] - table.chunk.offset[found.rows[i]])
+
+
+def _port_of(event: ChunkFollowed, seen: Seen, i: int) -> Port | None:
+    """The port whose table a block belongs to, in an SMP or a record of the SA."""
+    table = event.table
+    records = table.occurrences(PKeyTableRecord)
+    start = int(table.occurrences(PKeyTable).at[i]) - PKeyTableRecord.p_key_table.span[0]
+    at = np.flatnonzero(records.at == start)
+    if len(at):
+        record: PKeyTableRecord = table.view(PKeyTableRecord, int(at[0]))
+        owner = event.subnet.owner(record.lid, seen.frame)[0]
+        node, number = owner.node if owner is not None else None, record.port_num
+    else:
+        place = np.flatnonzero(event.smps.rows == seen.row)
+        node = event.subnet.by_slot(int(event.smps.slot[place[0]])) if len(place) else None
+        number = seen.value(MAD.attribute_modifier) >> 16 & 0xFF
+    if node is None or node.kind == SWITCH:
+        return node.ports.get(number) if node is not None else None
+    return next(iter(node.ports.values()), None)  # all of an adapter's have the same size
 
 
 class MembershipChanged(AttributeRule):
@@ -185,7 +232,7 @@ class EnforcementWithoutCap(AttributeRule):
     Let the subnet manager read PartitionEnforcementCap first (opensm: `part_enforce off` for such switches).
 
     The SwitchInfo before the Set: PartitionEnforcementCap 0, or only the other of the two directions offered. Switches that offer neither
-    direction but show a capacity leave these bits empty, and are not judged.
+    direction but show a capacity leave these bits empty, and are not judged. Nor is a Set that repeats what the port showed.
     """
 
     code, name, severity = "PKY016", "switch-pkey-enforce-without-cap", ERROR
@@ -197,12 +244,13 @@ class EnforcementWithoutCap(AttributeRule):
 
     why = "SwitchInfo"
     cap = previous(SwitchInfo.partition_enforcement_cap)
+    entering, leaving = PortInfo.partition_enforcement_inbound, PortInfo.partition_enforcement_outbound
     inbound, outbound = previous(SwitchInfo.inbound_enforcement_cap), previous(SwitchInfo.outbound_enforcement_cap)
     # OpenSM checks only the capacity, and switches that show both capability bits 0 accept its Sets
     when = WRITTEN & OF_SWITCH & ((MAD.attribute_modifier & 0xFF) > 0)
     faults = (
-        Fault(((cap == 0) | (inbound < outbound)) & (PortInfo.partition_enforcement_inbound == 1), "inbound"),
-        Fault(((cap == 0) | (outbound < inbound)) & (PortInfo.partition_enforcement_outbound == 1), "outbound"),
+        Fault(((cap == 0) | (inbound < outbound)) & (entering == 1) & ~(previous(entering) == 1), "inbound"),
+        Fault(((cap == 0) | (outbound < inbound)) & (leaving == 1) & ~(previous(leaving) == 1), "outbound"),
     )
 
 

@@ -424,3 +424,15 @@ case(
     severity="error",
     file=partial(erf_pcap, step_ns=899_000_000_000),
 )
+# entries beyond the capacity are none
+SMALL, OTHER_HALF = ([answer(5, NODE_INFO, node(5, partition_cap=cap))] for cap in (16, 18))
+BEYOND = p_keys(0xFFFF, 0x8001, *[0] * 14, 0x8002, 0x8002)
+for block in (answer(5, P_KEY_TABLE, BEYOND), table_record(0, *struct.unpack(">32H", BEYOND))):
+    case("PKY009", [*OTHER_HALF, block], [*SMALL, block], frames=[2])
+ENTRIES = [[SWITCH, answer(5, SWITCH_INFO, switch_info(partition_enforcement_cap=cap))] for cap in (18, 17)]
+OF_PORT_3 = answer(5, P_KEY_TABLE, BEYOND, modifier=3 << 16)
+case("PKY009", [*ENTRIES[0], OF_PORT_3], [*ENTRIES[1], OF_PORT_3], frames=[3])
+# written back as the port shows it
+SHOWS_IT = answer(5, PORT_INFO, port_info(5, partition_enforcement_inbound=1), modifier=1)
+SHOWS_NONE = answer(5, PORT_INFO, port_info(5), modifier=1)
+case("PKY016", [SWITCH, NO_ENFORCEMENT, SHOWS_NONE, ENFORCE], [SWITCH, NO_ENFORCEMENT, SHOWS_IT, ENFORCE], frames=[4])
