@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.bounded import KeptDict
 from ibdissect.fabric import ROUTER, FabricFollower
 from ibdissect.flow.multicast import Multicast
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen
@@ -13,6 +14,7 @@ from ibdissect.rules.LNK.packet import GLOBAL, LOCAL, length_disagrees
 from ibdissect.rules.shared.packet_flows import MANUFACTURER, gid_bytes, is_ipoib
 from ibdissect.table import Bool, ChunkTable
 from ibdissect.table.bits import extract
+from ibdissect.table.identity import Guid, LidId
 from ibdissect.wire.encapsulation import Ethernet
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, GRH, LRH
@@ -22,6 +24,7 @@ from ibdissect.wire.spec import Field
 SCOPES = frozenset({0x1, 0x2, 0x4, 0x5, 0x8, 0xE})
 """Interface, link, administration, site, organisation, global: those of IPv6, which RFC 4391 gives to groups of IP over InfiniBand."""
 ZERO = bytes(16)
+MAX_SENDERS, SEVERAL = 4096, 2
 # In captures of IP over InfiniBand the 40 bytes before a datagram are undefined if it came without a GRH.
 REAL = present(LRH) | present(Ethernet)
 GID_FLOW: tuple[Field[Any], ...] = (GRH.sgid, GRH.dgid)
@@ -94,7 +97,8 @@ class HopLimit(GidRule):
 
     Take the hop limit from the path record (OpenSM gives 255 between subnets). After the last router, 1 may be right.
 
-    One packet is enough. Silent if it comes from the LID of a router, which has forwarded it, and on Ethernet, where no router takes part.
+    One packet is enough. Silent where a router has forwarded it: if it comes from the LID of a router, or from a LID that sends so for
+    several ports, or goes to a port with the destination's prefix. Silent on Ethernet, where no router takes part.
     """
 
     code, name, severity = "GRH004", "grh-hoplimit-zero-routed", WARNING
@@ -105,12 +109,25 @@ class HopLimit(GidRule):
     message = "hop limit {hop_lmt} from {sgid} to {dgid} in another subnet: the first router drops the packet"
     example = "a packet between two subnet prefixes with hop limit 1"
 
+    def __init__(self) -> None:
+        self.senders = KeptDict[LidId, set[Guid]](MAX_SENDERS, "senders to other subnets")
+        """The ports whose packets come from a LID."""
+
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
-        return {"slid": seen.value(LRH.slid)}
+        sgid, dgid = (seen.table.values(gid)[i].tobytes() for gid in (GRH.sgid, GRH.dgid))
+        slid, hop_limit = seen.value(LRH.slid), seen.value(GRH.hop_lmt)
+        ports = self.senders.get_or_make(LidId(slid), set, seen.frame, seen.time_ns)
+        if ports is not None and hop_limit and len(ports) < SEVERAL:
+            ports.add(Guid(int.from_bytes(sgid[8:], "big")))
+        return {"slid": slid, "dlid": seen.value(LRH.dlid), "prefix": int.from_bytes(dgid[:8], "big"), "hops": hop_limit}
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        sender = context.get(FabricFollower).subnet.owner(hit.arguments["slid"], hit.frame)[0]
-        return sender is None or sender.node.kind != ROUTER
+        subnet, about = context.get(FabricFollower).subnet, hit.arguments
+        sender, receiver = (subnet.owner(about[lid], hit.frame)[0] for lid in ("slid", "dlid"))
+        info = receiver.info_at(hit.frame)[0] if receiver is not None else None
+        arrived = info is not None and info.gid_prefix == about["prefix"]
+        forwarded = arrived or len(self.senders.get(LidId(about["slid"]), ())) >= SEVERAL
+        return not (about["hops"] and forwarded) and (sender is None or sender.node.kind != ROUTER)
 
 
 class SourceGidMulticast(GidRule):

@@ -6,7 +6,7 @@ from typing import Any
 
 from ibdissect.wire.sa_paths import MCMemberRecord
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, ud
-from tests.fabric.made import node_info
+from tests.fabric.made import answer, node_info, port_info
 from tests.rules.cases import case
 from tests.rules.made.gids import gid
 from tests.rules.made.subnets import data, member, packet, sent, sweep, works
@@ -68,6 +68,13 @@ for code, mgid in (("GRH010", "ff92::1"), ("GRH011", "ff13::1")):
 ROUTER_6 = node_info(6, node_type=3)
 case("GRH004", [ROUTER_6, routed(**AWAY, hop_lmt=1, lrh={"slid": 5})], [ROUTER_6, routed(**AWAY, hop_lmt=1, lrh={"slid": 6})], frames=[2])
 case("GRH004", erf_pcap([routed(**AWAY, hop_lmt=1)]), ethernet_pcap([roce1(**AWAY, hop_lmt=1)]), file=None, twin_also=["ROC005", "ROC015"])
+# a LID that sends for two ports is a router's; a port with the destination's prefix is in its subnet. No packet leaves a router with 0
+LAST = routed(**AWAY, hop_lmt=1)
+OF_TWO = routed(**{**AWAY, "sgid": gid("2001::3")}, hop_lmt=1)
+case("GRH004", [LAST, LAST], [LAST, OF_TWO], frames=[1])
+THERE, HERE = (answer(2, 0x15, port_info(2, gid_prefix=prefix)) for prefix in (0x2001000100000000, 0x2001000000000000))
+case("GRH004", [HERE, LAST], [THERE, LAST], frames=[2])
+case("GRH004", [THERE, routed(**AWAY, hop_lmt=0), routed(**{**AWAY, "sgid": gid("2001::3")}, hop_lmt=0)], [THERE, LAST], frames=[2, 3])
 MADE, INVALID = "ff12:a01b::1", 0x0200
 NOT_MADE = [join(MADE), join(MADE, 0x81, status=INVALID)]
 case("GRH012", NOT_MADE, [join(MADE), join(MADE, 0x81)], frames=[1], also=["SA003"])  # Linux joins groups that exist
