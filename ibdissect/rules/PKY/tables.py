@@ -35,7 +35,7 @@ from ibdissect.rules.shared.silence import PATIENCE_NS, LearntFactRule
 from ibdissect.rules.shared.trap_rule import ReportedPackets
 from ibdissect.table import ChunkTable, Int
 from ibdissect.table.history import AFTER_ALL
-from ibdissect.table.identity import Frame
+from ibdissect.table.identity import Code, Frame
 from ibdissect.table.native_packets import Native
 from ibdissect.wire.expr import Where
 from ibdissect.wire.mad import MAD
@@ -115,7 +115,7 @@ class PartitionTwice(LearntFactRule):
     holds_ns = CONFIGURED_NS
 
     def __init__(self) -> None:
-        self.sizes = KeptDict[tuple[Frame, int], int](MAX_SIZES, "P_Key tables that hold a key twice")
+        self.sizes = KeptDict[tuple[Frame, Code], int](MAX_SIZES, "P_Key tables that hold a key twice")
         """Entries of the port's table, by the place of such a block: frame and offset."""
 
     @on_event(ChunkFollowed)

@@ -14,8 +14,10 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, Context, Hit, Seen, fault, on_chunk
 from ibdissect.rules.shared.silence import QuotingRule
 from ibdissect.table import Bool, ChunkTable, Int
+from ibdissect.table.addresses import lid_end
 from ibdissect.table.connection_events import Connection, QueuePair
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
+from ibdissect.table.identity import QueuePairId
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import distinct_values
 from ibdissect.wire.headers import LRH
@@ -41,7 +43,7 @@ class AgreedRule(QuotingRule):
     field: ClassVar[Field[int]]
 
     def __init__(self) -> None:
-        self.active = BoundedDict[QueuePair, int](2 * MAX_CONNECTIONS, "queue pairs of connections")
+        self.active = BoundedDict[QueuePairId, int](2 * MAX_CONNECTIONS, "queue pairs of connections")
         """When the latest window ended that holds packets to a queue pair."""
 
     def value(self, native: Native, index: Int) -> Int:
@@ -68,8 +70,9 @@ class AgreedRule(QuotingRule):
                     for hit in self.found(table, native, index[ways == way], pair, end, seen):
                         hit.arguments["quiet"] = hit.time_ns - self._last_active(table, native, index, pair, hit)
                         yield hit
+        begin, end_ns = int(table.chunk.time_ns[0]), int(table.chunk.time_ns[-1])
         for place in distinct_values(ways >> 16):
-            self.active.put((place >> 24, place & 0xFFFFFF), int(table.chunk.time_ns[-1]), table.chunk.first, int(table.chunk.time_ns[0]))
+            self.active.put(_id(place >> 24, place & 0xFFFFFF), end_ns, table.chunk.first, begin)
 
     def _last_active(self, table: ChunkTable, native: Native, index: Int, pair: Connection, hit: Hit) -> int:
         """When the capture last showed a packet of a connection before a hit, or its REP; 0 if that was in an earlier window."""
@@ -79,7 +82,7 @@ class AgreedRule(QuotingRule):
         if len(mine):
             return int(table.chunk.time_ns[native.rows[mine[-1]]])
         rep = pair.rep_frame - table.chunk.first
-        return max(int(table.chunk.time_ns[rep]) if rep >= 0 else 0, *(self.active.get(one, 0) for one in pair.every_queue_pair))
+        return max(int(table.chunk.time_ns[rep]) if rep >= 0 else 0, *(self.active.get(_id(*one), 0) for one in pair.every_queue_pair))
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """Also INFO if the connection was silent for long: it may have ended unseen."""
@@ -100,6 +103,10 @@ class AgreedRule(QuotingRule):
             self.field, seen.value(self.field), rows=native.rows[mine], key=(end, pair.req_frame, value),
             proof=[(pair.req_frame, "REQ of the connection"), (pair.rep_frame, "REP of the connection")],
         )  # fmt: skip
+
+
+def _id(lid: int, qpn: int) -> QueuePairId:
+    return QueuePairId(lid_end(lid), qpn)
 
 
 def of_pair(table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair) -> Bool:
