@@ -135,8 +135,6 @@ def read_config(path: str | None) -> Config:
 
 def configured_by(words: Iterable[str]) -> Config:
     """What --config says: a file, or else the nearest one, and KEY=VALUE, in TOML, each of which overrides it. ConfigError."""
-    from pathlib import Path
-
     files, tables = [], []
     for word in words:
         if re.match(r"""\s*["'\w][^=\n]*=""", word) and not os.path.exists(word):
@@ -147,6 +145,8 @@ def configured_by(words: Iterable[str]) -> Config:
         raise ConfigError("--config", files[1], "is a second configuration file", hint="KEY=VALUE overrides a value of the first")
     found = read_config(files[0] if files else None)
     for table in tables:
+        from pathlib import Path  # with what it imports, a hundredth of every start
+
         over = _checked(Path(OPTION), table)
         names = [key.replace("-", "_") for key in table]
         changed = {name: _both(getattr(found, name), getattr(over, name)) for name in names}

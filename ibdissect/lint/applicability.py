@@ -114,7 +114,7 @@ def applying(table: ChunkTable, struct: type[Struct] | None, condition: Expr, po
     if not (hits.any() or sets.any()):
         return found
     kinds = port_kinds(table, struct, facts)
-    sure, asked = np.flatnonzero(hits & ~sets), np.flatnonzero(sets)
+    sure, asked = (hits & ~sets).nonzero()[0], sets.nonzero()[0]
     if ports:
         sure, asked = (some[kinds[some] & ~ports == 0] for some in (sure, asked))
     if not declared(condition):

@@ -34,6 +34,8 @@ class AnswersJudge(Judge):
     def __init__(self, smps: AttributeSmps, picked: Int | None = None) -> None:
         self.smps = smps
         super().__init__(smps.event.table, MAD, picked)
+        if picked is None:
+            self.all, self.known = smps.cached(AnswersJudge, lambda: (self.all, self.known))
 
     def count(self) -> int:
         return len(self.smps)
@@ -49,7 +51,7 @@ class AnswersJudge(Judge):
         """What was shown before, in the SMPs before which it was."""
         found = shown(self.smps, word.field)
         since, values = (column if self.picked is None else column[self.picked] for column in (found.since, found.values))
-        there = np.flatnonzero(since)
+        there = since.nonzero()[0]
         return Numbers(self.all, values) if len(there) == self.size else Numbers(there, values[there])
 
     def _read(self, field: Field[Any]) -> Series:

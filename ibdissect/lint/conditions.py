@@ -61,15 +61,18 @@ class Conditions:
             return []
         found, judge = [], Judge(table, struct)
         places = table.catalog.places(struct) if struct is not None else ()
+        carried = struct if any(isinstance(place, (Mad, Inside)) for place in places) else None
         for rule in rules:
             assert rule.when is not None
             start = time.perf_counter() if self.spent is not None else 0.0
             hits = judge.mask(rule.when)
             if self.spent is not None:
                 self.spent(rule, time.perf_counter() - start)
-            if struct is not None and any(isinstance(place, (Mad, Inside)) for place in places) and hits.any():
-                hits = hits & ~table.once(undefined)[table.occurrences(struct).rows]  # what a failed answer carries means nothing
-            if np.count_nonzero(hits) or compares_copies(rule):
+            count = np.count_nonzero(hits)
+            if count and carried is not None:
+                hits = hits & ~table.once(undefined)[table.occurrences(carried).rows]  # what a failed answer carries means nothing
+                count = np.count_nonzero(hits)
+            if count or compares_copies(rule):
                 found.append((rule, hits))
         return found
 

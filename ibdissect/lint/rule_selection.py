@@ -48,10 +48,16 @@ def causes_of(
     """
     known, unwanted = [rule for rule in rules if crc or not rule.needs_crc], [*ignored]
     here, found = {rule.code for rule in chosen}, list[type[Rule]]()
-    while more := [rule for rule in known if rule.code not in here and {*rule.explains} & {*here, *map(family, here)}]:
+    while more := _explaining(known, here):
         here |= {rule.code for rule in more}
         found += [rule for rule in more if not any(matches(rule, code) for code in unwanted)]
     return found
+
+
+def _explaining(known: Iterable[type[Rule]], here: set[str]) -> list[type[Rule]]:
+    """Rules that explain what some others find, without these."""
+    named = {*here, *map(family, here)}
+    return [rule for rule in known if rule.code not in here and not named.isdisjoint(rule.explains)]
 
 
 def matches(rule: type[Rule], code: str) -> bool:

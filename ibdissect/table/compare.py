@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from functools import cache
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -48,10 +50,20 @@ def against(op: str, left: Series, value: int | bytes | str | Network) -> Bool:
 
 def against_number(op: str, values: Values, number: int) -> Bool:
     """Compare each number with a constant that its dtype may be too small for."""
-    kind, width = values.dtype.kind, values.dtype.itemsize * 8
-    if not (0 <= number < 1 << width if kind == "u" else -(1 << width - 1) <= number < 1 << width - 1 or kind == "O"):
+    low, high = _range_of(values.dtype)
+    if not low <= number <= high:
         return np.full(values.shape, ORDER[op](0, number), np.bool_)
-    return np.asarray(ORDER[op](values, number), np.bool_)
+    result: Bool = ORDER[op](values, number)
+    return result
+
+
+@cache
+def _range_of(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """The least and the greatest number of a dtype."""
+    if dtype.kind == "O":
+        return -inf, inf
+    limits = np.iinfo(dtype)
+    return limits.min, limits.max
 
 
 def compared(op: str, left: Series, right: Series) -> Bool:

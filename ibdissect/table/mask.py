@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -55,7 +55,6 @@ def occurrences_where(expr: Expr, table: ChunkTable, domain: StructType) -> Bool
     return Judge(table, domain).mask(expr) if len(table.occurrences(domain)) else np.zeros(0, np.bool_)
 
 
-@runtime_checkable
 class HasValues(Protocol):
     """An operand with its own code, such as a display filter function."""
 
@@ -119,8 +118,11 @@ class Judge:
             return self.reduce(left.rows, against_number(expr.op, left.values, right), every=every)
         if isinstance(right, (int, bytes, str, Network)):
             return self.reduce(left.rows, against(expr.op, left, right), every=every)
+        other = self.series(right)
+        if absent(left) or absent(other):
+            return np.zeros(self.size, np.bool_)
         out, against_it = np.zeros(self.size, np.bool_), np.zeros(self.size, np.bool_)
-        for entries, hits, _ in _pairwise(expr.op, left, self.series(right)):
+        for entries, hits, _ in _pairwise(expr.op, left, other):
             if entries is None:
                 return self.reduce(None, hits, every=every)
             out[entries[hits]] = True
@@ -211,8 +213,8 @@ class Judge:
             return computed(operand.op, left, right)
         if isinstance(operand, (int, bytes, str)):
             return constant(operand)
-        assert isinstance(operand, HasValues), operand
-        return operand.series(self)
+        assert hasattr(operand, "series"), operand
+        return cast("HasValues", operand).series(self)
 
     @property
     def rows(self) -> Int | None:
@@ -286,6 +288,11 @@ def _taken(values: Values, which: Int | None) -> Values:
     return values if which is None else values[which]
 
 
+def absent(series: Series) -> bool:
+    """Whether there is no value in any entry."""
+    return series.rows is not None and not len(series.rows)
+
+
 def _rising(rows: Int) -> bool:
     """Whether no row is repeated."""
     return bool((rows[1:] > rows[:-1]).all())
@@ -300,9 +307,11 @@ def _pairwise(op: str, left: Series, right: Series) -> Iterator[tuple[Int | None
     if left.rows is right.rows and _rising(left.rows):  # the usual case: one value each
         yield left.rows, compared(op, left, right), np.arange(len(left.rows))
         return
-    counts = np.searchsorted(right.rows, left.rows, "right") - np.searchsorted(right.rows, left.rows, "left")
-    number = np.cumsum(counts) // BLOCK
-    for start, stop in pairwise([0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(left.rows)]):
+    edges = []
+    if len(left.rows) * len(right.rows) > BLOCK:
+        counts = np.searchsorted(right.rows, left.rows, "right") - np.searchsorted(right.rows, left.rows, "left")
+        edges = (np.flatnonzero(np.diff(np.cumsum(counts) // BLOCK)) + 1).tolist()
+    for start, stop in pairwise([0, *edges, len(left.rows)]):
         li, ri = equal_pairs(left.rows[start:stop], right.rows)
         li += start
         yield left.rows[li], compared(op, left.pick(li), right.pick(ri)), li

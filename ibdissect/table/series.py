@@ -83,8 +83,8 @@ def alike(a: Values, b: Values) -> tuple[Values, Values]:
 
 def equal_pairs(left: Int, right: Int) -> tuple[Int, Int]:
     """The index pairs of all equal values of two ascending arrays, in the order of the left one."""
-    start = np.searchsorted(right, left, "left")
-    counts = np.searchsorted(right, left, "right") - start
+    start = right.searchsorted(left, "left")
+    counts = right.searchsorted(left, "right") - start
     return all_of_each(start, counts)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ibdissect.errors import PluginError, SpecError
-from ibdissect.lint.by_answers import all_compared, check
+from ibdissect.fabric import ChunkFollowed, FabricFollower
+from ibdissect.fabric.earlier_answers import PortInfos
+from ibdissect.lint.by_answers import AnswersJudge, all_compared, check
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.lint.sequence import Sequence, is_stateless, previous, unless, within
 from ibdissect.plugins import load
@@ -22,6 +25,7 @@ from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable
 from tests.craft import erf_pcap
 from tests.fabric.made import answer, ask, node, port_info, switch
+from tests.table.made import native_table
 
 PLUGIN = str(Path(__file__).parents[2] / "docs/examples/ports.py")
 HOST, OTHER = answer(5, NODE_INFO, node(5)), answer(6, NODE_INFO, node(6))
@@ -168,3 +172,14 @@ def test_no_such_rule_judges_packets_of_uncertain_subnets() -> None:
     rules = {one.code: one for one in load([PLUGIN, str(Path(PLUGIN).with_name("talk.py"))]).rules}
     assert not any(is_stateless(rules[code]) for code in ("SITE001", "SITE003", "ACME021", "ACME022"))
     assert [is_stateless(REGISTRY[code]) for code in ("SEM003", "SEM008", "SEM012", "MKY007")] == [True, False, False, False]
+
+
+def test_rules_about_the_same_smps_share_what_they_read() -> None:
+    (event,) = [one for one in FabricFollower().feed(native_table([HOST, width(2), width(1)])) if isinstance(one, ChunkFollowed)]
+    smps = PortInfos().of(event)
+    whole, again, some = AnswersJudge(smps), AnswersJudge(smps), AnswersJudge(smps, np.array([1]))
+    field = PortInfo.link_width_active
+    assert whole.series(field) is again.series(field) and whole.series(MAD.method) is again.series(MAD.method)
+    assert (some.series(field).values.tolist(), whole.series(field).values.tolist()) == ([1], [2, 1])
+    fewer = field < previous(field)
+    assert [one.mask(fewer).tolist() for one in (whole, again, some)] == [[False, True], [False, True], [True]]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ibdissect.dfilter.compile import compile_filter
+from ibdissect.table import mask
 from ibdissect.table.compare import ORDER
 from ibdissect.table.mask import occurrences_where, rows_where
 from ibdissect.wire.expr import Compare, Expr, Where, present
@@ -142,6 +143,23 @@ def test_what_is_left_of_a_condition_is_judged_alike_for_few_and_for_all(expr: E
     hits = np.flatnonzero(occurrences_where(expr, MANY, BTH)).tolist()
     assert hits == [i for i in range(60) if wanted(i)]
     assert np.flatnonzero(rows_where(expr, MANY)).tolist() == hits
+
+
+@pytest.mark.parametrize("block", [1, 31, 32, 127, 128, 129])  # 4 frames and 32 entries
+def test_pairs_are_compared_in_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mask, "BLOCK", block)
+    assert np.flatnonzero(rows_where((LRH.slid - 1) == PKeyEntry.p_key_base, TABLE)).tolist() == [2]
+    assert np.flatnonzero(rows_where(PKeyEntry.p_key_base == (LRH.slid - 1), TABLE)).tolist() == [2]
+    assert np.flatnonzero(rows_where(PKeyEntry.p_key_base != (LRH.slid - 1), TABLE)).tolist() == []
+    assert np.flatnonzero(rows_where(PKeyEntry.p_key_base != (LRH.slid + 9), TABLE)).tolist() == [2]
+
+
+@pytest.mark.parametrize("op", ["==", "!=", "===", "!==", "<", ">="])
+def test_nothing_compares_with_what_no_frame_has(op: str) -> None:
+    table = native_table(FRAMES[:1])
+    for left, right in ((BTH.psn, RETH.dmalen), (RETH.dmalen, BTH.psn), (RETH.dmalen, RETH.dmalen)):
+        assert not rows_where(Compare(op, left, right), table).any()
+        assert not rows_where(Compare(op, left, right, every=False), table).any()
 
 
 def test_a_field_is_a_dictionary_key_and_a_comparison_has_no_truth() -> None:
