@@ -1,4 +1,4 @@
-"""Who is who in what is said of a connection: who asks, who answers, and how it ended."""
+"""What do the sentences about a connection name? Who asks, who answers, and how it ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which PSNs did a stream skip, and what became of them? The rare steps of `order`, and what rules count PSNs with."""
+"""Which PSNs did a stream skip, and what became of them? The rare steps of `order`, and counts of PSNs for rules."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ class AttributeSmp(Entry, frozen=True, eq=False):
         return self._named(self.port, self.node.manager_number(self.entered))
 
     def _named(self, port: Port | None, number: int) -> str:
-        """The name is the same whether a later SMP of this chunk, or of the next one, is the first to show the port."""
+        """The name of a port. It does not depend on where windows end."""
         if port is not None:
             return port.name_at(self.frame)
         return "an unknown node" if self.node is NOBODY else f"0x{self.node.guid:016x}" + (f" port {number}" if number > 0 else "")
@@ -340,7 +340,7 @@ class NodesRecorded(AttributeHistory):
     part: ClassVar[Field[Any]] = NodeRecord.node_info
 
     def first(self, event: ChunkFollowed, smps: AttributeSmps) -> AttributeSmps:
-        """The first answer of each node among the SMPs of the chunk, with the last record before it. Call it for every chunk."""
+        """The first answer of each node in this chunk, compared with the last SA record before it. Must be called once per chunk."""
         table = event.table
         if (numbers.SA_CLASS, numbers.NODE_INFO) in table.attributes():
             found, records, (low, high) = table.occurrences(NodeRecord), table.matrix(NodeRecord), self.part.span

@@ -171,7 +171,7 @@ class EarlyPackets:
 
 
 def _known_from(subnet: Subnet, lids: Int) -> Int | None:
-    """By LID, the first frame at which the P_Key rules can judge its packets; 0 for LIDs that do not occur. None: no LID is known."""
+    """For each LID the first frame from which its P_Key table is known; 0: the LID is not used. None: no LID is known."""
     lids = lids[(lids > 0) & (lids < FIRST_MULTICAST)]
     since = {}
     for lid in lids.tolist() if subnet.partitioned else ():

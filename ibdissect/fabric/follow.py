@@ -1,4 +1,4 @@
-"""How is the subnet learnt? From the management packets of a chunk, in frame order, which become facts and events.
+"""How is the subnet learnt? The follower reads SMPs in frame order, updates the model and emits events.
 
 Facts come only from answers with status 0; a value that a Set changes is uncertain until its answer.
 Facts learnt later do not apply to earlier packets. SA records add what no SMP showed before them.
@@ -58,7 +58,7 @@ class FabricFollower:
         self.early = BoundedDict[tuple[object, ...], KeyedRequest](MAX_EARLY)
         """The latest PortInfo requests, before an M_Key was seen."""
         self.written = BoundedDict[tuple[int, bool], int](MAX_EARLY)
-        """M_Keys that Sets wrote, whether into ports whose NodeInfo is known, and the frame of the last such Set."""
+        """(M_Key, whether the NodeInfo of the port is known): the last frame of a Set that wrote this key."""
         self.answered = BoundedDict[tuple[object, ...], int](NEIGHBOURS)
         """The latest PortInfo answers by `_exchange_key`, and their times: a request that comes right after is not a new one."""
         self.unplaced = BoundedDict[tuple[int, ...], tuple[Smp, int]](MAX_UNPLACED)

@@ -70,7 +70,7 @@ class Learner:
             self._vendor_page(hop, body, frame)
 
     def nameless(self, smps: Smps, smp: Smp) -> Hop | None:
-        """Add a node that answers but whose NodeInfo has not been seen, so that it is known only by its address. None if not possible."""
+        """Add a placeholder for a node that answers before its NodeInfo was seen, by its LID or route. None if it has neither."""
         lid = smps.slid[smp.i]
         if smp.origin is None and (smps.directed[smp.i] or not 0 < lid < FIRST_MULTICAST):
             return None

@@ -84,7 +84,7 @@ class PKeys(PKeysState):
     """Number of entries, if a file said so; 0: unknown."""
 
     def rewritten(self, frame: int) -> bool:
-        """Whether the next answer shows another table than at `frame`, without a Set: then it may have changed before `frame`."""
+        """True if the next answer shows another table, although no Set was seen: the state at `frame` is then uncertain."""
         later = (next((value for value, since in (*one.past, (one.now, one.since)) if since > frame), None) for one in self.blocks)
         return any(value is not None and one.at(frame)[0] is not None for one, value in zip(self.blocks, later, strict=True))
 

@@ -66,7 +66,7 @@ class MessageStreams:
         return self.ends[found[0]].dest_qp if len(found) else None
 
     def opposite(self) -> dict[tuple[object, ...], int]:
-        """The queue pair that sends to each one, by service, source, destination and queue pair, where requests have responses."""
+        """(service, source, destination, queue pair): the queue pair of the other end. Only of services whose requests have responses."""
         found: dict[tuple[object, ...], int] = {}
         for number in np.flatnonzero(self.state["partner"][: len(self.ends)] >= 0).tolist():
             answers, asks = self.ends[number], self.ends[int(self.state["partner"][number])]
@@ -187,7 +187,7 @@ class MessageStreams:
     def _partner(
         self, ends: StreamEnds, frame: int, row: int, psn: int, there: dict[int, Run], rows: Int, reach: Int
     ) -> tuple[int, int] | None:
-        """The only stream of requests whose PSNs so far include that of a response, and the place; None if none or several do."""
+        """The stream of requests that contains the PSN of a response, and where; None if no stream or several streams contain it."""
         state, found = self.state, []
         peer = self._connected(ends, frame)
         for stream in self._between.get((ends.service, ends.destination, ends.source), ()):

@@ -28,7 +28,7 @@ MAX_GAPS = 128
 RECENT = 4096
 """Ids remembered, to recognise those of other agents."""
 COUNTED, RUN = 8, 2
-"""A program counts by one if the capture shows at least COUNTED ids for each step, in at least RUN steps."""
+"""The transaction ids of a program are trusted to count by one if there are at least RUN gaps, and at least COUNTED ids for each gap."""
 FARTHEST = 4096
 """A larger step is another run of the program."""
 OWN_PORT = 8

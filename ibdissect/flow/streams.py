@@ -103,7 +103,7 @@ class Streams:
         return near > 1
 
     def silent(self, stream: Stream, frame: int) -> bool:
-        """Whether the other side did not respond to this stream before a frame, although the capture shows packets of that side."""
+        """True if the capture has packets of the other side, but none before `frame` answers this stream."""
         ends = stream.ends
         answers, requests = (
             [

@@ -208,7 +208,7 @@ class Transactions:
             yield self.matched
 
     def _sure(self, pairs: Pairs, answering: Bool, askers: U64) -> Pairs:
-        """Move pairs to `rest` if an answer from another address may belong to their request."""
+        """Leave a pair to the exact matching (`rest`) if another responder may have answered its request."""
         lone = pairs.rest[answering[pairs.rest]]
         known = np.fromiter(self.by_asker, np.uint64, len(self.by_asker))
         doubtful, waits = is_in(askers[pairs.requests], np.append(askers[lone], known)), is_in(askers[pairs.waits], askers[lone])

@@ -1,4 +1,4 @@
-"""Which requests were lost or late, which READs were not completely answered, and how many requests are in order?"""
+"""Which requests of a stream were lost or late, and which READs were answered in part? For rules about losses."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ class Cause(Record):
 class Consequences:
     """Frames at which rules report a cause (`Rule.explains`). One per capture.
 
-    A hit is a consequence if the cause is reported at its frame, or at a frame that proves it: the request of an answer. A cause explains
-    no hit that is more severe than itself, and none that stands for more packets.
+    B is a consequence of A if A is reported at the frame of B, or at a frame that proves B (the request of an answer). A must be at
+    least as severe as B, and stand for at least as many packets.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:

@@ -1,4 +1,4 @@
-"""From which frames does little follow? From those damaged before they were captured, and those older than an earlier frame of the file.
+"""Which frames prove little? Frames with a wrong ICRC, and frames recorded out of order.
 
 The receiver of a damaged frame dropped it, so what it seems to show proves nothing. Files joined in the wrong order have frames that are
 older than earlier ones, and so have clocks that were set back: what was learnt before may not yet have been true then.

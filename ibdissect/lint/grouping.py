@@ -28,8 +28,13 @@ KEPT_APART = 64
 MAX_FLOWS = 1 << 18
 """Flows remembered, of all rules together; beyond that the oldest is evicted, and its next hit starts a new finding."""
 OnOccurrence = Callable[[Rule, Severity | None, "Finding | None", Any, Any, int], object]
-"""Called for every occurrence: rule, its severity if lower than the rule's, finding (None: beyond `max_findings`), frames int[n],
-offset of the faulty bytes in each (int or int[n]) and their length; length 0: those of the finding's field."""
+"""Called for every occurrence with:
+
+- the rule, and a severity if it is lower than the rule's
+- the finding (None: beyond `max_findings`)
+- frames, int[n]
+- the offset of the faulty bytes in each frame (int or int[n]), and their length; length 0: the bytes of the finding's field
+"""
 OnFailure = Callable[[str, Exception, int | None], None]
 """Called with who raised what, and at which frame."""
 

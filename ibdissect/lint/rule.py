@@ -52,7 +52,7 @@ class Hit(Record, kw_only=True):
     frames: Any = ()
     """All frames that it stands for, ascending, as far as the rule knows them; empty: `frame` alone."""
     mads: Sequence[int] = ()
-    """Other frames at which rules may report a consequence; by default, if the rule `explains` any, `frame` and the `frames` with a MAD."""
+    """Further frames whose findings this one explains. Default, if the rule `explains` others: `frame`, and the `frames` with a MAD."""
     covers: int = 1
     """How many packets a consequence at one of these may stand for, where the fault is that of a connection."""
     key: Any = None
@@ -251,7 +251,7 @@ class Rule:
     of_code: ClassVar[bool] = True
     """Whether its texts are Markdown of whoever wrote the code; else they are a file's, which may be a stranger's."""
     explains: ClassVar[tuple[str, ...]] = ()
-    """Rules that report only a consequence of this fault: at a frame where this rule reports, or with such a frame as proof. Codes, or the
+    """Rules whose finding is a consequence of this one if both share a frame, or if a frame of this one proves the other. Codes, or the
     letters of whole families."""
     example: ClassVar[str] = ""
     """What a capture that triggers it contains."""
@@ -282,7 +282,7 @@ class Rule:
         """Called when a hit begins to wait, usually while its frame is in the present chunk."""
 
     def stands(self, hit: Hit, context: Any) -> bool:
-        """Whether a hit that waited is reported after all."""
+        """Called at the end of the capture for each hit that waited: is it reported?"""
         return True
 
     def severity_at_end(self, hit: Hit, context: Any) -> Severity | None:

@@ -1,4 +1,4 @@
-"""Whom is a finding about? The two ends of its frame, as sentences name them that name nobody themselves."""
+"""Whom is a finding about? Names the two ends of its frame in sentences that name nobody."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ above MANY, if the other point comes first, the point sees both sides of a port.
 QUICK, EARLY_NS = 0.005, 1_000
 """The share of packets that may seem faster than possible, because stamps are sometimes late, and by how much the others may."""
 EARLY = 4
-"""A second sighting that comes up to this many usual spreads before the next copy is expected may be either copy. If all possible
-copies are farther off than this, none is chosen."""
+"""Which of two copies a sighting is, is ambiguous within EARLY usual spreads before the second copy is expected. A copy that is farther
+off than this is not chosen."""
 MOST_COPIES = 10
 """Maximum number of equal packets close together for which all orders are tried."""
 CHAIN = 100

@@ -1,4 +1,4 @@
-"""What are the percentiles of any number of latencies? Of every one, or of every second, fourth, ... one of many.
+"""What are the percentiles of any number of latencies? Computed from all of them, or from every second, fourth, ... of many.
 
 They are those of docs/numbers.md, by nearest rank. Latencies between clocks that differ may be negative, so that `flow.exchanges.Times`,
 which keeps a histogram, cannot hold them.

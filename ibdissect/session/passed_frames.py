@@ -1,4 +1,4 @@
-"""Which frames can a finding still describe, if it is made after their window and the capture can be read only once?"""
+"""Which frames can a late finding still describe? Kept frames of earlier windows, for captures that can be read only once."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Reading:
         self.joined = JoinedRecords()
         """Records that straddle RMPP segments, from the frames read so far."""
         self.joins = True
-        """Whether messages are put together: needed to show, select and number keys, but not for a plain check."""
+        """Put messages together? Only display, filters and key numbers need it; a plain check does not."""
         self.joined_messages = JoinedRecords(MAX_MESSAGE_BYTES)
         """Messages of upper layers that came in several packets, from the frames read so far."""
         self._joiner: Joiner | None = None

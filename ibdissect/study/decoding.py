@@ -1,4 +1,4 @@
-"""What can the user tell about a packet that it does not show? That its UDP port carries RoCE, or which service a queue pair has."""
+"""What can the user declare that a packet does not show? That a UDP port carries RoCE, or which service a queue pair has."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Front:
 
 
 class Unread(Record, frozen=True, eq=False):
-    """Bits of some records that no receiver reads: for all who read their fields they are zero."""
+    """Bits of some records that the standard tells receivers to ignore. Reads return zero for them."""
 
     rows: Int
     """Rows of the chunk, ascending int64[k]."""

@@ -1,4 +1,4 @@
-"""To which network does an address belong? VLANs, virtual networks and capture interfaces may use the same addresses for other ports."""
+"""To which network does an address belong? The same address may be another port in another VLAN, virtual network or capture interface."""
 
 from __future__ import annotations
 

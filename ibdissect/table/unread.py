@@ -1,17 +1,17 @@
-"""Which requests carry data that no receiver reads, usually left over from earlier packets, and which answers repeat their request?
+"""Which bits of requests and answers do receivers ignore? Such bits are usually left over from earlier packets.
 
-A Get of subnet management asks by attribute and modifier alone (IBA 14.2.4), a query of the SA with an empty ComponentMask for all records
-(IBA 15.4.4). Their data is not an attribute: no structure is found there, nothing is learnt from it, and it is hidden like a key. Vendor
-attributes may use it.
+datagram                          | ignored                                              | source
+Get of subnet management          | all data                                             | IBA 14.2.4
+SA query with no ComponentMask    | all data                                             | IBA 15.4.4
+SA query with a ComponentMask     | components that the mask does not name               | IBA 15.4.4
+Get of performance management     | all but port and counter select                      | IBA 16.1.3
+later segments of an RMPP query   | all data, except the GIDs of a MultiPathRecord       | IBA 13.6.2
+ACK, STOP, ABORT of RMPP          | what follows the headers                             | IBA 13.6.2
+SA answer that failed             | its record; OpenSM repeats the record of the request | IBA 15.2.2
 
-An SA query with a ComponentMask names some components of a record, a Get of performance management a port and counters (IBA 16.1.3). The
-attribute is found there, but its other bits count as zero for followers, rules and `scrub` (`as_read`), are absent for filters and columns,
-and hidden in trees and bytes.
-
-A query of several RMPP segments has its record in the first one. Nothing reads the later ones (except the GIDs of a MultiPathRecord), nor
-what follows the headers of an ACK, STOP or ABORT (IBA 13.6.2).
-
-A failed SA answer has no record (IBA 15.2.2), but OpenSM repeats the request's. Only `ChunkTable.shown` has it; nothing is learnt from it.
+Where all data is ignored, no structure is found and nothing is learnt; the bytes are hidden like a key. Vendor attributes may use them.
+Where a part is ignored, the attribute is found. Its ignored bits are zero for followers, rules and `scrub` (`as_read`), absent for
+filters and columns, and hidden in trees and bytes. The record of an answer that failed is only in `ChunkTable.shown`.
 """
 
 from __future__ import annotations

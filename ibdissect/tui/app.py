@@ -231,7 +231,7 @@ class TuiApp(ThemedApp):
         asked.want(ready)
 
     def _thread_failed(self, failure: threading.ExceptHookArgs) -> None:
-        """A traceback must not be written over the screen. The error belongs to the capture of the thread, or else to the one shown."""
+        """Show the error in place of a traceback. It belongs to the capture of the thread; without one, to the visible capture."""
         thread = failure.thread
         model = thread.model if isinstance(thread, Work) else self.model
         if not model.stopped:

@@ -1,4 +1,4 @@
-"""What does a field hold in bytes that may be cut off before it?"""
+"""Which value does a field have in bytes that may be cut off before the field?"""
 
 from __future__ import annotations
 
