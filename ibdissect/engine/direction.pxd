@@ -14,7 +14,7 @@ cdef class Direction:
     cdef public bint started, half_sent, asked, in_round, reliable, unasked, listed
     cdef public i64 transferring, idle, rounds, tries, first_try_time, rnr_count, largest, msg_frame, last_ack, last_msn, same_acks, same_first
     cdef public i64 answered, last_frame, last_request, last_answer, last_request_time, last_answer_time
-    cdef i64[::1] sent, heard, quiet
+    cdef i64[::1] sent, quiet
     cdef public i64 round_next, agreed_mtu, again, naks, rnr_naks, unread, marks, mark_time, missed
     cdef public i64 rnr_wait, loss_recovery, timeout, pauses, paused, pause_frame
     cdef public i64 open_dma, first_frame, last_try, last_try_end, last_try_time, longest_wait

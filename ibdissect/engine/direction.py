@@ -6,8 +6,6 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any
 
-from .episodes import wider
-
 try:
     import cython
 except ImportError:
@@ -18,12 +16,12 @@ if cython.compiled:
     )  # fmt: skip
     from cython.cimports.ibdissect.engine.gaps import Gaps
     from cython.cimports.ibdissect.engine.packets import Packet
-    from cython.cimports.ibdissect.engine.waits import Path, Waits
+    from cython.cimports.ibdissect.engine.waits import Path, Waits, wider
 else:
     from .gaps import Gaps
     from .kinds import BUSY, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, RING, TRANSFERRING, UNKNOWN_SPAN, WAITING
     from .packets import Packet
-    from .waits import Path, Waits
+    from .waits import Path, Waits, wider
 
     if TYPE_CHECKING:
         i64 = int
@@ -102,7 +100,7 @@ class Direction:
                     self.pause_frame = self.last_frame
                     if self.pauses <= MAX_PAUSES:
                         if 2 * self.pauses > len(self.quiet):
-                            self.quiet = memoryview(wider(self.quiet, 0, 2))
+                            self.quiet = wider(self.quiet, 0, 2)
                         self.quiet[2 * self.pauses - 2], self.quiet[2 * self.pauses - 1] = self.since, now
             elif self.state == RECOVERY:
                 self.loss_recovery += gap

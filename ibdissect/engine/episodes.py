@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import Any
 
 LOSS, REORDERING, TIMEOUT, RNR, PAUSE = "loss", "reordering", "timeout", "rnr", "idle"
@@ -67,11 +66,3 @@ def beyond(half: Any, trip: int) -> tuple[int, int]:
         total += length
         wait += max(0, length - number * trip)
     return total, wait
-
-
-def wider(ring: Any, first: int, size: int) -> array[int]:
-    """A ring of entries of `size` numbers, twice as long, with its first entry at the front. `ring`: int64s."""
-    old = array("q")
-    old.frombytes(memoryview(ring).cast("B"))
-    old = old[first * size % len(old) :] + old[: first * size % len(old)] if old else old
-    return old + array("q", bytes(8 * max(len(old), 4 * size)))

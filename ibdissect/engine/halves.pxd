@@ -4,6 +4,7 @@ from ibdissect.engine.direction cimport Direction
 from ibdissect.engine.packets cimport Packet
 
 cdef class Half(Direction):
+    cdef bint hurries(self, Packet p) except? -1
     cdef int resent(self, Packet p, i64 pos, i64 end) except? -1
     cdef i64 psns(self, Packet p) except? -1
     cdef int acknowledge(self, i64 pos, Packet p) except? -1

@@ -22,12 +22,12 @@ if cython.compiled:
     from cython.cimports.ibdissect.engine.common import ANEW_NS, OF_REQUEST, RING, SOON_NS, UNKNOWN_SPAN, i64
     from cython.cimports.ibdissect.engine.direction import Direction
     from cython.cimports.ibdissect.engine.packets import Packet
-    from cython.cimports.ibdissect.engine.waits import Waits
+    from cython.cimports.ibdissect.engine.waits import Path, Waits
 else:
     from .direction import Direction
     from .kinds import ANEW_NS, OF_REQUEST, RING, SOON_NS, UNKNOWN_SPAN
     from .packets import Packet
-    from .waits import Waits
+    from .waits import Path, Waits
 
     if TYPE_CHECKING:
         i64 = int
@@ -116,11 +116,10 @@ class Half(Direction):
         if self.fatal_frame and not again and p.time - self.last_answer_time > SOON_NS:
             self.misfits += 1
         self.mark(p)
-        soon: cython.bint = 2 * (p.time - self.rnr_time) < RNR_TIMER_US[self.rnr_code] * 1000
-        if self.hurried == 1 and again and not soon:
+        if self.hurried == 1 and again and not self.hurries(p):
             self.hurried = 0  # the one before was a copy, or the exception
         if self.rnr != NOWHERE and pos <= self.rnr < end:
-            if soon:
+            if self.hurries(p):
                 if not self.hurried:
                     self.hurried_first = self.rnr_frame
                 self.hurried, self.hurried_frame = self.hurried + 1, p.frame
@@ -147,6 +146,12 @@ class Half(Direction):
         self.account()
         self.last_frame, self.last_request, self.last_request_time = p.frame, p.frame, p.time
         return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def hurries(self, p: Packet) -> cython.bint:
+        """Whether a request comes before half the time has passed that the last RNR NAK asked for."""
+        return 2 * (p.time - self.rnr_time) < RNR_TIMER_US[self.rnr_code] * 1000
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -257,13 +262,19 @@ class Half(Direction):
     def acknowledge(self, pos: i64, p: Packet) -> cython.int:
         """All before `pos` is acknowledged."""
         last: i64 = self.unwrap(p.psn) + 1
-        while self.open.count and self.open.value(0, 1) <= pos:
-            if self.open.value(0, 1) == last:
-                self.path.trip = min(self.path.trip, max(0, p.time - self.open.value(0, 2)))
-            self.path.passed = max(self.path.passed, self.open.value(0, 2))
-            self.largest = max(self.largest, self.open.value(0, 4))
-            self.path.largest = max(self.path.largest, self.open.value(0, 4))
-            self.open.drop()
+        sent: Waits = self.open
+        path: Path = self.path
+        at: cython.Py_ssize_t
+        while sent.count:
+            at = sent.place(0)
+            if sent.ring[at + 1] > pos:
+                break
+            if sent.ring[at + 1] == last:
+                path.trip = min(path.trip, max(0, p.time - sent.ring[at + 2]))
+            path.passed = max(path.passed, sent.ring[at + 2])
+            self.largest = max(self.largest, sent.ring[at + 4])
+            path.largest = max(path.largest, sent.ring[at + 4])
+            sent.drop()
         if pos <= self.una:
             return 0
         self.una = pos

@@ -9,7 +9,7 @@ from ibdissect.engine.waits cimport Room
 cdef class Lanes:
     cdef public dict lanes, hosts, paths, expected, waiting, older, fronts, near_psns
     cdef public list near, near_hosts
-    cdef public object told, setups, finished, queue, data, mads, end
+    cdef public object told, setups, finished, queue
     cdef public Room room
     cdef public i64 hosts_dropped, remembered, halves, held, dropped, order, collisions, last_time, first_time, frames
     cdef Packet packet
@@ -25,4 +25,4 @@ cdef class Lanes:
     cdef Host host(self, u64 hi, u64 lo)
     cdef Half half(self, Lane requests, Lane answers)
     cdef int noted(self, Lane lane, Packet p) except? -1
-    cdef int datagram(self, Packet p, Py_ssize_t i) except? -1
+    cdef int datagram(self, Reader reader, Packet p, Py_ssize_t i) except? -1

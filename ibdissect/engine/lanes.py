@@ -69,18 +69,16 @@ class Lanes:
         self.setups, self.finished, self.queue = SetUps(), [], []
         places: list[Any] = [None] * (_NEAR + 1)
         self.near, self.near_hosts = places, places[:]
-        self.data = self.mads = self.end = None
         self.held = self.dropped = self.order = self.collisions = self.last_time = self.first_time = self.frames = 0
         self.packet = Packet()
         self.told: Any = None  # `Told`, where somebody asks for the order of packets
         self.room, self.hosts_dropped, self.halves = Room(), 0, 0
 
-    def feed(self, reader: Reader, data: Any, mads: Any, end: Any) -> None:
-        """A window that `reader` has begun: its bytes, where MADs start (int64[n], -1: none) and where frames end."""
+    def feed(self, reader: Reader) -> None:
+        """A window that `reader` has begun."""
         p: Packet = self.packet
         i: cython.Py_ssize_t
         lane: Lane
-        self.data, self.mads, self.end = memoryview(data), memoryview(mads), memoryview(end)
         for i in range(reader.rows):
             reader.read(i, p)
             self.frames += 1
@@ -93,7 +91,7 @@ class Lanes:
             if not self.first_time:
                 self.first_time = p.time
             if p.kind == OTHER:
-                self.datagram(p, i)
+                self.datagram(reader, p, i)
                 continue
             lane = self.near[p.lane & _NEAR]
             if lane is None or lane.key != p.lane:
@@ -120,7 +118,6 @@ class Lanes:
                 self.deliver(lane, p)
             if self.told is not None and p.whole and p.kind < CNP:
                 self.follow(lane, p)
-        self.data = self.mads = self.end = None
 
     # -- the order of packets
 
@@ -416,7 +413,7 @@ class Lanes:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def datagram(self, p: Packet, i: cython.Py_ssize_t) -> cython.int:
+    def datagram(self, reader: Reader, p: Packet, i: cython.Py_ssize_t) -> cython.int:
         """A packet of no connection: it shows that its sender lives, and may be connection management."""
         src: Host = self.host(p.src_hi, p.src_lo)
         dst: Host = self.host(p.dst_hi, p.dst_lo)
@@ -427,10 +424,11 @@ class Lanes:
         if p.bad_icrc:
             src.checked += 1
             src.wrong += p.bad_icrc > 1
-        at: cython.Py_ssize_t = self.mads[i]
-        if p.qpn != _CM_QPN or at < 0:
+        if p.qpn != _CM_QPN:
             return 0
-        mad = bytes(self.data[at : self.end[i]])
+        mad: bytes = reader.message(i)
+        if not mad:
+            return 0
         found = self.setups.take(mad, (src.hi, src.lo), (dst.hi, dst.lo), p.network, p.frame, p.time)
         if found is not None:
             pairing.expect(self, found[0], found[1])

@@ -11,11 +11,12 @@ cdef class Packet:
 
 cdef class Reader:
     cdef const u8[::1] data
-    cdef const i64[::1] times, end, bth, lrh, grh, ip4, ip6, udp, networks, limit, payload, payload_end, sizes
+    cdef const i64[::1] times, end, bth, lrh, grh, ip4, ip6, udp, networks, limit, payload, payload_end, sizes, mad
     cdef const u8[::1] bad, snapped, complete, again
     cdef public i64 first_frame
     cdef public Py_ssize_t rows
     cdef const i64[::1] reth, aeth, extended
     cdef const u8[::1] kinds, parts
+    cdef bytes message(self, Py_ssize_t i)
     cdef int read(self, Py_ssize_t i, Packet p) except? -1
     cdef int addresses(self, Py_ssize_t i, Packet p) except? -1

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ibdissect.wire import headers
 from ibdissect.wire.encapsulation import UDP, IPv4, IPv6
 from ibdissect.wire.headers import AETH, BTH, GRH, LRH, RETH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import CM_CLASS
 from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES, RC, UC, XRC
 from ibdissect.wire.spec import Field
 
@@ -32,13 +34,14 @@ if cython.compiled:
         b24,
         b32,
         b64,
+        cut,
         hashed,
         i64,
         mix,
         u64,
     )
 else:
-    from .common import b16, b24, b32, b64, hashed, mix
+    from .common import b16, b24, b32, b64, cut, hashed, mix
     from .kinds import CNP, NATIVE, NOTHING, OTHER, REQUEST, ROCE1, ROCE2
 
     if TYPE_CHECKING:
@@ -107,6 +110,8 @@ _CHECKSUM = cython.declare(cython.Py_ssize_t, headers.ICRC.size)
 _MAPPED = cython.declare(cython.ulonglong, 0xFFFF << 32)
 _POSITIVE = cython.declare(cython.ulonglong, (1 << 63) - 1)  # of hashes that are kept among signed numbers
 _CM_QPN = cython.declare(cython.int, 1)
+_CLASS = cython.declare(cython.Py_ssize_t, _at(MAD.mgmt_class))
+_CM_CLASS = cython.declare(cython.int, CM_CLASS)
 _SAME = cython.declare(cython.Py_ssize_t, 64)
 _LEAVES_OPEN = cython.declare(cython.int, 12)
 
@@ -154,13 +159,14 @@ class Reader:
 
     def begin(self, first_frame: int, data: Any, columns: dict[str, Any]) -> None:
         """A window: its bytes, and int64[n] each of times, end, bth, lrh, grh, ip4, ip6, udp, networks, limit, payload, payload_end,
-        sizes (of payloads of incomplete packets); uint8[n] each of bad, snapped, complete, again (marks that copies show first)."""
+        sizes (of payloads of incomplete packets), mad; uint8[n] each of bad, snapped, complete, again (marks that copies show first)."""
         self.first_frame, self.rows = first_frame, len(columns["bth"])
         self.data = memoryview(data)
         self.times, self.end = memoryview(columns["times"]), memoryview(columns["end"])
         self.bth, self.lrh, self.grh = memoryview(columns["bth"]), memoryview(columns["lrh"]), memoryview(columns["grh"])
         self.ip4, self.ip6, self.udp = memoryview(columns["ip4"]), memoryview(columns["ip6"]), memoryview(columns["udp"])
         self.networks, self.bad = memoryview(columns["networks"]), memoryview(columns["bad"])
+        self.mad = memoryview(columns["mad"])
         self.limit, self.payload, self.payload_end = (memoryview(columns[name]) for name in ("limit", "payload", "payload_end"))
         self.sizes, self.again = memoryview(columns["sizes"]), memoryview(columns["again"])
         self.snapped, self.complete = memoryview(columns["snapped"]), memoryview(columns["complete"])
@@ -262,6 +268,14 @@ class Reader:
             end = min(end, stop - _CHECKSUM)
             p.content = hashed(self.data, at + _BTH, max(at + _BTH, min(end, at + _BTH + _SAME)), mix(opcode, p.size)) & _POSITIVE
         return 0
+
+    @cython.cfunc
+    def message(self, i: cython.Py_ssize_t) -> bytes:
+        """The MAD in row i if it is one of connection management, cut off or not; else nothing."""
+        at: cython.Py_ssize_t = self.mad[i]
+        if at < 0 or at + _CLASS >= self.end[i] or self.data[at + _CLASS] != _CM_CLASS:
+            return b""
+        return cut(self.data, at, self.end[i])
 
     def packet(self, i: int) -> Packet:
         """Row i, for tests and for what is looked at once."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from .episodes import MAX_ALL, MAX_ENTRIES, wider
+from .episodes import MAX_ALL, MAX_ENTRIES
 
 try:
     import cython
@@ -60,16 +60,22 @@ class Waits:
         self.ring, self.count, self.start = _NOTHING, 0, 0
 
     @cython.cfunc
+    @cython.exceptval(-1)
+    def place(self, n: i64) -> cython.Py_ssize_t:
+        """Where the numbers of the n-th packet begin."""
+        return ((self.start + n) & (len(self.ring) // OPEN_VALUES - 1)) * OPEN_VALUES
+
+    @cython.cfunc
     @cython.exceptval(-9223372036854775807)
     def value(self, n: i64, what: cython.Py_ssize_t) -> i64:
         """A number of the n-th packet."""
-        return self.ring[((self.start + n) & (len(self.ring) // OPEN_VALUES - 1)) * OPEN_VALUES + what]
+        return self.ring[self.place(n) + what]
 
     @cython.cfunc
     @cython.exceptval(-1)
     def put(self, n: i64, what: cython.Py_ssize_t, value: i64) -> cython.int:
         """Change a number of the n-th packet."""
-        self.ring[((self.start + n) & (len(self.ring) // OPEN_VALUES - 1)) * OPEN_VALUES + what] = value
+        self.ring[self.place(n) + what] = value
         return 0
 
     @cython.cfunc
@@ -83,8 +89,8 @@ class Waits:
             if room.waiting < more:
                 return 1
             room.waiting -= more
-            self.ring, self.start = memoryview(wider(self.ring, self.start, OPEN_VALUES)), 0
-        at: cython.Py_ssize_t = ((self.start + self.count) & (len(self.ring) // OPEN_VALUES - 1)) * OPEN_VALUES
+            self.ring, self.start = wider(self.ring, self.start, OPEN_VALUES), 0
+        at: cython.Py_ssize_t = self.place(self.count)
         self.ring[at], self.ring[at + 1], self.ring[at + 2] = zeroth, first, second
         self.ring[at + 3], self.ring[at + 4], self.ring[at + 5], self.ring[at + 6] = third, fourth, fifth, 0
         self.count += 1
@@ -110,3 +116,14 @@ class Waits:
     def first(self) -> object:
         """Position, frame and size of the oldest one; None if there is none."""
         return (self.value(0, 0), self.value(0, 3), self.value(0, 4)) if self.count else None
+
+
+@cython.cfunc
+def wider(ring: cython.longlong[::1], first: i64, size: cython.Py_ssize_t) -> cython.longlong[::1]:
+    """A ring of entries of `size` numbers, twice as long, with its first entry at the front. `ring`: int64s."""
+    old: cython.Py_ssize_t = len(ring)
+    fresh: cython.longlong[::1] = memoryview(array("q", bytes(8 * max(2 * old, 4 * size))))
+    i: cython.Py_ssize_t
+    for i in range(old):
+        fresh[i] = ring[(first * size + i) % old]
+    return fresh

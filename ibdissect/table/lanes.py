@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ibdissect.engine.lanes import Lanes
     from ibdissect.engine.packets import Reader
 
-HEADERS = ("bth", "lrh", "grh", "ip4", "ip6", "udp", "payload")
+HEADERS = ("bth", "lrh", "grh", "ip4", "ip6", "udp", "payload", "mad")
 
 
 class LaneFollower:
@@ -49,7 +49,7 @@ class LaneFollower:
         if self.ordered:
             lanes.tells()
         reader.begin(table.chunk.first, table.chunk.data, columns(table, self.checksums.feed(table)))
-        lanes.feed(reader, table.chunk.data, table.located.at("mad"), table.located.end)
+        lanes.feed(reader)
 
     def finish(self) -> None:
         """The capture is at its end: what waited for its answers is read, and the best candidates are the other way."""
