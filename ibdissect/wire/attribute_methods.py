@@ -26,6 +26,7 @@ from .numbers import (
     LID_ROUTED,
     NOTICE,
     PM_CLASS,
+    PORT_INFO_RECORD,
     REPORT,
     SA_CLASS,
     SEND,
@@ -49,8 +50,6 @@ LOOKED_UP = frozenset({GET, GET_TABLE})
 KEPT = frozenset({GET, GET_TABLE, SET, DELETE})
 """Records of the SA that are read by Get and GetTable; those that clients may also write and delete."""
 NOTICES = frozenset({GET, SET, TRAP, TRAP_REPRESS})
-EXTENDED_SPEEDS = 0x0012
-"""PortInfoRecord: its modifier may have bit 31 (opensm)."""
 
 
 def _all(methods: frozenset[int], attributes: Iterable[int], *, no_modifier: bool = False) -> dict[int, Requests]:
@@ -68,7 +67,7 @@ REQUESTS: Mapping[int, Mapping[int, Requests]] = {
     SA_CLASS: {
         **_COMMON, **_all(frozenset({GET, SET, REPORT}), [NOTICE], no_modifier=True), **_all(frozenset({SET}), [INFORM], no_modifier=True),
         **_all(LOOKED_UP, [0x11, *range(0x13, 0x1A), 0x20, 0x33, 0x35, 0x36, 0x3B, 0x3C, 0x3D, 0x3E, 0xF3], no_modifier=True),
-        **_all(LOOKED_UP, [EXTENDED_SPEEDS]), **_all(KEPT, [0x30, 0x31, 0x38], no_modifier=True),
+        **_all(LOOKED_UP, [PORT_INFO_RECORD]), **_all(KEPT, [0x30, 0x31, 0x38], no_modifier=True),
         **_all(frozenset({GET_TRACE}), [0x39], no_modifier=True), **_all(frozenset({GET_MULTI, GET_TRACE}), [0x3A], no_modifier=True),
     },
     PM_CLASS: {**_COMMON, **_all(WRITTEN, [0x10, 0x12, *range(0x15, 0x20), *range(0x30, 0x38)]), **_all(READ, [0x11])},

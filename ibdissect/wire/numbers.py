@@ -63,7 +63,7 @@ FIRST_VENDOR = 0xFF00
 # -- Attributes of other classes
 SERVICE_ENTRIES = 0x0012
 """Attribute of device management."""
-P_KEY_TABLE_RECORD, PATH, MEMBER_RECORD, MULTI_PATH = 0x0033, 0x0035, 0x0038, 0x003A
+PORT_INFO_RECORD, P_KEY_TABLE_RECORD, PATH, MEMBER_RECORD, MULTI_PATH = 0x0012, 0x0033, 0x0035, 0x0038, 0x003A
 """Attributes of subnet administration."""
 GUID = (1 << 64) - 1
 """The part of a GID that names the port; the rest is its subnet's prefix."""

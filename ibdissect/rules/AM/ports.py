@@ -14,7 +14,7 @@ from ibdissect.rules.AM.targets import TargetRule, kind_of
 from ibdissect.rules.shared.attribute_rule import OF_ADAPTER, OF_SWITCH, Fault, Mask, adapters, of_node
 from ibdissect.rules.shared.mad_conditions import NamesRequest
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import GUID_INFO, PM_CLASS, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
+from ibdissect.wire.numbers import GUID_INFO, NODE_INFO, PM_CLASS, PORT_INFO, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
 from ibdissect.wire.sm import NodeInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 
@@ -82,7 +82,7 @@ class PortInfoOtherPort(TargetRule):
     reference = "IBA 14.2.5.6"
     message = "Set(PortInfo) of port {port} reaches {node}: an adapter lets a port be set only through itself"
     example = "Set(PortInfo) with AttributeModifier 2 to port 1 of a channel adapter"
-    source = PortInfos
+    source, read = PortInfos, (NODE_INFO,)
 
     def candidates(self, smps: AttributeSmps) -> Mask:
         number = smps.modifier & 0xFF
@@ -174,7 +174,7 @@ class VlArbHalf(TargetRule):
     reference = "IBA 14.2.5.9; opensm vlarb_update"
     message = "{method}(VLArbitrationTable) selects {half} of port {port} at {node}, whose table has {cap} entries"
     example = "PortInfo.VLArbitrationLowCap 8, then SubnSet(VLArbitrationTable) with AttributeModifier 0x00020001"
-    source = others(VL_ARBITRATION)
+    source, read = others(VL_ARBITRATION), (PORT_INFO,)
     halves = ("the low-priority table", "entries 32-63 of the low-priority table", "the high-priority table",
               "entries 32-63 of the high-priority table")  # fmt: skip
 
@@ -237,7 +237,7 @@ class VendorDiagPage(TargetRule):
     reference = "IBA 14.2.5.14"
     message = "{method}(VendorDiag) of page {modifier} at {node}: {reason}"
     example = "SubnGet(VendorDiag) with AttributeModifier 0x10000"
-    source = others(VENDOR_DIAG)
+    source, read = others(VENDOR_DIAG), (PORT_INFO, VENDOR_DIAG)
 
     def candidates(self, smps: AttributeSmps) -> Mask:
         return smps.modifier != 0

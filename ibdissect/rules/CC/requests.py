@@ -15,6 +15,7 @@ from ibdissect.flow.transactions import Transactions
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_struct
 from ibdissect.rules.shared.agent_rule import AgentFacts, nodes_at, same_agent
+from ibdissect.rules.shared.mad_conditions import OTHER_VERSION
 from ibdissect.rules.shared.silence import UnansweredRule
 from ibdissect.table import ChunkTable
 from ibdissect.table.addresses import ends_at
@@ -27,6 +28,8 @@ from ibdissect.wire.spec import Struct
 
 V = TypeVar("V", bound=Struct)
 MAX_NODES, MAX_SUSPECTS = 65536, 16384
+INFO_OF_NODE, KEY_INFO, CONTROL_TABLE = 0x0011, 0x0012, 0x0017
+"""Attributes of congestion control: CongestionInfo, CongestionKeyInfo, CongestionControlTable."""
 
 
 def of_class(table: ChunkTable) -> Iterator[tuple[Entry, Seen, Side]]:
@@ -50,8 +53,8 @@ class CCKeyWrong(AgentFacts, UnansweredRule):
     Give the tool the key (`ibccconfig -c`, opensm `cc_key`), or look for a second manager.
 
     The protected key in a CongestionKeyInfo of the target, and a request with another key that is refused or not answered; two such
-    requests where the capture may have missed an answer. Silent if the target accepts any request with that key, or if the LID is another
-    node's by then.
+    requests where the capture may have missed an answer. Silent if the target accepts any request with that key, after a Set of a new key
+    whose answer the capture does not show, or if the LID is another node's by then.
     """
 
     code, name, severity = "CC001", "cc-key-mismatch", ERROR
@@ -94,6 +97,8 @@ class CCKeyWrong(AgentFacts, UnansweredRule):
                 about = nodes_at(subnet, agent, seen.frame)
                 hit = fault(seen, arguments, at, of=head, proof=[(held[1], "CongestionKeyInfo")], key=way[0], about=about)
                 self.suspects.keep(seen.frame, (hit, way), seen.frame, seen.time_ns)
+            elif one.method == SET and one.attribute == KEY_INFO:
+                self.keys.pop(agent, None)  # unknown until it is answered
         for answer in context.get(Transactions).answers_to(self.suspects):
             if not answer.status:
                 self.taken.add(self.suspects[answer.request.frame][1])
@@ -111,7 +116,6 @@ class CCKeyWrong(AgentFacts, UnansweredRule):
                 yield hit
 
 
-CONTROL_TABLE = 0x0017
 
 
 class ControlTableBeyond(AgentFacts):
@@ -121,7 +125,8 @@ class ControlTableBeyond(AgentFacts):
 
     Read CongestionInfo from the adapter first; ControlTableCap is the number of blocks of 64 entries.
 
-    The adapter's CongestionInfo before the Set. Silent if its ControlTableCap is 0, or the LID is another node's by then.
+    The adapter's CongestionInfo before the Set. An `info` for a Get. Silent if its ControlTableCap is 0, if it was asked again and the
+    capture does not show the answer, or if the LID is another node's by then.
     """
 
     code, name, severity = "CC003", "cct-beyond-cap", WARNING
@@ -142,12 +147,18 @@ class ControlTableBeyond(AgentFacts):
                 if (info := answered(one, seen, CongestionInfo)) is not None and info.control_table_cap:
                     self.caps.put(agent, (info.control_table_cap, seen.frame), seen.frame, seen.time_ns)
                 continue
+            if one.attribute == INFO_OF_NODE:
+                self.caps.pop(agent, None)  # unknown until it is answered
+                continue
             known = self.caps.get(agent)
             same = known is not None and same_agent(subnet, agent, known[1], seen.frame)
             if known is not None and same and one.attribute == CONTROL_TABLE and one.modifier >= known[0]:
                 arguments, proof = {"block": one.modifier, "last": known[0] - 1}, [(known[1], "CongestionInfo")]
                 about = nodes_at(subnet, agent, seen.frame)
-                yield fault(seen, arguments, MAD.attribute_modifier, of=seen.first(MAD), proof=proof, key=agent, about=about)
+                yield fault(
+                    seen, arguments, MAD.attribute_modifier, of=seen.first(MAD), proof=proof, key=(agent, one.method), about=about,
+                    severity=None if one.method == SET else INFO,
+                )  # fmt: skip
 
 
 class CongestionInert(Rule):
@@ -193,7 +204,7 @@ class CCVersion(Rule):
 
     code, name, severity = "CC002", "cc-class-version", ERROR
     reference = "IBA A10.4.1; opensm"
-    when = (MAD.mgmt_class == CC_CLASS) & (MAD.class_version != CLASS_VERSION[CC_CLASS]) & (MAD.base_version == 1)
+    when = (MAD.mgmt_class == CC_CLASS) & (MAD.class_version != CLASS_VERSION[CC_CLASS]) & (MAD.base_version == 1) & ~OTHER_VERSION
     at = MAD.class_version
     message = "class version {class_version}, congestion control has 2"
     example = "a CCGet(CongestionInfo) with ClassVersion 1"

@@ -18,7 +18,7 @@ from ibdissect.wire.attribute_methods import REQUESTS
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, RMPP, RMPP_CLASSES, method_name
-from ibdissect.wire.numbers import BM_CLASS, DATA, GET_RESP, NOTICE, PM_CLASS, PORT_INFO, TRAP, TRAP_REPRESS
+from ibdissect.wire.numbers import BM_CLASS, DATA, GET_RESP, NOTICE, PM_CLASS, PORT_INFO, PORT_INFO_RECORD, SA_CLASS, TRAP, TRAP_REPRESS
 
 _IB = MAD.base_version == BASE_VERSION_IB
 _NO_CONTROL = ~MAD.mgmt_class.isin(RMPP_CLASSES) | (RMPP.rmpp_type <= DATA)
@@ -72,7 +72,7 @@ class MethodOfAttribute(NamesRequest):
 
 
 EXTENDED_SPEEDS = 1 << 31
-"""Bit of a PortInfo's modifier that an old port may not return."""
+"""Bit of the modifier of a PortInfo or its record that an old port or SA may not return."""
 
 
 class OtherModifier(LearntFactRule):
@@ -107,7 +107,8 @@ class OtherModifier(LearntFactRule):
         same_attribute = table.values_at(MAD.attribute_id, rows) == event.attribute
         mgmt_class = event.mgmt_class
         unlike = asked ^ carried
-        unlike &= np.where(event.attribute == PORT_INFO, ~EXTENDED_SPEEDS, -1)
+        of_ports = event.attribute == np.where(mgmt_class == SA_CLASS, PORT_INFO_RECORD, PORT_INFO)
+        unlike &= np.where(of_ports, ~EXTENDED_SPEEDS, -1)
         other = (unlike != 0) & sure & same_attribute & (KNOWN_CLASSES[mgmt_class] | (mgmt_class == PM_CLASS)) & (mgmt_class != BM_CLASS)
         other &= (event.method == GET_RESP) & ((event.status & 0x7FFF) == 0)
         for k in np.flatnonzero(other).tolist():

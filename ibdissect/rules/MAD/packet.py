@@ -8,7 +8,7 @@ from typing import Any
 from ibdissect.capture.scattered import gather
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
-from ibdissect.rules.shared.mad_conditions import METHODS_OF, NamesRequest
+from ibdissect.rules.shared.mad_conditions import ANSWER, METHODS_OF, OTHER_VERSION, REFUSED, NamesRequest
 from ibdissect.table import ChunkTable
 from ibdissect.table.bits import value_at
 from ibdissect.wire.expr import Expr, Or
@@ -66,11 +66,13 @@ class ClassVersion(Rule):
     The receiver answers with status 1 or misreads the fields: subnet administration version 1, for example, has them in other places.
 
     Bring both ends to the same version of the class; find the outdated or faulty sender by its LID.
+
+    One packet is enough. Silent for an answer with status 1: it names the version that its sender has.
     """
 
     code, name, severity = "MAD002", "class-version", ERROR
     reference = "IBA 13.4.3; kernel ib_mad.h; opensm; libibmad"
-    when = _versions() & _IB
+    when = _versions() & _IB & ~OTHER_VERSION
     message = "class version {class_version} of {mgmt_class!t}, it has version {right}"
     example = "a SubnAdmGet with ClassVersion 9"
 
@@ -84,12 +86,14 @@ class MethodOfClass(Rule):
     Nobody answers it, or only with status 2 (method not supported). If the method is a known one, its byte or the class is wrong.
 
     Compare with the methods that the standard gives this class, and correct the sender.
+
+    One packet is enough. Silent for an answer that refuses such a method.
     """
 
     code, name, severity = "MAD003", "method-not-valid-for-class", ERROR
     explains = ("TXN006", "TXN008")
     reference = "IBA 13.4.5; python-rdma"
-    when = Or(tuple((MAD.mgmt_class == one) & ~MAD.method.isin(METHODS_OF[one]) for one in GENERAL)) & _IB
+    when = Or(tuple((MAD.mgmt_class == one) & ~MAD.method.isin(METHODS_OF[one]) for one in GENERAL)) & _IB & ~REFUSED
     at = MAD.method
     message = "method 0x{method:02x} does not exist in {mgmt_class!t}"
     example = "a SubnAdm MAD with method 0x20"
@@ -119,14 +123,14 @@ class StatusInRequest(NamesRequest):
 
     Clear the header before a request is sent; find out who builds it.
 
-    One request of a class of the standard is enough. The direction bit of directed routes is no status, and acknowledgements of RMPP repeat
-    the header of what they acknowledge.
+    One request of a class of the standard is enough. The direction bit of directed routes is no status, acknowledgements of RMPP repeat
+    the header of what they acknowledge, and a baseboard Send with bit 0 of the modifier is an answer.
     """
 
     code, name, severity = "MAD021", "status-in-request", WARNING
     reference = "IBA 13.4.3, 13.4.7"
     when = (
-        ((MAD.status & STATUS) != 0) & ~_RESPONSE & MAD.mgmt_class.isin(METHODS_OF) & _IB
+        ((MAD.status & STATUS) != 0) & ~ANSWER & MAD.mgmt_class.isin(METHODS_OF) & _IB
         & (~MAD.mgmt_class.isin(RMPP_CLASSES) | (RMPP.rmpp_type <= DATA))
     )  # fmt: skip
     on, at = MAD, MAD.status

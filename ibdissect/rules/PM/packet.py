@@ -14,7 +14,7 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.flow.datagrams import Queries, number_text
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, Context, Hit, LazyHit, Rule, Seen, fault, on_chunk
 from ibdissect.rules.PM.agents import ALL_PORTS
-from ibdissect.rules.shared.mad_conditions import METHODS_OF, NO_ERROR, NamesRequest
+from ibdissect.rules.shared.mad_conditions import METHODS_OF, NO_ERROR, REFUSED, NamesRequest
 from ibdissect.table import ChunkTable
 from ibdissect.table.identity import AddressNumber, Code
 from ibdissect.table.mask import occurrences_where
@@ -88,7 +88,7 @@ class PMMethod(Rule):
     code, name, severity = "PM009", "pm-method", ERROR
     explains = ("TXN006", "TXN008")
     reference = "IBA 16.1.1; python-rdma"
-    when = ~MAD.method.isin(METHODS_OF[PM_CLASS]) & (MAD.mgmt_class == PM_CLASS) & (MAD.base_version == 1)
+    when = ~MAD.method.isin(METHODS_OF[PM_CLASS]) & (MAD.mgmt_class == PM_CLASS) & (MAD.base_version == 1) & ~REFUSED
     message = "method 0x{method:02x} does not exist in performance management"
     example = "a class 0x04 MAD with method 0x05 (Trap)"
 

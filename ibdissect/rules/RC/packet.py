@@ -17,6 +17,8 @@ from ibdissect.wire.headers import AETH, BTH, RETH, Payload
 from ibdissect.wire.opcodes import OPCODES
 
 NAK, LAST_NAK_CODE = 0x60, 4
+REFUSALS = frozenset({1, 2})
+"""Codes of NAKs of an invalid request, and of one without permission (IBA 9.7.5.2.8)."""
 ATOMIC = frozenset(code for code, opcode in OPCODES.items() if {"AtomicETH", "AtomicAckETH"} & set(opcode.headers))
 WRITE = frozenset(code for code, opcode in OPCODES.items() if opcode.operation.startswith("RDMA WRITE") and "RETH" in opcode.headers)
 _ATOMIC = np.array([code in ATOMIC for code in range(256)])
@@ -121,6 +123,7 @@ class RKeyZero(AcceptedRule):
     code, name, severity = "RC018", "rkey-zero", WARNING
     reference = "IBA 9.3.3"
     when = (RETH.r_key == 0) & (RETH.dmalen > 0) & KNOWN_HEADERS
+    proved_by = REFUSALS
     message = "{BTH.opcode!t} of {dmalen} bytes with R_Key 0, which no memory of most adapters has"
     example = "an RDMA WRITE of 5 bytes with R_Key 0"
 

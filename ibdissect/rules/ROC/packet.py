@@ -159,8 +159,9 @@ class TimeToLive(AcceptedRule):
 
     Set the hop limit in the address handle or queue pair (64 or more). After the last router, 1 may be right.
 
-    One packet is enough. Silent if its receiver answers the sender later: then it arrived. Silent, too, if its source MAC address sends for
-    other hosts as well: that is a router's, perhaps the last one.
+    One packet is enough. Silent if its receiver answers the sender later, if only by a NAK: then it arrived. Silent, too, if packets with 1
+    come back from there, so that no router is between both, or if its source MAC address sends for other hosts as well: that is a
+    router's, perhaps the last one.
     """
 
     code, name, severity = "ROC010", "roce-ttl-1", WARNING
@@ -169,7 +170,7 @@ class TimeToLive(AcceptedRule):
         ((IPv4.ttl <= 1) & Where(IPv4, _far_apart_4)) | ((IPv6.hop_limit <= 1) & Where(IPv6, _far_apart_6))
         | (((IPv4.ttl == 0) | (IPv6.hop_limit == 0)) & IS_ROCE)
     )  # fmt: skip
-    at = BTH.destqp
+    at, arrives = BTH.destqp, True
     message = "time to live {left} in a packet {where}"
     example = "a RoCE v2 packet from 10.0.0.1 to 192.168.0.2 with TTL 1"
 
@@ -177,6 +178,7 @@ class TimeToLive(AcceptedRule):
         super().__init__()
         self.senders = KeptDict[MacId, set[Content]](MAX_PAIRS, "source MAC addresses of packets with a time to live of 1")
         """By MAC address that sent such a packet, up to two source addresses of IPv4 or IPv6."""
+        self.last_hop = KeptDict[PairId, None](MAX_PAIRS, "pairs with a time to live of 1")
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         left = seen.value(IPv4.ttl) if seen.first(IPv4) is not None else seen.value(IPv6.hop_limit)
@@ -185,6 +187,8 @@ class TimeToLive(AcceptedRule):
         mac = MacId(bytes(frame.source) if frame is not None and left else b"")
         if mac.mac:
             self.senders.get_or_make(mac, set, seen.frame, seen.time_ns)
+        if left:
+            self.last_hop.keep(pair_of(seen), None, seen.frame, seen.time_ns)
         return {"left": left, "where": where, "mac": mac, **super().computed(seen, i)}
 
     @on_chunk
@@ -199,7 +203,8 @@ class TimeToLive(AcceptedRule):
                 sources.update(value.tobytes() for value in np.unique(values[values.any(axis=1)], axis=0)[: 2 - len(sources)])
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        return len(self.senders.get(hit.arguments["mac"], ())) < 2 and super().stands(hit, context)
+        neighbours = hit.arguments["left"] and hit.arguments["pair"].back in self.last_hop
+        return not neighbours and len(self.senders.get(hit.arguments["mac"], ())) < 2 and super().stands(hit, context)
 
 
 class RoceManagementQKey(Rule):
@@ -219,10 +224,10 @@ class RoceManagementQKey(Rule):
 
 
 class RocePKey(Rule):
-    """A RoCE packet carries a P_Key other than the default.
+    """A RoCE packet is in another partition than the default one.
 
-    RoCE ports mostly hold only the default partition 0xFFFF; VLANs separate traffic instead. A receiver drops a packet with a P_Key that
-    its port does not hold.
+    RoCE ports mostly hold only the default P_Key 0xFFFF, which accepts 0x7FFF of limited members, too; VLANs separate traffic instead. A
+    receiver drops a packet of a partition that its port does not hold.
 
     Check the P_Key index in the application; it must be 0.
 
@@ -232,7 +237,7 @@ class RocePKey(Rule):
 
     code, name, severity = "ROC012", "roce-pkey", WARNING
     reference = "Shanley, default P_Key; soft-RoCE captures"
-    when = IS_ROCE & (BTH.p_key != DEFAULT_PKEY) & ((BTH.p_key & BASE) != 0)
+    when = IS_ROCE & ~(BTH.p_key & BASE).isin({0, DEFAULT_PKEY & BASE})
     at = BTH.p_key
     flow = (*PACKET_FLOW, BTH.p_key)
     waits = alike = True

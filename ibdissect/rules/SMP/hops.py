@@ -22,7 +22,7 @@ from ibdissect.table.rows import groups, members
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD
-from ibdissect.wire.numbers import GET_RESP, SM_INFO
+from ibdissect.wire.numbers import GET_RESP, NODE_INFO, SM_INFO
 from ibdissect.wire.sm import DR_MAX_HOPS, SMPDirected
 
 SWAPPED = 0x0700
@@ -80,7 +80,7 @@ class HopBeyondPorts(LearntFactRule):
     message = "the route {route} leaves {node} by port {number}, which has {ports} ports"
     example = "NodeInfo of a switch with 8 ports at route 0,1, then a SubnGet along 0,1,9"
     at = SMPDirected.initial_path
-    holds_ns = CONFIGURED_NS
+    holds_ns, read = CONFIGURED_NS, (NODE_INFO,)
 
     def stands(self, hit: Hit, context: Context) -> bool:
         """Whether no route of the capture ever changed its end: then none is known."""

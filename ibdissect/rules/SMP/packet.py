@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.capture.scattered import gather
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
-from ibdissect.rules.shared.mad_conditions import BY_SMP, METHODS_OF
+from ibdissect.rules.shared.mad_conditions import BY_SMP, METHODS_OF, REFUSED
 from ibdissect.table import ChunkTable
 from ibdissect.table.bits import value_at
 from ibdissect.table.rows import is_in
@@ -56,7 +56,7 @@ class SMPMethod(Rule):
     code, name, severity = "SMP002", "smp-method-invalid", ERROR
     explains = ("TXN006", "TXN008")
     reference = "IBA 14.2.4"
-    when = ~MAD.method.isin(METHODS_OF[LID_ROUTED]) & BY_SMP & (MAD.base_version == 1)
+    when = ~MAD.method.isin(METHODS_OF[LID_ROUTED]) & BY_SMP & (MAD.base_version == 1) & ~REFUSED
     message = "method 0x{method:02x} does not exist in subnet management"
     example = "a class 0x01 MAD with method 0x06 (Report)"
 

@@ -14,7 +14,7 @@ from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import ChunkTable
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import GET, GET_RESP, PERMISSIVE, SET
+from ibdissect.wire.numbers import GET, GET_RESP, NODE_INFO, PERMISSIVE, SET
 from ibdissect.wire.sm import DR_MAX_HOPS, SMPDirected
 
 
@@ -142,7 +142,7 @@ class EndsAtLid(LearntFactRule):
     reference = "IBA 14.2.2.2 (C14-9); kernel smi.c"
     message = "directed route of {hops} hops ends at {node}, DrDLID is {dr_dlid}"
     example = "a sweep, then a SubnGet to a channel adapter by directed route with HopPointer = HopCount and DrDLID 5"
-    holds_ns = CONFIGURED_NS
+    holds_ns, read = CONFIGURED_NS, (NODE_INFO,)
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:

@@ -44,7 +44,8 @@ class AnswerFromOtherLid(Elsewhere):
 
     A request, and an answer with its transaction id from another LID. LIDs within one block of 128 may belong to one port: they count as
     different only if the port that was asked showed its LID and LMC, and Sets or a later answer show that it kept them. An answer that
-    repeats the addresses of its request counts if no other answer follows; it is an `info` where the capture misses packets. An answer
+    repeats the addresses of its request counts if no other answer follows; it is an `info` where the capture misses packets, ten seconds
+    after the request, when the transaction id may have been used again, and for the new LID of a port that the request moves. An answer
     to another LID than the requester's is an `info`, if nothing else answers: the capture may have missed that port's request.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,12 +28,16 @@ NAK = 3
 class AcceptedRule(PacketRule):
     """Base of rules about a packet that the receiver drops or refuses; silent once the receiver accepts what the sender sent.
 
-    It accepts if it sends the sender a response without a NAK later: behind the packet, or by its time. A NAK for an access without
-    permission (remote access error) or an invalid request between the two proves the fault.
+    It accepts if it sends the sender a response without a NAK later: behind the packet, or by its time. A NAK that asks for a lost packet
+    again says nothing of those before.
     """
 
     waits = True
     flow = PACKET_FLOW
+    proved_by: ClassVar[frozenset[int]] = frozenset()
+    """Codes of NAKs between the two that prove the fault."""
+    arrives: ClassVar[bool] = False
+    """Whether the finding says that the packet does not arrive: then a NAK refutes it, too."""
 
     def __init__(self) -> None:
         self.answers = KeptDict[PairId, tuple[int, int, int]](MAX_PAIRS, "senders of packets that may be refused")
@@ -51,12 +55,14 @@ class AcceptedRule(PacketRule):
         found = table.occurrences(BTH)
         operation = table.values(BTH.opcode) & 0x1F
         rows = found.rows[(operation >= FIRST_RESPONSE) & (operation <= LAST_RESPONSE)]
-        refused = table.values_at(AETH.syndrome_opcode, rows) == NAK
+        nak = table.values_at(AETH.syndrome_opcode, rows) == NAK
+        refused = nak & np.isin(table.values_at(AETH.error_code, rows), [*self.proved_by])
+        accepted = ~nak | self.arrives
         for pair, (accepted_before, refused_before, time_before) in list(self.answers.items()):
             mine = np.ones(len(rows), np.bool_)
             for (source, destination), (sender, receiver) in zip(ADDRESSES, zip(*pair, strict=True), strict=True):
                 mine &= _equal(table, source, rows, receiver) & _equal(table, destination, rows, sender)
-            yes, no = rows[mine & ~refused], rows[mine & refused]
+            yes, no = rows[mine & accepted], rows[mine & refused]
             latest = (
                 int(yes[-1]) + table.chunk.first if len(yes) else accepted_before,
                 int(no[-1]) + table.chunk.first if len(no) else refused_before,

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from ibdissect.bounded import KeptList
 from ibdissect.fabric import ChunkFollowed, Port, Subnet
 from ibdissect.fabric.lid_writes import LidWrites
+from ibdissect.fabric.vantage import AGES_NS
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.flow.requests import AnsweredFromElsewhere
 from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.finding import Related
-from ibdissect.lint.rule import Context, Hit, fault, on_chunk, on_end, on_event
+from ibdissect.lint.finding import Related, Severity
+from ibdissect.lint.rule import INFO, Context, Hit, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.silence import QuotingRule, lowered_severity
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import AFTER_ALL
 from ibdissect.table.identity import one_block
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import LID_ROUTED, PERMISSIVE
+from ibdissect.wire.numbers import LID_ROUTED, PERMISSIVE, PORT_INFO, SET
+from ibdissect.wire.sm_port import PortInfo
 
 MAX_UNCERTAIN = 4096
 
@@ -29,7 +33,8 @@ class Elsewhere(QuotingRule):
         "A request, and an answer with its transaction id from another LID. LIDs within one block of 128 may belong to one port: they "
         "count as different only if the port that was asked showed its LID and LMC, and Sets or a later answer show that it "
         "kept them. Silent for answers with a GRH, which may come through another router. An answer that repeats the addresses of its "
-        "request counts if no other answer follows. An `info` where the capture misses packets meanwhile."
+        "request counts if no other answer follows. An `info` where the capture misses packets meanwhile, ten seconds after the request, "
+        "when its transaction id may have been used again, and for the new LID of a port that the request moves."
     )
     needs = (Transactions, CaptureLoss)
     explains = ("MAD004", "TXN001")  # of the answer, and of the request
@@ -61,7 +66,7 @@ class Elsewhere(QuotingRule):
         for event in self.seen:
             if event.sender.lid is not None and table.located.at("grh")[event.frame - table.chunk.first] >= 0:
                 continue
-            yield from self._judged(event, context)
+            yield from self._judged(event, context, INFO if _doubtful(event, table) else None)
         self.seen.clear()
 
     @staticmethod
@@ -69,11 +74,11 @@ class Elsewhere(QuotingRule):
         """By what the card counted alone: an answer from elsewhere by itself looks like one whose request is missing."""
         return loss.counted_between(shown, frame)
 
-    def _judged(self, event: AnsweredFromElsewhere, context: Context) -> Iterator[Hit]:
+    def _judged(self, event: AnsweredFromElsewhere, context: Context, severity: Severity | None) -> Iterator[Hit]:
         request, asked, sender = event.request, event.request.target.lid, event.sender.lid
         hit = fault(
             event, {"what": request.what(context.catalog), "to": request.to, "sender": str(event.sender)}, MAD.transaction_id,
-            proof=[(request.frame, "request")], key=(request.source, request.target, sender),
+            proof=[(request.frame, "request")], key=(request.source, request.target, sender), severity=severity,
         )  # fmt: skip
         hit.mads = (request.frame,)
         if asked == PERMISSIVE:
@@ -107,5 +112,14 @@ class Elsewhere(QuotingRule):
         silent = {request.frame for request in context.get(Transactions).open_requests()} if self.repeated else ()
         for asked, hit in self.repeated:
             if asked in silent:
-                hit.severity = lowered_severity(context, hit.time_ns)
+                hit.severity = hit.severity or lowered_severity(context, hit.time_ns)
                 yield hit
+
+
+def _doubtful(event: AnsweredFromElsewhere, table: ChunkTable) -> bool:
+    """Whether an answer may be to another request with that transaction id, after a restart, or is from the LID that its request gave."""
+    request = event.request
+    if event.time_ns - request.last_ns > AGES_NS:
+        return True
+    moves = (request.mgmt_class, request.method, request.attribute) == (LID_ROUTED, SET, PORT_INFO)
+    return moves and event.sender.lid in table.values_at(PortInfo.lid, np.array([event.frame - table.chunk.first]))

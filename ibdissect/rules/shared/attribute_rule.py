@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node
-from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, NodesRecorded, history_of
+from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, NodesRecorded, attributes_of, history_of
 from ibdissect.fabric.nodes import SwitchFacts
 from ibdissect.fabric.shown import shown
 from ibdissect.fabric.vantage import CONFIGURED_NS
@@ -91,6 +91,9 @@ class AttributeRule(LearntFactRule):
         cls._fault = And((cls.when, forms)) if cls.when is not None and forms is not None else cls.when or forms
         if cls.source is AttributeHistory and cls.at is not None:
             cls.source = history_of(cls.at.owner, kept=any(one.owner is cls.at.owner for one in all_compared(cls._fault)))
+        if cls.refusable and "read" not in vars(cls):  # who sends it may know better than the capture
+            rests_on = {one for field in all_compared(cls._fault) for one in attributes_of(field.owner)}
+            cls.read = tuple(sorted(rests_on - {*cls.source.attributes}))
         if cls._fault is not None:
             check(cls.__name__, cls._fault, cls.source.attributes)
             if (cls.judge, cls.quoted) == (AttributeRule.judge, AttributeRule.quoted):

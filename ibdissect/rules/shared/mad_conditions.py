@@ -19,6 +19,14 @@ from ibdissect.wire.spec import Struct
 BY_SMP = MAD.mgmt_class.isin(numbers.SMP_CLASSES)
 BY_SA = MAD.mgmt_class == numbers.SA_CLASS
 NO_ERROR = (MAD.status & numbers.STATUS) == 0
+ANSWER = (MAD.method >= numbers.RESPONSE_BIT) | (
+    (MAD.mgmt_class == numbers.BM_CLASS) & (MAD.method == numbers.SEND) & ((MAD.attribute_modifier & 1) == 1)
+)
+"""A response; a baseboard Send says so in its modifier (`wire.mad.is_response`)."""
+REFUSED = (MAD.method >= numbers.RESPONSE_BIT) & ~NO_ERROR
+"""An answer that refuses a request: what it repeats of that is not its fault."""
+OTHER_VERSION = REFUSED & (MAD.status_code == 1)
+"""An answer that refuses the version of its request, and names its own (IBA 13.4.7)."""
 SMP_SET = (MAD.method == numbers.SET) & BY_SMP
 """A request that writes an attribute by SMP."""
 SMP_ANSWER = (MAD.method == numbers.GET_RESP) & BY_SMP & NO_ERROR
