@@ -15,11 +15,14 @@ from ibdissect.fabric.partitions import BLOCK, Membership, PKeys, keys_in
 from ibdissect.fabric.refuted import Refuted
 from ibdissect.lint.finding import Secret
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
+from ibdissect.rules.shared.mad_conditions import DOWN
 from ibdissect.table.history import AFTER_ALL, Track
 from ibdissect.table.identity import Frame, PKey
 from ibdissect.wire.numbers import BASE
 
 V = TypeVar("V")
+INITIALIZE = 2
+"""PortState of a link that the subnet manager has still to configure."""
 MAX_TIMES = 262144
 """Answers whose time is remembered."""
 Drift = tuple[int, int, dict[str, Any], object]
@@ -30,7 +33,8 @@ class _DriftRule(Rule):
     """Base of rules that compare files with the state at the capture's end, when a subnet manager at work has finished."""
 
     evidence = (
-        "What the port showed last in the capture. An `info` where the file is the output of a tool, which may just be older than a change."
+        "What the port showed last in the capture. An `info` where the file is the output of a tool, which may just be older than a "
+        "change, and for a port whose link is not yet up (Initialize), which its manager has still to set up."
     )
     source: ClassVar[type[AttributeHistory]] = PortInfos
     needs = (FabricFollower,)
@@ -56,7 +60,7 @@ class _DriftRule(Rule):
     def end(self, context: Context) -> Iterator[Hit]:
         for port in context.get(FabricFollower).subnet.ports() if context.files else ():
             for frame, line, arguments, key in self.drifts(port):
-                lasting = context.files[file_and_line(line)[0]].lasting
+                lasting = context.files[file_and_line(line)[0]].lasting and not _starts(port)
                 yield fault(
                     Moment(frame, self.times.get(frame, self.last_ns)), {"port": str(port), **arguments}, proof=[(line, "says otherwise")],
                     key=(port.key, key), severity=None if lasting else INFO,
@@ -65,6 +69,11 @@ class _DriftRule(Rule):
     def drifts(self, port: Port) -> Iterator[Drift]:
         """Facts of a port that differ from what a file says."""
         raise NotImplementedError
+
+
+def _starts(port: Port) -> bool:
+    """Whether a port showed last that its link was not ready yet: a manager has still to write what it begins with."""
+    return port.info is not None and port.info.port_state in (DOWN, INITIALIZE)
 
 
 def contradicted(track: Track[V]) -> tuple[V, int] | None:

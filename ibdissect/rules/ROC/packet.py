@@ -112,6 +112,10 @@ def _no_sender_mac(table: ChunkTable) -> Bool:
     return none
 
 
+MANY_MACS = 4
+"""A host has fewer MAC addresses for one IP address: a bond has one for each link."""
+
+
 class NoSenderMac(PacketRule):
     """The source MAC address of a RoCE frame is no interface's: zero, or a group's.
 
@@ -120,7 +124,8 @@ class NoSenderMac(PacketRule):
 
     Update the sender's driver; check the address of the interface that its GID index belongs to.
 
-    One frame is enough. Silent where the destination is zero as well, as on the loopback interface.
+    One frame is enough. Silent where the destination is zero as well, as on the loopback interface, and for an IP address that sends from
+    four and more: some taps put the time of a frame there.
     """
 
     code, name, severity = "ROC017", "roce-source-mac", WARNING
@@ -130,9 +135,32 @@ class NoSenderMac(PacketRule):
     message = "the source MAC address {address} is that of no interface"
     example = "a RoCE v2 frame from 00:00:00:00:00:00"
 
+    waits = True
+
+    def __init__(self) -> None:
+        self.senders = KeptDict[Content, set[MacId]](MAX_PAIRS, "senders without a MAC address of their own")
+        """By IP address that sent such a frame, up to four MAC addresses from which it sends."""
+
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
-        frame = seen.first(Ethernet)
-        return {"address": bytes(frame.source).hex(":") if frame is not None else ""}
+        frame, four, six = seen.first(Ethernet), seen.first(IPv4), seen.first(IPv6)
+        sender = Content(bytes(four.source) if four is not None else bytes(six.source) if six is not None else b"")
+        if sender:
+            self.senders.get_or_make(sender, set, seen.frame, seen.time_ns)
+        return {"address": bytes(frame.source).hex(":") if frame is not None else "", "sender": sender}
+
+    @on_chunk
+    def addresses(self, table: ChunkTable, _context: Context) -> None:
+        """From which MAC addresses do the senders send?"""
+        for sender, macs in self.senders.items():
+            field = IPv4.source if len(sender) == 4 else IPv6.source
+            if len(macs) >= MANY_MACS:
+                continue
+            rows = table.occurrences(field.owner).rows[(table.values(field) == np.frombuffer(sender, np.uint8)).all(axis=1)]
+            values = np.unique(table.values_at(Ethernet.source, rows), axis=0)[: MANY_MACS + len(macs)]
+            macs.update(MacId(value.tobytes()) for value in values)
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return len(self.senders.get(hit.arguments["sender"], ())) < MANY_MACS
 
 
 class CongestionNotification(PacketRule):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.fabric import ChunkFollowed
+from ibdissect.fabric import ChunkFollowed, FabricFollower
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, others
 from ibdissect.fabric.events import RepressSeen, TrapSeen
 from ibdissect.fabric.vantage import AGES_NS
@@ -19,8 +19,10 @@ from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TrapRule
 from ibdissect.table.identity import Code, Frame, LidId, NodeId, PortId, TrapId
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import Notice
-from ibdissect.wire.numbers import LID_COUNT, PERMISSIVE, PORT_INFO
+from ibdissect.wire.numbers import GET_RESP, LID_COUNT, MASTER, PERMISSIVE, PORT_INFO
+from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_port import PortInfo
 
 
@@ -69,7 +71,7 @@ class RepressUnknown(LearntFactRule):
     Let the subnet manager copy the transaction id of the trap.
 
     The trap, a TrapRepress with another transaction id, and then the same trap again. Silent if a matching TrapRepress comes as well, or if
-    the port sent no such trap before: the answer may be to one that the capture missed. An `info` where the capture misses packets in
+    the port sent no such trap before: the answer may be to one that the capture missed, or recorded later. An `info` where the capture misses packets in
     between.
     """
 
@@ -99,7 +101,10 @@ class RepressUnknown(LearntFactRule):
                     self.found.pop(gone[0], None)
             known.put(event.transaction, event.frame)
             tid, hit = self.wrong.get(key, (0, None))
-            if hit is not None and tid == event.transaction:
+            if hit is not None and hit.arguments["tid"] & PRIVATE == event.transaction & PRIVATE:
+                del self.wrong[key]  # the trap that it answers was recorded behind it
+                self.found.pop(key, None)
+            elif hit is not None and tid == event.transaction:
                 self.found[key] = hit
 
     @on_event(RepressSeen)
@@ -111,8 +116,7 @@ class RepressUnknown(LearntFactRule):
         known = self.sent.get(key)
         if not known or len(known) >= 16:
             return
-        # The high half is private to the agent (Linux ib_mad).
-        fits = [sent for sent in known if sent & 0xFFFFFFFF == event.transaction & 0xFFFFFFFF]
+        fits = [sent for sent in known if sent & PRIVATE == event.transaction & PRIVATE]
         if fits:
             if key in self.wrong and self.wrong[key][0] in fits:
                 del self.wrong[key]
@@ -128,6 +132,8 @@ class RepressUnknown(LearntFactRule):
         yield from self.found.values()
 
 
+PRIVATE = 0xFFFFFFFF
+"""The part of a transaction id that is compared: the high half is private to the agent (Linux ib_mad)."""
 MAX_FRAMES = 16
 """TrapRepress of one transaction remembered."""
 
@@ -182,7 +188,8 @@ class MasterSmLid(TrapRule):
     Nothing around a handover; otherwise update the firmware of the sender.
 
     The trap, and the PortInfo that its port answered before. Silent for a LID or level that any PortInfo names, and for a LID that
-    acknowledges traps: a Set that the capture does not show may have written it. An `info` where the capture misses packets in between,
+    acknowledges traps or calls itself master: a Set that the capture does not show may have written it. Silent, too, for another LID of the
+    master's port (LMC). An `info` where the capture misses packets in between,
     or a Set of PortInfo was not answered.
     """
 
@@ -195,7 +202,7 @@ class MasterSmLid(TrapRule):
 
     def __init__(self) -> None:
         self.masters = np.zeros(LID_COUNT, np.bool_)
-        """LIDs that some PortInfo names, or that acknowledge traps."""
+        """LIDs that some PortInfo names, that acknowledge traps, or whose SMInfo says Master."""
         self.levels = np.zeros(16, np.bool_)
         """Service levels that some PortInfo names."""
 
@@ -203,6 +210,9 @@ class MasterSmLid(TrapRule):
     def chunk(self, event: ChunkFollowed, context: Context) -> None:
         self.masters[event.table.values(PortInfo.master_sm_lid)] = True
         self.levels[event.table.values(PortInfo.master_smsl)] = True
+        of_manager = event.table.occurrences(SMInfo).rows[event.table.values(SMInfo.sm_state) == MASTER]
+        answers = of_manager[event.table.values_at(MAD.method, of_manager) == GET_RESP]
+        self.masters[event.table.values_at(LRH.slid, answers)] = True
 
     @on_event(RepressSeen)
     def repressed(self, event: RepressSeen, context: Context) -> None:
@@ -210,7 +220,10 @@ class MasterSmLid(TrapRule):
 
     def stands(self, hit: Hit, context: Context) -> bool:
         dlid, level = hit.arguments["dlid"], hit.arguments["level"]
-        return not (self.masters[dlid] if level is None else self.levels[level])
+        if level is not None:
+            return not self.levels[level]
+        master = context.get(FabricFollower).subnet.owner(hit.arguments["named"], hit.frame)[0]
+        return not (self.masters[dlid] or (master is not None and master.owns(dlid, hit.frame) is not False))
 
     def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         info = event.port.info if event.port is not None else None
