@@ -10,6 +10,7 @@ from msgspec import Struct as Record
 from ibdissect.errors import CaptureError
 from ibdissect.table import Bool, Int
 from ibdissect.table.rows import common, mix
+from ibdissect.wire.opcodes import CNP_OPCODE
 
 from .anchors import FEW
 from .answers import Answers, PlaceFinder, Places, Proofs
@@ -125,7 +126,7 @@ class Comparison:
         covered, perhaps = self.coverage.of(packets)
         return Alike(
             packets.flow, packets.port, packets.frame > 0, covered, perhaps, proofs.answered, proofs.refused, proofs.resent,
-            self.coverage.ambiguous(packets), packets.by_order,
+            self.coverage.ambiguous(packets), packets.by_order, packets.opcode == CNP_OPCODE,
         )  # fmt: skip
 
     def blocks(self) -> Iterator[Block]:

@@ -54,6 +54,8 @@ class Alike(Columns):
     resent: Bool
     ambiguous: Bool
     by_order: Bool
+    notification: Bool
+    """A CNP, which mirrors and filters may treat otherwise than the rest of its flow."""
 
     def __len__(self) -> int:
         return len(self.flow)
@@ -103,7 +105,7 @@ class Classes:
 
 def _names(alike: Alike) -> tuple[list[int], Int, Int]:
     """The hashes of the classes of a block, the first transmission of each, and the class of each transmission."""
-    flags = (alike.answered, alike.refused, alike.resent, alike.ambiguous, alike.by_order)
+    flags = (alike.answered, alike.refused, alike.resent, alike.ambiguous, alike.by_order, alike.notification)
     bits = np.packbits(np.concatenate([alike.seen, alike.covered, alike.perhaps, np.stack(flags, axis=1)], axis=1), axis=1)
     block = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
     block[:, : bits.shape[1]] = bits
@@ -210,12 +212,22 @@ def judge(classes: Classes, directions: Directions, flows: Flows, paused: Bool) 
     likely_before = _next_point(lacking, place, complete | _hardly_misses(gone @ lacking, gone @ seen, missed, tested))
     surely_before = np.where((why == 3) & ~(lacking & complete).any(axis=1), -1, _next_point(lacking, place, complete))
     likely = np.where(why == 1, ~((absent & complete & (each_missed <= CHANCE_SHARE)).any(axis=1) | backed), likely & (why == 2))
+    known = absent & _shown(alike, count)
+    likely |= ((why == 1) & ~backed & ~(known & complete).any(axis=1)) | ((why == 2) & (np.count_nonzero(known, axis=1) < 2))
     lost = why > 0
     journey = Journey(
         due, alike.covered, place, routes.passed, alike.answered, lost, lacking & lost[:, None], why, likely, last,
         likely_before, surely_before, alike.ambiguous,
     )
     return Verdicts(journey, missed, tested, complete, routes.partly, unclear)
+
+
+def _shown(alike: Alike, count: Int) -> Bool:
+    """Which points have any packet of the flow of each class, CNPs apart, bool[n, points]: others may have recorded none of it."""
+    flow = numbered(alike.flow * np.int64(2) + alike.notification)
+    seen = [np.bincount(flow, alike.seen[:, i] * count) > 0 for i in range(alike.seen.shape[1])]
+    found: Bool = np.stack(seen, axis=1)[flow]
+    return found
 
 
 def _by_chance(absent: Bool, count: Int, due: Int, tested: Int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

@@ -11,9 +11,10 @@ from ibdissect.capture.writing import CaptureWriter
 from ibdissect.points.comparison import Comparison
 from ibdissect.points.findings import point_faults
 from ibdissect.points.result import result
+from ibdissect.wire.opcodes import CNP_OPCODE
 from tests.craft import smp
 
-from .world import START, UD_SEND, World
+from .world import SERVER_QP, START, UD_SEND, World
 
 
 def test_a_hole_in_a_file_is_no_loss(tmp_path: Path) -> None:
@@ -163,3 +164,17 @@ def test_a_tap_that_misses_packets_is_not_named_as_the_place(tmp_path: Path, mis
     after_client = [one for one in said["lost"] if one["after"] == "client"]
     assert len(after_client) >= 6 and {one["before"] for one in after_client} == {named}
     assert {one.get("at_the_latest", one["before"]) for one in after_client} == {certain}
+
+
+def test_what_a_point_never_recorded(tmp_path: Path) -> None:
+    """A point's filter may leave out notifications, or another queue pair: losses are likely there, and sure once it has one of them."""
+    for opcode, queue_pair, code in ((UD_SEND, 0x77, "PTS001"), (CNP_OPCODE, SERVER_QP, "PTS005")):
+        for shown, sure in ((0, False), (1, True)):
+            world = World(points=("client", "server"))
+            world.conversation(300)
+            what = {"opcode": opcode, "dest_qp": queue_pair}
+            for number in range(20):
+                missing = ["server"] if number >= shown else []
+                world.packet(4_000_000 + 500 * number, missing=missing, psn=number, payload=bytes([number] * 16), **what)
+            faults = point_faults(world.compare(tmp_path))[0].by_rule[code]
+            assert len(faults) == 20 - shown and {one.sure for one in faults} == {sure}

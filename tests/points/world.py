@@ -104,12 +104,12 @@ class World:
 @lru_cache(1 << 14)
 def _frame(
     back: bool, ttl: int, *, opcode: int = SEND_ONLY, psn: int = 0, payload: bytes = b"", syndrome: int | None = None, p_key: int = 0xFFFF,
-    flipped: int = 0, ecn: int = 0,
+    flipped: int = 0, ecn: int = 0, dest_qp: int = 0,
 ) -> bytes:  # fmt: skip
     """`flipped`: a mask for the last byte of the payload that the ICRC does not know of."""
     ends = {"source": SERVER, "destination": CLIENT} if back else {"source": CLIENT, "destination": SERVER}
     ext = {} if syndrome is None else {"AETH": {"syndrome": syndrome, "msn": psn}}
-    bth = {"psn": psn, "destqp": CLIENT_QP if back else SERVER_QP, "a": int(not back), "p_key": p_key}
+    bth = {"psn": psn, "destqp": dest_qp or (CLIENT_QP if back else SERVER_QP), "a": int(not back), "p_key": p_key}
     frame = bytearray(roce2(opcode, payload, ext=ext, bth=bth, ip={"ttl": ttl, "dsfield": ecn, **ends}))
     frame[-5] ^= flipped
     return bytes(frame)

@@ -50,7 +50,7 @@ class _RoceRule(Rule):
                 )  # fmt: skip
 
     def values(self, table: ChunkTable, rows: Int, network: RoceNetwork) -> Int:
-        """What the rule judges in each row, int64; -1: nothing. The highest number is below 512."""
+        """What the rule judges in each row, int64; -1: nothing."""
         raise NotImplementedError
 
     def faults(self, source: End, destination: End, value: int, network: RoceNetwork) -> Iterator[Fault]:
@@ -76,6 +76,12 @@ def _dscp(table: ChunkTable, rows: Int) -> Int:
     return traffic_class(table, rows) >> 2
 
 
+ROUTED = 1 << 12
+"""Added to the VLAN of a packet that has passed a router."""
+UNROUTED = (0, 1, 32, 64, 128, 255)
+"""Times to live with which hosts send; 0: not IP."""
+
+
 class RoceVlan(_RoceRule):
     """A RoCE packet is in another VLAN than a file says.
 
@@ -83,6 +89,8 @@ class RoceVlan(_RoceRule):
     must not.
 
     Correct the address (GID index) that the application uses, or the file.
+
+    Any packet. Behind a router, as the time to live shows, the VLANs of its receiver count, too.
     """
 
     code, name = "DRF006", "roce-vlan-drift"
@@ -92,15 +100,18 @@ class RoceVlan(_RoceRule):
 
     def values(self, table: ChunkTable, rows: Int, network: RoceNetwork) -> Int:
         found = _tagged(table, rows, VLAN.id)
-        return np.where(found > 0, found, -1)  # a tag with VLAN 0 gives only the priority
+        left = table.values_at(IPv4.ttl, rows).astype(np.int64) + table.values_at(IPv6.hop_limit, rows)
+        return np.where(found > 0, found | ~np.isin(left, UNROUTED) * ROUTED, -1)  # a tag with VLAN 0 gives only the priority
 
     def faults(self, source: End, destination: End, value: int, network: RoceNetwork) -> Iterator[Fault]:
-        host = network.host(source)
+        host, receiver, vlan = network.host(source), network.host(destination), value & ~ROUTED
+        if value & ROUTED and vlan in ((receiver.vlans if receiver is not None else ()) or network.vlans):
+            return
         if host is not None and host.vlans:
-            if value not in host.vlans:
-                yield source, VLAN.id, value, host.line, {"vlan": value, "whose": f"{host.name}'s"}
-        elif network.vlans and value not in network.vlans:
-            yield source, VLAN.id, value, network.lines["vlans"], {"vlan": value, "whose": "RoCE's"}
+            if vlan not in host.vlans:
+                yield source, VLAN.id, vlan, host.line, {"vlan": vlan, "whose": f"{host.name}'s"}
+        elif network.vlans and vlan not in network.vlans:
+            yield source, VLAN.id, vlan, network.lines["vlans"], {"vlan": vlan, "whose": "RoCE's"}
 
 
 class RocePriority(_RoceRule):

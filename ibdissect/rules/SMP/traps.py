@@ -71,8 +71,8 @@ class RepressUnknown(LearntFactRule):
     Let the subnet manager copy the transaction id of the trap.
 
     The trap, a TrapRepress with another transaction id, and then the same trap again. Silent if a matching TrapRepress comes as well, or if
-    the port sent no such trap before: the answer may be to one that the capture missed, or recorded later. An `info` where the capture misses packets in
-    between.
+    the port sent no such trap before: the answer may be to one that the capture missed, or recorded later. An `info` where the capture
+    misses packets in between.
     """
 
     code, name, severity = "SMP019", "sm-trap-repress-tid", WARNING

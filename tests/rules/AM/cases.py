@@ -105,3 +105,14 @@ nodes("AM021", MULTICAST, 0, [SWITCH, NO_MULTICAST], [SWITCH, SOME_MULTICAST])
 RANDOM_64 = answer(5, SWITCH_INFO, switch_info(linear_fdb_cap=0, linear_fdb_top=0, random_fdb_cap=64))
 pair("AM035", [SWITCH, RANDOM_64], RANDOM, 4, 3)
 case("AM036", gmp(6, 1, 0x12, header={"attribute_modifier": 0x10203}), gmp(6, 1, 0x12, header={"attribute_modifier": 0x10303}))
+# its sender may know better by now: it asked again, and the capture does not show what it was told
+AGAIN = {"header": {"transaction_id": 77}}
+for code, known, attribute, modifier, asked in (
+    ("AM004", [CA], SWITCH_INFO, 0, NODE_INFO), ("AM005", [CA, PORT], GUID_INFO, 1, PORT_INFO),
+    ("AM007", [SWITCH], PORT_INFO, 9, NODE_INFO), ("AM015", [CA, PORT], VL_ARB, 0x00020000, PORT_INFO),
+    ("AM017", [SWITCH, INFO], LINEAR, 16, SWITCH_INFO), ("AM025", [CA, PORT, PAGE], VENDOR_DIAG, 8, VENDOR_DIAG),
+):  # fmt: skip
+    doubtful = [*known, ask(5, asked, **AGAIN), ask(5, attribute, modifier=modifier)]
+    case(code, doubtful, [*known, ask(5, asked, **AGAIN)], frames=[len(known) + 2], severity="info")
+case("AM008", [CA, ask(5, NODE_INFO, **AGAIN), ask(5, PORT_INFO, modifier=2, **SET_PORT)], [CA, ask(5, NODE_INFO, **AGAIN)], frames=[3],
+     severity="info")  # fmt: skip

@@ -55,3 +55,13 @@ STILL = build(CACongestionSetting, control_map=1)
 MOVING = STILL[:4] + build(CACongestionEntry, ccti_increase=1) + STILL[4 + CACongestionEntry.size :]
 case("CC004", congestion(SET, 0x16, STILL), congestion(SET, 0x16, MOVING))
 case("CC002", gmp(0x21, 1, 0x11, header={"class_version": 1}), gmp(0x21, 1, 0x11))
+REFUSED_VERSION = {"class_version": 1, "status": 0x0004}
+case("CC002", gmp(0x21, 0x81, 0x11, header={"class_version": 1}), gmp(0x21, 0x81, 0x11, header=REFUSED_VERSION))
+# a new key was set; the capture does not show whether
+NEW_KEY = congestion(SET, 0x12, build(CongestionKeyInfo, cc_key=9, cc_key_protect_bit=1), key=7, transaction=12)
+case("CC001", [*keyed(1), *WRONG], [*keyed(1), NEW_KEY, *WRONG], frames=[3], also=["TXN001"], twin_also=["TXN001"], file=SECONDS)
+# who reads may look for the end; the capacity is unknown while it is asked for again
+ASKED_AGAIN = congestion(GET, 0x11, transaction=9)
+READ_2 = congestion(GET, 0x17, modifier=2, transaction=8)
+case("CC003", [*CAP, READ_2], [*CAP, congestion(GET, 0x17, modifier=1, transaction=8)], frames=[3], severity="info")
+case("CC003", [*CAP, BLOCK_2], [*CAP, ASKED_AGAIN, BLOCK_2], frames=[3])

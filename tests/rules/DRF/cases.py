@@ -110,3 +110,10 @@ for code in ("DRF006", "DRF007"):
 roce("DRF008", over(dscp=0), over(dscp=24))
 roce("DRF009", over(ecn=0), over(ecn=1), over(opcode=ACK, ecn=0))
 roce("DRF010", over(source=9), over(source=3))
+# behind a router a packet is in its receiver's VLAN; a time to live of 63 shows that it passed one
+roce("DRF006", over(100, source=1, ttl=64), over(100, source=1, ttl=63))
+roce("DRF006", over(102, source=1, ttl=63), over(101, source=1, ttl=63))
+# a port that starts has what its last manager wrote, or nothing
+for state, how in ((2, "info"), (3, "warning")):
+    STARTS = [SHOWN[0], answer(5, PORT_INFO, port_info(5, port_state=state), modifier=1), answer(5, P_KEY_TABLE, p_keys(0xFFFF))]
+    case("DRF001", STARTS, STARTS[:2], frames=[3], known=[GUID2LID, OPTIONS, PARTITIONS], severity=how)

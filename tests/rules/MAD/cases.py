@@ -7,14 +7,14 @@ from functools import partial
 from typing import Any
 
 from ibdissect.wire.classport import ClassPortInfo
-from ibdissect.wire.mad import RMPP
+from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.pm import PortCounters, PortCountersExtended
 from ibdissect.wire.sa import mask_for
 from ibdissect.wire.sa_paths import PathRecord
 from ibdissect.wire.sa_records import GuidInfoRecord, PKeyTableRecord, PortInfoRecord, VLArbitrationTableRecord
 from ibdissect.wire.sa_records import LinearForwardingTableRecord as LFTRecord
 from ibdissect.wire.spec import Struct
-from tests.craft import build, erf_pcap, gmp, sa_mad, smp, ud
+from tests.craft import build, erf_pcap, gmp, put, sa_mad, smp, ud
 from tests.fabric.made import node, switch
 from tests.rules.cases import case
 from tests.rules.made.mads import counters, sa, table
@@ -133,3 +133,24 @@ case("MAD021", sa(1, mask=1, status=0x0100), sa(0x81, mask=1, status=0x0100))
 case("MAD021", counters(status=4), counters())
 ACKED = {"rmpp_version": 1, "rmpp_type": 2, "active": 1}
 case("MAD021", sa(0x12, 0x35, mask=1, status=0x0100), sa(0x12, 0x35, mask=1, status=0x0100, rmpp=ACKED))
+# an answer that refuses a version names its own; one that refuses a method repeats it
+case("MAD002", sa(0x81, mask=1, class_version=1), sa(0x81, mask=1, class_version=1, status=0x0004))
+case("MAD002", sa(0x81, mask=1, class_version=1, status=0x0008), sa(0x81, mask=1, class_version=1, status=0x0004))
+case("MAD003", gmp(6, 0x92, 0x10), gmp(6, 0x92, 0x10, header={"status": 0x0008}))
+# bit 0 of its modifier makes a baseboard Send an answer
+BASEBOARD = {"status": 0x1C, "attribute_modifier": 0}
+case("MAD021", gmp(5, 3, 0x21, header=BASEBOARD), gmp(5, 3, 0x21, header={**BASEBOARD, "attribute_modifier": 1}))
+# an SA that does not know the bit of extended speeds
+SPEEDS, MODIFIED = 1 << 31, (query(GET, PortInfoRecord, "end_port_lid", end_port_lid=9), query(RESPONSE, PortInfoRecord, end_port_lid=9))
+
+
+def with_modifier(frame: bytes, modifier: int) -> bytes:
+    """A query or its answer with an attribute modifier."""
+    data = bytearray(frame[28:284])
+    put(data, MAD.attribute_modifier, modifier)
+    slid, dlid = (1, 2) if data[3] < 0x80 else (2, 1)
+    return ud(bytes(data), slid=slid, dlid=dlid)
+
+
+case("MAD019", [with_modifier(MODIFIED[0], SPEEDS), with_modifier(MODIFIED[1], 1)],
+     [with_modifier(MODIFIED[0], SPEEDS), with_modifier(MODIFIED[1], 0)], frames=[2])  # fmt: skip

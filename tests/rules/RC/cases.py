@@ -167,3 +167,7 @@ LONG_READ, LONGEST_READ = (rc(0x0C, ext={"RETH": {"r_key": 9, "dmalen": length}}
 case("RC024", LONG_READ, LONGEST_READ)
 FLUSH_RANGE, FLUSH_REGION = (rc(0x1C, ext={"FETH": {"sel": level}, "RETH": {"r_key": 7, "dmalen": 0xFFFFFFFF}}) for level in (0, 1))
 case("RC024", FLUSH_RANGE, FLUSH_REGION)
+# a NAK that asks for a lost packet refuses nothing
+ASKS_AGAIN = rc(0x11, ext={"AETH": {"syndrome": 0x60, "msn": 1}}, slid=2, dlid=1)
+case("RC018", [write(b"12345", dmalen=5), ASKS_AGAIN], [write(b"12345", dmalen=5), ACCEPTS, ASKS_AGAIN], frames=[1], also=["RC004"],
+     twin_also=["RC004"])  # fmt: skip

@@ -142,3 +142,27 @@ ANOTHER = roce2(ip={"ttl": 63, "source": bytes([10, 0, 0, 2])})
 LAST_HOP = roce2(ip={"ttl": 1, **FAR})
 case("ROC010", [LAST_HOP, roce2(ip={"ttl": 63, **FAR})], [LAST_HOP, ANOTHER], frames=[1], file=ethernet_pcap)
 case("ROC010", [roce2(ip={"ttl": 0, **FAR}), ANOTHER], [LAST_HOP, ANOTHER], frames=[1], file=ethernet_pcap)
+# the default partition's limited members; full members accept them
+roce("ROC012", roce2(bth={"p_key": 0x7FFE}), roce2(bth={"p_key": 0x7FFF}))
+# a NAK shows that packets arrive; so do packets with a time to live of 1 in both directions
+AWAY = {"source": bytes([10, 0, 0, 1]), "destination": BACK}
+HOME = {"source": BACK, "destination": bytes([10, 0, 0, 1])}
+NAK_BACK = bytes(range(20, 32)) + roce2(0x11, ext={"AETH": {"syndrome": 0x60, "msn": 1}}, bth={"destqp": 0x34}, ip=HOME)[12:]
+ONE_HOP = roce2(ip={"ttl": 1, **AWAY})
+case("ROC010", [NAK_BACK, ONE_HOP], [ONE_HOP, NAK_BACK], frames=[2], file=ethernet_pcap)
+
+
+def datagram(ttl: int, ends: dict[str, bytes], mac: int) -> bytes:
+    """A UD datagram of a host with a MAC address of its own."""
+    frame = roce2(0x64, b"data", ext={"DETH": {"q_key": 5, "srcqp": 7}}, ip={"ttl": ttl, **ends})
+    return frame[:11] + bytes([mac]) + frame[12:]
+
+
+case("ROC010", [datagram(1, AWAY, 1), datagram(64, HOME, 2)], [datagram(1, AWAY, 1), datagram(1, HOME, 2)], frames=[1], file=ethernet_pcap)
+# a NAK that asks for a lost packet says nothing of the fragment; what follows does
+ASKS_AGAIN = roce2(0x11, ext={"AETH": {"syndrome": 0x60, "msn": 1}}, bth={"destqp": 0x34}, **{"ip": ANSWER["ip"]})
+case("ROC013", [PART, ASKS_AGAIN], [PART, ASKS_AGAIN, TAKEN], file=ethernet_pcap, frames=[1])
+case("ROC013", [PART, ASKS_AGAIN], [PART, TAKEN, ASKS_AGAIN], file=ethernet_pcap, frames=[1])
+# a tap that writes the time of a frame into its source MAC address
+STAMPED = [FRAME[:6] + bytes([3, 1, 2, 3, 4, stamp]) + FRAME[12:] for stamp in range(4)]
+case("ROC017", STAMPED[:3], STAMPED, file=ethernet_pcap, frames=[1])

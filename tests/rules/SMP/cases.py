@@ -6,8 +6,9 @@ from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.wire.notice import TrapLocalChange
+from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_port import PortInfo
-from tests.craft import build, mad, native, smp, ud
+from tests.craft import build, erf_pcap, mad, native, smp, ud
 from tests.craft import headers_of as headers
 from tests.fabric.made import ANSWER, SET, answer, ask, node, node_info, p_keys, port_info, switch
 from tests.rules.cases import case
@@ -188,3 +189,25 @@ GOOD_ROUTES = [smp(1, NODE_INFO, path=[1, 8]), smp(1, NODE_INFO, path=[1, 8, 3])
 BAD_ROUTES = [smp(1, NODE_INFO, path=path) for path in ([1, 9], [1, 9, 3])]  # both end at the same port
 case("SMP027", [ON_ROUTE, *GOOD_ROUTES, *BAD_ROUTES], [ON_ROUTE, *GOOD_ROUTES], frames=[4, 5])
 case("SMP028", smp(ANSWER, NODE_INFO, node(5), header={"status": 0x0100}), smp(ANSWER, NODE_INFO, node(5), header={"status": 0x001C}))
+case("SMP002", smp(0x86, NODE_INFO), smp(0x86, NODE_INFO, header={"status": 0x0008}))
+# the switch was asked again, and the capture does not show what it answered
+case("SMP027", [ON_ROUTE, smp(1, NODE_INFO, path=[1], header={"transaction_id": 77}), smp(1, NODE_INFO, path=[1, 9])], [ON_ROUTE],
+     frames=[3], severity="info")  # fmt: skip
+# the manager calls itself master, or has several LIDs
+MASTER = smp(RESPONSE, 0x20, build(SMInfo, guid=9, sm_state=3), slid=9, dlid=3)
+STANDBY = smp(RESPONSE, 0x20, build(SMInfo, guid=9, sm_state=2), slid=9, dlid=3)
+case("SMP014", [CA, PORT, STANDBY, trap(144, LOCAL, dlid=9)], [CA, PORT, MASTER, trap(144, LOCAL, dlid=9)], frames=[4])
+ABOUT_4 = [answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(5, master_sm_lid=4))]
+for lmc, lid, more in ((1, 6, 5), (0, 5, 4)):
+    OF_4 = [node_info(4), smp(RESPONSE, PORT_INFO, port_info(4, lmc=lmc, master_sm_lid=4), slid=4, dlid=1)]
+    case("SMP014", [*OF_4, *ABOUT_4, trap(144, LOCAL, dlid=lid)], [*OF_4, *ABOUT_4, trap(144, LOCAL, dlid=more)], frames=[5])
+# the trap that it answers was recorded behind it
+case("SMP019", [*WRONG, trap(144, LOCAL)], [*WRONG, trap(144, LOCAL, tid=8), trap(144, LOCAL)], frames=[4])
+# the request gives the port its new LID; ten seconds later the transaction id may be another request's
+MOVED = smp(SET, PORT_INFO, set_port(900), slid=1, dlid=2, modifier=1)
+TOLD_900 = smp(RESPONSE, PORT_INFO, port_info(900), slid=900, dlid=1, modifier=1)
+case("SMP016", [MOVED, TOLD_900], [MOVED], frames=[2], severity="info")
+case("SMP016", [MOVED, smp(RESPONSE, PORT_INFO, port_info(901), slid=900, dlid=1, modifier=1)], [MOVED], frames=[2], severity="error")
+for step_ns, how in ((10_000_000_000, "error"), (10_001_000_000, "info")):
+    case("SMP016", erf_pcap([LID_ASKED, node_info_from(900)], step_ns=step_ns), erf_pcap([LID_ASKED], step_ns=step_ns), frames=[2],
+         severity=how, file=None)  # fmt: skip
