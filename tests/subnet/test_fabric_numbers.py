@@ -63,7 +63,8 @@ def test_nodes_and_their_names(state: Path) -> None:
         node = next(node for (other, _), (node, _) in known.items() if other == lid)
         shown = [node[name] for name in ("guid", "system_image_guid", "num_ports", "partition_cap", "device_id", "vendor_id", "kind")]
         assert shown == [
-            said["Guid"], said["SystemGuid"], int(said["NumPorts"]), int(said["PartCap"]), int(said["DevId"], 16), int(said["VendorId"], 16),
+            said["Guid"], said["SystemGuid"], int(said["NumPorts"]), int(said["PartCap"]), int(said["DevId"], 16),
+            int(said["VendorId"], 16),
             kinds[said["NodeType"]],
         ]  # fmt: skip
     names = re.findall(r'^(?:Ca|Switch)\t: (0x[0-9a-f]{16}) ports (\d+) "(.*)"', (state / "diags/ibnodes.txt").read_text(), re.MULTILINE)
@@ -90,7 +91,8 @@ def test_switches_and_their_routes(state: Path) -> None:
     fabric = told(state)
     known = ports(fabric)
     names = {
-        "LinearFdbCap": "linear_fdb_cap", "RandomFdbCap": "random_fdb_cap", "McastFdbCap": "multicast_fdb_cap", "LinearFdbTop": "linear_fdb_top",
+        "LinearFdbCap": "linear_fdb_cap", "RandomFdbCap": "random_fdb_cap", "McastFdbCap": "multicast_fdb_cap",
+        "LinearFdbTop": "linear_fdb_top",
         "PartEnforceCap": "partition_enforcement_cap", "InboundPartEnf": "inbound_enforcement_cap", "EnhancedPort0": "enhanced_port_zero",
         "OutboundPartEnf": "outbound_enforcement_cap", "FilterRawInbound": "filter_raw_inbound_cap",
         "OptSLtoVLMapping": "optimized_sl_to_vl_mapping_programming", "FilterRawOutbound": "filter_raw_outbound_cap",
