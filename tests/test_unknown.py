@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +19,7 @@ from ibdissect.session import connections, messages, records, requests
 from ibdissect.session.reading import open_reading
 from tests import independent_counter
 from tests.changed_captures import cut, written
-from tests.commands import NEEDS_DUCKDB
+from tests.commands import NEEDS_DUCKDB, run
 from tests.diagnosis.lab import MS, Lab, diagnosis
 
 CAPTURES = Path(__file__).parents[2] / "shared/captures"
@@ -139,3 +140,18 @@ def test_a_set_up_whose_queue_pairs_are_cut_off_counts_nothing() -> None:
     idle.up()
     (one,) = diagnosis(idle.pcap()).connections
     assert one.verdict == "healthy" and set(one.known_counts.values()) == {0}
+
+
+@pytest.mark.skipif(not CAPTURES.is_dir(), reason="there are no shared captures")
+def test_a_subnet_without_node_info_and_description(tmp_path: Path) -> None:
+    """What the nodes are and are called was not captured, nor which of their ports has a LID."""
+    path = str(CAPTURES / "opensm/01-sweep-net1-lt247.pcap")
+    kept = {one.number for one in independent_counter.frames(path) if ((one.packet and one.packet.mad) or (0, 0, 0))[2] not in (0x10, 0x11)}
+    every = [(time, length, data) for n, (time, length, data, _) in enumerate(independent_counter.records(path), 1) if n in kept]
+    (tmp_path / "some.pcap").write_bytes(written(every, 247))
+    fabric = json.loads(run("fabric", str(tmp_path / "some.pcap"), "--format", "json").stdout)
+    assert fabric["lids"] and {(one["node"], one["port"]) for one in fabric["lids"]} == {(None, None)}
+    named = [*fabric["nodes"], *(member for one in fabric["partitions"] for member in one["members"])]
+    assert {one["name"] for one in named} == {None} and {port["number"] for port in fabric["nodes"][0]["ports"]} == {None}
+    text = run("fabric", str(tmp_path / "some.pcap")).stdout.decode()
+    assert "port ?" in text and "None" not in text

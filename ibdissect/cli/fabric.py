@@ -239,7 +239,7 @@ def _node(node: dict[str, Any], paint: Paint, quiet: bool) -> Iterator[str]:
 
 
 def _port(port: dict[str, Any], paint: Paint) -> str:
-    parts = [f"port {port['number']}", "state unknown" if port["state"] == "unknown" else port["state"]]
+    parts = [f"port {_text(port['number'])}", "state unknown" if port["state"] == "unknown" else port["state"]]
     if "lid" in port:
         parts.append(f"LID {port['lid']}" + (f", LMC {port['lmc']}" if port["lmc"] else ""))
     if "m_key" in port and (port["m_key"]["value"] != 0):
@@ -251,7 +251,7 @@ def _port(port: dict[str, Any], paint: Paint) -> str:
         parts.append("P_Keys " + " ".join(f"0x{key:04x}" for key in keys))
     if "peer" in port:
         peer = port["peer"]
-        parts.append(f"→ {peer['name'] or peer['node'] or '?'} port {peer['port']}")
+        parts.append(f"→ {peer['name'] or peer['node'] or '?'} port {_text(peer['port'])}")
     return "  ".join([*parts, _frame(port, paint)]).rstrip()
 
 
@@ -279,7 +279,7 @@ def graph(result: dict[str, Any]) -> Iterator[str]:
         yield f"  {_quoted(node['guid'] or '?')} [label={label}, shape={'box' if node['kind'] == 'switch' else 'ellipse'}];"
     for link in chain.from_iterable(one["links"] for one in subnets):
         near, far = link["ends"]
-        ports = f'taillabel="{near["port"]}", headlabel="{far["port"]}"'
+        ports = f'taillabel="{_text(near["port"])}", headlabel="{_text(far["port"])}"'
         yield f"  {_quoted(near['node'] or '?')} -- {_quoted(far['node'] or '?')} [{ports}];"
     yield "}"
 

@@ -48,7 +48,7 @@ def describe(subnet: Subnet, key_text: KeyText, files: Sequence[KnownFile] = ())
         "nodes": [_node(node, key_text) for node in nodes],
         "links": [{"ends": [_end(near), _end(far)], "frame": near.peer_frame} for near, far in links(subnet)],
         "lids": [
-            {"lid": lid, "node": guid(port.node.guid), "port": port.number, "frame": track.since}
+            {"lid": lid, "node": guid(port.node.guid), "port": _number(port), "frame": track.since}
             for lid, track in sorted(subnet.lids.items())
             if (port := track.now) is not None and port.node.alive
         ],
@@ -143,7 +143,17 @@ def mtu_of(code: int) -> int | None:
 
 
 def _end(port: Port) -> dict[str, Any]:
-    return {"node": guid(port.node.guid), "name": name_of(port.node), "port": port.number}
+    return {"node": guid(port.node.guid), "name": _name(port.node), "port": _number(port)}
+
+
+def _name(node: Node) -> str | None:
+    """NodeDescription; None if nobody showed it."""
+    return name_of(node) if node.name else None
+
+
+def _number(port: Port) -> int | None:
+    """The number of a port; None if that is not known: 0 is the own port of a switch, and nobody showed what the node is."""
+    return port.number if port.number or port.node.kind else None
 
 
 def _key(kind: str, value: int, key_text: KeyText, digits: int = 16) -> dict[str, Any]:
@@ -168,13 +178,13 @@ def _manager(subnet: Subnet, sm: Sm, *, former: bool) -> dict[str, Any]:
         "guid": guid(sm.guid), "lid": sm.now.lid, "state": SM_STATES.get(sm.now.state, str(sm.now.state)), "priority": sm.now.priority,
         "frame": sm.at(sm.frame)[1],
         "last_seen": sm.frame, "former": former, "state_code": sm.now.state,
-        "node": name_of(owner.node) if owner is not None else "",
+        "node": _name(owner.node) if owner is not None else None,
     }  # fmt: skip
 
 
 def _node(node: Node, key_text: KeyText) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "guid": guid(node.guid), "kind": KINDS.get(node.kind, "unknown"), "name": name_of(node),
+        "guid": guid(node.guid), "kind": KINDS.get(node.kind, "unknown"), "name": _name(node),
         "system_image_guid": guid(node.system_guid),
         "vendor_id": node.vendor_id or None, "device_id": node.device_id or None, "num_ports": node.num_ports or None,
         "partition_cap": node.partition_cap or None,
@@ -202,7 +212,7 @@ def _node(node: Node, key_text: KeyText) -> dict[str, Any]:
 
 
 def _port(port: Port, key_text: KeyText) -> dict[str, Any]:
-    found: dict[str, Any] = {"number": port.number, "guid": guid(port.guid), "state": STATES.get(port.state, str(port.state))}
+    found: dict[str, Any] = {"number": _number(port), "guid": guid(port.guid), "state": STATES.get(port.state, str(port.state))}
     info = port.info
     if info is not None:
         found |= {
@@ -219,7 +229,7 @@ def _port(port: Port, key_text: KeyText) -> dict[str, Any]:
         found |= {"lid": port.lids.now[0], "lmc": port.lids.now[1]}
     if port.lids.past or port.lids.now is not None:
         history = [*port.lids.past, (port.lids.now, port.lids.since)]
-        found["lid_history"] = [{"lid": now[0] if now else None, "lmc": now[1] if now else 0, "frame": since} for now, since in history]
+        found["lid_history"] = [{"lid": now[0] if now else None, "lmc": now[1] if now else None, "frame": since} for now, since in history]
     if port.peer is not None:
         found["peer"] = {**_end(port.peer), "frame": port.peer_frame}
     if port.guard is not None and port.m_key is not None:

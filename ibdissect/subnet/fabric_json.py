@@ -42,7 +42,7 @@ def described(subnet: Any) -> Iterator[facts.Fact]:
 def _node(node: dict[str, Any]) -> Iterator[facts.Fact]:
     own, kind, line = _guid(node, "guid"), NUMBERS.get(str(node.get("kind")), 0), _int(node, "frame")
     if own:
-        name = str(node.get("name", "")).encode("utf-8", "replace").decode()  # JSON may contain escaped halves of characters
+        name = str(node.get("name") or "").encode("utf-8", "replace").decode()  # JSON may contain escaped halves of characters
         yield facts.NodeFact(
             line, own, kind, _int(node, "num_ports", NODE_PORTS), name, _guid(node, "system_image_guid"),
             _int(node, "device_id", range(1 << 16)), _int(node, "vendor_id", range(1 << 24)), _int(node, "partition_cap", range(1 << 16)),
