@@ -55,7 +55,8 @@ class TooManyRequests(Rule):
 
     Check that the other side is alive and listens on QP1, then look at the sender's CM.
 
-    The REQs of a connection, or the REPs to one REQ; those within five milliseconds of another are the copies of a second mirror.
+    The REQs of a connection, or the REPs to one REQ; those within five milliseconds of another are the copies of a second mirror. Silent if
+    they are a minute apart: that is another try with the same id.
     """
 
     code, name, severity = "CM005", "cm-retransmit-count", WARNING
@@ -67,7 +68,8 @@ class TooManyRequests(Rule):
     def sent(self, event: Requested | Replied, _context: Context) -> Iterator[Hit]:
         connection = event.connection
         what, sent = ("REQ", connection.requests) if isinstance(event, Requested) else ("REP", connection.replies)
-        if sent.count == connection.max_cm_retries + 2 and sent.frame == event.frame:
+        apart = event.time_ns - connection.reqs[0][1] > WARM_UP_NS * (sent.count - 1)
+        if sent.count == connection.max_cm_retries + 2 and sent.frame == event.frame and not apart:
             yield fault(
                 event, {"ends": connection.text, "what": what, "sent": sent.count, "allowed": connection.max_cm_retries},
                 REQ.max_cm_retries, proof=[(connection.req_frame, "first REQ")],

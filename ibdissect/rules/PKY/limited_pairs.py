@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptDict
+from ibdissect.capture.scattered import gather
 from ibdissect.fabric import FabricFollower
 from ibdissect.lint.finding import Severity, Span
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, Context, Hit, fault, on_chunk, on_end
@@ -21,7 +22,7 @@ from ibdissect.table.identity import FlowId, LidId
 from ibdissect.table.native_packets import Native, source_qps
 from ibdissect.table.rows import SLOTS, groups, members, slot
 from ibdissect.table.scopes import Scopes
-from ibdissect.wire.headers import BTH
+from ibdissect.wire.headers import BTH, GRH
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL
 from ibdissect.wire.opcodes import RD
 
@@ -29,6 +30,7 @@ MAX_FLOWS = 65536
 """Directions remembered of each kind; the oldest is evicted first."""
 KEPT = 1024
 """Frames remembered of a direction until it is reported."""
+PREFIX_BYTES = 8
 MANY = -1
 """More than one destination QP was seen between two LIDs."""
 
@@ -62,7 +64,7 @@ class BothLimited(LearntFactRule):
     capture; or the only connected queue pair between two LIDs, with one transport service. The last is an `info` if no PSN of one
     direction is answered in the other: the capture may miss another queue pair. Silent if one direction has a full P_Key. An `info` if the
     P_Key table of an end changed between the two directions, as the ends may have been limited members in turn, or a LID was given to
-    another port.
+    another port. Connections between subnets are not judged, as a router's LID stands for many hosts.
     """
 
     code, name, severity = "PKY021", "limited-both-directions", ERROR
@@ -110,7 +112,7 @@ class BothLimited(LearntFactRule):
         if not len(index):
             return
         source = source_qps(table, native.rows[index], native.opcode[index])
-        known = (source > 1) | connected[index]
+        known = (source > 1) | (connected[index] & ~_leaves_subnet(table, native.rows[index]))
         index, source = index[known], source[known]
         keys = (way[index], source, native.dest_qp[index], native.p_key[index])
         first, inverse = groups(keys)
@@ -223,6 +225,15 @@ class BothLimited(LearntFactRule):
             spans=(seen.span,), proof=[(other.frame, "the other direction"), *reply], count=count, frames=frames, key=key,
             evidence=LEARNT if reply else SEEN if flow.source_qp else INFERRED,
         )  # fmt: skip
+
+
+def _leaves_subnet(table: ChunkTable, rows: Int) -> Bool:
+    """Which packets have a GRH with GIDs of two subnets, bool[n]."""
+    at, data = table.located.at("grh")[rows], table.chunk.data
+    away, with_grh = np.zeros(len(rows), np.bool_), np.flatnonzero(at >= 0)
+    source, destination = (gather(data, at[with_grh] + gid.bit // 8, PREFIX_BYTES) for gid in (GRH.sgid, GRH.dgid))
+    away[with_grh] = (source != destination).any(axis=1)
+    return away
 
 
 def _turns(keys: tuple[Int, Int, Int, Int]) -> Int:

@@ -183,15 +183,18 @@ class AgainstPortGuid(AttributeRule):
 
 READ_ONLY = (PortInfo.guid_cap, PortInfo.vl_cap, PortInfo.mtu_cap, PortInfo.link_width_supported)
 """Components of PortInfo that a port does not change."""
-SAME_PORT = And(tuple(one == previous(one) for one in READ_ONLY))
+SAME_PORT = And(
+    (*(one == previous(one) for one in READ_ONLY), Or(tuple(one == previous(one) for one in (PortInfo.lid, PortInfo.master_sm_lid))))
+)
+"""Neither these differ, nor both its own LID and its manager's: then it is a port of another subnet at the same directed route."""
 
 
 class ViolationCounted(AttributeRule):
     """Base of rules about violation counters."""
 
     evidence = (
-        "Two answers of the port, the later one with a higher count. Silent if components that a port never changes differ, an `info` if "
-        "its LID turns out to be another node's: then another port answered."
+        "Two answers of the port, the later one with a higher count. Silent if components that a port never changes differ, or its LID and "
+        "its manager's, an `info` if its LID turns out to be another node's: then another port answered."
     )
     ages = False
     why = "showed a lower count"

@@ -259,3 +259,6 @@ for seconds, severity in ((899, "warning"), (901, "info")):
 # the responder asks for the agreed PSN: nothing took another path
 case("CM008", SLOW([*REFUSES, *TWICE]), erf_pcap([*REFUSES, data(901)]), frames=[4], also=["RC002", "RC004"], twin_also=["RC002", "RC004"],
      severity="warning", file=None)  # fmt: skip
+# a minute between two REQs: another try
+MINUTES = [erf_pcap([ASKING] * 3, step_ns=seconds * 1_000_000_000) for seconds in (59, 61)]
+case("CM005", *MINUTES, frames=[3], file=None)

@@ -436,3 +436,22 @@ case("PKY009", [*ENTRIES[0], OF_PORT_3], [*ENTRIES[1], OF_PORT_3], frames=[3])
 SHOWS_IT = answer(5, PORT_INFO, port_info(5, partition_enforcement_inbound=1), modifier=1)
 SHOWS_NONE = answer(5, PORT_INFO, port_info(5), modifier=1)
 case("PKY016", [SWITCH, NO_ENFORCEMENT, SHOWS_NONE, ENFORCE], [SWITCH, NO_ENFORCEMENT, SHOWS_IT, ENFORCE], frames=[4])
+# over a router: the packets of the two directions may be those of two hosts behind it
+ROUTED = {way: {"sgid": gid(near), "dgid": gid(far)} for way, near, far in (("to", "2001::3", "2002::1"), ("from", "2002::2", "2001::3"))}
+SAME_SUBNET = {"sgid": gid("2001::3"), "dgid": gid("2001::1")}, {"sgid": gid("2001::1"), "dgid": gid("2001::3")}
+
+
+def limited_pair(there: dict[str, bytes], back: dict[str, bytes]) -> list[bytes]:
+    """An RC SEND each way, in the limited form."""
+    return [native(0x04, bytes(8), bth=TALK, grh=there, **TO_5), native(0x04, bytes(8), bth=BACK, grh=back, slid=5, dlid=3)]
+
+
+case("PKY021", limited_pair(*SAME_SUBNET), limited_pair(ROUTED["to"], ROUTED["from"]), frames=[2])
+# another subnet's port at the same directed route: neither its LID nor its manager's is that of the first
+OTHERS = [{"lid": 7, "master_sm_lid": 9}, {"lid": 7}, {"master_sm_lid": 9}]
+READINGS = [
+    [smp(ANSWER, PORT_INFO, port_info(**{"lid": 5, **more}, p_key_violations=count), path=[1, 2]) for more, count in (({}, 0), (other, 3))]
+    for other in OTHERS
+]
+for same in READINGS[1:]:
+    case("PKY015", same, READINGS[0], frames=[2])
