@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.finding import Severity
@@ -17,7 +17,7 @@ from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import lid_end
 from ibdissect.table.connection_events import Connection, QueuePair
 from ibdissect.table.connections import MAX_CONNECTIONS, Connections
-from ibdissect.table.identity import QueuePairId
+from ibdissect.table.identity import Code, ConnectionId, QueuePairId
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import distinct_values
 from ibdissect.wire.headers import LRH
@@ -45,6 +45,8 @@ class AgreedRule(QuotingRule):
     def __init__(self) -> None:
         self.active = BoundedDict[QueuePairId, int](2 * MAX_CONNECTIONS, "queue pairs of connections")
         """When the latest window ended that holds packets to a queue pair."""
+        self.quiet = KeptDict[tuple[ConnectionId, Code], int](2 * MAX_CONNECTIONS, "connections with values that were not agreed")
+        """For how long a connection was silent before the first packet with such a value."""
 
     def value(self, native: Native, index: Int) -> Int:
         """The compared value, below 2**16."""
@@ -68,7 +70,11 @@ class AgreedRule(QuotingRule):
             for pair in connections.by_queue_pair.get(end, ()):
                 if self.wrong(pair, end, seen):
                     for hit in self.found(table, native, index[ways == way], pair, end, seen):
-                        hit.arguments["quiet"] = hit.time_ns - self._last_active(table, native, index, pair, hit)
+                        first = ConnectionId(pair.req_frame), Code(seen)
+                        if first not in self.quiet:
+                            quiet = hit.time_ns - self._last_active(table, native, index, pair, hit)
+                            self.quiet.keep(first, quiet, hit.frame, hit.time_ns)
+                        hit.arguments["quiet"] = self.quiet.get(first, QUIET_NS + 1)
                         yield hit
         begin, end_ns = int(table.chunk.time_ns[0]), int(table.chunk.time_ns[-1])
         for place in distinct_values(ways >> 16):

@@ -415,6 +415,10 @@ case("PKY024", member(mgid=OF_8001, p_key=0x8002), member(mgid=OF_8001, p_key=0x
 for seconds, severity in ((899, "error"), (901, "info")):
     slowly: Any = partial(erf_pcap, step_ns=seconds * 1_000_000_000)
     case("PKY005", [*SETUP, packet(0x8002)], [*SETUP, packet(0x8001)], frames=[4], severity=severity, file=slowly)
+SILENT = [*SETUP, packet(0x8001)]
+for psns in ([901], [901, 902]):  # the second packet does not make it alive
+    case("PKY005", *([*SILENT, *(packet(p_key, psn) for psn in psns)] for p_key in (0x8002, 0x8001)), frames=[5], severity="info",
+         file=partial(erf_pcap, step_ns=1_801_000_000_000))  # fmt: skip
 ALIVE = [*SETUP, packet(0x8001), packet(0x8001, 901)]
 case(
     "PKY005",
