@@ -11,6 +11,7 @@ import pytest
 from ibdissect.fabric import early_packets
 from ibdissect.fabric.early_packets import RECEIVER, SENDER
 from ibdissect.table.rows import SLOTS, slot
+from ibdissect.wire.headers import BTH
 from tests.craft import native
 from tests.rules.findings import lint
 from tests.rules.PKY.cases import shown
@@ -84,7 +85,9 @@ def test_a_port_that_answers_in_a_partition_holds_it(back: tuple[int, int, int] 
     if back is not None:
         slid, dlid, p_key = back
         frames.append(native(0x04, bytes(8), slid=slid, dlid=dlid, bth={"p_key": p_key, "destqp": 2}))
-    assert [one.frame for one in lint([*frames, *shown(5, 0xFFFF)], "PKY003")] == found_at
+    found = lint([*frames, *shown(5, 0xFFFF)], "PKY003")
+    assert [one.frame for one in found] == found_at
+    assert [(span.frame, span.offset) for one in found for span in one.spans] == [(at, 8 + BTH.p_key.bit // 8) for at in found_at]
 
 
 @pytest.mark.parametrize("size", [SLOTS // 16 - 1, SLOTS // 16])

@@ -217,6 +217,7 @@ def test_a_bad_key_trap_shows_where_a_route_led() -> None:
         _, events = crafted(known, request(9, block), trap(5, 9, block))
         (event,) = of(events, WrongMKey)
         assert (event.frame, event.trap, event.presented, event.port.lid) == (2, 3, 9, 5)
+        assert (event.attribute, event.method, event.shown, event.local) == (P_KEY_TABLE, SET, 1, False)
     assert not of(crafted(known, request(7, 0), trap(5, 7))[1], WrongMKey), "the key that the port holds"
     assert not of(crafted(known, request(9, 0), trap(6))[1], WrongMKey), "a port whose key is not known"
     assert not of(crafted(known, craft.smp(SET, P_KEY_TABLE, path=[1], m_key=9), trap(5))[1], WrongMKey), "another hop count"

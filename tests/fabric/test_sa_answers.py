@@ -73,12 +73,12 @@ def test_port_and_switch_information_fill_gaps_only() -> None:
     first, second = port_info(HOST, link_speed_active=4), port_info(HOST, link_speed_active=1)
     _, at_switch, at_host = known(
         record(r.PortInfoRecord, first, at=4, end_port_lid=HOST, port_num=1), record(r.PortInfoRecord, second, at=4, end_port_lid=HOST),
-        record(r.SwitchInfoRecord, switch_info(linear_fdb_top=77), at=4, lid=SWITCH),
+        record(r.SwitchInfoRecord, switch_info(linear_fdb_top=77, port_state_change=1), at=4, lid=SWITCH),
         record(r.SwitchInfoRecord, switch_info(linear_fdb_top=78), at=4, lid=SWITCH),
         record(r.SwitchInfoRecord, switch_info(), at=4, lid=HOST), record(r.PortInfoRecord, first, at=4, end_port_lid=SWITCH, port_num=9),
     )  # fmt: skip
     assert at_host.info is not None and (at_host.info.link_speed_active, at_host.info_frame) == (4, 3)
-    assert (at_switch.node.linear_top.now, at_switch.node.switch.since) == (77, 5)
+    assert (at_switch.node.linear_top.now, at_switch.node.switch.since, at_switch.node.port_state_change) == (77, 5, 1)
     assert at_host.node.switch.now is None, "an adapter forwards nothing"
     assert 9 not in [port.number for port in at_switch.node.ports.values()], "a switch of four ports has no port 9"
 
@@ -234,6 +234,8 @@ def test_what_has_no_room_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert evictions(*NODES, *blocks) == [("blocks of forwarding tables", 1)] and evictions(*NODES, blocks[0], blocks[2]) == []
     groups = [record(MCMemberRecord, mgid=bytes([255, *bytes(14), last]), mlid=0xC001) for last in (1, 2, 3)]
     assert evictions(*NODES, *groups) == [("groups", 2)] and evictions(*NODES, *groups[:1]) == []
+    smp = answer(HOST, 0x15, port_info(HOST))
+    assert evictions(*NODES, *groups[:2], smp, groups[2], smp) == [("groups", 1)] * 2, "each is told once"
 
 
 @pytest.mark.parametrize(("method", "trap", "generic", "mgmt_class", "gone"), [

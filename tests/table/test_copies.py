@@ -116,4 +116,5 @@ def test_what_the_network_doubled_has_the_number_of_its_original(rows: int, monk
     assert copies([numbered, other, numbered], 2_000_000) == ([(3, 2, 4_000_000)], [1, 2])
     assert copies([numbered, nak, numbered], 2_000_000) == ([], [1, 2, 3])
     assert copies([numbered, other, numbered], 2_600_000) == ([], [1, 2, 3])
+    assert copies([numbered, other, FRAMES[2], numbered], 1_600_000) == ([(4, 3, 4_800_000)], [1, 2, 3]), "one without a number is none"
     assert copies([FRAMES[0], other, FRAMES[0]], 2_000_000)[0] == ([(3, 2, 4_000_000)] if int.from_bytes(FRAMES[0][18:20], "big") else [])
