@@ -1,4 +1,4 @@
-"""Which checksums does a scrubbed packet get? Correct ones stay correct, wrong ones stay wrong."""
+"""Which checksums does a scrubbed packet get? Correct ones stay correct, wrong ones stay wrong; of a frame that is cut off, none."""
 
 from __future__ import annotations
 

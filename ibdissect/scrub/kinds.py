@@ -20,7 +20,7 @@ class Kind(StrEnum):
     KEEP = auto()
     """Stays unchanged."""
     DROP = auto()
-    """Becomes zero: user data and undeclared bytes."""
+    """Becomes zero: user data and undeclared bytes; checksums, unless they can be computed again (`checksums.seal`)."""
     MARK = auto()
     """Zero stays zero, anything else becomes one: rules check whether reserved bits are set, not their value."""
     KEY = auto()
@@ -44,7 +44,7 @@ IDENTITIES = Kind.KEY, Kind.TEXT, Kind.GUID, Kind.PREFIX, Kind.GID, Kind.LID, Ki
     Kind.NETWORK, Kind.PORT
 """They get a substitute, everywhere the same."""
 _BY_WORD = {
-    "number": Kind.KEEP, "checksum": Kind.KEEP, "pkey": Kind.KEEP, "ports": Kind.KEEP, "data": Kind.DROP, "reserved": Kind.MARK,
+    "number": Kind.KEEP, "checksum": Kind.DROP, "pkey": Kind.KEEP, "ports": Kind.KEEP, "data": Kind.DROP, "reserved": Kind.MARK,
 }  # fmt: skip
 """How a field is scrubbed that holds no identity, by its `holds` (`wire.spec.HOLDS`)."""
 _TRANSPORT = (frozenset(HEADERS) | frozenset(EXTENDED_STRUCTS)) - {headers.Payload, mad.MAD}

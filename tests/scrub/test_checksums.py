@@ -6,8 +6,10 @@ import struct
 
 import pytest
 
+from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.scrub.checksums import _ip4
-from tests.craft import ethernet_pcap, roce2
+from tests.craft import ethernet_pcap, roce2, smp
+from tests.fuzz.container import pcapng
 from tests.scrub.made import ones, scrubbed
 from tests.table.made import ethernet_table, table_of
 
@@ -105,3 +107,16 @@ def test_a_header_checksum_that_was_never_filled_in_stays_zero() -> None:
     assert scrubbed_frame(bytes(frame))[24:26] != bytes(2)
     frame[24:26] = bytes(2)
     assert scrubbed_frame(bytes(frame))[24:26] == bytes(2)
+
+
+@pytest.mark.parametrize(("captured", "more"), [(-1, 0), (-2, 0), (0, 1), (0, 4)])
+def test_nothing_is_left_of_a_checksum_of_a_frame_that_was_cut_off(captured: int, more: int) -> None:
+    """It cannot be computed again, and the old one tells the key; whether bytes are missing or only the frame's length says so."""
+    found = []
+    for key in (0xA7C3E95B00112233, 0x5):
+        frame = smp(2, 0x15, m_key=key)
+        rows = [(LINK_INFINIBAND, frame[: len(frame) + captured], len(frame) + more)]
+        found.append(table_of(scrubbed(pcapng(rows), "pcapng")).chunk.frame_bytes(0))
+        assert frame[-6:-2] != bytes(4) and len(found[-1]) == len(frame) + captured
+        assert found[-1][len(frame) - 6 :] == bytes(6 + captured)
+    assert found[0] == found[1]
