@@ -277,6 +277,12 @@ def test_too_many_addresses_tell_nothing_apart(monkeypatch: pytest.MonkeyPatch, 
     assert len(seen.pairs) == (5 if most == 4 else 4)
 
 
+def test_a_prefix_of_an_interface_of_no_known_subnet_is_of_none() -> None:
+    seen = _Seen(INTERFACE)
+    seen.pairs = {(0, GUID, 5), (1, GUID, 7), (0, PREFIX, 98), (2, PREFIX, 99)}
+    assert seen.division(Division(), ()).numbers == {(INTERFACE, 0): 1, (INTERFACE, 1): 2, (PREFIX, 98): 1}
+
+
 def test_packets_with_and_without_an_interface_in_one_chunk() -> None:
     """Only what was seen together counts."""
     seen = _Seen(INTERFACE)
