@@ -127,7 +127,7 @@ def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
         decisive = setup.rej[0] if setup.rej is not None else setup.mra[0] if setup.mra is not None else asked[-1]
         limit = setup.agreed["max_cm_retries"]
         goes_on = setup.rej is None and setup.mra is None and setup.tries <= (MOST_CM_RETRIES if limit is None else limit)
-        severity = WARNING if goes_on else ERROR
+        severity = INFO if _cancelled(setup) else WARNING if goes_on else ERROR
         first, facts = asked[0] if asked else decisive, dict[str, Any](asked_for_time=setup.mra is not None)
         facts["quiet_ns"] = capture.end_ns - setup.last_time
         facts |= capture.asked.answers(raw.hosts[1].number, setup)
@@ -151,6 +151,14 @@ def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
     facts["later"] = capture.asked.later(raw.hosts[0].number, raw.hosts[1].number, setup)
     facts["accepted"] = capture.asked.accepted(raw.hosts[1].number, setup) if side and reason == NO_SERVICE else None
     return Found("refused", severity=severity, first=first, decisive=frame, blamed=side, detail=detail, facts=facts)
+
+
+def _cancelled(setup: SetUp) -> bool:
+    """Whether the asker took its only REQ back (REJ, reason 4) before an answer was due: somebody ended it."""
+    if setup.rej is None or setup.tries > 1:
+        return False
+    asked, allowed = (setup.mra[1], 4096 << setup.mra[2]) if setup.mra is not None else (setup.first_time, 0)
+    return bool(setup.rej[1] - asked < allowed + (4096 << (setup.agreed["cm_timeout"] or 16)))
 
 
 def _still_connected(raw: Raw, capture: Capture) -> Raw | None:

@@ -38,7 +38,7 @@ class Stories:
         self._verdicts: Verdicts | None = None
         self.key_name: KeyName | None = None
         """How sentences show a key; None: they tell of none, rules name it themselves."""
-        self._latest: dict[Asked, int] | None = None
+        self._latest: dict[Asked, tuple[int, int]] | None = None
 
     def feed(self, table: ChunkTable) -> Iterable[object]:
         """The next chunk; there are no events before the end."""
@@ -81,16 +81,23 @@ class Stories:
 
     def connected_later(self, one: Connection) -> bool:
         """Whether a later request of the one who asked for a connection, for the same service of that host, was accepted."""
+        return self._accepted(one.ends[0].address, one.ends[1].address, one.set_up.service_id)[0] > one.first_frame
+
+    def connected_back(self, one: Connection) -> bool:
+        """Whether the host that was asked for a connection asked for one itself, for the same service, and was accepted then or later."""
+        return self._accepted(one.ends[1].address, one.ends[0].address, one.set_up.service_id)[1] > one.first_frame
+
+    def _accepted(self, asker: str, asked: str, service: int | None) -> tuple[int, int]:
         if self._latest is None:
             self._latest = self._set_up()
-        return self._latest.get((one.ends[0].address, one.ends[1].address, one.set_up.service_id), 0) > one.first_frame
+        return self._latest.get((asker, asked, service), (0, 0))
 
-    def _set_up(self) -> dict[Asked, int]:
-        """The first frame of the latest connection that was accepted with a REP."""
+    def _set_up(self) -> dict[Asked, tuple[int, int]]:
+        """The first frame of the latest connection that was accepted with a REP, and the frame of that."""
         from .assemble import text_of
 
         return {
-            (text_of(raw.hosts[0]), text_of(raw.hosts[1]), how.service_id): raw.first_frame
+            (text_of(raw.hosts[0]), text_of(raw.hosts[1]), how.service_id): (raw.first_frame, raw.setup.rep[0])
             for raw, how in (self.verdicts.set_up() if self.verdicts is not None else ())
             if how.state in ACCEPTED and raw.setup is not None and raw.setup.rep is not None and how.service_id is not None
         }

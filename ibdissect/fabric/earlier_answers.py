@@ -35,15 +35,18 @@ V = TypeVar("V")
 MAX_KEPT = 131072
 """Ports, switches or managers whose latest answer is remembered, per attribute (10 MB); the oldest are evicted first."""
 NO_KEY = -1
+PORTS_OF_ADAPTERS = 4
+"""Adapters with more ports are not known. An external port of a switch may show anything as its LID."""
 
 
 def kinds_of_ports(kind: Int, number: Int, has_lid: npt.NDArray[np.bool_]) -> Int:
     """The kinds of port (`wire.port_kinds`) that ports with these numbers, of nodes with these NodeTypes (0: unknown), may be; int64[n].
 
-    Number 0 may be a switch's own port, a numbered port without a LID an external one.
+    Number 0 may be a switch's own port, a numbered port without a LID, or with a number that adapters seldom have, an external one.
     """
     zero = number == 0
-    unknown = np.where(zero, ALL_PORTS & ~EXTERNAL_PORT, np.where(has_lid, ADAPTER_PORT | ROUTER_PORT, ALL_PORTS & ~PORT_ZERO))
+    numbered = np.where(has_lid & (number <= PORTS_OF_ADAPTERS), ADAPTER_PORT | ROUTER_PORT, ALL_PORTS & ~PORT_ZERO)
+    unknown = np.where(zero, ALL_PORTS & ~EXTERNAL_PORT, numbered)
     switch = np.where(zero, PORT_ZERO, EXTERNAL_PORT)
     return np.select([kind == CA, kind == ROUTER, kind == SWITCH], [ADAPTER_PORT, ROUTER_PORT, switch], unknown)
 

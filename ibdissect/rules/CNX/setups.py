@@ -9,6 +9,9 @@ from ibdissect.lint.rule import ERROR, INFO
 from ibdissect.rules.shared.story_rule import RefusedRule, StoryRule
 from ibdissect.wire.cm_names import REJ_INVALID_SERVICE_ID
 
+OF_ASKER = (4, 6, 28)
+"""REJ reasons with which the kernel of an asker that was stopped answers the REP: timeout, unknown communication id, its own decision."""
+
 
 class Refused(RefusedRule):
     """A connection was refused.
@@ -19,9 +22,10 @@ class Refused(RefusedRule):
     25: addresses, LIDs, GIDs, MTU or partition of the path are not those of the other host (a wrong GID index); 28: the application
     refused, its private data says why.
 
-    The REQ and its REJ. An `info` for a redirection (24, 25), for an NVMe target that refuses and says why (28 with a status), or if the
-    asker connects to that service later. The refusal of a service that
-    nobody listens to is CM012, of a queue pair that is still connected CNX003.
+    The REQ and its REJ. An `info` for a redirection (24, 25), for an NVMe target that refuses and says why (28 with a status), if the asker
+    connects to that service later, if both hosts asked each other at once and the other connection was accepted, or if the asker itself
+    ends it (4, 6, 28): it was stopped. The refusal of a service that nobody listens to is CM012, of a queue pair that is still connected
+    CNX003.
     """
 
     code, name, severity = "CNX001", "connection-refused", ERROR
@@ -32,7 +36,9 @@ class Refused(RefusedRule):
         return super().concerns(one) and one.set_up.reason != REJ_INVALID_SERVICE_ID
 
     def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
-        return INFO if one.set_up.nvme_status is not None else super().severity_of(one, stories)
+        stopped = one.blamed == 0 and one.set_up.reason in OF_ASKER
+        told = one.set_up.nvme_status is not None
+        return INFO if told or stopped or stories.connected_back(one) else super().severity_of(one, stories)
 
 
 class RequestUnanswered(StoryRule):
@@ -45,7 +51,8 @@ class RequestUnanswered(StoryRule):
     those for others: whether the service runs there. If none: whether queue pair 1 (RoCE: UDP port 4791) is filtered on the way.
 
     All REQs of the connection, and that the capture goes on for longer than an answer may take. Silent if the capture shows nothing that
-    goes to the asker, unless it sent Max CM Retries and one more.
+    goes to the asker, unless it sent Max CM Retries and one more. An `info` if the asker takes its only REQ back (REJ, reason 4) before
+    an answer is due.
     """
 
     code, name, severity = "CNX002", "request-unanswered", ERROR

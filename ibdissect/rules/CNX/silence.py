@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import Any, ClassVar
 
-from ibdissect.diagnosis.causes import SURELY
+from ibdissect.diagnosis.causes import MOST_RETRIES, SURELY
 from ibdissect.diagnosis.connection import Connection
 from ibdissect.diagnosis.stories import Stories
+from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, Hit
+from ibdissect.lint.rule import ERROR, INFO, Context, Hit
 from ibdissect.rules.shared.story_rule import StoryRule
 
 
@@ -20,19 +22,30 @@ class NeverAcknowledged(StoryRule):
 
     See whether the process and the host at the other end still run, then whether the network carries packets to it.
 
-    All tries, and no acknowledgement of them. Silent if the capture shows nothing that the responder sends. An `info` below four
-    tries: a copy from a second mirror, or a host that restarted, looks the same.
+    All tries, and no acknowledgement of them. An `info` if the capture shows nothing that goes to the requester: RNR NAKs look the same
+    then; if nothing at all comes from the responder and there are more tries than any retry count allows, which only RNR NAKs explain;
+    if the capture misses packets meanwhile; and below four tries: a copy from a second mirror, or a host that restarted, looks the same.
     """
 
     code, name, severity = "CNX004", "never-acknowledged", ERROR
     reference = "IBA 9.7.6.1.3, 9.9.2.1"
     cause = "retries-exhausted"
 
-    def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
-        tries = one.detail.get("tries")
-        return INFO if isinstance(tries, int) and tries < SURELY else super().severity_of(one, stories)
-
+    needs: ClassVar[tuple[type[Any], ...]] = (*StoryRule.needs, CaptureLoss)
+    waits = True
     example = "a SEND that is sent eight times, and packets of the responder to another queue pair"
+
+    def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
+        tries, scope = one.detail.get("tries"), one.detail.get("scope")
+        unseen = scope is None or (scope == "host" and isinstance(tries, int) and tries > MOST_RETRIES + 1)
+        few = isinstance(tries, int) and tries < SURELY
+        return INFO if few or unseen else super().severity_of(one, stories)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info where the capture misses packets between the tries: the acknowledgement may be one of them."""
+        first = min((one.frame for one in hit.related), default=hit.frame)
+        lost = context.get(CaptureLoss).between_frames(first, hit.frame)
+        return INFO if lost else super().severity_at_end(hit, context)
 
 
 class LargePacketsVanish(StoryRule):

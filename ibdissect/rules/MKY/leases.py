@@ -32,7 +32,7 @@ class LeaseExpired(LearntFactRule):
     Find out why the subnet manager did not reach the port in time; choose a lease longer than its sweep interval.
 
     The port's lease in PortInfo, a request with a wrong key, and none with the right key until the lease is over. An `info` where the
-    capture misses packets in that time.
+    capture misses packets in that time, or shows the right key in a request along a directed route whose end is not known.
     """
 
     code, name, severity = "MKY008", "mkey-lease-expiry", WARNING
@@ -43,6 +43,8 @@ class LeaseExpired(LearntFactRule):
     def __init__(self) -> None:
         self.watched = KeptDict[Frame, WrongMKey](MAX_TRAPS, "ports that refused a request")
         """Refused requests that started a timer, by frame."""
+        self.astray = set[Frame]()
+        """Those after which the right key went to an unknown place."""
 
     @on_event(WrongMKey)
     def refused(self, event: WrongMKey, context: Context) -> None:
@@ -52,20 +54,26 @@ class LeaseExpired(LearntFactRule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        first, times = event.table.chunk.first, event.table.chunk.time_ns
+        first, times, asks = event.table.chunk.first, event.table.chunk.time_ns, event.requests
+        unplaced = np.flatnonzero(asks.slot < 0) if len(self.watched) else np.empty(0, np.int64)
         for started, of in list(self.watched.items()):
             guard, lease = of.port.guard, of.held.lease
             late = np.flatnonzero(times[max(started - first, 0) :] - of.time_ns >= lease * SECOND_NS)
             row = max(started - first, 0) + int(late[0]) if len(late) else len(times) - 1
             # What stopped the timer counts only before the lease ran out.
             runs = guard is not None and guard.timer.at(first + row - bool(len(late)))[1] == started
+            rows = asks.rows[unplaced[asks.m_key[unplaced] == of.held.key]]
+            if ((rows + first > started) & (rows <= row)).any():
+                self.astray.add(started)
+            doubtful = started in self.astray
             if len(late) or not runs:
                 del self.watched[started]
+                self.astray.discard(started)
             if len(late) and runs:
                 yield fault(
                     Moment(first + row, int(times[row])),
                     {"port": of.port.name_at(first + row), "lease": lease, "after": (int(times[row]) - of.time_ns) / SECOND_NS},
-                    proof=[(started, "the request with a wrong key")], key=of.port.key,
+                    proof=[(started, "the request with a wrong key")], key=of.port.key, severity=INFO if doubtful else None,
                 )  # fmt: skip
 
 

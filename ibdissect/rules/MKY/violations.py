@@ -157,7 +157,8 @@ class TrapWithoutRequest(TrapRule):
 
     A trap 256 that names a LID from which the capture shows other SMPs to that port, at least ten seconds after the capture began, and two
     of the port's SubnetTimeOuts: until then it may be the repetition of an older trap. Requests
-    by directed route are not judged, and any LID of the same port (LMC) counts. An `info` where the capture may have missed the request.
+    by directed route are not judged, and any LID of the same port (LMC) counts. An `info` where the capture may have missed the request,
+    and where the complaining port has several LIDs: the request to another one of them may have taken another path.
     """
 
     code, name, severity = "MKY010", "trap256-content-mismatch", WARNING
@@ -212,6 +213,7 @@ class TrapWithoutRequest(TrapRule):
                     {"port": trap.sender, "method": METHODS.get(bad.method, bad.method), "lid": bad.lidaddr, "attribute": bad.attributeid},
                     TrapMKey.lidaddr, bad.lidaddr, start=trap.mad + DATA_AT + DETAILS_AT,
                     proof=[(int(sent[0, to_it][-1]), "the latest request of that LID to the port")], key=(trap.slid, bad.lidaddr),
+                    severity=INFO if trap.port is not None and (trap.port.lids.now or (0, 0))[1] else None,
                 )  # fmt: skip
 
 

@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import looked_up
+from ibdissect.flow.streams import Streams
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen
-from ibdissect.rules.shared.accepted import AcceptedRule
+from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, PacketRule, room_behind_headers
 from ibdissect.table import Bool, ChunkTable
+from ibdissect.table.history import SECOND_NS
+from ibdissect.table.identity import Code, PairId
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import AETH, BTH, RETH, Payload
 from ibdissect.wire.opcodes import OPCODES
@@ -117,7 +121,8 @@ class RKeyZero(AcceptedRule):
 
     Check how the application sent the R_Key to its peer; it was probably never sent or filled in.
 
-    One request is enough. Silent if the responder answers the requester later without a NAK.
+    One request is enough. Silent if the responder answers the requester later without a NAK, or the requester sends on to that queue pair
+    for a second: a refusal would have ended the connection.
     """
 
     code, name, severity = "RC018", "rkey-zero", WARNING
@@ -126,6 +131,23 @@ class RKeyZero(AcceptedRule):
     proved_by = REFUSALS
     message = "{BTH.opcode!t} of {dmalen} bytes with R_Key 0, which no memory of most adapters has"
     example = "an RDMA WRITE of 5 bytes with R_Key 0"
+    needs = (Streams,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = KeptDict[tuple[PairId, Code], int](MAX_PAIRS, "senders of requests without R_Key")
+        """When each of them sent the first one to a queue pair."""
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        about, queue_pair = super().computed(seen, i), seen.value(BTH.destqp)
+        self.first.get_or_make((about["pair"], queue_pair), lambda: seen.time_ns, seen.frame, seen.time_ns)
+        return {**about, "queue_pair": queue_pair}
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        queue_pair = hit.arguments["queue_pair"]
+        since = self.first.get((hit.arguments["pair"], queue_pair), hit.time_ns)
+        sent = [one for one in context.get(Streams).to_queue_pair(queue_pair) if not one.response and one.first_frame <= hit.frame]
+        return not any(one.last_ns - since > SECOND_NS for one in sent) and super().stands(hit, context)
 
 
 class LengthZeroWrite(PacketRule):

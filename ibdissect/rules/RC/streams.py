@@ -15,10 +15,13 @@ from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Lazy
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PacketRule
 from ibdissect.table.history import SECOND_NS
+from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import AETH, BTH, RNR
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.text import counted
 
+USUAL_TIMEOUT = 14
+"""Local ACK Timeout that most applications choose: 67 ms, after which a requester may take four times as long."""
 PATIENCE = 10.0
 """What is unfinished so shortly before the capture ends may still be under way: the requester's timer of 2.1 s, which Linux agrees on
 with the usual packet lifetime (core/cm.c), may take four times as long (IBA 9.7.6.1.3)."""
@@ -48,7 +51,8 @@ class SilenceRule(Rule):
     evidence = (
         "The capture goes on for ten seconds and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow "
         "each other or were answered), elsewhere no packet is missing within ten seconds. An `info` where nothing at all was recorded "
-        "for more than a second afterwards, as between two recordings."
+        "for more than a second afterwards, as between two recordings, and where the connection was ended (DREQ) before the requester's "
+        "timer."
     )
     needs = (CaptureLoss, Streams)
 
@@ -58,9 +62,18 @@ class SilenceRule(Rule):
         return context.get(Streams).last_ns - since_ns >= patience * SECOND_NS and context.get(CaptureLoss).proves_silence(since_ns)
 
     @staticmethod
-    def lowered(context: Context, frame: int, time_ns: int) -> Severity | None:
-        """INFO if recording may have stopped within a second of a packet."""
-        return INFO if context.get(CaptureLoss).stopped(frame, time_ns + SECOND_NS) else None
+    def lowered(context: Context, stream: Stream, frame: int, time_ns: int) -> Severity | None:
+        """INFO if recording may have stopped within a second of a packet, or nobody waits for the rest of the connection."""
+        return INFO if context.get(CaptureLoss).stopped(frame, time_ns + SECOND_NS) or _ended(stream, time_ns) else None
+
+
+def _ended(stream: Stream, time_ns: int) -> bool:
+    """Whether a connection was ended so soon after a packet that the requester's timer had not run out."""
+    setup = stream.lane.setup
+    if setup is None:
+        return False
+    timer = min(4 * timeout_ns(setup.agreed["ack_timeout"] or USUAL_TIMEOUT), SECOND_NS)
+    return any(0 <= ended - time_ns <= timer for _, ended, _ in setup.dreqs)
 
 
 class RequestsLost(SilenceRule):
@@ -86,7 +99,7 @@ class RequestsLost(SilenceRule):
     def end(self, context: Context) -> Iterator[Hit]:
         for stream, gap, unseen in gaps(context.get(Streams)):
             if not gap.requested and not unseen and self.silent(context, gap.time_ns, self.patience):
-                yield of_gap(stream, gap, gap.start, severity=self.lowered(context, gap.frame, gap.time_ns))
+                yield of_gap(stream, gap, gap.start, severity=self.lowered(context, stream, gap.frame, gap.time_ns))
 
 
 class RequestsRepeated(Rule):
@@ -224,7 +237,7 @@ class ReadUnanswered(SilenceRule):
                 again = stream.tried_again(psn)
                 yield fault(
                     Moment(frame, time_ns), {"ends": ends.text, "psn": psn}, BTH.psn, psn, evidence=LEARNT, key=ends,
-                    severity=None if again else self.lowered(context, frame, time_ns),
+                    severity=None if again else self.lowered(context, stream, frame, time_ns),
                 )  # fmt: skip
 
 
@@ -313,7 +326,7 @@ class NakIgnored(SilenceRule):
     def end(self, context: Context) -> Iterator[Hit]:
         for stream, gap, unseen in gaps(context.get(Streams)):
             if gap.requested and not unseen and self.silent(context, gap.requested_ns, self.patience):
-                yield of_gap(stream, gap, gap.start, severity=self.lowered(context, gap.frame, gap.requested_ns))
+                yield of_gap(stream, gap, gap.start, severity=self.lowered(context, stream, gap.frame, gap.requested_ns))
 
 
 class MessageLost(Rule):
@@ -326,8 +339,9 @@ class MessageLost(Rule):
     Nobody acknowledges packets of UC, so their loss looks the same whether the network or the capture lost them. A warning if the rest
     of the traffic shows that the capture misses nothing: a thousand packets follow each other or were answered, and they are so many
     that ten would be missing if the capture had lost the same share of them as of UC. Otherwise an `info`; silent in ERF captures whose
-    traffic does not show that (ibdump counts no losses). A packet that arrives late was recorded out of order. Silent where the snap
-    length cut off headers within ten seconds.
+    traffic does not show that (ibdump counts no losses). A packet that arrives late was recorded out of order. An `info` where nothing
+    came for two seconds, or more packets are missing than came: a program that runs again may use the same queue pairs. Silent where the
+    snap length cut off headers within ten seconds.
     """
 
     code, name, severity = "RC021", "uc-message-gap", WARNING
@@ -350,4 +364,5 @@ class MessageLost(Rule):
         for stream, gap in gaps:
             if not loss.cut_near(gap.time_ns):
                 before = gap.before, "the packet before the gap"
-                yield of_gap(stream, gap, (gap.start + gap.count) % PSNS, before, severity=None if proved else INFO)
+                anew = gap.count > stream.packets or loss.nanoseconds_between(gap.before, gap.frame) > SECOND_NS
+                yield of_gap(stream, gap, (gap.start + gap.count) % PSNS, before, severity=None if proved and not anew else INFO)

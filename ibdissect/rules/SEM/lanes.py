@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric import SWITCH, Port
+from ibdissect.fabric import SWITCH, FabricFollower, Port
 from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, port_key
 from ibdissect.fabric.nodes import ACTIVE, ARMED
-from ibdissect.lint.rule import ERROR, WARNING, FaultDetails
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit
 from ibdissect.rules.shared.attribute_rule import VLS, AttributeRule, Mask
 from ibdissect.table import Int
 from ibdissect.table.bits import extract
+from ibdissect.table.identity import Code
 from ibdissect.wire.numbers import MANAGEMENT_VL, SET
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import SLtoVLMappingTable, VLArbitrationEntry, VLArbitrationTable
@@ -170,7 +173,8 @@ class ArbitrationEmpty(_QosRule):
     Give every VL in use a weight (opensm: `qos_vlarb_low`).
 
     The Set, and PortInfo of the port. Silent if all data VLs in use have a weight in the high-priority table, or if that table has no limit
-    and is not known.
+    and is not known. An adapter's SL to VL table tells which VLs are in use. An `info` if the high-priority table that the port holds at
+    the end gives a weight to all of them: managers write the low-priority table first.
     """
 
     code, name, severity = "SEM025", "vlarb-all-zero", WARNING
@@ -194,8 +198,29 @@ class ArbitrationEmpty(_QosRule):
         halves = port.qos.arbitration_at(smp.frame)[2:] if port is not None and port.qos is not None else (b"", b"")
         if not halves[0]:
             return info.vl_high_limit == NO_HIGH_LIMIT and info.vl_arbitration_high_cap > 0
-        entries = b"".join(halves)
-        return {vl & 15 for vl, weight in zip(entries[::2], entries[1::2], strict=True) if weight} >= set(range(vls))
+        return port is not None and _weighed(halves) >= _lanes_in_use(port, smp.frame, vls)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info if the high-priority table that was written meanwhile has what the other one lacks."""
+        slot, number = hit.key
+        node = context.get(FabricFollower).subnet.by_slot(slot)
+        port = node.ports.get(number) if node is not None else None
+        halves = port.qos.arbitration[2:] if port is not None and port.qos is not None else (b"", b"")
+        if port is not None and halves[0] and _weighed(halves) >= _lanes_in_use(port, hit.frame, hit.arguments["vls"]):
+            return INFO
+        return super().severity_at_end(hit, context)
+
+
+def _weighed(halves: Sequence[bytes]) -> set[Code]:
+    """The VLs to which a VL arbitration table gives a weight."""
+    entries = b"".join(halves)
+    return {vl & 15 for vl, weight in zip(entries[::2], entries[1::2], strict=True) if weight}
+
+
+def _lanes_in_use(port: Port, frame: int, vls: int) -> set[Code]:
+    """The data VLs to which an adapter's SL to VL table leads; all `vls` of them where it is not known, and for switches."""
+    table = port.qos.map_at(0, frame) if port.qos is not None and port.node.kind != SWITCH and port.qos.map(0) is not None else None
+    return set(range(vls)) if table is None else {lane for pair in table for lane in (pair >> 4, pair & 15)} & set(range(vls))
 
 
 class ArbitrationOfVL15(_QosRule):

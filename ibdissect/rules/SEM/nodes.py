@@ -18,6 +18,7 @@ from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.table import ChunkTable
 from ibdissect.table.identity import Code, Guid, SenderId
 from ibdissect.table.mask import occurrences_where
+from ibdissect.wire.mad import BASE_VERSION_OPA
 from ibdissect.wire.sm import NodeDescription, NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 
@@ -53,7 +54,8 @@ class NodeTypeReserved(Rule):
 class NodeInfoVersion(Rule):
     """A node reports a base or class version other than 1.
 
-    No manager speaks another version of subnet management. Omni-Path nodes, which answer in another format, are not judged.
+    No manager speaks another version of subnet management. Omni-Path nodes are not judged: they answer in another format, and with both
+    versions 0x80 in this one.
 
     Update the firmware of the node.
     """
@@ -61,7 +63,8 @@ class NodeInfoVersion(Rule):
     code, name, severity = "SEM033", "nodeinfo-version", ERROR
     explains = ("SEM034",)
     reference = "IBA 14.2.5.3"
-    when = ((NodeInfo.base_version != 1) | (NodeInfo.class_version != 1)) & READ
+    omni_path = (NodeInfo.base_version == BASE_VERSION_OPA) & (NodeInfo.class_version == BASE_VERSION_OPA)
+    when = ((NodeInfo.base_version != 1) | (NodeInfo.class_version != 1)) & ~omni_path & READ
     message = "node 0x{node_guid:016x} has BaseVersion {base_version} and ClassVersion {class_version}, both must be 1"
     example = "SubnGetResp(NodeInfo) with BaseVersion 3"
 
@@ -154,8 +157,8 @@ class NodeInconsistent(AttributeRule):
     Compare the GUIDs burnt into both adapters.
 
     Two answers with one NodeGUID, or a NodeRecord and a later answer. An `info` where a switch has another number of ports: its split mode
-    may have changed; and after a NodeRecord, after a link of the node was down, and where the answers are far apart: the node may have
-    new firmware since then.
+    may have changed; where only the SystemImageGUID differs: a node may change it and report that with trap 145; and after a NodeRecord,
+    after a link of the node was down, and where the answers are far apart: the node may have new firmware since then.
     """
 
     code, name, severity = "SEM034", "nodeinfo-inconsistent-ports", ERROR
@@ -191,9 +194,9 @@ class NodeInconsistent(AttributeRule):
 
     def _proves_less(self, smp: AttributeSmp) -> bool:
         now, before = NodeInfo(smp.body.tobytes()), NodeInfo(smp.before.tobytes())
-        others = (one.name for one in SAME if one is not NodeInfo.num_ports)
-        possible = now.node_type == SWITCH and now.local_port_num <= now.num_ports
-        return smp.columns.recorded or (possible and all(getattr(now, name) == getattr(before, name) for name in others))
+        different = {one for one in SAME if getattr(now, one.name) != getattr(before, one.name)}
+        possible = now.node_type == SWITCH and now.local_port_num <= now.num_ports and different == {NodeInfo.num_ports}
+        return smp.columns.recorded or possible or different == {NodeInfo.system_image_guid}
 
 
 class PortGuidTwice(AttributeRule):

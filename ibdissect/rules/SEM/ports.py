@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from ibdissect.rules.shared.attribute_rule import ANSWERED, OF_SWITCH, WRITTEN, 
 from ibdissect.rules.shared.mad_conditions import READ
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import Track
-from ibdissect.table.identity import Frame, PortId
+from ibdissect.table.identity import Frame, LidId, PortId, SenderId
 from ibdissect.table.mask import occurrences_where
 from ibdissect.wire.expr import Or
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import PORT_INFO, STATUS
@@ -71,8 +72,8 @@ class WidthNotSupported(AttributeRule):
 
     Enable widths from LinkWidthSupported, or 255 for all of them.
 
-    The Set, and what the port itself showed before it. Silent for port 0 of a switch, which has no link; an `info` where the capture may
-    have missed a change in between.
+    The Set, and what the port itself showed before it. Silent for port 0 of a switch, which has no link, and where the Set repeats what
+    the port had enabled; an `info` where the capture may have missed a change in between.
     """
 
     code, name, severity = "SEM008", "linkwidth-enabled-not-supported", ERROR
@@ -82,7 +83,7 @@ class WidthNotSupported(AttributeRule):
     at = PortInfo.link_width_enabled
     why = "LinkWidthSupported"
     supported = previous(PortInfo.link_width_supported)
-    when = WRITTEN & ~at.isin(NO_CHANGE_WIDTHS) & (supported > 0) & ((at & supported) != at)
+    when = WRITTEN & ~at.isin(NO_CHANGE_WIDTHS) & (supported > 0) & ((at & supported) != at) & (at != previous(at))
     says: ClassVar = {"supported": supported}
 
 
@@ -165,7 +166,8 @@ class CounterWritten(AttributeRule):
 
     The Set, and the PortInfo that the port answered before; silent if it showed the same number at any time before, which the sender
     may have copied. An `info` where the capture may have missed a packet in between, for
-    instance if the port was asked again and the answer is missing.
+    instance if the port was asked again and the answer is missing, and where it shows no PortInfo that the sender of the Set read: that was
+    before the capture.
     """
 
     code, name, severity = "SEM014", "violation-counter-nonzero-set", WARNING
@@ -177,6 +179,28 @@ class CounterWritten(AttributeRule):
     counters = (PortInfo.m_key_violations, PortInfo.p_key_violations, PortInfo.q_key_violations)
     read = (PORT_INFO,)
     when = WRITTEN & Or(tuple(one > previous(one) for one in counters))
+
+    def __init__(self) -> None:
+        self.readers = KeptDict[tuple[PortId, LidId | SenderId], None](MAX_PORTS, "ports whose PortInfo somebody read")
+        """Ports, and who got their answers: a LID, or the sender of a directed route."""
+
+    def suspicious(self, smps: AttributeSmps) -> Mask:
+        found = super().suspicious(smps)
+        for i, smp in zip(np.flatnonzero(smps.answers).tolist(), smps.each(smps.answers), strict=True):
+            self.readers.keep((PortId.of(smp.key), self._asker(smps, i, LRH.dlid)), None, smp.frame, smp.time_ns)
+        return found
+
+    @staticmethod
+    def _asker(smps: AttributeSmps, i: int, lid: Field[int]) -> LidId | SenderId:
+        if smps.smps.directed[smps.index[i]]:
+            return SenderId(int(smps.sender[i]))
+        return LidId(int(smps.event.table.values_at(lid, smps.rows[i : i + 1])[0]))
+
+    def made(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
+        hit = super().made(smp, arguments, proof)
+        read = (PortId.of(smp.key), self._asker(smp.columns, smp.i, LRH.slid)) in self.readers
+        hit.severity = None if read or self.readers.dropped.count else INFO
+        return hit
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         for one in self.counters:

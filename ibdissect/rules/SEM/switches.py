@@ -201,6 +201,7 @@ class DefaultPortRange(AttributeRule):
     Use a port of the switch, or 255 for none.
 
     The Set, and NodeInfo and SwitchInfo of the switch. DefaultPort belongs to the random forwarding table; other switches do not use it.
+    Silent where the Set repeats what the switch showed.
     """
 
     code, name, severity = "SEM053", "defaultport-range", WARNING
@@ -211,10 +212,11 @@ class DefaultPortRange(AttributeRule):
     why = OF_THE_SWITCH
     random, held = previous(SwitchInfo.random_fdb_cap), previous(NodeInfo.num_ports)
     multicast = SwitchInfo.default_multicast_primary_port, SwitchInfo.default_multicast_not_primary_port
+    given, changed = present(random), [one != previous(one) for one in multicast]
     when = WRITTEN & (held > 0)
     faults = (
-        Fault((random > 0) & (at > held) & (at != UNREACHABLE), "DefaultPort {now}"),
-        Fault(present(random) & (multicast[0] > held) & (multicast[0] != UNREACHABLE), "DefaultMulticastPrimaryPort {primary}"),
-        Fault(present(random) & (multicast[1] > held) & (multicast[1] != UNREACHABLE), "DefaultMulticastNotPrimaryPort {other}"),
+        Fault((random > 0) & (at > held) & (at != UNREACHABLE) & (at != previous(at)), "DefaultPort {now}"),
+        Fault(given & changed[0] & (multicast[0] > held) & (multicast[0] != UNREACHABLE), "DefaultMulticastPrimaryPort {primary}"),
+        Fault(given & changed[1] & (multicast[1] > held) & (multicast[1] != UNREACHABLE), "DefaultMulticastNotPrimaryPort {other}"),
     )
     says: ClassVar = {"ports": held, "primary": multicast[0], "other": multicast[1]}

@@ -201,7 +201,8 @@ class PatienceExceeded(QuotingRule):
 
     Look at what the application does before it accepts; give the MRA a longer ServiceTimeout.
 
-    Packets of both sides, and the answer is late or never comes. The other side waits for the ServiceTimeout and the way there and back:
+    Packets of both sides, and the answer is late or never comes. An RTU proves that the REP came.
+    The other side waits for the ServiceTimeout and the way there and back:
     twice the packet lifetime, where PortInfo showed it. An `info` if the connection was set up nevertheless. Silence counts only where the
     capture shows that it misses nothing: in ERF by its traffic, elsewhere no packet is missing within ten seconds; a late answer is an
     `info` where packets are missing. An `info` where nothing at all was recorded for a minute meanwhile, as between two recordings. Silent
@@ -247,6 +248,7 @@ class PatienceExceeded(QuotingRule):
             waits = connection.mra_of == OF_REQ and not connection.reps and not connection.rej_frame
             waits |= connection.mra_of == OF_LAP and not connection.apr_frame and connection.mra_frame > connection.lap_frame
             waits &= connections.both_speak(connection) and not connection.dreq_frame
+            waits &= connection.mra_of != OF_REQ or connection.rtu_frame < connection.mra_frame  # an RTU proves that the REP arrived
             if connection.mra_frame and waits and loss.proves_silence(connection.mra_ns):
                 unanswered = Moment(connection.mra_frame, connection.mra_ns)
                 late += self._late(context, connection, unanswered, connections.last_ns, "nothing")

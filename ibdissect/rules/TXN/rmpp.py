@@ -35,6 +35,8 @@ GONE_ON_NS = 500_000_000
 """A sender that is not asked for a segment again for so long has sent it: managers wait a quarter of that for an acknowledgement."""
 MAX_WAITING = 4096
 ABORT_CODES = frozenset(range(118, 128))
+OWN_CODES = frozenset(range(128, 256))
+"""RMPPStatus that a class (up to 191) or a manufacturer defines for its STOP and ABORT."""
 IMPOSSIBLE_SEGMENT = (RMPP.data1 == 0) | ((RMPP.first == 1) & (RMPP.data1 != 1)) | ((RMPP.first == 0) & (RMPP.data1 == 1))
 
 
@@ -297,15 +299,17 @@ class RMPPStatus(Rule):
     DATA and ACK carry status 0, a STOP 1 (no resources), an ABORT 118 to 127; a receiver aborts on anything else with 124 (illegal status).
 
     Correct the sender of the segment.
+
+    One packet. From 128 on, a class or a manufacturer defines what a STOP or ABORT means: those are not judged.
     """
 
     code, name, severity = "TXN016", "rmpp-status-invalid", ERROR
     explains = ("TXN015",)
     reference = "IBA 13.6.2.1; kernel ib_mad.h"
     when = (
-        ((RMPP.rmpp_status != 0) & (RMPP.rmpp_type.isin({DATA, ACK}) | ~RMPP.rmpp_status.isin({1, *ABORT_CODES})))
-        | ((RMPP.rmpp_type == ABORT) & ~RMPP.rmpp_status.isin(ABORT_CODES))
-        | ((RMPP.rmpp_type == STOP) & (RMPP.rmpp_status != 1))
+        ((RMPP.rmpp_status != 0) & (RMPP.rmpp_type.isin({DATA, ACK}) | ~RMPP.rmpp_status.isin({1, *ABORT_CODES, *OWN_CODES})))
+        | ((RMPP.rmpp_type == ABORT) & ~RMPP.rmpp_status.isin(ABORT_CODES | OWN_CODES))
+        | ((RMPP.rmpp_type == STOP) & ~RMPP.rmpp_status.isin({1, *OWN_CODES}))
     ) & IN_USE
     message = "RMPP status {rmpp_status!t} in a segment of type {rmpp_type!t}, which must not have it"
     example = "a DATA segment with status 1"

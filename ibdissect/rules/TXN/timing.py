@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.bounded import Dropped
+from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.capture.scattered import flags
 from ibdissect.fabric import ChunkFollowed, FabricFollower
@@ -18,6 +18,7 @@ from ibdissect.fabric.model import Sm
 from ibdissect.flow.agents import Agents
 from ibdissect.flow.datagrams import Queries
 from ibdissect.flow.transactions import Transactions
+from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_event
 from ibdissect.rules.shared.patience import announced
 from ibdissect.rules.shared.silence import QuotingRule
@@ -25,7 +26,7 @@ from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import End, lid_end
 from ibdissect.table.bits import value_at
 from ibdissect.table.history import NEIGHBOURS_NS, SECOND_NS
-from ibdissect.table.identity import LidId
+from ibdissect.table.identity import AddressNumber, LidId
 from ibdissect.table.order import in_time
 from ibdissect.table.rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts, slot_of_hash
 from ibdissect.wire.headers import LRH
@@ -71,7 +72,8 @@ class TransactionReused(QuotingRule):
     Correct the tool: it must increment the id with every request.
 
     Two different requests of one sender to one receiver within 50 ms, with no answer in between. In ERF captures, which may miss
-    packets, two answers must follow; an `info` where it misses packets meanwhile. Directed routes are not judged.
+    packets, two answers must follow; an `info` where it misses packets meanwhile, or shows no answer of that receiver to that sender:
+    then it may show one direction only. Directed routes are not judged.
     """
 
     code, name, severity = "TXN002", "duplicate-tid-different-payload", WARNING
@@ -83,6 +85,13 @@ class TransactionReused(QuotingRule):
         self.kept: dict[str, Column] = {}
         """The requests and answers of the last second before the chunk."""
         self.dropped = Dropped("requests within a second")
+        self.answered = KeptDict[tuple[AddressNumber, AddressNumber], None](MAX_KEPT, "pairs of requesters and receivers")
+        """Requesters, and who answered them."""
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info where the capture may show one direction only."""
+        heard = hit.key[1:] in self.answered or self.answered.dropped.count
+        return super().severity_at_end(hit, context) if heard else INFO
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -92,6 +101,10 @@ class TransactionReused(QuotingRule):
         if not len(index):
             return
         now = self._columns(table, asked, index)
+        came = np.flatnonzero(~now["asks"])
+        pairs = set(zip(now["near"][came].tolist(), now["far"][came].tolist(), strict=True)) if len(came) else set()
+        for pair in pairs - self.answered.keys():
+            self.answered.keep(pair, None, table.chunk.first, int(table.chunk.time_ns[0]))
         kept = self.kept or {name: column[:0] for name, column in now.items()}
         times = np.concatenate((kept["time"], now["time"]))
         pushing = _without_room(times, len(kept["time"]), MAX_KEPT)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.bounded import KeptDict
 from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node
 from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, NodesRecorded, attributes_of, history_of
 from ibdissect.fabric.nodes import SwitchFacts
@@ -20,6 +21,7 @@ from ibdissect.lint.rule import Context, FaultDetails, Hit, LazyHit, fault, on_e
 from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.answered import Reply
 from ibdissect.rules.shared.silence import LearntFactRule
+from ibdissect.table.identity import Code, PortId
 from ibdissect.wire.expr import And, Expr, Or, Value
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET_RESP, SET
@@ -181,6 +183,7 @@ class AgainstPortGuid(AttributeRule):
         return port is None or not port.renamed
 
 
+MAX_WRITTEN = 65536
 READ_ONLY = (PortInfo.guid_cap, PortInfo.vl_cap, PortInfo.mtu_cap, PortInfo.link_width_supported)
 """Components of PortInfo that a port does not change."""
 SAME_PORT = And(
@@ -193,16 +196,30 @@ class ViolationCounted(AttributeRule):
     """Base of rules about violation counters."""
 
     evidence = (
-        "Two answers of the port, the later one with a higher count. Silent if components that a port never changes differ, or its LID and "
-        "its manager's, an `info` if its LID turns out to be another node's: then another port answered."
+        "Two answers of the port, the later one with a higher count. Silent if a Set wrote that count, if components that a port never "
+        "changes differ, or its LID and its manager's; an `info` if its LID turns out to be another node's: then another port answered."
     )
     ages = False
     why = "showed a lower count"
+
+    def __init__(self) -> None:
+        self.counts = KeptDict[tuple[PortId, Code], None](MAX_WRITTEN, "violation counters that were written")
+        """Ports and the counts that Sets wrote to them."""
 
     def __init_subclass__(cls, **kw: Any) -> None:
         if cls.at is not None:
             cls.when = ANSWERED & (cls.at > previous(cls.at)) & SAME_PORT
         super().__init_subclass__(**kw)
+
+    def suspicious(self, smps: AttributeSmps) -> Mask:
+        assert self.at is not None
+        for smp in smps.each(smps.sets & (smps.now(self.at) > 0)):
+            self.counts.keep((PortId.of(smp.key), smp.now(self.at)), None, smp.frame, smp.time_ns)
+        return super().suspicious(smps)
+
+    def judge(self, smp: AttributeSmp) -> FaultDetails | None:
+        assert self.at is not None
+        return None if (PortId.of(smp.key), smp.now(self.at)) in self.counts else super().judge(smp)
 
 
 def adapters(smps: AttributeSmps) -> Mask:

@@ -10,11 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower, Node, Port, Subnet
-from ibdissect.lint.rule import Context, FaultDetails, Hit, Seen, fault, on_event
+from ibdissect.fabric.vantage import LIFETIME_NS
+from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import INFO, Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.outdated import RefutableRule
 from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.table import ChunkTable, Int
+from ibdissect.table.history import Track
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import groups, members
 from ibdissect.wire.headers import LRH
@@ -68,7 +72,8 @@ class LinkRule(LearntFactRule, RefutableRule):
 
     evidence = (
         "The packet, and what the ports of its LIDs and their switches answered before it. Silent for LIDs whose port is not known. An "
-        "`info` where the capture misses packets in between, or a SubnSet was not answered: these may have changed it. Also an "
+        "`info` where the capture misses packets in between, or a SubnSet was not answered: these may have changed it; and where it "
+        "changed within a packet lifetime before the packet, which may have been under way. Also an "
         "`info` where the capture changes the order of packets and something else was written within 10 ms, or where connections work "
         "although the facts forbid them: with a LID that no port of a completely read subnet has, or between two pairs of ports in "
         "partitions that their tables lack."
@@ -91,6 +96,27 @@ class LinkRule(LearntFactRule, RefutableRule):
         ends = [port for port in owners if port is not None]
         peers = (port.facing_at(hit.frame)[0] for port in ends)
         return [port.node for port in (*ends, *peers) if port is not None]
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO if the packet was in order until just before it: it may have been under way since then."""
+        return INFO if self._under_way(hit, context) else super().severity_at_end(hit, context)
+
+    def _under_way(self, hit: Hit, context: Context) -> bool:
+        """Whether a fact that forbids the packet changed so lately that the packet may be older."""
+        if not isinstance(hit.key, tuple) or {"slid", "dlid"} - hit.arguments.keys():
+            return False  # of a file or the site policy
+        subnet, loss, number = context.get(FabricFollower).subnet, context.get(CaptureLoss), hit.key[2]
+        nodes = self.rests_on(hit, context)
+        for node in subnet.nodes_at(hit.frame) if nodes is None else nodes:
+            tracks: list[Track[Any]] = [*(port.infos for port in node.ports.values()), node.linear_top]
+            for track in tracks:
+                since = track.at(hit.frame)[1]
+                lately = 0 < since < hit.frame and loss.nanoseconds_between(since, hit.frame) <= LIFETIME_NS
+                if not lately or track.at(since - 1)[0] is None:
+                    continue
+                if self.judge(subnet, hit.arguments["slid"], hit.arguments["dlid"], number, since - 1) is None:
+                    return True
+        return False
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:

@@ -117,6 +117,8 @@ class UnansweredSets:
         return hop.node.slot if hop is not None else None
 
 
+RESTARTS_NS = SECOND_NS
+"""A node that was restarted does not answer again so soon."""
 PATIENCE_NS = SECOND_NS
 """A request within this time before the capture's end may still be answered."""
 WARM_UP_NS = 10 * SECOND_NS
@@ -230,10 +232,10 @@ class LearntFactRule(Rule):
         if any(vantage.astray(one, first, last, nodes) for one in self.written) or vantage.handed_over(first, last, nodes):
             return True
         age = loss.nanoseconds_between(first, last)
+        if age > RESTARTS_NS and any(node.kind != SWITCH and node.lost_link(first, last) for node in nodes or ()):
+            return True  # restarted or replaced
         if age <= AGES_NS:
             return False
-        if any(node.kind != SWITCH and node.lost_link(first, last) for node in nodes or ()):
-            return True  # restarted or replaced
         if vantage.manages(nodes, hit.frame):
             return False
         return age > self.holds_ns or (P_KEY_TABLE in self.written and vantage.repartitions(first, last))

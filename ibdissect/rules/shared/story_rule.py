@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ibdissect.diagnosis.connection import NONE
 from ibdissect.diagnosis.stories import Stories
@@ -21,7 +21,7 @@ class StoryRule(Rule):
         "The state of the connection, followed from packet to packet, as `ibdissect diagnose` tells it at the end of the capture. Silent "
         "where the capture shows too little: one direction only, or the middle of a set-up."
     )
-    needs = (Stories,)
+    needs: ClassVar[tuple[type[Any], ...]] = (Stories,)
     cause: ClassVar[str]
     quotes: ClassVar[bool] = True
     """Whether the finding also names the frame where it began; a frame with a wrong ICRC proves nothing but that."""

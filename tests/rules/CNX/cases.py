@@ -9,7 +9,7 @@ from ibdissect.wire import cm
 from ibdissect.wire.encapsulation import Ethernet
 from ibdissect.wire.headers import AETH, BTH, GRH
 from tests.craft import build, flipped
-from tests.diagnosis.lab import MS, READ, RESPONSE_ONLY, SEC, TIMEOUT, US, WRITE_FIRST, WRITE_ONLY, Lab
+from tests.diagnosis.lab import MS, READ, RESPONSE_ONLY, SEC, TIMEOUT, US, WRITE_FIRST, WRITE_ONLY, A, B, Lab, joined
 from tests.rules.cases import case
 
 Script = Callable[[Lab], object]
@@ -239,3 +239,38 @@ def with_icrc(wrong: int, number: int = 10) -> bytes:
 
 
 case("CNX017", with_icrc(10), with_icrc(2), twin_also=["ROC004"], severity="error", file=None)
+# the asker was stopped, or both asked each other and the other connection was accepted
+
+
+def stopped(reason: int) -> bytes:
+    """The asker answers the REP with a REJ."""
+    return shown(asked, lambda lab: lab.rep(MS), lambda lab: lab.short(2 * MS, cm.REJ_ID, cm.REJ, reason=reason, message_rejected=1))
+
+
+case("CNX001", stopped(28), shown(works), severity="info", file=None)
+case("CNX001", stopped(12), shown(works), severity="error", file=None)
+
+
+def at_once(service: int) -> bytes:
+    """A asks B, which refuses because it asks A itself; A accepts."""
+    lab, other = Lab(), Lab(a=B, b=A, qa=0x333, qb=0x444)
+    asked(lab)
+    reject(28)(lab)
+    other.up(50 * US, local_communication_id=0xA0, service_id=service)
+    other.good(MS, 100, 3)
+    return joined(lab, other).pcap()
+
+
+case("CNX001", at_once(0x1061144), shown(works), severity="info", file=None)
+case("CNX001", at_once(0x1061145), shown(works), severity="error", file=None)
+
+
+def taken_back(after: int) -> bytes:
+    """The asker takes its only REQ back, which may be answered for 67 ms."""
+    return shown(asked, lambda lab: lab.short(after, cm.REJ_ID, cm.REJ, reason=4, message_rejected=2, remote_communication_id=0), busy)
+
+
+case("CNX002", taken_back(60 * MS), shown(works), severity="info", file=None)
+case("CNX002", taken_back(80 * MS), shown(works), severity="error", file=None)
+# the RNR NAKs of a responder that is not captured
+case("CNX004", shown(tries(4)), shown(works), severity="info", also=["RC002"], file=None)

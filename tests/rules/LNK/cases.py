@@ -252,3 +252,10 @@ for up in NO_LID[:2]:
     for down in NO_LID[2:]:
         case("LNK025", up, down, frames=[2])
 case("LNK009", native(lrh={"lnh": 0}, dlid=0xFFFF), native(lrh={"lnh": 0}, dlid=5), also=["LNK014"], twin_also=["LNK014"])
+# a packet that may have been under way when its port was set up otherwise
+NARROW: Any = {"path": [1, 2], "header": {"transaction_id": 0x99}}
+CUT = [smp(SET, PORT_INFO, set_port(neighbor_mtu=1), **NARROW), smp(ANSWER, PORT_INFO, port_info(5, neighbor_mtu=1), **NARROW)]
+LOWERED = [*sweep(neighbor_mtu=5), *CUT]
+for step, severity in ((1_000_000, "info"), (2_000_000_000, "error")):
+    case("LNK022", erf_pcap([*LOWERED, data(512)], step_ns=step), erf_pcap([*LOWERED, data(256)], step_ns=step), severity=severity,
+         file=None)  # fmt: skip

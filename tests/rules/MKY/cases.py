@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
-from tests.craft import erf_pcap, interfaces_pcapng, smp, ud
+from tests.craft import erf_pcap, ethernet_pcap, interfaces_pcapng, smp, ud
 from tests.fabric.made import ANSWER, GUID, REPRESS, SET, answer, ask, node, node_info, p_keys, port_info
 from tests.rules.cases import case
 from tests.rules.made.attributes import sm
@@ -218,3 +218,21 @@ case("MKY011", interfaces_pcapng(ON_ONE), interfaces_pcapng([*((0, one) for one 
      file=None, frames=[7], also=["CAP009"], twin_also=["CAP009"], severity="warning")  # fmt: skip
 case("MKY011", interfaces_pcapng(ON_TWO), interfaces_pcapng(ON_TWO[:6]), file=None, frames=[7], also=["CAP009"], twin_also=["CAP009"],
      severity="info")  # fmt: skip
+# the second one presents the key of the first: it knows it
+SUCCESSOR = [ask(5, PORT_INFO, method=SET, body=set_port(m_key=2), slid=4, m_key=presented) for presented in (0, 3)]
+case("MKY013", [CA, given(3, 1), SUCCESSOR[0]], [CA, given(3, 1), SUCCESSOR[1]], frames=[3], also=PLAIN_ALSO, twin_also=PLAIN_ALSO)
+# the right key on its way to an unknown place
+ASTRAY = smp(1, NODE_INFO, path=[3, 4], m_key=KEY, header={"transaction_id": 0x77})
+case("MKY008", erf_pcap([*LATE[:2], ASTRAY, CA], step_ns=800_000_000), erf_pcap(LATE[::2], step_ns=800_000_000), file=None, frames=[4],
+     also=[*PLAIN_ALSO, "MKY002"], twin_also=PLAIN_ALSO, severity="info")  # fmt: skip
+# the bad request may have gone to another LID of the port
+for lmc, severity in ((0, "warning"), (1, "info")):
+    READ = [*exchange(5, NODE_INFO, node(5), 5), *exchange(5, PORT_INFO, port_info(5 - lmc, lmc=lmc), 6)]
+    case("MKY010", [*READ, *ACCUSED, trap(256, bad_key(mkey=8))], [*READ, *ACCUSED, trap(256, bad_key())], frames=[16],
+         also=["MKY005", "TXN001", "CAP009"], twin_also=["MKY005", "TXN001", "CAP009"], severity=severity,
+         file=partial(ethernet_pcap, link=247, step_ns=1_000_000_000))  # fmt: skip
+# a Set wrote the count
+WROTE = ask(5, PORT_INFO, method=SET, body=set_port(m_key_violations=5))
+VIOLATED = [answer(5, PORT_INFO, port_info(5, m_key_violations=count)) for count in (0, 5, 6)]
+case("MKY012", [CA, VIOLATED[0], WROTE, VIOLATED[2]], [CA, VIOLATED[0], WROTE, VIOLATED[1]], frames=[4], also=["SEM014"],
+     twin_also=["SEM014"])  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 from tests.craft import erf_pcap, ethernet_pcap, rc, roce2, ud
 from tests.robustness.manipulations import ETHERNET, Pcap, Record
 from tests.rules.cases import case
-from tests.rules.made.connections import ACTIVE, PASSIVE, data, reply, request
+from tests.rules.made.connections import ACTIVE, LEAVE, PASSIVE, READY, data, reply, request
 
 SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND, WRITE_FIRST, WRITE_LAST = 0x00, 0x01, 0x02, 0x04, 0x06, 0x08
 READ, READ_FIRST, READ_MIDDLE, READ_LAST, ACK, UC_SEND, UC_WRITE = 0x0C, 0x0D, 0x0E, 0x0F, 0x11, 0x24, 0x2A
@@ -171,3 +171,20 @@ case("RC024", FLUSH_RANGE, FLUSH_REGION)
 ASKS_AGAIN = rc(0x11, ext={"AETH": {"syndrome": 0x60, "msn": 1}}, slid=2, dlid=1)
 case("RC018", [write(b"12345", dmalen=5), ASKS_AGAIN], [write(b"12345", dmalen=5), ACCEPTS, ASKS_AGAIN], frames=[1], also=["RC004"],
      twin_also=["RC004"])  # fmt: skip
+# a connection that is ended before the requester's timer, which is 268 ms
+TENTHS: Any = partial(ethernet_pcap, step_ns=100_000_000, link=247)
+ACK_900, NAK_901 = (
+    rc(ACK, ext={"AETH": {"syndrome": code, "msn": 1}}, bth={"psn": psn, "destqp": 0x100}, **PASSIVE)
+    for psn, code in ((900, 0x1F), (901, 0x60))
+)
+ASKED_FOR = [request(), reply(), READY, data(900), ACK_900, data(902), NAK_901]
+QUIET_TENTHS = [ud(b"idle", dest_qp=9, src_qp=7, q_key=5, slid=7, dlid=8, bth={"psn": i}) for i in range(110)]
+for pause, severity in ((1, "info"), (2, "warning")):
+    case("RC011", [*ASKED_FOR, *QUIET_TENTHS[:pause], LEAVE, *QUIET_TENTHS], [*ASKED_FOR, data(901), LEAVE, *QUIET_TENTHS],
+         severity=severity, also=["RC004", "CAP009", "CM017"], twin_also=["RC004", "CAP009", "CM017"], file=TENTHS)  # fmt: skip
+# a requester that was refused does not send on
+KEYLESS = [rc(0x0A, b"12345", ext={"RETH": {"dmalen": 5}}, bth={"psn": psn}) for psn in range(3)]
+case("RC018", erf_pcap(KEYLESS, step_ns=400_000_000), erf_pcap(KEYLESS, step_ns=600_000_000), file=None)
+# the program may have been started again, with the same queue pairs
+case("RC021", [UC[0], UC[2], *IN_ORDER], UC, severity="info", file=partial(ethernet_pcap, step_ns=3_000_000_000))
+case("RC021", [UC[0], roce2(UC_SEND, b"data", bth={"psn": 5}), *IN_ORDER], UC, severity="info", file=ethernet_pcap)

@@ -405,3 +405,23 @@ NAMEABLE = answer(5, PORT_INFO, port_info(5, capability_mask=0x02018048, capabil
 case("SEM065", [CA, PORT_PORT, DESCRIBED], [CA, NAMEABLE, DESCRIBED], frames=[3])
 LMC_0 = answer(5, PORT_INFO, port_info(0), modifier=3)
 write_case("SEM001", [PORT_SWITCH, LMC_0], PORT_INFO, set_port(0, lmc=2), set_port(0), modifier=3)
+# Omni-Path adapters answer InfiniBand's NodeInfo with these versions
+case("SEM033", node(base_version=0x80), node(base_version=0x80, class_version=0x80))
+# a Set that repeats what the port or switch itself showed
+WIDE = answer(5, PORT_INFO, port_info(5, link_width_enabled=0x1F))
+write_case("SEM008", [CA, WIDE], PORT_INFO, set_port(link_width_enabled=0x1B), set_port(link_width_enabled=0x1F))
+FAR_PORT = answer(5, SWITCH_INFO, switch_info(default_multicast_primary_port=64))
+write_case("SEM053", [PORT_SWITCH, FAR_PORT], SWITCH_INFO, switch_info(default_multicast_primary_port=65),
+           switch_info(default_multicast_primary_port=64))  # fmt: skip
+# a node may change its SystemImageGUID
+case("SEM034", [CA, answer(5, NODE_INFO, port_node(5, system_image_guid=7))], [CA, CA], frames=[2], severity="info")
+NEWER = [CA, answer(5, NODE_INFO, port_node(5, partition_cap=128))]
+case("SEM034", NEWER, [CA, CA], frames=[2], severity="error")
+# an adapter sends in VL0 alone; the high-priority table is written after the other one
+ALL_VL0, ONLY_VL0 = answer(5, SL_TO_VL, bytes(8)), answer(5, VL_ARB, b"\0\4", modifier=0x30000)
+case("SEM025", [CA, PORT_PORT, ONLY_VL0, NO_WEIGHT], [CA, PORT_PORT, ALL_VL0, ONLY_VL0, NO_WEIGHT], frames=[4])
+case("SEM025", [CA, PORT_PORT, NO_WEIGHT, SOME_HIGH], [CA, PORT_PORT, ALL_HIGH, NO_WEIGHT], frames=[3], severity="warning")
+case("SEM025", [CA, PORT_PORT, NO_WEIGHT, ALL_HIGH], [CA, PORT_PORT, ALL_HIGH, NO_WEIGHT], frames=[3], severity="info")
+# who writes a count that it read before the capture
+COPIED = [CA, COUNTED, ask(5, PORT_INFO, method=SET, body=set_port(p_key_violations=7), slid=9)]
+case("SEM014", COPIED, [CA, COUNTED, ask(5, PORT_INFO, method=SET, body=set_port(p_key_violations=3), slid=9)], severity="info")

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.wire.cm import APR, LAP, MRA
+from ibdissect.wire.cm import APR, LAP, MRA, RTU
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.pm import PortCountersExtended
@@ -126,7 +126,7 @@ case("TXN012", [*SKIPPED, MISSED, ARRIVED, SKIPPED[-1]], [*SKIPPED, ARRIVED, MIS
 # each segment twice, one swapped with its neighbour: nobody goes back within 0.5 ms
 GOES_BACK = [*SKIPPED, MISSED, SKIPPED[-1], ARRIVED]
 case("TXN012", ethernet_pcap(GOES_BACK, link=247), ethernet_pcap(GOES_BACK, link=247, step_ns=200_000), frames=[2], also=["CAP009"],
-     twin_also=["CAP009", "CAP012"], file=None)  # fmt: skip
+     twin_also=["CAP009"], file=None)  # fmt: skip
 # two segments that were recorded out of order, one behind the other
 SWAPPED = [segment(DATA, n, 0, flags=FIRST if n == 1 else MIDDLE) for n in (1, 3, 2, 5, 4, 6)]
 case("TXN012", [*SWAPPED, SWAPPED[-1]], SWAPPED, frames=[2, 4])
@@ -261,3 +261,12 @@ case("TXN016", table(rmpp_type=3, rmpp_status=5), table(rmpp_type=3, rmpp_status
 case("TXN016", table(rmpp_type=4, rmpp_status=50), table(rmpp_type=4, rmpp_status=118), twin_also=["TXN014"])
 case("TXN016", table(rmpp_type=4, rmpp_status=1), table(rmpp_type=4, rmpp_status=118), twin_also=["TXN014"])
 case("TXN016", table(rmpp_type=3, rmpp_status=118), table(rmpp_type=3, rmpp_status=1), twin_also=["TXN015"])
+# what a class or a manufacturer defines
+for kind in (3, 4):
+    case("TXN016", table(rmpp_type=kind, rmpp_status=117), table(rmpp_type=kind, rmpp_status=128), twin_also=["TXN015"] * (kind == 3))
+# one direction: the first request may have been answered
+case("TXN002", ethernet_pcap([ONE, OTHER], link=247), ethernet_pcap([ONE, ONE], link=247), severity="info", also=["CAP009"],
+     twin_also=["CAP009", "CAP012"], file=None)  # fmt: skip
+# the REP is not captured, but the RTU that answers it
+ACCEPTED = [*SILENT[:2], over_ethernet(message(0x14, RTU, IDS, ACTIVE), 1), SILENT[2]]
+case("TXN010", ethernet_pcap(SILENT, step_ns=4_000_000_000), ethernet_pcap(ACCEPTED, step_ns=4_000_000_000), frames=[2], file=None)
