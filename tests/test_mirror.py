@@ -82,7 +82,7 @@ TOPICS = {
     ".": (
         "bad_input budget captures coverage docs fabric_numbers floods guides hostile hostile_pcapng hostile_places hostile_world numbers "
         "integrations interrupts limits offsets old_plugins packaging plugin_docs plugin_package plugin_places python_reference secrets "
-        "planted public secrets_more sentences splices tutorial windows work wrong_plugins zed"
+        "planted public secrets_more sentences splices tutorial unknown windows work wrong_plugins zed"
     ),
     "capture": "window_memory",
     "cli": "honest_ends main refusals sets",
@@ -102,7 +102,7 @@ TOPICS = {
     "rules/PKY": "random_traffic",
     "scrub": "scrub",
     "table": "kept_streams locate_cuts locate_edges parts queue_pairs",
-    "subnet": "knowledge",
+    "subnet": "fabric_numbers knowledge",
     "tui": "ending hostile_text snapshots terminal",
     "ulp": "services tshark",
     "wire": "declared fields_csv gs_tshark libibmad roundtrip_spec sm_tshark structs vendor_cc",

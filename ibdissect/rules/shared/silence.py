@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from ibdissect.rules.shared.answered import Answered, Reply
 from ibdissect.rules.shared.patience import announced
 from ibdissect.table import ChunkTable
 from ibdissect.table.history import SECOND_NS
-from ibdissect.table.identity import Code, NodeId, SenderId
+from ibdissect.table.identity import Code, LidId, NodeId, SenderId
 from ibdissect.table.scopes import Scopes
 from ibdissect.wire.numbers import GET, P_KEY_TABLE, PERMISSIVE, SET, SMP_CLASSES
 
@@ -38,14 +38,14 @@ class UnansweredSets:
     `under_way` also knows Sets that are answered later, and is asked in the chunk of the packet.
     """
 
-    after: ClassVar = (Transactions, FabricFollower)
+    after: ClassVar = (Transactions, FabricFollower, VisibleAnswers)
 
-    def __init__(self, transactions: Transactions, follower: FabricFollower) -> None:
-        self.transactions, self.follower = transactions, follower
+    def __init__(self, transactions: Transactions, follower: FabricFollower, visible: VisibleAnswers) -> None:
+        self.transactions, self.follower, self.visible = transactions, follower, visible
         self._placed: dict[tuple[tuple[Code, Code], NodeId], Frames] = {}
         """First and last frames, ascending, by method and attribute, and the node that a request went to."""
-        self._astray: dict[tuple[tuple[Code, Code], SenderId], Frames] = {}
-        """The same for requests to nodes that are not known, by method and attribute, and number of the sender, -1: to a LID."""
+        self._astray: dict[tuple[tuple[Code, Code], SenderId | LidId], Frames] = {}
+        """The same for requests to nodes that are not known, by method and attribute, and the sender of a directed route or the LID."""
         self._known = False
         self._answers: AnsweredMany | None = None
         self._sets = np.empty((0, 4), np.int64)
@@ -75,12 +75,14 @@ class UnansweredSets:
             found = [frames for (one, _), frames in (*self._placed.items(), *self._astray.items()) if one == asked]
         else:
             found = [self._placed.get((asked, NodeId(node.slot)), ([], [])) for node in nodes]
-            found += [frames for (one, sender), frames in self._astray.items() if one == asked and self._may_lead(sender, nodes)]
+            found += [frames for (one, to), frames in self._astray.items() if one == asked and self._may_lead(to, nodes, until)]
         return any(bisect_left(first, until) > bisect_right(last, frame) for first, last in found)  # begun before, and not yet over
 
-    def _may_lead(self, sender: int, nodes: Collection[Node]) -> bool:
-        """Whether an unknown route of a sender may lead to one of these nodes: it has no other route there."""
-        origin = self.follower.routes.origins.get(sender)
+    def _may_lead(self, to: SenderId | LidId, nodes: Collection[Node], frame: int) -> bool:
+        """Whether an unknown route of a sender may lead to one of these nodes, as it has no other route there, or a LID be theirs."""
+        if isinstance(to, LidId):
+            return any(_may_own(node, to.lid, frame) for node in nodes)
+        origin = self.follower.routes.origins.get(to)
         return origin is None or origin.shared > 0 or not {node.slot for node in nodes} <= {hop.node.slot for hop in origin.hops.values()}
 
     def _learn(self) -> None:
@@ -89,12 +91,15 @@ class UnansweredSets:
         self._known = True
         for request in self._requests():
             slot = self._slot(request)
+            if slot is None and request.method == GET and self.visible.would_show(request):
+                continue  # it led nowhere, or the capture would show what its sender was told
             asked = request.method, request.attribute
             if slot is not None:
                 first, last = self._placed.setdefault((asked, NodeId(slot)), ([], []))
             else:
-                sender = -1 if request.route is None else self.follower.senders.of_transaction(request.transaction)
-                first, last = self._astray.setdefault((asked, SenderId(sender)), ([], []))
+                sender = self.follower.senders.of_transaction(request.transaction)
+                to = SenderId(sender) if request.route is not None else LidId(request.target.lid or 0)
+                first, last = self._astray.setdefault((asked, to), ([], []))
             first.append(request.frame)
             last.append(request.last_frame)
         for frames in (*self._placed.values(), *self._astray.values()):
@@ -115,6 +120,16 @@ class UnansweredSets:
         origin = routes.origins.get(self.follower.senders.of_transaction(request.transaction))
         hop = routes.directed(origin, request.route[PATH_AT:]) if origin is not None and request.route[:PATH_AT] == PURE else None
         return hop.node.slot if hop is not None else None
+
+
+def _may_own(node: Node, lid: int, frame: int) -> bool:
+    """Whether a node may have had a LID when a frame was sent, or before: unless all its ports that have LIDs are known to have others."""
+    if node.kind == SWITCH:
+        numbers: Iterable[int] = (0,)
+    else:
+        numbers = range(1, node.facts_at(frame)[0].num_ports + 1)
+    ports = [node.ports.get(number) for number in numbers]
+    return not ports or any(port is None or port.owns(lid, frame) is not False or port.has_had(lid, frame) for port in ports)
 
 
 RESTARTS_NS = SECOND_NS
@@ -165,7 +180,7 @@ class LearntFactRule(Rule):
     """
 
     waits = True
-    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, Transactions)
+    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, Transactions, VisibleAnswers)
     written: ClassVar[tuple[int, ...]] = ()
     """Attributes of subnet management with these facts: a Set that was not answered, or whose port is not known, may have changed them."""
     read: ClassVar[tuple[int, ...]] = ()
