@@ -126,7 +126,7 @@ case("TXN012", [*SKIPPED, MISSED, ARRIVED, SKIPPED[-1]], [*SKIPPED, ARRIVED, MIS
 # each segment twice, one swapped with its neighbour: nobody goes back within 0.5 ms
 GOES_BACK = [*SKIPPED, MISSED, SKIPPED[-1], ARRIVED]
 case("TXN012", ethernet_pcap(GOES_BACK, link=247), ethernet_pcap(GOES_BACK, link=247, step_ns=200_000), frames=[2], also=["CAP009"],
-     twin_also=["CAP009"], file=None)  # fmt: skip
+     twin_also=["CAP009", "CAP012"], file=None)  # fmt: skip
 # two segments that were recorded out of order, one behind the other
 SWAPPED = [segment(DATA, n, 0, flags=FIRST if n == 1 else MIDDLE) for n in (1, 3, 2, 5, 4, 6)]
 case("TXN012", [*SWAPPED, SWAPPED[-1]], SWAPPED, frames=[2, 4])
@@ -266,7 +266,7 @@ for kind in (3, 4):
     case("TXN016", table(rmpp_type=kind, rmpp_status=117), table(rmpp_type=kind, rmpp_status=128), twin_also=["TXN015"] * (kind == 3))
 # one direction: the first request may have been answered
 case("TXN002", ethernet_pcap([ONE, OTHER], link=247), ethernet_pcap([ONE, ONE], link=247), severity="info", also=["CAP009"],
-     twin_also=["CAP009", "CAP012"], file=None)  # fmt: skip
+     twin_also=["CAP009"], file=None)  # fmt: skip
 # the REP is not captured, but the RTU that answers it
 ACCEPTED = [*SILENT[:2], over_ethernet(message(0x14, RTU, IDS, ACTIVE), 1), SILENT[2]]
 case("TXN010", ethernet_pcap(SILENT, step_ns=4_000_000_000), ethernet_pcap(ACCEPTED, step_ns=4_000_000_000), frames=[2], file=None)
