@@ -8,7 +8,7 @@ import pytest
 
 from ibdissect.lint.finding import Severity
 from tests.craft import gmp, rc, smp
-from tests.fabric.made import ANSWER, GET, SET, answer, ask, node, port_info
+from tests.fabric.made import ANSWER, GET, SET, answer, ask, node, port_info, switch
 from tests.robustness.compare import findings_of
 from tests.robustness.scenarios import Fabric
 from tests.rules.findings import lint
@@ -105,3 +105,11 @@ def test_only_what_rests_on_the_target_is_uncertain(
     happen: Callable[[Fabric], None], to_3: set[str], from_1: set[str], all_ports: set[str]
 ) -> None:
     assert severities(happen) == {"PKY003": to_3, "PKY004": from_1, "LNK016": all_ports}
+
+
+@pytest.mark.parametrize(("lid", "severity"), [(5, Severity.INFO), (999, Severity.ERROR)])
+def test_a_request_that_led_nowhere_told_its_sender_nothing(lid: int, severity: Severity) -> None:
+    """A tool asked again for the number of ports: of this switch, whose answer may be missing, or of a LID that nobody has."""
+    learnt = [answer(5, 0x11, switch(5, local_port_num=3)), answer(5, 0x15, port_info(5), modifier=0)]
+    asked = [ask(lid, 0x11, header={"transaction_id": 0x77}), ask(5, 0x15, modifier=9)]
+    assert [one.severity for one in lint([*learnt, *asked], "AM007")] == [severity]
