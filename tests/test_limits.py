@@ -139,7 +139,7 @@ def requests(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 UNSAID = {"gaps of one stream", "GIDs with another port's LID", "paths with another port's LID", "addresses that are answered"}
 UNSAID |= {"frames with a finding that explains another", "switches with too many groups"}
 UNSAID |= {"agents that speak for others", "connections in other partitions", "pairs of addresses"}
-UNSAID |= {"times of answers that subnet files are compared with"}
+UNSAID |= {"times of answers that subnet files are compared with", "congestion control nodes"}
 """Limits that the proofs cannot reach, or that are reached only after CAP016 has reported."""
 
 

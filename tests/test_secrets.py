@@ -27,6 +27,7 @@ from ibdissect.wire.catalog import builtin
 from ibdissect.wire.places import Inside, Mad
 from tests import commands, tunnels
 from tests.craft import build
+from tests.fabric.made import answer, port_info
 from tests.fuzz.container import pcapng
 from tests.fuzz.seeds import management, of_declarations
 from tests.ulp.test_services import nvme_frames
@@ -65,7 +66,8 @@ def notices() -> Iterator[bytes]:
 def plant() -> tuple[list[bytes], list[Planted]]:
     """Frames of all declarations that have a key field, each with a distinct key, and the connections that others need."""
     rnd = random.Random(7)
-    frames = [seed.data for n in (3, 4) for seed in of_declarations(n) if seed.link == LINK_INFINIBAND]
+    frames = [answer(5, 0x15, port_info(5))]  # `ports` are answers
+    frames += [seed.data for n in (3, 4) for seed in of_declarations(n) if seed.link == LINK_INFINIBAND]
     declared = len(frames)
     frames += [*notices(), *nvme_frames()]
     planted: list[Planted] = []

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from .table import ChunkTable
 
 MESSAGES: tuple[type[Any], ...] = (cm.REQ, cm.MRA, cm.REJ, cm.REP, cm.RTU, cm.DREQ, cm.DREP, SIDRReq, SIDRRep, LAP, APR)
-MAX_CONNECTIONS, KEPT = 32768, 64
-"""Connections remembered, and those of one queue pair: rules ask for one at a frame after all set-ups of the chunk were read."""
+MAX_CONNECTIONS, KEPT = 32768, 2
+"""Connections remembered, and those of one queue pair and network."""
+AT_ONCE = 64
+"""Those of one queue pair while their chunk is judged: rules ask for the one at a frame after all set-ups of the chunk were read."""
 Key = tuple[End, int]
 """An end and the communication or request id that it chose."""
 
@@ -81,9 +83,9 @@ class Connections:
         self.setups = SetUps(Connection, MAX_CONNECTIONS, self.dropped)
         """Set-ups, also those of which only a part was captured."""
         self.by_queue_pair = BoundedDict[QueuePair, list[Connection]](2 * MAX_CONNECTIONS, self.dropped)
-        """In-subnet connections whose REP was seen: the last KEPT per queue pair and network, the latest last."""
+        """In-subnet connections whose REP was seen: the last KEPT per queue pair and network, and those of this chunk, the latest last."""
         self.by_side = BoundedDict[tuple[End, int], list[Connection]](MAX_CONNECTIONS, self.dropped)
-        """Connections whose REP was seen, by end and queue pair number: the last KEPT, the latest last."""
+        """Connections whose REP was seen, by end and queue pair number: the last KEPT, and those of this chunk, the latest last."""
         self.begun: list[Connection] = []
         """Those whose REP is in the present chunk."""
         self._occupied: Bool = np.zeros(SLOTS, np.bool_)
@@ -101,12 +103,15 @@ class Connections:
         """The first frame of the present chunk."""
         self._missed: set[int] = set()
         """REQs of connections of this chunk that were forgotten by a queue pair."""
+        self._occupied_now: set[QueuePair] = set()
+        """Queue pairs that got a connection or a path in this chunk."""
 
     def feed(self, table: ChunkTable) -> Iterator[object]:
         """Process a chunk; yields its events in frame order."""
         if len(table.times):
             self.first_ns = self.first_ns or int(table.times[0])
             self.last_ns = int(table.times[-1])
+        self._trim()
         self.begun.clear()
         self._first = table.chunk.first
         self._missed.clear()
@@ -254,15 +259,29 @@ class Connections:
             elsewhere = [one for one in others if one.active.network != connection.active.network]
             kept = [*self._latest(elsewhere, frame, time_ns), *self._latest(here, frame, time_ns)]
             self.by_queue_pair.put((lid, qp), kept, frame, time_ns)
+            self._occupied_now.add((lid, qp))
             self._occupied[slot(np.array([lid << 24 | qp], np.int64))] = True
 
+    def _trim(self) -> None:
+        """Forget connections of the last chunk that are not the latest of their queue pairs."""
+        for side in {side for one in self.begun for side in one.sides}:
+            if side in self.by_side:
+                self.by_side[side] = self.by_side[side][-KEPT:]
+        for pair in self._occupied_now:
+            known = self.by_queue_pair.get(pair, [])
+            networks = [one.active.network for one in known]
+            kept = [one for i, one in enumerate(known) if networks[i + 1 :].count(networks[i]) < KEPT]
+            if known:
+                self.by_queue_pair[pair] = kept
+        self._occupied_now.clear()
+
     def _latest(self, known: list[Connection], frame: int, time_ns: int) -> list[Connection]:
-        """The KEPT latest. Those that go are missed if they lasted into this chunk, whose packets are asked for later."""
-        missed = {one.req_frame for one in known[:-KEPT] if one.ended >= self._first} - self._missed
+        """The AT_ONCE latest. Those that go are missed if they lasted into this chunk, whose packets are asked for later."""
+        missed = {one.req_frame for one in known[:-AT_ONCE] if one.ended >= self._first} - self._missed
         if missed:
             self.dropped.add(frame, time_ns, len(missed))
             self._missed |= missed
-        return known[-KEPT:]
+        return known[-AT_ONCE:]
 
 
 def _alternate(view: Any, *, back: bool = False) -> tuple[int, int]:

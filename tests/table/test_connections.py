@@ -175,6 +175,7 @@ def test_a_queue_pair_is_that_of_its_connection_at_a_frame(number: int) -> None:
     assert state.begun == list(state.all) and not state.dropped.count
     list(state.feed(native_table([sent(0x14, cm.RTU, **THERE)])))
     assert state.begun == []
+    assert [state.by_queue_pair[3, 0x60], *state.by_side.values()] == 3 * [list(state.all)[-2:]]  # the next chunk has nothing of the others
 
 
 def test_what_a_queue_pair_had_too_often_is_counted() -> None:

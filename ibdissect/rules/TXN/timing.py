@@ -45,6 +45,8 @@ FLOOD = 100
 MIXED_NS = 10_000_000_000
 NOBODY = (-1, 0, 0)
 MILLISECOND = 1_000_000
+MAX_ANSWERED = 4096
+"""Pairs of requesters and receivers whose answers are shown; of further ones that is unknown."""
 MAX_KEPT, MAX_ASKED = 65536, 1 << 18
 Column = npt.NDArray[Any]
 
@@ -85,12 +87,12 @@ class TransactionReused(QuotingRule):
         self.kept: dict[str, Column] = {}
         """The requests and answers of the last second before the chunk."""
         self.dropped = Dropped("requests within a second")
-        self.answered = KeptDict[tuple[AddressNumber, AddressNumber], None](MAX_KEPT, "pairs of requesters and receivers")
+        self.answered = KeptDict[tuple[AddressNumber, AddressNumber], None](MAX_ANSWERED, "pairs of requesters and receivers")
         """Requesters, and who answered them."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info where the capture may show one direction only."""
-        heard = hit.key[1:] in self.answered or self.answered.dropped.count
+        heard = hit.key[1:] in self.answered
         return super().severity_at_end(hit, context) if heard else INFO
 
     @on_chunk

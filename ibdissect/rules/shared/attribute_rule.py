@@ -183,7 +183,8 @@ class AgainstPortGuid(AttributeRule):
         return port is None or not port.renamed
 
 
-MAX_WRITTEN = 65536
+MAX_WRITTEN = 2048
+"""Counts that were written to ports; who wrote a further one is unknown: no finding."""
 READ_ONLY = (PortInfo.guid_cap, PortInfo.vl_cap, PortInfo.mtu_cap, PortInfo.link_width_supported)
 """Components of PortInfo that a port does not change."""
 SAME_PORT = And(
@@ -219,7 +220,8 @@ class ViolationCounted(AttributeRule):
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         assert self.at is not None
-        return None if (PortId.of(smp.key), smp.now(self.at)) in self.counts else super().judge(smp)
+        known = not self.counts.dropped.count and (PortId.of(smp.key), smp.now(self.at)) not in self.counts
+        return super().judge(smp) if known else None
 
 
 def adapters(smps: AttributeSmps) -> Mask:

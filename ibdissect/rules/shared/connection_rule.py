@@ -16,7 +16,7 @@ from ibdissect.rules.shared.silence import QuotingRule
 from ibdissect.table import Bool, ChunkTable, Int
 from ibdissect.table.addresses import lid_end
 from ibdissect.table.connection_events import Connection, QueuePair
-from ibdissect.table.connections import MAX_CONNECTIONS, Connections
+from ibdissect.table.connections import Connections
 from ibdissect.table.identity import Code, ConnectionId, QueuePairId
 from ibdissect.table.native_packets import Native
 from ibdissect.table.rows import distinct_values
@@ -28,6 +28,10 @@ JUDGED = ("RC", "UC")
 """Transport services whose packets are compared with what the connection agreed on."""
 QUIET_NS = CONFIGURED_NS
 """A connection of which nothing is seen for so long may have ended unseen: hosts crash, and DREQs are lost."""
+MAX_ACTIVE = 4096
+"""Queue pairs whose latest packets are remembered; of others a connection counts as silent."""
+MAX_OTHER = 4096
+"""Connections with values that were not agreed; how long a further one was silent is unknown: an info."""
 SERVICE_SHIFT = 5
 """The high three bits of an OpCode are the transport service."""
 
@@ -43,9 +47,9 @@ class AgreedRule(QuotingRule):
     field: ClassVar[Field[int]]
 
     def __init__(self) -> None:
-        self.active = BoundedDict[QueuePairId, int](2 * MAX_CONNECTIONS, "queue pairs of connections")
+        self.active = BoundedDict[QueuePairId, int](MAX_ACTIVE, "queue pairs of connections")
         """When the latest window ended that holds packets to a queue pair."""
-        self.quiet = KeptDict[tuple[ConnectionId, Code], int](2 * MAX_CONNECTIONS, "connections with values that were not agreed")
+        self.quiet = KeptDict[tuple[ConnectionId, Code], int](MAX_OTHER, "connections with values that were not agreed")
         """For how long a connection was silent before the first packet with such a value."""
 
     def value(self, native: Native, index: Int) -> Int:
