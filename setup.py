@@ -14,9 +14,27 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 ENGINE = (
-    "common", "packets", "waits", "gaps", "direction", "halves", "order", "hosts", "lanes", "facts", "ports", "routes", "smps",
-    "offsets", "tunnels", "links", "locate", "copies", "passing", "marks",
-)  # fmt: skip
+    "common",
+    "packet_fields",
+    "waiting_packets",
+    "answer_times",
+    "direction",
+    "requester_responder",
+    "psn_order",
+    "hosts",
+    "lanes",
+    "facts",
+    "ports",
+    "directed_routes",
+    "smps",
+    "offsets",
+    "tunnels",
+    "links",
+    "locate",
+    "copies",
+    "mirror_passing",
+    "seen_before",
+)
 """Modules of ibdissect/engine that are compiled; the others are Python."""
 STABLE = ("Py_LIMITED_API", "0x030b0000")
 
@@ -80,7 +98,7 @@ def engine() -> list[Extension]:
 setup(
     ext_modules=[
         *(
-            Extension(f"ibdissect.native._{part}", [f"ibdissect/native/{part}.c"], optional=True, py_limited_api=True)
+            Extension(f"ibdissect.c_code._{part}", [f"ibdissect/c_code/{part}.c"], optional=True, py_limited_api=True)
             for part in ("records", "sums")
         ),
         *engine(),

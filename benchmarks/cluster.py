@@ -201,9 +201,9 @@ def nothing(path: str, stop: object = None) -> object:
 def paths(count: int) -> None:
     """Listing and passing on many captures: what does the client's memory do?"""
     from ibdissect.lint.finding import CaptureReport
-    from ibdissect.session.check import killed
-    from ibdissect.session.cluster import Dask
-    from ibdissect.session.spread import spread
+    from ibdissect.pipeline.check import killed
+    from ibdissect.pipeline.cluster import Dask
+    from ibdissect.pipeline.ordered_pool import spread
 
     def megabytes() -> float:
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
@@ -221,10 +221,10 @@ def paths(count: int) -> None:
 
 def share(capture: Path) -> None:
     """CPU seconds of passes that do more and more of a check; what is left after the last but one needs the state of earlier windows."""
-    from ibdissect.lint.engine import Linter
+    from ibdissect.decode.chunk_table import ChunkTable
+    from ibdissect.lint.linter import Linter
+    from ibdissect.pipeline.reading import open_reading
     from ibdissect.rules import load
-    from ibdissect.session.reading import open_reading
-    from ibdissect.table.table import ChunkTable
 
     def done(pick: Callable[[type], bool], *, feed: bool) -> float:
         linter = Linter([rule for rule in load() if pick(rule)])

@@ -49,13 +49,13 @@ def repeat(one: bytes, first: int, count: int, out: IO[bytes]) -> None:
 
 def studied(path: str) -> None:
     """Let the study of the screen read a capture; prints its memory."""
+    from ibdissect.pipeline.check import CheckOptions
     from ibdissect.rules import load
-    from ibdissect.session.check import Options
-    from ibdissect.study.background import Study
-    from ibdissect.study.capture_model import CaptureModel
+    from ibdissect.screen_model.background_analysis import BackgroundAnalysis
+    from ibdissect.screen_model.capture_model import CaptureModel
 
     model = CaptureModel(path)
-    study = Study(model, lambda: Options(rules=load()))
+    study = BackgroundAnalysis(model, lambda: CheckOptions(rules=load()))
     done = threading.Event()
     thread = threading.Thread(target=study.run, args=(lambda: done.set() if study.finished else None,))
     model.scan(lambda: None)

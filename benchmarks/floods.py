@@ -25,9 +25,9 @@ WHAT = ("lid", "guid", "qpn", "number", "key", "text", "address", "lid guid qpn 
 def one(packets: int, what: str, rules: list[str], *, followers: bool) -> None:
     """Print of one flood: CPU seconds a packet, KB of memory, the slowest chunk as a multiple of the median, packets, calls a packet."""
     from ibdissect import heap
-    from ibdissect.lint.engine import Linter
+    from ibdissect.decode.chunk_table import ChunkTable
+    from ibdissect.lint.linter import Linter
     from ibdissect.rules import load
-    from ibdissect.table.table import ChunkTable
     from tests.crowds import crowd, proofs
 
     heap.set_up()

@@ -31,20 +31,20 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from ibdissect.capture.times import FAR_NS, SECOND_NS  # noqa: E402
+from ibdissect.decode.chunk_table import ChunkTable  # noqa: E402
 from ibdissect.dfilter.compile import compile_filter  # noqa: E402
 from ibdissect.dissect.build import dissect_row  # noqa: E402
+from ibdissect.dissect.info_line import summaries  # noqa: E402
 from ibdissect.dissect.printers import dotted, dump  # noqa: E402
-from ibdissect.dissect.summary import summaries  # noqa: E402
+from ibdissect.dissect.shown_value import Presenter  # noqa: E402
 from ibdissect.dissect.tree import outline  # noqa: E402
-from ibdissect.dissect.value import Presenter  # noqa: E402
 from ibdissect.errors import CaptureError  # noqa: E402
-from ibdissect.fabric.follow import FabricFollower  # noqa: E402
-from ibdissect.flow.statistics import Statistics  # noqa: E402
-from ibdissect.flow.transfers import Transfers, records  # noqa: E402
+from ibdissect.mad.rmpp_records import Transfers, records  # noqa: E402
+from ibdissect.pipeline.check import CheckOptions, check  # noqa: E402
+from ibdissect.python_interface import Capture  # noqa: E402
 from ibdissect.rules import load  # noqa: E402
-from ibdissect.session.capture import Capture  # noqa: E402
-from ibdissect.session.check import Options, check  # noqa: E402
-from ibdissect.table.table import ChunkTable  # noqa: E402
+from ibdissect.subnet.follower import FabricFollower  # noqa: E402
+from ibdissect.traffic.statistics import Statistics  # noqa: E402
 from tests.fuzz import agree, container, mutate, seeds, targets  # noqa: E402
 from tests.fuzz.items import item, joined  # noqa: E402
 from tests.fuzz.second import opposed  # noqa: E402
@@ -161,7 +161,7 @@ class Run:
 
     def _batch(self, packets: Sequence[mutate.Packet], data: bytes, name: str) -> None:
         began = process_time()
-        report = check(io.BytesIO(data), Options(rules=self.rules))
+        report = check(io.BytesIO(data), CheckOptions(rules=self.rules))
         if report.status != "ok" or report.frames != len(packets):
             self.note("crash", f"{report.frames} of {len(packets)} frames, {report.status} {report.error}", data, name)
         for finding in report.findings:
@@ -245,7 +245,7 @@ class Run:
         self.counts[f"containers {status}"] += 1
         if not linted:
             return
-        report = check(io.BytesIO(data), Options(rules=self.rules))
+        report = check(io.BytesIO(data), CheckOptions(rules=self.rules))
         self.counts["containers linted"] += 1
         if (report.status == "unreadable") != bool(error) or (not error and report.frames != frames):
             raise AssertionError(f"{frames} frames read ({error}), {report.frames} checked ({report.error})")

@@ -24,10 +24,10 @@ from pathlib import Path
 
 from textual.errors import NoWidget
 
+from ibdissect.pipeline.check import CheckOptions
 from ibdissect.rules import load
-from ibdissect.session.check import Options
-from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.saved_state import FilterHistory, Profile
+from ibdissect.screen_model.capture_model import CaptureModel
+from ibdissect.screen_model.saved_state import FilterHistory, Profile
 from ibdissect.tui.app import COMMANDS, TuiApp
 
 PATIENCE = 60.0
@@ -70,7 +70,7 @@ async def walk(path: str, events: int, rnd: random.Random, said: deque[str], slo
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         history, memory = FilterHistory(Path(folder) / "filters"), Profile(Path(folder) / "screen.json")
-        app, failures = TuiApp([CaptureModel(path)], lambda: Options(rules=load()), history=history, memory=memory), list[str]()
+        app, failures = TuiApp([CaptureModel(path)], lambda: CheckOptions(rules=load()), history=history, memory=memory), list[str]()
         app.failed = lambda text, _: failures.append(text)  # type: ignore[method-assign]
         async with app.run_test(size=(120, 40)):
             for number in range(events):

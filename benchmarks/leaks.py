@@ -32,26 +32,26 @@ sys.path.insert(0, str(ROOT))
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND  # noqa: E402
 from ibdissect.capture.discover import SUFFIXES  # noqa: E402
-from ibdissect.dissect.bulk import JsonLines  # noqa: E402
+from ibdissect.decode.chunk_table import ChunkTable  # noqa: E402
+from ibdissect.decode.hidden.cut_keys import checksum_fields, hidden_checksums  # noqa: E402
+from ibdissect.decode.hidden.key_numbers import keys_of, secret_fields  # noqa: E402
+from ibdissect.dissect.json_lines import JsonLines  # noqa: E402
 from ibdissect.dissect.named_values import reveals_key, runs  # noqa: E402
 from ibdissect.dissect.printers import dump  # noqa: E402
-from ibdissect.dissect.value import Presenter  # noqa: E402
+from ibdissect.dissect.shown_value import Presenter  # noqa: E402
 from ibdissect.errors import CaptureError  # noqa: E402
+from ibdissect.python_interface import Capture  # noqa: E402
 from ibdissect.scrub.rewrite import write_scrubbed  # noqa: E402
 from ibdissect.scrub.verify import verify  # noqa: E402
-from ibdissect.session import tabular  # noqa: E402
-from ibdissect.session.capture import Capture  # noqa: E402
-from ibdissect.session.findings import FindingsTable  # noqa: E402
-from ibdissect.table.cut_keys import checksum_fields, hidden_checksums  # noqa: E402
-from ibdissect.table.secrets import keys_of, secret_fields  # noqa: E402
-from ibdissect.table.table import ChunkTable  # noqa: E402
+from ibdissect.tables import capture_table  # noqa: E402
+from ibdissect.tables.findings import FindingsTable  # noqa: E402
 from ibdissect.wire.catalog import builtin  # noqa: E402
 from ibdissect.wire.headers import BTH  # noqa: E402
 from ibdissect.wire.mad import MAD  # noqa: E402
 from ibdissect.wire.numbers import CM_CLASS  # noqa: E402
 from tests import commands  # noqa: E402
+from tests.decode.hidden.test_cut_keys import known_bits, printed, trees  # noqa: E402
 from tests.fuzz.container import pcapng  # noqa: E402
-from tests.table.test_cut_keys import known_bits, printed, trees  # noqa: E402
 from tests.test_secrets import COLUMNS, FRAMES, OUTPUTS, PLANTED, UPPER, Planted, shown  # noqa: E402
 from tests.tui import drawn, made  # noqa: E402
 
@@ -315,7 +315,7 @@ def main() -> int:
         return 0
     paths = captures(given.paths)
     if given.what == "outputs":
-        tabular.SHOWN = sys.maxsize - 1
+        capture_table.SHOWN = sys.maxsize - 1
         found = [text for path in paths for text in outputs(path)]
         print(*found, f"{len(paths)} captures, found {len(found)}", sep="\n")
         return int(bool(found))

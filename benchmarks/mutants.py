@@ -68,8 +68,8 @@ TARGETS = {
             "tests/engine/test_[!sl]*.py",
             "tests/engine/test_s[!h]*.py",
             "tests/engine/test_l*.py",
-            "tests/table/test_[lb]*.py",
-            "tests/fabric/test_*.py",
+            "tests/decode/test_[lb]*.py",
+            "tests/subnet/test_*.py",
             "tests/diagnosis/test_*.py",
             PROOFS,
         ),
@@ -79,14 +79,15 @@ TARGETS = {
     "pkey": Target("ibdissect/rules/PKY/*.py", ("tests/rules/PKY/test_*.py", "tests/rules/test_early.py"), ("PKY",)),
     "mkey": Target("ibdissect/rules/MKY/*.py", ("tests/rules/MKY/test_*.py", "tests/rules/test_early.py"), ("MKY", "SMP023")),
     "masking": Target(
-        "ibdissect/table/secrets.py ibdissect/table/cut_keys.py ibdissect/table/cut_messages.py ibdissect/table/unread.py",
+        "ibdissect/decode/hidden/key_numbers.py ibdissect/decode/hidden/cut_keys.py "
+        "ibdissect/decode/hidden/cut_messages.py ibdissect/decode/ignored_data.py",
         (
-            "tests/table/test_secrets.py",
-            "tests/table/test_unread.py",
+            "tests/decode/hidden/test_key_numbers.py",
+            "tests/decode/test_ignored_data.py",
             "tests/dfilter/test_keys.py",
-            "tests/session/test_columns.py",
-            "tests/table/test_cut_keys.py",
-            "tests/table/test_cut_messages.py",
+            "tests/tables/test_columns.py",
+            "tests/decode/hidden/test_cut_keys.py",
+            "tests/decode/hidden/test_cut_messages.py",
             "tests/test_secrets.py",
         ),
     ),
@@ -97,49 +98,50 @@ TARGETS = {
             "tests/ulp/test_*.py",
             "tests/dissect/test_*.py",
             "tests/test_coverage.py",
-            "tests/table/test_insides.py",
+            "tests/decode/hidden/test_unreadable_fields.py",
             "tests/layers/test_*.py",
             PROOFS,
         ),
         fast=True,
         first=("tests/wire/test_declared.py", "tests/wire/test_structs.py", "tests/wire/test_roundtrip_spec.py"),
     ),
-    "table": Target(
-        "ibdissect/table/*.py",
+    "decode": Target(
+        "ibdissect/decode/*.py ibdissect/decode/hidden/*.py",
         (
-            "tests/table/test_*.py",
+            "tests/decode/test_*.py",
+            "tests/decode/hidden/test_*.py",
             "tests/dfilter/test_[cklmnpv]*.py",
-            "tests/session/test_columns.py",
+            "tests/tables/test_columns.py",
             "tests/ulp/test_services.py",
             "tests/wire/test_tail.py",
             "tests/points/test_*.py",
-            "tests/flow/test_*.py",
+            "tests/transport/test_*.py",
             PROOFS,
         ),
         fast=True,
-        first=("tests/table/test_[a-l]*.py",),
+        first=("tests/decode/test_[a-l]*.py",),
     ),
-    "fabric": Target(
-        "ibdissect/fabric/*.py",
+    "subnet": Target(
+        "ibdissect/subnet/*.py",
         (
-            "tests/fabric/test_*.py",
-            "tests/table/test_bits.py",
+            "tests/subnet/test_*.py",
+            "tests/decode/test_bit_fields.py",
             "tests/rules/test_early.py",
             "tests/rules/test_gate.py",
-            "tests/subnet/test_*.py",
-            "tests/flow/test_*.py",
+            "tests/subnet/files/test_*.py",
+            "tests/transport/test_*.py",
             PROOFS,
         ),
         fast=True,
-        first=("tests/fabric/test_*.py",),
+        first=("tests/subnet/test_*.py",),
     ),
     "lint": Target(
         "ibdissect/lint/*.py",
         (
             "tests/lint/test_*.py",
             "tests/cli/test_checking.py",
-            "tests/session/test_check.py",
-            "tests/fabric/test_division.py",
+            "tests/pipeline/test_check.py",
+            "tests/subnet/test_separate_subnets.py",
             "tests/report/test_[fmstw]*.py",
             PROOFS,
         ),
@@ -291,7 +293,7 @@ def compiled(tree: ast.Module, mutant: Mutant) -> CodeType:
 
 
 def module_name(file: Path) -> str:
-    """`ibdissect/table/locate.py` becomes `ibdissect.table.locate`."""
+    """`ibdissect/decode/locate.py` becomes `ibdissect.decode.locate`."""
     return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
@@ -311,14 +313,14 @@ def imports(file: Path) -> Iterator[str]:
 def independent(files: Sequence[Path]) -> list[str]:
     """Modules of the program and shared test modules that never import one of `files`; they can be loaded once for all mutants."""
     shared = [path for path in (ROOT / "tests").rglob("*.py") if not path.name.startswith(("test_", "conftest"))]
-    shared = [path for path in shared if path.parent.name in ("tests", "rules", "fabric", "table")]
+    shared = [path for path in shared if path.parent.name in ("tests", "rules", "subnet", "decode")]
     needs = {module_name(path): set(imports(path)) for path in [*(ROOT / "ibdissect").rglob("*.py"), *shared]}
     for name, names in needs.items():  # a package is loaded before its modules
         names.update(name[:i] for i, letter in enumerate(name) if letter == ".")
     touched = {module_name(path) for path in files} | {name for names in needs.values() for name in names if ".test_" in name}
     while grown := {name for name, names in needs.items() if name not in touched and names & touched}:
         touched |= grown
-    rooms = ("ibdissect.tui", "ibdissect.cli", "ibdissect.__main__", "ibdissect.export", "ibdissect.session", "ibdissect.pytest_plugin")
+    rooms = ("ibdissect.tui", "ibdissect.cli", "ibdissect.__main__", "ibdissect.export", "ibdissect.pipeline", "ibdissect.pytest_plugin")
     return sorted(name for name in needs if name not in touched and not name.startswith(rooms))
 
 

@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from ibdissect.fabric.model import Subnet
-from ibdissect.subnet import learn, read_files
+from ibdissect.subnet.files import learn, read_files
+from ibdissect.subnet.model import Subnet
 
 HOSTS_A_SWITCH = 30
 

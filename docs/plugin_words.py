@@ -13,11 +13,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ibdissect.fabric import events as fabric_events
-from ibdissect.flow import events as flow_events
+from ibdissect.decode import connection_events
 from ibdissect.lint import rule, sequence, setting
 from ibdissect.rules.shared import attribute_rule
-from ibdissect.table import connection_events
+from ibdissect.subnet import events as fabric_events
+from ibdissect.transport import events as flow_events
 from ibdissect.wire import column, dialogue, expr, field_kinds, kept, places, spec, tail
 
 PAGE = Path(__file__).parent / "plugin-words.md"

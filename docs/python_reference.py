@@ -20,11 +20,11 @@ from typing import Any
 import ibdissect
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.lint.finding import Finding
-from ibdissect.session.capture import Capture, Frame
-from ibdissect.session.columns import Column, Columns
-from ibdissect.session.connections import ConnectionTable
-from ibdissect.session.findings import FindingsTable
-from ibdissect.session.tabular import CaptureTable
+from ibdissect.python_interface import Capture, Frame
+from ibdissect.tables.capture_table import CaptureTable
+from ibdissect.tables.columns import Column, Columns
+from ibdissect.tables.connections import ConnectionTable
+from ibdissect.tables.findings import FindingsTable
 
 REPO = Path(__file__).resolve().parents[1]
 PAGE = REPO / "docs/python.md"

@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from ibdissect.cli.common import Common
 from ibdissect.cli.output import early_options
 from ibdissect.cli.points import MergedCapture
+from ibdissect.pipeline.check import CheckOptions
 from ibdissect.rules import load
-from ibdissect.session.check import Options
-from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.saved_state import FilterHistory, Profile
+from ibdissect.screen_model.capture_model import CaptureModel
+from ibdissect.screen_model.saved_state import FilterHistory, Profile
 from ibdissect.tui.app import TuiApp
 from tests.tui.drawn import picture
 
@@ -55,7 +55,7 @@ async def shoot(captures: Path, name: str, capture: str, keys: tuple[str, ...], 
     """One picture, by somebody who remembers nothing of earlier runs."""
     with tempfile.TemporaryDirectory() as state:
         history, memory = FilterHistory(Path(state) / "filters"), Profile(Path(state) / "screen.json")
-        app = TuiApp([CaptureModel(str(captures / capture))], lambda: Options(rules=load()), history=history, memory=memory)
+        app = TuiApp([CaptureModel(str(captures / capture))], lambda: CheckOptions(rules=load()), history=history, memory=memory)
         await _drawn(app, name, keys, folder)
 
 

@@ -19,12 +19,12 @@ import numpy as np  # noqa: E402
 from mkdocs.structure.files import File, Files  # noqa: E402
 
 from ibdissect.cli.fields import _rows, where  # noqa: E402
-from ibdissect.dissect.summary import summaries  # noqa: E402
-from ibdissect.lint.engine import Linter  # noqa: E402
+from ibdissect.dissect.info_line import summaries  # noqa: E402
+from ibdissect.lint.linter import Linter  # noqa: E402
 from ibdissect.lint.rule import Rule  # noqa: E402
 from ibdissect.lint.rule_page import markdown, page, summary  # noqa: E402
+from ibdissect.pipeline.reading import open_reading  # noqa: E402
 from ibdissect.rules import load  # noqa: E402
-from ibdissect.session.reading import open_reading  # noqa: E402
 from ibdissect.wire.catalog import builtin  # noqa: E402
 
 OUTSIDE = {

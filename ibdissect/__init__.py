@@ -23,21 +23,24 @@ _leave_working_directory()
 
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
-if TYPE_CHECKING:
-    from .session.capture import Capture as Capture
-    from .session.capture import Capture as open
-    from .version import VERSION as __version__
+from .moved import follow_moves  # noqa: E402
 
+if TYPE_CHECKING:
+    from ibdissect.python_interface import Capture as Capture
+    from ibdissect.python_interface import Capture as open
+    from ibdissect.version import VERSION as __version__
+
+follow_moves()
 __all__ = ["Capture", "__version__", "open"]
 
 
 def __getattr__(name: str) -> Any:  # Any: the names have different types
     if name == "__version__":
-        from .version import VERSION
+        from ibdissect.version import VERSION
 
         return VERSION
     if name in ("open", "Capture"):
-        from .session.capture import Capture
+        from ibdissect.python_interface import Capture
 
         return Capture
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct as Record
 
-from .patience import Interrupted, NotCalled, patient
+from ibdissect.patience import Interrupted, NotCalled, patient
 
 NAMED = 8
 """Failures that an error message lists individually."""

@@ -10,7 +10,7 @@ from itertools import chain
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
-from ibdissect.dissect.summary_plugin import placeholders
+from ibdissect.dissect.info_line_plugin import placeholders
 from ibdissect.errors import PluginError, SpecError, defined_in, nearest
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.handlers import MARKS, handler_methods

@@ -145,9 +145,9 @@ def assert_clean(
     from ibdissect.cli.common import Common
     from ibdissect.cli.lint import RANKS
     from ibdissect.errors import ConfigError
+    from ibdissect.pipeline.check import check
     from ibdissect.report import Run
     from ibdissect.report.lines import full_capture
-    from ibdissect.session.check import check
 
     common = Common(config=os.fspath(config) if config is not None else None, plugins=tuple(plugins))
     options = check_options(common, selected=select, ignored=ignore, max_findings=SHOWN)

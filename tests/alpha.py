@@ -11,9 +11,9 @@ from typing import Any
 from click.testing import CliRunner
 
 from ibdissect.cli.fabric import command
-from ibdissect.fabric import FabricFollower, Subnet
-from ibdissect.fabric.describe import describe
-from ibdissect.session.reading import open_reading
+from ibdissect.pipeline.reading import open_reading
+from ibdissect.subnet import FabricFollower, Subnet
+from ibdissect.subnet.describe import describe
 
 ALPHA = Path(__file__).parents[2] / "shared/knowledge/alpha"
 STATES, SOURCES = ("before", "after", "lmc1"), ("sweep", "files")

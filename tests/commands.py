@@ -40,7 +40,7 @@ FIRST = {
 ALONE = frozenset({"--plugin", "--sandbox", "serve", "tui", "pytest"})
 """Commands and options that change the process, which is then of no use for another command."""
 IMPORTED = {
-    "export": ("pyarrow.parquet",), "sql": ("ibdissect.session.database",), "--engine": ("ibdissect.session.cluster",),
+    "export": ("pyarrow.parquet",), "sql": ("ibdissect.tables.sql",), "--engine": ("ibdissect.pipeline.cluster",),
     "--plugin": ("ibdissect.layers",),
 }  # fmt: skip
 """What is only imported: a fork must not have DuckDB's threads."""

@@ -12,9 +12,9 @@ import numpy as np
 
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
-from ibdissect.scrub.kinds import Kind, kind_of
-from ibdissect.table.locate import Int
-from ibdissect.table.table import ChunkTable
+from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode.locate import Int
+from ibdissect.scrub.kinds import ScrubKind, kind_of
 from ibdissect.wire.catalog import builtin
 from tests.rules import test_rules as _every_case  # noqa: F401 - it imports them
 from tests.rules.cases import CASES
@@ -27,9 +27,15 @@ PERIOD_NS = 3_000_000_000
 FLOOD = 100_000
 """Bytes of a proof that needs thousands of packets."""
 WORDS = {
-    "lid": {Kind.LID}, "guid": {Kind.GUID, Kind.GID, Kind.PREFIX}, "qpn": {Kind.QPN}, "number": {Kind.KEEP}, "key": {Kind.KEY},
-    "text": {Kind.TEXT}, "address": {Kind.IP4, Kind.MAC}, "other": {Kind.KEEP},
-}  # fmt: skip
+    "lid": {ScrubKind.LID},
+    "guid": {ScrubKind.GUID, ScrubKind.GID, ScrubKind.PREFIX},
+    "qpn": {ScrubKind.QPN},
+    "number": {ScrubKind.KEEP},
+    "key": {ScrubKind.KEY},
+    "text": {ScrubKind.TEXT},
+    "address": {ScrubKind.IP4, ScrubKind.MAC},
+    "other": {ScrubKind.KEEP},
+}
 
 
 @cache
@@ -70,7 +76,7 @@ def _marks(what: str) -> tuple[tuple[Int, int], ...]:
             kind = kind_of(field)
             if field.bit % 8 or field.bits % 8 or kind not in kinds:
                 continue
-            if kind is Kind.KEEP and not (NUMBERS if "number" in what else OTHERS).search(field.name):
+            if kind is ScrubKind.KEEP and not (NUMBERS if "number" in what else OTHERS).search(field.name):
                 continue
             size = field.bits // 8
             for bit in field.entries():
@@ -81,7 +87,9 @@ def _marks(what: str) -> tuple[tuple[Int, int], ...]:
                     continue
                 if size in (8, 16):
                     low = (begin + size - 3, begin + size - 2, begin + 1)
-                    found[2] += [begin + 3] if kind in (Kind.KEEP, Kind.KEY) and size == 8 else []  # the other half of a transaction id
+                    found[2] += (
+                        [begin + 3] if kind in (ScrubKind.KEEP, ScrubKind.KEY) and size == 8 else []
+                    )  # the other half of a transaction id
                     found[0] += [low[1]]
                     found[1] += [low[0]]
                 else:
@@ -90,19 +98,19 @@ def _marks(what: str) -> tuple[tuple[Int, int], ...]:
     return tuple((np.unique(np.concatenate([np.empty(0, np.int64), *spots])), part) for part, spots in found.items())
 
 
-def _ours(kind: Kind, values: Any) -> Any:  # Any: arrays of bytes, and which of them
+def _ours(kind: ScrubKind, values: Any) -> Any:  # Any: arrays of bytes, and which of them
     """Which values identify a host or group: unicast and multicast LIDs, ordinary queue pairs, other non-zero values."""
     wide = np.zeros(len(values), np.uint64)
     for column in values.T[-8:]:
         wide = wide << np.uint64(8) | column.astype(np.uint64)
-    if kind is Kind.LID:
+    if kind is ScrubKind.LID:
         return (wide > 0) & (wide < 0xFFFF)
-    if kind is Kind.IP4:
+    if kind is ScrubKind.IP4:
         # 224.0.0.0/24: groups of a link, the same everywhere; and broadcasts
         return (wide != 0) & (wide >> np.uint64(8) != 0xE0_0000) & (wide != 0xFFFF_FFFF)
-    if kind is Kind.MAC:
+    if kind is ScrubKind.MAC:
         return (wide != 0) & (values[:, 0] & 1 == 0)  # groups are the same everywhere
-    if kind is Kind.QPN:
+    if kind is ScrubKind.QPN:
         return (wide > 1) & (wide < 0xFFFFFF)
     return wide != 0
 

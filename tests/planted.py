@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
-from ibdissect.dissect.bulk import JsonLines
+from ibdissect.decode.hidden.cut_keys import without_keys
+from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.named_values import reveals_key, runs
 from ibdissect.dissect.printers import dump
+from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import outline
-from ibdissect.dissect.value import Presenter
 from ibdissect.failures import PluginWarning
-from ibdissect.session.capture import Capture
-from ibdissect.table.cut_keys import without_keys
+from ibdissect.python_interface import Capture
 from tests.fuzz.container import pcapng
 
 KEY = bytes.fromhex("a7c3e95b")

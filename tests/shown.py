@@ -11,7 +11,7 @@ from typing import Any
 from ibdissect.cli.stats import TABLES, lines
 from ibdissect.pictures.page import pictures
 from ibdissect.pictures.portrait import Portrait
-from ibdissect.tui.screens.connections import ConnectionTable
+from ibdissect.tui.screens.connections import ConnectionsView
 from ibdissect.tui.screens.conversations import ConversationTable, ExchangeTable
 from ibdissect.tui.screens.statistics import KindTable
 from ibdissect.tui.widgets.table import Table
@@ -76,7 +76,7 @@ def screens(portrait: Portrait) -> dict[str, list[Row]]:
     return {
         "conversations": table_rows(ConversationTable(shot.conversations)), "exchanges": table_rows(ExchangeTable(shot.exchanges)),
         "kinds": table_rows(KindTable(shot.kinds, builtin())),
-        "connections": table_rows(ConnectionTable(diagnosis.connections if diagnosis is not None else [], 0)),
+        "connections": table_rows(ConnectionsView(diagnosis.connections if diagnosis is not None else [], 0)),
     }  # fmt: skip
 
 

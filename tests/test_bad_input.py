@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from ibdissect.dissect.build import dissect_row
-from ibdissect.dissect.summary import summaries
-from ibdissect.dissect.value import Presenter
+from ibdissect.dissect.info_line import summaries
+from ibdissect.dissect.shown_value import Presenter
+from ibdissect.pipeline.check import CheckOptions, check
+from ibdissect.python_interface import Capture
 from ibdissect.rules import load
-from ibdissect.session.capture import Capture
-from ibdissect.session.check import Options, check
 from tests import commands
 from tests.craft import erf_pcap, smp
 
@@ -55,7 +55,7 @@ def test_what_was_found_before_the_damage_stays() -> None:
     data = bytearray(erf_pcap([smp(1, 0x10, modifier=1), *[smp(1, 0x10)] * 4]))
     at = 24 + 16 + 306
     data[at + 8 : at + 12] = b"\xff\xff\xff\x7f"  # the second record claims two gigabytes
-    report = check(io.BytesIO(bytes(data)), Options(rules=load()))
+    report = check(io.BytesIO(bytes(data)), CheckOptions(rules=load()))
     assert report.status == "damaged" and report.error is None
     assert {"AM001", "CAP014"} <= set(report.by_rule)
 
@@ -68,7 +68,7 @@ def test_mutations_never_raise(repo: Path, name: str, request: pytest.FixtureReq
     """Random mutations of each sample through reading, lint, summaries and trees."""
     original = (repo / "captures" / name).read_bytes()
     rnd = random.Random(name)
-    options = Options(rules=load())
+    options = CheckOptions(rules=load())
     for _ in range(40 if request.config.getoption("--thorough") else 8):
         data = bytearray(original[: min(len(original), 6000)])
         for _ in range(rnd.choice((1, 3, 10, 60))):

@@ -13,16 +13,17 @@ from typing import Any
 import pytest
 
 from ibdissect.bounded import BUDGET, BoundedDict, KeptDict, KeptList
+from ibdissect.decode import reassembled, rmpp_places
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.diagnosis import frame_times
 from ibdissect.diagnosis.stories import Stories
-from ibdissect.engine import episodes, lanes, order, pairing, setups, skipped, smps, waits
-from ibdissect.fabric import groups, model, nodes
-from ibdissect.flow import rdma_chunks, reassembly
-from ibdissect.lint.engine import Linter
+from ibdissect.engine import connection_setups, episodes, lanes, pairing, psn_gaps, psn_order, smps, waiting_packets
+from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import Rule
+from ibdissect.mad import rmpp_reassembly
 from ibdissect.rules import load
-from ibdissect.table import joined, placed
-from ibdissect.table.table import ChunkTable
+from ibdissect.subnet import model, multicast_groups, nodes
+from ibdissect.transport import rpc_rdma_chunks
 from tests.crowds import crowd
 from tests.test_limits import fed
 
@@ -32,18 +33,31 @@ Bounded = BoundedDict | KeptDict | KeptList  # type: ignore[type-arg]
 EMPTY = 300
 """Bytes of an entry of which the flood shows too few to measure them."""
 OTHERS = {
-    "ports": model.MAX_PORTS * 1400, "blocks of forwarding tables": model.MAX_BLOCKS * 72, "routes": nodes.MAX_HOPS * 350,
-    "members of groups": groups.MAX_ALL_MEMBERS * 200, "streams": order.MAX_ORDERS * 1400, "gaps": skipped.MAX_ALL_GAPS * 220,
-    "segments": reassembly.MAX_BYTES, "records that straddle segments": joined.MAX_BYTES,
-    "messages of several packets": joined.MAX_MESSAGE_BYTES,
-    "parts and chunks of such messages": rdma_chunks.MAX_HELD, "exchanges about P_Keys": smps.MAX_EXCHANGED * 400,
-    "lanes": lanes.MAX_LANES * 510, "directions": lanes.MAX_LANES * 5600, "hosts": lanes.MAX_HOSTS * 400,
-    "packets under way": waits.MAX_ALL_WAITING * 64, "ranges, READs and classes of waits": episodes.MAX_ENTRIES * 220,
-    "episodes": episodes.MAX_ALL * 250, "packets that wait for their pair": lanes.MAX_HELD * 350,
-    "PSNs for pairing": (2 * pairing.MAX_PSNS + pairing.MAX_PSNS // 2) * 200, "tries": setups.MAX_ALL_TRIES * 160,
-    "set-ups": setups.MAX_SETUPS * (2600 + 2 * 300), "times of frames": frame_times.MAX_TIMES * 8,
-    "places of segments": placed.MAX_FRAMES * 10, "repetitions of segments": placed.MAX_TRANSFERS * placed.MAX_AGAIN * 44,
-}  # fmt: skip
+    "ports": model.MAX_PORTS * 1400,
+    "blocks of forwarding tables": model.MAX_BLOCKS * 72,
+    "routes": nodes.MAX_HOPS * 350,
+    "members of groups": multicast_groups.MAX_ALL_MEMBERS * 200,
+    "streams": psn_order.MAX_ORDERS * 1400,
+    "gaps": psn_gaps.MAX_ALL_GAPS * 220,
+    "segments": rmpp_reassembly.MAX_BYTES,
+    "records that straddle segments": reassembled.MAX_BYTES,
+    "messages of several packets": reassembled.MAX_MESSAGE_BYTES,
+    "parts and chunks of such messages": rpc_rdma_chunks.MAX_HELD,
+    "exchanges about P_Keys": smps.MAX_EXCHANGED * 400,
+    "lanes": lanes.MAX_LANES * 510,
+    "directions": lanes.MAX_LANES * 5600,
+    "hosts": lanes.MAX_HOSTS * 400,
+    "packets under way": waiting_packets.MAX_ALL_WAITING * 64,
+    "ranges, READs and classes of waits": episodes.MAX_ENTRIES * 220,
+    "episodes": episodes.MAX_ALL * 250,
+    "packets that wait for their pair": lanes.MAX_HELD * 350,
+    "PSNs for pairing": (2 * pairing.MAX_PSNS + pairing.MAX_PSNS // 2) * 200,
+    "tries": connection_setups.MAX_ALL_TRIES * 160,
+    "set-ups": connection_setups.MAX_SETUPS * (2600 + 2 * 300),
+    "times of frames": frame_times.MAX_TIMES * 8,
+    "places of segments": rmpp_places.MAX_FRAMES * 10,
+    "repetitions of segments": rmpp_places.MAX_TRANSFERS * rmpp_places.MAX_AGAIN * 44,
+}
 """State that is no container of `bounded`: its bound, and what an entry takes."""
 OF_OTHERS = (Stories, nodes.Node, nodes.Port, nodes.Origin, model.Subnet)
 
@@ -95,11 +109,11 @@ def test_the_engine_takes_what_its_shares_say() -> None:
     """A direction, a lane, a host and a set-up, measured by the memory of a process that makes many of them."""
     program = """
 import gc
-from ibdissect.engine.halves import Half
+from ibdissect.engine.requester_responder import Half
 from ibdissect.engine.hosts import Host, Lane
-from ibdissect.engine.packets import Packet
-from ibdissect.engine.setups import AGREED, SetUp
-from ibdissect.engine.waits import Path, Room
+from ibdissect.engine.packet_fields import Packet
+from ibdissect.engine.connection_setups import AGREED, SetUp
+from ibdissect.engine.waiting_packets import Path, Room
 path, host, kept = Path(Room()), Host(1, 2, 3), []
 def half(i):
     one, p = Half(path), Packet()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect import native
+from ibdissect import c_code
 from ibdissect.built import version_line
 from ibdissect.cli import _failed
 from ibdissect.engine import compiled
@@ -22,7 +22,7 @@ from tests.conftest import REPO
 
 def test_the_version_says_what_was_compiled() -> None:
     assert version_line().startswith(f"ibdissect {VERSION} ({'compiled' if compiled() else 'interpreted'} engine")
-    assert ("slowly" in version_line()) == (native.sums is None)
+    assert ("slowly" in version_line()) == (c_code.sums is None)
 
 
 def test_modules_of_another_build_are_said(capsys: pytest.CaptureFixture[str]) -> None:

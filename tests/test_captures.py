@@ -12,10 +12,10 @@ import pytest
 
 import ibdissect
 from ibdissect.capture.opening import open_capture
-from ibdissect.lint.engine import Linter
+from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.lint.linter import Linter
 from ibdissect.rules import load
-from ibdissect.table.table import ChunkTable
-from tests.table.made import tables_of
+from tests.decode.made import tables_of
 
 EXPECTED: dict[str, dict[int, set[str]]] = {
     "opensm-first-sweep.pcap": {},

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ibdissect.fabric.describe import describe
-from ibdissect.subnet.writing import ibnetdiscover
+from ibdissect.subnet.describe import describe
+from ibdissect.subnet.files.writing import ibnetdiscover
 from tests import independent_counter
 from tests.alpha import ALPHA, SOURCES, STATES, Known, Place, learnt, swept, values_of
 

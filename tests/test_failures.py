@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ibdissect.failures import MOST, NAMED, Failures
-from ibdissect.flow.transactions import Transactions
+from ibdissect.mad.transactions import Transactions
+from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.pytest_plugin import NotClean, assert_clean
-from ibdissect.rules.AM.packet import NodeDescriptionModifier
-from ibdissect.session.check import Options, check
+from ibdissect.rules.AM.reserved_modifiers import NodeDescriptionModifier
 from tests import commands
 from tests.craft import erf_pcap, native, smp
 
@@ -111,7 +111,7 @@ def test_every_format_says_so(format_: str, said: str, capture: str, monkeypatch
 @pytest.mark.slow
 def test_worker_processes_and_the_pytest_plugin_fail_too(capture: str, monkeypatch: Any, capsys: pytest.CaptureFixture[str]) -> None:
     # Forked workers have what the test changed, also where this process runs threads of the test runner.
-    monkeypatch.setattr("ibdissect.session.processes._context", lambda: get_context("fork"))
+    monkeypatch.setattr("ibdissect.pipeline.processes._context", lambda: get_context("fork"))
     monkeypatch.setattr(NodeDescriptionModifier, "message", "{attribute_modifier:zz}")
     Path("other.pcap").write_bytes(BAD)
     assert lint("--jobs", "2", "--fail-on", "never", capture, "other.pcap") == 2
@@ -127,16 +127,16 @@ def test_a_follower_that_raises_is_fed_no_more(capture: str, monkeypatch: pytest
         raise ValueError("key 0x1122334455667788")
 
     monkeypatch.setattr(Transactions, "feed", feed)
-    report = check(capture, Options(rules=[*load()]))
+    report = check(capture, CheckOptions(rules=[*load()]))
     assert report.error is not None and "Transactions failed in frames 1 to 3: ValueError: key # (test_failures.py:" in report.error
     assert {finding.code for finding in report.findings} >= {"AM001"}
 
 
 def test_what_reading_raises_is_no_finding(capture: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ibdissect.table.services import Services
+    from ibdissect.decode.services import Services
 
     monkeypatch.setattr(Services, "feed", lambda self, table: [].pop())
-    report = check(capture, Options(rules=[NodeDescriptionModifier]))
+    report = check(capture, CheckOptions(rules=[NodeDescriptionModifier]))
     assert (report.status, report.frames) == ("failed", 0) and "the check failed" in str(report.error)
 
 

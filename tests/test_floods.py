@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from ibdissect.lint.rule import REGISTRY
+from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
-from ibdissect.session.check import Options, check
 from tests.craft import erf_pcap, rc
 from tests.rules.made.connections import ACTIVE, reply, request
 from tests.rules.SA.cases import ASSIGNED, KNOWN, gsi_path
@@ -43,7 +43,7 @@ def paths(number: int) -> list[bytes]:
     return [*KNOWN, ASSIGNED, *KNOWN * number, *(gsi_path(0x81, dlid=0x1000 + i) for i in range(number))]
 
 
-COUNTED = re.compile("/rules/|/flow/streams|/numpy/lib/")
+COUNTED = re.compile("/rules/|/transport/psn_streams|/numpy/lib/")
 FLOODS: list[tuple[str, Callable[[int], list[bytes]]]] = [("CM008", connections), ("CM009", connections), ("SA015", paths)]
 
 
@@ -67,7 +67,7 @@ def lines(code: str, frames: list[bytes]) -> int:
     before, capture = sys.gettrace(), io.BytesIO(erf_pcap(frames))
     sys.settrace(line)
     try:
-        report = check(capture, Options(rules=[REGISTRY[code]]))
+        report = check(capture, CheckOptions(rules=[REGISTRY[code]]))
     finally:
         sys.settrace(before)
     assert report.by_rule.get(code, 0) >= len(frames) // 6

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from ibdissect.cli import group
-from ibdissect.session.capture import Capture
-from ibdissect.session.findings import FindingsTable
+from ibdissect.python_interface import Capture
+from ibdissect.tables.findings import FindingsTable
 from ibdissect.wire.sm import NodeInfo
 from tests import commands
 from tests.craft import build, erf_pcap, smp

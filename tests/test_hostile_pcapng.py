@@ -13,7 +13,7 @@ from ibdissect.capture import interfaces, pcapng
 from ibdissect.capture.opening import open_capture
 from ibdissect.errors import CaptureError
 from ibdissect.export.frames import write_frames
-from ibdissect.session.capture import Capture
+from ibdissect.python_interface import Capture
 from tests import commands
 from tests.capture.built import block, option, section
 from tests.craft import smp

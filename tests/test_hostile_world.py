@@ -20,17 +20,17 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.stream import zstd_library
+from ibdissect.decode.hidden.key_numbers import MAX_KEYS, KeyNumbering
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.dissect.value import Presenter
+from ibdissect.dissect.shown_value import Presenter
 from ibdissect.errors import CaptureError, FilterError
+from ibdissect.pipeline.check import CheckOptions, check
+from ibdissect.python_interface import Capture
 from ibdissect.rules import load
-from ibdissect.session.capture import Capture
-from ibdissect.session.check import Options, check
-from ibdissect.table.secrets import MAX_KEYS, Masker
 from ibdissect.wire.catalog import builtin
 from tests import commands
 from tests.craft import erf_pcap, ethernet_pcap, rc, roce2, smp
-from tests.table.made import ethernet_table
+from tests.decode.made import ethernet_table
 
 pytestmark = pytest.mark.slow
 
@@ -113,10 +113,10 @@ def test_a_reader_that_has_seen_enough(name: str, long: Path) -> None:
 
 def test_an_interrupted_check_keeps_what_it_found(long: Path) -> None:
     """If interrupted after the first window, lint reports the findings so far, and that the check is incomplete."""
-    report = check(str(long), Options(rules=load()), stop=lambda: True)
+    report = check(str(long), CheckOptions(rules=load()), stop=lambda: True)
     assert report.status == "interrupted" and 0 < report.frames < FRAMES
     assert "AM001" in report.by_rule and all(finding.frame <= report.frames for finding in report.findings)
-    whole = check(str(long), Options(rules=load()))
+    whole = check(str(long), CheckOptions(rules=load()))
     assert whole.status == "ok" and whole.frames == FRAMES
 
 
@@ -187,9 +187,9 @@ def test_lengths_beyond_reason(length: int) -> None:
     block = struct.pack("<II", 6, length) + bytes(40) + struct.pack("<I", length)
     section = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28) + struct.pack("<IIHHII", 1, 20, 197, 0, 0, 20)
     for data in (pcap, section + block, section + struct.pack("<IIIIIII", 6, 32, 0, 0, 0, length, length) + struct.pack("<I", 32)):
-        report = check(io.BytesIO(data), Options(rules=load()))
+        report = check(io.BytesIO(data), CheckOptions(rules=load()))
         assert report.status in ("ok", "damaged", "truncated", "unreadable")
-    assert check(io.BytesIO(pcap), Options(rules=load())).frames >= 1
+    assert check(io.BytesIO(pcap), CheckOptions(rules=load())).frames >= 1
 
 
 @pytest.mark.parametrize("seconds", [0, 1, 0x7FFFFFFF, 0xFFFFFFFF])
@@ -200,7 +200,7 @@ def test_absurd_times(seconds: int, fraction: int, tmp_path: Path) -> None:
     path.write_bytes(ethernet_pcap([frame])[:24] + struct.pack("<IIII", seconds, fraction, len(frame), len(frame)) + frame)
     with Capture(str(path)) as capture:
         assert capture.dissect(1).time_ns == seconds * 10**9 + fraction
-    assert check(str(path), Options(rules=load())).frames == 1
+    assert check(str(path), CheckOptions(rules=load())).frames == 1
 
 
 @pytest.mark.parametrize("resolution", [0, 9, 19, 63, 0x7F, 0x80, 0xBF, 0xFF])
@@ -288,7 +288,7 @@ def test_temporary_files_are_private(tmp_path: Path, repo: Path, monkeypatch: py
 
 
 def test_keys_are_distinguished_up_to_a_number() -> None:
-    masker, rnd = Masker(), random.Random(1)
+    masker, rnd = KeyNumbering(), random.Random(1)
     names = [masker.name("Q_Key", rnd.getrandbits(64) | 1) for _ in range(MAX_KEYS + 10)]
     assert names[0] == "Q_Key#1" and names[MAX_KEYS - 1] == f"Q_Key#{MAX_KEYS}" and set(names[MAX_KEYS:]) == {"Q_Key#?"}
     assert masker.name("M_Key", 5) == "M_Key#1"

@@ -21,9 +21,9 @@ import pytest
 
 from ibdissect.capture.stream import allow_reads, interrupt_reads, waited
 from ibdissect.lint.finding import CaptureReport
+from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.report import FORMATS, Run, render
 from ibdissect.rules import load
-from ibdissect.session.check import Options, check
 from tests.craft import erf_pcap, gmp, smp
 
 pytestmark = pytest.mark.slow
@@ -188,7 +188,7 @@ def test_a_named_pipe_without_a_writer(tmp_path: Path) -> None:
 
 def test_every_report_says_that_it_is_a_part() -> None:
     rules = load()
-    report = check(io.BytesIO(CAPTURE), Options(rules=rules), stop=lambda: True)
+    report = check(io.BytesIO(CAPTURE), CheckOptions(rules=rules), stop=lambda: True)
     assert report.status == "interrupted" and report.incomplete == "interrupted: only frames 1 to 21 were checked"
     reports = [report, CaptureReport(path="later.pcap", status="interrupted")]
     text = {form: render(form, reports, Run(rules=tuple(rules))) for form in FORMATS}

@@ -21,25 +21,25 @@ from ibdissect.bounded import dropped_of
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
 from ibdissect.cli.frames import PRINTERS, Printer
+from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode.hidden.key_numbers import KeyNumbering
+from ibdissect.decode.services import Services
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.fabric.earlier_answers import AttributeSmps
-from ibdissect.fabric.events import ChunkFollowed
-from ibdissect.fabric.follow import FabricFollower
-from ibdissect.fabric.groups import GroupFacts
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.tables import Forwarding
-from ibdissect.flow.statistics import Statistics
-from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding
+from ibdissect.lint.linter import Linter
+from ibdissect.python_interface import Capture
 from ibdissect.rules import load
-from ibdissect.rules.SEM.switches import MulticastPortRange
+from ibdissect.rules.SEM.forwarding_tables import MulticastPortRange
 from ibdissect.scrub.rewrite import Scrubber
-from ibdissect.session.capture import Capture
-from ibdissect.session.columns import DEFAULT
-from ibdissect.session.rows import Rows, named_columns
-from ibdissect.table.secrets import Masker
-from ibdissect.table.services import Services
-from ibdissect.table.table import ChunkTable
+from ibdissect.subnet.earlier_answers import AttributeSmps
+from ibdissect.subnet.events import ChunkFollowed
+from ibdissect.subnet.follower import FabricFollower
+from ibdissect.subnet.model import Subnet
+from ibdissect.subnet.multicast_groups import GroupFacts
+from ibdissect.subnet.switch_tables import Forwarding
+from ibdissect.tables.columns import DEFAULT
+from ibdissect.tables.rows import Rows, named_columns
+from ibdissect.traffic.statistics import Statistics
 from ibdissect.wire.text import plain
 from tests.crowds import PERIOD_NS, crowd
 from tests.rules.CAP.cases import asking
@@ -55,8 +55,8 @@ BY_LID = ("FabricFollower.subnet.lids", "SA024", "FabricFollower.learner.heard{}
 OF_CHUNK: tuple[str, ...] = ("flows{}.arguments", "Transactions.matched.", "Networks._alone")
 OF_CHUNK += ("FabricFollower.subnet.clock.", "FabricFollower.subnet.recent.")
 OF_FACTS = re.compile(r"\._answers\.|\.done$|\.subnet\.gone\b|\.past$|\.linear\.ports$")
-"""Columns of the last chunk or of the frames before it, pairs of addresses (tests/table/test_networks.py), earlier values of its frames
-(tests/table/test_history.py bounds them), a block of a forwarding table."""
+"""Columns of the last chunk or of the frames before it, pairs of addresses (tests/decode/test_networks.py), earlier values of its frames
+(tests/decode/test_history.py bounds them), a block of a forwarding table."""
 
 
 def bound(monkeypatch: pytest.MonkeyPatch, value: int, *rooms: str) -> None:
@@ -91,7 +91,7 @@ def sizes(root: Any, path: str, out: Counter[str], seen: dict[int, object], dept
 
 def fed(linter: Linter, chunks: Iterable[Chunk]) -> Iterator[Linter]:
     """The linter after each chunk."""
-    services, masker = linter.context.get(Services), linter.context.get(Masker)
+    services, masker = linter.context.get(Services), linter.context.get(KeyNumbering)
     for chunk in chunks:
         table = ChunkTable(chunk, None, services)
         services.feed(table)
@@ -117,7 +117,7 @@ def state_sizes(linter: Linter) -> Counter[str]:
 ])  # fmt: skip
 def test_nothing_grows_with_the_capture(what: str, period_ns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With small limits, twice as many packets of other hosts, queue pairs, transactions and groups leave no more state."""
-    bound(monkeypatch, 2, "rules", "flow", "fabric", "table", "lint", "diagnosis", "engine.ports", "engine.lanes")
+    bound(monkeypatch, 2, "rules", "mad", "transport", "traffic", "subnet", "decode", "lint", "diagnosis", "engine.ports", "engine.lanes")
     linter = Linter(RULES)
     after = [state_sizes(one) for i, one in enumerate(fed(linter, crowd(6, at_once=1, what=what, period_ns=period_ns))) if i in (2, 5)]
     assert sum(after[0].values()) > 3000
@@ -147,9 +147,9 @@ def test_every_bound_that_is_reached_is_reported(monkeypatch: pytest.MonkeyPatch
     """With limits of one, every kind of state reports evictions, and CAP016 reports all of them."""
     said, names = set[str](), set[str]()
     for rooms, chunks in (
-        (("rules", "flow", "fabric", "table", "lint", "diagnosis", "engine"), crowd(4, at_once=1)),
-        (("rules", "flow"), crowd(4, at_once=1)),
-        (("rules", "flow"), requests(crowd(4, at_once=1))),
+        (("rules", "mad", "transport", "traffic", "subnet", "decode", "lint", "diagnosis", "engine"), crowd(4, at_once=1)),
+        (("rules", "mad", "transport", "traffic"), crowd(4, at_once=1)),
+        (("rules", "mad", "transport", "traffic"), requests(crowd(4, at_once=1))),
     ):
         with monkeypatch.context() as patched:
             bound(patched, 1, *rooms)
@@ -226,7 +226,7 @@ def test_the_frame_of_an_eviction_does_not_depend_on_windows() -> None:
 
 
 def test_statistics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    bound(monkeypatch, 2, "flow", "fabric", "table", "engine.lanes")
+    bound(monkeypatch, 2, "mad", "transport", "traffic", "subnet", "decode", "engine.lanes")
     statistics, after = Statistics(), []
     for i, chunk in enumerate(crowd(6, at_once=1, what="lid number other")):
         statistics.feed(ChunkTable(chunk))
@@ -240,7 +240,7 @@ def test_statistics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_one_packet_claims_little_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last block of a linear table takes 55 kB: with many switches, the oldest are evicted."""
-    monkeypatch.setattr("ibdissect.fabric.model.MAX_BLOCKS", 768 * 10)
+    monkeypatch.setattr("ibdissect.subnet.model.MAX_BLOCKS", 768 * 10)
     subnet = Subnet()
     for guid in range(1, 50):
         node, _ = subnet.node(guid, guid)
@@ -255,7 +255,7 @@ def test_one_packet_claims_little_of_a_table(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_members_are_bounded_over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ibdissect.fabric.groups.MAX_ALL_MEMBERS", 100)
+    monkeypatch.setattr("ibdissect.subnet.multicast_groups.MAX_ALL_MEMBERS", 100)
     groups = Subnet().groups
     for i in range(30):
         group = groups.learn(i.to_bytes(16, "big"), GroupFacts(0xC000 + i, 0, 0, 0, 0, 0), 1)

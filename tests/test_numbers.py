@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import ibdissect
-from ibdissect.flow.statistics import Statistics
 from ibdissect.pictures.conversations import SHOWN
 from ibdissect.pictures.portrait import Portrait, read
-from ibdissect.session import messages, records
-from ibdissect.session.check import Options
-from ibdissect.session.reading import open_reading
-from ibdissect.study.background import Snapshot
-from ibdissect.study.number_text import duration
+from ibdissect.pipeline.check import CheckOptions
+from ibdissect.pipeline.reading import open_reading
+from ibdissect.screen_model.background_analysis import Snapshot
+from ibdissect.screen_model.number_text import duration
+from ibdissect.tables import messages, records
+from ibdissect.traffic.statistics import Statistics
 from tests import changed_captures, independent_counter, shown
 from tests.diagnosis.lab import diagnosis
 
@@ -214,7 +214,7 @@ def what_people_read_agrees(stats: dict[str, Any], screens: dict[str, list[shown
 def test_all_outputs_agree(path: Path) -> None:
     """`stats`, the snapshot that the screen and `report` show, the messages of export and sql, `diagnose` and Python."""
     stats = counted(str(path))
-    with read(str(path), Options(rules=[], names=False)) as portrait:
+    with read(str(path), CheckOptions(rules=[], names=False)) as portrait:
         assert isinstance(portrait, Portrait)
         shot = portrait.shot
         what_people_read_agrees(stats, shown.screens(portrait), shown.report(portrait) if with_page(path, shot) else None)

@@ -154,7 +154,7 @@ def test_ci_runs_what_the_pages_say() -> None:
 
 
 def test_no_script_shadows_a_module_of_python() -> None:
-    """Its folder comes first on the path: a `secrets.py` there broke NumPy in every other script."""
+    """Its folder comes first on the path: a `key_numbers.py` there broke NumPy in every other script."""
     scripts = {path.stem for path in (REPO / "benchmarks").glob("*.py")}
     assert len(scripts) > 10 and not scripts & sys.stdlib_module_names
 

@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ibdissect.dissect.bulk import JsonLines
+from ibdissect.decode.hidden.cut_keys import without_keys
+from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.printers import dump
-from ibdissect.dissect.value import Presenter
-from ibdissect.session.capture import Capture
-from ibdissect.table.cut_keys import without_keys
+from ibdissect.dissect.shown_value import Presenter
+from ibdissect.python_interface import Capture
 from ibdissect.wire import dm
 from ibdissect.wire.ulp import iser, rds, rpcrdma, srp
 from tests import smc
 from tests.acme import connection, message
 from tests.craft import build, gmp, mad, ud
+from tests.decode.hidden.test_opaque_bytes import SERVICE, sa
 from tests.fuzz.container import pcapng
 from tests.planted import KEY, SPELLINGS, Rows, ethernet, leaks, mutants, native
-from tests.table.test_opaque import SERVICE, sa
 
 DERIVED = """
 from ibdissect.wire.column import column

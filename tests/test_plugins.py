@@ -11,7 +11,7 @@ import pytest
 
 from ibdissect.errors import PluginError
 from ibdissect.plugins import load
-from ibdissect.study.packet_columns import POINT, with_fields
+from ibdissect.screen_model.packet_columns import POINT, with_fields
 from tests import commands
 from tests.craft import erf_pcap, gmp, rc
 

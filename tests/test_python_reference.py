@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import ibdissect
-from ibdissect.session.capture import Capture
+from ibdissect.python_interface import Capture
 
 pytest.importorskip("pyarrow")
 

@@ -16,20 +16,20 @@ import numpy as np
 import pytest
 
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
-from ibdissect.dissect.bulk import JsonLines
-from ibdissect.dissect.value import Presenter
-from ibdissect.session import tabular
-from ibdissect.session.capture import Capture
-from ibdissect.session.findings import FindingsTable
-from ibdissect.table.rows import SLOTS, slot
-from ibdissect.table.secrets import secret_fields
+from ibdissect.decode.hidden.key_numbers import secret_fields
+from ibdissect.decode.rows import SLOTS, slot
+from ibdissect.dissect.json_lines import JsonLines
+from ibdissect.dissect.shown_value import Presenter
+from ibdissect.python_interface import Capture
+from ibdissect.tables import capture_table
+from ibdissect.tables.findings import FindingsTable
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.places import Inside, Mad
 from tests import commands, tunnels
 from tests.craft import build
-from tests.fabric.made import answer, port_info
 from tests.fuzz.container import pcapng
 from tests.fuzz.seeds import management, of_declarations
+from tests.subnet.made import answer, port_info
 from tests.ulp.test_services import nvme_frames
 
 pytestmark = pytest.mark.slow
@@ -201,7 +201,7 @@ LEFT_OUT = {"show scapy", "show json", "lint with figures"}
 
 def test_every_kind_of_key_is_planted(folder: Path) -> None:
     """With --show-keys the search finds the keys, so the other tests cannot pass because the search fails."""
-    kinds = {field.secret for field in secret_fields(builtin())} - {"DMB Token"}  # only over TCP: tests/table/test_cut_messages.py
+    kinds = {field.secret for field in secret_fields(builtin())} - {"DMB Token"}  # only over TCP: tests/decode/hidden/test_cut_messages.py
     assert {f.secret for f in secret_fields(builtin()) if f.filter_name in {key.field for key in PLANTED}} == kinds
     found = shown(run("show", str(folder / "whole.pcapng"), "--format", "jsonl", "--show-keys"), PLANTED)
     assert len(found) == len({(key.field, key.frame) for key in PLANTED}) > 60
@@ -264,7 +264,7 @@ def test_no_table_holds_a_key(ending: str, capture: str, folder: Path, tmp_path:
 @pytest.mark.parametrize("show_keys", [False, True])
 def test_no_repr_shows_a_key(show_keys: bool, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At a prompt, in a notebook, in what pytest prints of a test that failed; and what the screen copies of a layer or a field."""
-    monkeypatch.setattr(tabular, "SHOWN", 1000)
+    monkeypatch.setattr(capture_table, "SHOWN", 1000)
     with Capture(folder / "whole.pcapng", show_keys=show_keys) as opened:
         columns = opened.table().select("frame", *COLUMNS[1::2])
         texts = [opened._repr_html_(), columns._repr_html_(), FindingsTable(opened.lint())._repr_html_()]

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
+from ibdissect.decode.hidden.key_numbers import secret_fields
 from ibdissect.errors import ConfigError
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.session.capture import Capture
-from ibdissect.study.fabric_view import view_of
-from ibdissect.study.packet_columns import added
-from ibdissect.table.secrets import secret_fields
+from ibdissect.python_interface import Capture
+from ibdissect.screen_model.fabric_view import view_of
+from ibdissect.screen_model.packet_columns import added
 from ibdissect.tui.app import TuiApp
 from ibdissect.tui.screens.choice import Choice
 from ibdissect.wire.catalog import builtin

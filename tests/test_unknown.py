@@ -14,9 +14,9 @@ import pytest
 
 import ibdissect
 from ibdissect.diagnosis.objects import connection_object
-from ibdissect.flow.statistics import Statistics
-from ibdissect.session import connections, messages, records, requests
-from ibdissect.session.reading import open_reading
+from ibdissect.pipeline.reading import open_reading
+from ibdissect.tables import connections, messages, records, requests
+from ibdissect.traffic.statistics import Statistics
 from tests import independent_counter
 from tests.changed_captures import cut, written
 from tests.commands import NEEDS_DUCKDB, run

@@ -20,13 +20,13 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.capture.stream import zstd_library
 from ibdissect.lint.point_faults import PointFaults
 from ibdissect.lint.policy import SitePolicy
+from ibdissect.pipeline.check import CheckOptions, check_reading
+from ibdissect.pipeline.reading import Reading
 from ibdissect.report import Run
 from ibdissect.report.json import json_text
 from ibdissect.rules import load
-from ibdissect.session.check import Options, check_reading
-from ibdissect.session.reading import Reading
-from ibdissect.subnet.learn import SubnetFile
-from ibdissect.subnet.reading import SubnetFiles
+from ibdissect.subnet.files.into_model import SubnetFile
+from ibdissect.subnet.files.reading import SubnetFiles
 from tests.capture.built import Pipe
 from tests.craft import erf_pcap
 from tests.rules.cases import CASES
@@ -91,7 +91,7 @@ def findings(source: Any, told: Told = NOTHING, window: int = 32 << 20, most: in
     """The report as JSON, without the source's name and the mark of a pipe."""
     reader = open_capture(source, window=window)
     files = SubnetFiles([*told.known], []) if told.known else None
-    report = check_reading(Reading(reader), Options(rules=RULES, max_findings=most, policy=told.policy, subnet=files))
+    report = check_reading(Reading(reader), CheckOptions(rules=RULES, max_findings=most, policy=told.policy, subnet=files))
     reader.close()
     report_json = json.loads(json_text([report], Run()))
     report_json["captures"][0] |= {"path": "", "phases": 1}

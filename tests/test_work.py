@@ -18,9 +18,9 @@ from types import FrameType
 
 import pytest
 
-from ibdissect.native import records
+from ibdissect.c_code import records
+from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
-from ibdissect.session.check import Options, check
 
 START, RECORD = struct.Struct("<IIII"), 24
 """Header of a record, and where the first one begins."""
@@ -80,7 +80,7 @@ def peak_memory(data: bytes) -> int:
 
 
 def checked(data: bytes) -> None:
-    assert check(io.BytesIO(data), Options(rules=load())).error is None
+    assert check(io.BytesIO(data), CheckOptions(rules=load())).error is None
 
 
 @pytest.mark.slow

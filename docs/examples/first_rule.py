@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.connection_events import Replied
 from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, Seen, fault, on_chunk, on_event, on_struct
-from ibdissect.table import ChunkTable
-from ibdissect.table.connection_events import Replied
 from ibdissect.wire.cm import REQ
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.places import Mad
@@ -80,7 +80,7 @@ class ShortRetry(Rule):
 
     @on_event(Replied)
     def answered(self, event: Any, context: Any) -> Iterator[Hit]:
-        """`table.connections` has put REQ and REP together; the connection is the key, so it is one finding."""
+        """`decode.connections` has put REQ and REP together; the connection is the key, so it is one finding."""
         connection = event.connection
         if connection.retry_count == 0:
             arguments = {"connection": connection.text, "count": connection.retry_count}

@@ -11,7 +11,7 @@ from contextlib import suppress
 import numpy as np
 from msgspec.structs import replace
 
-from ibdissect.capture.chunk import Chunk, Comments, Damage, Member, Reader
+from ibdissect.capture.chunk import Chunk, Comments, Damage, Reader, SetMember
 from ibdissect.capture.interfaces import NANOSECONDS, OPT_TSRESOL, Interfaces
 from ibdissect.capture.records import LONGEST, MAX_DAMAGE
 from ibdissect.capture.remote import is_url, public_name
@@ -103,7 +103,7 @@ class _Reading:
             path = self.paths[at]
             if at and (gap := missing(self.paths[at - 1], path)):
                 self._damaged(Damage(kind="missing", offset=0, frame=self.frames, reason=gap, file=public_name(path)))
-            begun = Member(path, self.frames + 1, self.base)
+            begun = SetMember(path, self.frames + 1, self.base)
             self.of.members[at : at + 1] = [begun]
             last = at == len(self.paths) - 1
             try:

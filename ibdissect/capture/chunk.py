@@ -145,7 +145,7 @@ class Comments(dict[int, list[str]]):
             self.setdefault(frame, []).append(text)
 
 
-class Member(Record, frozen=True):
+class SetMember(Record, frozen=True):
     """A file of a set."""
 
     path: str
@@ -157,7 +157,7 @@ class Member(Record, frozen=True):
     """Whether it is compressed."""
 
 
-def member_of(members: Sequence[Member], frame: int) -> Member:
+def member_of(members: Sequence[SetMember], frame: int) -> SetMember:
     """The member that holds a frame of the set."""
     return members[max(0, bisect_right(members, frame, key=lambda member: member.first) - 1)]
 
@@ -169,7 +169,7 @@ class Reader(ABC):
         self.path, self._stop = path, follow
         self.rereadable, self.far = rereadable, far
         """Whether `chunks` may be called more than once, and whether its bytes come over a network, so that it should be read once."""
-        self.members: list[Member] = []
+        self.members: list[SetMember] = []
         """The files of a set that were begun so far, in any reading; empty for a single file."""
         self.damage: list[Damage] = []
         """Filled while `chunks` runs."""

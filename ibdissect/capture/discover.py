@@ -14,7 +14,7 @@ from msgspec import field
 
 from ibdissect.capture.opening import looks_like_capture, open_capture, seekable
 from ibdissect.capture.remote import filesystem, in_archive, is_url, public_name, tried
-from ibdissect.capture.sets import NUMBERED_ENDING, OTHERWISE_PACKED, SUFFIXES, CaptureSet, Irregular, Part, part_of
+from ibdissect.capture.sets import NUMBERED_ENDING, OTHERWISE_PACKED, SUFFIXES, CaptureSet, Irregular, SetPart, part_of
 from ibdissect.errors import CaptureError
 
 
@@ -169,9 +169,9 @@ def below(top: str, closed: list[str] | None = None) -> Iterator[str]:
         yield from (os.path.join(folder, file) for file in sorted(files))
 
 
-def rings(files: Iterable[str]) -> dict[str, dict[str, Part]]:
+def rings(files: Iterable[str]) -> dict[str, dict[str, SetPart]]:
     """Recordings in several files, according to the file names: the files by name of the recording."""
-    files, found = list(files), dict[str, dict[str, Part]]()
+    files, found = list(files), dict[str, dict[str, SetPart]]()
     for file in files if len(files) > 1 else ():
         if (part := part_of(file)) is not None:
             found.setdefault(part.name, {})[file] = part
@@ -202,7 +202,7 @@ def one_set(files: Iterable[str]) -> CaptureSet:
     return found[0]
 
 
-def _ordered(parts: dict[str, Part]) -> tuple[str, ...]:
+def _ordered(parts: dict[str, SetPart]) -> tuple[str, ...]:
     """The files of one recording in the order in which they were written."""
     numbers = [part.number for part in parts.values()]
     if len(set(numbers)) < len(numbers):  # they began again: with each time in a name, or with each recording

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.capture.chunk import Chunk, Member
+from ibdissect.capture.chunk import Chunk, SetMember
 from ibdissect.capture.interfaces import Interfaces
 from ibdissect.capture.remote import Remote, is_url
 from ibdissect.capture.scattered import Ints
@@ -73,7 +73,7 @@ class FrameIndex:
     records are copied to an unnamed temporary file, which disappears when the index is closed or the program ends.
     """
 
-    def __init__(self, files: Sequence[Member] | None) -> None:
+    def __init__(self, files: Sequence[SetMember] | None) -> None:
         self._blocks: list[_Block] = []
         self._firsts: list[int] = []
         self._lock = threading.Lock()
@@ -86,7 +86,7 @@ class FrameIndex:
         import tempfile
 
         self._spool = None if files is not None else tempfile.TemporaryFile(prefix="ibdissect-")  # noqa: SIM115 - closed by close()
-        self._files: Sequence[Member] = () if files is None else files
+        self._files: Sequence[SetMember] = () if files is None else files
         self._descriptor, self._opened = -1, ""
         """Descriptor of the open local file, and the path of the open file or URL."""
         self._remote: Remote | None = None

@@ -18,7 +18,7 @@ from ibdissect.capture import pcap, pcapng, remote
 from ibdissect.capture.chained import ChainedReader
 from ibdissect.capture.chunk import Reader
 from ibdissect.capture.erf import ErfRecords, looks_like_erf
-from ibdissect.capture.reader import CaptureReader, Origin
+from ibdissect.capture.reader import CaptureReader, CaptureSource
 from ibdissect.capture.records import Records
 from ibdissect.capture.sets import NUMBERED_ENDING, CaptureSet, Irregular
 from ibdissect.capture.stream import PACKED, WINDOW, FileBytes, ObjectBytes, read_up_to, unpacked, waited
@@ -147,7 +147,7 @@ def _names(kind: str, path: str, head: bytes) -> Iterable[str]:
         return archives.members(kind, lambda: file, path).files
 
 
-def _origin(source: str | os.PathLike[str] | IO[bytes]) -> Origin:
+def _origin(source: str | os.PathLike[str] | IO[bytes]) -> CaptureSource:
     """The bytes of `source`, still compressed."""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
@@ -160,22 +160,24 @@ def _origin(source: str | os.PathLike[str] | IO[bytes]) -> Origin:
     return _object(source, name if isinstance(name, str) else "file object")
 
 
-def _url(url: str) -> Origin:
+def _url(url: str) -> CaptureSource:
     if remote.in_archive(url):
         return _archived(url)
     found = remote.Remote(url)
     if found.size is None:
         return _once(remote.public_name(url), found.once(), found.close)
-    return Origin(path=remote.public_name(url), start=lambda: remote.RemoteBytes(found), rereadable=True, close=found.close, far=True)
+    return CaptureSource(
+        path=remote.public_name(url), start=lambda: remote.RemoteBytes(found), rereadable=True, close=found.close, far=True
+    )
 
 
-def _archived(url: str) -> Origin:
+def _archived(url: str) -> CaptureSource:
     """A member of an archive: unpacked anew for each reading."""
     from ibdissect.capture import archives  # rarely needed
 
     kind, member, archive = archives.split(url)
     outer, close = seekable(archive)
-    return Origin(
+    return CaptureSource(
         path=remote.public_name(url), start=lambda: archives.opened(kind, outer, member, remote.public_name(url)), rereadable=True,
         close=close, far=remote.is_url(archive),
     )  # fmt: skip
@@ -214,7 +216,7 @@ def _irregular(path: str) -> str:
     return kinds.get(stat.S_IFMT(mode), "is a device")
 
 
-def _file(path: str) -> Origin:
+def _file(path: str) -> CaptureSource:
     irregular, path = isinstance(path, Irregular), str(path)
     try:
         if irregular and (reason := _irregular(path)):
@@ -239,10 +241,10 @@ def _file(path: str) -> Origin:
         pipe = io.FileIO(descriptor, "r")
         return _once(path, pipe, pipe.close)
     owner = io.FileIO(descriptor, "r")  # closes only once, as the descriptor number may be reused
-    return Origin(path=path, start=lambda: FileBytes(descriptor), rereadable=True, close=owner.close)
+    return CaptureSource(path=path, start=lambda: FileBytes(descriptor), rereadable=True, close=owner.close)
 
 
-def _object(source: IO[bytes], path: str) -> Origin:
+def _object(source: IO[bytes], path: str) -> CaptureSource:
     """A file object owned by the caller: read from its current position, never closed."""
     if isinstance(source, io.TextIOBase) or not hasattr(source, "read"):
         raise CaptureError(path, "is not a binary file object")
@@ -256,10 +258,10 @@ def _object(source: IO[bytes], path: str) -> Origin:
 
     if position is None:
         return _once(path, ObjectBytes(source), leave)
-    return Origin(path=path, start=lambda: ObjectBytes(source, position=position), rereadable=True, close=leave)
+    return CaptureSource(path=path, start=lambda: ObjectBytes(source, position=position), rereadable=True, close=leave)
 
 
-def _once(path: str, stream: io.RawIOBase, close: Callable[[], None]) -> Origin:
+def _once(path: str, stream: io.RawIOBase, close: Callable[[], None]) -> CaptureSource:
     """A stream that can be read only once."""
     streams = [stream]
 
@@ -268,4 +270,4 @@ def _once(path: str, stream: io.RawIOBase, close: Callable[[], None]) -> Origin:
             raise CaptureError(path, "a pipe can be read only once")
         return streams.pop()
 
-    return Origin(path=path, start=start, rereadable=False, close=close)
+    return CaptureSource(path=path, start=start, rereadable=False, close=close)

@@ -21,7 +21,7 @@ PROBE = 1 << 18
 """Window size to look for the first interfaces of a pcapng file."""
 
 
-class Origin(Record, frozen=True, kw_only=True):
+class CaptureSource(Record, frozen=True, kw_only=True):
     """Where the bytes of a capture come from."""
 
     path: str
@@ -38,7 +38,7 @@ class CaptureReader(Reader):
     """A capture in one file, pipe or file object."""
 
     def __init__(
-        self, origin: Origin, records: Callable[[], Records], *, window: int = WINDOW, follow: threading.Event | None = None,
+        self, origin: CaptureSource, records: Callable[[], Records], *, window: int = WINDOW, follow: threading.Event | None = None,
         packed: bool = False,
     ) -> None:  # fmt: skip
         """With `follow`, reading continues as the file grows, until the event is set."""

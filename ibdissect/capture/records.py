@@ -13,9 +13,9 @@ from ibdissect.capture.chunk import FRONT, Chunk, Comments, Damage
 from ibdissect.capture.scan import Mask, Stride
 from ibdissect.capture.scattered import Bytes, Ints
 from ibdissect.capture.stream import TooMuch
-from ibdissect.engine import kinds
+from ibdissect.engine import packet_kinds
 
-ROWS = kinds.ROWS
+ROWS = packet_kinds.ROWS
 """Maximum rows of a chunk; limited because records can be as small as 12 bytes, and arrays must not outgrow the window."""
 SEARCH = 1 << 20
 """How many bytes after damage are searched for the next records."""

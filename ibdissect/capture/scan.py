@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect import native
+from ibdissect import c_code
 
 from .scattered import Bytes, Ints, unaligned
 
@@ -41,16 +41,16 @@ def walk(raw: Bytes, start: int, stop: int, stride: Stride) -> tuple[Ints, int]:
     The last record may extend beyond `stop`.
     """
     limit = stop - stride.header + 1
-    if native.records is None:
+    if c_code.records is None:
         positions, after = _plain(raw, start, limit, stride)
         return np.array(positions, np.int64), after
     starts = np.empty(max(0, limit - start) // stride.least + 1, np.int64)
-    count, after = native.records.walk(raw, start, limit, stride.dtype, stride.at, stride.plus, stride.least, starts)
+    count, after = c_code.records.walk(raw, start, limit, stride.dtype, stride.at, stride.plus, stride.least, starts)
     return starts[:count].copy(), after
 
 
 def _plain(raw: Bytes, start: int, limit: int, stride: Stride) -> tuple[list[int], int]:
-    """What `native/records.c` does: positions below `limit`, and the first one at or above it."""
+    """What `c_code/records.c` does: positions below `limit`, and the first one at or above it."""
     unpack = struct.Struct({"<u4": "<I", ">u4": ">I", ">u2": ">H"}[stride.dtype]).unpack_from
     view, at, plus, least = raw.data, stride.at, stride.plus, stride.least
     positions = []

@@ -55,7 +55,7 @@ Unit = str | CaptureSet
 """What one report is about: a path or URL, or the files of a set. `str` gives its name."""
 
 
-class Part(Record, frozen=True):
+class SetPart(Record, frozen=True):
     """What a file name says of its place in a recording."""
 
     name: str
@@ -68,27 +68,27 @@ class Part(Record, frozen=True):
     """False: the file may as well stand alone, as x.pcap does if there is no x.pcap1."""
 
 
-def part_of(path: str) -> Part | None:
+def part_of(path: str) -> SetPart | None:
     """What the name of a file, or of a member of an archive, says; None if it is not that of a ring buffer."""
     link, chain, archive = path.partition("::") if in_archive(path) else (path, "", "")
     part = (_part(link.partition("?")[0]) if link.startswith(WEB) else None) or _part(link)
     return replace(part, name=part.name + chain + archive) if part is not None else None
 
 
-def _part(path: str) -> Part | None:
+def _part(path: str) -> SetPart | None:
     file = os.path.basename(path)
     folder = path.removesuffix(file)
     if found := re.fullmatch(_DUMPCAP, file):
         number, time = found["number"] or found["number2"], found["time"] or found["time2"]
-        return Part(f"{folder}{found['stem']}_*{found['tail'] or ''}", time, int(number), runs_on=True, sure=True)
+        return SetPart(f"{folder}{found['stem']}_*{found['tail'] or ''}", time, int(number), runs_on=True, sure=True)
     found = re.fullmatch(_NUMBERED, file)
     if found is None:
         return None
     number, stem = found["number"], found["stem"]
     if time_found := re.search(_TIME, stem):
         name = f"{stem[: time_found.start()]}*{stem[time_found.end() :]}"
-        return Part(folder + name, re.sub(r"\D", "", time_found[0]), int(number or 0), runs_on=False, sure=True)
-    return Part(f"{folder}{stem}*", "", int(number or 0), runs_on=True, sure=bool(number))
+        return SetPart(folder + name, re.sub(r"\D", "", time_found[0]), int(number or 0), runs_on=False, sure=True)
+    return SetPart(f"{folder}{stem}*", "", int(number or 0), runs_on=True, sure=bool(number))
 
 
 _DAY = (

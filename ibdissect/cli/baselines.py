@@ -10,10 +10,19 @@ from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit, series_of
 from ibdissect.cli.common import say
 from ibdissect.errors import ConfigError
-from ibdissect.lint.baseline import MOST, Baseline, BaselineResult, Comparison, Entry, baseline_text, entries_of, parse_baseline
+from ibdissect.lint.baseline import (
+    MOST,
+    Baseline,
+    BaselineComparison,
+    BaselineResult,
+    KnownFault,
+    baseline_text,
+    entries_of,
+    parse_baseline,
+)
 from ibdissect.lint.finding import CaptureReport
+from ibdissect.pipeline.check import CheckOptions
 from ibdissect.report import first_of_each
-from ibdissect.session.check import Options
 from ibdissect.wire.text import counted
 
 MOST_TEXT = 64 << 20
@@ -26,7 +35,7 @@ class KnownFindings:
     """Baselines of one `lint` run: hides known findings in reports, and collects the entries of a new baseline."""
 
     def __init__(
-        self, read: str | None, written: str | None, options: Options, units: Sequence[Unit] = (), named: NamedFiles | None = None
+        self, read: str | None, written: str | None, options: CheckOptions, units: Sequence[Unit] = (), named: NamedFiles | None = None
     ) -> None:
         """Raises `options.max_findings`, because only findings that are kept can be compared. ConfigError if `read` is not a baseline.
 
@@ -37,13 +46,13 @@ class KnownFindings:
         self.options, self.shown, self.units = options, options.max_findings, {public_name(str(unit)): unit for unit in units}
         options.max_findings = MOST
         self.written = Baseline(written) if written is not None else None
-        self.entries: list[Entry] = []
-        self.comparison: Comparison | None = None
+        self.entries: list[KnownFault] = []
+        self.comparison: BaselineComparison | None = None
         if read is not None:
             baseline = read_baseline(read, named)
             self.known_as = known_as(baseline, self.units)
             owners = {name: path for path, name in reversed(self.known_as.items())} | {baseline.name_of(path): path for path in self.units}
-            self.comparison = Comparison(baseline, whole=options.selection is None, known_as=self.known_as, owners=owners)
+            self.comparison = BaselineComparison(baseline, whole=options.selection is None, known_as=self.known_as, owners=owners)
         self.compared: BaselineResult | None = None
 
     def apply(self, report: CaptureReport) -> None:
@@ -98,7 +107,7 @@ class KnownFindings:
         return lines
 
 
-def _not_checked(entries: Iterable[Entry]) -> list[str]:
+def _not_checked(entries: Iterable[KnownFault]) -> list[str]:
     """Which captures and rules of a baseline were not checked."""
     counts, codes = Counter[str](), defaultdict[str, set[str]](set)
     for entry in entries:

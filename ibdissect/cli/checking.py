@@ -11,8 +11,8 @@ from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.rule_selection import causes_of, matches, nearest_rule, select, split_codes
+from ibdissect.pipeline.check import CheckOptions
 from ibdissect.report import Followed
-from ibdissect.session.check import Options
 
 from .common import Common, say
 from .config import OPTION, Config
@@ -55,8 +55,9 @@ def check_options(
     crc: bool = True,
     points: bool = False,
     **others: Any,
-) -> Options:
-    """The options of a check; `others` are fields of `Options`. `selected` replaces the file's selection; `more` and `ignored` add to it.
+) -> CheckOptions:
+    """The options of a check; `others` are fields of `CheckOptions`. `selected` replaces the file's selection; `more` and `ignored` add to
+    it.
 
     `points`: only rules about several captures (the family PTS) run; otherwise all but these. Codes in the file that name no rule of the
     command are ignored. ConfigError, PluginError.
@@ -69,7 +70,7 @@ def check_options(
     _known(config, everything)
     without = [*split_codes(ignored), *config.ignore]
     rules = _chosen(everything, config, split_codes(selected), split_codes(more), without, crc=crc, points=points)
-    options = Options(
+    options = CheckOptions(
         rules=rules,
         causes=[] if points else causes_of(rules, everything, without, crc=crc),
         plugins=common.plugin_names,
@@ -99,7 +100,7 @@ def check_options(
     return options
 
 
-def checked_selection(common: Common, options: Options) -> FrameSelection | None:
+def checked_selection(common: Common, options: CheckOptions) -> FrameSelection | None:
     """The frames that -Y and --frames select for a check, which knows neither its own findings nor later answers yet. ConfigError."""
     selection = common.selection(options.catalog)
     only = selection.filter if selection is not None else None

@@ -21,9 +21,9 @@ from .console import echo
 if TYPE_CHECKING:
     from ibdissect.capture.chunk import Damage
     from ibdissect.capture.named_files import NamedFiles
-    from ibdissect.fabric.names import Names
     from ibdissect.lint.rule import Rule
-    from ibdissect.subnet import SubnetFiles
+    from ibdissect.subnet.files import SubnetFiles
+    from ibdissect.subnet.node_names import NodeNames
     from ibdissect.wire.catalog import Catalog
 
     from .frame_selection import FrameSelection
@@ -151,7 +151,7 @@ class Common(Record, dict=True):
         if not arguments:
             refuse("subnet_time", reason="does nothing without files about the subnet", hint="name them with --subnet")
             return None
-        from ibdissect.subnet import read_files
+        from ibdissect.subnet.files import read_files
 
         files = read_files(arguments, _seconds(self.subnet_time), self.named_files("site.subnet", by_user=bool(self.subnet)))
         for note in files.notes:
@@ -159,16 +159,16 @@ class Common(Record, dict=True):
         return files
 
     @cached_property
-    def known_names(self) -> Names | None:
+    def known_names(self) -> NodeNames | None:
         """Names of ports from the files of --subnet; None without files."""
         if self.subnet_files is None:
             return None
-        from ibdissect.subnet.names import names_of
+        from ibdissect.subnet.files.given_names import names_of
 
         return names_of(self.subnet_files)
 
     @property
-    def port_names(self) -> Names | None:
+    def port_names(self) -> NodeNames | None:
         """The names to show: None without --names. ConfigError without files."""
         if self.name_ports and self.subnet_files is None:
             raise ConfigError("--names", "--subnet", "is missing, as names come from its files")

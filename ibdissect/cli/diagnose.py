@@ -12,21 +12,21 @@ import click
 from msgspec import Struct as Record
 
 from ibdissect import engine
-from ibdissect.capture.chunk import Member
+from ibdissect.capture.chunk import SetMember
 from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit
 from ibdissect.cli.common import Common, common_options, say, without
 from ibdissect.cli.console import echo
-from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
+from ibdissect.cli.each_capture import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import captures_argument, open_for, set_option, units_of
 from ibdissect.cli.points import compared
+from ibdissect.decode import ChunkTable
 from ibdissect.diagnosis.connection import Diagnosis
 from ibdissect.errors import ConfigError
 from ibdissect.heap import uncollected
-from ibdissect.session.check import Stop
-from ibdissect.session.reading import Progress
-from ibdissect.session.spread import Stopped
-from ibdissect.table import ChunkTable
+from ibdissect.pipeline.check import Stop
+from ibdissect.pipeline.ordered_pool import Stopped
+from ibdissect.pipeline.reading import Progress
 from ibdissect.wire.text import visible_json
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Diagnosed(Record):
     """The connections of one capture."""
 
     diagnosis: Diagnosis
-    members: Sequence[Member]
+    members: Sequence[SetMember]
 
 
 @click.command()
@@ -114,7 +114,7 @@ def _tell(
 
 
 def _diagnose(capture: Unit, *, common: Common, progress: Progress | None = None, stop: Stop | None = None) -> Outcome[Diagnosed]:
-    from ibdissect.session.diagnosing import diagnosed
+    from ibdissect.pipeline.diagnosing import diagnosed
 
     told = engine.compiled()
 

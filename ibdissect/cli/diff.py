@@ -13,7 +13,7 @@ from ibdissect.errors import ConfigError, SubnetFileError
 from ibdissect.wire.text import counted, printable
 
 if TYPE_CHECKING:
-    from ibdissect.fabric import Subnet
+    from ibdissect.subnet import Subnet
 
 STYLES = {"+": "info", "-": "error", "~": "warning"}
 
@@ -38,7 +38,7 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
 
     Exit status 0: nothing changed; 1: something changed; 2: a side cannot be read. docs/numbers.md defines each number.
     """
-    from ibdissect.session import changes as contents
+    from ibdissect.pipeline import compare_captures as contents
     from ibdissect.subnet.compare import KINDS, texts
 
     kinds = (*KINDS, *contents.KINDS)
@@ -70,7 +70,7 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
 
 def _changes(before: str, after: str, common: Common) -> dict[str, list[dict[str, Any]]]:
     """The changes by kind. SubnetFileError if a side cannot be read, or says nothing that can be compared."""
-    from ibdissect.session import changes as contents
+    from ibdissect.pipeline import compare_captures as contents
     from ibdissect.subnet.compare import changes
 
     sides = [_side(argument, common) for argument in (before, after)]
@@ -102,8 +102,8 @@ def _changes(before: str, after: str, common: Common) -> dict[str, list[dict[str
 def _side(argument: str, common: Common) -> tuple[Subnet, str]:
     """What is known of the subnet, and the path if it is a single capture. SubnetFileError for files that cannot be read."""
     from ibdissect.capture.named_files import NamedFiles
-    from ibdissect.fabric import Subnet
-    from ibdissect.subnet import learn, read_files
+    from ibdissect.subnet import Subnet
+    from ibdissect.subnet.files import learn, read_files
 
     files = read_files([argument], named=NamedFiles(common.tell))
     capture = files.files[0].known.path if [file.kind for file in files.files] == ["capture"] else ""

@@ -16,17 +16,17 @@ from msgspec import Struct as Record
 from ibdissect.capture.sets import Unit
 from ibdissect.cli import output
 from ibdissect.cli.common import Common, common_options, grouped, refuse, say
-from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
+from ibdissect.cli.each_capture import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.errors import ConfigError
-from ibdissect.session.check import Stop
-from ibdissect.session.reading import Progress
-from ibdissect.session.spread import Stopped
+from ibdissect.pipeline.check import Stop
+from ibdissect.pipeline.ordered_pool import Stopped
+from ibdissect.pipeline.reading import Progress
 from ibdissect.wire.text import counted
 
 if TYPE_CHECKING:
-    from ibdissect.cli.windows import Write
-    from ibdissect.session.capture import Capture
-    from ibdissect.session.rows import Rows
+    from ibdissect.cli.windows_in_processes import Write
+    from ibdissect.python_interface import Capture
+    from ibdissect.tables.rows import Rows
 
 TABLE_ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson")
 LINES = (".csv", ".jsonl", ".ndjson")
@@ -88,7 +88,7 @@ class ExportArguments(Record):
         if self.target == "-" or os.path.isfile(self.target):
             raise ConfigError("--output", self.target, "is a file, and a dataset is a folder", hint="name a folder")
         output.require_extra("pyarrow")
-        from ibdissect.export.partitions import KEYS, keys_of
+        from ibdissect.export.parquet_folders import KEYS, keys_of
 
         keys = tuple(self.partition_by.split(","))
         if not set(keys) <= KEYS.keys() or len(set(keys)) < len(keys):
@@ -173,8 +173,8 @@ C = TypeVar("C", bound="Rows")
 
 def _columns_of(kind: type[C], opened: Capture, wanted: ExportArguments) -> C:
     """The wanted columns of a capture, as texts or for Arrow."""
-    from ibdissect.session.columns import DEFAULT
-    from ibdissect.session.rows import named_columns
+    from ibdissect.tables.columns import DEFAULT
+    from ibdissect.tables.rows import named_columns
 
     named = named_columns(opened.catalog, wanted.names or DEFAULT, first=wanted.first)
     return kind(named, opened.state(column.name for column in named))
@@ -184,12 +184,12 @@ def _writer(opened: Capture, wanted: ExportArguments, ending: str) -> tuple[Rows
     """The columns of frames, and what writes them."""
     if ending == ".csv":
         from ibdissect.export.csv import write_rows
-        from ibdissect.session.rows import Rows
+        from ibdissect.tables.rows import Rows
 
         columns = _columns_of(Rows, opened, wanted)
         return columns, partial(write_rows, columns)
     from ibdissect.export import tables
-    from ibdissect.session.arrow import ArrowColumns
+    from ibdissect.tables.arrow import ArrowColumns
 
     made = _columns_of(ArrowColumns, opened, wanted)
     return made, lambda chosen, file: tables.write((made.batch(table, rows) for table, rows in chosen), made.schema, file, ending)
@@ -205,7 +205,7 @@ def _columns(opened: Capture, wanted: ExportArguments, ending: str, file: IO[byt
 
 def _by_windows(capture: Unit, wanted: ExportArguments, ending: str, common: Common) -> int:
     """Write the columns of frames with several processes."""
-    from .windows import write_by_windows
+    from .windows_in_processes import write_by_windows
 
     with _written(wanted.target, capture) as file:
         writer = partial(_writer, wanted=wanted, ending=ending)
@@ -218,7 +218,7 @@ def _by_windows(capture: Unit, wanted: ExportArguments, ending: str, common: Com
 def _others(opened: Capture, wanted: ExportArguments, ending: str, common: Common, file: IO[bytes]) -> int:
     """Write findings, connections, messages or records and return the number of rows."""
     from ibdissect.export import tables
-    from ibdissect.session import connections, findings, messages, records
+    from ibdissect.tables import connections, findings, messages, records
 
     masked = Counter[str]()
     if wanted.findings:
@@ -253,8 +253,8 @@ def _sightings(captures: Sequence[str], target: str, ending: str, common: Common
 def _partitioned(units: Sequence[Unit], wanted: ExportArguments, common: Common) -> int:
     """Add the frames of captures to a dataset, each when all of it was read."""
     keys = wanted.partitions
-    from ibdissect.export.partitions import unfinished_files
-    from ibdissect.session.rows import named_columns
+    from ibdissect.export.parquet_folders import unfinished_files
+    from ibdissect.tables.rows import named_columns
     from ibdissect.wire.catalog import builtin
 
     named_columns(common.loaded()[0] or builtin(), wanted.names)  # a wrong name is said once, not for each capture
@@ -274,8 +274,8 @@ def _added(
     progress: Progress | None = None,
 ) -> Outcome[int]:  # fmt: skip
     """Add the frames of a capture to the dataset; the result is the number of keys left out."""
-    from ibdissect.export.partitions import Partitions
-    from ibdissect.session.arrow import ArrowColumns
+    from ibdissect.export.parquet_folders import Partitions
+    from ibdissect.tables.arrow import ArrowColumns
 
     with output.open_for(unit, common) as opened:
         columns = _columns_of(ArrowColumns, opened, wanted)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.capture.chunk import Member
+from ibdissect.capture.chunk import SetMember
 from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit
 from ibdissect.cli.common import Common, common_options, refuse, say, without, write_json
@@ -21,11 +21,11 @@ from ibdissect.lint.set_members import members_object, with_files
 from ibdissect.wire.text import Paint, counted, printable
 
 if TYPE_CHECKING:
-    from ibdissect.fabric import Subnet
-    from ibdissect.fabric.describe import KeyText
-    from ibdissect.session.capture import Capture
-    from ibdissect.subnet import SubnetFiles
-    from ibdissect.table import ChunkTable
+    from ibdissect.decode import ChunkTable
+    from ibdissect.python_interface import Capture
+    from ibdissect.subnet import Subnet
+    from ibdissect.subnet.describe import KeyText
+    from ibdissect.subnet.files import SubnetFiles
 
 FORMATS = ("text", "json", "dot", "partitions.conf", "ibnetdiscover")
 
@@ -55,7 +55,7 @@ def command(captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, at
         raise ConfigError("CAPTURE", "--subnet", "one of them must be given")
     learnt, result, members = _read(capture, at, common)
     if format_ in ("partitions.conf", "ibnetdiscover"):
-        from ibdissect.subnet.writing import ibnetdiscover, partitions_conf
+        from ibdissect.subnet.files.writing import ibnetdiscover, partitions_conf
 
         for one in learnt:
             echo("\n".join(ibnetdiscover(one.subnet) if format_ == "ibnetdiscover" else partitions_conf(one.subnet)))
@@ -71,12 +71,12 @@ class _LearntSubnet:
     """A subnet as learnt from a capture and from files, and what changed in it."""
 
     def __init__(self, files: SubnetFiles | None) -> None:
-        from ibdissect.fabric import FabricFollower
-        from ibdissect.fabric.changes import ChangeLog
+        from ibdissect.subnet import FabricFollower
+        from ibdissect.subnet.changes import ChangeLog
 
         self.follower, self.changes, self.files = FabricFollower(), ChangeLog(), files
         if files is not None:
-            from ibdissect.subnet import learn
+            from ibdissect.subnet.files import learn
 
             learn(self.subnet, files.files)
 
@@ -91,7 +91,7 @@ class _LearntSubnet:
 
     def described(self, key_text: KeyText) -> dict[str, Any]:
         """What is known, as JSON types."""
-        from ibdissect.fabric.describe import describe
+        from ibdissect.subnet.describe import describe
 
         events = [
             {"frame": one.frame, "time_ns": one.time_ns, "kind": one.kind, "text": one.text,
@@ -101,13 +101,13 @@ class _LearntSubnet:
         return {**describe(self.subnet, key_text, self.files.known if self.files is not None else ()), "events": events}
 
 
-def _read(path: Unit | None, at: int | None, common: Common) -> tuple[Sequence[_LearntSubnet], dict[str, Any], Sequence[Member]]:
+def _read(path: Unit | None, at: int | None, common: Common) -> tuple[Sequence[_LearntSubnet], dict[str, Any], Sequence[SetMember]]:
     """The subnet as learnt up to frame `at`, or the subnets that the capture holds; their description, and the files of a set."""
-    from ibdissect.table.secrets import Masker, is_secret
+    from ibdissect.decode.hidden.key_numbers import KeyNumbering, is_secret
 
-    whole, frames, masker = _LearntSubnet(common.subnet_files), 0, Masker()
+    whole, frames, masker = _LearntSubnet(common.subnet_files), 0, KeyNumbering()
     parts: dict[int, _LearntSubnet] = {}
-    members: Sequence[Member] = ()
+    members: Sequence[SetMember] = ()
     if path is not None:
         with opened_capture(path, common, passes=1) as opened:
             selection = opened.selection
@@ -134,12 +134,12 @@ def _read(path: Unit | None, at: int | None, common: Common) -> tuple[Sequence[_
 
 def _each_subnet(opened: Capture, at: int | None, common: Common) -> dict[int, _LearntSubnet]:
     """The subnets that a capture mixes, by number, learnt in another pass; a note names them. Empty if they cannot be separated."""
-    from ibdissect.fabric.division import Division
-    from ibdissect.fabric.mixed_subnets import ADVICE
-    from ibdissect.session.reading import division_of
+    from ibdissect.pipeline.reading import division_of
+    from ibdissect.subnet.mixed_subnets import ADVICE
+    from ibdissect.subnet.separate_subnets import SubnetMap
 
     files = common.subnet_files
-    division = division_of(opened, Division(), files.ports if files is not None else ())
+    division = division_of(opened, SubnetMap(), files.ports if files is not None else ())
     found = {number: _LearntSubnet(files if number == 1 else None) for number in division.subnets}
     selection = selection_of(opened, common)
     for table in opened.tables(keys=False, until=at) if found else ():

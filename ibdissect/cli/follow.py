@@ -15,8 +15,8 @@ from ibdissect.errors import ConfigError
 from ibdissect.wire.text import counted
 
 if TYPE_CHECKING:
-    from ibdissect.session.capture import Capture
-    from ibdissect.study.payload import SentMessage
+    from ibdissect.python_interface import Capture
+    from ibdissect.screen_model.payload import SentMessage
 
 WITH_PAYLOAD = 'ibdissect.message.kind in {"SEND", "WRITE", "READ", "ATOMIC"}'
 
@@ -35,7 +35,7 @@ def command(capture: str, frame: int, form: str, only: bool, common: Common) -> 
     -Y and --frames: only messages with a packet that they select.
     """
     from ibdissect.dissect.named_values import MESSAGE_NAMES
-    from ibdissect.study.payload import MAX_FOLLOWED, MAX_MESSAGES, as_text, followed
+    from ibdissect.screen_model.payload import MAX_FOLLOWED, MAX_MESSAGES, as_text, followed
 
     with opened_capture(capture, common) as opened:
         messages = opened.answers(MESSAGE_NAMES).messages

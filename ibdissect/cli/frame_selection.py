@@ -10,12 +10,12 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.decode import ChunkTable
 from ibdissect.errors import ConfigError
-from ibdissect.table import ChunkTable
 from ibdissect.wire.catalog import Catalog
 
 if TYPE_CHECKING:
-    from ibdissect.dfilter.answers import Answers
+    from ibdissect.dfilter.answers import AnswerFrames
     from ibdissect.dfilter.compile import Filter
     from ibdissect.dfilter.computed import Findings
 
@@ -30,7 +30,7 @@ class FrameSelection(Record):
     filter: Filter | None = None
     findings: Findings = field(default_factory=dict)
     """By frame, for a filter that uses findings."""
-    answers: Answers | None = None
+    answers: AnswerFrames | None = None
     """Answers in the whole capture, for a filter that uses later answers."""
     reached: int = 0
     """The last frame that was looked at."""

@@ -12,24 +12,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.capture.chunk import Member
+from ibdissect.capture.chunk import SetMember
+from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.operand_values import Values
 from ibdissect.dissect import named_values, printers
 from ibdissect.dissect.build import tree_of
-from ibdissect.dissect.bulk import JsonLines
+from ibdissect.dissect.info_line import summaries
+from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.layout import Layouts
-from ibdissect.dissect.named_values import Run
-from ibdissect.dissect.summary import summaries
+from ibdissect.dissect.named_values import FieldValues
+from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import Tree, outline
-from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
-from ibdissect.flow.transfers import Transfers, as_json, joined_in, record_json
-from ibdissect.flow.whole_messages import as_json as message_json
-from ibdissect.flow.whole_messages import completed, messages_in
 from ibdissect.lint.set_members import place, place_text
-from ibdissect.session.capture import Capture
-from ibdissect.session.rows import NamedColumn, each_once, named_columns, objects, occurrences, plain_values
-from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.series import Values
+from ibdissect.mad.rmpp_records import Transfers, as_json, joined_in, record_json
+from ibdissect.python_interface import Capture
+from ibdissect.tables.rows import NamedColumn, each_once, named_columns, objects, occurrences, plain_values
+from ibdissect.transport.reassembled_messages import as_json as message_json
+from ibdissect.transport.reassembled_messages import completed, messages_in
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import Paint, counted, printable
 
@@ -58,7 +58,7 @@ class SummaryLines(Printer):
     address: Callable[[str], str] | None = None
     """Gives the names of addresses."""
 
-    def __init__(self, presenter: Presenter, paint: Paint, members: Sequence[Member] = ()) -> None:
+    def __init__(self, presenter: Presenter, paint: Paint, members: Sequence[SetMember] = ()) -> None:
         """`members` are the files of a set."""
         self.presenter, self.paint, self.members = presenter, paint, members
         self.first_ns: int | None = None
@@ -121,7 +121,7 @@ CLOCKS: dict[str, Callable[[Int], list[str]]] = {
 class Json(Printer):
     """One JSON object per frame: one per line, or all in one array; with the transfer, records or message that the frame completes."""
 
-    def __init__(self, presenter: Presenter, *, lines: bool, members: Sequence[Member] = ()) -> None:
+    def __init__(self, presenter: Presenter, *, lines: bool, members: Sequence[SetMember] = ()) -> None:
         self.lines, self.first, self.members = lines, True, members
         self.json = JsonLines(presenter)
         self.transfers = Transfers()
@@ -195,7 +195,7 @@ class LadderText(Printer):
     """Who sent what to whom, as arrows between the ends, drawn when all is read."""
 
     def __init__(self, presenter: Presenter) -> None:
-        from ibdissect.study.ladder import Ladder  # needed by no other format
+        from ibdissect.screen_model.ladder import Ladder  # needed by no other format
 
         self.ladder = Ladder(presenter)
 
@@ -204,10 +204,10 @@ class LadderText(Printer):
         return iter(())
 
     def tail(self) -> str:
-        from ibdissect.study.stalls import stalls
-        from ibdissect.tui.widgets.ladder_lines import LEAST, Lanes
+        from ibdissect.screen_model.stalls import stalls
+        from ibdissect.tui.widgets.ladder_lines import LEAST, LadderColumns
 
-        lanes = Lanes(self.ladder, max(shutil.get_terminal_size((LEAST, 0)).columns, LEAST))
+        lanes = LadderColumns(self.ladder, max(shutil.get_terminal_size((LEAST, 0)).columns, LEAST))
         steps = self.ladder.steps
         lines = [lanes.head(), *(line for _, line, _ in lanes.lines(steps, stalls(steps)))]
         return "\n".join([*lines, *([counted(self.ladder.left_out, "more packet")] if self.ladder.left_out else [])]) + "\n"
@@ -239,7 +239,7 @@ class FieldLines(Printer):
             line[row] = f"{line[row]},{text}" if line[row] else text
         return [line[row] for row in rows.tolist()]
 
-    def _texts(self, run: Run, hidden: Bool) -> npt.NDArray[Any]:
+    def _texts(self, run: FieldValues, hidden: Bool) -> npt.NDArray[Any]:
         if isinstance(run.values, list):
             texts = objects([value if isinstance(value, str) else value.hex() for value in plain_values(run)])
         else:

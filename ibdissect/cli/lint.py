@@ -31,7 +31,7 @@ from ibdissect.cli.checking import (
 )
 from ibdissect.cli.common import Common, columns, common_options, grouped, say
 from ibdissect.cli.console import echo
-from ibdissect.cli.engines import INTERRUPTED, each_capture, engine_option
+from ibdissect.cli.each_capture import INTERRUPTED, each_capture, engine_option
 from ibdissect.cli.help_sections import Sectioned
 from ibdissect.cli.output import MaxFindings, refuse_captures, units_of
 from ibdissect.cli.report_targets import Target, digests_of, limited, most_listed, summary_file, targets_of, write_report
@@ -40,10 +40,10 @@ from ibdissect.errors import ConfigError
 from ibdissect.heap import uncollected
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.lint.rule_selection import split_codes
+from ibdissect.pipeline.check import CheckOptions, Stop, check, killed
+from ibdissect.pipeline.ordered_pool import Work
+from ibdissect.pipeline.reading import Progress
 from ibdissect.report import text as text_report
-from ibdissect.session.check import Options, Stop, check, killed
-from ibdissect.session.reading import Progress
-from ibdissect.session.spread import Work
 from ibdissect.wire.text import plain
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> in
         refuse_captures(files, output_file=target.file)
     work: Callable[..., CaptureReport] = check
     if wanted.cache is not None:
-        from ibdissect.session.cache import Cache
+        from ibdissect.pipeline.cache import Cache
 
         cache = Cache.of(wanted.cache, options, common.filter, common.frames)
         if cache.refused:
@@ -253,7 +253,7 @@ def _say_what_is_missing(reports: Iterable[CaptureReport], common: Common) -> No
             common.tell(f"warning: {report.path}: {doubt}")
 
 
-def _options(wanted: LintArguments, max_findings: int | None, common: Common) -> Options:
+def _options(wanted: LintArguments, max_findings: int | None, common: Common) -> CheckOptions:
     """The options of the check. Loading them pauses the garbage collector, and excludes the imported objects from it for good."""
     with uncollected():
         options = check_options(

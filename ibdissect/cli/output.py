@@ -24,8 +24,8 @@ from ibdissect.wire.text import counted
 if TYPE_CHECKING:
     from ibdissect.cli.frame_selection import FrameSelection
     from ibdissect.lint.finding import CaptureReport
-    from ibdissect.session.capture import Capture
-    from ibdissect.session.check import Options
+    from ibdissect.pipeline.check import CheckOptions
+    from ibdissect.python_interface import Capture
 
 class MaxFindings(click.ParamType):  # type: ignore[type-arg]
     """A number, or `none` for no limit."""
@@ -96,13 +96,13 @@ def selection_of(opened: Capture, common: Common) -> FrameSelection | None:
     return selection
 
 
-def _options(common: Common) -> Options:
+def _options(common: Common) -> CheckOptions:
     from .checking import check_options  # most commands need no findings
 
     return check_options(common, max_findings=None)
 
 
-def early_options(common: Common, *, points: bool = False) -> Options | None:
+def early_options(common: Common, *, points: bool = False) -> CheckOptions | None:
     """Check options, configuration and filter before a screen is drawn. Returns the options, or None if the defaults apply.
 
     Loading the rules takes longer than the first rows of the screen.
@@ -141,7 +141,7 @@ def set_files(paths: tuple[str, ...], *, quiet: bool = False) -> list[str]:
 
 
 def open_for(path: Unit, common: Common) -> Capture:
-    from ibdissect.session.capture import Capture
+    from ibdissect.python_interface import Capture
 
     subnet = common.subnet_files
     opened = Capture(path, plugins=common.plugin_names, show_keys=common.show_keys, roce_ports=common.roce_ports)

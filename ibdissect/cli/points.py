@@ -23,14 +23,14 @@ from ibdissect.cli.report_targets import Target, write_report
 from ibdissect.cli.stats import table_lines
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import CaptureReport
+from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.report import lines as line_report
 from ibdissect.report.json import finding_object
-from ibdissect.session.check import Options, check
 from ibdissect.wire.text import Paint, counted, plain, printable, visible_json
 
 if TYPE_CHECKING:
     from ibdissect.points.comparison import Comparison
-    from ibdissect.study.capture_model import CaptureModel
+    from ibdissect.screen_model.capture_model import CaptureModel
 
 LATENCIES = ("min", "p50", "p90", "p95", "p99", "max")
 SHOWN = 10
@@ -160,7 +160,7 @@ def _json(result: dict[str, Any], packets: Iterable[Any] | None) -> Iterator[str
     yield "]}\n"
 
 
-def _judged(comparison: Comparison, options: Options, common: Common) -> list[CaptureReport]:
+def _judged(comparison: Comparison, options: CheckOptions, common: Common) -> list[CaptureReport]:
     """The reports of the rules on each point's capture; a capture without faults is not read again."""
     from ibdissect.points.findings import point_faults
 

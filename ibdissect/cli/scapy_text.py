@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_LOOP, LINK_NULL, LINK_SLL, LINK_SLL2, LINKS_RAW_IP
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.find_structures import at_place
+from ibdissect.decode.ignored_data import beside
 from ibdissect.dissect.build import dissect_row
+from ibdissect.dissect.shown_value import BESIDE, REVEALS, Presenter
 from ibdissect.dissect.tree import Tree
-from ibdissect.dissect.value import BESIDE, REVEALS, Presenter
 from ibdissect.layers import ERF, LRH, layer
-from ibdissect.table import ChunkTable
-from ibdissect.table.find_structures import at_place
-from ibdissect.table.unread import beside
 from ibdissect.wire.places import CmPayload, QKey
 from ibdissect.wire.text import printable
 

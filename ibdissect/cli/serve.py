@@ -34,7 +34,7 @@ def command(capture: str, port: int, follow: bool, sandbox: bool, common: Common
     """
     if capture == "-":
         raise CaptureError("-", "a pipe can be read only once, a browser opens the capture for every window", hint="give a file")
-    from ibdissect.session.capture import Capture
+    from ibdissect.python_interface import Capture
 
     Capture(capture, plugins=common.plugin_names).close()  # report errors here, not in the browser
     early_options(common)

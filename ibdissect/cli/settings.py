@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from ibdissect.lint.rule import family
-from ibdissect.session.check import Options
+from ibdissect.pipeline.check import CheckOptions
 from ibdissect.wire.text import counted, visible_json
 
 from .common import Common
 from .config import NAME
 
 
-def settings_text(common: Common, options: Options, *, chosen: bool, fail_on: str | None, baseline: str | None, allow_empty: bool) -> str:
+def settings_text(
+    common: Common, options: CheckOptions, *, chosen: bool, fail_on: str | None, baseline: str | None, allow_empty: bool
+) -> str:
     """The settings of a check with some options. Of the command line are `fail_on`, `baseline`, `allow_empty`, and whether rules were
     `chosen` there.
     """
@@ -42,7 +44,7 @@ def settings_text(common: Common, options: Options, *, chosen: bool, fail_on: st
     return "\n".join(lines) + "\n"
 
 
-def _families(options: Options) -> list[str]:
+def _families(options: CheckOptions) -> list[str]:
     """The rules that run: the letters of a family of which all do, and the codes of others."""
     from ibdissect.lint.rule import REGISTRY
 
@@ -55,7 +57,7 @@ def _families(options: Options) -> list[str]:
     return found
 
 
-def _tables(common: Common, options: Options) -> Iterator[tuple[str, dict[str, Any]]]:
+def _tables(common: Common, options: CheckOptions) -> Iterator[tuple[str, dict[str, Any]]]:
     """The tables of a configuration that have a value."""
     config = common.settings
     if config.per_path_ignores:

@@ -30,7 +30,7 @@ def command(captures: tuple[str, ...], query: str, as_set: bool, names: tuple[st
     """
     require_extra("duckdb", "pyarrow")
     from ibdissect.export import answers
-    from ibdissect.session.database import Database, Made
+    from ibdissect.tables.sql import Database, Made
 
     others: dict[str, Made] = {}
     if points:

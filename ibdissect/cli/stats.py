@@ -11,17 +11,17 @@ from typing import Any
 import click
 from msgspec import Struct as Record
 
-from ibdissect.capture.chunk import Member
+from ibdissect.capture.chunk import SetMember
 from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.cli.common import Common, common_options, write_json
 from ibdissect.cli.console import echo, progress_bar
-from ibdissect.cli.engines import EachCapture, Outcome, engine_option, jobs_option
+from ibdissect.cli.each_capture import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import captures_argument, open_for, selection_of, set_option, source_of, units_of
 from ibdissect.lint.set_members import members_object, place_text
-from ibdissect.session.check import Stop
-from ibdissect.session.reading import Progress
-from ibdissect.session.spread import Stopped
+from ibdissect.pipeline.check import Stop
+from ibdissect.pipeline.ordered_pool import Stopped
+from ibdissect.pipeline.reading import Progress
 from ibdissect.wire.text import Paint, counted, printable, visible_json
 
 
@@ -64,7 +64,7 @@ def command(
 class CaptureStats(Record):
     name: str
     result: dict[str, Any]
-    members: Sequence[Member]
+    members: Sequence[SetMember]
 
     def object(self) -> dict[str, Any]:
         return {"schema": 1, "capture": self.name, **members_object(self.members), **self.result}
@@ -73,7 +73,7 @@ class CaptureStats(Record):
 def _count(capture: Unit, *, common: Common, top: int, progress: Progress | None = None, stop: Stop | None = None) -> Outcome[CaptureStats]:
     from ibdissect.diagnosis.stories import Stories
     from ibdissect.diagnosis.sums import by_cause, by_hosts
-    from ibdissect.flow.statistics import Statistics
+    from ibdissect.traffic.statistics import Statistics
 
     with open_for(capture, common) as opened:
         selection = selection_of(opened, common)
@@ -141,7 +141,7 @@ TABLES = (
 """Title and key of each list, and its columns: heading=key, or one word that is both."""
 
 
-def lines(result: dict[str, Any], paint: Paint, members: Sequence[Member] = ()) -> Iterator[str]:
+def lines(result: dict[str, Any], paint: Paint, members: Sequence[SetMember] = ()) -> Iterator[str]:
     """The result as text; `members`: the files of a set."""
     yield ", ".join(_headline(result))
     signs = ("ce", "fecn", "becn", "cnp", "fragments", "queue_pairs")

@@ -21,8 +21,8 @@ from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError
 
 if TYPE_CHECKING:
-    from ibdissect.session.check import Options
-    from ibdissect.study.capture_model import CaptureModel
+    from ibdissect.pipeline.check import CheckOptions
+    from ibdissect.screen_model.capture_model import CaptureModel
 
 
 @click.command()
@@ -61,7 +61,7 @@ def command(
     process = started(live) if live is not None else None
     source: Any = process.stdout if process is not None else standard_input() if capture == "-" else capture
     hang_up_with_terminal()  # before Textual is loaded, which takes seconds on a busy machine
-    from ibdissect.study.capture_model import CaptureModel
+    from ibdissect.screen_model.capture_model import CaptureModel
 
     if sandbox:
         _confine(common, network=any(map(is_url, captures)))
@@ -91,7 +91,7 @@ def command(
 
 def _confine(common: Common, *, network: bool) -> None:
     """Start the sandbox; the files in which the screen remembers its state stay writable."""
-    from ibdissect.study.saved_state import state_folder
+    from ibdissect.screen_model.saved_state import state_folder
 
     folder = state_folder()
     if folder is not None:
@@ -99,7 +99,7 @@ def _confine(common: Common, *, network: bool) -> None:
     confine(common, [str(folder)] if folder is not None else [], network=network)
 
 
-def _show(models: list[CaptureModel], options: Options | None, common: Common, in_browser: bool) -> None:
+def _show(models: list[CaptureModel], options: CheckOptions | None, common: Common, in_browser: bool) -> None:
     """Run the screen until it is left."""
     from ibdissect.cli import config_edit
     from ibdissect.cli.checking import check_options

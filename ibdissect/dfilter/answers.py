@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.counted_packets import Distinct
 from ibdissect.dissect.named_values import MESSAGE
-from ibdissect.flow.message_table import MessageTable
-from ibdissect.flow.plugin_answers import PluginAnswers, answering
-from ibdissect.flow.requests import AnsweredMany
-from ibdissect.flow.transactions import Transactions
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.distinct import Distinct
+from ibdissect.mad.request_outcomes import AnsweredMany
+from ibdissect.mad.transactions import Transactions
+from ibdissect.transport.message_table import MessageTable
+from ibdissect.transport.plugin_requests import PluginAnswers, answering
 
 REQUEST_FRAME, RESPONSE_FRAME = "ibdissect.request_frame", "ibdissect.response_frame"
 _ANSWER, _FIRST, _LATEST, _TIME = range(4)
 
 
-class Answers:
+class AnswerFrames:
     """Requests and answers by frame. Feed it chunks, or events of another `Transactions`; one thread may add, any may read."""
 
     def __init__(self, *, messages: bool = False) -> None:
@@ -110,7 +110,7 @@ class PluginsFollower:
 
     after = ()
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: AnswerFrames) -> None:
         self.answers = answers
 
     def feed(self, table: ChunkTable) -> tuple[object, ...]:

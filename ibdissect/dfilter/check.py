@@ -6,15 +6,15 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from ibdissect.decode.hidden.key_numbers import is_secret
 from ibdissect.errors import FilterError
-from ibdissect.table.secrets import is_secret
 
 from . import literals
 from .computed import State
 from .literals import BadLiteral, Value
-from .names import KIND_NAMES, MARKS, WHOLE, Kind, Names, Source
-from .syntax import Binary, Call, Char, Negative, Node, Range, Slice, String, Word
-from .values import Computation, Constant, Function, NamedOperand, Operand, Part
+from .names import KIND_NAMES, MARKS, WHOLE, FilterNames, Kind, NameSource
+from .syntax import Binary, Call, Char, FilterNode, Negative, Range, Slice, String, Word
+from .values import ByteRange, Computation, Constant, Function, NamedOperand, Operand
 
 SEARCHABLE = frozenset({"bytes", "string", "ether"})
 """Kinds that `contains` and `matches` can search."""
@@ -40,15 +40,15 @@ PROTOCOLS = WHOLE | MARKS.keys() | {"frame", "infiniband"}
 class Checker:
     """Turns operands of the syntax tree into operands with values; raises FilterError with a column for every error."""
 
-    def __init__(self, text: str, names: Names, state: State) -> None:
+    def __init__(self, text: str, names: FilterNames, state: State) -> None:
         self.text, self.names, self.state = text, names, state
         self.used: set[str] = set()
         """Names used in the filter."""
 
-    def error(self, node: Node | int, reason: str, hint: str = "") -> FilterError:
+    def error(self, node: FilterNode | int, reason: str, hint: str = "") -> FilterError:
         return FilterError(self.text, reason, column=node if isinstance(node, int) else node.column, hint=hint)
 
-    def find(self, node: Word) -> Source | None:
+    def find(self, node: Word) -> NameSource | None:
         """The source of a name, which is recorded as used; None if unknown."""
         source = self.names.find(node.text)
         if source is not None:
@@ -63,7 +63,7 @@ class Checker:
             raise self.error(node, f'"{node.text}" is neither a field nor a protocol', f"did you mean {', '.join(near)}" if near else "")
         return NamedOperand(source.kind, source, self.state)
 
-    def guard(self, node: Node, op: str, *operands: Operand) -> None:
+    def guard(self, node: FilterNode, op: str, *operands: Operand) -> None:
         """Refuse comparisons that reveal a hidden key: only == and != with zero or a well-known value are allowed."""
         kind = next(filter(None, map(secret_of, operands)), "") if self.state.hide_keys else ""
         if not kind:
@@ -77,7 +77,7 @@ class Checker:
 
     # -- operands
 
-    def left(self, node: Node, op: str) -> Operand:
+    def left(self, node: FilterNode, op: str) -> Operand:
         """The left operand of an operator, which must come from the packet."""
         if is_value(node):
             raise self.error(node, f'the left side of "{op}" must be a field or a function')
@@ -95,7 +95,7 @@ class Checker:
         assert isinstance(node, Binary)
         return self.binary(node)
 
-    def right(self, node: Node, like: Operand) -> Operand:
+    def right(self, node: FilterNode, like: Operand) -> Operand:
         """The right operand, another field or a value, of the same kind as `like`; a flag is the number 0 or 1."""
         if is_literal(node, self.names):
             return self.literal(node, like.kind, source_of(like))
@@ -104,7 +104,7 @@ class Checker:
             raise self.error(node, f"{KIND_NAMES[like.kind]} and {KIND_NAMES[found.kind]} cannot be compared")
         return found
 
-    def literal(self, node: Node, kind: Kind, source: Source | None) -> Constant:
+    def literal(self, node: FilterNode, kind: Kind, source: NameSource | None) -> Constant:
         if isinstance(node, Binary):
             return self.folded(node, kind, source)
         if isinstance(node, Negative):
@@ -114,7 +114,7 @@ class Checker:
             return Constant(kind, -value)
         return Constant(kind, self.value(node, lambda: self.read(node, kind, source)))
 
-    def read(self, node: Node, kind: Kind, source: Source | None) -> Value:
+    def read(self, node: FilterNode, kind: Kind, source: NameSource | None) -> Value:
         """The value of a word, string or character as `kind`; raises BadLiteral."""
         if isinstance(node, Word):
             return literals.of_word(node.text.removeprefix("."), kind, source)
@@ -128,14 +128,14 @@ class Checker:
             return bytes([byte])
         raise BadLiteral(f"{node.text} is a character, but the field is {KIND_NAMES[kind]}")
 
-    def value(self, node: Node, read: Callable[[], Any]) -> Any:
+    def value(self, node: FilterNode, read: Callable[[], Any]) -> Any:
         """Call `read`; converts BadLiteral to FilterError."""
         try:
             return read()
         except BadLiteral as bad:
             raise self.error(node.column + bad.at, bad.reason, bad.hint) from None
 
-    def folded(self, node: Binary, kind: Kind, source: Source | None) -> Constant:
+    def folded(self, node: Binary, kind: Kind, source: NameSource | None) -> Constant:
         if kind not in OPERATES[node.op] or kind not in ("uint", "reltime"):
             raise self.error(node, f'"{node.op}" cannot be used on {KIND_NAMES[kind]}')
         a, b = self.literal(node.left, kind, source).value, self.literal(node.right, kind, source).value
@@ -175,7 +175,7 @@ class Checker:
         for text in node.spec.split(","):
             ranges.append(self.range(text.strip(), at))
             at += len(text) + 1
-        return Part("bytes", of, tuple(ranges))
+        return ByteRange("bytes", of, tuple(ranges))
 
     def range(self, text: str, at: int) -> tuple[int, int | None]:
         """`i`, `i:length`, `i-j` (both ends), `:length`, `i:` as (start, stop)."""
@@ -239,12 +239,12 @@ def secret_of(operand: Operand) -> str:
         parts = operand.arguments
     elif isinstance(operand, Computation):
         parts = (operand.left, operand.right)
-    elif isinstance(operand, Part):
+    elif isinstance(operand, ByteRange):
         parts = (operand.of,)
     return next(filter(None, map(secret_of, parts)), "")
 
 
-def is_value(node: Node) -> bool:
+def is_value(node: FilterNode) -> bool:
     """Whether a node can only be a value; if a name is expected, every other word is read as one."""
     if isinstance(node, Word):
         return node.text[0].isdigit() or ":" in node.text
@@ -253,7 +253,7 @@ def is_value(node: Node) -> bool:
     return is_value(node.of) if isinstance(node, Negative) else isinstance(node, (String, Char))
 
 
-def is_literal(node: Node, names: Names) -> bool:
+def is_literal(node: FilterNode, names: FilterNames) -> bool:
     """Whether a node is a value if a value is expected: then only known names with a dot, and protocols, are names."""
     if isinstance(node, Word):
         text = node.text
@@ -267,7 +267,7 @@ def is_literal(node: Node, names: Names) -> bool:
     return isinstance(node, (String, Char))
 
 
-def source_of(operand: Operand) -> Source | None:
+def source_of(operand: Operand) -> NameSource | None:
     """The source that gives an operand its value names and its largest value."""
     if isinstance(operand, NamedOperand):
         return operand.source
@@ -282,5 +282,5 @@ def _repeats(operand: Operand) -> bool:
     return isinstance(operand, NamedOperand) and any(field.count > 1 for field in operand.source.fields)
 
 
-def ends_of(node: Node) -> tuple[Node, ...]:
+def ends_of(node: FilterNode) -> tuple[FilterNode, ...]:
     return (node.low, node.high) if isinstance(node, Range) else (node,)

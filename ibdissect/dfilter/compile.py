@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ibdissect.decode import Bool, ChunkTable
+from ibdissect.decode.conditions import rows_where
 from ibdissect.dissect.named_values import ANSWER_NAMES, MESSAGE_NAMES
-from ibdissect.table import Bool, ChunkTable
-from ibdissect.table.mask import rows_where
 from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.dialogue import is_notes
@@ -20,15 +20,15 @@ from ibdissect.wire.spec import Struct
 from . import literals
 from .check import SEARCHABLE, Checker, ends_of, is_literal, is_value
 from .computed import FINDING_NAMES, NODE_NAMES, Findings, State
-from .names import KIND_NAMES, Source, names_of
+from .names import KIND_NAMES, NameSource, names_of
 from .pattern import Pattern
-from .syntax import Inverse, Logic, Membership, Node, Relation, String, Truth, parse
+from .syntax import FilterNode, InSet, Inverse, Logic, Relation, String, Truth, parse
 from .values import Computation, Constant, Function, NamedOperand, NotZero, Operand
 
 if TYPE_CHECKING:
-    from ibdissect.fabric.ends import Ends
+    from ibdissect.subnet.node_ends import Ends
 
-    from .answers import Answers
+    from .answers import AnswerFrames
 
 SMALL_RANGE = 256
 """Ranges in a set with up to this many numbers are expanded, so that membership is one look-up."""
@@ -50,7 +50,7 @@ class Filter:
         tree = parse(text)
         compiler = _Compiler(Checker(text, names_of(catalog), self._state))
         self.expr: Expr = And(()) if tree is None else compiler.condition(tree)
-        """The condition for `ibdissect.table.mask`; `And(())` for an empty filter."""
+        """The condition for `ibdissect.decode.conditions`; `And(())` for an empty filter."""
         self.names: frozenset[str] = frozenset(compiler.checker.used)
         """The full names that the filter reads."""
         self.codes = not self.names.isdisjoint(FINDING_NAMES)
@@ -63,7 +63,7 @@ class Filter:
         self.ahead = self._whole or "ibdissect.response_frame" in self.names
         """Whether the filter uses answers in later frames, or messages; then `rows` needs `answers` of the whole capture."""
         self._empty = tree is None
-        self._own: Answers | None = None
+        self._own: AnswerFrames | None = None
 
     @property
     def filter(self) -> Filter:
@@ -85,7 +85,7 @@ class Filter:
         return self._state.hidden_checksums
 
     def rows(
-        self, table: ChunkTable, findings: Findings | None = None, answers: Answers | None = None, marked: Collection[int] = ()
+        self, table: ChunkTable, findings: Findings | None = None, answers: AnswerFrames | None = None, marked: Collection[int] = ()
     ) -> Bool:  # fmt: skip
         """Rows of the chunk that the filter selects, bool[n].
 
@@ -103,12 +103,12 @@ class Filter:
         state.end(table)
         return result
 
-    def _followed(self, table: ChunkTable) -> Answers:
+    def _followed(self, table: ChunkTable) -> AnswerFrames:
         """Requests and answers so far, including this chunk."""
-        from .answers import Answers  # imported only if needed
+        from .answers import AnswerFrames  # imported only if needed
 
         if self._own is None or table.chunk.first == 1:
-            self._own = Answers(messages=self._whole)
+            self._own = AnswerFrames(messages=self._whole)
         self._own.feed(table)
         return self._own
 
@@ -134,12 +134,12 @@ def compile_filter(
 
 
 class _Compiler:
-    """Converts conditions of the syntax tree to conditions for `ibdissect.table.mask`."""
+    """Converts conditions of the syntax tree to conditions for `ibdissect.decode.conditions`."""
 
     def __init__(self, checker: Checker) -> None:
         self.checker = checker
 
-    def condition(self, node: Node) -> Expr:
+    def condition(self, node: FilterNode) -> Expr:
         if isinstance(node, Logic):
             parts = tuple(self.condition(part) for part in node.parts)
             return And(parts) if node.op == "and" else Or(parts) if node.op == "or" else self.odd(parts)
@@ -148,7 +148,7 @@ class _Compiler:
         if isinstance(node, Relation):
             found = [self.comparison(node, i) for i in range(len(node.ops))]
             return found[0] if len(found) == 1 else And(tuple(found))
-        if isinstance(node, Membership):
+        if isinstance(node, InSet):
             inside = self.membership(node)
             return Not(inside) if node.negated else inside
         assert isinstance(node, Truth)
@@ -158,7 +158,7 @@ class _Compiler:
         """A chain of xor: true if an odd number of parts is true."""
         return Where(None, lambda table: np.logical_xor.reduce([rows_where(part, table) for part in parts]))
 
-    def truth(self, node: Node) -> Expr:
+    def truth(self, node: FilterNode) -> Expr:
         checker = self.checker
         if is_value(node):
             raise checker.error(node, "a value alone is not a condition", "compare a field with it")
@@ -194,7 +194,7 @@ class _Compiler:
         checker.guard(node.operands[i], op, left, other)
         return Compare(op, _plain(left), _plain(other), every)
 
-    def needle(self, node: Node, left: Operand) -> Operand:
+    def needle(self, node: FilterNode, left: Operand) -> Operand:
         """The right operand of `contains`; for a MAC address any number of bytes."""
         checker = self.checker
         if left.kind == "ether" and is_literal(node, checker.names):
@@ -203,7 +203,7 @@ class _Compiler:
             return checker.literal(node, "bytes", None)
         return checker.right(node, left)
 
-    def pattern(self, node: Node) -> Pattern:
+    def pattern(self, node: FilterNode) -> Pattern:
         checker = self.checker
         if not isinstance(node, String):
             raise checker.error(node, '"matches" needs a regular expression in double quotes')
@@ -215,7 +215,7 @@ class _Compiler:
             inside = node.column + len(node.text) - len(node.text.lstrip("rR")) + 1 + bad.at
             raise checker.error(min(inside, node.column + len(node.text) - 1), bad.reason) from None
 
-    def membership(self, node: Membership) -> Expr:
+    def membership(self, node: InSet) -> Expr:
         checker = self.checker
         of = checker.left(node.of, "in")
         if not isinstance(of, NamedOperand) or of.kind == "none":
@@ -232,7 +232,7 @@ class _Compiler:
 
 
 def _plain(operand: Operand) -> object:
-    """Simplify an operand for `ibdissect.table.mask`: a constant to its value, a single field to the field."""
+    """Simplify an operand for `ibdissect.decode.conditions`: a constant to its value, a single field to the field."""
     if isinstance(operand, Constant):
         return operand.value
     if (
@@ -251,7 +251,7 @@ def _searched(operand: Operand) -> Operand:
     return operand
 
 
-def _present(source: Source) -> Expr:
+def _present(source: NameSource) -> Expr:
     """Any field or structure of that name is present. A field without a condition is present if its structure is."""
     parts: dict[object, Expr] = {}
     for field in source.fields:

@@ -9,7 +9,7 @@ from msgspec import Struct as Record
 from ibdissect.wire.catalog import Catalog, builtin
 
 from .check import FUNCTIONS, SEARCHABLE
-from .names import Kind, Names, Source, names_of
+from .names import FilterNames, Kind, NameSource, names_of
 
 LIMIT = 40
 """Maximum number of completions."""
@@ -64,7 +64,7 @@ def complete(text: str, cursor: int, catalog: Catalog | None = None) -> list[Com
     return _names(names, word, start)
 
 
-def _values(source: Source | None, quoted: str | None, word: str, start: int) -> list[Completion]:
+def _values(source: NameSource | None, quoted: str | None, word: str, start: int) -> list[Completion]:
     """Named values, inserted as numbers so that Wireshark understands them too."""
     if source is None:
         return []
@@ -81,7 +81,7 @@ def _values(source: Source | None, quoted: str | None, word: str, start: int) ->
     return offered[:LIMIT]
 
 
-def _operators(names: Names, stem: str) -> list[tuple[str, str]]:
+def _operators(names: FilterNames, stem: str) -> list[tuple[str, str]]:
     """Operators that may follow the typed text; none if an operand is missing."""
     last = _LAST_NAME.search(stem)
     if last is not None and last[1] in {"and", "or", "not", "xor", "any", "all", "in", *(name for name, _ in _SEARCH)}:
@@ -104,7 +104,7 @@ def _operators(names: Names, stem: str) -> list[tuple[str, str]]:
     return [*offered, *_JOIN]
 
 
-def _names(names: Names, word: str, start: int) -> list[Completion]:
+def _names(names: FilterNames, word: str, start: int) -> list[Completion]:
     """Names that start with the word, then names that contain it; without `infiniband.` if the word is."""
     plain = word.removeprefix(".")
     begins, holds = [], []

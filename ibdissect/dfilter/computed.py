@@ -10,22 +10,22 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.capture.scattered import u16
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.operand_values import Blobs, NumberSeries, Series, blobs_of
 from ibdissect.dissect.named_values import ANSWER_NAMES, MESSAGE, MESSAGE_KINDS, frame_numbers
-from ibdissect.dissect.value import Presenter
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.series import Blobs, Numbers, Series, blobs_of
+from ibdissect.dissect.shown_value import Presenter
 from ibdissect.wire.encapsulation import PROTOCOL_TCP, IPv4, IPv6
 from ibdissect.wire.ulp.ip import TCP
 
 from .names import COMPUTED
 
 if TYPE_CHECKING:
-    from ibdissect.dissect.summary import Summaries
-    from ibdissect.fabric.ends import Ends, Named
+    from ibdissect.dissect.info_line import Summaries
+    from ibdissect.subnet.node_ends import Ends, Named
 
-    from .answers import Answers
+    from .answers import AnswerFrames
 
-class Told(NamedTuple):
+class FindingFacts(NamedTuple):
     """What filters may ask of a finding."""
 
     code: str
@@ -34,7 +34,7 @@ class Told(NamedTuple):
     severity: str
 
 
-Findings = Mapping[int, Iterable[Told]]
+Findings = Mapping[int, Iterable[FindingFacts]]
 """The findings in each frame, by number."""
 FINDING_NAMES = {"ibdissect.code": 0, "ibdissect.rule": 1, "ibdissect.severity": 2}
 """Which part of a finding each is."""
@@ -51,7 +51,7 @@ class State(Record, eq=False):
     before_ns: int | None = None
     """Time of the last frame of the previous chunk."""
     findings: Findings = field(default_factory=dict)
-    answers: Answers | None = None
+    answers: AnswerFrames | None = None
     """Matched requests and answers, if the filter uses them."""
     ends: Ends | None = None
     """Which nodes are at the ends of packets, if the filter uses their names."""
@@ -96,7 +96,7 @@ def texts_of(name: str, table: ChunkTable, state: State, rows: Int, *, asked: bo
     first = table.chunk.first
     if name.startswith("_ws.col."):
         if state.lines is None or state.lines[0] is not table or state.lines[1] is not rows:
-            from ibdissect.dissect.summary import summaries  # most filters do not need it
+            from ibdissect.dissect.info_line import summaries  # most filters do not need it
 
             presenter = state.presenter or Presenter(show_keys=not state.hide_keys)
             state.lines = table, rows, summaries(table, rows, presenter)
@@ -137,15 +137,15 @@ def values_of(name: str, table: ChunkTable, state: State) -> Series:
         return _tcp_ports(name, table)
     if name == "frame.marked":
         rows = np.array([row for row in every.tolist() if chunk.first + row in state.marked], np.int64)
-        return Numbers(rows, np.ones(len(rows), np.int64))
+        return NumberSeries(rows, np.ones(len(rows), np.int64))
     if state.answers is not None and name in ANSWER_NAMES:
-        return Numbers(*state.answers.values(name, chunk.first, len(table)))
+        return NumberSeries(*state.answers.values(name, chunk.first, len(table)))
     if name == "_ws.malformed":
         rows = np.flatnonzero(table.located.malformed)
-        return Numbers(rows, np.ones(len(rows), np.int64))
+        return NumberSeries(rows, np.ones(len(rows), np.int64))
     if name == "frame.time_delta":
-        return Numbers(every, np.diff(chunk.time_ns, prepend=chunk.time_ns[:1] if state.before_ns is None else state.before_ns))
-    return Numbers(every, frame_numbers(table, name, state.first_ns or 0))
+        return NumberSeries(every, np.diff(chunk.time_ns, prepend=chunk.time_ns[:1] if state.before_ns is None else state.before_ns))
+    return NumberSeries(every, frame_numbers(table, name, state.first_ns or 0))
 
 
 def _packet(table: ChunkTable) -> Blobs:
@@ -162,7 +162,7 @@ def _payload(table: ChunkTable) -> Blobs:
     return Blobs(rows, table.chunk.data, start[rows], table.located.payload_end[rows])
 
 
-def _tcp_ports(name: str, table: ChunkTable) -> Numbers:
+def _tcp_ports(name: str, table: ChunkTable) -> NumberSeries:
     """TCP ports, even if a snap length has cut off the rest of the header."""
     found = table.occurrences(TCP)
     rows, at = _cut_off(table)
@@ -172,7 +172,7 @@ def _tcp_ports(name: str, table: ChunkTable) -> Numbers:
     values = np.concatenate([u16(table.chunk.data, at + place) for place in places])
     rows = np.tile(rows, len(places))
     order = np.argsort(rows, kind="stable")
-    return Numbers(rows[order], values[order])
+    return NumberSeries(rows[order], values[order])
 
 
 def _cut_off(table: ChunkTable) -> tuple[Int, Int]:

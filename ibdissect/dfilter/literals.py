@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from ibdissect.table.compare import Network
+from ibdissect.decode.comparisons import Network
 from ibdissect.wire.convert import parse_guid
 
-from .names import KIND_NAMES, Kind, Source
+from .names import KIND_NAMES, Kind, NameSource
 
 # Compiled on first use, and cached by `re`: most filters need one or two of these.
 _BYTES = r"(?:[0-9A-Fa-f]{2}[:.-]?)*(?:[0-9A-Fa-f]{1,2})"
@@ -74,7 +74,7 @@ def byte_string(text: str) -> bytes | None:
     return bytes(int(pair, 16) for pair in re.findall("[0-9A-Fa-f]{1,2}", text))
 
 
-def of_word(text: str, kind: Kind, source: Source | None) -> Value:
+def of_word(text: str, kind: Kind, source: NameSource | None) -> Value:
     if kind == "uint":
         return _number(text, source)
     if kind == "bool":
@@ -95,7 +95,7 @@ def of_word(text: str, kind: Kind, source: Source | None) -> Value:
     return data
 
 
-def of_string(text: str, kind: Kind, source: Source | None) -> Value:
+def of_string(text: str, kind: Kind, source: NameSource | None) -> Value:
     data = unescape(text)
     if kind in ("string", "bytes"):
         return data
@@ -109,7 +109,7 @@ def of_string(text: str, kind: Kind, source: Source | None) -> Value:
     raise BadLiteral(f"{text} is a string, but the field is {KIND_NAMES[kind]}", "leave the quotes out" if kind != "uint" else "")
 
 
-def _number(text: str, source: Source | None) -> int:
+def _number(text: str, source: NameSource | None) -> int:
     if re.match(_NUMBER, text):
         octal = len(text) > 1 and text[0] == "0" and text[1].isdigit()
         limit = source.limit if source is not None else (1 << 64) - 1
@@ -125,7 +125,7 @@ def _number(text: str, source: Source | None) -> int:
     raise BadLiteral(f'"{text}" is not a number', _number_hint(text))
 
 
-def _number_of_bytes(text: str, source: Source) -> int:
+def _number_of_bytes(text: str, source: NameSource) -> int:
     """A number written as all its bytes, or a GUID in groups, because some of these fields are byte fields in Wireshark."""
     if any(field.base == "guid" for field in source.fields):
         try:
@@ -146,7 +146,7 @@ def _number_hint(text: str) -> str:
     return ""
 
 
-def _named(text: str, source: Source) -> int:
+def _named(text: str, source: NameSource) -> int:
     """The number of a value name; case and punctuation are ignored because Wireshark writes "Get()"."""
     known = {_letters(name): number for number, name in source.values.items()}
     known |= {_letters(name): number for name, number in source.numbers.items()}

@@ -109,7 +109,7 @@ _OF_PROTOCOL: dict[StructType, str] = {
 """Structures that count as a protocol of another name, too."""
 
 
-class Source(Record, frozen=True):
+class NameSource(Record, frozen=True):
     """What a name means, and where its values come from: fields, structures, a condition (`mark`), or `computed`."""
 
     name: str
@@ -139,7 +139,7 @@ def kind_of(field: Field[Any]) -> Kind:
     return "bytes" if kind == "uint" and field.bits > 64 else kind
 
 
-class Names:
+class FilterNames:
     """All names of a catalog that a display filter may use: get it with `names_of`."""
 
     def __init__(self, catalog: Catalog) -> None:
@@ -166,28 +166,28 @@ class Names:
         self.prefixes = {prefix: Or(tuple(found)) for prefix, found in carried.items()}
         """The protocols of plugins, by the prefix of their structures: any of these is in the frame."""
 
-    def find(self, word: str) -> Source | None:
+    def find(self, word: str) -> NameSource | None:
         """The meaning of `word`; a leading dot only marks a name, and `infiniband.` may be omitted."""
         word = word.removeprefix(".")
         if not word or word.startswith("."):
             return None
         for name in (word, f"infiniband.{word}"):
             if name in COMPUTED or name.lower() in COMPUTED:  # tshark writes _ws.col.Info
-                return Source(name.lower(), COMPUTED[name.lower()][0])
+                return NameSource(name.lower(), COMPUTED[name.lower()][0])
             fields = tuple(field for each in BOTH.get(name, (name,)) for field in self.catalog.names.get(each, ()))
             if fields:
                 source = _of_fields(name, fields)
                 return replace(source, numbers=self.attributes) if fields == (MAD.attribute_id,) else source
             if name in MARKS:
-                return Source(name, "none", mark=MARKS[name][0])
+                return NameSource(name, "none", mark=MARKS[name][0])
             structs = self._structs.get(name)
             if structs:
-                return Source(name, "bytes", structs=structs, whole=structs[0].key in WHOLE)
+                return NameSource(name, "bytes", structs=structs, whole=structs[0].key in WHOLE)
             if name in self.prefixes:
-                return Source(name, "none", mark=self.prefixes[name])
+                return NameSource(name, "none", mark=self.prefixes[name])
         return None
 
-    def named(self, word: str) -> Source:
+    def named(self, word: str) -> NameSource:
         """The meaning of a name; raises FilterError with the nearest names if it has none."""
         found = self.find(word)
         if found is None:
@@ -236,15 +236,15 @@ class Names:
         ][:3]  # fmt: skip
 
 
-def _of_fields(name: str, fields: tuple[Field[Any], ...]) -> Source:
+def _of_fields(name: str, fields: tuple[Field[Any], ...]) -> NameSource:
     kinds = {kind_of(field) for field in fields}
     if kinds == {"uint", "bool"}:
-        return Source(name, "uint", fields)
+        return NameSource(name, "uint", fields)
     kind = kind_of(fields[0])
-    return Source(name, kind, tuple(field for field in fields if kind_of(field) == kind))
+    return NameSource(name, kind, tuple(field for field in fields if kind_of(field) == kind))
 
 
 @cache
-def names_of(catalog: Catalog) -> Names:
+def names_of(catalog: Catalog) -> FilterNames:
     """The names of a catalog, made once."""
-    return Names(catalog)
+    return FilterNames(catalog)

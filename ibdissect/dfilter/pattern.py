@@ -11,7 +11,7 @@ import numpy.typing as npt
 from .literals import BadLiteral
 
 if TYPE_CHECKING:
-    from ibdissect.table import Bool, Int
+    from ibdissect.decode import Bool, Int
 
 MAX_MEMORY = 1 << 20
 """Maximum bytes of a compiled regular expression; a larger one is refused."""

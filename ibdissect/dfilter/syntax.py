@@ -27,14 +27,14 @@ _NO_NAMES = {*OPERATOR_WORDS, *COMPARISONS, "any", "all", "bitwise_and"}
 """Words that the grammar does not accept as names or values."""
 
 
-class Node(Record, frozen=True, kw_only=True):
+class FilterNode(Record, frozen=True, kw_only=True):
     """A part of the filter."""
 
     column: int
     """Where it starts, from 0."""
 
 
-class Token(Node, frozen=True):
+class Token(FilterNode, frozen=True):
     text: str
 
 
@@ -50,82 +50,82 @@ class Char(Token, frozen=True):
     """A character constant with its quotes."""
 
 
-class Slice(Node, frozen=True):
+class Slice(FilterNode, frozen=True):
     """`of[spec]`."""
 
-    of: Node
+    of: FilterNode
     spec: str
     spec_column: int
 
 
-class Call(Node, frozen=True):
+class Call(FilterNode, frozen=True):
     name: str
-    arguments: tuple[Node, ...]
+    arguments: tuple[FilterNode, ...]
 
 
-class Binary(Node, frozen=True):
+class Binary(FilterNode, frozen=True):
     """`left op right` with op one of & + - * / %."""
 
     op: str
-    left: Node
-    right: Node
+    left: FilterNode
+    right: FilterNode
 
 
-class Negative(Node, frozen=True):
+class Negative(FilterNode, frozen=True):
     """`-of`."""
 
-    of: Node
+    of: FilterNode
 
 
-class Truth(Node, frozen=True):
+class Truth(FilterNode, frozen=True):
     """A single operand as condition: it is present, or a computation is not zero."""
 
-    of: Node
+    of: FilterNode
 
 
-class Relation(Node, frozen=True):
+class Relation(FilterNode, frozen=True):
     """`a op b op c`: every adjacent pair must satisfy its operator. `quantifier`: any, all or empty."""
 
-    operands: tuple[Node, ...]
+    operands: tuple[FilterNode, ...]
     ops: tuple[str, ...]
     quantifier: str = ""
 
 
-class Range(Node, frozen=True):
+class Range(FilterNode, frozen=True):
     """`low..high`, both included."""
 
-    low: Node
-    high: Node
+    low: FilterNode
+    high: FilterNode
 
 
-class Membership(Node, frozen=True):
+class InSet(FilterNode, frozen=True):
     """`of in {elements}`, `of not in {elements}`."""
 
-    of: Node
-    elements: tuple[Node, ...]
+    of: FilterNode
+    elements: tuple[FilterNode, ...]
     negated: bool = False
     quantifier: str = ""
 
 
-class Logic(Node, frozen=True):
+class Logic(FilterNode, frozen=True):
     """Parts joined by one of `and`, `or`, `xor`."""
 
     op: str
-    parts: tuple[Node, ...]
+    parts: tuple[FilterNode, ...]
 
 
-class Inverse(Node, frozen=True):
+class Inverse(FilterNode, frozen=True):
     """`not of`."""
 
-    of: Node
+    of: FilterNode
 
 
-def _depth(tree: Node) -> int:
+def _depth(tree: FilterNode) -> int:
     """How many levels a tree has; found level by level, so that nothing recurses."""
     level, depth = [tree], 0
     while level:
         parts = [part for node in level for part in astuple(node)]
-        level = [one for part in parts for one in (part if isinstance(part, tuple) else (part,)) if isinstance(one, Node)]
+        level = [one for part in parts for one in (part if isinstance(part, tuple) else (part,)) if isinstance(one, FilterNode)]
         depth += 1
     return depth
 
@@ -133,66 +133,66 @@ def _depth(tree: Node) -> int:
 class _Builder:
     """One method per grammar rule, called bottom-up while parsing, so that nothing recurses."""
 
-    def word(self, token: Any) -> Node:
+    def word(self, token: Any) -> FilterNode:
         return Word(str(token), column=token.start_pos)
 
-    def string(self, token: Any) -> Node:
+    def string(self, token: Any) -> FilterNode:
         return String(str(token), column=token.start_pos)
 
-    def char(self, token: Any) -> Node:
+    def char(self, token: Any) -> FilterNode:
         return Char(str(token), column=token.start_pos)
 
-    def sliced(self, of: Node, spec: Any) -> Node:
+    def sliced(self, of: FilterNode, spec: Any) -> FilterNode:
         return Slice(of, str(spec)[1:-1], spec.start_pos + 1, column=of.column)
 
-    def call(self, name: Any, *arguments: Node) -> Node:
+    def call(self, name: Any, *arguments: FilterNode) -> FilterNode:
         return Call(str(name), arguments, column=name.start_pos)
 
-    def binary(self, left: Node, op: Any, right: Node) -> Node:
+    def binary(self, left: FilterNode, op: Any, right: FilterNode) -> FilterNode:
         sign = "&" if op == "bitwise_and" else str(op)
         return Binary(sign, left, right, column=left.column)
 
-    def negative(self, sign: Any, of: Node) -> Node:
+    def negative(self, sign: Any, of: FilterNode) -> FilterNode:
         return Negative(of, column=sign.start_pos)
 
-    def positive(self, _sign: Any, of: Node) -> Node:
+    def positive(self, _sign: Any, of: FilterNode) -> FilterNode:
         return of
 
-    def group(self, of: Node) -> Node:
+    def group(self, of: FilterNode) -> FilterNode:
         return of
 
-    def truth(self, of: Node) -> Node:
+    def truth(self, of: FilterNode) -> FilterNode:
         return Truth(of, column=of.column)
 
-    def compare(self, first: Node, *rest: Any) -> Node:
+    def compare(self, first: FilterNode, *rest: Any) -> FilterNode:
         operands = (first, *rest[1::2])
         ops = tuple(COMPARISONS.get(str(op), str(op)) for op in rest[::2])
         return Relation(operands, ops, column=first.column)
 
-    def range(self, low: Node, high: Node) -> Node:
+    def range(self, low: FilterNode, high: FilterNode) -> FilterNode:
         return Range(low, high, column=low.column)
 
-    def membership(self, of: Node, _in: Any, *elements: Node) -> Node:
-        return Membership(of, elements, column=of.column)
+    def membership(self, of: FilterNode, _in: Any, *elements: FilterNode) -> FilterNode:
+        return InSet(of, elements, column=of.column)
 
-    def absence(self, of: Node, _not: Any, _in: Any, *elements: Node) -> Node:
-        return Membership(of, elements, True, column=of.column)
+    def absence(self, of: FilterNode, _not: Any, _in: Any, *elements: FilterNode) -> FilterNode:
+        return InSet(of, elements, True, column=of.column)
 
-    def quantified(self, quantifier: Any, of: Relation | Membership) -> Node:
+    def quantified(self, quantifier: Any, of: Relation | InSet) -> FilterNode:
         return replace(of, quantifier=str(quantifier))
 
-    def logic(self, left: Node, op: Any, right: Node) -> Node:
+    def logic(self, left: FilterNode, op: Any, right: FilterNode) -> FilterNode:
         name = {"&&": "and", "||": "or", "^^": "xor"}.get(str(op), str(op))
         # Keep a chain of one operator flat, so that hundreds of parts do not count as nesting.
         parts = left.parts if isinstance(left, Logic) and left.op == name else (left,)
         return Logic(name, (*parts, right), column=left.column)
 
-    def inverse(self, sign: Any, of: Node) -> Node:
+    def inverse(self, sign: Any, of: FilterNode) -> FilterNode:
         if isinstance(of, Inverse):
             return of.of
         return Inverse(of, column=sign.start_pos)
 
-    def start(self, of: Node | None = None) -> Node | None:
+    def start(self, of: FilterNode | None = None) -> FilterNode | None:
         return of
 
 
@@ -205,18 +205,18 @@ _CONDITION = re.compile(
 """A name or a comparison of two words, and the operator that joins the next condition; same syntax as the grammar."""
 
 
-def read_plainly(text: str) -> Node | None:
+def read_plainly(text: str) -> FilterNode | None:
     """Parse names and comparisons joined by one operator, as most filters are, without the grammar, which takes 40 ms to load.
 
     None for all other filters, including invalid ones.
     """
-    tree: Node | None = None
+    tree: FilterNode | None = None
     join, at = "", 0
     while (found := _CONDITION.match(text, at)) is not None:
         left, op, right = found["left"], found["op"], found["right"]
         if left in _NO_NAMES or right in _NO_NAMES:
             return None
-        part: Node = Word(left, column=found.start("left"))
+        part: FilterNode = Word(left, column=found.start("left"))
         if op:
             words = (part, Word(right, column=found.start("right")))
             part = Relation(words, (COMPARISONS.get(op, op),), column=part.column)
@@ -243,19 +243,19 @@ def _parser() -> Any:  # lark.Lark; imported only if needed
     return Lark(grammar, parser="lalr", lexer="basic", transformer=SimpleNamespace(**rules))
 
 
-def parse(text: str) -> Node | None:
+def parse(text: str) -> FilterNode | None:
     """The tree of a filter, None for an empty one; raises FilterError if it is invalid."""
     if len(text) > MAX_TEXT:
         raise FilterError(text[:80], f"the filter is longer than {MAX_TEXT} characters")
     return read_plainly(text) or read_by_grammar(text)
 
 
-def read_by_grammar(text: str) -> Node | None:
+def read_by_grammar(text: str) -> FilterNode | None:
     """Parse any filter with the grammar."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
     try:
-        tree: Node | None = _parser().parse(text)
+        tree: FilterNode | None = _parser().parse(text)
     except UnexpectedCharacters as error:
         raise _unexpected(text, error.pos_in_stream or 0, 1) from None
     except UnexpectedToken as error:

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.comparisons import Network, computed
+from ibdissect.decode.conditions import Judge
+from ibdissect.decode.hidden.cut_keys import hidden_checksums, hides, without_keys
+from ibdissect.decode.operand_values import Blobs, NumberSeries, Series, Values, alike, blobs_of, constant, joined, pairs
 from ibdissect.engine.offsets import MALFORMED
-from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.compare import Network, computed
-from ibdissect.table.cut_keys import hidden_checksums, hides, without_keys
-from ibdissect.table.mask import Judge
-from ibdissect.table.series import Blobs, Numbers, Series, Values, alike, blobs_of, constant, joined, pairs
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import gid_text
 
 from .computed import State, texts_of, values_of
 from .literals import Value
-from .names import Kind, Source
+from .names import Kind, NameSource
 
 
 class Operand(Record, frozen=True):
@@ -42,7 +42,7 @@ class Constant(Operand, frozen=True):
 class NamedOperand(Operand, frozen=True):
     """A field, a structure or a property of the frame."""
 
-    source: Source
+    source: NameSource
     state: State
     to_end: bool = False
     """Whether the bytes of a structure extend to the end of the frame."""
@@ -76,14 +76,14 @@ class NamedOperand(Operand, frozen=True):
         found = judge.series(field)
         if not self.state.hide_keys or field.holds != "checksum" or found.rows is None:
             return found
-        assert isinstance(found, Numbers)
+        assert isinstance(found, NumberSeries)
         rows = found.rows if judge.rows is None else judge.rows[found.rows]
         shown = np.flatnonzero(~hidden_checksums(judge.table, rows, found.values))
         self.state.hidden_checksums += len(rows) - len(shown)
         return found.pick(shown)
 
 
-class Part(Operand, frozen=True):
+class ByteRange(Operand, frozen=True):
     """Bytes of another operand; `ranges` are (start, stop), stop None: to the end, negative numbers: from the end."""
 
     of: Operand
@@ -127,7 +127,7 @@ class NotZero(Operand, frozen=True):
 
     def series(self, judge: Judge) -> Series:
         found = self.of.series(judge)
-        there = found.values != 0 if isinstance(found, Numbers) else np.array([any(item) for item in found.items()], np.bool_)
+        there = found.values != 0 if isinstance(found, NumberSeries) else np.array([any(item) for item in found.items()], np.bool_)
         return found.pick(np.flatnonzero(there))
 
 
@@ -141,21 +141,21 @@ class Function(Operand, frozen=True):
         found = [argument.series(judge) for argument in self.arguments]
         first = found[0]
         if self.name in ("min", "max"):
-            return _extreme(self.name, [each for each in found if isinstance(each, Numbers)], judge.size)
+            return _extreme(self.name, [each for each in found if isinstance(each, NumberSeries)], judge.size)
         if self.name == "count":
             assert first.rows is not None
             rows, counts = np.unique(first.rows, return_counts=True)
-            return Numbers(rows, counts.astype(np.int64))
+            return NumberSeries(rows, counts.astype(np.int64))
         if self.name == "len":
             if isinstance(first, Blobs):
-                return Numbers(first.rows, first.stop - first.at)
+                return NumberSeries(first.rows, first.stop - first.at)
             argument = self.arguments[0]
             bits = max((each.bits for each in argument.source.fields), default=32) if isinstance(argument, NamedOperand) else 32
-            return Numbers(first.rows, np.full(len(first.values), (bits + 7) // 8, np.int64))
+            return NumberSeries(first.rows, np.full(len(first.values), (bits + 7) // 8, np.int64))
         if self.name == "abs":
-            assert isinstance(first, Numbers)
-            return Numbers(first.rows, first.values if first.values.dtype.kind == "u" else np.abs(first.values))
-        if isinstance(first, Numbers):
+            assert isinstance(first, NumberSeries)
+            return NumberSeries(first.rows, first.values if first.values.dtype.kind == "u" else np.abs(first.values))
+        if isinstance(first, NumberSeries):
             return blobs_of(first.rows, [str(value).encode() for value in first.values.tolist()], text=True)
         spell = _SPELL[self.arguments[0].kind if self.name == "string" else self.name]
         return blobs_of(first.rows, [spell(item) for item in first.items()], text=True)
@@ -168,7 +168,7 @@ _SPELL: Mapping[str, Callable[[bytes], bytes]] = {
 }  # fmt: skip
 
 
-def _extreme(name: str, found: list[Numbers], n: int) -> Numbers:
+def _extreme(name: str, found: list[NumberSeries], n: int) -> NumberSeries:
     """The smallest or largest value of all arguments in each entry that has a value of any argument from the packet."""
     choose = np.minimum if name == "min" else np.maximum
     best: Values = np.zeros(n, np.int64)
@@ -183,10 +183,10 @@ def _extreme(name: str, found: list[Numbers], n: int) -> Numbers:
         choose.at(best, rows, values)
         there[rows] = True
     rows = np.flatnonzero(there)
-    return Numbers(rows, best[rows])
+    return NumberSeries(rows, best[rows])
 
 
-def column(source: Source, table: ChunkTable, state: State, rows: Int) -> tuple[Int, Values, Bool]:
+def column(source: NameSource, table: ChunkTable, state: State, rows: Int) -> tuple[Int, Values, Bool]:
     """The values of a name that is not a declared field in some rows of a chunk (ascending), for columns.
 
     Returns the row of each value, the values, and which of them are hidden as keys.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.table import ChunkTable
+from ibdissect.decode import ChunkTable
 from ibdissect.wire.headers import AETH, BTH, RETH, AtomicETH
 from ibdissect.wire.opcodes import COMPARE_SWAP, FETCH_ADD, OPERATION, READ_REQUEST
 from ibdissect.wire.text import counted

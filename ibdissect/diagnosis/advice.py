@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .causes import REDIRECTIONS, TIMEOUT_REASON, Found
-from .connection import ODD, Connection, End
+from .causes import REDIRECTIONS, TIMEOUT_REASON, CauseFound
+from .connection import ODD, Connection, ConnectionEnd
 from .rejections import LID_REASONS
 
 ADVICE = {
@@ -98,7 +98,7 @@ SHARED = {
 """What to do where several connections of a host have a cause in common."""
 
 
-def advice(found: Found, ends: tuple[End, End], side: int) -> str:
+def advice(found: CauseFound, ends: tuple[ConnectionEnd, ConnectionEnd], side: int) -> str:
     """What to do, and who; empty for nothing. `side`: the end that sends the requests."""
     blamed = found.blamed if found.blamed is not None else 1 - side
     hosts = {"asks": ends[side], "answers": ends[1 - side], "asker": ends[0], "other": ends[1], "blamed": ends[blamed]}
@@ -114,7 +114,7 @@ def filtered(address: str) -> str:
     return "QP1 is reachable" if address.startswith("LID ") else "UDP port 4791 or QP1 is filtered"
 
 
-def _template(found: Found) -> str:
+def _template(found: CauseFound) -> str:
     facts, detail = found.facts, found.detail
     if found.cause == "remote-invalid-request" and not facts.get("reads"):
         return "Compare {request} with what the queue pair of {answers} allows: operation, length, size of the receive buffer."
@@ -148,7 +148,7 @@ def _unanswered(facts: dict[str, Any]) -> str:
     return ADVICE["connect-unanswered"]
 
 
-def _retries(found: Found) -> str:
+def _retries(found: CauseFound) -> str:
     scope, facts = found.detail.get("scope"), found.facts
     if scope is None:
         up = "See whether {answers} is up, then whether the network carries packets to it." if "served" not in facts else (

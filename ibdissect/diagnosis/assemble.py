@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct as Record
 
-from ibdissect.engine.setups import SetUp
-from ibdissect.table.addresses import GID_SIZE, address_text
+from ibdissect.decode.addresses import GID_SIZE, address_text
+from ibdissect.engine.connection_setups import SetUp
 
 MAPPED = 0xFFFF
 """The upper half of the low 64 bits of an IPv4-mapped GID."""
@@ -85,7 +85,7 @@ def text_of(host: Any) -> str:
 
 
 def bytes_of(host: Any) -> bytes:
-    """The bytes that `table.addresses` identifies it by: 2 of a LID, 4 of an IPv4 address, 16 of a GID."""
+    """The bytes that `decode.addresses` identifies it by: 2 of a LID, 4 of an IPv4 address, 16 of a GID."""
     hi, lo = int(host.hi), int(host.lo)
     if not hi and lo >> 32 == MAPPED:
         return (lo & 0xFFFFFFFF).to_bytes(4, "big")

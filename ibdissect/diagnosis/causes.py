@@ -8,16 +8,16 @@ from typing import Any
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.engine.kinds import ROCE1, ROCE2, SOON_NS
-from ibdissect.engine.setups import SetUp
+from ibdissect.engine.connection_setups import SetUp
+from ibdissect.engine.packet_kinds import ROCE1, ROCE2, SOON_NS
 from ibdissect.wire.headers import RNR_TIMER_US
 
 from .accesses import Access
-from .asked import Asked
+from .asked_hosts import AskedHosts
 from .assemble import Raw, text_of
-from .connection import CANNOT_TELL, ERROR, FAILED, HEALTHY, INFO, NONE, ODD, SLOW, WARNING, Times
+from .connection import CANNOT_TELL, ERROR, FAILED, HEALTHY, INFO, NONE, ODD, SLOW, WARNING, ConnectionTimes
 from .measures import slow_by
-from .nearby import Nearby, Seen
+from .nearby import Nearby, SignOfLife
 from .rejections import leads_back
 
 STALE, TIMEOUT_REASON, NO_SERVICE, INFINITE = 10, 4, 8, 7
@@ -44,7 +44,7 @@ ONE_WAY_ROUNDS = 3
 """Where answers are not captured, a requester that repeated so often at the end, and sent nothing else, has given up."""
 
 
-class Found(Record):
+class CauseFound(Record):
     """A cause with what proves it."""
 
     cause: str
@@ -59,7 +59,7 @@ class Found(Record):
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-class Capture(Record):
+class CaptureContext(Record):
     """What all connections of a capture share."""
 
     end_ns: int
@@ -72,18 +72,18 @@ class Capture(Record):
     """Connections by an end's host (its number) and queue pair."""
     access: Callable[[int], Access | None] = lambda frame: None
     """What a request in a frame wants to access, if that is remembered."""
-    asked: Asked = field(default_factory=Asked)
+    asked: AskedHosts = field(default_factory=AskedHosts)
     nearby: Nearby = field(default_factory=Nearby)
     large_only: set[int] = field(default_factory=set)
     """The paths (their `id`) on which several queue pairs were given up, each with packets larger than any that was acknowledged there."""
 
 
-def asking_side(found: Found, raw: Raw) -> int:
+def asking_side(found: CauseFound, raw: Raw) -> int:
     """Which end sends the requests that a cause is about."""
     return raw.requester if found.half is None or found.half is raw.main else 1 - raw.requester
 
 
-def judge(raw: Raw, capture: Capture, times: Times | None) -> Found:
+def judge(raw: Raw, capture: CaptureContext, times: ConnectionTimes | None) -> CauseFound:
     """What explains a connection."""
     for look in (_not_connected, _data):
         found = look(raw, capture, times)
@@ -95,7 +95,7 @@ def judge(raw: Raw, capture: Capture, times: Times | None) -> Found:
 # -- set-up
 
 
-def unanswered(setup: SetUp, raw: Raw, capture: Capture) -> bool:
+def unanswered(setup: SetUp, raw: Raw, capture: CaptureContext) -> bool:
     """Whether nobody answered the REQs, and the asker stopped asking."""
     if setup.rej is not None:
         _, _, reason, side = setup.rej
@@ -118,7 +118,7 @@ def unanswered(setup: SetUp, raw: Raw, capture: Capture) -> bool:
     return (quiet > wait and (setup.tries > limit if limit is not None else setup.tries > 1)) or quiet > 4 * wait
 
 
-def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
+def _not_connected(raw: Raw, capture: CaptureContext, _: ConnectionTimes | None) -> CauseFound | None:
     setup = raw.setup
     if setup is None:
         return None
@@ -131,7 +131,7 @@ def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
         first, facts = asked[0] if asked else decisive, dict[str, Any](asked_for_time=setup.mra is not None)
         facts["quiet_ns"] = capture.end_ns - setup.last_time
         facts |= capture.asked.answers(raw.hosts[1].number, setup)
-        return Found("connect-unanswered", severity=severity, first=first, decisive=decisive, blamed=1, facts=facts)
+        return CauseFound("connect-unanswered", severity=severity, first=first, decisive=decisive, blamed=1, facts=facts)
     if setup.rej is None or (setup.rtu is not None and raw.main is not None):
         return None
     frame, _time, reason, side = setup.rej
@@ -144,13 +144,13 @@ def _not_connected(raw: Raw, capture: Capture, _: Times | None) -> Found | None:
     before = _still_connected(raw, capture) if reason == STALE and setup.reqs else None
     if before is not None:
         facts = {"before": before.first_frame}
-        return Found("duplicate-qp-after-restart", first=first, decisive=frame, blamed=0, detail=detail, facts=facts)
+        return CauseFound("duplicate-qp-after-restart", first=first, decisive=frame, blamed=0, detail=detail, facts=facts)
     severity = INFO if reason in REDIRECTIONS else ERROR
     facts = {"next": capture.asked.after(raw.hosts[0].number, setup, frame), "back": leads_back(setup, text_of(raw.hosts[side]))}
     facts["again"] = capture.asked.again(raw.hosts[0].number, raw.hosts[1].number, setup)
     facts["later"] = capture.asked.later(raw.hosts[0].number, raw.hosts[1].number, setup)
     facts["accepted"] = capture.asked.accepted(raw.hosts[1].number, setup) if side and reason == NO_SERVICE else None
-    return Found("refused", severity=severity, first=first, decisive=frame, blamed=side, detail=detail, facts=facts)
+    return CauseFound("refused", severity=severity, first=first, decisive=frame, blamed=side, detail=detail, facts=facts)
 
 
 def _cancelled(setup: SetUp) -> bool:
@@ -161,7 +161,7 @@ def _cancelled(setup: SetUp) -> bool:
     return bool(setup.rej[1] - asked < allowed + (4096 << (setup.agreed["cm_timeout"] or 16)))
 
 
-def _still_connected(raw: Raw, capture: Capture) -> Raw | None:
+def _still_connected(raw: Raw, capture: CaptureContext) -> Raw | None:
     """The earlier connection of the asker's queue pair with the same host, which was not ended before."""
     qpn = raw.qpn(0)
     for other in reversed(capture.earlier.get((raw.hosts[0].number, qpn if qpn is not None else -1), ())):
@@ -181,8 +181,8 @@ def sees(raw: Raw, requester: int) -> tuple[bool, bool]:
     return bool(raw.hosts[1 - requester].heard), bool(raw.hosts[requester].heard)
 
 
-def _data(raw: Raw, capture: Capture, times: Times | None) -> Found | None:
-    found: Found | None = None
+def _data(raw: Raw, capture: CaptureContext, times: ConnectionTimes | None) -> CauseFound | None:
+    found: CauseFound | None = None
     for side in (raw.requester, 1 - raw.requester):
         half = raw.half(side)
         if half is not None and half.since:
@@ -193,7 +193,7 @@ def _data(raw: Raw, capture: Capture, times: Times | None) -> Found | None:
                     found = one
                 break
     if found is not None and found.cause not in SEEN_ALONE and doubtful(raw, found.half):
-        return Found("cannot-tell", CANNOT_TELL, NONE, half=found.half)
+        return CauseFound("cannot-tell", CANNOT_TELL, NONE, half=found.half)
     return found
 
 
@@ -202,7 +202,7 @@ def doubtful(raw: Raw, half: Any) -> bool:
     return raw.setup is None and bool(half.requests) and bool(half.answers) and DOUBT * half.misfits > half.fits
 
 
-def _ending(raw: Raw, half: Any, side: int, capture: Capture) -> dict[str, Any]:
+def _ending(raw: Raw, half: Any, side: int, capture: CaptureContext) -> dict[str, Any]:
     """How a direction ended: the DREQ after its last request, and who sent it, else how long the capture goes on without a request."""
     last = half.last_request_time
     for frame, time, by in raw.setup.dreqs if raw.setup is not None else ():
@@ -214,7 +214,7 @@ def _ending(raw: Raw, half: Any, side: int, capture: Capture) -> dict[str, Any]:
 RANK = {FAILED: 0, ODD: 1, SLOW: 2, CANNOT_TELL: 3, HEALTHY: 4}
 
 
-def _of_half(raw: Raw, half: Any, side: int, capture: Capture, times: Times | None) -> Iterator[Found]:
+def _of_half(raw: Raw, half: Any, side: int, capture: CaptureContext, times: ConnectionTimes | None) -> Iterator[CauseFound]:
     """What explains one direction, the strongest first. Ask for the first only."""
     asks, back = raw.lanes[side], raw.lanes[1 - side]
     gave_up = given_up(raw, half, capture)
@@ -230,25 +230,25 @@ def _of_half(raw: Raw, half: Any, side: int, capture: Capture, times: Times | No
     if half.wrong_frame:
         cause = "read-length-wrong" if half.wrong_size >= 0 else "read-order-wrong"
         facts = {"size": half.wrong_size, "wanted": half.wrong_wanted}
-        yield Found(cause, first=half.wrong_request, decisive=half.wrong_frame, blamed=1 - side, facts=facts)
+        yield CauseFound(cause, first=half.wrong_request, decisive=half.wrong_frame, blamed=1 - side, facts=facts)
     if half.rnr_naks and rnr_exhausted(raw, half, capture):
-        yield Found("rnr-exhausted", first=half.rnr_first, decisive=half.rnr_frame, blamed=1 - side)
+        yield CauseFound("rnr-exhausted", first=half.rnr_first, decisive=half.rnr_frame, blamed=1 - side)
     if asks is not None and back is not None and half.requests and half.answers and mixed_versions(asks, back):
         first = asks.first_frame
-        yield Found("roce-version-mix", first=first, decisive=back.last_frame, blamed=1 - side)
+        yield CauseFound("roce-version-mix", first=first, decisive=back.last_frame, blamed=1 - side)
     if gave_up:
         yield from _silence(raw, half, side, capture)
     if half.reused and not half.renewed and (not half.far_back or half.last_msn >= 0):  # else the queue pair may have begun anew
         lacks = half.missed or half.holes or half.unanswered  # the capture does, perhaps of a set-up, too
-        yield Found("psn-reused", ODD, INFO if lacks else ERROR, half.reused_before or half.reused_first, half.reused_frame, side)
+        yield CauseFound("psn-reused", ODD, INFO if lacks else ERROR, half.reused_before or half.reused_first, half.reused_frame, side)
     if half.hurried >= 2 or (half.hurried and half.hurried == half.rnrs):
         severity = WARNING if half.hurried > 1 else INFO  # a single one may be a copy from a slower mirror
-        yield Found("rnr-timer-ignored", ODD, severity, half.hurried_first, half.hurried_frame, side)
+        yield CauseFound("rnr-timer-ignored", ODD, severity, half.hurried_first, half.hurried_frame, side)
     if not half.unread and not half.forgotten:  # an answer that is cut off may have asked for what was sent again
         yield from _slow(raw, half, side, times)
 
 
-def given_up(raw: Raw, half: Any, capture: Capture) -> bool:
+def given_up(raw: Raw, half: Any, capture: CaptureContext) -> bool:
     """Whether a request was repeated, never acknowledged, and then given up."""
     if half.una >= half.front or not half.requests or half.rnr >= half.una or half.unread:
         return False
@@ -281,7 +281,7 @@ def _abandoned(raw: Raw, half: Any) -> bool:
     return bool(ended and ended[0] - half.last_request_time > SOON_NS and raw.hosts[1 - side].last_time < half.last_request_time)
 
 
-def large_only(raws: list[Raw], capture: Capture) -> set[int]:
+def large_only(raws: list[Raw], capture: CaptureContext) -> set[int]:
     """The paths on which several queue pairs were given up, all with packets larger than any that was acknowledged there."""
     sizes: dict[int, list[bool]] = {}
     for raw in raws:
@@ -302,7 +302,7 @@ def rnr_limit(raw: Raw, half: Any) -> int | None:
     return other if own in (None, INFINITE) and other is not None and half.rnr_count == other + 1 else own  # some keep to their own REQ
 
 
-def rnr_exhausted(raw: Raw, half: Any, capture: Capture) -> bool:
+def rnr_exhausted(raw: Raw, half: Any, capture: CaptureContext) -> bool:
     """Whether the last word was an RNR NAK, and the requester then gave up: not if it had tries left, or the other side took leave."""
     if half.rnr < half.una or half.rnr_frame < half.last_answer:
         return False
@@ -315,7 +315,7 @@ def rnr_exhausted(raw: Raw, half: Any, capture: Capture) -> bool:
     return ended or capture.end_ns - half.rnr_time > 4000 * RNR_TIMER_US[half.rnr_code]
 
 
-def _wrong_icrc(raw: Raw, capture: Capture) -> Found | None:
+def _wrong_icrc(raw: Raw, capture: CaptureContext) -> CauseFound | None:
     for side, lane in enumerate(raw.lanes):
         host = raw.hosts[side]
         if lane is None or not lane.wrong or host.wrong < max(LEAST_WRONG, WRONG_SHARE * host.checked):
@@ -323,14 +323,14 @@ def _wrong_icrc(raw: Raw, capture: Capture) -> Found | None:
         how = capture.how_wrong(host)
         detail: dict[str, object] = {"how": how} if how is not None else {}
         facts = {"wrong": host.wrong, "checked": host.checked}
-        return Found("icrc-wrong-at-sender", first=lane.wrong_first, decisive=lane.wrong_last, blamed=side, detail=detail, facts=facts)
+        return CauseFound("icrc-wrong-at-sender", first=lane.wrong_first, decisive=lane.wrong_last, blamed=side, detail=detail, facts=facts)
     return None
 
 
 NAKS = {1: "remote-invalid-request", 2: "remote-access-error", 3: "remote-operational-error", 4: "remote-invalid-request"}
 
 
-def _refused_request(raw: Raw, half: Any, side: int) -> Found:
+def _refused_request(raw: Raw, half: Any, side: int) -> CauseFound:
     """A NAK that ends the connection."""
     first = half.fatal_request or half.fatal_frame
     facts: dict[str, Any] = {"size": half.fatal_size, "reads": half.fatal_reads, "nth": half.fatal_nth}
@@ -340,7 +340,7 @@ def _refused_request(raw: Raw, half: Any, side: int) -> Found:
         facts["mtu"] = mtu
         if mtu and half.fatal_size > mtu:
             cause = "mtu-mismatch"
-    return Found(cause, first=first, decisive=half.fatal_frame, blamed=side if half.nak_code == 1 else None, facts=facts)
+    return CauseFound(cause, first=first, decisive=half.fatal_frame, blamed=side if half.nak_code == 1 else None, facts=facts)
 
 
 def path_mtu(raw: Raw, half: Any, side: int) -> int:
@@ -358,7 +358,7 @@ def mixed_versions(asks: Any, back: Any) -> bool:
     return asks.versions != back.versions and {asks.versions, back.versions} == versions
 
 
-def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found]:
+def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterator[CauseFound]:
     """A request was repeated and never acknowledged."""
     open_ = half.open.first()
     last, when = (half.last_try, half.last_try_time) if half.last_try else (half.last_request, half.last_request_time)
@@ -374,12 +374,12 @@ def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found
     facts["early"] = unheard and (half.tries < 2 or half.first_try_time - capture.start_ns <= half.longest_wait)
     shown = sees(raw, side)[1]
     if half.same_acks >= 2 and half.last_answer_time >= half.first_try_time:
-        yield Found("ack-stuck", first=half.same_first, decisive=half.same_frame, blamed=1 - side, facts=facts)
+        yield CauseFound("ack-stuck", first=half.same_first, decisive=half.same_frame, blamed=1 - side, facts=facts)
     asks = raw.lanes[side]
     agreed = raw.setup.agreed["p_key"] if raw.setup is not None else None
     if agreed is not None and asks is not None and asks.pkey >= 0 and (asks.pkey ^ agreed) & 0x7FFF:
         facts |= {"p_key": asks.pkey, "agreed": agreed}
-        yield Found("wrong-partition", first=first, decisive=tried, blamed=side, facts=facts)
+        yield CauseFound("wrong-partition", first=first, decisive=tried, blamed=side, facts=facts)
     facts["host_quiet_ns"] = capture.end_ns - target.last_time
     served = capture.nearby.served_after(target.number, half.first_try_time)
     if not shown and served is not None:
@@ -387,42 +387,42 @@ def _silence(raw: Raw, half: Any, side: int, capture: Capture) -> Iterator[Found
     alive = target.last_time > when or (bool(half.last_try) and target.last_time > half.first_try_time + half.longest_wait)
     if alive:
         since = when if target.last_time > when else half.first_try_time + half.longest_wait
-        facts["alive"] = capture.nearby.sent_after(raw, 1 - side, since) or Seen(target.last_time, target.last_frame)
+        facts["alive"] = capture.nearby.sent_after(raw, 1 - side, since) or SignOfLife(target.last_time, target.last_frame)
     facts["others_pass"] = half.path.passed > half.first_try_time
     facts["passed"] = half.path.passed > half.first_try_time or bool(half.naks and half.last_answer_time > half.first_try_time)
     just_before = half.tries > MOST_RETRIES and half.first_try_time - half.path.passed < half.longest_wait
     apart = half.largest >= 0 or id(half.path) in capture.large_only  # it is not that the queue pair was dead from the beginning
     if open_ is not None and shown and open_[2] > half.path.largest >= 0 and apart and (facts["passed"] or just_before):
         facts["arrived"] = capture.nearby.arrived(half)
-        yield Found("path-mtu", first=first, decisive=tried, facts=facts)
+        yield CauseFound("path-mtu", first=first, decisive=tried, facts=facts)
     detail["tries"] = half.tries
     if shown:
         detail["scope"] = "qp" if alive else "host"
-    yield Found("retries-exhausted", first=first, decisive=tried, blamed=1 - side, detail=detail, facts=facts)
+    yield CauseFound("retries-exhausted", first=first, decisive=tried, blamed=1 - side, detail=detail, facts=facts)
 
 
-def _slow(raw: Raw, half: Any, side: int, times: Times | None) -> Iterator[Found]:
+def _slow(raw: Raw, half: Any, side: int, times: ConnectionTimes | None) -> Iterator[CauseFound]:
     both = half.requests and half.answers
     slow = slow_by(half, times) if times is not None else None
     if slow is not None and (both or slow == "rnr" or half.naks):
         first, last = {
             "rnr": (half.rnr_begin, half.rnr_last), "timeout": (half.timeout_first, half.timeout_last),
         }.get(slow, (half.loss_first, half.loss_last))  # fmt: skip
-        yield Found(f"slow-by-{slow}", SLOW, WARNING, first, last)
+        yield CauseFound(f"slow-by-{slow}", SLOW, WARNING, first, last)
     cnps = sum(lane.cnps for lane in raw.lanes if lane is not None)
     if cnps >= MANY_CNPS or (half.mark_groups >= MANY_CNPS and not half.answers):
         lanes = [lane for lane in raw.lanes if lane is not None and lane.cnps]
         first, last = (lanes[0].cnp_frame, lanes[0].cnp_last) if lanes else (half.mark_frame, half.mark_last)
-        yield Found("slow-by-congestion", SLOW, WARNING, first, last)
+        yield CauseFound("slow-by-congestion", SLOW, WARNING, first, last)
     if times is not None and half.pauses >= MANY_PAUSES and 2 * half.paused >= times.span and both:
-        yield Found("slow-by-application", SLOW, INFO, half.pause_frame, half.pause_frame, side)
+        yield CauseFound("slow-by-application", SLOW, INFO, half.pause_frame, half.pause_frame, side)
 
 
-def _rest(raw: Raw, capture: Capture) -> Found:
+def _rest(raw: Raw, capture: CaptureContext) -> CauseFound:
     """Nothing is wrong, or the capture cannot show whether something is."""
     half = raw.main
     if half is not None and half.since:
         shown = bool(half.requests and half.answers) and not half.unread and not half.forgotten
-        return Found("healthy", HEALTHY, NONE) if shown else Found("cannot-tell", CANNOT_TELL, NONE)
+        return CauseFound("healthy", HEALTHY, NONE) if shown else CauseFound("cannot-tell", CANNOT_TELL, NONE)
     shown = raw.setup is not None and raw.setup.rtu is not None and None not in (raw.qpn(0), raw.qpn(1))
-    return Found("healthy", HEALTHY, NONE) if shown else Found("cannot-tell", CANNOT_TELL, NONE)
+    return CauseFound("healthy", HEALTHY, NONE) if shown else CauseFound("cannot-tell", CANNOT_TELL, NONE)

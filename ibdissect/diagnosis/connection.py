@@ -17,7 +17,7 @@ SEVERITIES = {ERROR: 0, WARNING: 1, INFO: 2}
 COSTLY = 5
 
 
-class End(Record, frozen=True):
+class ConnectionEnd(Record, frozen=True):
     """One end of a connection."""
 
     address: str
@@ -51,7 +51,7 @@ class SetUpState(Record, frozen=True):
     """The communication id of the asker."""
 
 
-class Times(Record, frozen=True):
+class ConnectionTimes(Record, frozen=True):
     """Where the time between the first and the last packet of the data went, in nanoseconds; the parts add up to `span`."""
 
     span: int = 0
@@ -101,7 +101,7 @@ class Episode(Record, frozen=True):
     packets_sent_again: int = 0
 
 
-class Elsewhere(Record, frozen=True):
+class AtOtherPoint(Record, frozen=True):
     """A connection as another capture point has it."""
 
     capture: int
@@ -133,7 +133,7 @@ UNSEEN = {"requests": (*OF_ANSWERS, "cnps"), "answers": ("messages", "packets_se
 class Connection(Record, frozen=True):
     """The story of one connection: set-up, data, trouble, end, and what explains it."""
 
-    ends: tuple[End, End]
+    ends: tuple[ConnectionEnd, ConnectionEnd]
     """The first one asked (REQ); without connection management it is the requester."""
     transport: str
     requester: int
@@ -155,7 +155,7 @@ class Connection(Record, frozen=True):
     """closed (DREQ and DREP), failed, refused, never-established, open, unknown."""
     end_ns: int | None = None
     detail: dict[str, object] = field(default_factory=dict)
-    times: Times | None = None
+    times: ConnectionTimes | None = None
     counts: Counts = field(default_factory=Counts)
     episodes: tuple[Episode, ...] = ()
     blamed: int | None = None
@@ -175,7 +175,7 @@ class Connection(Record, frozen=True):
     """Of several capture points of the same traffic the one that tells of it: its frames are of that capture."""
     point: str = ""
     """The name of that."""
-    elsewhere: tuple[Elsewhere, ...] = ()
+    elsewhere: tuple[AtOtherPoint, ...] = ()
     """The other capture points that have it."""
     lost: tuple[LostPackets, ...] = ()
     """What was lost between capture points, or behind the last one."""

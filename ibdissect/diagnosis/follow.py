@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.connection_packets import LaneFollower
 from ibdissect.engine.lanes import Lanes
-from ibdissect.table import ChunkTable
-from ibdissect.table.lanes import LaneFollower
 
 from .accesses import Accesses
 from .assemble import assemble

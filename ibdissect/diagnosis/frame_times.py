@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.bounded import Dropped
-from ibdissect.table import ChunkTable
+from ibdissect.decode import ChunkTable
 
 MAX_TIMES = 7 << 19
 """Frames whose times are remembered, 8 bytes each."""

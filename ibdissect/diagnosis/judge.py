@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ibdissect.table.checksums import Checksums
+from ibdissect.decode.wrong_icrcs import Checksums
 from ibdissect.wire.headers import RETH
 from ibdissect.wire.opcodes import CNP_SERVICE, SERVICES
 from ibdissect.wire.text import counted
 
 from .accesses import Access, Accesses
 from .advice import advice
-from .asked import Asked
+from .asked_hosts import AskedHosts
 from .assemble import Raw, bytes_of, text_of
-from .causes import Capture, Found, asking_side, judge, large_only, sees, unanswered
-from .connection import Connection, Diagnosis, End, SetUpState, Times
+from .causes import CaptureContext, CauseFound, asking_side, judge, large_only, sees, unanswered
+from .connection import Connection, ConnectionEnd, ConnectionTimes, Diagnosis, SetUpState
 from .frame_times import FrameTimes
 from .measures import counts_of, episodes_of, round_trip_of, times_of
 from .nearby import Nearby
+from .sentences import explain
 from .summary import one_sided, shared_causes
-from .words import explain
 
 KeyName = Callable[[str, int], str]
 ACCESS_REFUSED = "remote-access-error"
@@ -39,9 +39,9 @@ class Verdicts:
                 qpn = raw.qpn(side)
                 if qpn is not None:
                     earlier.setdefault((raw.hosts[side].number, qpn), []).append(raw)
-        self.capture = Capture(int(lanes.last_time), int(lanes.first_time), lambda host: checksums.of(bytes_of(host)), earlier)
+        self.capture = CaptureContext(int(lanes.last_time), int(lanes.first_time), lambda host: checksums.of(bytes_of(host)), earlier)
         self.capture.large_only = large_only(raws, self.capture)
-        self.capture.asked, self.capture.nearby = Asked(raws), Nearby(raws)
+        self.capture.asked, self.capture.nearby = AskedHosts(raws), Nearby(raws)
         self.capture.access = accesses.of
         self.raws, self.when, self.notes = raws, when, notes_of(lanes, raws)
         self.times = [times_of(raw.main) for raw in raws]
@@ -83,7 +83,9 @@ class Verdicts:
         return self._told[i]
 
 
-def told(raw: Raw, found: Found, times: Times | None, capture: Capture, when: FrameTimes, r_key: str = "") -> Connection:
+def told(
+    raw: Raw, found: CauseFound, times: ConnectionTimes | None, capture: CaptureContext, when: FrameTimes, r_key: str = ""
+) -> Connection:
     """One connection as a plain value."""
     ends = ends_of(raw)
     what_to_do = advice(found, ends, asking_side(found, raw))
@@ -99,9 +101,9 @@ def told(raw: Raw, found: Found, times: Times | None, capture: Capture, when: Fr
     )  # fmt: skip
 
 
-def ends_of(raw: Raw) -> tuple[End, End]:
+def ends_of(raw: Raw) -> tuple[ConnectionEnd, ConnectionEnd]:
     """Both ends as they are printed."""
-    return End(text_of(raw.hosts[0]), raw.qpn(0)), End(text_of(raw.hosts[1]), raw.qpn(1))
+    return ConnectionEnd(text_of(raw.hosts[0]), raw.qpn(0)), ConnectionEnd(text_of(raw.hosts[1]), raw.qpn(1))
 
 
 def transport_of(raw: Raw) -> str:
@@ -113,7 +115,7 @@ def transport_of(raw: Raw) -> str:
     return {0: "RC", 1: "UC", 2: "RD", 3: "XRC"}.get(kind or 0, "RC")
 
 
-def set_up_of(raw: Raw, capture: Capture) -> SetUpState:
+def set_up_of(raw: Raw, capture: CaptureContext) -> SetUpState:
     """How it was set up."""
     setup = raw.setup
     if setup is None:
@@ -128,7 +130,7 @@ def set_up_of(raw: Raw, capture: Capture) -> SetUpState:
     return SetUpState(state, setup.tries, start, established, reason, service_id=service, id=setup.ids[0])
 
 
-def end_of(raw: Raw, found: Found, capture: Capture) -> tuple[str, int | None]:
+def end_of(raw: Raw, found: CauseFound, capture: CaptureContext) -> tuple[str, int | None]:
     """How it ended, and when."""
     setup, main = raw.setup, raw.main
     if found.cause in ("refused", "duplicate-qp-after-restart") and setup is not None and setup.rej is not None:

@@ -9,7 +9,7 @@ from typing import Any
 from ibdissect.engine.episodes import LOSS, PAUSE, REORDERING, beyond
 
 from .assemble import Raw
-from .connection import Counts, Episode, Times
+from .connection import ConnectionTimes, Counts, Episode
 
 UNKNOWN_TRIP = 1 << 61
 LEAST_EPISODES = 3
@@ -18,7 +18,7 @@ SHARE = 5
 """A fifth of the time in which the application was not idle."""
 
 
-def times_of(half: Any) -> Times | None:
+def times_of(half: Any) -> ConnectionTimes | None:
     """The time of a direction by its parts; None without packets, or where answers are cut off before they say whether they are NAKs,
     or where more was under way than is remembered."""
     if half is None or not half.since or half.unread or half.forgotten:
@@ -27,7 +27,7 @@ def times_of(half: Any) -> Times | None:
     total, wait = beyond(half, trip)
     wait = wait if trip < UNKNOWN_TRIP else 0
     parts = (half.transferring + total - wait, wait, half.rnr_wait, half.loss_recovery, half.timeout, half.idle)
-    return Times(sum(parts), *parts)
+    return ConnectionTimes(sum(parts), *parts)
 
 
 def round_trip_of(half: Any) -> int | None:
@@ -65,7 +65,7 @@ def counts_of(raw: Raw) -> Counts:
     )  # fmt: skip
 
 
-def slow_by(half: Any, times: Times) -> str | None:
+def slow_by(half: Any, times: ConnectionTimes) -> str | None:
     """What made a direction slow: loss, reordering, timeout or rnr; None if it is not."""
     kinds = ((half.rnrs, times.rnr_wait, "rnr"), (half.timeouts, times.timeout, "timeout"), (half.losses, times.loss_recovery, "loss"))
     number, part, name = max(kinds, key=lambda one: one[1])

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct as Record
 
-from ibdissect.table.history import AFTER_ALL
+from ibdissect.decode.history import AFTER_ALL
 from ibdissect.wire.opcodes import SERVICES, UD
 
 from .assemble import Raw, text_of
@@ -18,7 +18,7 @@ AGAIN_NS = 1_000_000_000
 """A host that is first seen again later than that may have been down meanwhile."""
 
 
-class Seen(Record, frozen=True):
+class SignOfLife(Record, frozen=True):
     """A packet that shows that a host is up."""
 
     time_ns: int
@@ -97,23 +97,23 @@ class Nearby:
     def _keep(self, raw: Raw, side: int, time: int, frame: int, *, connected: bool = False) -> None:
         self._sent.setdefault(raw.hosts[side].number, []).append((time, frame, connected, id(raw)))
 
-    def sent_after(self, raw: Raw, side: int, since_ns: int) -> Seen | None:
+    def sent_after(self, raw: Raw, side: int, since_ns: int) -> SignOfLife | None:
         """The first packet that an end's host is known to send after a time, beside this connection; None: none is known."""
         found = self._sent.get(raw.hosts[side].number, [])
         for place in range(bisect_right(found, (since_ns, AFTER_ALL)), len(found)):
             time, frame, connected, of = found[place]
             if of != id(raw):
-                return Seen(time, frame, connected)
+                return SignOfLife(time, frame, connected)
         return None
 
-    def served_after(self, host: int, since_ns: int) -> Seen | None:
+    def served_after(self, host: int, since_ns: int) -> SignOfLife | None:
         """The first answer after a time, of those that ended a connection's answers, to a request of a host: then it lived."""
         found = self._served.get(host, [])
         place = bisect_right(found, (since_ns, AFTER_ALL))
         if place == len(found):
             return None
         time, frame, peer = found[place]
-        return Seen(time, frame, True, peer)
+        return SignOfLife(time, frame, True, peer)
 
     def arrived(self, half: Any) -> Arrived | None:
         """The largest packet that was refused with a NAK on the path of a direction. Any: compiled or not."""

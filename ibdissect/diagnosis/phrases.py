@@ -9,7 +9,7 @@ import msgspec
 
 from ibdissect.wire.cm_names import REJ_REASONS
 
-from .connection import Times
+from .connection import ConnectionTimes
 
 NUMBERS = ("no times", "once", "twice", "three times", "four times", "five times", "six times", "seven times", "eight times", "nine times")
 
@@ -60,12 +60,12 @@ def share(part: int, whole: int) -> str:
     return f"{value:.0f} %" if value >= 1 or not part else f"{value:.1g} %"
 
 
-def of_whole(spent: int, times: Times, whose: str = "its") -> str:
+def of_whole(spent: int, times: ConnectionTimes, whose: str = "its") -> str:
     """A part of the time from the first to the last data of one connection, or of several added up."""
     return f"of {whose} {duration(times.span)} ({share(spent, times.span)})"
 
 
-def sum_of(times: Iterable[Times]) -> Times:
+def sum_of(times: Iterable[ConnectionTimes]) -> ConnectionTimes:
     """The times of several connections, added up."""
     every = [msgspec.structs.astuple(one) for one in times]
-    return Times(*map(sum, zip(*every, strict=True))) if every else Times()
+    return ConnectionTimes(*map(sum, zip(*every, strict=True))) if every else ConnectionTimes()

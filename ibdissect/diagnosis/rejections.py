@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ibdissect.engine.setups import SetUp
-from ibdissect.table.addresses import GID_SIZE, address_text
+from ibdissect.decode.addresses import GID_SIZE, address_text
+from ibdissect.engine.connection_setups import SetUp
 from ibdissect.wire import cm
 from ibdissect.wire.cut import field_of
 from ibdissect.wire.spec import Field

@@ -23,7 +23,7 @@ KINDS = {"rnr_wait": (RNR,), "loss_recovery": (LOSS, REORDERING), "timeout": (TI
 """Which episodes make a part of the time; the others have none."""
 
 
-class Slice(Record, frozen=True):
+class TimeSlice(Record, frozen=True):
     """A part of a connection's time."""
 
     part: str
@@ -48,12 +48,12 @@ def when_of(one: Connection) -> tuple[int | None, int | None]:
     return min(one.since_ns, found[0].start_ns), max(one.until_ns or one.since_ns, *(each.end_ns for each in found))
 
 
-def slices(one: Connection) -> list[Slice]:
+def slices(one: Connection) -> list[TimeSlice]:
     """The parts that took time, in the order of `PARTS`; none without data."""
     times = one.times
     if times is None or not times.span:
         return []
-    return [Slice(part, said, ns, ns / times.span) for part, said in PARTS if (ns := int(getattr(times, part)))]
+    return [TimeSlice(part, said, ns, ns / times.span) for part, said in PARTS if (ns := int(getattr(times, part)))]
 
 
 def episodes_in(one: Connection, part: str) -> list[Episode]:
@@ -63,7 +63,7 @@ def episodes_in(one: Connection, part: str) -> list[Episode]:
     return found or [each for each in one.episodes if part == "loss_recovery" and each.kind == TIMEOUT]
 
 
-def widths(parts: Sequence[Slice], room: int) -> list[int]:
+def widths(parts: Sequence[TimeSlice], room: int) -> list[int]:
     """How many of `room` cells each slice has: its share, all of them together; one with an eighth of a cell has one."""
     if not parts or room < len(parts):
         largest = sorted(range(len(parts)), key=lambda i: -parts[i].ns)[: max(room, 0)]

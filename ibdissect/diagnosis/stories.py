@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from ibdissect.bounded import Dropped
-from ibdissect.table import ChunkTable
-from ibdissect.table.addresses import address_text
-from ibdissect.table.lanes import LaneFollower
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.addresses import address_text
+from ibdissect.decode.connection_packets import LaneFollower
 
 from .frame_times import FrameTimes
 
@@ -103,7 +103,7 @@ class Stories:
         }
 
     def computes_wrongly(self, sender: bytes) -> bool:
-        """Whether nearly all ICRCs of a sender are wrong, by its address as in `table.addresses`. Ask at the end of the capture."""
+        """Whether nearly all ICRCs of a sender are wrong, by its address as in `decode.addresses`. Ask at the end of the capture."""
         wrong = self.of_cause(ICRC_WRONG)
         return bool(wrong) and address_text(sender) in {one.ends[one.blamed or 0].address for one in wrong}
 

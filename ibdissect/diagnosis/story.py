@@ -7,8 +7,8 @@ from typing import Any
 from ibdissect.wire.cm_names import service_text
 
 from .assemble import Raw
-from .causes import Found, asking_side
-from .connection import End, Times
+from .causes import CauseFound, asking_side
+from .connection import ConnectionEnd, ConnectionTimes
 from .phrases import duration
 
 AT_ONCE_NS = 1_000_000
@@ -18,7 +18,9 @@ AT_ONCE_NS = 1_000_000
 class Story:
     """What the sentences about one connection name. Any: a direction of the engine, compiled or not."""
 
-    def __init__(self, found: Found, raw: Raw, ends: tuple[End, End], times: Times | None, r_key: str = "") -> None:
+    def __init__(
+        self, found: CauseFound, raw: Raw, ends: tuple[ConnectionEnd, ConnectionEnd], times: ConnectionTimes | None, r_key: str = ""
+    ) -> None:
         self.found, self.raw, self.ends, self.times, self.facts, self.r_key = found, raw, ends, times, found.facts, r_key
         self.half: Any = found.half if found.half is not None else raw.main
         self.side = side = asking_side(found, raw)

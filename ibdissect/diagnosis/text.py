@@ -9,7 +9,20 @@ from msgspec import Struct as Record
 
 from ibdissect.wire.text import Paint, counted, printable
 
-from .connection import BOTH, CANNOT_TELL, FAILED, HEALTHY, ODD, SEVERITIES, SLOW, CapturePoint, Connection, Diagnosis, SharedCause, Times
+from .connection import (
+    BOTH,
+    CANNOT_TELL,
+    FAILED,
+    HEALTHY,
+    ODD,
+    SEVERITIES,
+    SLOW,
+    CapturePoint,
+    Connection,
+    ConnectionTimes,
+    Diagnosis,
+    SharedCause,
+)
 from .phrases import clock, day, duration, reason_said, share, sum_of
 from .slices import PARTS, cost, when_of
 
@@ -115,7 +128,7 @@ def since_until(one: Connection, start_ns: int) -> str:
     return span_text(start_ns, *when_of(one), lasting=one.cause == "icrc-wrong-at-sender")
 
 
-class Culprit(Record):
+class CommonCause(Record):
     """What several connections have in common, with those."""
 
     shared: SharedCause
@@ -125,14 +138,14 @@ class Culprit(Record):
         return span_text(start_ns, self.shared.since_ns, self.shared.until_ns, lasting=self.shared.cause in LASTING)
 
 
-def culprits(diagnosis: Diagnosis) -> tuple[list[Culprit], list[Connection]]:
+def culprits(diagnosis: Diagnosis) -> tuple[list[CommonCause], list[Connection]]:
     """What several connections have in common, each with its connections; and all others, the worst first. Where the same ones share a
     cause with two hosts, that with fewer other connections is told."""
     least: dict[tuple[str, tuple[int, ...]], SharedCause] = {}
     for one in diagnosis.shared:
         known = least.setdefault((one.cause, one.members), one)
         least[one.cause, one.members] = min(known, one, key=lambda each: each.of)
-    shared = [Culprit(one, worst_first(diagnosis.connections[i] for i in one.members)) for one in least.values()]
+    shared = [CommonCause(one, worst_first(diagnosis.connections[i] for i in one.members)) for one in least.values()]
     told = {i for one in diagnosis.shared for i in one.members}
     return shared, worst_first(one for i, one in enumerate(diagnosis.connections) if i not in told)
 
@@ -214,7 +227,7 @@ def _ahead(one: CapturePoint) -> str:
     )
 
 
-def _culprit(culprit: Culprit, paint: Paint, start_ns: int, top: int) -> Iterator[str]:
+def _culprit(culprit: CommonCause, paint: Paint, start_ns: int, top: int) -> Iterator[str]:
     """A cause that several connections share: what, since when, what to do, and which connections show it."""
     shared, members = culprit.shared, culprit.members
     worst = members[0].shown_severity
@@ -340,7 +353,7 @@ def where_time_went(connections: list[Connection], paint: Paint, name: Callable[
         yield f"  {share(rest, whole.span)}, {duration(rest)}: {_rest(whole, others, rest)}"
 
 
-def _rest(whole: Times, parts: list[str], rest: int) -> str:
+def _rest(whole: ConnectionTimes, parts: list[str], rest: int) -> str:
     """The parts of the time that are told together: those that are a tenth of it or more, each with how long it took."""
     said, shown = dict(PARTS), [part for part in parts if getattr(whole, part) * 10 >= rest]
     if shown == ["transferring"] and whole.transferring == rest:
@@ -351,7 +364,7 @@ def _rest(whole: Times, parts: list[str], rest: int) -> str:
 
 
 def _who(
-    some: list[tuple[Connection, int]], part: str, lost: int, name: Callable[[str], str], timed: list[tuple[Connection, Times]]
+    some: list[tuple[Connection, int]], part: str, lost: int, name: Callable[[str], str], timed: list[tuple[Connection, ConnectionTimes]]
 ) -> str:
     """The host that lacks the buffers, or that waits, if one has half of a lost time or more; not one that all connections have, which says
     nothing."""

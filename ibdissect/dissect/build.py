@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.addresses import ends_at
+from ibdissect.decode.computed_fields import read_by, value_of
+from ibdissect.decode.hidden.opaque_bytes import Masks, masks
+from ibdissect.decode.ignored_data import as_read, beside
 from ibdissect.engine.offsets import MALFORMED
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.addresses import ends_at
-from ibdissect.table.computed import read_by, value_of
-from ibdissect.table.opaque import Masks, masks
-from ibdissect.table.unread import as_read, beside
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.mad import MAD
 
 from .dependent_names import ABOUT, context_text, depends
-from .layout import BYTES, Item, Layout, Piece, items_of, layout_of
-from .summary import Summary, summaries
-from .summary_mad import NO_OUI, oui_at
+from .info_line import FrameSummary, summaries
+from .info_line_mad import NO_OUI, oui_at
+from .layout import BYTES, Item, Layout, PlacedStructure, items_of, layout_of
+from .shown_value import BESIDE, Presenter
 from .tree import Node, Tree, masked_bytes
 from .unfit import unfit
-from .value import BESIDE, Presenter
 from .walk import Placement, Walk
 
 
@@ -50,7 +50,7 @@ def _one(row: int) -> Int:
     return np.array([row], np.int64)
 
 
-def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary: Summary) -> Tree:
+def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary: FrameSummary) -> Tree:
     """The tree of a row of a shape."""
     chunk, first = walk.table.chunk, int(walk.start[row])
     at, stop = (ends[first : first + len(layout.pieces)].tolist() for ends in (walk.at, walk.stop))
@@ -83,7 +83,7 @@ def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary:
 
 def fields_of(struct: StructType, data: bytes, presenter: Presenter, catalog: Catalog) -> list[Node]:
     """The fields of a structure on its own; offsets count from its start."""
-    layout = Layout([Piece(Placement(struct, None), 0, None)], items_of(struct))
+    layout = Layout([PlacedStructure(Placement(struct, None), 0, None)], items_of(struct))
     maker = _Maker(layout, presenter, catalog, [0], [len(data)], 0, 0, data, data)
     return [node for item in layout.layers for node in maker.nodes(item)]
 
@@ -104,7 +104,7 @@ class _Maker(Record):
     buffer: bytes
     """The captured bytes."""
     data_as_read: bytes
-    """The same bytes, with unread bits (`table.unread`) as zeros."""
+    """The same bytes, with unread bits (`decode.ignored_data`) as zeros."""
     ignored: bytes = b""
     """Their unread bits; empty if there are none."""
     masks: Masks | None = None

@@ -15,7 +15,7 @@ from ibdissect.wire.sm import FIRST_HOP, SMPDirected
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import counted, hex_text
 
-from .summary_mad import MODIFIERS
+from .info_line_mad import MODIFIERS
 
 Names = Callable[[Catalog, Any, tuple[int, ...]], str]
 """Catalog, value, and the values of the `ABOUT` fields and the OUI (-1: none) -> text."""

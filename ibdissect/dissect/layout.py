@@ -82,7 +82,7 @@ class Item(Record):
             yield from child.walk()
 
 
-class Piece(Record):
+class PlacedStructure(Record):
     """A placed structure of the shape."""
 
     placement: Placement
@@ -105,7 +105,7 @@ class Piece(Record):
 class Layout(Record):
     """The items of a shape."""
 
-    pieces: list[Piece]
+    pieces: list[PlacedStructure]
     layers: list[Item]
 
     def secrets(self) -> list[Item]:
@@ -160,7 +160,7 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
             title = struct.title + note
             layer = Item(struct, None, title, number, 0, 0, struct.size * 8, items)
             layout.layers.append(layer)
-        layout.pieces.append(Piece(placement, relative, layer))
+        layout.pieces.append(PlacedStructure(placement, relative, layer))
         for item in items:
             for inner in item.walk():
                 by_field[id(inner.field)] = inner

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.cut_keys import hidden_checksums, hides
-from ibdissect.table.secrets import must_mask
+from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.hidden.cut_keys import hidden_checksums, hides
+from ibdissect.decode.hidden.key_numbers import must_mask
 from ibdissect.wire.catalog import BOTH, Catalog
 from ibdissect.wire.spec import Field
 
@@ -26,7 +26,7 @@ ANSWER_NAMES = frozenset({"ibdissect.request_frame", "ibdissect.response_frame",
 """Names that require matching requests with their answers, or packets with their message: `dfilter.answers`."""
 
 
-class Run(Record, frozen=True):
+class FieldValues(Record, frozen=True):
     """One field of a chunk, with one entry per value."""
 
     field: Field[Any]
@@ -49,7 +49,7 @@ def declared(catalog: Catalog, name: str) -> tuple[Field[Any], ...]:
     return tuple(field for each in BOTH.get(name, (name,)) for field in catalog.fields(each) if field.kind not in ("nested", "hole"))
 
 
-def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[Run]:
+def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[FieldValues]:
     """The values of each field that occurs."""
     table = table.shown
     for field in fields:
@@ -58,13 +58,13 @@ def runs(table: ChunkTable, fields: tuple[Field[Any], ...]) -> Iterator[Run]:
             continue
         if field.kind == "rest":
             at, data = found.at + field.bit // 8, table.chunk.data.data
-            yield Run(field, found.rows, at, [bytes(data[a:b]) for a, b in zip(at.tolist(), found.stop.tolist(), strict=True)])
+            yield FieldValues(field, found.rows, at, [bytes(data[a:b]) for a, b in zip(at.tolist(), found.stop.tolist(), strict=True)])
         else:
             column = table.column(field)
-            yield Run(field, column.rows, column.at, column.values)
+            yield FieldValues(field, column.rows, column.at, column.values)
 
 
-def reveals_key(table: ChunkTable, run: Run) -> Bool:
+def reveals_key(table: ChunkTable, run: FieldValues) -> Bool:
     """Which entries are a key, or contain, may contain (cut record) or reveal one, bool[k]."""
     field, table = run.field, table.shown
     if field.secret:

@@ -7,8 +7,8 @@ from itertools import chain
 
 from ibdissect.wire.text import Paint, number_text, plain
 
+from .shown_value import mask_hex
 from .tree import COLUMN, Node, Tree, printed
-from .value import mask_hex
 
 
 def dump(tree: Tree, paint: Paint = plain) -> str:

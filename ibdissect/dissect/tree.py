@@ -11,14 +11,14 @@ from html import escape
 from itertools import chain
 from typing import Any
 
-from ibdissect.table.addresses import End
+from ibdissect.decode.addresses import End
 from ibdissect.wire import encapsulation, headers
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.mad import MAD, class_name
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import Paint, plain, printable
 
-from .summary import Summary
+from .info_line import FrameSummary
 
 COLUMN = 32
 """Column where values start in the dotted form and, after the indent, in the outline."""
@@ -68,7 +68,7 @@ class Tree:
     length: int
     caplen: int
     interface: int
-    summary: Summary
+    summary: FrameSummary
     ends: tuple[End, End]
     """Sender and receiver."""
     layers: list[Node]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ibdissect.table import ChunkTable
-from ibdissect.table.insides import holds_key, walks, with_pdus
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.hidden.unreadable_fields import holds_key, walks, with_pdus
 from ibdissect.wire.catalog import is_plugin
 
 MOST_TOLD = 8

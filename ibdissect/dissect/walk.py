@@ -14,14 +14,14 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.bits import any_set
-from ibdissect.table.cut_keys import cut_keys, payloads_with_checksums, revealing_rows, with_keys
-from ibdissect.table.cut_messages import cut_messages, opaque_bytes
-from ibdissect.table.find_structures import HEADERS, at_place
-from ibdissect.table.locate import EXTENDED_STRUCTS
-from ibdissect.table.rows import mix
-from ibdissect.table.unread import beside, failed, undefined, unread
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.bit_fields import any_set
+from ibdissect.decode.find_structures import HEADERS, at_place
+from ibdissect.decode.hidden.cut_keys import cut_keys, payloads_with_checksums, revealing_rows, with_keys
+from ibdissect.decode.hidden.cut_messages import cut_messages, opaque_bytes
+from ibdissect.decode.ignored_data import beside, failed, undefined, unread
+from ibdissect.decode.locate import EXTENDED_STRUCTS
+from ibdissect.decode.rows import mix
 from ibdissect.wire import encapsulation
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.headers import BTH, ICRC, VCRC, Payload

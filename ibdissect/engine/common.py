@@ -8,7 +8,7 @@ from collections.abc import Sequence
 try:
     import cython
 except ImportError:  # built without Cython, or run without it
-    from . import shadow as cython
+    from . import without_cython as cython
 
 COMPILED = cython.compiled
 MASK = 0xFFFFFFFFFFFFFFFF

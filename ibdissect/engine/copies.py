@@ -14,7 +14,7 @@ from ibdissect.wire.spec import Field
 try:
     import cython
 except ImportError:
-    from . import shadow as cython
+    from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import b32, hashed, i64, mix, u64
 else:

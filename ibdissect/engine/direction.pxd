@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 from ibdissect.engine.common cimport i64
-from ibdissect.engine.gaps cimport Gaps
-from ibdissect.engine.packets cimport Packet
-from ibdissect.engine.waits cimport Path, Waits
+from ibdissect.engine.answer_times cimport Gaps
+from ibdissect.engine.packet_fields cimport Packet
+from ibdissect.engine.waiting_packets cimport Path, Waits
 
 cdef class Direction:
     # what nearly every packet needs first: it lies together in memory

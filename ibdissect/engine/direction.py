@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 try:
     import cython
 except ImportError:
-    from . import shadow as cython
+    from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import (  # isort: skip
         BUSY, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, RING, TRANSFERRING, UNKNOWN_SPAN, WAITING, i64,
     )  # fmt: skip
-    from cython.cimports.ibdissect.engine.gaps import Gaps
-    from cython.cimports.ibdissect.engine.packets import Packet
-    from cython.cimports.ibdissect.engine.waits import Path, Waits, wider
+    from cython.cimports.ibdissect.engine.answer_times import Gaps
+    from cython.cimports.ibdissect.engine.packet_fields import Packet
+    from cython.cimports.ibdissect.engine.waiting_packets import Path, Waits, wider
 else:
-    from .gaps import Gaps
-    from .kinds import BUSY, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, RING, TRANSFERRING, UNKNOWN_SPAN, WAITING
-    from .packets import Packet
-    from .waits import Path, Waits, wider
+    from .answer_times import Gaps
+    from .packet_fields import Packet
+    from .packet_kinds import BUSY, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, RING, TRANSFERRING, UNKNOWN_SPAN, WAITING
+    from .waiting_packets import Path, Waits, wider
 
     if TYPE_CHECKING:
         i64 = int

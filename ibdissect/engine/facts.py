@@ -1,16 +1,16 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""Which value holds now, and which did before? A fact with the frames that set it; `table.history.Track` adds what others ask of it."""
+"""Which value holds now, and which did before? A fact with the frames that set it; `decode.history.History` adds what others ask of it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .kinds import ROWS
+from .packet_kinds import ROWS
 
 try:
     import cython
 except ImportError:
-    from . import shadow as cython
+    from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import i64
 elif TYPE_CHECKING:

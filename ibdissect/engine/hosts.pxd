@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 from ibdissect.engine.common cimport i64, u64
-from ibdissect.engine.halves cimport Half
-from ibdissect.engine.order cimport Order
+from ibdissect.engine.requester_responder cimport Half
+from ibdissect.engine.psn_order cimport Order
 
 cdef class Host:
     cdef public u64 hi, lo

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 try:
     import cython
 except ImportError:
-    from . import shadow as cython
+    from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import i64, u64
 else:

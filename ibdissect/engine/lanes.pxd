@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 from ibdissect.engine.common cimport i64, u64
-from ibdissect.engine.halves cimport Half
+from ibdissect.engine.requester_responder cimport Half
 from ibdissect.engine.hosts cimport Host, Lane
-from ibdissect.engine.order cimport Order
-from ibdissect.engine.packets cimport Packet, Reader
-from ibdissect.engine.waits cimport Room
+from ibdissect.engine.psn_order cimport Order
+from ibdissect.engine.packet_fields cimport Packet, Reader
+from ibdissect.engine.waiting_packets cimport Room
 
 cdef class Lanes:
     cdef public dict lanes, hosts, paths, expected, waiting, older, fronts, near_psns

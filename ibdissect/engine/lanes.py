@@ -12,29 +12,29 @@ from typing import TYPE_CHECKING, Any
 from ibdissect.wire.opcodes import UC
 
 from . import pairing
-from .order import MAX_ORDERS, MAX_WAYS
-from .setups import SetUps, terms
-from .skipped import Told
+from .connection_setups import SetUps, terms
+from .psn_gaps import Told
+from .psn_order import MAX_ORDERS, MAX_WAYS
 
 try:
     import cython
 except ImportError:
-    from . import shadow as cython
+    from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, REQUEST, i64, mix, u64
-    from cython.cimports.ibdissect.engine.halves import Half
     from cython.cimports.ibdissect.engine.hosts import Host, Lane
-    from cython.cimports.ibdissect.engine.order import Order
-    from cython.cimports.ibdissect.engine.packets import Packet, Reader
-    from cython.cimports.ibdissect.engine.waits import Path, Room
+    from cython.cimports.ibdissect.engine.packet_fields import Packet, Reader
+    from cython.cimports.ibdissect.engine.psn_order import Order
+    from cython.cimports.ibdissect.engine.requester_responder import Half
+    from cython.cimports.ibdissect.engine.waiting_packets import Path, Room
 else:
     from .common import mix
-    from .halves import Half
     from .hosts import Host, Lane
-    from .kinds import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, REQUEST
-    from .order import Order
-    from .packets import Packet, Reader
-    from .waits import Path, Room
+    from .packet_fields import Packet, Reader
+    from .packet_kinds import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, REQUEST
+    from .psn_order import Order
+    from .requester_responder import Half
+    from .waiting_packets import Path, Room
 
     if TYPE_CHECKING:
         i64 = u64 = int

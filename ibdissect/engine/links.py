@@ -13,7 +13,7 @@ from .offsets import NAMES, TAGS
 try:
     import cython
 except ImportError:
-    from . import shadow as cython
+    from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import b16
     from cython.cimports.ibdissect.engine.tunnels import Tunnels

@@ -31,7 +31,7 @@ from .offsets import (
 try:
     import cython
 except ImportError:
-    from . import shadow as cython
+    from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import b16
     from cython.cimports.ibdissect.engine.links import Links

@@ -10,7 +10,7 @@ from ibdissect.wire import encapsulation as wire
 try:
     import cython
 except ImportError:
-    from . import shadow as cython
+    from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import i64
 elif TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Offsets:
 
         `beside`, filled with what holds for a packet without headers, int64[n] each: `wire` (a copy of `lengths`), `limit`, `stop`,
         `payload_end` (the end of the captured bytes); uint8[n] each: `malformed`, `opcode`, `complete`, and `snapped`, 1 where fewer
-        bytes were captured than there were. `table.locate.Located` says what they mean.
+        bytes were captured than there were. `decode.locate.Located` says what they mean.
         """
         self.data = memoryview(data)
         self.starts, self.sizes, self.lengths = memoryview(starts), memoryview(sizes), memoryview(lengths)

@@ -13,8 +13,8 @@ from typing import Any
 
 from ibdissect.wire import cm
 
-from .kinds import ANSWER, REQUEST
-from .setups import SetUp
+from .connection_setups import SetUp
+from .packet_kinds import ANSWER, REQUEST
 
 MAX_CANDIDATES = 16
 """Lanes between two hosts that are compared with the answers of one; of more, nobody can say which one is answered."""

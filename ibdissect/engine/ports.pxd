@@ -22,7 +22,7 @@ cdef class Hop:
     cdef public NodeState node
     cdef public i64 entered, frame
     cdef public object before
-    cdef public bint shaky
+    cdef public bint ambiguous
 
 cdef class OriginState:
     cdef public object sender, hops

@@ -1,16 +1,16 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""What does the engine read and write of nodes, their ports and directed routes? `fabric.nodes` adds the questions that rules ask."""
+"""What does the engine read and write of nodes, their ports and directed routes? `subnet.nodes` adds the questions that rules ask."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .kinds import AFTER_ALL
+from .packet_kinds import AFTER_ALL
 
 try:
     import cython
 except ImportError:
-    from . import shadow as cython
+    from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import i64
     from cython.cimports.ibdissect.engine.facts import Fact, changed, end, put
@@ -128,14 +128,14 @@ class NodeState:
 class Hop:
     """Where a directed route ends: the node, and the port through which it enters."""
 
-    __slots__ = ("before", "entered", "frame", "node", "shaky")
+    __slots__ = ("ambiguous", "before", "entered", "frame", "node")
 
     def __init__(self, node: NodeState, entered: i64, frame: i64) -> None:
         self.node: Any = node
         self.entered, self.frame = entered, frame
         self.before: int | None = None
         """Slot of the node that the route led to before."""
-        self.shaky = False
+        self.ambiguous = False
         """The route led to A, B and A again: two indistinguishable origins, or a cable that was moved."""
 
 

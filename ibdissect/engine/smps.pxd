@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 from ibdissect.engine.common cimport i64, u8, u64
 from ibdissect.engine.ports cimport Hop, NodeState, OriginState, PortState, Shared
-from ibdissect.engine.routes cimport RouteEnds
+from ibdissect.engine.directed_routes cimport RouteEnds
 
 cdef class Steps:
     cdef RouteEnds routes

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 """Which port does each subnet management packet reach or come from, and what does its answer teach? One packet after the other.
 
-What most packets need is here; what few need is asked of the learner of `fabric`: traps, requests, nodes, tables, keys.
+What most packets need is here; what few need is asked of the learner of `subnet`: traps, requests, nodes, tables, keys.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ibdissect.wire import numbers
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 
-from . import kinds
+from . import packet_kinds
 from .ports import forget_volatile
 
 try:
     import cython
 except ImportError:
-    from . import shadow as cython
+    from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import b16, b24, b64, cut, i64, u64
     from cython.cimports.ibdissect.engine.facts import Fact, put
@@ -58,9 +58,9 @@ _DONE = cython.declare(cython.int, DONE)
 _RECORDS = cython.declare(cython.int, RECORDS)
 _EVENTS = cython.declare(cython.int, EVENTS)
 _BODY = cython.declare(cython.Py_ssize_t, BODY)
-_HANDLE_REQUEST = cython.declare(cython.longlong, kinds.HANDLE_REQUEST)
-_HANDLE_ANSWER = cython.declare(cython.longlong, kinds.HANDLE_ANSWER)
-_HANDLE_TRAP = cython.declare(cython.longlong, kinds.HANDLE_TRAP)
+_HANDLE_REQUEST = cython.declare(cython.longlong, packet_kinds.HANDLE_REQUEST)
+_HANDLE_ANSWER = cython.declare(cython.longlong, packet_kinds.HANDLE_ANSWER)
+_HANDLE_TRAP = cython.declare(cython.longlong, packet_kinds.HANDLE_TRAP)
 _NODE_INFO = cython.declare(cython.longlong, numbers.NODE_INFO)
 _PORT_INFO = cython.declare(cython.longlong, numbers.PORT_INFO)
 _P_KEY_TABLE = cython.declare(cython.longlong, numbers.P_KEY_TABLE)

@@ -11,7 +11,7 @@ from .offsets import AROUND, LABELS, MAX_DEPTH, NAMES, OF_FRAME, OF_PACKET
 try:
     import cython
 except ImportError:
-    from . import shadow as cython
+    from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import b16
     from cython.cimports.ibdissect.engine.offsets import Offsets

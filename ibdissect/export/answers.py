@@ -7,7 +7,7 @@ from typing import IO
 
 import pyarrow as pa
 
-from ibdissect.session.database import Database
+from ibdissect.tables.sql import Database
 from ibdissect.wire.text import printable
 
 from . import tables

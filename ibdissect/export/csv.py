@@ -14,8 +14,8 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.session.rows import Cells, NamedColumn, Rows, texts
-from ibdissect.table import ChunkTable, Int
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.tables.rows import Cells, NamedColumn, Rows, texts
 from ibdissect.wire.text import printable
 
 Words = npt.NDArray[np.uint32]

@@ -7,7 +7,7 @@ from typing import IO
 
 from ibdissect.errors import CaptureError
 from ibdissect.lint.finding import Finding
-from ibdissect.session.capture import Capture
+from ibdissect.python_interface import Capture
 
 SHOWN = 5
 """Most related frames listed in a comment."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from ibdissect.points.columns import FIELDS, HOP
-from ibdissect.points.comparison import Block, Comparison
+from ibdissect.points.comparison import Comparison, TransmissionBlock
+from ibdissect.points.packet_identity import FIELDS, HOP
 from ibdissect.points.verdicts import OUTCOMES, WHY, outcomes
-from ibdissect.session.arrow import SECONDS, TIME, decimal
+from ibdissect.tables.arrow import SECONDS, TIME, decimal
 
 SCHEMA = pa.schema([
     ("packet", pa.int64()), ("point", pa.string()), ("frame_number", pa.int64()), ("time", TIME), ("delay", SECONDS),
@@ -30,7 +30,7 @@ def batches(comparison: Comparison) -> Iterator[pa.RecordBatch]:
         yield _batch(comparison, block)
 
 
-def _batch(comparison: Comparison, block: Block) -> pa.RecordBatch:
+def _batch(comparison: Comparison, block: TransmissionBlock) -> pa.RecordBatch:
     packets, repeats, journey, known = block.packets, block.repeats, block.journey, comparison.flows.known
     names = np.array([point.name for point in comparison.points], object)
     packet, point = np.nonzero(block.seen)

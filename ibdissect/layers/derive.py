@@ -13,7 +13,7 @@ from scapy.packet import Packet
 
 from ibdissect.wire.spec import Field, Struct
 
-from .fields import Number, field_name, scapy_fields
+from .fields import NumberField, field_name, scapy_fields
 
 StructType = type[Struct]
 
@@ -106,7 +106,7 @@ def _part(field: Field[Any]) -> property:
         number = int.from_bytes(value, "big") if isinstance(value, bytes) else int(value)
         bits = bits_of(self) & ~(mask << low) | (number & mask) << low
         found = self.getfield_and_val(whole)[0]
-        numeric = isinstance(found, Number)
+        numeric = isinstance(found, NumberField)
         self.setfieldval(whole, bits if numeric else found.getfield(self, bits.to_bytes(size, "big"))[1])
 
     return property(get, put, doc=field.label)

@@ -15,7 +15,7 @@ from ibdissect.wire.spec import Field as Declared
 from ibdissect.wire.text import hex_text, value_text
 
 
-class Number:
+class NumberField:
     """Numbers and flags: value names are accepted as input, and the text shown is that of the tree."""
 
     __slots__ = ()
@@ -56,7 +56,7 @@ def _number_class(bits: int, little: bool, named: bool) -> type[Any]:
             base.__init__(self, name, default, declared.bits, *names)
 
     title = f"{'LE' if little else ''}{width}{'Enum' if named else ''}Field"
-    return type(title, (Number, base), {"__slots__": ["declared"], "__init__": init, "__doc__": "A number of a declared structure."})
+    return type(title, (NumberField, base), {"__slots__": ["declared"], "__init__": init, "__doc__": "A number of a declared structure."})
 
 
 class Text(StrFixedLenField):
@@ -144,7 +144,7 @@ class PacketArray(Array):
     holds_packets = 1
 
 
-class Trailer(ScapyField):  # type: ignore[type-arg]
+class TrailerField(ScapyField):  # type: ignore[type-arg]
     """A field after the payload (ICRC, VCRC, pad bytes): shown with its layer, appended when the layer is built.
 
     None: to be computed; empty bytes: absent (truncated capture); a number or bytes: used unchanged.

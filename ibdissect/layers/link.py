@@ -13,7 +13,7 @@ from ibdissect.wire.cut import number_of
 from ibdissect.wire.mad import class_qp
 
 from .derive import Layer, layer, make
-from .fields import Trailer, scapy_fields, trailer_bytes
+from .fields import TrailerField, scapy_fields, trailer_bytes
 from .inner import Carrier
 from .mad import MadLayer
 
@@ -130,7 +130,7 @@ def _next_layers() -> dict[int, type[Packet]]:
 
 
 _COMPUTED = {"vl": None, "lnh": None, "pktlen": None}
-LRH = make(headers.LRH, _LRH, fields=[*scapy_fields(headers.LRH.fields, layer, _COMPUTED), Trailer("vcrc", 16)])
+LRH = make(headers.LRH, _LRH, fields=[*scapy_fields(headers.LRH.fields, layer, _COMPUTED), TrailerField("vcrc", 16)])
 RWH = make(headers.RWH, _RWH)
 FlowControl = make(headers.FlowControl, _FlowControl, fields=scapy_fields(headers.FlowControl.fields, layer, {"lpcrc": None}))
 GRH = make(

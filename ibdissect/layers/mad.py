@@ -9,7 +9,7 @@ from scapy.config import conf
 from scapy.fields import ConditionalField
 from scapy.packet import NoPayload, Packet, Padding
 
-from ibdissect.table.sa_tables import RMPP_END
+from ibdissect.decode.sa_tables import RMPP_END
 from ibdissect.wire import mad, numbers
 from ibdissect.wire.cut import number_of
 from ibdissect.wire.places import Mad, MadFormat, VendorOui
@@ -109,7 +109,7 @@ class MadLayer(Layer):
         rmpp, mgmt_class = self.fields.get("rmpp"), self.mgmt_class
         if rmpp is None:
             return size
-        used = rmpp.rmpp_type <= numbers.DATA or rmpp.rmpp_flags & 1  # as `table.unread.segment` has it
+        used = rmpp.rmpp_type <= numbers.DATA or rmpp.rmpp_flags & 1  # as `decode.ignored_data.segment` has it
         segmented = rmpp.rmpp_type and used and (mgmt_class != numbers.DM_CLASS or rmpp.rmpp_version)
         if segmented and (rmpp.rmpp_type != numbers.DATA or rmpp.data1 != 1):
             return 0

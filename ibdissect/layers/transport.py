@@ -15,7 +15,7 @@ from ibdissect.wire.numbers import GSI_Q_KEY
 from ibdissect.wire.opcodes import DATAGRAMS, OPCODES
 
 from .derive import LAYERS, Layer, layer, make
-from .fields import Trailer, scapy_fields, trailer_bytes
+from .fields import TrailerField, scapy_fields, trailer_bytes
 from .inner import IPoIB, looks_like_ipoib
 from .link import GRH, LRH, management_qp
 from .mad import MadLayer, mad_class
@@ -215,7 +215,7 @@ def _dispatch(cls: type[Packet], _pkt: bytes | None = None, *args: Any, **kargs:
 
 
 _COMPUTED = {"opcode": None, "padcnt": None, "destqp": None, "p_key": 0xFFFF}
-_BTH_FIELDS = [*scapy_fields(headers.BTH.fields, layer, _COMPUTED), Trailer("pad_bytes", 24), Trailer("icrc", 32)]
+_BTH_FIELDS = [*scapy_fields(headers.BTH.fields, layer, _COMPUTED), TrailerField("pad_bytes", 24), TrailerField("icrc", 32)]
 BTH = make(headers.BTH, _BTH, fields=_BTH_FIELDS, dispatch_hook=classmethod(_dispatch))
 DETH = make(headers.DETH, _DETH, fields=scapy_fields(headers.DETH.fields, layer, {"q_key": None, "srcqp": None}))
 RETH = make(headers.RETH, _RETH, fields=scapy_fields(headers.RETH.fields, layer, {"dmalen": None}))

@@ -20,13 +20,13 @@ from msgspec import Struct as Record
 from msgspec import field as default
 
 from ibdissect.capture.scattered import Bytes
-from ibdissect.fabric import ChunkFollowed, Subnet
-from ibdissect.fabric.earlier_answers import PortInfos, kinds_of_ports
-from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.bits import extract, value_at
-from ibdissect.table.mask import Judge
-from ibdissect.table.rows import places_in
-from ibdissect.table.series import Numbers, Series
+from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.bit_fields import extract, value_at
+from ibdissect.decode.conditions import Judge
+from ibdissect.decode.operand_values import NumberSeries, Series
+from ibdissect.decode.rows import places_in
+from ibdissect.subnet import ChunkFollowed, Subnet
+from ibdissect.subnet.earlier_answers import PortInfos, kinds_of_ports
 from ibdissect.wire import numbers
 from ibdissect.wire.expr import Expr, Not, Value
 from ibdissect.wire.mad import MAD
@@ -203,7 +203,7 @@ class _Applying(Judge):
 
     def _carried(self, field: Field[Any]) -> tuple[Series, Int | None]:
         found, which = super()._carried(field)
-        if field.owner is not self.domain or not (field.ports or field.read_only) or not isinstance(found, Numbers):
+        if field.owner is not self.domain or not (field.ports or field.read_only) or not isinstance(found, NumberSeries):
             return found, which
         assert which is not None and found.rows is not None
         keep = self.kinds[which] & ~field.ports == 0 if field.ports else np.ones(len(which), np.bool_)
@@ -217,4 +217,4 @@ class _Applying(Judge):
                 copies = copies[~known]
             keep[copies] &= (values[copies] != 0) | (field.part_of is not None)  # a bit may be 0, a capacity may not
         index = np.flatnonzero(keep)
-        return Numbers(found.rows, values).pick(index), which[index]
+        return NumberSeries(found.rows, values).pick(index), which[index]

@@ -27,7 +27,7 @@ Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Entry:
+class KnownFault:
     """A known fault of a capture, and how many findings report it."""
 
     capture: str
@@ -50,7 +50,7 @@ class Baseline:
 
     path: str
     """The file; captures are named relative to its folder."""
-    entries: dict[Key, Entry] = field(default_factory=dict)
+    entries: dict[Key, KnownFault] = field(default_factory=dict)
     contents: dict[str, str] = field(default_factory=dict)
     """SHA-256 of what captures held when they were recorded, unpacked, by their name here."""
 
@@ -72,11 +72,11 @@ class BaselineResult:
     known: int = 0
     """Findings that are in the baseline and so are hidden."""
     new: int = 0
-    fixed: list[Entry] = field(default_factory=list)
+    fixed: list[KnownFault] = field(default_factory=list)
     """Entries that are no longer found; `count` is the number of missing findings."""
     unchecked: int = 0
     """Baseline findings of captures or rules that this run did not check."""
-    not_checked: list[Entry] = field(default_factory=list)
+    not_checked: list[KnownFault] = field(default_factory=list)
     """Their entries; `count` is the number of findings that were not looked for."""
 
     def object(self) -> dict[str, Any]:
@@ -98,24 +98,24 @@ def fingerprint(capture: str, finding: Finding) -> str:
     return hashlib.sha256(f"{finding.code}\0{capture}\0{finding.stable}".encode(errors="backslashreplace")).hexdigest()[:32]
 
 
-def entries_of(reports: Iterable[CaptureReport], baseline: Baseline) -> list[Entry]:
-    found: dict[Key, Entry] = {}
+def entries_of(reports: Iterable[CaptureReport], baseline: Baseline) -> list[KnownFault]:
+    found: dict[Key, KnownFault] = {}
     for report in reports:
         name = baseline.name_of(report.path)
         beyond = Counter(report.by_rule)
         for finding in report.findings:
-            entry = Entry(name, finding.code, fingerprint(name, finding), finding.stable, 1)
+            entry = KnownFault(name, finding.code, fingerprint(name, finding), finding.stable, 1)
             known = found.get(entry.key)
-            found[entry.key] = entry if known is None else Entry(*entry.key, entry.message, known.count + 1)
+            found[entry.key] = entry if known is None else KnownFault(*entry.key, entry.message, known.count + 1)
             beyond[finding.code] -= 1
         for code, count in beyond.items():
             if count > 0:
-                entry = Entry(name, code, BEYOND, f"findings beyond the first {MOST}", count)
+                entry = KnownFault(name, code, BEYOND, f"findings beyond the first {MOST}", count)
                 found[entry.key] = entry
     return sorted(found.values())
 
 
-def baseline_text(entries: Iterable[Entry], contents: Mapping[str, str] = {}) -> str:
+def baseline_text(entries: Iterable[KnownFault], contents: Mapping[str, str] = {}) -> str:
     """The file's text: JSON with one capture or entry per line, so that version control can merge it."""
     lines = [json.dumps({"schema": SCHEMA, "tool": "ibdissect baseline"})]
     lines += [json.dumps({"capture": capture, "sha256": sha256}) for capture, sha256 in sorted(contents.items())]
@@ -148,14 +148,14 @@ def parse_baseline(text: str, path: str) -> Baseline:
         if not right or value["count"] < 1:
             hint = f"a finding has {', '.join(KEYS)}; write it anew with --write-baseline"
             raise ConfigError(path, f"entry {number}", "is a damaged baseline: no finding", hint=hint)
-        entry = Entry(value["capture"], value["code"], value["fingerprint"], value["message"], value["count"])
+        entry = KnownFault(value["capture"], value["code"], value["fingerprint"], value["message"], value["count"])
         known = baseline.entries.get(entry.key)
         if known is None or known.count < entry.count:  # both sides of a merge may contain it
             baseline.entries[entry.key] = entry
     return baseline
 
 
-class Comparison:
+class BaselineComparison:
     """Removes known findings from reports: `apply` to each report, then `finish`."""
 
     def __init__(self, baseline: Baseline, *, whole: bool = True, known_as: Mapping[str, str] = {}, owners: Mapping[str, str] = {}) -> None:
@@ -203,10 +203,10 @@ class Comparison:
             if not count:
                 continue
             if self.whole and entry.code in self.checked.get(entry.capture, ()):
-                self.result.fixed.append(Entry(*key, entry.message, count))
+                self.result.fixed.append(KnownFault(*key, entry.message, count))
             else:
                 self.result.unchecked += count
-                self.result.not_checked.append(Entry(*key, entry.message, count))
+                self.result.not_checked.append(KnownFault(*key, entry.message, count))
         self.result.fixed.sort()
         self.result.not_checked.sort()
         return self.result

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.decode import Int
+from ibdissect.decode.conditions import Judge
+from ibdissect.decode.operand_values import NumberSeries, Series
 from ibdissect.errors import SpecError
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
-from ibdissect.fabric.shown import may_be_asked, shown
-from ibdissect.table import Int
-from ibdissect.table.mask import Judge
-from ibdissect.table.series import Numbers, Series
+from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.subnet.shown_before import may_be_asked, shown
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.spec import Field
@@ -47,12 +47,12 @@ class AnswersJudge(Judge):
     def rows(self) -> Int:
         return self.smps.rows if self.picked is None else self.smps.rows[self.picked]
 
-    def earlier(self, word: Previous) -> Numbers:
+    def earlier(self, word: Previous) -> NumberSeries:
         """What was shown before, in the SMPs before which it was."""
         found = shown(self.smps, word.field)
         since, values = (column if self.picked is None else column[self.picked] for column in (found.since, found.values))
         there = since.nonzero()[0]
-        return Numbers(self.all, values) if len(there) == self.size else Numbers(there, values[there])
+        return NumberSeries(self.all, values) if len(there) == self.size else NumberSeries(there, values[there])
 
     def _read(self, field: Field[Any]) -> Series:
         if field.owner is not MAD:
@@ -60,8 +60,8 @@ class AnswersJudge(Judge):
         elif field in OF_MAD:
             values = getattr(self.smps, OF_MAD[field])
         else:
-            return Numbers(self.all, self.table.values_at(field, self.rows))
-        return Numbers(self.all, values if self.picked is None else values[self.picked])
+            return NumberSeries(self.all, self.table.values_at(field, self.rows))
+        return NumberSeries(self.all, values if self.picked is None else values[self.picked])
 
 
 def value_in(smp: AttributeSmp, operand: Any) -> int:
@@ -71,7 +71,7 @@ def value_in(smp: AttributeSmp, operand: Any) -> int:
     if isinstance(operand, Previous):
         return int(shown(smp.columns, operand.field).values[smp.i])
     series = AnswersJudge(smp.columns, np.array([smp.i])).series(operand)
-    return int(series.values[0]) if isinstance(series, Numbers) and len(series.values) else 0
+    return int(series.values[0]) if isinstance(series, NumberSeries) and len(series.values) else 0
 
 
 def holds_in(smp: AttributeSmp, condition: Expr) -> bool:

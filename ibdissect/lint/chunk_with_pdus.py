@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
-from ibdissect.table import Bool, ChunkTable
-from ibdissect.table.insides import with_pdus
-from ibdissect.table.occurrences import Occurrences
+from ibdissect.decode import Bool, ChunkTable
+from ibdissect.decode.hidden.unreadable_fields import with_pdus
+from ibdissect.decode.occurrences import Occurrences
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.spec import Field, Struct
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.computed import value_in
-from ibdissect.table.insides import of_streams
-from ibdissect.table.joined import SaRecord, starts
-from ibdissect.table.mask import Judge
-from ibdissect.table.rows import is_in
-from ibdissect.table.unread import undefined
+from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.computed_fields import value_in
+from ibdissect.decode.conditions import Judge
+from ibdissect.decode.hidden.unreadable_fields import of_streams
+from ibdissect.decode.ignored_data import undefined
+from ibdissect.decode.reassembled import SaRecord, starts
+from ibdissect.decode.rows import is_in
 from ibdissect.wire.places import Inside, Mad
 from ibdissect.wire.spec import Struct
 

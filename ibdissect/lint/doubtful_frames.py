@@ -11,9 +11,9 @@ from bisect import bisect_right
 import numpy as np
 
 from ibdissect.bounded import Dropped
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.crcs import icrc
-from ibdissect.table.history import SECOND_NS
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.crcs import icrc
+from ibdissect.decode.history import SECOND_NS
 
 MAX_DAMAGED = 1 << 20
 """Damaged frames that are remembered, the first ones: what is remembered must not depend on the reading window."""
@@ -21,7 +21,7 @@ SHARE = 2
 """A wrong ICRC means damage while at most one of this many ICRCs is wrong: where most are, the capture changed what they cover."""
 
 
-class DamagedFrames:
+class CorruptFrames:
     """Frames with a wrong ICRC in a capture whose ICRCs are right. Knows none if no rule checks ICRCs."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ MAX_STRETCHES = 4096
 """Separate stretches of such frames; from the next one on, all frames count as such."""
 
 
-class PastFrames:
+class LateFrames:
     """Frames whose time is more than a second before that of an earlier one: what was learnt may not yet have been true then."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace as changed
 
-from ibdissect.fabric.file_lines import KnownFile, file_and_line, is_doubtful
+from ibdissect.subnet.file_lines import KnownFile, file_and_line, is_doubtful
 
 from .finding import Finding, Related, Severity
 from .rule import Hit

@@ -12,11 +12,11 @@ from typing import Any
 from msgspec import Struct as Record
 from msgspec import field as default
 
-from ibdissect.capture.chunk import Member
+from ibdissect.capture.chunk import SetMember
 from ibdissect.wire.spec import Field, Struct
 from ibdissect.wire.text import counted, gid_text, printable, value_text
 
-from .who import Who
+from .named_ends import Who
 
 VARYING_NAME = (
     r"(?:^|[._])(?:psn|msn|tid|transaction_id|va|qp|destqp|srcqp|seconds|milliseconds|microseconds|tries|count|packets|window|segment|offset"
@@ -73,7 +73,7 @@ class Related:
     """Another frame related to the finding, or a line of a subnet file, and why."""
 
     frame: int
-    """0 for a line of a file. Rules give the negative number of `fabric.file_lines`, which the engine replaces."""
+    """0 for a line of a file. Rules give the negative number of `subnet.file_lines`, which the engine replaces."""
     why: str
     file: str = ""
     """The subnet file, or the member of a set that holds the frame; empty for a frame of a single file."""
@@ -253,7 +253,7 @@ class CaptureReport(Record, kw_only=True):
     """The result of checking one capture."""
 
     path: str
-    members: tuple[Member, ...] = ()
+    members: tuple[SetMember, ...] = ()
     """The files of a set; empty for a single file."""
     frames: int = 0
     checked: int = 0

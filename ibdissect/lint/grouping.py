@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptList
-from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.rows import groups, is_in, members
+from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.rows import groups, is_in, members
 
 from .conditions import flow_columns, hit_at
 from .consequences import Consequences
-from .doubtful_frames import DamagedFrames, PastFrames
+from .doubtful_frames import CorruptFrames, LateFrames
 from .file_evidence import lower_if_untrusted, untrusted, with_lines
 from .finding import Finding, Severity
-from .rule import INFO, SEEN, Context, Hit, LazyHit, Rule, Seen
+from .rule import INFO, SEEN, Context, DeferredHit, Hit, Rule, Seen
 
 MAX_WAITING = 32768
 """Hits that wait for the end of the capture."""
@@ -60,7 +60,7 @@ class SelectedFrames:
         return row >= count or bool(bits[row >> 3] >> (7 - (row & 7)) & 1)
 
 
-class Tally:
+class RuleTally:
     """What one rule found in a capture: the exact number, and the first findings."""
 
     def __init__(self, most: int | None, on_finding: Callable[[Finding], None] | None) -> None:
@@ -83,7 +83,7 @@ class Tally:
         if self.on_finding is not None:
             self.on_finding(finding)
 
-    def join(self, other: Tally) -> None:
+    def join(self, other: RuleTally) -> None:
         """Take over what the same rule found in other packets."""
         self.count += other.count
         self.seconds += other.seconds
@@ -91,7 +91,7 @@ class Tally:
         self.findings = sorted(self.findings + other.findings, key=lambda finding: finding.frame)[: self.most]
 
 
-class Unreported(Tally):
+class Unreported(RuleTally):
     """That of a rule which only explains what others find."""
 
     def add(self, number: int) -> int:
@@ -101,9 +101,9 @@ class Unreported(Tally):
         pass
 
 
-def proof_frames(hit: Hit | LazyHit) -> list[int]:
+def proof_frames(hit: Hit | DeferredHit) -> list[int]:
     """The other frames that prove a hit."""
-    return [frame for frame, _ in hit.proof] if isinstance(hit, LazyHit) else [one.frame for one in hit.related]
+    return [frame for frame, _ in hit.proof] if isinstance(hit, DeferredHit) else [one.frame for one in hit.related]
 
 
 def apart(flow: Int, before: int = 0) -> Iterator[Int]:
@@ -141,9 +141,9 @@ class Grouping:
         """Hits of rules that wait for the end, in order of discovery; None at the end."""
         self.told = 0
         """Of how many of them the frames were told."""
-        self.late: dict[int, list[tuple[Rule, Hit | LazyHit]]] = {rank: [] for rank in range(1, self.consequences.last + 1)}
+        self.late: dict[int, list[tuple[Rule, Hit | DeferredHit]]] = {rank: [] for rank in range(1, self.consequences.last + 1)}
         """Hits that may be only a consequence, by rank of the rule; they wait until all causes in their chunk are known."""
-        self.tally: dict[str, Tally] = defaultdict(lambda: Tally(max_findings, on_finding))
+        self.tally: dict[str, RuleTally] = defaultdict(lambda: RuleTally(max_findings, on_finding))
         """By code, for rules with findings; with `timing` for all rules."""
         self.tally.update({code: Unreported(None, None) for code in unreported})
         self.flows = BoundedDict[tuple[Any, ...], Finding | None](MAX_FLOWS, self.dropped)
@@ -153,7 +153,7 @@ class Grouping:
         self.counting = BoundedDict[tuple[str, bytes | None], Hit](MAX_WAITING)
         """The hit that waits for each flow whose hits are `alike`."""
         self.selected = SelectedFrames()
-        self.past, self.damaged = PastFrames(), DamagedFrames()
+        self.past, self.damaged = LateFrames(), CorruptFrames()
 
     def take_rows(self, rule: Rule, table: ChunkTable, hits: Bool, selected: Bool | None) -> None:
         """Make findings where a rule's condition holds: `hits`, bool, one per occurrence of `rule.on`, or per frame without it."""
@@ -266,7 +266,7 @@ class Grouping:
             if self.on_occurrence is not None:
                 self._report_rows(rule, table, known, index[parts[i]])
 
-    def take(self, rule: Rule, hits: Iterable[Hit | LazyHit]) -> None:
+    def take(self, rule: Rule, hits: Iterable[Hit | DeferredHit]) -> None:
         """Make findings of what a handler yields, at the end if the rule waits."""
         if not rule.waits:
             rank = self.consequences.ranks.get(rule.code)
@@ -277,7 +277,7 @@ class Grouping:
                 self._take(rule, hit)
             return
         for hit in hits:
-            one = hit.make() if isinstance(hit, LazyHit) else hit
+            one = hit.make() if isinstance(hit, DeferredHit) else hit
             if self.waiting is not None:
                 self.consequences.await_end(rule, one)
                 rule.watch(one, self.context)
@@ -287,9 +287,9 @@ class Grouping:
             if rule.stands(one, self.context):
                 self._take(rule, one)
 
-    def _take(self, rule: Rule, hit: Hit | LazyHit) -> None:
+    def _take(self, rule: Rule, hit: Hit | DeferredHit) -> None:
         if hit.frame in self.past or (self.damaged.known and self.damaged.any_of(proof_frames(hit))):
-            hit = hit.make() if isinstance(hit, LazyHit) else hit
+            hit = hit.make() if isinstance(hit, DeferredHit) else hit
             if hit.evidence is not SEEN and (hit.severity or rule.severity) is not INFO:
                 hit.severity = INFO
         if hit.frame not in self.selected or self._is_explained(rule, hit):
@@ -302,7 +302,7 @@ class Grouping:
                 key = *key, hit.severity  # one finding for certain hits; rules that wait also count the others in it
         known = self.flows.get(key) if key is not None else None
         lowered = hit.severity if isinstance(hit, Hit) else known.severity if known is not None else None
-        if isinstance(hit, LazyHit) or hit.explains:
+        if isinstance(hit, DeferredHit) or hit.explains:
             self.consequences.note(rule, hit.frame, lowered, hit.count)
             for frame, covered in [(frame, hit.covers) for frame in hit.mads] if isinstance(hit, Hit) else ():
                 self.consequences.note(rule, frame, lowered, covered)
@@ -311,7 +311,7 @@ class Grouping:
         if key is not None and key in self.flows:
             self._report(rule, hit, known)
             return
-        if isinstance(hit, LazyHit):
+        if isinstance(hit, DeferredHit):
             hit = with_lines(hit.make(), self.context.files)
         if hit.severity is not None:
             tally.lowered[hit.severity] += 1
@@ -323,14 +323,14 @@ class Grouping:
             tally.keep(known)
         self._report(rule, hit, known)
 
-    def _is_explained(self, rule: Rule, hit: Hit | LazyHit) -> bool:
+    def _is_explained(self, rule: Rule, hit: Hit | DeferredHit) -> bool:
         """Whether another finding explains a hit, or may do so at the end of the capture."""
         if not self.consequences.any_of(rule):
             return False
         frames = [hit.frame, *proof_frames(hit)]
         if self.consequences.cause(rule, frames, INFO) is None:
             return False
-        hit = hit.make() if isinstance(hit, LazyHit) else hit
+        hit = hit.make() if isinstance(hit, DeferredHit) else hit
         cause = self.consequences.cause(rule, frames, hit.severity, hit.count)
         if cause is None:
             return False
@@ -353,13 +353,13 @@ class Grouping:
         self.told += len(fresh)
         return fresh
 
-    def _keep_flow(self, tally: Tally, key: tuple[Any, ...], finding: Finding | None, frame: int, time_ns: int) -> None:
+    def _keep_flow(self, tally: RuleTally, key: tuple[Any, ...], finding: Finding | None, frame: int, time_ns: int) -> None:
         """Count the first finding of a flow, and keep it if there is room; later hits of the flow are counted in it."""
         self.flows.put(key, finding, frame, time_ns)
         if tally.add(1) and finding is not None:
             tally.keep(finding)
 
-    def _is_wanted(self, tally: Tally) -> bool:
+    def _is_wanted(self, tally: RuleTally) -> bool:
         """Whether to make a finding for a new flow: there is room for it, or subnet files may prove outdated and lower it later."""
         return tally.most is None or len(tally.findings) < tally.most or bool(self.context.files)
 
@@ -424,7 +424,7 @@ class Grouping:
         offsets = found.at[entries] - table.chunk.offset[rows] + low if own else 0
         self.on_occurrence(rule, None, finding, rows + table.chunk.first, offsets, high - low)
 
-    def _report(self, rule: Rule, hit: Hit | LazyHit, finding: Finding | None) -> None:
+    def _report(self, rule: Rule, hit: Hit | DeferredHit, finding: Finding | None) -> None:
         """Report the frames of a hit."""
         if self.on_occurrence is None:
             return

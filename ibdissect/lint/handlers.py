@@ -7,8 +7,8 @@ from functools import cache, lru_cache
 from types import FunctionType
 from typing import Any
 
-from ibdissect.fabric import FabricFollower
-from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.subnet import FabricFollower
+from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.spec import Struct
 
 from .applicability import ABOUT_PORTS, declared

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from ibdissect.wire.keys_read import KeysRead
 
 from .finding import Related, Secret
-from .rule import Hit, LazyHit
+from .rule import DeferredHit, Hit
 
 
-def hide(hit: Hit | LazyHit, keys: KeysRead) -> Hit | LazyHit:
+def hide(hit: Hit | DeferredHit, keys: KeysRead) -> Hit | DeferredHit:
     """The same hit; keys among its arguments become `Secret`, which every report masks, and texts lack them."""
-    if isinstance(hit, LazyHit):
+    if isinstance(hit, DeferredHit):
         proof = [(frame, keys.without_keys(str(why))) for frame, why in hit.proof]
         return replace(hit, make=lambda make=hit.make: hide(make(), keys), proof=proof)
     hit.arguments = {name: _hidden(value, keys) for name, value in hit.arguments.items()}

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct as Record
 from msgspec import field as default
 
-from ibdissect.table import ChunkTable
+from ibdissect.decode import ChunkTable
 from ibdissect.wire.spec import Field
 
 from .finding import Related

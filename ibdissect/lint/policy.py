@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError, nearest
-from ibdissect.fabric.division import INTERFACE, LID, PREFIX, Address, Division
+from ibdissect.subnet.separate_subnets import INTERFACE, LID, PREFIX, Address, SubnetMap
 from ibdissect.wire.numbers import BASE, LAST_UNICAST
 
 KEY_BITS = 64
@@ -75,7 +75,7 @@ class SitePolicy(Record, frozen=True, kw_only=True):
         )
 
 
-def subnets_of(table: dict[str, Any], where: str) -> Division:
+def subnets_of(table: dict[str, Any], where: str) -> SubnetMap:
     """Which addresses belong to which subnet, from the tables `[[site.subnets]]`. ConfigError names the key."""
     numbers: dict[Address, int] = {}
     subnets = table.get("subnets", [])
@@ -91,7 +91,7 @@ def subnets_of(table: dict[str, Any], where: str) -> Division:
                 for address in _addresses(where, key, one):
                     if numbers.setdefault((OF_SUBNET[key], address), number) != number:
                         raise ConfigError(where, f"site.subnets.{key}", f"{one!r} is in two subnets")
-    return Division(numbers, "addresses of the site's policy", expected=bool(numbers))
+    return SubnetMap(numbers, "addresses of the site's policy", expected=bool(numbers))
 
 
 def _addresses(where: str, key: str, value: Any) -> range | list[int]:

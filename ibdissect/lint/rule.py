@@ -2,7 +2,7 @@
 
 A stateless rule is a declaration: `when` is the fault, `at` the faulty field if `when` does not begin with it. Other rules have
 handlers: `@on_struct(PortInfo)` gets views, `@on_event(SomeEvent)` events from fabric and flow, `@on_chunk` whole columns.
-A rule must not print, open files or read the clock. State that several rules need belongs in `fabric` or `flow`.
+A rule must not print, open files or read the clock. State that several rules need belongs in `subnet`, `mad` or `transport`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from msgspec import field as default
 
 from ibdissect.bounded import Dropped, dropped_of
 from ibdissect.capture.chunk import Damage
+from ibdissect.decode import ChunkTable
 from ibdissect.errors import PluginError, defined_in
-from ibdissect.fabric.file_lines import KnownFile
-from ibdissect.table import ChunkTable
+from ibdissect.subnet.file_lines import KnownFile
 from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.expr import Expr, first_field
 from ibdissect.wire.spec import Field, Struct
@@ -67,7 +67,7 @@ class Hit(Record, kw_only=True):
     """Whether it explains what the rule `explains`: not if the site's policy forbids a packet that everybody accepts."""
 
 
-class LazyHit(Record, frozen=True, eq=False, kw_only=True):
+class DeferredHit(Record, frozen=True, eq=False, kw_only=True):
     """A hit for a flow that probably has a finding already: the full hit is made only if it has none."""
 
     frame: int
@@ -83,7 +83,7 @@ FaultDetails = tuple[dict[str, Any], Sequence[tuple[int, str]]]
 """Arguments of a message, and the frames that prove the fault, with what they show."""
 
 
-class Place(Protocol):
+class Locatable(Protocol):
     """Where a fault is: a frame, an event, a request; anything with the number and the time of a frame."""
 
     @property
@@ -132,7 +132,7 @@ class Seen(Record, frozen=True, eq=False):
 
 
 def fault(
-    where: Place, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, start: int | None = None,
+    where: Locatable, arguments: dict[str, Any], at: Field[Any] | None = None, value: Any = None, *, start: int | None = None,
     of: Struct | None = None, spans: tuple[Span, ...] = (), proof: Iterable[tuple[int, str]] = (), evidence: Evidence | None = None,
     count: int = 1, frames: Any = (), rows: Any = (), key: Any = None, message: str = "", severity: Severity | None = None,
     explains: bool = True, about: tuple[int, ...] | None = None,
@@ -233,7 +233,7 @@ class Rule:
     ports: ClassVar[int] = 0
     """The kinds of port whose attribute `when` judges (`wire.port_kinds`); 0: all. `on` must be PortInfo or PKeyTable."""
     of_marks: ClassVar[bool] = False
-    """Whether `when` is about marks of congestion: then it also judges copies that show one first (`table.remarked`)."""
+    """Whether `when` is about marks of congestion: then it also judges copies that show one first (`decode.remarked`)."""
     needs_crc: ClassVar[bool] = False
     """Whether `--no-crc` switches the rule off."""
     flow: ClassVar[tuple[Field[Any], ...]] = ()
@@ -247,7 +247,7 @@ class Rule:
     is_note: ClassVar[bool] = False
     """Of a rule that finds infos: whether its advice is to do nothing. Texts show its findings only if asked for infos."""
     about_capture: ClassVar[bool] = False
-    """Whether the sentence is about the capture or the file, so that it need not name a port or host (`lint.who`)."""
+    """Whether the sentence is about the capture or the file, so that it need not name a port or host (`lint.named_ends`)."""
     of_code: ClassVar[bool] = True
     """Whether its texts are Markdown of whoever wrote the code; else they are a file's, which may be a stranger's."""
     explains: ClassVar[tuple[str, ...]] = ()

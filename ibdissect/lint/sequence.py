@@ -13,14 +13,14 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, Dropped
+from ibdissect.decode import Bool, ChunkTable
+from ibdissect.decode.conditions import Judge
+from ibdissect.decode.conversation_keys import conversations
+from ibdissect.decode.hidden.unreadable_fields import with_pdus
+from ibdissect.decode.operand_values import NumberSeries
+from ibdissect.decode.rows import keys_of
 from ibdissect.errors import SpecError
-from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.table import Bool, ChunkTable
-from ibdissect.table.conversations import conversations
-from ibdissect.table.insides import with_pdus
-from ibdissect.table.mask import Judge
-from ibdissect.table.rows import keys_of
-from ibdissect.table.series import Numbers
+from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Present, Value
 from ibdissect.wire.spec import Field, Struct
 
@@ -47,7 +47,7 @@ class Previous(Value, Record, frozen=True, eq=False):
         """None: the values that it is computed from are elsewhere."""
         yield from ()
 
-    def series(self, judge: Judge) -> Numbers:
+    def series(self, judge: Judge) -> NumberSeries:
         """Its values in the occurrences that have one."""
         return cast("Remembers", judge).earlier(self)
 
@@ -55,7 +55,7 @@ class Previous(Value, Record, frozen=True, eq=False):
 class Remembers(Protocol):
     """A judge of occurrences whose earlier ones are known."""
 
-    def earlier(self, word: Previous) -> Numbers:
+    def earlier(self, word: Previous) -> NumberSeries:
         """The values of `previous(...)`, in the occurrences that have one."""
         raise NotImplementedError
 
@@ -158,10 +158,10 @@ class _Judge(Judge):
         super().__init__(table, struct)
         self.previous = previous
 
-    def earlier(self, word: Previous) -> Numbers:
+    def earlier(self, word: Previous) -> NumberSeries:
         values = self.previous[word]
         there = np.flatnonzero(values.frames > 0)
-        return Numbers(there, values.values[there])
+        return NumberSeries(there, values.values[there])
 
     def mask(self, expr: Expr) -> Bool:
         if isinstance(expr, Within):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ibdissect.capture.chunk import Member, member_of
+from ibdissect.capture.chunk import SetMember, member_of
 from ibdissect.capture.remote import public_name
 from ibdissect.wire.text import printable
 
@@ -17,13 +17,13 @@ from .finding import Finding, Related
 _FRAME = r"\bframe (\d{1,18})\b|(?<=\blast seen )(\d{1,18})\b"
 
 
-def place(members: Sequence[Member], frame: int) -> tuple[str, int]:
+def place(members: Sequence[SetMember], frame: int) -> tuple[str, int]:
     """The file of a set that holds a frame, and the number of the frame in it."""
     member = member_of(members, frame)
     return public_name(member.path), frame - member.first + 1
 
 
-def name_frames(finding: Finding, members: Sequence[Member]) -> None:
+def name_frames(finding: Finding, members: Sequence[SetMember]) -> None:
     """Name the file and the frame in it, beside each frame of the set that the finding names, and in its message."""
     if finding.frame:
         finding.file, finding.file_frame = place(members, finding.frame)
@@ -33,12 +33,12 @@ def name_frames(finding: Finding, members: Sequence[Member]) -> None:
     finding.related = tuple(one if one.file or not one.frame else _related(one, members) for one in finding.related)
 
 
-def with_files(text: str, members: Sequence[Member]) -> str:
+def with_files(text: str, members: Sequence[SetMember]) -> str:
     """A text with `FILE:N` in place of each `frame N`; unchanged without members, that is for a single file."""
     return re.sub(_FRAME, lambda found: place_text(members, int(found[1] or found[2])), text) if members else text
 
 
-def place_text(members: Sequence[Member], frame: int) -> str:
+def place_text(members: Sequence[SetMember], frame: int) -> str:
     """`FILE:N`, or the number of the frame for a single file."""
     if not members or not frame:
         return str(frame)
@@ -46,11 +46,11 @@ def place_text(members: Sequence[Member], frame: int) -> str:
     return f"{printable(os.path.basename(path))}:{number}"
 
 
-def members_object(members: Sequence[Member]) -> dict[str, Any]:
+def members_object(members: Sequence[SetMember]) -> dict[str, Any]:
     """What JSON says of a set; nothing for a single file."""
     return {"members": [{"path": public_name(member.path), "first": member.first} for member in members]} if members else {}
 
 
-def _related(one: Related, members: Sequence[Member]) -> Related:
+def _related(one: Related, members: Sequence[SetMember]) -> Related:
     path, number = place(members, one.frame)
     return replace(one, file=path, line=number)

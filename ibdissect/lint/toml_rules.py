@@ -7,10 +7,10 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
+from ibdissect.decode.computed_fields import value_in
 from ibdissect.dfilter.compile import Filter, compile_filter
 from ibdissect.engine.offsets import MALFORMED
 from ibdissect.errors import ConfigError, FilterError, PluginError, nearest
-from ibdissect.table.computed import value_in
 from ibdissect.wire.catalog import Catalog, builtin
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.expr import Where

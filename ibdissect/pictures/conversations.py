@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct as Record
 
-from ibdissect.flow.exchanges import Exchange, Times
+from ibdissect.mad.response_times import Exchange, ResponseTimes
 from ibdissect.report.charts import polyline
-from ibdissect.study.conversations import Conversation, trouble
-from ibdissect.study.number_text import duration
+from ibdissect.screen_model.conversations import Conversation, trouble
+from ibdissect.screen_model.number_text import duration
 
 from .portrait import Portrait
 
@@ -19,7 +19,7 @@ SPARK = (96, 16)
 """Width and height of a conversation's line over time."""
 
 
-class Line(Record):
+class ConversationRow(Record):
     """A conversation between two queue pairs, or requests of management between two ends."""
 
     one: Conversation | Exchange
@@ -32,13 +32,13 @@ class Line(Record):
     spark: str = ""
 
 
-def conversations(portrait: Portrait) -> tuple[list[Line], int]:
+def conversations(portrait: Portrait) -> tuple[list[ConversationRow], int]:
     """Conversations, and the number of further ones."""
     found = portrait.shot.conversations
     shown = sorted(found, key=lambda one: (-trouble(one), -one.total))[:SHOWN]
     name = portrait.name
     made = [
-        Line(
+        ConversationRow(
             one, _end(name(str(one.near)), one.near_qp), _end(name(str(one.far)), one.far_qp), *_times(one.times),
             polyline(one.spark, *SPARK),
         )
@@ -47,12 +47,12 @@ def conversations(portrait: Portrait) -> tuple[list[Line], int]:
     return made, len(found) - len(shown)
 
 
-def requests(portrait: Portrait) -> tuple[list[Line], int]:
+def requests(portrait: Portrait) -> tuple[list[ConversationRow], int]:
     """Management requests by pair of ends, and the number of further pairs."""
     found = portrait.shot.exchanges
     shown = sorted(found, key=lambda one: (-one.unanswered, -one.retries, -one.requests))[:SHOWN]
     name = portrait.name
-    made = [Line(one, name(str(one.requester)), name(str(one.responder)), *_times(one.times)) for one in shown]
+    made = [ConversationRow(one, name(str(one.requester)), name(str(one.responder)), *_times(one.times)) for one in shown]
     return made, len(found) - len(shown)
 
 
@@ -65,7 +65,7 @@ def _end(name: str, qp: int) -> str:
     return f"{name} QP 0x{qp:06x}" if qp >= 0 else name
 
 
-def _times(times: Times | None) -> tuple[list[str], list[int]]:
+def _times(times: ResponseTimes | None) -> tuple[list[str], list[int]]:
     if times is None or not times.count:
         return ["", "", ""], [0, 0, 0]
     found = [times.percentile(0.5), times.percentile(0.99), times.most]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct as Record
 
+from ibdissect.dissect.shown_value import mask_hex
 from ibdissect.dissect.tree import Node, Tree, headline, layer_text, remarks
-from ibdissect.dissect.value import mask_hex
 from ibdissect.lint.finding import Finding
 from ibdissect.report import first_of_each
 
@@ -21,7 +21,7 @@ EACH = 3
 """Findings of a rule whose frame is decoded."""
 
 
-class Layer(Record):
+class ShownLayer(Record):
     depth: int
     label: str
     text: str
@@ -30,7 +30,7 @@ class Layer(Record):
 
 class DecodedFrame(Record):
     head: str
-    lines: list[Layer]
+    lines: list[ShownLayer]
     more: int
     """Lines left out."""
     rows: list[tuple[str, list[tuple[str, bool]]]]
@@ -52,11 +52,11 @@ def decoded(tree: Tree, finding: Finding | None = None) -> DecodedFrame:
     return DecodedFrame(headline(tree), lines[:LINES], max(len(lines) - LINES, 0), _rows(tree, marked), remarks(tree))
 
 
-def _lines(node: Node, depth: int, marked: set[int]) -> Iterator[Layer]:
+def _lines(node: Node, depth: int, marked: set[int]) -> Iterator[ShownLayer]:
     text = layer_text(node) if not depth else node.text
     inside = not node.in_front and not marked.isdisjoint(range(node.offset, node.offset + node.length))
     leaf = depth > 0 and not node.children
-    yield Layer(depth, node.label, text if len(text) <= TEXT else text[: TEXT - 1] + "…", inside and leaf)
+    yield ShownLayer(depth, node.label, text if len(text) <= TEXT else text[: TEXT - 1] + "…", inside and leaf)
     for child in node.children:
         yield from _lines(child, depth + 1, marked)
 

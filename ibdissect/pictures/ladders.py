@@ -10,12 +10,12 @@ from msgspec import Struct as Record
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.diagnosis.connection import Connection
 from ibdissect.lint.finding import Finding
-from ibdissect.study.connections import connection_of, points_of
-from ibdissect.study.conversations import conversation_filter
-from ibdissect.study.ladder import AGAIN, Ladder, shorter
-from ibdissect.study.number_text import duration
-from ibdissect.study.related_frames import filter_for_frame
-from ibdissect.study.stalls import stalls
+from ibdissect.screen_model.connections import connection_of, points_of
+from ibdissect.screen_model.conversations import conversation_filter
+from ibdissect.screen_model.ladder import AGAIN, Ladder, shorter
+from ibdissect.screen_model.number_text import duration
+from ibdissect.screen_model.related_frames import filter_for_frame
+from ibdissect.screen_model.stalls import stalls
 
 from .conversations import troubled
 from .portrait import Portrait

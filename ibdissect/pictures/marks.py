@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.fabric import Port, Subnet
-from ibdissect.fabric.names import IN_TEXT
 from ibdissect.lint.finding import Finding
+from ibdissect.subnet import Port, Subnet
+from ibdissect.subnet.node_names import IN_TEXT
 from ibdissect.wire.text import counted
 
 from .portrait import Portrait

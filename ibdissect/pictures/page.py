@@ -8,23 +8,23 @@ from collections.abc import Mapping, Sequence
 from ibdissect.capture.digest import Digest
 from ibdissect.capture.discover import discover
 from ibdissect.errors import CaptureError
-from ibdissect.fabric import Subnet
 from ibdissect.lint.baseline import MOST
 from ibdissect.lint.finding import CaptureReport
+from ibdissect.pipeline.check import CheckOptions
+from ibdissect.pipeline.reading import Progress
 from ibdissect.report import Run, charts
 from ibdissect.report.html import NOTHING, About, Pictures, environment, page_text
 from ibdissect.report.new_and_fixed import Before, before_of_json, before_of_reports, compare
-from ibdissect.report.stories import Stories, stories
-from ibdissect.session.check import Options
-from ibdissect.session.reading import Progress
-from ibdissect.study.background import KEPT
+from ibdissect.report.stories import StoriesOnPage, stories
+from ibdissect.screen_model.background_analysis import KEPT
+from ibdissect.subnet import Subnet
 from ibdissect.subnet.compare import changes, texts
 
 from .conversations import conversations, requests
 from .frames import chosen, decoded
 from .ladders import ladders
 from .marks import marks
-from .partitions import matrix
+from .partition_matrix import matrix
 from .portrait import Portrait, read
 from .subnet import drawing
 
@@ -38,7 +38,7 @@ CHANGES = 500
 """Changes of the subnet that are listed."""
 
 
-def earlier(path: str, options: Options, progress: Progress | None = None) -> Before:
+def earlier(path: str, options: CheckOptions, progress: Progress | None = None) -> Before:
     """What `path` says: a report or baseline as JSON, else captures (a file, directory or glob). ConfigError, CaptureError."""
     if os.path.isfile(path):
         with open(path, "rb") as file:
@@ -63,7 +63,7 @@ def _alone(subnets: Sequence[Subnet]) -> Subnet | None:
 
 
 def page(
-    files: Sequence[str], options: Options, before: Before | None = None, limit: int | None = 100, progress: Progress | None = None,
+    files: Sequence[str], options: CheckOptions, before: Before | None = None, limit: int | None = 100, progress: Progress | None = None,
     about: About = NOTHING, digests: Mapping[str, Digest] = {}, notes: Sequence[str] = (),
 ) -> tuple[str, list[CaptureReport]]:  # fmt: skip
     """The page about captures, and what was found in each. At most `limit` findings of a rule and capture are listed.
@@ -119,7 +119,7 @@ def pictures(portrait: Portrait, number: int, frames: int) -> Pictures:
     )  # fmt: skip
 
 
-def _stories(portrait: Portrait, most: int) -> Stories | None:
+def _stories(portrait: Portrait, most: int) -> StoriesOnPage | None:
     """What became of the connections; the proofs of the first `most` are decoded."""
     diagnosis = portrait.study.stories.diagnosis
     if diagnosis is None:

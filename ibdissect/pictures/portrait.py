@@ -1,6 +1,6 @@
 """What is known of a capture after it was read for a report? Findings, numbers, conversations, the subnet.
 
-One pass is enough, the same as for the screen (`study`). Only decoded frames and ladders read single frames again.
+One pass is enough, the same as for the screen (`screen_model`). Only decoded frames and ladders read single frames again.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from contextlib import contextmanager
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.decode.addresses import End, ends_of
 from ibdissect.errors import CaptureError
-from ibdissect.fabric import Subnet
-from ibdissect.fabric.names import sure_names
 from ibdissect.lint.finding import CaptureReport, Severity
+from ibdissect.pipeline.check import CheckOptions, judge_reading
+from ibdissect.pipeline.reading import Progress
 from ibdissect.report import first_of_each
-from ibdissect.session.check import Options, judge_reading
-from ibdissect.session.reading import Progress
-from ibdissect.study.background import Snapshot, Study
-from ibdissect.study.capture_model import CaptureModel
-from ibdissect.table.addresses import End, ends_of
+from ibdissect.screen_model.background_analysis import BackgroundAnalysis, Snapshot
+from ibdissect.screen_model.capture_model import CaptureModel
+from ibdissect.subnet import Subnet
+from ibdissect.subnet.node_names import sure_names
 
 
 class Portrait(Record):
     """A capture that was read to its end, and what was learnt from it."""
 
     model: CaptureModel
-    study: Study
+    study: BackgroundAnalysis
     shot: Snapshot
     report: CaptureReport
     name: Callable[[str], str]
@@ -62,7 +62,7 @@ class Portrait(Record):
 
 
 @contextmanager
-def read(path: str, options: Options, kept: int | None = None, progress: Progress | None = None) -> Iterator[Portrait | CaptureReport]:
+def read(path: str, options: CheckOptions, kept: int | None = None, progress: Progress | None = None) -> Iterator[Portrait | CaptureReport]:
     """Check a capture and learn from it; the file stays open inside the `with`. A report alone for one that cannot be opened.
 
     `kept`: findings of a rule that get a sentence; the counts are exact.
@@ -75,7 +75,7 @@ def read(path: str, options: Options, kept: int | None = None, progress: Progres
     try:
         model.scan(lambda: None)
         broken = model.error
-        study = Study(model, lambda: options, kept)
+        study = BackgroundAnalysis(model, lambda: options, kept)
 
         def moved() -> None:
             if study.finished:
@@ -90,7 +90,7 @@ def read(path: str, options: Options, kept: int | None = None, progress: Progres
         model.close()
 
 
-def _report(model: CaptureModel, study: Study, broken: str | None) -> CaptureReport:
+def _report(model: CaptureModel, study: BackgroundAnalysis, broken: str | None) -> CaptureReport:
     """What `lint` says of the same capture."""
     traffic, (first_ns, last_ns) = study.traffic.traffic, study.stories.times.span
     report = CaptureReport(

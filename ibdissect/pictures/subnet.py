@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.fabric import Node, Port, Subnet
-from ibdissect.fabric.describe import KINDS, node_name, port_name
-from ibdissect.fabric.levels import Levels, levels
+from ibdissect.subnet import Node, Port, Subnet
+from ibdissect.subnet.describe import KINDS, node_name, port_name
+from ibdissect.subnet.switch_levels import Levels, levels
 
 from .marks import Mark
 
@@ -60,7 +60,7 @@ class Cable(Record):
     y: float
 
 
-class Drawing(Record):
+class SubnetDrawing(Record):
     """The picture, and the ports with findings as a table."""
 
     height: float
@@ -78,12 +78,12 @@ class Drawing(Record):
     """Name, LID, the port at the other end, findings."""
 
 
-def drawing(subnet: Subnet, marked: Mapping[Port, Mark]) -> Drawing | None:
+def drawing(subnet: Subnet, marked: Mapping[Port, Mark]) -> SubnetDrawing | None:
     """The subnet; None if no node is known."""
     found = levels(subnet, MAX_NODES)
     if not found.nodes:
         return None
-    made = Drawing(0, nodes=len(found.nodes) + found.left_out, left_out=found.left_out)
+    made = SubnetDrawing(0, nodes=len(found.nodes) + found.left_out, left_out=found.left_out)
     places = _place(found, marked, made)
     made.dense = len(found.cables) > DENSE
     for (one, other), pairs in found.cables.items():
@@ -96,7 +96,7 @@ def drawing(subnet: Subnet, marked: Mapping[Port, Mark]) -> Drawing | None:
     return made
 
 
-def _place(found: Levels, marked: Mapping[Port, Mark], made: Drawing) -> dict[int, Box]:
+def _place(found: Levels, marked: Mapping[Port, Mark], made: SubnetDrawing) -> dict[int, Box]:
     """Put nodes into the drawing, the highest level first; boxes of nodes with a place of their own, by slot."""
     few, places = len(found.nodes) <= FEW, dict[int, Box]()
     *high, low = [[found.nodes[slot] for slot in row] for row in found.switches] or [[]]
@@ -126,7 +126,7 @@ def _place(found: Levels, marked: Mapping[Port, Mark], made: Drawing) -> dict[in
     return places
 
 
-def _row(blocks: list[_Block], y: float, marked: Mapping[Port, Mark], made: Drawing, places: dict[int, Box]) -> float:
+def _row(blocks: list[_Block], y: float, marked: Mapping[Port, Mark], made: SubnetDrawing, places: dict[int, Box]) -> float:
     """Draw as many blocks as fit side by side, and take them out of the list; returns where their row ends."""
     row = [blocks.pop(0)]
     width = row[0].width
@@ -167,7 +167,7 @@ class _Block(Record):
         rows = -(-len(self.hosts) // self.columns)
         return 26 + (30 if self.few and rows else 12) + rows * self.pitch[1]
 
-    def draw(self, x: float, y: float, marked: Mapping[Port, Mark], made: Drawing, places: dict[int, Box]) -> None:
+    def draw(self, x: float, y: float, marked: Mapping[Port, Mark], made: SubnetDrawing, places: dict[int, Box]) -> None:
         across, down = self.pitch
         if self.switch is not None:
             width = min(self.width, 150.0)

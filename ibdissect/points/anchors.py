@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ibdissect.table import Bool, Int
-from ibdissect.table.rows import U64, Columns, by_value, common, is_in, run_starts
+from ibdissect.decode import Bool, Int
+from ibdissect.decode.rows import U64, Columns, by_value, common, is_in, run_starts
 
-from .columns import Sightings
+from .packet_identity import Sightings
 from .reading import Point
 
 NEAR_NS = 50_000

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.table import Int
-from ibdissect.table.rows import mix
+from ibdissect.decode import Int
+from ibdissect.decode.rows import mix
 
-from .flows import Flows
+from .flows import PointFlows
 from .transmissions import Repeats, Transmissions
 
 
 def join_changed(
-    found: Transmissions, repeats: Repeats, flows: Flows, ends: Int, longest: int, until: int | None = None
+    found: Transmissions, repeats: Repeats, flows: PointFlows, ends: Int, longest: int, until: int | None = None
 ) -> tuple[Transmissions, int | None]:  # fmt: skip
     """Join two transmissions close in time with the same PSN, OpCode, queue pair and sender or receiver, if no point saw both.
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.capture.times import earlier, near
-from ibdissect.table import Int
-from ibdissect.table.rows import Columns
+from ibdissect.decode import Int
+from ibdissect.decode.rows import Columns
 
 from .anchors import NEIGHBOURS, PARTS, Anchors, drift_of
 from .directions import Directions
@@ -38,7 +38,7 @@ late.
 """
 
 
-class Segment(Record):
+class ClockSegment(Record):
     """A stretch without steps: offset = offset_ns + drift * (own time - at_ns)."""
 
     first_frame: int
@@ -69,10 +69,10 @@ class Clocks:
 
     def __init__(self, points: Sequence[Point], directions: Directions) -> None:
         self.points, self.directions = points, directions
-        self.segments: list[list[Segment]] = [[] for _ in points]
+        self.segments: list[list[ClockSegment]] = [[] for _ in points]
         """Of each point; empty if its clock could not be compared."""
         self._origin = int(points[0].seen.time[0])
-        self.segments[0] = [Segment(1, int(points[0].seen.time[0]), 0, 0.0, 0, True)]
+        self.segments[0] = [ClockSegment(1, int(points[0].seen.time[0]), 0, 0.0, 0, True)]
         self.times: list[Int] = [points[0].seen.time, *(np.empty(0, np.int64) for _ in points[1:])]
         """Times of the sample of each point on the first point's clock."""
         self.unsure: list[list[tuple[int, int]]] = [[] for _ in points]
@@ -224,7 +224,7 @@ def _tilted(bounds: Bounds, drift: float) -> float:
     return drift + best if room(best) > room(0.0) * 1.05 + MORE_NS else drift
 
 
-def _fit(bounds: Bounds, frame: int, drift: float, resolution: int) -> list[Segment]:
+def _fit(bounds: Bounds, frame: int, drift: float, resolution: int) -> list[ClockSegment]:
     """The segments of a stretch without large steps; none without packets."""
     if not len(bounds.frame):
         return []
@@ -240,4 +240,4 @@ def _fit(bounds: Bounds, frame: int, drift: float, resolution: int) -> list[Segm
         uncertainty = abs(upper - lower) / 2 + resolution + float(bounds.doubt.max())
     elif upper is not None or lower is not None:
         offset = upper if upper is not None else lower or 0.0
-    return [Segment(frame, at, base + round(offset), drift, round(uncertainty), len(above) > 0 < len(below))]
+    return [ClockSegment(frame, at, base + round(offset), drift, round(uncertainty), len(above) > 0 < len(below))]

@@ -7,25 +7,25 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.decode import Bool, Int
+from ibdissect.decode.rows import common, mix
 from ibdissect.errors import CaptureError
-from ibdissect.table import Bool, Int
-from ibdissect.table.rows import common, mix
 from ibdissect.wire.opcodes import CNP_OPCODE
 
+from .acknowledged import PlaceFinder, Places, Proofs, ProvenArrivals
 from .anchors import FEW
-from .answers import Answers, PlaceFinder, Places, Proofs
 from .clocks import Clocks
-from .columns import HOP
-from .coverage import Coverage, Holes
+from .coverage import Coverage, CoverageGaps
 from .directions import Directions
+from .packet_identity import HOP
 from .reading import SAMPLE, Point, read_points
 from .spool import Spool
 from .transmissions import Repeats, Transmissions
-from .verdicts import Alike, Classes, Journey, Routes, judge
-from .windows import WINDOW, Windows
+from .verdicts import Classes, PacketClass, PacketPath, PointRoutes, judge
+from .windows import WINDOW, MatchingWindows
 
 
-class Block(Record):
+class TransmissionBlock(Record):
     """Some of the transmissions, which follow each other in time, and what became of each."""
 
     first: int
@@ -33,7 +33,7 @@ class Block(Record):
     packets: Transmissions
     repeats: Repeats
     """Their repeated sightings; `id` is the index in the block."""
-    journey: Journey
+    journey: PacketPath
 
     @property
     def seen(self) -> Bool:
@@ -76,7 +76,7 @@ class Comparison:
 
     def _match(self, window: int) -> None:
         """Find the transmissions, and what answers prove of them."""
-        windows = Windows(self.points, self.flows, self.directions, self.clocks, window)
+        windows = MatchingWindows(self.points, self.flows, self.directions, self.clocks, window)
         self.windows, self.matcher = windows, windows.matcher
         self.directions.anchors.clear()  # like the samples, no longer needed
         for point in self.points:
@@ -91,7 +91,7 @@ class Comparison:
             places.append(finder.places(packets))
         for point in self.points:
             point.every = Spool(type(point.every[0]))
-        answers = Answers(self.flows, finder.late)
+        answers = ProvenArrivals(self.flows, finder.late)
         for number in reversed(range(len(places))):
             packets = self._packets[number]
             proofs = answers.proofs(packets, places[number])
@@ -100,9 +100,9 @@ class Comparison:
 
     def _judge(self) -> None:
         classes = self._classes()
-        routes = Routes(classes.alike(), classes.count, self.directions)
+        routes = PointRoutes(classes.alike(), classes.count, self.directions)
         if routes.missing.any():
-            holes = [Holes() for _ in self.points]
+            holes = [CoverageGaps() for _ in self.points]
             for number, packets in enumerate(self._packets):
                 alike, repeats = self._alike(number, packets), self._repeats[number]
                 missing = routes.missing[classes.number(alike)] & ~alike.ambiguous[:, None]  # an equal packet there may be this one
@@ -120,21 +120,21 @@ class Comparison:
             found.add(self._alike(number, packets))
         return found
 
-    def _alike(self, number: int, packets: Transmissions) -> Alike:
+    def _alike(self, number: int, packets: Transmissions) -> PacketClass:
         """What the verdicts on a block depend on."""
         proofs = self._proofs[len(self._proofs) - 1 - number]  # found from the last block on
         covered, perhaps = self.coverage.of(packets)
-        return Alike(
+        return PacketClass(
             packets.flow, packets.port, packets.frame > 0, covered, perhaps, proofs.answered, proofs.refused, proofs.resent,
             self.coverage.ambiguous(packets), packets.by_order, packets.opcode == CNP_OPCODE,
         )  # fmt: skip
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[TransmissionBlock]:
         """All transmissions in order of time, and what became of them."""
         first = 0
         for number, packets in enumerate(self._packets):
             journey = self.verdicts.journey.take(self.classes.number(self._alike(number, packets)))
-            yield Block(first, packets, self._repeats[number], journey)
+            yield TransmissionBlock(first, packets, self._repeats[number], journey)
             first += len(packets)
 
     def of_flows(self) -> tuple[Int, Int, Int]:

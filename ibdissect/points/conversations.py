@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.table.rows import by_value
+from ibdissect.decode.rows import by_value
 
 from .comparison import Comparison
 from .percentiles import Percentiles

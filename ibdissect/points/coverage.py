@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ibdissect.table import Bool, Int
+from ibdissect.decode import Bool, Int
 
 from .clocks import Clocks
 from .transmissions import Repeats, Transmissions
@@ -15,7 +15,7 @@ HOLE = 4
 """If this many packets provably passed a point while it recorded nothing, it was not capturing."""
 
 
-class Holes:
+class CoverageGaps:
     """Pauses of one point in which several packets provably passed it. Fed in order of time."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Coverage:
                 if len(times):
                     self.starts[i], self.stops[i] = min(self.starts[i], int(times.min())), max(self.stops[i], int(times.max()))
 
-    def leave_out(self, holes: Sequence[Holes]) -> bool:
+    def leave_out(self, holes: Sequence[CoverageGaps]) -> bool:
         """Points count as not capturing in these holes. Returns whether there are any."""
         self._holes = [one.found() for one in holes]
         return any(one.shape[1] for one in self._holes)

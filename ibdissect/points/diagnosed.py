@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ibdissect.diagnosis.connection import CapturePoint, Connection, Diagnosis, Elsewhere
+from ibdissect.diagnosis.connection import AtOtherPoint, CapturePoint, Connection, Diagnosis
 from ibdissect.diagnosis.summary import one_sided, shared_causes
 from ibdissect.wire.text import counted, printable
 
@@ -48,7 +48,7 @@ def _told(same: Same, fate: Fate, names: list[str]) -> Connection:
     point = same.teller(fate.places, lost=any(each.to != some.requester for each in fate.lost))
     one = same.at[point]
     elsewhere = tuple(
-        Elsewhere(i, other.first_frame, other.last_frame, other.cause) for i, other in sorted(same.at.items()) if i != point
+        AtOtherPoint(i, other.first_frame, other.last_frame, other.cause) for i, other in sorted(same.at.items()) if i != point
     )
     one = replace(one, capture=point, point=names[point], elsewhere=elsewhere, lost=tuple(fate.lost))
     one = _later(one, same.spans[point][0] - one.start_ns)

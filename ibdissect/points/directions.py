@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.table.rows import by_value, common
+from ibdissect.decode.rows import by_value, common
 
 from .anchors import CERTAIN, PARTS, Anchors, anchors, drift_of, seen_once
-from .columns import HOP
-from .flows import Flows
+from .flows import PointFlows
+from .packet_identity import HOP
 from .reading import Point
 
 MOST_FLOWS = 400
@@ -23,7 +23,7 @@ WINDOW, WINDOWS = 256, 64
 class Directions:
     """Whether the packets of each source pass point i before point j (`sign[i, j, source]` is 1), after it (-1), or it is unknown (0)."""
 
-    def __init__(self, points: Sequence[Point], flows: Flows) -> None:
+    def __init__(self, points: Sequence[Point], flows: PointFlows) -> None:
         self.points, self.ends, n = points, flows.ends(by_lid=True), len(points)
         self.source, self.destination = self.ends.T
         self.count = int(self.ends.max()) + 1

@@ -10,10 +10,10 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.diagnosis.connection import Connection, LostPackets
-from ibdissect.engine.skipped import PSNS
+from ibdissect.engine.psn_gaps import PSNS
 
-from .answers import CONNECTED
-from .comparison import Block, Comparison
+from .acknowledged import CONNECTED
+from .comparison import Comparison, TransmissionBlock
 from .same_connections import Same, plain
 
 SILENT = frozenset({"retries-exhausted", "path-mtu", "wrong-partition", "connect-unanswered"})
@@ -135,7 +135,7 @@ def _lost(comparison: Comparison, same: list[Same], found: list[Fate], ways: Way
         fate.passed = sorted(np.flatnonzero(passed[mine].any(axis=0)).tolist(), key=lambda i: fate.places[i])
 
 
-def _try(block: Block, row: int, point: int, told: Connection) -> Tries:
+def _try(block: TransmissionBlock, row: int, point: int, told: Connection) -> Tries:
     packets = block.packets
     mad = packets.opcode[row] >> 5 not in CONNECTED
     transaction = int(packets.transaction[row]) if mad else 0
@@ -166,7 +166,7 @@ def _tries(comparison: Comparison, found: list[Fate], ways: Ways) -> None:
                         tries.replies.setdefault(point, []).append(frame)
 
 
-def _is_try(block: Block, row: int, tries: Tries) -> bool:
+def _is_try(block: TransmissionBlock, row: int, tries: Tries) -> bool:
     """Whether it is the request, and the point that tells of it has it."""
     packets, frame = block.packets, int(block.packets.frame[row, tries.point])
     if not tries.told.first_frame <= frame <= tries.told.last_frame:
@@ -174,7 +174,7 @@ def _is_try(block: Block, row: int, tries: Tries) -> bool:
     return bool(packets.transaction[row] == tries.transaction if tries.transaction else packets.psn[row] == tries.psn)
 
 
-def _sent(block: Block, row: int, tries: Tries) -> None:
+def _sent(block: TransmissionBlock, row: int, tries: Tries) -> None:
     journey = block.journey
     tries.sent += 1
     for point in np.flatnonzero(journey.place[row] > journey.place[row, tries.point]).tolist():
@@ -186,7 +186,7 @@ def _sent(block: Block, row: int, tries: Tries) -> None:
         tries.likely |= bool(journey.likely[row])
 
 
-def _is_reply(block: Block, row: int, tries: Tries) -> bool:
+def _is_reply(block: TransmissionBlock, row: int, tries: Tries) -> bool:
     """Whether it answers the request, later than that was sent, and the point that tells of it neither has it nor just missed it: it was
     capturing."""
     packets, journey, here = block.packets, block.journey, (row, tries.point)
@@ -195,7 +195,7 @@ def _is_reply(block: Block, row: int, tries: Tries) -> bool:
     return bool((packets.psn[row] - tries.psn) % PSNS < PSNS // 2 and packets.syndrome[row] >= 0)
 
 
-def _seen(block: Block, row: int) -> Iterator[tuple[int, int]]:
+def _seen(block: TransmissionBlock, row: int) -> Iterator[tuple[int, int]]:
     """The points that have a packet, and its frame there."""
     for point, frame in enumerate(block.packets.frame[row].tolist()):
         if frame:

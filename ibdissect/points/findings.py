@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.decode.rows import by_value
 from ibdissect.engine.copies import CE
-from ibdissect.flow.congestion import ANSWERED, PATIENCE_NS
 from ibdissect.lint.finding import Related
 from ibdissect.lint.point_faults import PointFault, PointFaults
-from ibdissect.table.rows import by_value
+from ibdissect.transport.congestion import ANSWERED, PATIENCE_NS
 from ibdissect.wire.encapsulation import IPv4
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.opcodes import CNP_OPCODE
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import counted
 
-from .columns import FIELDS, HOP, UNCHANGED
-from .comparison import Block, Comparison
+from .comparison import Comparison, TransmissionBlock
+from .packet_identity import FIELDS, HOP, UNCHANGED
 from .verdicts import WHY
 
 PROOFS = {
@@ -47,7 +47,7 @@ def point_faults(comparison: Comparison) -> list[PointFaults]:
     return found
 
 
-def _lost(comparison: Comparison, block: Block, found: list[PointFaults]) -> None:
+def _lost(comparison: Comparison, block: TransmissionBlock, found: list[PointFaults]) -> None:
     points, journey = comparison.points, block.journey
     for i in np.flatnonzero(journey.lost).tolist():
         (after, likely_before, surely_before), sure = block.lost_between(i), not journey.likely[i]
@@ -62,7 +62,7 @@ def _lost(comparison: Comparison, block: Block, found: list[PointFaults]) -> Non
         found[after].by_rule.setdefault(code, []).append(PointFault(int(block.packets.frame[i, after]), arguments, sure=sure))
 
 
-def _changed(comparison: Comparison, block: Block, found: list[PointFaults]) -> None:
+def _changed(comparison: Comparison, block: TransmissionBlock, found: list[PointFaults]) -> None:
     """Fields that differ from the previous point although the network must not change them."""
     points, journey, seen, packets = comparison.points, block.journey, block.seen, block.packets
     for j, point in enumerate(points):
@@ -103,7 +103,7 @@ class _Marks:
         self._seen: list[set[int]] = [set() for _ in comparison.points]
         self._marked: list[dict[int, list[int]]] = [{} for _ in comparison.points]  # flow -> packets, first frame, point and frame before
 
-    def feed(self, block: Block) -> None:
+    def feed(self, block: TransmissionBlock) -> None:
         packets, journey, seen = block.packets, block.journey, block.seen
         self._notified.update(np.unique(packets.flow[packets.opcode == CNP_OPCODE]).tolist())
         marks = packets.fields[:, :, FIELDS.index("ecn")]

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.addresses import LID_SIZE, End, address_text, addresses_hash, ends_at
-from ibdissect.table.rows import U64, groups, mix
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.addresses import LID_SIZE, End, address_text, addresses_hash, ends_at
+from ibdissect.decode.rows import U64, groups, mix
 from ibdissect.wire.numbers import MAX_LMC
 
 MOST_HOPS = 63
@@ -18,7 +18,7 @@ BACK, WHOLE, ROUTE, HOPS_AT, ROUTE_BITS = 1, 2, 4, 3, 9
 """Low bits of a directed route's hash: the way back, the whole route was captured, it is one; from bit 3 its hops."""
 
 
-class Flow(Record, frozen=True):
+class PointFlow(Record, frozen=True):
     """Packets of one source to one destination queue pair."""
 
     source: bytes
@@ -41,11 +41,11 @@ class Flow(Record, frozen=True):
         return (far, near) if self.route & BACK else (near, far)
 
 
-class Flows:
+class PointFlows:
     """Numbers the flows of all points."""
 
     def __init__(self) -> None:
-        self.known: list[Flow] = []
+        self.known: list[PointFlow] = []
         self._numbers: dict[int, int] = {}
         self._addresses: dict[bytes, bytes] = {}  # each once: many queue pairs share them
 
@@ -74,13 +74,13 @@ class Flows:
         both = (end for flow in self.known for end in (flow.source, flow.destination if by_lid else _base(flow.destination, sources)))
         return np.fromiter((numbers.setdefault(end, len(numbers)) for end in both), np.int64).reshape(-1, 2)
 
-    def _flow(self, ends: tuple[End, End], dest_qp: int, route: int) -> Flow:
+    def _flow(self, ends: tuple[End, End], dest_qp: int, route: int) -> PointFlow:
         source, destination = map(bytes, ends)
         if route:
             near, far = (f"{end} end of route {route >> HOPS_AT}".encode() for end in ("near", "far"))
             source, destination = (far, near) if route & BACK else (near, far)
         source, destination = (self._addresses.setdefault(end, end) for end in (source, destination))
-        return Flow(source, destination, dest_qp, route, vague=route > 0 and not route & WHOLE, hops=route >> HOPS_AT & MOST_HOPS)
+        return PointFlow(source, destination, dest_qp, route, vague=route > 0 and not route & WHOLE, hops=route >> HOPS_AT & MOST_HOPS)
 
 
 def _base(end: bytes, sources: Collection[bytes]) -> bytes:

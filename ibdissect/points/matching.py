@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
+from ibdissect.decode import Bool, Int
+from ibdissect.decode.rows import by_value
 from ibdissect.engine.copies import AT_MOST_NS
-from ibdissect.table import Bool, Int
-from ibdissect.table.rows import by_value
 
 from .clocks import Clocks
-from .columns import Sightings
 from .directions import Directions
+from .packet_identity import Sightings
 from .reading import Point
 from .transmissions import Repeats, Transmissions, transmissions_of
 

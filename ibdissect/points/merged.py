@@ -16,11 +16,11 @@ from ibdissect.capture.records import LONGEST
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.lint.finding import Related
 from ibdissect.lint.point_faults import PointFaults
-from ibdissect.session.reading import open_reading
+from ibdissect.pipeline.reading import open_reading
 
-from .columns import FIELDS, HOP
-from .comparison import Block, Comparison
+from .comparison import Comparison, TransmissionBlock
 from .findings import point_faults
+from .packet_identity import FIELDS, HOP
 from .verdicts import WHY
 
 Frame = tuple[int, int, int, Chunk, int]
@@ -115,7 +115,7 @@ class _Comments:
         found = self._known.pop((point, frame), None)
         return () if found is None else (found,)
 
-    def _read(self, block: Block, i: int) -> None:
+    def _read(self, block: TransmissionBlock, i: int) -> None:
         """Take in the comments on all sightings of one transmission."""
         points, packets = self._comparison.points, block.packets
         there = [(j, frame, time, fields) for j, (frame, time, fields) in enumerate(zip(
@@ -139,7 +139,7 @@ class _Comments:
             self._known[point, frame] = text + verdict
 
 
-def _verdict(comparison: Comparison, block: Block, i: int) -> str:
+def _verdict(comparison: Comparison, block: TransmissionBlock, i: int) -> str:
     """What became of a transmission, as the end of a comment."""
     points, journey, text = comparison.points, block.journey, ""
     if journey.lost[i]:

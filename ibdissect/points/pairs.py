@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.table import Int
+from ibdissect.decode import Int
 
-from .columns import FIELDS
-from .comparison import Block, Comparison
+from .comparison import Comparison, TransmissionBlock
+from .packet_identity import FIELDS
 from .percentiles import Percentiles
 
 KEPT = 1 << 17
@@ -36,7 +36,7 @@ class _Pair:
         self.counts = dict.fromkeys(("matched", "lost", "not_captured", "unknown", "outside"), 0)
         self._latency, self._changed, self._reordered = Percentiles(KEPT), np.zeros(len(FIELDS), np.int64), Reordering(len(self._order))
 
-    def feed(self, block: Block) -> None:
+    def feed(self, block: TransmissionBlock) -> None:
         i, j, journey, seen, packets = self._i, self._j, block.journey, block.seen, block.packets
         passed_first = seen[:, i] & self._forth[self._source[packets.flow]]
         both = np.flatnonzero(passed_first & seen[:, j])

@@ -1,15 +1,15 @@
 """What are the percentiles of any number of latencies? Computed from all of them, or from every second, fourth, ... of many.
 
-They are those of docs/numbers.md, by nearest rank. Latencies between clocks that differ may be negative, so that `flow.exchanges.Times`,
-which keeps a histogram, cannot hold them.
+They are those of docs/numbers.md, by nearest rank. Latencies between clocks that differ may be negative, so that
+`mad.response_times.ResponseTimes`, which keeps a histogram, cannot hold them.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.flow.exchanges import PERCENTILES
-from ibdissect.table import Int
+from ibdissect.decode import Int
+from ibdissect.mad.response_times import PERCENTILES
 
 NAMES = ("min", *(f"p{share}" for share in PERCENTILES), "max")
 

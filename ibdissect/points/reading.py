@@ -12,12 +12,12 @@ from msgspec import field
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND, Damage
 from ibdissect.capture.times import near
+from ibdissect.decode import Int
 from ibdissect.errors import CaptureError
-from ibdissect.session.reading import open_reading
-from ibdissect.table import Int
+from ibdissect.pipeline.reading import open_reading
 
-from .columns import HOP, Sightings, seen_in
-from .flows import Flows
+from .flows import PointFlows
+from .packet_identity import HOP, Sightings, seen_in
 from .spool import Spool
 
 LINK_HEADER = 22
@@ -75,11 +75,11 @@ def point_names(paths: Sequence[str]) -> list[str]:
     return [name if names.count(name) == 1 else f"{name}#{i + 1}" for i, name in enumerate(names)]
 
 
-def read_points(paths: Sequence[str], sample: int = SAMPLE) -> tuple[list[Point], Flows]:
+def read_points(paths: Sequence[str], sample: int = SAMPLE) -> tuple[list[Point], PointFlows]:
     """All captures as columns. Raises CaptureError for a capture that cannot be read twice or holds no RDMA packets."""
     points = [Point(name, path, number) for number, (name, path) in enumerate(zip(point_names(paths), paths, strict=True))]
     shortest = min(_shortest(point) for point in points)
-    flows, chosen = Flows(), _Sample(sample)
+    flows, chosen = PointFlows(), _Sample(sample)
     for point in points:
         _read(point, flows, shortest, chosen)
         if not point.packets:
@@ -118,7 +118,7 @@ class _Sample:
         return block.take(block.key >> np.uint64(64 - self._shift) == 0) if self._shift else block
 
 
-def clarified(seen: Sightings, flows: Flows) -> Sightings:
+def clarified(seen: Sightings, flows: PointFlows) -> Sightings:
     """Complete truncated directed routes from the same packet at another point, or from its transaction in either direction."""
     vague = np.array([flow.vague for flow in flows.known])
     if not vague.any():
@@ -159,7 +159,7 @@ def _shortest(point: Point) -> int:
     return shortest
 
 
-def _read(point: Point, flows: Flows, shortest: int, sample: _Sample) -> None:
+def _read(point: Point, flows: PointFlows, shortest: int, sample: _Sample) -> None:
     coarse = [1_000_000, 1000]  # resolutions that all stamps have
     waiting: Sightings | None = None  # a block whose last stamp may be that of the next packet, too
 

@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from msgspec.structs import astuple
 
+from ibdissect.decode.rows import Columns
 from ibdissect.errors import CaptureError
-from ibdissect.table.rows import Columns
 
 C = TypeVar("C", bound=Columns)
 IN_MEMORY = 4 << 20

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.table import Bool, Int
-from ibdissect.table.rows import Columns
+from ibdissect.decode import Bool, Int
+from ibdissect.decode.rows import Columns
 
-from .columns import FIELDS, Sightings
+from .packet_identity import FIELDS, Sightings
 
 
 class Transmissions(Columns):

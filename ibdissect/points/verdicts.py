@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.table import Bool, Int
-from ibdissect.table.rows import Columns, digest, groups, mix
+from ibdissect.decode import Bool, Int
+from ibdissect.decode.rows import Columns, digest, groups, mix
 
-from .answers import numbered
+from .acknowledged import numbered
 from .directions import Directions
-from .flows import Flows
+from .flows import PointFlows
 
 ON_PATH = 0.8
 """The share of a route's delivered packets that a point must have seen to lie on that route."""
@@ -38,7 +38,7 @@ OUTCOMES = ("passed", "lost", "ambiguous", "unknown")
 """What became of a packet: `passed` the points on its route, or was answered; `ambiguous`: equal packets are too close together."""
 
 
-class Alike(Columns):
+class PacketClass(Columns):
     """What a verdict depends on, one entry per class."""
 
     flow: npt.NDArray[np.int32]
@@ -66,13 +66,13 @@ class Classes:
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}
-        self._parts: list[Alike] = []
+        self._parts: list[PacketClass] = []
         self.count = np.zeros(0, np.int64)
         """Transmissions of each class."""
         self.merged = False
         """There were too many: further source ports of a flow count as one."""
 
-    def add(self, alike: Alike) -> None:
+    def add(self, alike: PacketClass) -> None:
         """Count the transmissions of a block."""
         names, first, index = _names(alike)
         new = [i for i, name in enumerate(names) if name not in self._numbers]
@@ -86,24 +86,24 @@ class Classes:
         self.count = np.concatenate([self.count, np.zeros(len(new), np.int64)])
         np.add.at(self.count, [self._numbers[name] for name in names], np.bincount(index, minlength=len(names)))
 
-    def number(self, alike: Alike) -> Int:
+    def number(self, alike: PacketClass) -> Int:
         """The class of each transmission of a block."""
         names, _, index = _names(alike)
         if any(name not in self._numbers for name in names):
             names, _, index = self._without_ports(alike, names, index)
         return np.array([self._numbers[name] for name in names], np.int64)[index]
 
-    def alike(self) -> Alike:
+    def alike(self) -> PacketClass:
         """What the transmissions of each class have in common."""
-        return Alike.joined(*self._parts)
+        return PacketClass.joined(*self._parts)
 
-    def _without_ports(self, alike: Alike, names: list[int], index: Int) -> tuple[list[int], Int, Int]:
+    def _without_ports(self, alike: PacketClass, names: list[int], index: Int) -> tuple[list[int], Int, Int]:
         """The names of the classes, new ones without their source port."""
         alike.port = np.where(np.array([name in self._numbers for name in names])[index], alike.port, 0).astype(np.uint16)
         return _names(alike)
 
 
-def _names(alike: Alike) -> tuple[list[int], Int, Int]:
+def _names(alike: PacketClass) -> tuple[list[int], Int, Int]:
     """The hashes of the classes of a block, the first transmission of each, and the class of each transmission."""
     flags = (alike.answered, alike.refused, alike.resent, alike.ambiguous, alike.by_order, alike.notification)
     bits = np.packbits(np.concatenate([alike.seen, alike.covered, alike.perhaps, np.stack(flags, axis=1)], axis=1), axis=1)
@@ -114,7 +114,7 @@ def _names(alike: Alike) -> tuple[list[int], Int, Int]:
     return name[first].tolist(), first, index
 
 
-class Journey(Columns):
+class PacketPath(Columns):
     """Where packets should have been seen, and where they were lost, of each class or of each transmission; bool[n, points] unless noted
     otherwise.
     """
@@ -147,10 +147,10 @@ class Journey(Columns):
     """bool[n]"""
 
 
-class Verdicts(Record):
+class PacketVerdicts(Record):
     """The journeys of all classes, and how much each point misses."""
 
-    journey: Journey
+    journey: PacketPath
     missed: Int
     """Packets that provably passed while the point was capturing but are missing in its file, int64[points]."""
     tested: Int
@@ -163,10 +163,10 @@ class Verdicts(Record):
     """Absent packets whose equal copies may have arrived."""
 
 
-class Routes:
+class PointRoutes:
     """Which points lie on the route of each class, and which provably passed packets do they miss?"""
 
-    def __init__(self, alike: Alike, count: Int, directions: Directions) -> None:
+    def __init__(self, alike: PacketClass, count: Int, directions: Directions) -> None:
         seen, source = alike.seen, directions.source[alike.flow]
         self.precedes: Bool = np.moveaxis(directions.sign, 2, 0)[source] > 0
         """bool[classes, i, j]: i comes before j."""
@@ -185,10 +185,10 @@ class Routes:
         """Packets that provably passed and were seen."""
 
 
-def judge(classes: Classes, directions: Directions, flows: Flows, paused: Bool) -> Verdicts:
+def judge(classes: Classes, directions: Directions, flows: PointFlows, paused: Bool) -> PacketVerdicts:
     """Decide for each class where its packets were lost, if that is certain. `paused`: points that did not capture for a while."""
     alike, count = classes.alike(), classes.count
-    routes = Routes(alike, count, directions)
+    routes = PointRoutes(alike, count, directions)
     seen, due, place = alike.seen, routes.due, routes.place
     missed = count @ (routes.missing & ~(alike.ambiguous | alike.by_order)[:, None])
     tested = missed + count @ routes.there
@@ -215,14 +215,14 @@ def judge(classes: Classes, directions: Directions, flows: Flows, paused: Bool) 
     known = absent & _shown(alike, count)
     likely |= ((why == 1) & ~backed & ~(known & complete).any(axis=1)) | ((why == 2) & (np.count_nonzero(known, axis=1) < 2))
     lost = why > 0
-    journey = Journey(
+    journey = PacketPath(
         due, alike.covered, place, routes.passed, alike.answered, lost, lacking & lost[:, None], why, likely, last,
         likely_before, surely_before, alike.ambiguous,
     )
-    return Verdicts(journey, missed, tested, complete, routes.partly, unclear)
+    return PacketVerdicts(journey, missed, tested, complete, routes.partly, unclear)
 
 
-def _shown(alike: Alike, count: Int) -> Bool:
+def _shown(alike: PacketClass, count: Int) -> Bool:
     """Which points have any packet of the flow of each class, CNPs apart, bool[n, points]: others may have recorded none of it."""
     flow = numbered(alike.flow * np.int64(2) + alike.notification)
     seen = [np.bincount(flow, alike.seen[:, i] * count) > 0 for i in range(alike.seen.shape[1])]
@@ -304,7 +304,7 @@ def _shares(group: Int, passed: Int, missed: Int, sent: Int, own: Int) -> tuple[
     return np.where(known > 0, there / np.maximum(known, 1), 1.0), known, every, mine
 
 
-def outcomes(seen: Bool, journey: Journey) -> npt.NDArray[np.uint8]:
+def outcomes(seen: Bool, journey: PacketPath) -> npt.NDArray[np.uint8]:
     """What became of each transmission, as an index of OUTCOMES."""
     further = journey.place > np.take_along_axis(journey.place, journey.after[:, None], axis=1)
     open_ = (journey.due & ~seen & further).any(axis=1) & ~journey.answered

@@ -8,10 +8,10 @@ import numpy as np
 
 from .changed import join_changed
 from .clocks import Clocks
-from .columns import Sightings
 from .directions import Directions
-from .flows import Flows
+from .flows import PointFlows
 from .matching import CHAIN, Matcher
+from .packet_identity import Sightings
 from .reading import Point, clarified
 from .transmissions import Repeats, Transmissions
 
@@ -21,10 +21,10 @@ REORDERED_NS = 20_000_000
 """By how much a later frame of a file may be earlier."""
 
 
-class Windows:
+class MatchingWindows:
     """The transmissions of all points in order of time, matched window by window."""
 
-    def __init__(self, points: Sequence[Point], flows: Flows, directions: Directions, clocks: Clocks, size: int = WINDOW) -> None:
+    def __init__(self, points: Sequence[Point], flows: PointFlows, directions: Directions, clocks: Clocks, size: int = WINDOW) -> None:
         self._points, self._flows, self._ends, self._clocks, self._size = points, flows, directions.ends, clocks, size
         self.matcher = Matcher(points, directions, clocks)
         self.late = 0

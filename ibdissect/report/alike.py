@@ -20,7 +20,7 @@ BEGINS = ("LID", "QP", "port", "node", "GID")
 """Words that belong to the number behind them."""
 
 
-class Alike(Record):
+class SimilarSentences(Record):
     """Sentences that differ in a name only, or one sentence."""
 
     text: str
@@ -31,12 +31,12 @@ class Alike(Record):
     """Which sentences have each name; for equal sentences one list."""
 
 
-def alike(sentences: Sequence[str]) -> list[Alike]:
+def alike(sentences: Sequence[str]) -> list[SimilarSentences]:
     """Sentences in order of their first, those that say the same of several ports put together."""
     equal: dict[str, list[int]] = {}
     for index, sentence in enumerate(sentences):
         equal.setdefault(sentence, []).append(index)
-    left, found = {text: text.split(" ") for text in equal}, list[Alike]()
+    left, found = {text: text.split(" ") for text in equal}, list[SimilarSentences]()
     while left:
         text, words = next(iter(left.items()))
         pairs = {other: pair for other, its in left.items() if other != text and (pair := _pair(words, its)) is not None}
@@ -44,13 +44,13 @@ def alike(sentences: Sequence[str]) -> list[Alike]:
         frame, count = frames.most_common(1)[0] if frames else (("", ""), 0)
         members = [other for other, pair in pairs.items() if (pair[0], pair[3]) == frame] if count + 1 >= LEAST else []
         if not members:
-            found.append(Alike(text, [], [equal[text]]))
+            found.append(SimilarSentences(text, [], [equal[text]]))
             del left[text]
             continue
         own = pairs[members[0]][1]
         names = [own, *(pairs[other][2] for other in members)]
         found.append(
-            Alike(
+            SimilarSentences(
                 f"{frame[0]} {len(names)} {_noun(names)}{frame[1]}".strip(), names, [equal[text], *(equal[other] for other in members)],
             )
         )  # fmt: skip

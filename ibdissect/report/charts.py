@@ -28,14 +28,14 @@ class Bar(Record):
     share: str
 
 
-class Bars(Record):
+class NameBars(Record):
     """Numbers by name, most first."""
 
     title: str
     bars: list[Bar]
 
 
-class Piece(Record):
+class BarPiece(Record):
     """A rectangle of a stacked bar."""
 
     level: str
@@ -46,10 +46,10 @@ class Piece(Record):
     title: str
 
 
-class TimeLine(Record):
+class FindingsTimeLine(Record):
     """Findings over time, stacked by severity, above the packets of the same time."""
 
-    pieces: list[Piece]
+    pieces: list[BarPiece]
     packets: str
     """The packets as points of a polygon; empty where they are not known."""
     most: int
@@ -59,13 +59,13 @@ class TimeLine(Record):
     """The same as a table: time, errors, warnings, infos; only where there are any."""
 
 
-def bars(title: str, counts: Sequence[tuple[str, int]]) -> Bars:
+def bars(title: str, counts: Sequence[tuple[str, int]]) -> NameBars:
     """The most frequent names and the sum of the others."""
     shown, rest = list(counts[:SHOWN]), sum(count for _, count in counts[SHOWN:])
     if rest:
         shown.append((f"{len(counts) - SHOWN} others", rest))
     total, most = sum(count for _, count in shown), max((count for _, count in shown), default=1)
-    return Bars(title, [Bar(name, n, max(BAR * n / most, 1.0), f"{n / total:.1%}") for name, n in shown if n])
+    return NameBars(title, [Bar(name, n, max(BAR * n / most, 1.0), f"{n / total:.1%}") for name, n in shown if n])
 
 
 def steps(findings: Iterable[Finding], first_ns: int, last_ns: int) -> list[dict[str, int]]:
@@ -77,11 +77,11 @@ def steps(findings: Iterable[Finding], first_ns: int, last_ns: int) -> list[dict
     return counts
 
 
-def time_line(counts: Sequence[Mapping[str, int]], first_ns: int, last_ns: int, packets: Sequence[int] = ()) -> TimeLine:
+def time_line(counts: Sequence[Mapping[str, int]], first_ns: int, last_ns: int, packets: Sequence[int] = ()) -> FindingsTimeLine:
     """Findings by severity in STEPS equal parts of the time between two moments; `packets` are numbers for equal parts of it, too."""
     span = max(last_ns - first_ns, 1)
     most = max(sum(step.values()) for step in counts)
-    width, pieces, rows = WIDTH / STEPS, list[Piece](), list[tuple[str, int, int, int]]()
+    width, pieces, rows = WIDTH / STEPS, list[BarPiece](), list[tuple[str, int, int, int]]()
     for i, step in enumerate(counts):
         top = float(HEIGHT)
         when = f"{span * i / STEPS / 1e9:.3f} s"
@@ -90,10 +90,10 @@ def time_line(counts: Sequence[Mapping[str, int]], first_ns: int, last_ns: int, 
                 height = max(step[level] / most * (HEIGHT - 20), 3.0)
                 top -= height
                 title = f"{counted(step[level], level)} from {when} on"
-                pieces.append(Piece(level, i * width + 1, top, width - 2, height, title))
+                pieces.append(BarPiece(level, i * width + 1, top, width - 2, height, title))
         if any(step.values()):
             rows.append((when, step["error"], step["warning"], step["info"]))
-    return TimeLine(pieces, _polygon(packets), most, span / 1e9, rows)
+    return FindingsTimeLine(pieces, _polygon(packets), most, span / 1e9, rows)
 
 
 def _polygon(values: Sequence[int]) -> str:

@@ -24,9 +24,9 @@ from ibdissect.version import VERSION
 from ibdissect.wire.text import counted, printable
 
 from . import Run, first_of_each, totals
-from .charts import TimeLine, steps, time_line
+from .charts import FindingsTimeLine, steps, time_line
 from .new_and_fixed import CheckDifference
-from .stories import WIDTH, Stories
+from .stories import WIDTH, StoriesOnPage
 
 if TYPE_CHECKING:
     import jinja2
@@ -52,7 +52,7 @@ class Row(Record):
     new: bool
 
 
-class Group(Record):
+class FindingGroup(Record):
     code: str
     name: str
     severity: str
@@ -69,10 +69,10 @@ class Group(Record):
 class Section(Record):
     anchor: str
     report: CaptureReport
-    line: TimeLine | None
+    line: FindingsTimeLine | None
     pictures: str
     """HTML."""
-    stories: Stories | None
+    stories: StoriesOnPage | None
     number: int
 
 
@@ -99,7 +99,7 @@ class Pictures(Record):
     """Packets with findings by severity, for each of `charts.STEPS` parts of that time; empty: each finding counts once."""
     details: Mapping[int, str] = {}
     """Decoded frames as HTML, by `id` of the finding."""
-    stories: Stories | None = None
+    stories: StoriesOnPage | None = None
     """Of its connections; None: they were not followed."""
 
 
@@ -199,11 +199,11 @@ def _rows(reports: Sequence[CaptureReport], pictures: Sequence[Pictures], compar
     return [row for row in found if id(row.finding) in kept]
 
 
-def _groups(reports: Sequence[CaptureReport], rows: Sequence[Row], run: Run) -> list[Group]:
+def _groups(reports: Sequence[CaptureReport], rows: Sequence[Row], run: Run) -> list[FindingGroup]:
     """Rules with findings: the most severe first, then those with the most findings."""
     rules = {rule.code: rule for rule in run.rules}
     _, by_rule = totals(reports)
-    groups: dict[str, Group] = {}
+    groups: dict[str, FindingGroup] = {}
     for row in rows:
         code, severity = row.finding.code, row.finding.severity.value
         if code not in groups:
@@ -211,7 +211,7 @@ def _groups(reports: Sequence[CaptureReport], rows: Sequence[Row], run: Run) -> 
             texts = page(rule) if rule is not None else {}
             captures = sum(code in report.by_rule for report in reports)
             fault = summary(rule) if rule is not None else row.finding.name
-            groups[code] = Group(
+            groups[code] = FindingGroup(
                 code, row.finding.name, severity, fault, texts, texts.get(TO_DO, ""), by_rule.get(code, 1), captures, row
             )  # fmt: skip
     return sorted(groups.values(), key=lambda group: (-Severity(group.severity).rank, -group.total, group.code))

@@ -10,9 +10,9 @@ from typing import Any
 from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError
-from ibdissect.fabric import Subnet
 from ibdissect.lint.baseline import parse_baseline
 from ibdissect.lint.finding import CaptureReport, Finding
+from ibdissect.subnet import Subnet
 
 Fault = tuple[str, str]
 """Code, and a sentence that another recording of the same fault has, too."""

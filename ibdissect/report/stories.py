@@ -32,7 +32,7 @@ WIDTH = 420
 """Pixels of a bar."""
 
 
-class Part(Record):
+class BarPart(Record):
     """A rectangle of a bar."""
 
     kind: str
@@ -51,7 +51,7 @@ class Proof(Record):
     """As HTML; empty where the page has none."""
 
 
-class Story(Record):
+class StoryOnPage(Record):
     """One connection."""
 
     cause: str
@@ -66,11 +66,11 @@ class Story(Record):
     numbers: str
     time: str
     """The parts of its time in words."""
-    parts: list[Part]
+    parts: list[BarPart]
     proofs: list[Proof]
 
 
-class Culprit(Record):
+class SharedCause(Record):
     """What several connections have in common with a host."""
 
     cause: str
@@ -78,18 +78,18 @@ class Culprit(Record):
     why: str
     advice: str
     when: str
-    told: list[Story]
+    told: list[StoryOnPage]
     """The worst of these connections."""
     more: int = 0
     """Further ones."""
 
 
-class Stories(Record):
+class StoriesOnPage(Record):
     """What the page says of the connections of one capture."""
 
     counts: str
-    shared: list[Culprit] = field(default_factory=list)
-    told: list[Story] = field(default_factory=list)
+    shared: list[SharedCause] = field(default_factory=list)
+    told: list[StoryOnPage] = field(default_factory=list)
     """The worst of the others."""
     more: int = 0
     """Further connections with trouble."""
@@ -106,39 +106,39 @@ class Stories(Record):
         return bool(self.told or self.shared)
 
     @property
-    def every(self) -> list[Story]:
+    def every(self) -> list[StoryOnPage]:
         """Those of the culprits, then the others."""
         return [*(one for each in self.shared for one in each.told), *self.told]
 
 
-def stories(diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = str) -> Stories:
+def stories(diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = str) -> StoriesOnPage:
     """The stories of the worst connections; `start_ns`: when the capture begins, `name`: the name of an address."""
     found = diagnosis.connections
     common, others = culprits(diagnosis)
     bad = [one for one in others if troubled(one)]
     where = [line.strip() for line in where_time_went(found, lambda text, _: text, name)][2:]
     shared = [
-        Culprit(
+        SharedCause(
             each.shared.cause, each.members[0].shown_severity, each.shared.why, each.shared.advice, each.when(start_ns),
             [_story(one, start_ns, name, advice=False) for one in each.members[:SHOWN]], max(len(each.members) - SHOWN, 0),
         )
         for each in common
     ]  # fmt: skip
     told = [_story(one, start_ns, name) for one in bad[:SHOWN]]
-    return Stories(
+    return StoriesOnPage(
         f"{counted(len(found), 'connection', ',')}: {counts_text(found)}", shared, told, len(bad) - len(told), where, diagnosis.notes,
         begins(diagnosis) if found else "", verdicts(bad[SHOWN:]),
     )  # fmt: skip
 
 
-def _story(one: Connection, start_ns: int, name: Callable[[str], str], *, advice: bool = True) -> Story:
+def _story(one: Connection, start_ns: int, name: Callable[[str], str], *, advice: bool = True) -> StoryOnPage:
     ends = " → ".join(end.said(name) for end in one.ends)
     parts, at = [], 0.0
     for part in slices(one):
         width = part.share * WIDTH
-        parts.append(Part(part.part, at, width, f"{part.said}: {part.share:.1%}, {duration(part.ns)}"))
+        parts.append(BarPart(part.part, at, width, f"{part.said}: {part.share:.1%}, {duration(part.ns)}"))
         at += width
-    return Story(
+    return StoryOnPage(
         heading(one), one.shown_severity, f"{one.transport} {ends}", one.why, one.advice if advice else "", since_until(one, start_ns),
         life(one, start_ns), numbers(one), time_by_parts(one), parts, [Proof(*proof) for proof in proofs(one)],
     )  # fmt: skip

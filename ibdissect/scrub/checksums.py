@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ibdissect.capture.scattered import Bytes
-from ibdissect.table import ChunkTable, crcs
+from ibdissect.decode import ChunkTable, crcs
 from ibdissect.wire.encapsulation import UDP, GREChecksum, IPv4, OuterIPv4, OuterUDP
 from ibdissect.wire.spec import Field, Struct
 
@@ -29,7 +29,7 @@ def seal(old: ChunkTable, new: ChunkTable) -> None:
         new.chunk.data[at[:, None] + np.arange(*field.span)] = 0
 
 
-def _crc(old: crcs.Sums, new: crcs.Sums, data: Bytes, size: int) -> None:
+def _crc(old: crcs.PacketCrcs, new: crcs.PacketCrcs, data: Bytes, size: int) -> None:
     ones = np.uint32((1 << 8 * size) - 1)
     right = new.wanted
     wrong = np.where(right == ones, right ^ np.uint32(1), right ^ ones)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum, auto
 from typing import Any
 
-from ibdissect.table.find_structures import HEADERS
-from ibdissect.table.locate import EXTENDED_STRUCTS
+from ibdissect.decode.find_structures import HEADERS
+from ibdissect.decode.locate import EXTENDED_STRUCTS
 from ibdissect.wire import headers, mad
 from ibdissect.wire.catalog import Catalog, StructType, is_foreign
 from ibdissect.wire.places import Inside, Parsed, Place
@@ -14,7 +14,7 @@ from ibdissect.wire.spec import Field
 from ibdissect.wire.tail import Laid
 
 
-class Kind(StrEnum):
+class ScrubKind(StrEnum):
     """How a field is scrubbed. Names of identities are those of `wire.spec.HOLDS`."""
 
     KEEP = auto()
@@ -40,23 +40,26 @@ class Kind(StrEnum):
     """Of UDP: those from 49152 on, which RoCE computes from queue pairs; the others stay."""
 
 
-IDENTITIES = Kind.KEY, Kind.TEXT, Kind.GUID, Kind.PREFIX, Kind.GID, Kind.LID, Kind.QPN, Kind.IP4, Kind.MAC, Kind.SERVICE, \
-    Kind.NETWORK, Kind.PORT
+IDENTITIES = (
+    ScrubKind.KEY, ScrubKind.TEXT, ScrubKind.GUID, ScrubKind.PREFIX, ScrubKind.GID, ScrubKind.LID, ScrubKind.QPN,
+    ScrubKind.IP4, ScrubKind.MAC, ScrubKind.SERVICE, ScrubKind.NETWORK, ScrubKind.PORT,
+)  # fmt: skip
 """They get a substitute, everywhere the same."""
 _BY_WORD = {
-    "number": Kind.KEEP, "checksum": Kind.DROP, "pkey": Kind.KEEP, "ports": Kind.KEEP, "data": Kind.DROP, "reserved": Kind.MARK,
+    "number": ScrubKind.KEEP, "checksum": ScrubKind.DROP, "pkey": ScrubKind.KEEP, "ports": ScrubKind.KEEP, "data": ScrubKind.DROP,
+    "reserved": ScrubKind.MARK,
 }  # fmt: skip
 """How a field is scrubbed that holds no identity, by its `holds` (`wire.spec.HOLDS`)."""
 _TRANSPORT = (frozenset(HEADERS) | frozenset(EXTENDED_STRUCTS)) - {headers.Payload, mad.MAD}
 
 
-def kind_of(field: Field[Any]) -> Kind:
+def kind_of(field: Field[Any]) -> ScrubKind:
     """How a field is scrubbed. Plain numbers of built-in structures have been reviewed and stay; those of plugins are dropped."""
     if field.bits <= 64 < field.bit % 8 + field.bits:  # in nine bytes
-        return Kind.DROP
+        return ScrubKind.DROP
     if field.holds == "unknown":
-        return Kind.DROP if is_foreign(field) else Kind.KEEP
-    return _BY_WORD.get(field.holds) or Kind(field.holds)
+        return ScrubKind.DROP if is_foreign(field) else ScrubKind.KEEP
+    return _BY_WORD.get(field.holds) or ScrubKind(field.holds)
 
 
 def survivors(catalog: Catalog) -> tuple[tuple[StructType, ...], tuple[StructType, ...]]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ibdissect.capture.scattered import Bytes, gather
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.rows import places_in
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.rows import places_in
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.mad import MAD

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ibdissect.capture.scattered import Bytes, gather
-from ibdissect.table import Bool, Int
-from ibdissect.table.rows import U64
+from ibdissect.decode import Bool, Int
+from ibdissect.decode.rows import U64
 from ibdissect.wire.cm_names import IPOIB_CM_MASK, IPOIB_CM_PREFIX
 
-from .substitutes import MGID_SIGNATURES, Lids, Numbers
+from .substitutes import MGID_SIGNATURES, Lids, NumberedSubstitutes
 
 WIDE = 1 << 40
 """Service ids from here on may be a GUID; protocols have smaller ones, and that of IPoIB connected mode."""
@@ -34,7 +34,7 @@ class Spot:
 class Replacement(NamedTuple):
     """One kind of number: the substitutes, and which values stay."""
 
-    numbers: Numbers
+    numbers: NumberedSubstitutes
     special: Callable[[U64], Bool]
 
 
@@ -75,7 +75,7 @@ def integers(rows: Bytes) -> U64:
     return wide.view(">u8").ravel().astype(np.uint64)
 
 
-def learn(numbers: Numbers | Lids, found: Iterable[tuple[Int, U64]]) -> None:
+def learn(numbers: NumberedSubstitutes | Lids, found: Iterable[tuple[Int, U64]]) -> None:
     """Learn the values of a chunk in byte order."""
     pieces = list(found)
     if not pieces:
@@ -86,7 +86,7 @@ def learn(numbers: Numbers | Lids, found: Iterable[tuple[Int, U64]]) -> None:
     numbers.learn(unique[np.argsort(first)].tolist())
 
 
-def replace(data: Bytes, spot: Spot, keep: Bool, numbers: Numbers | Lids) -> None:
+def replace(data: Bytes, spot: Spot, keep: Bool, numbers: NumberedSubstitutes | Lids) -> None:
     """Write the substitutes of the values selected by `keep`."""
     unique, which = np.unique(spot.values[keep], return_inverse=True)
     new = np.array([numbers[value] for value in unique.tolist()], np.uint64)[which]

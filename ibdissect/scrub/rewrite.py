@@ -11,12 +11,12 @@ from msgspec import structs
 from ibdissect.capture.chunk import LINK_IPOIB, Chunk
 from ibdissect.capture.scattered import Bytes, gather
 from ibdissect.capture.writing import CaptureWriter
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.hidden.key_numbers import secret_fields
+from ibdissect.decode.ignored_data import as_read
+from ibdissect.decode.services import Services
 from ibdissect.engine.links import extension_headers
-from ibdissect.session.capture import Capture
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.secrets import secret_fields
-from ibdissect.table.services import Services
-from ibdissect.table.unread import as_read
+from ibdissect.python_interface import Capture
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.encapsulation import IP6_EXTENSIONS, IP6_FRAGMENT, HopByHop, IP6Fragment, IPv6
 from ibdissect.wire.headers import LRH
@@ -29,7 +29,7 @@ from ibdissect.wire.tail import Laid
 
 from . import checksums
 from . import substitutes as subs
-from .kinds import IDENTITIES, Kind, kind_of, survivors
+from .kinds import IDENTITIES, ScrubKind, kind_of, survivors
 from .lids import ByLid
 from .occurrences import Replacement, Spot, gids, integers, learn, mark, replace, services, site_prefixes
 
@@ -51,22 +51,23 @@ class Scrubber:
         made: dict[str, Callable[[int, int], int]] = {
             "guid": subs.guid, "prefix": subs.prefix, "site": subs.site, "group": subs.group_id, "qpn": subs.qpn, "mac": subs.mac,
         }  # fmt: skip
-        self.replacements = {name: Replacement(subs.Numbers(make), subs.SPECIAL[name]) for name, make in made.items()}
+        self.replacements = {name: Replacement(subs.NumberedSubstitutes(make), subs.SPECIAL[name]) for name, make in made.items()}
         self.replacements["ip4"] = Replacement(subs.Addresses(), subs.SPECIAL["ip4"])
         ports = catalog.roce_ports
         self.replacements["port"] = Replacement(
-            subs.Numbers(lambda number, _: subs.port(number, ports)), lambda values: (values < subs.FIRST_DYNAMIC) | np.isin(values, ports)
+            subs.NumberedSubstitutes(lambda number, _: subs.port(number, ports)),
+            lambda values: (values < subs.FIRST_DYNAMIC) | np.isin(values, ports),
         )
         self.lids = ByLid()
-        self.texts = subs.Numbers(subs.text)
-        self.wide_keys: dict[str, subs.Numbers] = {}
+        self.texts = subs.NumberedSubstitutes(subs.text)
+        self.wide_keys: dict[str, subs.NumberedSubstitutes] = {}
         self.headers, self.management = survivors(catalog)
         self._templates: dict[StructType, Bytes] = {}
 
     def replaced(self) -> Iterator[tuple[str, list[bytes]]]:
         """The identities and keys replaced so far by kind, except LIDs, QPNs, networks, ports and those that are also a substitute."""
         for name, each in self.replacements.items():
-            short = name in ("qpn", "port") or (name.startswith(Kind.NETWORK) and name != f"{Kind.NETWORK} 64")
+            short = name in ("qpn", "port") or (name.startswith(ScrubKind.NETWORK) and name != f"{ScrubKind.NETWORK} 64")
             size = 0 if short else {"ip4": 4, "mac": 6}.get(name, getattr(each.numbers, "size", 8))
             known = each.numbers.known
             yield name, [value.to_bytes(size, "big") for value in known.keys() - set(known.values()) if size]
@@ -93,7 +94,7 @@ class Scrubber:
             for field in struct.fields:
                 if field.part_of is None and field.kind != "rest":
                     self._look(field, at, rows, spots, marks, texts)
-            if struct.fields[-1].kind == "rest" and kind_of(struct.fields[-1]) is Kind.TEXT:
+            if struct.fields[-1].kind == "rest" and kind_of(struct.fields[-1]) is ScrubKind.TEXT:
                 texts += self._variable_texts(table, struct, data)
         self._numbers(table, data, spots)
         self._texts(data, texts)
@@ -135,8 +136,8 @@ class Scrubber:
             for field in struct.fields:
                 whole = field if field.part_of is None else field.part_of[0]
                 # A named part of a reserved field is judged by itself; a part of raw bytes is data like the whole.
-                kind = kind_of(whole) if kind_of(whole) is not Kind.MARK else kind_of(field)
-                if field.kind != "rest" and (kind is Kind.KEEP or kind in IDENTITIES):
+                kind = kind_of(whole) if kind_of(whole) is not ScrubKind.MARK else kind_of(field)
+                if field.kind != "rest" and (kind is ScrubKind.KEEP or kind in IDENTITIES):
                     for start in field.entries():
                         bits |= ((1 << field.bits) - 1) << (struct.size * 8 - start - field.bits)
             found = self._templates[struct] = np.frombuffer(bits.to_bytes(struct.size, "big"), np.uint8)
@@ -147,31 +148,33 @@ class Scrubber:
     ) -> None:  # fmt: skip
         """Collect what must be replaced in one field of all occurrences."""
         kind = kind_of(field)
-        if kind in (Kind.KEEP, Kind.DROP):
+        if kind in (ScrubKind.KEEP, ScrubKind.DROP):
             return
         for start in field.entries():
             first, last = start // 8, (start + field.bits + 7) // 8
             here, taken = at + first, rows[:, first:last]
-            if kind is Kind.MARK:
+            if kind is ScrubKind.MARK:
                 bits = ((1 << field.bits) - 1) << (last * 8 - start - field.bits)
                 mask = np.frombuffer(bits.to_bytes(last - first, "big"), np.uint8)
                 some = (taken & mask).any(axis=1)
                 if some.any():
                     marks.append((here[some], mask))
-            elif kind is Kind.TEXT or (field.bits > 64 and kind is Kind.KEY):
-                name = field.name if kind is Kind.TEXT else field.secret
+            elif kind is ScrubKind.TEXT or (field.bits > 64 and kind is ScrubKind.KEY):
+                name = field.name if kind is ScrubKind.TEXT else field.secret
                 size, some_of = last - first, zip(here.tolist(), taken, strict=True)
                 texts += [(where, name, size, row.tobytes(), b"\0") for where, row in some_of if row.any()]
-            elif kind is Kind.SERVICE:
+            elif kind is ScrubKind.SERVICE:
                 for name, spot in services(here, integers(taken)):
                     spots.setdefault(name, []).append(spot)
-            elif kind is Kind.PREFIX and field.bits == 16:
+            elif kind is ScrubKind.PREFIX and field.bits == 16:
                 spots.setdefault("prefix", []).append(site_prefixes(here, integers(taken)))
-            elif kind is Kind.GID:
+            elif kind is ScrubKind.GID:
                 for name, spot in gids(here, taken):
                     spots.setdefault(name, []).append(spot)
             else:
-                name = f"key {field.secret}" if kind is Kind.KEY else f"{kind} {field.bits}" if kind is Kind.NETWORK else str(kind)
+                name = (
+                    f"key {field.secret}" if kind is ScrubKind.KEY else f"{kind} {field.bits}" if kind is ScrubKind.NETWORK else str(kind)
+                )
                 low = last * 8 - start - field.bits
                 values = integers(taken) >> np.uint64(low) & np.uint64((1 << field.bits) - 1)
                 spots.setdefault(name, []).append(Spot(here, field.bits, values, low))
@@ -191,8 +194,8 @@ class Scrubber:
 
     def _made(self, name: str, bits: int) -> Replacement:
         """Substitutes of keys of a kind, or of the numbers of networks with so many bits."""
-        if name.startswith(Kind.NETWORK):
-            made = subs.Numbers(lambda number, _: subs.network(bits, number))
+        if name.startswith(ScrubKind.NETWORK):
+            made = subs.NumberedSubstitutes(lambda number, _: subs.network(bits, number))
             return Replacement(made, lambda values: subs.special_networks(bits, values))
         kind = name.removeprefix("key ")
         bits = max([bits, *(field.bits for field in secret_fields(self.catalog) if field.secret == kind and field.bits <= 64)])
@@ -208,7 +211,7 @@ class Scrubber:
                 if new[:size] == key[1]:  # what is left of it where there is little room
                     new = b""
             else:
-                numbers = self.wide_keys.setdefault(name, subs.Numbers(lambda number, _value: number))
+                numbers = self.wide_keys.setdefault(name, subs.NumberedSubstitutes(lambda number, _value: number))
                 numbers.learn([value])
                 new = numbers[value].to_bytes(size, "big")
             data[at : at + size] = np.frombuffer(new[:size].ljust(size, fill), np.uint8)

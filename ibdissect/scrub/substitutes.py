@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.decode import Bool
+from ibdissect.decode.hidden.key_numbers import PUBLIC
+from ibdissect.decode.rows import U64
 from ibdissect.errors import CaptureError
-from ibdissect.table import Bool
-from ibdissect.table.rows import U64
-from ibdissect.table.secrets import PUBLIC
 from ibdissect.wire.numbers import LINK_LOCAL, MGID_COMPOSED, MGID_IPV4, MGID_IPV6
 
 ALL_ONES = (1 << 64) - 1
@@ -41,7 +41,7 @@ def _room(known: Sized) -> None:
         raise CaptureError("the capture", f"holds too many different identities of a kind, more than {MAX_KNOWN}", hint="scrub parts of it")
 
 
-class Numbers:
+class NumberedSubstitutes:
     """Substitutes made by `make(number, value)`, where `number` counts distinct values from 1."""
 
     def __init__(self, make: Callable[[int, Any], Any]) -> None:
@@ -59,7 +59,7 @@ class Numbers:
         return self.known[value]
 
 
-class Keys(Numbers):
+class Keys(NumberedSubstitutes):
     """Substitutes of keys of up to `bits` bits: the numbers that masked ones show. If two are byte-reversed, so are their substitutes."""
 
     def __init__(self, bits: int, *, privileged: bool) -> None:
@@ -113,7 +113,7 @@ class Lids:
         return self._place[value // self.unit] * self.unit + value % self.unit
 
 
-class Addresses(Numbers):
+class Addresses(NumberedSubstitutes):
     """IPv4 addresses: those with the same first byte, or first three bytes, still share it; multicast stays multicast."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ibdissect.capture.scattered import Bytes
 from ibdissect.errors import CaptureError
-from ibdissect.session.capture import Capture
+from ibdissect.python_interface import Capture
 from ibdissect.wire.text import gid_text
 
 from .rewrite import Scrubber

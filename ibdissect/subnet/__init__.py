@@ -1,6 +1,8 @@
-"""What do files say about a subnet: LIDs, P_Keys, cables, and more?"""
+"""What does a capture show of the subnet? Nodes, ports, links, keys and partitions, each with the frame that shows it."""
 
-from .learn import SubnetFile, learn
-from .reading import SubnetFiles, read_files
+from .events import ChunkFollowed
+from .follower import FabricFollower
+from .model import Subnet
+from .nodes import CA, ROUTER, SWITCH, Node, Port
 
-__all__ = ["SubnetFile", "SubnetFiles", "learn", "read_files"]
+__all__ = ["CA", "ROUTER", "SWITCH", "ChunkFollowed", "FabricFollower", "Node", "Port", "Subnet"]

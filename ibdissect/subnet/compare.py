@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ibdissect.fabric import Port, Subnet
-from ibdissect.fabric.describe import guid, name_of
-from ibdissect.fabric.file_lines import is_doubtful
-from ibdissect.fabric.partitions import BLOCK, PKeys, keys_in
-from ibdissect.fabric.topology import links
+from ibdissect.subnet import Port, Subnet
+from ibdissect.subnet.describe import guid, name_of
+from ibdissect.subnet.file_lines import is_doubtful
+from ibdissect.subnet.p_keys import BLOCK, PKeys, keys_in
+from ibdissect.subnet.topology import links
 from ibdissect.wire.numbers import BASE, MASTER
 from ibdissect.wire.text import gid_text
 

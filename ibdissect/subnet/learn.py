@@ -1,309 +1,232 @@
-"""How are facts from files added to the model of the subnet? Before the first frame, each with its line.
-
-Nodes first, then ports and their LIDs, then facts that name a port by its LID. A newer file replaces the facts of an older one.
-"""
+"""What is learnt from a port's answer? Facts for the subnet model, and events for rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from functools import lru_cache
 
-from msgspec import Struct as Record
-
-from ibdissect.fabric import SWITCH, Node, Port, Subnet
-from ibdissect.fabric.file_lines import KnownFile, doubtful, file_and_line, line_number
-from ibdissect.fabric.keys import Guard, MKey
-from ibdissect.fabric.nodes import NodeFacts, SmFacts
-from ibdissect.fabric.partitions import PKeys
-from ibdissect.fabric.roce_network import RoceHost
-from ibdissect.fabric.tables import BLOCK, MASKS, PORTS, UNREACHABLE
-from ibdissect.fabric.topology import connect
-from ibdissect.heap import uncollected
+from ibdissect.engine.ports import Hop
+from ibdissect.engine.smps import Steps
+from ibdissect.wire import numbers
+from ibdissect.wire.cut import number_of
 from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.sm import SMInfo, SwitchInfo, VendorDiag
 from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import SLtoVLMappingTable
 
-from . import facts
-from .facts import End, Fact
-from .partitions_conf import memberships
-from .text import guid as guid_of
-from .text import lmc_of
-from .whole import whole
+from . import events
+from . import smps as c
+from .directed_routes import Routes
+from .m_keys import MKey, MKeyState, hides
+from .mixed_subnets import KIND, SIZE
+from .model import Subnet
+from .nodes import DOWN, KEPT_PAGES, SWITCH, Node, NodeFacts, Origin, Port, SmFacts, SwitchFacts
+from .smps import Smps
+from .topology import connect, disconnect
 
-F = TypeVar("F")
-P = TypeVar("P", facts.InfoFact, facts.LanesFact, facts.MKeyFact, facts.TableFact, facts.WeightsFact)
-CACHES = ("guid2lid", "guid2mkey", "neighbors")
-"""Files in which OpenSM keeps ports that are long gone. If another file lists all ports, their other ports are ignored."""
-
-
-class SubnetFile(Record):
-    """A file and its facts."""
-
-    known: KnownFile
-    kind: str
-    facts: list[Fact]
+M_KEY_SIZE = PortInfo.m_key.bits // 8
 
 
-def learn(subnet: Subnet, files: Iterable[SubnetFile]) -> None:
-    """Add the facts of files, oldest file first, to an empty model."""
-    with uncollected():
-        _Learner(subnet, files).run()
+class Smp:
+    """The current packet as the follower's steps need it."""
+
+    __slots__ = ("body", "frame", "hop", "i", "local", "modifier", "origin", "path", "sender", "time_ns")
+
+    def __init__(self, i: int, origin: Origin | None, path: bytes, hop: Hop | None, sender: int, local: bool) -> None:
+        self.i, self.origin, self.path, self.hop, self.sender = i, origin, path, hop, sender
+        self.local = local
+        """It does not leave its node."""
+        self.frame = self.time_ns = self.modifier = 0
+        self.body = b""
+        """The attribute, 64 bytes."""
 
 
-class _Learner:
-    def __init__(self, subnet: Subnet, files: Iterable[SubnetFile]) -> None:
-        self.subnet = subnet
-        self.by_type: dict[type[Any], list[tuple[int, Any]]] = {}
-        """Facts by type, with their line numbers, ascending."""
-        files = list(files)
-        fresh = [file for file in files if file.kind not in CACHES]
-        whole = any(type(fact) is facts.WholeFact for file in fresh for fact in file.facts)
-        seen = {fact.end.guid for file in fresh for fact in file.facts if type(fact) is facts.PortFact} if whole else None
-        self.cached: list[tuple[int, facts.LinkFact]] = []
-        """Cables of caches, which only fill gaps."""
-        for i, file in enumerate(files):
-            for fact in file.facts:
-                if file.kind in CACHES and seen is not None and _left(fact, seen):
-                    continue
-                if file.kind in CACHES and type(fact) is facts.LinkFact:
-                    self.cached.append((line_number(i, fact.line), fact))
-                    continue
-                self.by_type.setdefault(type(fact), []).append((line_number(i, fact.line), fact))
-        self.by_guid: dict[int, Port] = {}
-        infos = [fact for _, fact in self._of(facts.InfoFact)]
-        self.switch_lids = {fact.end.lid for _, fact in self._of(facts.TableFact) if fact.end.number == 0}
-        self.switch_lids |= {fact.end.lid for fact in infos if fact.end.number == 0 or fact.body[slice(*PortInfo.lid.span)] == b"\0\0"}
-        """LIDs of switches, if a file has their port 0, or a port without a LID."""
+KeyedRequest = tuple[int, int, int]
+"""Method, M_Key presented and frame of a request."""
 
-    def _of(self, kind: type[F]) -> list[tuple[int, F]]:
-        return self.by_type.get(kind, [])
 
-    def _ported(self, kind: type[P]) -> Iterator[tuple[int, P, Port]]:
-        """The facts about ports that their lines identify."""
-        for line, fact in self._of(kind):
-            if (port := self.port(fact.end, line)) is not None:
-                yield line, fact, port
+class Learner:
+    """Processes answers and appends events to `out`."""
 
-    def run(self) -> None:
-        """Add all facts, in order of their dependencies."""
-        self._nodes()
-        self._ports()
-        self._states()
-        self._links()
-        self._port_tables()
-        self._routes()
-        self._groups()
-        self._managers()
-        self._partitions()
-        self._network()
-        ends = {end.guid for _, link in self.cached for end in (link.near, link.far)}
-        agreed = bool(ends) and all(guid in self.by_guid and self.by_guid[guid].lid for guid in ends)  # so guid2lid is not truncated
-        lists = {fact.sure or agreed: line for line, fact in self._of(facts.WholeFact)}
-        sure = whole(self.subnet) if True not in lists and (infos := self._of(facts.InfoFact)) else False
-        if sure is not False:
-            lists[bool(sure)] = line_number(file_and_line(infos[-1][0])[0], 0)
-        self.subnet.listed = lists[True] if True in lists else doubtful(lists[False]) if lists else 0
+    def __init__(self, subnet: Subnet, routes: Routes) -> None:
+        self.subnet, self.routes = subnet, routes
+        self.out: list[events.FabricEvent] = []
+        self.steps: Steps
+        """What calls it, and finds ports for it."""
 
-    def _states(self) -> None:
-        """What SwitchInfo and PortInfo say."""
-        for line, switch in self._of(facts.SwitchFact):
-            port = self.subnet.by_lid(switch.lid)
-            if port is not None and port.node.kind in (0, SWITCH):
-                port.node.kind = SWITCH
-                port.node.learn(port.node.switch, switch.facts, line)
-                port.node.linear_top.learn(switch.linear_top, line)
-        for line, info, port in self._ported(facts.InfoFact):
-            port.infos.learn(self.subnet.share(info.body), line)
+    def answer(self, smps: Smps, i: int, hop: Hop, attribute: int, frame: int, time_ns: int, body: bytes) -> None:
+        """Process an answer with status 0 that tells of something else than a node, a port or its P_Keys."""
+        if attribute in c.TABLES:
+            self._table(hop, attribute, int(smps.modifier[i]), body, frame)
+        elif attribute == numbers.SWITCH_INFO:
+            if hop.node.kind in (0, SWITCH):
+                self._switch_info(hop.node, body, frame)
+            else:
+                self.subnet.contradictions.note(KIND, hop.node.slot, hop.node.kind, SWITCH, frame, certain=True)
+        elif attribute == numbers.NODE_DESCRIPTION:
+            hop.node.name = body.rstrip(b"\0")
+        elif attribute == numbers.SM_INFO:
+            self._sm_info(hop, SMInfo(body), frame, time_ns, int(smps.mad[i]))
+        else:
+            self._vendor_page(hop, body, frame)
 
-    def _links(self) -> None:
-        """Cables; those of caches only where both ports have none."""
-        links = self._of(facts.LinkFact)
-        for i, (line, link) in enumerate((*links, *self.cached)):
-            near, far = self.port(link.near, line), self.port(link.far, line)
-            gap = i < len(links) or (near is not None and near.peer is None and far is not None and far.peer is None)
-            if near is not None and far is not None and near is not far and gap:
-                connect(near, far, line)
-
-    def _port_tables(self) -> None:
-        """P_Keys, lanes and M_Keys of ports."""
-        for line, table, port in self._ported(facts.TableFact):
-            self._table(line, table, port)
-        for line, lanes, port in self._ported(facts.LanesFact):
-            if port.node.kind == SWITCH or lanes.end.number < 0:
-                port.lanes().learn_map(lanes.entered, self.subnet.share(lanes.entries), line)
-        for line, weights, port in self._ported(facts.WeightsFact):
-            port.lanes().learn_arbitration(weights.block, self.subnet.share(weights.entries), line)
-        for line, key, port in self._ported(facts.MKeyFact):
-            protect, lease = (shown.m_key_protect_bits, shown.m_key_lease_period) if (shown := port.info) is not None else (0, 0)
-            port.guard = port.guard or Guard()
-            port.guard.learn(MKey(key.key, protect, lease), line)
-
-    def _managers(self) -> None:
-        """Subnet managers, with the LIDs that their ports have."""
-        for line, manager in self._of(facts.ManagerFact):
-            owner = self.by_guid.get(manager.guid)
-            lid = manager.lid or (owner.lid if owner is not None else 0)
-            if manager.state:
-                sm = self.subnet.sm(manager.guid)
-                sm.frame = line
-                sm.facts.learn(SmFacts(manager.state, manager.priority or sm.now.priority, lid), line)
-
-    def _network(self) -> None:
-        """The hosts and settings of a RoCE network."""
-        roce = self.subnet.roce
-        for line, setting in self._of(facts.RoceFact):
-            setattr(roce, setting.name.replace("-", "_"), setting.value)
-            roce.lines[setting.name] = line
-        for line, host in self._of(facts.RoceHostFact):
-            roce.hosts[host.address] = RoceHost(host.name, host.vlans, line)
-
-    def _nodes(self) -> None:
-        """Nodes, then their names of a node name map."""
-        for line, fact in self._of(facts.NodeFact):
-            node, _ = self.subnet.node(fact.guid, line)
-            node.kind = fact.kind or node.kind
-            node.name = fact.name.encode("utf-8", "surrogateescape")[:64] or node.name
-            node.system_guid = fact.system_guid or node.system_guid
-            node.device_id, node.vendor_id = fact.device_id or node.device_id, fact.vendor_id or node.vendor_id
-            if fact.num_ports or fact.partition_cap:
-                node.facts.learn(NodeFacts(fact.num_ports or node.num_ports, fact.partition_cap or node.partition_cap), line)
-        for _, name in self._of(facts.NameFact):
-            if named := self.subnet.nodes.get(name.guid):
-                named.name = name.name.encode("utf-8", "surrogateescape")[:64]
-
-    def _ports(self) -> None:
-        """Ports by GUID, then their LIDs. A file may give several LIDs of a port one by one, which is its LMC."""
-        ports = self._of(facts.PortFact)
-        named: dict[End, Port | None] = {}
-        for line, fact in ports:  # first those that name the node
-            end = fact.end
-            if end.node and end.number >= 0 and end not in named:
-                named[end] = self.port(end, line)
-        by_file_and_port: dict[tuple[int, int], tuple[int, Port, set[int], int]] = {}
-        for line, fact in ports:
-            end = fact.end
-            port = named.get(end) or self.port(end._replace(lid=0), line)
-            if port is None or not end.lid:
-                continue
-            known = by_file_and_port.get((line >> 32, id(port)))
-            if known is None or fact.lmc >= 0:
-                by_file_and_port[line >> 32, id(port)] = line, port, {end.lid}, fact.lmc
-            elif known[3] < 0:
-                known[2].add(end.lid)
-        lmcs = {id(port): (min(lids), lmc) for _, port, lids, lmc in by_file_and_port.values() if lmc >= 0}
-        for line, port, lids, lmc in by_file_and_port.values():
-            base = min(lids)
-            if lmc < 0 and (listed := lmc_of(lids)) > 0:
-                lmc = listed
-            elif lmc < 0:
-                before = lmcs.get(id(port), (0, 0))
-                lmc = before[1] if before[0] == base else 0
-            if lmc < 8 and base + (1 << lmc) <= FIRST_MULTICAST:
-                self.subnet.assign(port, base, lmc, line)
-        for line, fact in ports:  # those that give only the LID
-            port = self.port(fact.end, line) if not fact.end.guid and not fact.end.node else None
-            if port is not None and fact.lmc >= 0 and port.node.guid == 0:
-                self.subnet.assign(port, fact.end.lid, fact.lmc, line)
-            elif port is not None and fact.lmc > 0 and id(port) not in lmcs and port.lid == fact.end.lid:
-                self.subnet.assign(port, fact.end.lid, fact.lmc, max(line, port.lids.since))  # PortInfo of a node without LMC elsewhere
-
-    def port(self, end: End, line: int) -> Port | None:
-        """The port that a line names, created if new; None if the line does not identify one."""
-        subnet = self.subnet
-        if end.node and end.number >= 0:
-            node, _ = subnet.node(end.node, line)
-            port = subnet.port(node, end.number, line)
-            if end.guid:
-                port.guid = end.guid
-                self.by_guid[end.guid] = port
-            return port
-        if end.guid:
-            found = self.by_guid.get(end.guid)
-            if found is not None:
-                return subnet.port(found.node, end.number, line) if found.node.kind == SWITCH and end.number > 0 else found
-            node, _ = subnet.node(0, line)
-            port = self.by_guid[end.guid] = subnet.without_node[end.guid] = subnet.port(node, 0, line)
-            port.guid = end.guid
-            return port
-        if not end.lid:
+    def nameless(self, smps: Smps, smp: Smp) -> Hop | None:
+        """Add a placeholder for a node that answers before its NodeInfo was seen, by its LID or route. None if it has neither."""
+        lid = smps.slid[smp.i]
+        if smp.origin is None and (smps.directed[smp.i] or not 0 < lid < FIRST_MULTICAST):
             return None
-        owner = subnet.by_lid(end.lid)
-        if owner is None:
-            node, _ = subnet.node(0, line)
-            owner = subnet.port(node, 0, line)
-            subnet.assign(owner, end.lid, 0, line)
-        if not owner.node.kind and end.lid in self.switch_lids:
-            owner.node.kind = SWITCH
-        return subnet.port(owner.node, end.number, line) if owner.node.kind == SWITCH and end.number >= 0 else owner
+        if smp.origin is not None and self.routes.lost(smp.origin, smp.path):
+            return None  # which port answers is not known
+        node, _ = self.subnet.node(0, smp.frame)
+        port = self.subnet.port(node, 0, smp.frame)
+        if smp.origin is not None:
+            hop: Hop = self.routes.learn(smp.origin, smp.path, node, 0, smp.frame)
+            return hop
+        self.subnet.assign(port, lid, 0, smp.frame)
+        return self.routes.by_lid(lid)
 
-    def _table(self, line: int, fact: facts.TableFact, port: Port) -> None:
-        if not port.node.kind and fact.end.number > 0 and not self.switch_lids:
-            line = doubtful(line)  # the table of an adapter's port, or what a switch enforces at one of its ports
-        self.subnet.learn_p_keys(port, fact.block, fact.keys, line)
-        assert port.p_keys is not None
-        port.p_keys.size = max(port.p_keys.size, fact.size)
+    def learn_size(self, frame: int, node: Node, num_ports: int, partition_cap: int) -> None:
+        """NodeInfo shows another size of a node than what is known, if anything is."""
+        was, now = node.facts.now, NodeFacts(num_ports, partition_cap)
+        if was is not None:
+            self.subnet.contradictions.note(SIZE, node.guid, was, now, frame)
+        node.learn(node.facts, now, frame)
 
-    def _routes(self) -> None:
-        linear: dict[tuple[Node, int], tuple[int, bytearray]] = {}
-        for line, fact in self._of(facts.RouteFact):
-            port = self.port(fact.switch, line)
-            if port is not None and port.node.kind in (0, SWITCH):
-                block = linear.setdefault((port.node, fact.lid // BLOCK), (line, bytearray([UNREACHABLE]) * BLOCK))
-                block[1][fact.lid % BLOCK] = fact.port
-        for (node, number), (line, entries) in linear.items():
-            node.tables().linear.learn(number, bytes(entries), line)
-        outputs = {}
-        for line, route in self._of(facts.MulticastFact):
-            port = self.port(route.switch, line)
-            if port is not None and port.node.kind in (0, SWITCH):
-                outputs[port.node, route.lid - FIRST_MULTICAST] = line, route.ports
-        masks: dict[tuple[Node, int], tuple[int, bytearray]] = {}
-        for (node, index), (line, ports) in outputs.items():
-            for output in ports:
-                _, table = masks.setdefault((node, output // PORTS << 28 | index // MASKS), (line, bytearray(2 * MASKS)))
-                table[2 * (index % MASKS) + (output % PORTS < 8)] |= 1 << output % 8
-        for (node, modifier), (line, table) in masks.items():
-            node.tables().learn_multicast(modifier, bytes(table), line)
-        for node in {node for node, _ in (*linear, *masks)}:
-            self.subnet.weigh(node)
+    def node_found(self, frame: int, time_ns: int, node: Node) -> None:
+        """A node's NodeInfo was seen for the first time."""
+        self.out.append(events.NodeFound(frame, time_ns, node))
 
-    def _groups(self) -> None:
-        groups = self.subnet.groups
-        for line, fact in sorted(self._of(facts.GroupFact), key=lambda one: one[1].facts.p_key < 0):  # short ones last
-            known = groups.by_mgid.get(fact.mgid)
-            if fact.facts.p_key >= 0:
-                known = groups.learn(fact.mgid, fact.facts, line)
-            if known is not None and fact.port_gid:
-                groups.join(known, fact.port_gid, fact.join_state, line)
+    def linked(self, frame: int, time_ns: int, near: Port, far: Port) -> None:
+        """A directed route shows a link that was not known, or only at one end."""
+        known = near.peer is far
+        for a, b in connect(near, far, frame):
+            self.out.append(events.LinkLost(frame, time_ns, a, b))
+        if not known:
+            self.out.append(events.LinkFound(frame, time_ns, near, far))
 
-    def _partitions(self) -> None:
-        """Add the P_Keys that partitions.conf gives to each port with a LID. Of several such files the newest counts."""
-        found = self._of(facts.DefinitionFact)
-        if not found:
+    def assign(self, frame: int, time_ns: int, port: Port, lid: int, lmc: int) -> None:
+        """A port showed other LIDs than before."""
+        taken = self.subnet.assign(port, lid, lmc, frame)
+        if lid:
+            self.out.append(events.LidAssigned(frame, time_ns, port, lid, lmc, taken))
+
+    def port_down(self, frame: int, time_ns: int, port: Port, was: int) -> None:
+        """A port showed PortState Down, and before another one (0: none)."""
+        peer = disconnect(port, frame)
+        if peer is not None or was > DOWN:
+            self.routes.cut(frame)
+        if peer is not None:
+            self.out.append(events.LinkLost(frame, time_ns, port, peer))
+
+    def state_changed(self, frame: int, time_ns: int, port: Port, was: int, state: int) -> None:
+        """A port showed another PortState than before (0: none), and somebody wants to know."""
+        self.out.append(events.PortStateChanged(frame, time_ns, port, was, state))
+
+    def m_key(
+        self, smps: Smps, i: int, smp: Smp | None, frame: int, time_ns: int, port: Port, fields: tuple[int, int, int],
+        asked: KeyedRequest | None,
+    ) -> None:  # fmt: skip
+        """A port showed an M_Key, its protect bits and its lease period that may be new; `asked`: the request, if known.
+
+        `smp` may be missing where the key is 0.
+        """
+        shown = MKey(*fields)
+        method, presented, since = asked if asked is not None else (0, smps.m_key(i), 0)
+        if method == numbers.GET and smp is not None and shown.key and not smp.local and hides(shown, presented):
+            self.out.append(events.MKeyShown(frame, time_ns, port, shown, presented, since, smp.sender, int(smps.mad[i])))
+        guard, held = port.guard, port.m_key
+        if shown.key == 0 and shown.protect == 1 and method != numbers.SET and (presented == 0 or held is None or presented != held.key):
+            if held is None:
+                return  # hidden or not set: unknown
+            shown = shown._replace(key=held.key)
+        if guard is None:
+            guard = port.guard = MKeyState()
+        if guard.learn(shown, frame):
+            self.out.append(events.MKeyLearnt(frame, time_ns, port, held, shown))
+
+    def p_keys_learnt(self, frame: int, time_ns: int, port: Port, block: int) -> None:
+        """A port showed a block of its P_Key table that is new."""
+        if self.steps.every_table:
+            self.out.append(events.PKeysLearnt(frame, time_ns, port, block))
+        if port.p_keys is not None and port.p_keys.several:
+            self.out.append(events.BlockOfSeveralLearnt(frame, time_ns, port, block))
+
+    def _table(self, hop: Hop, attribute: int, modifier: int, body: bytes, frame: int) -> None:
+        node = hop.node
+        if attribute in (numbers.SL_TO_VL, numbers.VL_ARBITRATION):
+            if attribute == numbers.SL_TO_VL:
+                self._lanes(hop, modifier, self.subnet.share(body[: SLtoVLMappingTable.size]), frame)
+                return
+            port = self.steps.table_port(hop, modifier & 0xFFFF)
+            if port is not None and 1 <= modifier >> 16 <= 4:
+                qos = port.lanes()
+                qos.learn_arbitration(modifier >> 16, self.subnet.share(body), frame)
+                qos.arbitration = self.subnet.share(qos.arbitration)
             return
-        newest = found[-1][0] >> 32
-        definitions = [facts.DefinitionFact(line, *_rest(fact, line)) for line, fact in found if line >> 32 == newest]
-        options = {fact.name: fact.value for _, fact in self._of(facts.OptionFact)}
-        both = options["allow_both_pkeys"].upper() == "TRUE" if "allow_both_pkeys" in options else (False if options else None)
-        own = guid_of(options.get("guid", "")) or 0
-        managers = [fact.guid for _, fact in self._of(facts.ManagerFact) if fact.master]
-        ports = {guid: port for guid, port in self.by_guid.items() if port.is_endport}
-        whole = newest << 32
-        kinds = ((guid, port.node.kind) for guid, port in ports.items())
-        for guid, membership in memberships(definitions, kinds, own or (managers[-1] if managers else 0), both=both, whole=whole).items():
-            port = ports[guid]
-            port.p_keys = port.p_keys or PKeys()
-            port.p_keys.intended = membership
-            self.subnet.partitioned = True
+        if node.kind not in (0, SWITCH):
+            return
+        tables = node.tables()
+        if attribute == numbers.LINEAR:
+            if not tables.linear.learn(modifier, body, frame):
+                return
+        else:
+            learn = tables.learn_random if attribute == numbers.RANDOM else tables.learn_multicast
+            if not learn(modifier, body, frame):
+                self.subnet.count_drop("blocks of forwarding tables")
+        self.subnet.weigh(node)
+
+    def _lanes(self, hop: Hop, modifier: int, entries: bytes, frame: int) -> None:
+        """An SL to VL table: modifier bits 15-8 name the input port, 7-0 the output port; in the optimised form of a switch bit 17 stands
+        for all input ports, bit 16 for all output ports (IBA 14.2.5.8). Adapters and routers ignore it."""
+        node = hop.node
+        if node.kind != SWITCH:
+            port = self.steps.table_port(hop, 0)
+            if port is not None:
+                port.lanes().learn_map(0, entries, frame)
+            return
+        every = range(node.num_ports + 1)
+        inputs = every if modifier >> 17 & 1 else (modifier >> 8 & 0xFF,)
+        for number in every if modifier >> 16 & 1 else (modifier & 0xFF,):
+            port = self.steps.table_port(hop, number)
+            if port is not None:
+                port.lanes().learn_maps(inputs, entries, frame)
+
+    def _switch_info(self, node: Node, body: bytes, frame: int) -> None:
+        facts, linear_top, multicast_top, port_state_change = _in_switch_info(body)
+        node.learn(node.switch, facts, frame)
+        node.linear_top.learn(linear_top, frame)
+        node.multicast_top.learn(multicast_top or None, frame)
+        node.port_state_change = port_state_change
+        if port_state_change:
+            node.unsure = frame
+
+    def _sm_info(self, hop: Hop, info: SMInfo, frame: int, time_ns: int, mad: int) -> None:
+        sm, priority, state, count = self.subnet.sm(info.guid), info.priority, info.sm_state, info.act_count
+        before, was = sm.now.state if sm.frame > 0 else None, sm.now.priority
+        port = hop.node.manager(hop.entered)
+        changed = before != state or was != priority
+        counted, sm.count = sm.count, count
+        sm.frame = frame
+        sm.facts.learn(SmFacts(state, priority, port.lid if port is not None else 0), frame)
+        if changed or count < counted:
+            self.out.append(events.SmSeen(frame, time_ns, sm, before, was, mad))
+
+    def _vendor_page(self, hop: Hop, body: bytes, frame: int) -> None:
+        port = hop.node.manager(hop.entered)
+        if port is not None:
+            self.add_page(port, number_of(body, VendorDiag.next_index), frame)
+
+    @staticmethod
+    def add_page(port: Port, page: int, frame: int) -> None:
+        """A DiagCode or a page of vendor diagnostics refers to a page."""
+        if port.pages is None:
+            port.pages = {}
+        if len(port.pages) < KEPT_PAGES:
+            port.pages.setdefault(page, frame)
 
 
-def _left(fact: Fact, seen: set[int]) -> bool:
-    """Whether a cache lists a port that no longer exists."""
-    if isinstance(fact, facts.LinkFact):
-        return fact.near.guid not in seen or fact.far.guid not in seen
-    return isinstance(fact, (facts.PortFact, facts.MKeyFact)) and fact.end.guid not in seen
-
-
-def _rest(fact: facts.DefinitionFact, line: int) -> Iterator[Any]:
-    """The fields of a definition after its line; the lines of entries as numbers of `file_lines`."""
-    first = line - fact.line
-    yield from (fact.name, fact.p_key, fact.default, tuple((first + at, who, how) for at, who, how in fact.entries))
+@lru_cache(1024)
+def _in_switch_info(body: bytes) -> tuple[SwitchFacts, int, int, int]:
+    """What a SwitchInfo says of the switch, LinearFDBTop, MulticastFDBTop and PortStateChange. Switches say the same at each sweep."""
+    info = SwitchInfo(body)
+    facts = SwitchFacts(*(int(getattr(info, name)) for name in SwitchFacts._fields))
+    return facts, int(info.linear_fdb_top), int(info.multicast_fdb_top), int(info.port_state_change)

@@ -1,1 +1,1 @@
-"""The terminal UI. Everything about the capture itself is in `study`, which does not know the terminal."""
+"""The terminal UI. Everything about the capture itself is in `screen_model`, which does not know the terminal."""

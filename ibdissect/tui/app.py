@@ -22,12 +22,12 @@ from textual.widgets import Input
 from ibdissect.capture.sets import files_of
 from ibdissect.errors import CaptureError
 from ibdissect.lint.finding import Finding
-from ibdissect.session.check import Options
-from ibdissect.study.background import Snapshot, Study
-from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.decoding import Decoding
-from ibdissect.study.saved_state import FilterHistory, Profile
-from ibdissect.study.threads import Work
+from ibdissect.pipeline.check import CheckOptions
+from ibdissect.screen_model.background_analysis import BackgroundAnalysis, Snapshot
+from ibdissect.screen_model.capture_model import CaptureModel
+from ibdissect.screen_model.decoding import Decoding
+from ibdissect.screen_model.saved_state import FilterHistory, Profile
+from ibdissect.screen_model.threads import Work
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable
 
@@ -96,7 +96,7 @@ class TuiApp(ThemedApp):
     capture: OpenCapture
     """The one that is shown; the next attributes are parts of it."""
     model: CaptureModel
-    study: Study
+    study: BackgroundAnalysis
     main: MainScreen
     filtering: Filtering
     searching: Searching
@@ -104,7 +104,7 @@ class TuiApp(ThemedApp):
     jumping: Jumping
 
     def __init__(
-        self, models: Sequence[CaptureModel], load: Callable[[], Options], *, display_filter: str = "",
+        self, models: Sequence[CaptureModel], load: Callable[[], CheckOptions], *, display_filter: str = "",
         history: FilterHistory | None = None, memory: Profile | None = None, driver: type[Driver] | None = None, fields: Sequence[str] = (),
         configuration: Configuration | None = None,
     ) -> None:  # fmt: skip

@@ -14,11 +14,11 @@ from textual.screen import Screen
 
 from ibdissect.dissect.named_values import ANSWER_NAMES
 from ibdissect.dissect.tree import Tree
-from ibdissect.study import packet_columns
-from ibdissect.study.background import Study
-from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.field_notes import FieldNotes
-from ibdissect.study.find import Place
+from ibdissect.screen_model import packet_columns
+from ibdissect.screen_model.background_analysis import BackgroundAnalysis
+from ibdissect.screen_model.capture_model import CaptureModel
+from ibdissect.screen_model.field_notes import FieldNotes
+from ibdissect.screen_model.search import FoundPlace
 from ibdissect.wire.text import counted, printable
 
 from .keys import coloring, columns
@@ -30,7 +30,7 @@ from .panes.findings_pane import FindingsPane
 from .panes.packet_list import PacketList
 from .panes.tree_pane import TreePane
 from .widgets.cells import cut
-from .widgets.line import Line
+from .widgets.line import DrawnLine
 from .widgets.splitter import Splitter
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class PaneLayout:
 class MainScreen(Screen[None]):
     """Packets, tree, bytes and findings; passes to the panes what is selected in another one."""
 
-    def __init__(self, app: TuiApp, model: CaptureModel, study: Study, commands: Sequence[Command]) -> None:
+    def __init__(self, app: TuiApp, model: CaptureModel, study: BackgroundAnalysis, commands: Sequence[Command]) -> None:
         super().__init__()
         self.owner = app
         self.model, self.study = model, study
@@ -71,14 +71,14 @@ class MainScreen(Screen[None]):
         self.filter_bar = FilterBar(model, app.history)
         self.packets = PacketList(model, study)
         self.tree_pane, self.bytes_pane = TreePane(notes.of, model.reader.members), BytesPane()
-        self.bit_line = Line(self.bytes_pane.bit_line, id="bits")
+        self.bit_line = DrawnLine(self.bytes_pane.bit_line, id="bits")
         self.findings_pane, self.key_bar = FindingsPane(model.findings, self.packets.sentence), KeyBar(commands)
         self._studied = 0
         self.finding = False
         """Whether a thread looks for the frames before in each conversation."""
-        self.reveal: Callable[[Tree], Place | None] | None = None
+        self.reveal: Callable[[Tree], FoundPlace | None] | None = None
         """What to go to in the tree of the frame that is selected next."""
-        self.tabs = Line(self._tabs, id="tabs")
+        self.tabs = DrawnLine(self._tabs, id="tabs")
         """The captures that are open, when there are several."""
         self.recall()
 

@@ -8,7 +8,7 @@ from textual.message import Message
 
 from ibdissect.dissect.tree import Node
 from ibdissect.lint.finding import Finding
-from ibdissect.study.linked_values import Link
+from ibdissect.screen_model.linked_values import Link
 
 
 @dataclass

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ibdissect.session.check import Options
-from ibdissect.study.background import Study
-from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.kept_marks import KeptMarks
-from ibdissect.study.threads import Work
+from ibdissect.pipeline.check import CheckOptions
+from ibdissect.screen_model.background_analysis import BackgroundAnalysis
+from ibdissect.screen_model.capture_model import CaptureModel
+from ibdissect.screen_model.kept_marks import KeptMarks
+from ibdissect.screen_model.threads import Work
 from ibdissect.wire.text import counted
 
 from .keys.filtering import Filtering
@@ -27,9 +27,9 @@ class OpenCapture:
     """An open capture, read when it is shown for the first time. Its screen is the base of a mode of the application."""
 
     def __init__(
-        self, app: TuiApp, model: CaptureModel, load: Callable[[], Options], commands: Sequence[Command], mode: str
+        self, app: TuiApp, model: CaptureModel, load: Callable[[], CheckOptions], commands: Sequence[Command], mode: str
     ) -> None:  # fmt: skip
-        self.model, self.study = model, Study(model, load)
+        self.model, self.study = model, BackgroundAnalysis(model, load)
         self.main = MainScreen(app, model, self.study, commands)
         self.filtering, self.searching = Filtering(app), Searching(app)
         self.following, self.jumping = Following(app), Jumping(app)

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from textual.binding import Binding
 
 from ibdissect.capture.sets import ENDINGS
-from ibdissect.study.saved_state import FilterHistory, Profile, state_folder
+from ibdissect.screen_model.saved_state import FilterHistory, Profile, state_folder
 from ibdissect.wire.text import printable
 
 from .keys.captures import path_prompt
@@ -28,7 +28,7 @@ COMMANDS = (
 )  # fmt: skip
 
 
-class Entry(NamedTuple):
+class StartEntry(NamedTuple):
     """A line of the start screen."""
 
     text: str
@@ -37,36 +37,36 @@ class Entry(NamedTuple):
     """What Enter opens; empty: it asks for a path; None: nothing, it is to be read."""
 
 
-def entries(recent: Sequence[str], folder: str) -> Iterator[Entry]:
+def entries(recent: Sequence[str], folder: str) -> Iterator[StartEntry]:
     """A path to be typed, captures opened before (the latest first), those of a folder, commands for the shell."""
-    yield Entry("Open a capture …", "o; Tab completes its path", "")
+    yield StartEntry("Open a capture …", "o; Tab completes its path", "")
     there = [path for path in reversed(recent) if os.path.isfile(path)][:MOST]
     if there:
-        yield Entry("")
-        yield Entry("Opened before", "")
+        yield StartEntry("")
+        yield StartEntry("Opened before", "")
     for path in there:
-        yield Entry(os.path.basename(path), os.path.dirname(path), path)
+        yield StartEntry(os.path.basename(path), os.path.dirname(path), path)
     try:
         with os.scandir(folder) as found:
             here = sorted(one.path for one in found if one.name.lower().endswith(ENDINGS) and one.is_file())
     except OSError:
         here = []
     if here:
-        yield Entry("")
+        yield StartEntry("")
         more = f", the first {MOST} of {len(here)}" if len(here) > MOST else ""
-        yield Entry(f"In this folder{more}", folder)
+        yield StartEntry(f"In this folder{more}", folder)
     for path in here[:MOST]:
-        yield Entry(os.path.basename(path), f"{os.path.getsize(path):,} bytes", path)
-    yield Entry("")
-    yield Entry("In the shell")
+        yield StartEntry(os.path.basename(path), f"{os.path.getsize(path):,} bytes", path)
+    yield StartEntry("")
+    yield StartEntry("In the shell")
     for words, what in COMMANDS:
-        yield Entry(f"ibdissect {words}", what)
+        yield StartEntry(f"ibdissect {words}", what)
 
 
 class StartList(LineList):
     """The lines; Enter or a double click opens a capture."""
 
-    def __init__(self, lines: list[Entry]) -> None:
+    def __init__(self, lines: list[StartEntry]) -> None:
         super().__init__(id="start")
         self.lines = lines
 
@@ -74,7 +74,7 @@ class StartList(LineList):
         self.renew()
 
     def parts(self, index: int, width: int) -> list[Segment]:
-        one: Entry = self.lines[index]
+        one: StartEntry = self.lines[index]
         heading = one.path is None and not one.text.startswith("ibdissect")
         start = " " if heading else "   "
         ink = self.ink("dim" if heading else "accent" if one.path == "" else "strong")

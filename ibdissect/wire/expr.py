@@ -1,6 +1,6 @@
 """How is a condition on packet fields represented? Rules, TOML rules and display filters are all converted to this.
 
-`ibdissect.table.mask` evaluates it over arrays; nothing here reads packets.
+`ibdissect.decode.conditions` evaluates it over arrays; nothing here reads packets.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Arith(Value, Record, frozen=True, eq=False):
 
 
 class Compare(Expr, Record, frozen=True, eq=False):
-    """`left op right`; `ibdissect.table.mask` defines the meaning for operands with several values or none."""
+    """`left op right`; `ibdissect.decode.conditions` defines the meaning for operands with several values or none."""
 
     op: str
     left: object

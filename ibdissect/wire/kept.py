@@ -1,6 +1,7 @@
 """How does a structure depend on what was said before in its conversation: a version, a length of headers, the kind of its request?
 
-`kept(field)` stands where parts of a structure take a number: in `choice`, sizes, counts, `optional`. `table.kept` remembers the values.
+`kept(field)` stands where parts of a structure take a number: in `choice`, sizes, counts, `optional`. `decode.conversation_values`
+remembers the values.
 """
 
 from __future__ import annotations

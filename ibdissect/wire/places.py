@@ -12,7 +12,7 @@ from .spec import Field
 
 
 class Place:
-    """Base of all places. A new kind needs a subclass here and a finder in `table.payloads.FINDERS`."""
+    """Base of all places. A new kind needs a subclass here and a finder in `decode.payloads.FINDERS`."""
 
     __slots__ = ()
     in_mads: ClassVar[bool] = False

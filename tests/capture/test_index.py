@@ -7,19 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ibdissect.capture.chunk import Member
+from ibdissect.capture.chunk import SetMember
 from ibdissect.capture.index import FrameIndex
 from ibdissect.capture.opening import open_capture
 from tests.conftest import REPO
-from tests.study import made
-from tests.study.made import TOTAL
+from tests.screen_model import made
+from tests.screen_model.made import TOTAL
 
 
 @pytest.mark.parametrize("name", ["pkey-lab.pcap", "opensm-first-sweep.pcap", "rxe-rping.pcap", "mkey-enforced.pcap.gz"])
 def test_index_gives_back_every_frame(name: str) -> None:
     path = REPO / "captures" / name
     packed = name.endswith(".gz")
-    with open_capture(str(path), window=3000) as reader, FrameIndex(None if packed else [Member(str(path), 1, 0)]) as index:
+    with open_capture(str(path), window=3000) as reader, FrameIndex(None if packed else [SetMember(str(path), 1, 0)]) as index:
         for chunk in reader.chunks():
             index.add(chunk)
         for chunk in reader.chunks():

@@ -11,7 +11,7 @@ import pytest
 from ibdissect.capture import named_files
 from ibdissect.capture.named_files import Confined, NamedFiles
 from ibdissect.errors import ConfigError
-from ibdissect.subnet import read_files
+from ibdissect.subnet.files import read_files
 
 
 @pytest.fixture

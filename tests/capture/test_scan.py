@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect import native
+from ibdissect import c_code
 from ibdissect.capture.scan import Stride, chained, walk
 from ibdissect.capture.scattered import AT_ONCE, columns, gather, looked_up, unaligned
 from tests.capture.built import Packet, pcap
@@ -39,8 +39,8 @@ WAYS = pytest.mark.parametrize("compiled", [True, False], ids=["C", "Python"])
 def found(data: bytes, start: int, stride: Stride, compiled: bool) -> tuple[list[int], int]:
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
-            patch.setattr(native, "records", None)
-        elif native.records is None:
+            patch.setattr(c_code, "records", None)
+        elif c_code.records is None:
             pytest.skip("built without a compiler")
         positions, after = walk(np.frombuffer(data, np.uint8), start, len(data), stride)
     return positions.tolist(), after
@@ -60,7 +60,7 @@ def test_real_captures(path: Path, compiled: bool) -> None:
     assert found(blob, 24, STRIDES[0], compiled) == one_by_one(blob, 24, STRIDES[0])
 
 
-@pytest.mark.skipif(native.records is None, reason="built without a compiler")
+@pytest.mark.skipif(c_code.records is None, reason="built without a compiler")
 @pytest.mark.parametrize(
     ("at", "limit", "dtype", "offset", "plus", "least"),
     [
@@ -73,16 +73,16 @@ def test_real_captures(path: Path, compiled: bool) -> None:
     ],
 )
 def test_lengths_outside_the_data_are_refused(at: int, limit: int, dtype: str, offset: int, plus: int, least: int) -> None:
-    assert native.records is not None
+    assert c_code.records is not None
     with pytest.raises(ValueError, match="do not lie in the data"):
-        native.records.walk(bytes(16), at, limit, dtype, offset, plus, least, np.empty(4, np.int64))
+        c_code.records.walk(bytes(16), at, limit, dtype, offset, plus, least, np.empty(4, np.int64))
 
 
 def test_starts_end_where_their_room_ends() -> None:
-    if native.records is None:
+    if c_code.records is None:
         pytest.skip("built without a compiler")
     starts = np.full(3, -1, np.int64)
-    assert native.records.walk(bytes(64), 0, 61, "<u4", 0, 0, 8, starts[:2]) == (2, 16)
+    assert c_code.records.walk(bytes(64), 0, 61, "<u4", 0, 0, 8, starts[:2]) == (2, 16)
     assert starts.tolist() == [0, 8, -1]
 
 

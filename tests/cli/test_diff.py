@@ -11,7 +11,7 @@ import pytest
 from tests import commands
 from tests.conftest import REPO
 from tests.craft import erf_pcap, rc
-from tests.subnet.samples import SAMPLES
+from tests.subnet.files.samples import SAMPLES
 
 
 def diff(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from ibdissect.cli.fabric import command
 from tests import commands, craft
-from tests.fabric.made import ANSWER, answer, node, p_keys, port_info, switch, switch_info
-from tests.fabric.test_division import FULL, HERE, THERE, mixed, subnet
-from tests.subnet.samples import SAMPLES
+from tests.subnet.files.samples import SAMPLES
+from tests.subnet.made import ANSWER, answer, node, p_keys, port_info, switch, switch_info
+from tests.subnet.test_separate_subnets import FULL, HERE, THERE, mixed, subnet
 
 KEY = 0x1122334455667788
 

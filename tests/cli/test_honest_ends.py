@@ -15,7 +15,7 @@ import pytest
 
 from ibdissect.capture.stream import Unpacking
 from ibdissect.cli import run
-from ibdissect.table.secrets import Masker
+from ibdissect.decode.hidden.key_numbers import KeyNumbering
 from tests import commands
 from tests.craft import erf_pcap, ethernet_pcap, native, smp
 
@@ -115,12 +115,12 @@ def test_a_capture_that_was_not_understood_is_reported(data: bytes, said: str, f
 def test_keys_that_are_not_distinguished_are_counted(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("ibdissect.table.secrets.MAX_KEYS", 2)
+    monkeypatch.setattr("ibdissect.decode.hidden.key_numbers.MAX_KEYS", 2)
     (folder / "keys.pcap").write_bytes(erf_pcap([smp(1, 0x15, m_key=0x1111 * key) for key in range(1, 6)]))
     assert run(["show", "keys.pcap", "--format", "tree"]) == 0
     shown = capsys.readouterr()
     assert "M_Key#?" in shown.out and "warning: keys.pcap: 3 keys have no number of their own" in shown.err
-    assert Masker().dropped.count == 0
+    assert KeyNumbering().dropped.count == 0
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from ibdissect.cli.stats import command, lines
-from ibdissect.flow.statistics import Statistics
+from ibdissect.traffic.statistics import Statistics
 from tests import craft
 from tests.commands import run
 from tests.conftest import REPO

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dfilter.compile import Filter, compile_filter
 from ibdissect.errors import FilterError
-from ibdissect.table.table import ChunkTable
 
 # One tap a filter: thousands of filters in the time of a few tshark runs. A filter that tshark refuses raises here.
 SCRIPT = """

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.dfilter.answers import REQUEST_FRAME, RESPONSE_FRAME, Answers
+from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.dfilter.answers import REQUEST_FRAME, RESPONSE_FRAME, AnswerFrames
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.table.table import ChunkTable
 from tests import commands, craft
-from tests.table.made import tables_of
+from tests.decode.made import tables_of
 
 ASK = craft.gmp(4, 1, 0x12, slid=1, dlid=2, header={"transaction_id": 7})
 ANSWER = craft.gmp(4, 0x81, 0x12, slid=2, dlid=1, header={"transaction_id": 7})
@@ -36,7 +36,7 @@ def selected(text: str, *, whole: bool, window: int = 1 << 20) -> list[int]:
     source = craft.erf_pcap(FRAMES)
     answers = None
     if whole:
-        answers = Answers()
+        answers = AnswerFrames()
         for table in tables_of(source):
             answers.feed(table)
     compiled, found = compile_filter(text), []
@@ -75,7 +75,7 @@ def test_a_filter_says_what_it_needs() -> None:
 
 
 def test_single_frames() -> None:
-    answers = Answers()
+    answers = AnswerFrames()
     for table in tables_of(craft.erf_pcap(FRAMES)):
         answers.feed(table)
     assert [answers.value(RESPONSE_FRAME, frame) for frame in range(1, 9)] == [None, 6, None, 6, None, None, None, None]
@@ -86,7 +86,7 @@ def test_single_frames() -> None:
 def test_many_answers() -> None:
     pairs = 300
     frames = [craft.gmp(4, method, 0x12, slid=1, dlid=1, header={"transaction_id": 1 + i}) for i in range(pairs) for method in (1, 0x81)]
-    answers = Answers()
+    answers = AnswerFrames()
     for table in tables_of(craft.erf_pcap(frames)):
         answers.feed(table)
     assert len(answers) == pairs

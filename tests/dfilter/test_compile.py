@@ -14,16 +14,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.dfilter.computed import Told
+from ibdissect.dfilter.computed import FindingFacts
 from ibdissect.dfilter.names import names_of
 from ibdissect.dfilter.syntax import MAX_DEPTH, MAX_TEXT, parse, read_by_grammar, read_plainly
 from ibdissect.errors import FilterError
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
-from tests.table.made import ethernet_table, native_table
+from tests.decode.made import ethernet_table, native_table
 
 
 def rows(text: str, table: ChunkTable) -> list[int]:
@@ -112,8 +112,8 @@ def test_around_infiniband() -> None:
 
 
 def test_findings_are_asked_for(native: ChunkTable) -> None:
-    first = [Told("PKY001", "Limited", "error"), Told("X", "x", "info")]
-    there = {1: first, 3: [Told("LNK024", "Rate", "info")], 4: [Told("PKY002", "A", "error")]}
+    first = [FindingFacts("PKY001", "Limited", "error"), FindingFacts("X", "x", "info")]
+    there = {1: first, 3: [FindingFacts("LNK024", "Rate", "info")], 4: [FindingFacts("PKY002", "A", "error")]}
     for text, rows in (
         ('ibdissect.code == "PKY001" or ibdissect.code matches "^lnk"', [0, 2]), ('ibdissect.severity == "error"', [0, 3]),
         ('ibdissect.severity == "info"', [0, 2]), ('ibdissect.rule == "Rate"', [2]), ('ibdissect.severity == "warning"', []),

@@ -6,16 +6,16 @@ import re
 
 import pytest
 
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dfilter.complete import complete
 from ibdissect.dfilter.names import names_of
 from ibdissect.errors import FilterError
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 from tests import craft
+from tests.decode.made import native_table, tables_of
 from tests.dfilter.test_compile import rows
 from tests.dfilter.test_pattern import found
-from tests.table.made import native_table, tables_of
 
 
 @pytest.fixture(scope="module")

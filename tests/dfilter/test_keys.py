@@ -6,12 +6,12 @@ import pickle
 
 import pytest
 
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.errors import FilterError
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
-from tests.table.made import native_table
+from tests.decode.made import native_table
 
 KEY = 0x1122334455667788
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dfilter.names import names_of
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 
 from .ask import UNREAD, Answer, ibdissect, tshark

@@ -15,7 +15,7 @@ from ibdissect.dfilter.names import names_of
 from ibdissect.dfilter.values import column
 from ibdissect.errors import FilterError
 from tests.craft import erf_pcap, ethernet_pcap, native, smp
-from tests.fabric.made import answer, node
+from tests.subnet.made import answer, node
 
 KEY = 0x1122334455667788
 

@@ -6,10 +6,10 @@ import io
 import struct
 from typing import Any
 
+from ibdissect.decode.counted_packets import Distinct
 from ibdissect.diagnosis.connection import Connection, Diagnosis
 from ibdissect.diagnosis.follow import ConnectionFollower
-from ibdissect.session.reading import open_reading
-from ibdissect.table.distinct import Distinct
+from ibdissect.pipeline.reading import open_reading
 from ibdissect.wire import cm
 from tests.craft import build, mad, roce2
 

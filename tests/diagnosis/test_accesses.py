@@ -10,7 +10,7 @@ import pytest
 from ibdissect.diagnosis import accesses
 from ibdissect.diagnosis.accesses import Access, Accesses
 from ibdissect.diagnosis.follow import ConnectionFollower
-from ibdissect.session.reading import open_reading
+from ibdissect.pipeline.reading import open_reading
 from tests.diagnosis.lab import MS, READ, US, WRITE_ONLY, Lab
 
 

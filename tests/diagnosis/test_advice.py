@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.diagnosis.advice import ADVICE, REFUSALS, advice, shared_advice
-from ibdissect.diagnosis.causes import Found
-from ibdissect.diagnosis.connection import End
+from ibdissect.diagnosis.causes import CauseFound
+from ibdissect.diagnosis.connection import ConnectionEnd
 from ibdissect.wire.cm_names import REJ_REASONS
 from tests.diagnosis.lab import Lab
 from tests.diagnosis.test_causes import CAUSES
 
-ENDS = End("hosta", 1), End("hostb", 2)
+ENDS = ConnectionEnd("hosta", 1), ConnectionEnd("hostb", 2)
 
 
 def test_every_cause_has_advice() -> None:
@@ -21,22 +21,24 @@ def test_every_cause_has_advice() -> None:
 
 def test_reasons_of_refusals_have_their_own() -> None:
     assert REFUSALS.keys() <= REJ_REASONS.keys()
-    told = {reason: advice(Found("refused", detail={"reason": reason}, blamed=1), ENDS, 0) for reason in (3, 8, 12, 24, 28, 29, 31, 35)}
+    told = {
+        reason: advice(CauseFound("refused", detail={"reason": reason}, blamed=1), ENDS, 0) for reason in (3, 8, 12, 24, 28, 29, 31, 35)
+    }
     assert "run out of" in told[3] and told[8].startswith("On hostb: start the service") and "remote GID that hosta names" in told[12]
     assert told[24].startswith("Nothing") and "application" in told[28] and "RNR retry count" in told[29]
-    assert told[31] == told[35] == advice(Found("refused"), ENDS, 0) == "Look into the log of the service on hostb."
+    assert told[31] == told[35] == advice(CauseFound("refused"), ENDS, 0) == "Look into the log of the service on hostb."
 
 
 @pytest.mark.parametrize(("found", "said"), [
-    (Found("connect-unanswered", facts={"asked_for_time": True}), "the REQ arrived"),
-    (Found("connect-unanswered", facts={"asked_for_time": False}), "filtered"),
-    (Found("retries-exhausted", detail={"scope": "qp"}), "On hostb: see whether the process"),
-    (Found("retries-exhausted", detail={"scope": "host"}), "See whether hostb is up"),
-    (Found("remote-invalid-request", facts={"reads": 3}), "On hosta: keep max_rd_atomic"),
-    (Found("remote-invalid-request"), "Compare that request"),
-    (Found("healthy"), ""),
+    (CauseFound("connect-unanswered", facts={"asked_for_time": True}), "the REQ arrived"),
+    (CauseFound("connect-unanswered", facts={"asked_for_time": False}), "filtered"),
+    (CauseFound("retries-exhausted", detail={"scope": "qp"}), "On hostb: see whether the process"),
+    (CauseFound("retries-exhausted", detail={"scope": "host"}), "See whether hostb is up"),
+    (CauseFound("remote-invalid-request", facts={"reads": 3}), "On hosta: keep max_rd_atomic"),
+    (CauseFound("remote-invalid-request"), "Compare that request"),
+    (CauseFound("healthy"), ""),
 ])  # fmt: skip
-def test_it_depends_on_what_was_seen(found: Found, said: str) -> None:
+def test_it_depends_on_what_was_seen(found: CauseFound, said: str) -> None:
     told = advice(found, ENDS, 0)
     assert said in told and (said or not told)
 
@@ -48,14 +50,14 @@ def test_it_is_told() -> None:
 
 
 def test_who_must_act_is_named_from_both_sides() -> None:
-    assert advice(Found("slow-by-rnr"), ENDS, 0).startswith("On hostb: post")
-    assert advice(Found("slow-by-rnr"), ENDS, 1).startswith("On hosta")
+    assert advice(CauseFound("slow-by-rnr"), ENDS, 0).startswith("On hostb: post")
+    assert advice(CauseFound("slow-by-rnr"), ENDS, 1).startswith("On hosta")
 
 
 def test_only_a_subnet_manager_moves_p_keys() -> None:
-    found = Found("wrong-partition", blamed=0)
+    found = CauseFound("wrong-partition", blamed=0)
     for address, said in (("LID 5", "of both, whose entries the subnet manager may have moved."), ("10.0.0.1", "of both.")):
-        assert advice(found, (End(address, 1), End(address, 2)), 0).endswith(said)
+        assert advice(found, (ConnectionEnd(address, 1), ConnectionEnd(address, 2)), 0).endswith(said)
 
 
 def test_what_several_connections_need_is_said_once() -> None:

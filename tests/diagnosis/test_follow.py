@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.diagnosis.follow import ConnectionFollower
 from ibdissect.diagnosis.objects import json_text
-from ibdissect.table.table import ChunkTable
 from tests.craft import erf_pcap, rc
 from tests.diagnosis.lab import MS, US, Lab, diagnosis, joined
 from tests.diagnosis.test_causes import exhausted, slow_rnr

@@ -7,9 +7,9 @@ import io
 import pytest
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.diagnosis import frame_times
 from ibdissect.diagnosis.frame_times import FrameTimes
-from ibdissect.table.table import ChunkTable
 from tests.diagnosis.lab import MS, SEC, START, US, Lab, diagnosis
 from tests.diagnosis.test_causes import CAUSES
 

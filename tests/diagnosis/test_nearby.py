@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.diagnosis.nearby import AGAIN_NS, Seen
+from ibdissect.diagnosis.nearby import AGAIN_NS, SignOfLife
 from ibdissect.wire import cm
 from tests.diagnosis.lab import MS, SEC, US, WRITE_FIRST, A, B, Lab, joined
 from tests.diagnosis.test_causes import TIMEOUT
@@ -15,7 +15,7 @@ from tests.diagnosis.test_causes import TIMEOUT
     (8 + AGAIN_NS, "frame 12, 1 s later", ", or up again"),
 ])  # fmt: skip
 def test_how_much_later_a_host_is_seen(at: int, said: str, again: str) -> None:
-    seen = Seen(at, 12)
+    seen = SignOfLife(at, 12)
     assert (seen.said(7), seen.again(7)) == (said, again)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.diagnosis.connection import Times
+from ibdissect.diagnosis.connection import ConnectionTimes
 from ibdissect.diagnosis.phrases import duration, nth, of_whole, often, reason_said, share, sum_of
 
 
@@ -27,5 +27,5 @@ def test_numbers() -> None:
 
 
 def test_parts_of_several_times() -> None:
-    both = sum_of([Times(span=4_000_000, timeout=1_000_000), Times(span=1_000_000)])
-    assert of_whole(both.timeout, both, "their") == "of their 5 ms (20 %)" and sum_of([]) == Times()
+    both = sum_of([ConnectionTimes(span=4_000_000, timeout=1_000_000), ConnectionTimes(span=1_000_000)])
+    assert of_whole(both.timeout, both, "their") == "of their 5 ms (20 %)" and sum_of([]) == ConnectionTimes()

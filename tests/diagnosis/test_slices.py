@@ -5,24 +5,24 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ibdissect.diagnosis.connection import Connection, Episode, Times
-from ibdissect.diagnosis.slices import KINDS, Slice, episodes_in, slices, widths
+from ibdissect.diagnosis.connection import Connection, ConnectionTimes, Episode
+from ibdissect.diagnosis.slices import KINDS, TimeSlice, episodes_in, slices, widths
 from tests.diagnosis.lab import Lab
 
 
-def one_with(times: Times | None, *episodes: Episode) -> Connection:
+def one_with(times: ConnectionTimes | None, *episodes: Episode) -> Connection:
     lab = Lab()
     lab.good(0, 100, 2)
     return msgspec.structs.replace(lab.only(), times=times, episodes=episodes)
 
 
 def test_slices_are_the_parts_that_took_time() -> None:
-    found = slices(one_with(Times(1000, 100, 0, 250, 0, 650, 0)))
+    found = slices(one_with(ConnectionTimes(1000, 100, 0, 250, 0, 650, 0)))
     assert [(each.part, each.ns, each.share) for each in found] == [
         ("transferring", 100, 0.1), ("rnr_wait", 250, 0.25), ("timeout", 650, 0.65),
     ]  # fmt: skip
     assert found[1].said == "waiting for receive buffers"
-    assert slices(one_with(None)) == [] == slices(one_with(Times()))
+    assert slices(one_with(None)) == [] == slices(one_with(ConnectionTimes()))
 
 
 def test_episodes_of_a_part() -> None:
@@ -35,8 +35,8 @@ def test_episodes_of_a_part() -> None:
     assert late.kind == "timeout"
 
 
-def made(*ns: int) -> list[Slice]:
-    return [Slice(str(i), "", each, each / sum(ns)) for i, each in enumerate(ns)]
+def made(*ns: int) -> list[TimeSlice]:
+    return [TimeSlice(str(i), "", each, each / sum(ns)) for i, each in enumerate(ns)]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.diagnosis import frame_times
 from ibdissect.diagnosis.stories import Stories
-from ibdissect.table.table import ChunkTable
 from tests.craft import ethernet_pcap
 from tests.diagnosis.lab import MS, SEC, START, Lab, diagnosis
 
@@ -72,7 +72,7 @@ def test_who_computes_its_icrcs_wrongly() -> None:
 
 def test_a_capture_without_transport_headers_loads_nothing() -> None:
     code = (
-        "import io, sys; from ibdissect.capture.opening import open_capture; from ibdissect.table.table import ChunkTable;"
+        "import io, sys; from ibdissect.capture.opening import open_capture; from ibdissect.decode.chunk_table import ChunkTable;"
         "from ibdissect.diagnosis.stories import Stories; told = Stories();"
         f"[told.feed(ChunkTable(one)) for one in open_capture(io.BytesIO({ethernet_pcap([bytes(60)])!r})).chunks()];"
         "assert not told.of_cause('refused') and 'ibdissect.engine.lanes' not in sys.modules"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ibdissect.diagnosis.connection import Times
+from ibdissect.diagnosis.connection import ConnectionTimes
 from ibdissect.diagnosis.sums import by_cause, by_hosts
 from tests.diagnosis.lab import MS, SEC, TIMEOUT, Lab, joined
 from tests.diagnosis.test_text import refused_and_asked_again
@@ -47,6 +47,6 @@ def test_times_of_hosts_add_up() -> None:
         assert sum(parts) == one["span_ns"]
     assert found[0]["lost_ns"] == found[0]["timeout_ns"] == 7 * TIMEOUT
     assert by_hosts(msgspec.structs.replace(one, times=None) for one in connections) == []
-    assert by_hosts(msgspec.structs.replace(one, times=Times()) for one in connections) == []
+    assert by_hosts(msgspec.structs.replace(one, times=ConnectionTimes()) for one in connections) == []
     (swapped,) = by_hosts(msgspec.structs.replace(one, requester=1) for one in connections if one.cause == "retries-exhausted")
     assert (swapped["source"], swapped["destination"]) == ("10.0.0.9", "10.0.0.1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ibdissect.diagnosis.connection import FAILED, Diagnosis, SharedCause, Times
+from ibdissect.diagnosis.connection import FAILED, ConnectionTimes, Diagnosis, SharedCause
 from ibdissect.diagnosis.phrases import duration, share, sum_of
 from ibdissect.diagnosis.text import begins, counts_text, culprits, lines, span_text, where_time_went, worst_first
 from ibdissect.wire import cm
@@ -53,7 +53,7 @@ def test_the_rest_of_the_time_is_said_if_it_is_half_a_percent() -> None:
 def test_the_rest_hides_no_wait_that_is_a_tenth_of_it(rnr: int, loss: int, said: str) -> None:
     """It is told together where each part is less than half a percent of all: here of a fifth of a second with a long time-out."""
     parts = {"rnr_wait": rnr * US, "loss_recovery": loss * US, "timeout": 199 * MS}
-    times = Times(200 * MS, transferring=(1000 - rnr - loss) * US, **parts)
+    times = ConnectionTimes(200 * MS, transferring=(1000 - rnr - loss) * US, **parts)
     one = msgspec.structs.replace(several().diagnosis().connections[0], times=times)
     (last,) = [line for line in where_time_went([one], plain) if line.startswith("  0.5 %")]
     assert last.endswith(f": {said}")
@@ -181,7 +181,11 @@ def test_connections_that_lost_no_time_are_not_told_of() -> None:
     lab = Lab()
     lab.good(0, 100, 5)
     found = lab.only()
-    for times in (Times(-10, transferring=-10), Times(-10, transferring=-11, timeout=1), Times(10, transferring=10)):
+    for times in (
+        ConnectionTimes(-10, transferring=-10),
+        ConnectionTimes(-10, transferring=-11, timeout=1),
+        ConnectionTimes(10, transferring=10),
+    ):
         assert list(where_time_went([msgspec.structs.replace(found, times=times)], lambda text, _: text)) == []
 
 
@@ -233,7 +237,7 @@ def test_healthy_connections_that_lost_time_are_counted() -> None:
         lab.ask(time, psn)
         time = lab.good(time + 20 * MS, psn)
     (one,) = lab.diagnosis().connections
-    well = msgspec.structs.replace(one, times=Times(MS, transferring=MS))
+    well = msgspec.structs.replace(one, times=ConnectionTimes(MS, transferring=MS))
     assert counts_text([one]) == "1 healthy, which lost a fifth of its time or more" and counts_text([well]) == "1 healthy"
     assert counts_text([one, well]) == "2 healthy, 1 of which lost a fifth of its time or more"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.dissect.build import dissect_row
-from ibdissect.dissect.value import Presenter
+from ibdissect.dissect.shown_value import Presenter
 
 from .test_walk import crafted
 

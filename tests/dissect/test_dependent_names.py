@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from ibdissect.dissect.build import dissect_row
-from ibdissect.dissect.bulk import JsonLines
 from ibdissect.dissect.dependent_names import component_label
-from ibdissect.dissect.value import Presenter
+from ibdissect.dissect.json_lines import JsonLines
+from ibdissect.dissect.shown_value import Presenter
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sa import components_of
 from ibdissect.wire.spec import Struct
 from tests.craft import gmp, mad, smp, ud
-from tests.table.made import native_table
+from tests.decode.made import native_table
 
 PATH_QUERY = gmp(0x03, 0x12, 0x35, struct.pack(">12x8xHxxQ", 0, 1 << 2 | 1 << 3 | 1 << 13), at=24)
 PORT_QUERY = gmp(0x03, 0x12, 0x12, struct.pack(">12x8xHxxQ", 0, 1 << 0 | 1 << 5 | 1 << 46), at=24)

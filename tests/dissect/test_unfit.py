@@ -9,7 +9,7 @@ import pytest
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.dissect.tree import outline
-from ibdissect.session.capture import Capture
+from ibdissect.python_interface import Capture
 from ibdissect.wire import tail_walk
 from tests.craft import mad, ud
 from tests.fuzz.container import pcapng

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from ibdissect.cli.frames import PRINTERS
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dissect import layout
 from ibdissect.dissect.build import dissect_row, tree_of
-from ibdissect.dissect.bulk import JsonLines
+from ibdissect.dissect.info_line import summaries
+from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.layout import layout_of
-from ibdissect.dissect.summary import summaries
+from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import Node, Tree
-from ibdissect.dissect.value import Presenter
 from ibdissect.dissect.walk import Walk
-from ibdissect.session.capture import Capture
-from ibdissect.table.table import ChunkTable
+from ibdissect.python_interface import Capture
 from ibdissect.wire.text import plain
 from tests.conftest import REPO, a_third_of, shared_captures
 from tests.craft import erf_pcap, ethernet_pcap

@@ -1,4 +1,4 @@
-"""The engine's modules as the interpreter runs them, compiled or not: `plain("packets")` beside `ibdissect.engine.packets`."""
+"""The engine's modules as the interpreter runs them, compiled or not: `plain("packet_fields")` beside `ibdissect.engine.packet_fields`."""
 
 from __future__ import annotations
 

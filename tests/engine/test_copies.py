@@ -12,9 +12,9 @@ import pytest
 
 from ibdissect.capture import records
 from ibdissect.capture.opening import open_capture
+from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode.routed_copies import columns_of
 from ibdissect.engine import copies
-from ibdissect.table.routed import columns_of
-from ibdissect.table.table import ChunkTable
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2
 from tests.engine.plain import plain
 

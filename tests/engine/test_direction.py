@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from ibdissect.engine import kinds
+from ibdissect.engine import packet_kinds
 from tests.engine.plain import plain
 
 
 def direction() -> Any:
-    return plain("direction").Direction(plain("waits").Path(plain("waits").Room()))
+    return plain("direction").Direction(plain("waiting_packets").Path(plain("waiting_packets").Room()))
 
 
 @pytest.mark.parametrize(
     ("state", "asks", "name"),
     [
-        (kinds.IDLE, True, "idle"), (kinds.TRANSFERRING, True, "transferring"), (kinds.BUSY, True, "transferring"),
-        (kinds.RECOVERY, False, "loss_recovery"), (kinds.WAITING, False, "rnr_wait"),
+        (packet_kinds.IDLE, True, "idle"), (packet_kinds.TRANSFERRING, True, "transferring"), (packet_kinds.BUSY, True, "transferring"),
+        (packet_kinds.RECOVERY, False, "loss_recovery"), (packet_kinds.WAITING, False, "rnr_wait"),
     ],
 )  # fmt: skip
 def test_each_state_has_its_time(state: int, asks: bool, name: str) -> None:
@@ -36,12 +36,14 @@ def test_each_state_has_its_time(state: int, asks: bool, name: str) -> None:
 def test_what_an_answer_ends_is_a_gap() -> None:
     one = direction()
     one.spend(1000, True)
-    one.state = kinds.BUSY
+    one.state = packet_kinds.BUSY
     one.spend(1007, False)
     assert one.gaps.classes() == [(7, 1, 7)]
 
 
-@pytest.mark.parametrize(("gap", "pauses"), [(kinds.PAUSE_NS - 1, []), (kinds.PAUSE_NS, [1000, 1000 + kinds.PAUSE_NS])])
+@pytest.mark.parametrize(
+    ("gap", "pauses"), [(packet_kinds.PAUSE_NS - 1, []), (packet_kinds.PAUSE_NS, [1000, 1000 + packet_kinds.PAUSE_NS])]
+)
 def test_a_pause_is_long(gap: int, pauses: list[int]) -> None:
     one = direction()
     one.spend(1000, True)

@@ -28,8 +28,8 @@ class Trouble:
     def __init__(self) -> None:
         self.episodes: list[list[object]] = []
         self.dropped = 0
-        self.gaps = plain("gaps").Gaps()
-        self.path, self.room = self, plain("waits").Room()
+        self.gaps = plain("answer_times").Gaps()
+        self.path, self.room = self, plain("waiting_packets").Room()
 
 
 def test_a_hole_is_filled_from_any_side() -> None:
@@ -60,7 +60,7 @@ def test_gaps_beyond_a_round_trip() -> None:
 
 
 def test_a_ring_grows_in_order() -> None:
-    wider = plain("waits").wider
+    wider = plain("waiting_packets").wider
     assert list(wider(memoryview(array("q", [5, 6, 1, 2, 3, 4])), 1, 2)) == [1, 2, 3, 4, 5, 6] + [0] * 6
     assert list(wider(memoryview(array("q")), 0, 2)) == [0] * 8
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.engine import facts
-from ibdissect.engine.kinds import ROWS
+from ibdissect.engine.packet_kinds import ROWS
 from tests.engine.plain import plain
 
 interpreted = plain("facts")

@@ -11,7 +11,7 @@ from ibdissect.capture import records
 from ibdissect.diagnosis.follow import ConnectionFollower
 from ibdissect.diagnosis.objects import diagnosis_object
 from ibdissect.engine import lanes
-from ibdissect.session.reading import open_reading
+from ibdissect.pipeline.reading import open_reading
 from tests.conftest import REPO, SHARED, shared_captures
 from tests.diagnosis.lab import Lab, diagnosis
 from tests.diagnosis.test_causes import CAUSES, NEAR
@@ -23,7 +23,7 @@ FRAMES = 20_000
 
 def interpreted() -> ConnectionFollower:
     follower = ConnectionFollower()
-    follower.packets.lanes, follower.packets.reader = plain("lanes").Lanes(), plain("packets").Reader()
+    follower.packets.lanes, follower.packets.reader = plain("lanes").Lanes(), plain("packet_fields").Reader()
     return follower
 
 

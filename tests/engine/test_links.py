@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.chunk import LINK_LOOP, LINK_NULL, LINK_PPP, LINKS_RAW_IP
+from ibdissect.decode.crcs import icrc
 from ibdissect.engine.links import MAX_EXTENSIONS
-from ibdissect.table.crcs import icrc
 from ibdissect.wire.encapsulation import IP6Fragment, IPv6, Pause, PriorityPause, RoutingHeader
 from ibdissect.wire.headers import BTH
 from tests import commands, craft
-from tests.table.made import ethernet_table, table_of
+from tests.decode.made import ethernet_table, table_of
 
 FRAME = craft.roce2(0x04, bytes(range(40)))
 PACKET = FRAME[14:]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ibdissect.capture.chunk import LINK_ETHERNET
+from ibdissect.decode.find_structures import HEADERS
+from ibdissect.decode.locate import locate
 from ibdissect.engine import offsets
 from ibdissect.engine.offsets import AROUND, NAMES, ROOM
-from ibdissect.table.find_structures import HEADERS
-from ibdissect.table.locate import locate
 from tests import craft, tunnels
-from tests.table.made import Row, chunk_of
+from tests.decode.made import Row, chunk_of
 
 
 def test_every_structure_that_is_found_has_a_column() -> None:

@@ -12,10 +12,10 @@ import pytest
 from ibdissect.diagnosis.connection import Connection, Diagnosis
 from ibdissect.diagnosis.follow import ConnectionFollower
 from ibdissect.engine import lanes, pairing
-from ibdissect.engine.setups import SetUps
+from ibdissect.engine.connection_setups import SetUps
 from ibdissect.wire import cm
 from tests.diagnosis.lab import MS, READ, US, Lab, diagnosis, joined
-from tests.engine.test_setups import A, B, req
+from tests.engine.test_connection_setups import A, B, req
 
 
 def crowd(number: int, seed: int = 1, packets: int = 6) -> Lab:

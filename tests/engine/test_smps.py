@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.engine import smps
-from ibdissect.fabric import follow
-from ibdissect.table.table import ChunkTable
+from ibdissect.subnet import follower as follow
 from ibdissect.wire.numbers import TRAP
 from tests import craft
 from tests.conftest import REPO, shared_captures
 from tests.engine.plain import interpreted
-from tests.fabric.made import ANSWER, GET, REPRESS, SET, answer, ask, node, port_info, switch
+from tests.subnet.made import ANSWER, GET, REPRESS, SET, answer, ask, node, port_info, switch
 
 CAPTURES = [*sorted((REPO / "captures").glob("*.pcap*")), *shared_captures()]
 MOST = 4_000_000
@@ -30,7 +30,7 @@ MOST = 4_000_000
 
 def told(source: Any) -> tuple[Any, ...]:
     """All events, the place of each SMP, and what was learnt in the end."""
-    follow, capture, tables = (import_module(f"ibdissect.{name}") for name in ("fabric.follow", "capture.opening", "table.table"))
+    follow, capture, tables = (import_module(f"ibdissect.{name}") for name in ("subnet.follower", "capture.opening", "decode.chunk_table"))
     follower = follow.FabricFollower()
     events, places = list[tuple[str, int, str]](), list[tuple[int, ...]]()
     for chunk in capture.open_capture(source, window=16 << 20).chunks():
@@ -41,7 +41,7 @@ def told(source: Any) -> tuple[Any, ...]:
             else:
                 values = " ".join(str(getattr(event, name)) for name in event.__struct_fields__)
                 events.append((type(event).__name__, event.frame, re.sub(" at 0x[0-9a-f]+>", "", values)))
-    learnt = import_module("ibdissect.fabric.describe").describe(follower.subnet, lambda kind, value: f"{kind} {value:x}")
+    learnt = import_module("ibdissect.subnet.describe").describe(follower.subnet, lambda kind, value: f"{kind} {value:x}")
     return events, places, learnt
 
 

@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 
 from ibdissect.capture.chunk import LINK_ETHERNET
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dissect.build import dissect_row
+from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import layer_text
-from ibdissect.dissect.value import Presenter
 from ibdissect.engine.offsets import LABELS, MAX_DEPTH
 from ibdissect.lint.finding import Finding
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import ERSPAN2, GENEVE, GRE, MPLS, VXLAN, OuterIPv4, OuterUDP
 from ibdissect.wire.headers import BTH
 from tests import commands, craft, tunnels
 from tests.conftest import shared_captures
+from tests.decode.made import Row, chunk_of, ethernet_table
 from tests.robustness.compare import findings_of
 from tests.robustness.manipulations import ETHERNET, SECOND, Pcap, Record, read
-from tests.table.made import Row, chunk_of, ethernet_table
 
 KINDS = [*tunnels.FRAMES, *tunnels.PACKETS]
 FRAME = craft.roce2(0x0A, bytes(range(40)), ext={"RETH": {"va": 0x1234, "r_key": 9, "dmalen": 40}}, vlan=5)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.session.connections import SCHEMA
+from ibdissect.tables.connections import SCHEMA
 from tests.commands import run
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ from ibdissect.capture.writing import CaptureWriter
 from tests import commands, craft
 from tests.craft import erf_pcap, ethernet_pcap
 from tests.dissect.frames import HOSTILE, M_KEY, R_KEY, all_frames, ethernet_frames
-from tests.fabric import made
+from tests.subnet import made
 
 pytestmark = pytest.mark.slow
 
@@ -101,10 +101,10 @@ def test_keys_are_masked_unless_asked_for(native: Path, tmp_path: Path) -> None:
 
 def test_raw_bytes_that_hold_a_key_are_masked(native: Path) -> None:
     from ibdissect.capture.opening import open_capture
+    from ibdissect.decode.chunk_table import ChunkTable
     from ibdissect.dfilter.computed import State
-    from ibdissect.session.arrow import ArrowColumns
-    from ibdissect.session.rows import named_columns
-    from ibdissect.table.table import ChunkTable
+    from ibdissect.tables.arrow import ArrowColumns
+    from ibdissect.tables.rows import named_columns
     from ibdissect.wire.catalog import builtin
 
     raw = sorted({f.filter_name for s in builtin().structs for f in s.fields if f.kind in ("raw", "rest")})
@@ -125,9 +125,9 @@ def test_every_name_can_be_written(native: Path, first: bool) -> None:
 
     from ibdissect.dfilter.names import names_of
     from ibdissect.export import tables
-    from ibdissect.session.arrow import ArrowColumns
-    from ibdissect.session.capture import Capture
-    from ibdissect.session.rows import named_columns
+    from ibdissect.python_interface import Capture
+    from ibdissect.tables.arrow import ArrowColumns
+    from ibdissect.tables.rows import named_columns
 
     with Capture(str(native)) as opened:
         names = [name for name in names_of(opened.catalog).every() if ".node" not in name]  # which needs files about the subnet
@@ -234,8 +234,8 @@ def test_sql_sees_its_tables(native: Path) -> None:
 
 def test_sql_tables_hold_facts(tmp_path: Path) -> None:
     """`ports` has what ports report, without requests; the status of a MAD is without the D bit, which is a column."""
-    from ibdissect.session.capture import Capture
-    from ibdissect.session.database import Database
+    from ibdissect.python_interface import Capture
+    from ibdissect.tables.sql import Database
 
     asked, told = made.port_info(0, port_state=0), made.port_info(5)
     frames = [
@@ -275,8 +275,8 @@ SQL_VALUES = """select null::timestamp_ns a, null::decimal(9, 2) b, 0.0 / 0 c, d
 
 
 def test_sql_reads_only_the_columns_of_the_query(native: Path) -> None:
-    from ibdissect.session.capture import Capture
-    from ibdissect.session.database import Database
+    from ibdissect.python_interface import Capture
+    from ibdissect.tables.sql import Database
 
     with Capture(str(native)) as opened, Database(opened, (), opened.lint) as database:
         assert database._read_by("select count(*) from packets") == {"packets": []}

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.decode.chunk_table import ChunkTable, Column
+from ibdissect.decode.find_structures import HEADERS
+from ibdissect.decode.locate import EXTENDED_STRUCTS, Int
 from ibdissect.dissect.build import tree_of
-from ibdissect.dissect.bulk import JsonLines
+from ibdissect.dissect.info_line import summaries
+from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.layout import Layout, Layouts
-from ibdissect.dissect.summary import summaries
+from ibdissect.dissect.shown_value import BESIDE, Presenter
 from ibdissect.dissect.tree import Node, Tree
-from ibdissect.dissect.value import BESIDE, Presenter
 from ibdissect.dissect.walk import LEFT_OVER, Walk
-from ibdissect.table.find_structures import HEADERS
-from ibdissect.table.locate import EXTENDED_STRUCTS, Int
-from ibdissect.table.table import ChunkTable, Column
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.headers import Payload
 from ibdissect.wire.spec import BYTE_KINDS, Field, Struct

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
-from ibdissect.table.locate import locate
+from ibdissect.decode.locate import locate
 from tests import craft
 
 from .container import PCAPNG_LINKS

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from functools import cache
 
-from ibdissect.table.find_structures import HEADERS
+from ibdissect.decode.find_structures import HEADERS
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.opcodes import OPCODES

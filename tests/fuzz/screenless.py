@@ -10,15 +10,15 @@ from typing import Any
 from rich.segment import Segment
 from rich.style import Style
 
+from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode.hidden.cut_keys import without_keys
 from ibdissect.dissect.tree import Node, Tree
+from ibdissect.pipeline.check import CheckOptions
 from ibdissect.rules import load
-from ibdissect.session.check import Options
-from ibdissect.study.background import Study
-from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.field_notes import FieldNotes
-from ibdissect.study.filters import as_filter
-from ibdissect.table.cut_keys import without_keys
-from ibdissect.table.table import ChunkTable
+from ibdissect.screen_model.background_analysis import BackgroundAnalysis
+from ibdissect.screen_model.capture_model import CaptureModel
+from ibdissect.screen_model.field_notes import FieldNotes
+from ibdissect.screen_model.value_filters import as_filter
 from ibdissect.tui.panes.bytes_pane import BytesPane
 from ibdissect.tui.panes.packet_list import PacketList
 from ibdissect.tui.panes.tree_pane import TreePane
@@ -66,7 +66,7 @@ class _Done(Exception):
     """The study has come to its end; it would wait for questions."""
 
 
-def _stop(study: Study) -> None:
+def _stop(study: BackgroundAnalysis) -> None:
     if study.finished:
         raise _Done
 
@@ -76,7 +76,7 @@ def lines_of(blob: bytes) -> Iterator[str]:
     model = CaptureModel(io.BytesIO(blob))
     try:
         model.scan(lambda: None)
-        study = Study(model, lambda: Options(rules=load()))
+        study = BackgroundAnalysis(model, lambda: CheckOptions(rules=load()))
         with suppress(_Done):
             study.run(lambda: _stop(study))
         study.snapshot()

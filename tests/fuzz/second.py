@@ -23,16 +23,16 @@ from scapy.packet import Packet
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
 from ibdissect.capture.scattered import gather
+from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode.find_structures import at_place
+from ibdissect.decode.hidden.unreadable_fields import holds_key
+from ibdissect.decode.ignored_data import unread
+from ibdissect.decode.locate import EXTENDED_STRUCTS
 from ibdissect.layers import BTH, ERF, GRH, LRH, RWH, Layer, MadLayer
 from ibdissect.layers import MAD as MadOnly
 from ibdissect.layers.erf import INFINIBAND
 from ibdissect.layers.transport import ip_room
-from ibdissect.table.bits import extract
-from ibdissect.table.find_structures import at_place
-from ibdissect.table.insides import holds_key
-from ibdissect.table.locate import EXTENDED_STRUCTS
-from ibdissect.table.table import ChunkTable
-from ibdissect.table.unread import unread
 from ibdissect.wire import encapsulation, headers
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import SA_CLASS

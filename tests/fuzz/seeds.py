@@ -13,8 +13,8 @@ import numpy as np
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, Chunk
 from ibdissect.capture.opening import open_capture
+from ibdissect.decode.locate import Located, locate
 from ibdissect.errors import CaptureError
-from ibdissect.table.locate import Located, locate
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import CLASS_VERSION
 from ibdissect.wire.opcodes import OPCODES

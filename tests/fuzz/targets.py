@@ -9,22 +9,22 @@ from functools import cache
 import numpy as np
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dfilter.complete import complete
+from ibdissect.dissect.info_line import summaries
 from ibdissect.dissect.printers import dotted, dump
-from ibdissect.dissect.summary import summaries
+from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import outline
-from ibdissect.dissect.value import Presenter
 from ibdissect.errors import CaptureError, FilterError
-from ibdissect.flow.statistics import Statistics
-from ibdissect.flow.transfers import Transfers, records
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.lint.rule import Rule
+from ibdissect.mad.rmpp_records import Transfers, records
+from ibdissect.pipeline.check import CheckOptions, check_reading
+from ibdissect.pipeline.reading import Reading
+from ibdissect.python_interface import Capture
 from ibdissect.rules import load
-from ibdissect.session.capture import Capture
-from ibdissect.session.check import Options, check_reading
-from ibdissect.session.reading import Reading
-from ibdissect.table.table import ChunkTable
+from ibdissect.traffic.statistics import Statistics
 
 from . import agree
 from .container import pcapng
@@ -212,7 +212,7 @@ def _judged(some: Sequence[Packet], families: tuple[str, ...]) -> None:
     for window in (1 << 25, SMALL):
         opened = open_capture(io.BytesIO(blob), window=window)
         try:
-            reports.append(check_reading(Reading(opened), Options(rules=rules, max_findings=None)))
+            reports.append(check_reading(Reading(opened), CheckOptions(rules=rules, max_findings=None)))
         finally:
             opened.close()
         if reports[-1].status != "ok" or reports[-1].frames != len(some):

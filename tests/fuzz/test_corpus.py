@@ -12,7 +12,7 @@ import pytest
 from rich.segment import Segment
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
-from ibdissect.table.table import ChunkTable
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.tui.panes.tree_pane import TreePane
 from tests.craft import smp
 

@@ -17,8 +17,7 @@ from scapy.utils import PcapReader, rdpcap, wrpcap
 
 from ibdissect.layers import BTH, ERF, GRH, LRH, RWH
 from ibdissect.wire import crc
-
-from ..conftest import a_third_of, shared_captures
+from tests.conftest import a_third_of, shared_captures
 
 pytestmark = pytest.mark.slow
 

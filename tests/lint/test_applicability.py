@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ibdissect.fabric.model import Subnet
 from ibdissect.lint.applicability import PortFacts, compares_copies, declared, port_kinds
 from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.subnet.model import Subnet
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, END_PORTS, EXTERNAL_PORT, LINK_PORTS, PORT_ZERO
 from ibdissect.wire.sa_records import PKeyTableRecord
@@ -15,9 +15,9 @@ from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
 from tests.craft import build, erf_pcap, native, sa_mad, ud
-from tests.fabric.made import SET, answer, ask, node, port_info, switch
+from tests.decode.made import native_table, tables_of
 from tests.rules.test_rules import lint
-from tests.table.made import native_table, tables_of
+from tests.subnet.made import SET, answer, ask, node, port_info, switch
 
 NODE_INFO, PORT_INFO = 0x11, 0x15
 CA, SWITCH, ROUTER = (answer(5, NODE_INFO, body) for body in (node(5), switch(5), node(5, node_type=3)))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.errors import ConfigError
-from ibdissect.lint.baseline import BEYOND, Baseline, Comparison, baseline_text, entries_of, fingerprint, name_from, parse_baseline
+from ibdissect.lint.baseline import BEYOND, Baseline, BaselineComparison, baseline_text, entries_of, fingerprint, name_from, parse_baseline
 from ibdissect.lint.finding import CaptureReport, Finding, Secret, Severity
 
 
@@ -41,7 +41,7 @@ CODES = {"AAA001", "BBB001"}
 
 def test_frame_numbers_and_psns_do_not_count_but_the_message_does() -> None:
     baseline = kept(report("a.pcap", found("AAA001", 5), found("AAA001", 6, lid=2)))
-    comparison = Comparison(baseline)
+    comparison = BaselineComparison(baseline)
     now = report("a.pcap", found("AAA001", 70), found("AAA001", 71, lid=3), found("BBB001", 72))
     comparison.apply(now, CODES)
     assert [(f.code, f.frame) for f in now.findings] == [("AAA001", 71), ("BBB001", 72)]
@@ -51,14 +51,14 @@ def test_frame_numbers_and_psns_do_not_count_but_the_message_does() -> None:
 
 
 def test_more_of_the_same_is_new() -> None:
-    comparison = Comparison(kept(report("a.pcap", *(found("AAA001", i) for i in range(3)))))
+    comparison = BaselineComparison(kept(report("a.pcap", *(found("AAA001", i) for i in range(3)))))
     now = report("a.pcap", *(found("AAA001", 10 + i) for i in range(5)))
     comparison.apply(now, CODES)
     assert [f.frame for f in now.findings] == [13, 14] and now.by_rule == {"AAA001": 2}
 
 
 def test_less_of_the_same_is_fixed() -> None:
-    comparison = Comparison(kept(report("a.pcap", *(found("AAA001", i) for i in range(3)))))
+    comparison = BaselineComparison(kept(report("a.pcap", *(found("AAA001", i) for i in range(3)))))
     now = report("a.pcap", found("AAA001", 1))
     comparison.apply(now, CODES)
     assert now.findings == [] and [entry.count for entry in comparison.finish().fixed] == [2]
@@ -67,7 +67,7 @@ def test_less_of_the_same_is_fixed() -> None:
 def test_findings_that_are_only_counted_count_too() -> None:
     baseline = kept(report("a.pcap", found("AAA001", 1), beyond=7))
     assert [entry.count for entry in baseline.entries.values() if entry.fingerprint == BEYOND] == [7]
-    comparison = Comparison(baseline)
+    comparison = BaselineComparison(baseline)
     now = report("a.pcap", found("AAA001", 1), beyond=9)
     comparison.apply(now, CODES)
     assert now.by_rule == {"AAA001": 2} and now.counts["error"] == 2 and now.findings == []
@@ -75,14 +75,14 @@ def test_findings_that_are_only_counted_count_too() -> None:
 
 def test_only_what_was_checked_is_fixed() -> None:
     baseline = kept(report("a.pcap", found("AAA001", 1), found("BBB001", 2)), report("b.pcap", found("AAA001", 3)))
-    comparison = Comparison(baseline)
+    comparison = BaselineComparison(baseline)
     comparison.apply(report("a.pcap"), {"AAA001"})
     result = comparison.finish()
     assert [(e.capture, e.code) for e in result.fixed] == [("a.pcap", "AAA001")] and result.unchecked == 2
-    part = Comparison(baseline, whole=False)
+    part = BaselineComparison(baseline, whole=False)
     part.apply(report("a.pcap"), CODES)
     assert part.finish().fixed == []
-    unreadable = Comparison(baseline)
+    unreadable = BaselineComparison(baseline)
     unreadable.apply(CaptureReport(path="a.pcap", status="unreadable", error="gone"), CODES)
     assert unreadable.finish().fixed == []
 
@@ -157,7 +157,7 @@ def test_what_a_capture_holds_is_no_finding() -> None:
 @pytest.mark.parametrize("status", ["unreadable", "empty"])
 def test_a_capture_that_could_not_be_checked_fixes_nothing(status: str) -> None:
     baseline = kept(report("a.pcap", found("X001", 1)))
-    again = Comparison(baseline)
+    again = BaselineComparison(baseline)
     left = dict(again.left)
     one = report("a.pcap", found("X001", 1))
     one.status = status
@@ -197,7 +197,7 @@ def test_where_the_damage_is_and_what_to_do(text: str, key: str, hint: str) -> N
 
 def test_what_was_not_looked_for_is_listed_in_order() -> None:
     reports = [report(name, found("BBB001", 1), found("AAA001", 2), found("AAA001", 3, lid=2)) for name in ("b.pcap", "a.pcap")]
-    comparison = Comparison(kept(*reports))
+    comparison = BaselineComparison(kept(*reports))
     comparison.left = dict(reversed(comparison.left.items()))
     comparison.apply(report("a.pcap"), {"AAA001"})
     result = comparison.finish()
@@ -214,7 +214,7 @@ def test_what_was_not_looked_for_is_listed_in_order() -> None:
 def test_copies_are_compared_with_the_entries_of_their_own_name() -> None:
     """Two captures are what one was: each may show all of its findings again, and only the owner says what is fixed."""
     baseline = kept(report("old.pcap", found("AAA001", 1)), report("x.pcap", found("AAA001", 1, lid=3)))
-    comparison = Comparison(baseline, known_as={"a.pcap": "old.pcap", "b.pcap": "old.pcap"}, owners={"old.pcap": "a.pcap"})
+    comparison = BaselineComparison(baseline, known_as={"a.pcap": "old.pcap", "b.pcap": "old.pcap"}, owners={"old.pcap": "a.pcap"})
     for path, left in (("b.pcap", 1), ("a.pcap", 0)):
         now = report(path, found("AAA001", 7), found("AAA001", 8), found("AAA001", 9, lid=3))
         comparison.apply(now, CODES)

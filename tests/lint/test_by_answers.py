@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from ibdissect.errors import PluginError, SpecError
-from ibdissect.fabric import ChunkFollowed, FabricFollower
-from ibdissect.fabric.earlier_answers import PortInfos
 from ibdissect.lint.by_answers import AnswersJudge, all_compared, check
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.lint.sequence import Sequence, is_stateless, previous, unless, within
+from ibdissect.pipeline.check import CheckOptions
+from ibdissect.pipeline.check import check as check_file
 from ibdissect.plugins import load
-from ibdissect.session.check import Options
-from ibdissect.session.check import check as check_file
+from ibdissect.subnet import ChunkFollowed, FabricFollower
+from ibdissect.subnet.earlier_answers import PortInfos
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import NODE_INFO, PORT_INFO, SET
@@ -24,8 +24,8 @@ from ibdissect.wire.sm import NodeInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable
 from tests.craft import erf_pcap
-from tests.fabric.made import answer, ask, node, port_info, switch
-from tests.table.made import native_table
+from tests.decode.made import native_table
+from tests.subnet.made import answer, ask, node, port_info, switch
 
 PLUGIN = str(Path(__file__).parents[2] / "docs/examples/ports.py")
 HOST, OTHER = answer(5, NODE_INFO, node(5)), answer(6, NODE_INFO, node(6))
@@ -93,7 +93,7 @@ def found(path: Path, code: str, frames: list[bytes]) -> Found:
     path.write_bytes(erf_pcap(frames))
     plugins = load([PLUGIN])
     (rule,) = [one for one in plugins.rules if one.code == code]
-    report = check_file(str(path), Options(rules=[rule], catalog=plugins.catalog))
+    report = check_file(str(path), CheckOptions(rules=[rule], catalog=plugins.catalog))
     assert report.error is None, report.error
     return [(one.frame, one.message, [(each.frame, each.why) for each in one.related]) for one in report.findings]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests import commands
 from tests.craft import ethernet_pcap
-from tests.flow.test_tcp_streams import PLUGIN, opening, pdu, segment
+from tests.transport.test_tcp_streams import PLUGIN, opening, pdu, segment
 
 RULE = """
 from ibdissect.lint.rule import Rule, Seen, each, fault, on_chunk

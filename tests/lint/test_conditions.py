@@ -11,17 +11,17 @@ import pytest
 
 from ibdissect.failures import Failures
 from ibdissect.lint.conditions import _flat, _quoted, _spans, hit_at, judged
-from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Finding, Severity, Span
+from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY, Rule, Seen
-from ibdissect.session.capture import Capture
+from ibdissect.python_interface import Capture
 from ibdissect.wire.expr import Where
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sm import NodeInfo
 from tests.craft import build, erf_pcap
-from tests.fabric.made import answer, port_info
-from tests.flow.test_transfers import ROOM, segment
-from tests.table.made import native_table as table_of_frames
+from tests.decode.made import native_table as table_of_frames
+from tests.mad.test_rmpp_records import ROOM, segment
+from tests.subnet.made import answer, port_info
 
 NODE = {"base_version": 1, "class_version": 1, "num_ports": 1, "node_guid": 2, "port_guid": 3, "partition_cap": 1, "local_port_num": 1}
 STEP = 112

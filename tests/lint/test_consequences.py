@@ -6,26 +6,26 @@ from collections.abc import Iterator
 
 import pytest
 
-from ibdissect.fabric import FabricFollower
+from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode.history import SECOND_NS
 from ibdissect.lint import consequences, grouping
 from ibdissect.lint.consequences import Consequences, chains
-from ibdissect.lint.engine import Context, Linter
 from ibdissect.lint.finding import Finding, Related, Severity
+from ibdissect.lint.linter import Context, Linter
 from ibdissect.lint.rule import REGISTRY, Hit, Rule, on_chunk, on_end
-from ibdissect.session.check import Options
-from ibdissect.table.history import SECOND_NS
-from ibdissect.table.table import ChunkTable
+from ibdissect.pipeline.check import CheckOptions
+from ibdissect.subnet import FabricFollower
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
 from tests.craft import erf_pcap, flipped, gmp, rc, sealed, smp, vcrc
-from tests.fabric.made import SET, answer, ask, node, p_keys, port_info, switch_info
+from tests.decode.made import tables_of
 from tests.rules.cases import inform
 from tests.rules.findings import lint, rules
 from tests.rules.made.conversations import agent, counters
 from tests.rules.made.subnets import data, sweep
-from tests.subnet.files import parsed
-from tests.subnet.samples import SAMPLES
-from tests.table.made import tables_of
+from tests.subnet.files.made_files import parsed
+from tests.subnet.files.samples import SAMPLES
+from tests.subnet.made import SET, answer, ask, node, p_keys, port_info, switch_info
 
 
 class Cause(Rule):
@@ -86,14 +86,14 @@ def test_without_the_cause_every_consequence_is_reported() -> None:
 def test_doubtful_findings_of_a_flow_are_one_of_their_own() -> None:
     findings, linter = found(Doubtful)
     assert [(one.frame, one.count, one.severity) for one in findings] == [(1, 2, Severity.INFO), (3, 1, Severity.ERROR)]
-    assert Options(rules=[Doubtful]).totals(linter) == {Severity.INFO: 1, Severity.ERROR: 1}
+    assert CheckOptions(rules=[Doubtful]).totals(linter) == {Severity.INFO: 1, Severity.ERROR: 1}
 
 
 def test_a_configured_severity_does_not_raise_a_doubtful_finding() -> None:
-    options = Options(rules=[Doubtful], severities={"ZZA902": Severity.WARNING})
+    options = CheckOptions(rules=[Doubtful], severities={"ZZA902": Severity.WARNING})
     assert options.severity_of(Doubtful, Severity.INFO) == Severity.INFO
     assert options.severity_of(Doubtful, Severity.ERROR) == Severity.WARNING
-    assert Options(rules=[Doubtful], severities={"ZZA902": Severity.INFO}).severity_of(Doubtful, Severity.ERROR) == Severity.INFO
+    assert CheckOptions(rules=[Doubtful], severities={"ZZA902": Severity.INFO}).severity_of(Doubtful, Severity.ERROR) == Severity.INFO
 
 
 def test_conditions_explain_and_are_explained() -> None:

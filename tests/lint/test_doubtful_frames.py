@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from ibdissect.lint import doubtful_frames
-from ibdissect.lint.doubtful_frames import DamagedFrames, PastFrames
-from ibdissect.lint.engine import Linter
+from ibdissect.lint.doubtful_frames import CorruptFrames, LateFrames
+from ibdissect.lint.linter import Linter
 from tests.craft import erf_pcap, native
-from tests.fabric.made import answer, ask, node
+from tests.decode.made import tables_of
 from tests.robustness.manipulations import ETHERNET, Pcap, Record
 from tests.rules.findings import rules
-from tests.table.made import tables_of
+from tests.subnet.made import answer, ask, node
 
 SECOND = 1_000_000_000
 LINK = 247
@@ -96,7 +96,7 @@ def test_what_a_packet_shows_itself_counts_at_any_time() -> None:
 def test_stretches(most: int, expected: list[int], lost: int, window: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also across chunks; a time of 0 is unknown; if there are too many stretches, all that follows is taken for one."""
     monkeypatch.setattr(doubtful_frames, "MAX_STRETCHES", most)
-    past, times = PastFrames(), [10, 20, 12, 13, 0, 21, 15, 22]
+    past, times = LateFrames(), [10, 20, 12, 13, 0, 21, 15, 22]
     pcap = Pcap(ETHERNET, tuple(Record(i, time * SECOND, bytes(60), 60) for i, time in enumerate(times, 1)))
     for table in tables_of(pcap.packed(), window):
         past.feed(table)
@@ -114,7 +114,7 @@ def test_what_share_of_wrong_icrcs_tells_damage(right: int) -> None:
 
 @pytest.mark.parametrize(("back", "late"), [(0, False), (SECOND - 1, False), (SECOND, False), (SECOND + 1, True), (5 * SECOND, True)])
 def test_a_frame_is_late_by_more_than_a_second(back: int, late: bool) -> None:
-    past = PastFrames()
+    past = LateFrames()
     times = [100 * SECOND, 100 * SECOND - back, 101 * SECOND]
     capture = Pcap(ETHERNET, tuple(Record(i, time, bytes(60), 60) for i, time in enumerate(times, 1)))
     for table in tables_of(capture.packed()):
@@ -143,7 +143,7 @@ def test_which_frames_were_damaged(
 ) -> None:
     """One whose ICRC is wrong while no more than half of those so far are; the first ones are remembered."""
     monkeypatch.setattr(doubtful_frames, "MAX_DAMAGED", most)
-    found, first = DamagedFrames(), 1
+    found, first = CorruptFrames(), 1
     assert not found.known and found.any_of([1]) is False
     for bad in chunks:
         found.feed(checksums(first, bad))

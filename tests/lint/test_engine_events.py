@@ -12,11 +12,11 @@ import pytest
 from ibdissect.bounded import Dropped
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.opening import open_capture
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint import grouping
-from ibdissect.lint.engine import Context, Follower, Linter
 from ibdissect.lint.finding import Evidence, Finding, Related, Span
+from ibdissect.lint.linter import Context, Follower, Linter
 from ibdissect.lint.rule import INFO, REGISTRY, Hit, Rule, on_chunk, on_end, on_event
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.encapsulation import Ethernet
 from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.mad import MAD
@@ -349,7 +349,7 @@ def test_frames_that_are_not_shown_are_not_reported() -> None:
 def test_time_is_taken_by_rule_where_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """With timing, rules without findings have a time, too; without it, no entry. Condition and findings are timed separately."""
     clock = iter(range(7, 1000, 2))
-    monkeypatch.setattr("ibdissect.lint.engine.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("ibdissect.lint.linter.time.perf_counter", lambda: next(clock))
     linter, found = lint([native(slid=2)], Frames, ByGid, Many, timing=True)
     assert {code: tally.seconds for code, tally in linter.tally.items()} == {"ZZB010": 4, "ZZB006": 0, "ZZB004": 0}
     assert linter.tally["ZZB010"].count == 1 and len(found) == 6

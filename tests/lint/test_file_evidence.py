@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.fabric.file_lines import KnownFile, doubtful, line_number
 from ibdissect.lint.file_evidence import COLLECTED_NS, STALE_NS, lower_if_untrusted, untrusted, with_lines
 from ibdissect.lint.finding import Related, Severity
 from ibdissect.lint.rule import Hit
+from ibdissect.subnet.file_lines import KnownFile, doubtful, line_number
 from tests.report.test_formats import finding
 
 NOW = 2 * STALE_NS

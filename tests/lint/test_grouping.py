@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ibdissect.fabric.file_lines import KnownFile, line_number
-from ibdissect.lint.engine import Context, Linter
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Finding, Related, Severity, Span
-from ibdissect.lint.grouping import KEPT_APART, SelectedFrames, Tally, apart
-from ibdissect.lint.rule import REGISTRY, Hit, LazyHit, Rule, on_chunk
-from ibdissect.table.table import ChunkTable
+from ibdissect.lint.grouping import KEPT_APART, RuleTally, SelectedFrames, apart
+from ibdissect.lint.linter import Context, Linter
+from ibdissect.lint.rule import REGISTRY, DeferredHit, Hit, Rule, on_chunk
+from ibdissect.subnet.file_lines import KnownFile, line_number
 from ibdissect.wire.headers import BTH, LRH
 from tests.craft import erf_pcap, native
+from tests.decode.made import tables_of
 from tests.lint.test_engine_events import lint
-from tests.table.made import tables_of
 
 
 class Repeats(Rule):
@@ -36,9 +36,9 @@ class Repeats(Rule):
         return Hit(frame=frame, time_ns=0, arguments={}, key=key, count=2)
 
     @on_chunk
-    def chunk(self, table: ChunkTable, context: Context) -> Iterator[LazyHit]:
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[DeferredHit]:
         for frame in range(table.chunk.first, table.chunk.first + len(table)):
-            yield LazyHit(frame=frame, key=frame % 2, make=partial(self._hit, frame, frame % 2), count=2)
+            yield DeferredHit(frame=frame, key=frame % 2, make=partial(self._hit, frame, frame % 2), count=2)
 
 
 REGISTRY.pop(Repeats.code)  # it is this test's own
@@ -215,8 +215,8 @@ def test_hits_that_stand_or_fall_together_are_one() -> None:
 def test_what_processes_found_is_joined() -> None:
     """Counts and severities are added; of the findings the earliest stay, as many as are kept."""
 
-    def tally(most: int | None, *frames: int) -> Tally:
-        made = Tally(most, None)
+    def tally(most: int | None, *frames: int) -> RuleTally:
+        made = RuleTally(most, None)
         for frame in frames[: made.add(len(frames))]:
             made.keep(SimpleNamespace(frame=frame))  # type: ignore[arg-type]
         made.lowered[Severity.INFO], made.seconds = len(frames), 0.5

@@ -11,7 +11,7 @@ from ibdissect.lint.rule import Hit
 from ibdissect.wire.keys_read import LEAST, KeysRead
 from tests import commands
 from tests.craft import ethernet_pcap
-from tests.flow.test_tcp_streams import KEY, PLUGIN, opening, pdu, segment
+from tests.transport.test_tcp_streams import KEY, PLUGIN, opening, pdu, segment
 
 NUMBER = int.from_bytes(KEY, "big")
 RULE = """

@@ -6,21 +6,21 @@ import io
 
 import pytest
 
-from ibdissect.lint.engine import Linter
+from ibdissect.decode import ChunkTable
 from ibdissect.lint.finding import Related, Severity, Span
+from ibdissect.lint.linter import Linter
 from ibdissect.lint.point_faults import PointFault, PointFaults, PointRule
 from ibdissect.lint.rule import INFERRED, REGISTRY
+from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
-from ibdissect.session.check import Options, check
-from ibdissect.table import ChunkTable
 from ibdissect.wire.headers import BTH, DETH
 from tests.craft import erf_pcap, rc
-from tests.table.made import native_table
+from tests.decode.made import native_table
 
 
 def test_only_what_is_certain_is_a_fault() -> None:
     known = PointFaults({"PTS002": [PointFault(frame, {"before": "A", "point": "B"}, sure=frame == 2) for frame in (2, 3, 9)]})
-    options = Options(rules=[rule for rule in load() if rule.code == "PTS002"], policy=known)
+    options = CheckOptions(rules=[rule for rule in load() if rule.code == "PTS002"], policy=known)
     report = check(io.BytesIO(erf_pcap([rc(0x04, bytes(8), bth={"psn": psn}) for psn in range(4)])), options)
     assert [(one.frame, one.severity) for one in report.findings] == [(2, Severity.WARNING), (3, Severity.INFO)]
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from ibdissect.errors import ConfigError
-from ibdissect.fabric.division import LID, PREFIX
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.policy import SitePolicy, subnets_of
+from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
-from ibdissect.session.check import Options, check
+from ibdissect.subnet.separate_subnets import LID, PREFIX
 from tests import craft
-from tests.fabric.made import SET, ask, port_info
+from tests.subnet.made import SET, ask, port_info
 
 KEY = 0x1122334455667788
 
@@ -128,7 +128,7 @@ def test_keys_are_never_shown() -> None:
 
 def linted(policy: SitePolicy | None, show_keys: bool = False) -> list[Finding]:
     capture = craft.erf_pcap([ask(5, 0x15, method=SET, body=port_info(5, m_key=0x4142434445464748), m_key=0x4142434445464748)])
-    options = Options(rules=[rule for rule in load() if rule.code.startswith("MKY0")], policy=policy, show_keys=show_keys)
+    options = CheckOptions(rules=[rule for rule in load() if rule.code.startswith("MKY0")], policy=policy, show_keys=show_keys)
     return check(io.BytesIO(capture), pickle.loads(pickle.dumps(options))).findings
 
 

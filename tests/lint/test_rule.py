@@ -12,7 +12,7 @@ from ibdissect.lint.finding import Related, Span
 from ibdissect.lint.rule import INFO, LEARNT, REGISTRY, SEEN, Context, Moment, Rule, Seen, each, family, fault
 from ibdissect.wire.headers import BTH, DETH, LRH
 from tests.craft import native, rc, ud
-from tests.table.made import native_table
+from tests.decode.made import native_table
 
 FRAMES = [native(bth={"psn": 5}), ud(bytes(8), src_qp=9, bth={"psn": 6}), native(bth={"psn": 7})]
 

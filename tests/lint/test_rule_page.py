@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ibdissect.fabric.events import ChunkFollowed
 from ibdissect.lint.rule import Rule, on_event
 from ibdissect.lint.rule_page import EVIDENCE, evidence, markdown, page, sections, summary
 from ibdissect.rules import load
+from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.wire.headers import BTH
 
 

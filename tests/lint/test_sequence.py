@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ibdissect.errors import PluginError, SpecError
-from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.sequence import Sequence, is_sequence, previous, unless, within
+from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.plugins import load
-from ibdissect.session.check import Options, check
+from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.headers import BTH, DETH
 from tests.talk import PLUGIN, Said, capture
 
@@ -36,7 +36,7 @@ CASES: dict[str, tuple[str, tuple[Said, ...], list[tuple[int, list[int]]]]] = {
 def found(path: str, code: str, **options: Any) -> list[tuple[int, list[int]]]:
     plugins = load([PLUGIN])
     (rule,) = [one for one in plugins.rules if one.code == code]
-    report = check(path, Options(rules=(rule,), catalog=plugins.catalog, **options))
+    report = check(path, CheckOptions(rules=(rule,), catalog=plugins.catalog, **options))
     assert report.error is None, report.error
     return [(one.frame, [each.frame for each in one.related]) for one in report.findings]
 
@@ -61,7 +61,7 @@ def test_one_way_or_both(one_way: bool, expected: list[tuple[int, list[int]]], t
     plugins = load([str(tmp_path / "ways.py")])
     (rule,) = [one for one in plugins.rules if one.code == f"WAY{int(one_way)}23"]
     path = capture(tmp_path / "a.pcapng", (READ, 1, 0), (OTHER, 1, 1), sequences=(5, 4))
-    report = check(path, Options(rules=(rule,), catalog=plugins.catalog))
+    report = check(path, CheckOptions(rules=(rule,), catalog=plugins.catalog))
     assert [(one.frame, [each.frame for each in one.related]) for one in report.findings] == expected
 
 
@@ -80,7 +80,7 @@ def test_what_the_capture_may_have_lost_is_an_info(lost: bool, severity: str, tm
     plugins = load([PLUGIN])
     rules = tuple(one for one in plugins.rules if one.code == "ACME022")
     path = capture(tmp_path / "a.pcapng", (READ, 1, 0), (REPLY, 1, 1), (READ, 2, 1), LATER)
-    (one,) = check(path, Options(rules=rules, catalog=plugins.catalog)).findings
+    (one,) = check(path, CheckOptions(rules=rules, catalog=plugins.catalog)).findings
     assert (one.frame, one.severity.value, asked) == (3, severity, [(3, one.time_ns + 500_000_000)])
 
 

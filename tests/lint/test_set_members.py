@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ibdissect.capture.chunk import Member
+from ibdissect.capture.chunk import SetMember
 from ibdissect.lint.finding import Finding, Related, Severity
 from ibdissect.lint.set_members import members_object, name_frames, place, place_text, with_files
 
-MEMBERS = [Member("d/a.pcap", 1, 0), Member("d/empty.pcap", 11, 500), Member("d/b\x1b.pcap", 11, 500)]
+MEMBERS = [SetMember("d/a.pcap", 1, 0), SetMember("d/empty.pcap", 11, 500), SetMember("d/b\x1b.pcap", 11, 500)]
 
 
 def test_places() -> None:

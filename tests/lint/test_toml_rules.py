@@ -13,7 +13,7 @@ from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.lint.toml_rules import rules_of
-from ibdissect.session.check import Options, check
+from ibdissect.pipeline.check import CheckOptions, check
 from tests import commands
 from tests.craft import erf_pcap, native, rc, ud
 
@@ -45,7 +45,7 @@ def capture(tmp_path: Path, frames: list[bytes]) -> str:
 
 def test_a_finding_a_frame(tmp_path: Path) -> None:
     path = capture(tmp_path, FRAMES)
-    report = check(path, Options(rules=rules_of([GOOD], "site.toml"), max_findings=None))
+    report = check(path, CheckOptions(rules=rules_of([GOOD], "site.toml"), max_findings=None))
     assert [(f.code, f.name, f.severity, f.frame, f.message) for f in report.findings] == [
         ("TOML001", "wrong-lane", "error", 1, "UD LID 10 QP 0x000001 → LID 2 QP 0x000048: SL 0 from LID 000a {UD}: Q_Key#1, frame 1, ?"),
         ("TOML001", "wrong-lane", "error", 5, "UD LID 11 QP 0x000001 → LID 2 QP 0x000048: SL 0 from LID 000b {UD}: Q_Key#2, frame 5, ?"),
@@ -60,13 +60,13 @@ def test_a_finding_a_frame(tmp_path: Path) -> None:
 
 def test_counts_stay_exact_beyond_what_is_kept(tmp_path: Path) -> None:
     path = capture(tmp_path, FRAMES[:1] * 50)
-    report = check(path, Options(rules=rules_of([GOOD], "site.toml"), max_findings=3))
+    report = check(path, CheckOptions(rules=rules_of([GOOD], "site.toml"), max_findings=3))
     assert ([f.frame for f in report.findings], report.by_rule) == ([1, 2, 3], {"TOML001": 50})
 
 
 def test_conditions_without_a_field(tmp_path: Path) -> None:
     table = {**GOOD, "when": "_ws.malformed", "message": "{_ws.malformed} in {frame.cap_len} of {frame.len} on {frame.interface_id}"}
-    report = check(capture(tmp_path, FRAMES), Options(rules=rules_of([table], "x")))
+    report = check(capture(tmp_path, FRAMES), CheckOptions(rules=rules_of([table], "x")))
     assert [(f.frame, f.message, f.spans, f.field) for f in report.findings] == [
         (4, "LID 1 → LID 2: LRH.PktLen is larger than the frame in 9 of 9 on 0", (), None)
     ]
@@ -75,10 +75,10 @@ def test_conditions_without_a_field(tmp_path: Path) -> None:
 def test_keys_in_values_are_masked(tmp_path: Path) -> None:
     table = {**GOOD, "when": "deth.q_key != 0", "message": "a UD packet"}
     path = capture(tmp_path, FRAMES)
-    assert [f.value for f in check(path, Options(rules=rules_of([table], "x"))).findings] == [None, None, None]
-    assert check(path, Options(rules=rules_of([table], "x"), show_keys=True)).findings[0].value == 0xC0FFEE
+    assert [f.value for f in check(path, CheckOptions(rules=rules_of([table], "x"))).findings] == [None, None, None]
+    assert check(path, CheckOptions(rules=rules_of([table], "x"), show_keys=True)).findings[0].value == 0xC0FFEE
     table = {**GOOD, "when": "invariant.crc", "message": "ICRC {invariant.crc}"}
-    assert check(path, Options(rules=rules_of([table], "x"))).findings[0].message.endswith(": ICRC (hidden)")
+    assert check(path, CheckOptions(rules=rules_of([table], "x"))).findings[0].message.endswith(": ICRC (hidden)")
 
 
 @pytest.mark.parametrize(
@@ -166,18 +166,18 @@ def test_a_file_of_rules_is_a_plugin(tmp_path: Path) -> None:
 def test_hidden_keys_are_not_compared(when: str, tmp_path: Path) -> None:
     rules, path = rules_of([{**GOOD, "when": when}], "site.toml"), capture(tmp_path, FRAMES)
     with pytest.raises(ConfigError, match=r"site\.toml: rule TOML001, when: .* a hidden Q_Key can only be tested"):
-        Options(rules=rules)
-    assert check(path, Options(rules=rules, show_keys=True)).findings
+        CheckOptions(rules=rules)
+    assert check(path, CheckOptions(rules=rules, show_keys=True)).findings
     hidden = rules_of([{**GOOD, "code": "TOML002", "when": "frame contains c0:ff:ee"}], "site.toml")
-    assert not check(path, Options(rules=hidden)).findings
-    assert check(path, Options(rules=hidden, show_keys=True)).findings
+    assert not check(path, CheckOptions(rules=hidden)).findings
+    assert check(path, CheckOptions(rules=hidden, show_keys=True)).findings
 
 
 @pytest.mark.parametrize(("given", "wanted"), [("error", "error"), ("warning", "warning"), ("info", "info"), (None, "warning")])
 def test_the_severity_is_the_one_that_the_table_gives(tmp_path: Path, given: str | None, wanted: str) -> None:
     table = {key: value for key, value in GOOD.items() if key != "severity"} | ({"severity": given} if given else {})
     (rule,) = rules_of([table], "x.toml")
-    report = check(capture(tmp_path, FRAMES), Options(rules=[rule]))
+    report = check(capture(tmp_path, FRAMES), CheckOptions(rules=[rule]))
     assert {finding.severity.value for finding in report.findings} == {rule.severity.value} == {wanted}
     assert {name: count for name, count in report.counts.items() if count} == {wanted: 2}
 
@@ -185,6 +185,6 @@ def test_the_severity_is_the_one_that_the_table_gives(tmp_path: Path, given: str
 @pytest.mark.parametrize("severity", list(Severity))
 def test_a_configured_severity_holds_for_findings_and_counts(tmp_path: Path, severity: Severity) -> None:
     (rule,) = rules_of([GOOD], "x.toml")
-    report = check(capture(tmp_path, FRAMES), Options(rules=[rule], severities={"TOML001": severity}))
+    report = check(capture(tmp_path, FRAMES), CheckOptions(rules=[rule], severities={"TOML001": severity}))
     assert {finding.severity for finding in report.findings} == {severity}
     assert {name: count for name, count in report.counts.items() if count} == {severity.value: 2}

@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ibdissect.fabric.model import Subnet
-from ibdissect.fabric.nodes import CA, SWITCH, NodeFacts, Port
-from ibdissect.fabric.topology import connect
 from ibdissect.pictures.portrait import Portrait, read
+from ibdissect.pipeline.check import CheckOptions
 from ibdissect.rules import load
-from ibdissect.session.check import Options
-from tests.fabric import made
+from ibdissect.subnet.model import Subnet
+from ibdissect.subnet.nodes import CA, SWITCH, NodeFacts, Port
+from ibdissect.subnet.topology import connect
+from tests.subnet import made
 
 
 @contextmanager
 def portrait(path: Path | str, **options: Any) -> Iterator[Portrait]:
-    with read(str(path), Options(rules=load(), max_findings=None, **options)) as found:
+    with read(str(path), CheckOptions(rules=load(), max_findings=None, **options)) as found:
         assert isinstance(found, Portrait)
         yield found
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ibdissect.pictures.conversations import conversations, requests, troubled
-from ibdissect.study.conversations import trouble
-from tests.study import made
+from ibdissect.screen_model.conversations import trouble
+from tests.screen_model import made
 
 from .looks import portrait
 

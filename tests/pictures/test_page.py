@@ -9,12 +9,12 @@ import pytest
 
 from ibdissect.pictures import page as made_page
 from ibdissect.pictures.page import earlier, page, pictures
+from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.report import Run, render
 from ibdissect.rules import load
-from ibdissect.session.check import Options, check
 from tests import test_hostile
 from tests.report.pages import Page, safe
-from tests.study import made
+from tests.screen_model import made
 
 from .looks import portrait
 
@@ -22,7 +22,7 @@ pytest.importorskip("jinja2")
 
 
 def shown(*paths: Path | str, before: str | None = None) -> Page:
-    options = Options(rules=load(), max_findings=None)
+    options = CheckOptions(rules=load(), max_findings=None)
     text, reports = page([str(path) for path in paths], options, earlier(before, options) if before is not None else None)
     assert len(reports) == len(paths)
     return safe(text)
@@ -75,7 +75,7 @@ def test_pictures_that_would_be_too_big_are_left_out(repo: Path, monkeypatch: py
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
     path = tmp_path / test_hostile.FILE_NAME
     path.write_bytes(test_hostile.capture())
-    text, _ = page([str(path)], Options(rules=load(), max_findings=None))
+    text, _ = page([str(path)], CheckOptions(rules=load(), max_findings=None))
     text.encode()
     found = safe(text)
     assert text.count("<script") == 1 and {c for c in text if not c.isprintable()} == {"\n"}
@@ -96,7 +96,7 @@ def test_before_and_now(repo: Path, tmp_path: Path) -> None:
     same = shown(part, before=str(part))
     assert "0 new" in same.text and "0 fixed" in same.text and "6 as before" in same.text and not same.all("ul", class_="changes")
     report = tmp_path / "earlier.json"
-    report.write_text(render("json", [check(str(part), Options(rules=load()))], Run()), encoding="utf-8")
+    report.write_text(render("json", [check(str(part), CheckOptions(rules=load()))], Run()), encoding="utf-8")
     assert "0 new" in shown(part, before=str(report)).text
     findings = json.loads(report.read_text(encoding="utf-8"))
     findings["findings"].pop()

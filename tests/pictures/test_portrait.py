@@ -8,15 +8,15 @@ import pytest
 
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.pictures.portrait import read
+from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
-from ibdissect.session.check import Options, check
-from tests.study import made
+from tests.screen_model import made
 
 from .looks import portrait
 
 
 def same_as_lint(path: Path) -> None:
-    wanted = check(str(path), Options(rules=load(), max_findings=None))
+    wanted = check(str(path), CheckOptions(rules=load(), max_findings=None))
     with portrait(path) as found:
         found.name_nodes(None)
         report = found.report
@@ -54,13 +54,13 @@ def test_a_damaged_capture(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_opened(tmp_path: Path) -> None:
-    with read(str(tmp_path / "none.pcap"), Options(rules=load())) as found:
+    with read(str(tmp_path / "none.pcap"), CheckOptions(rules=load())) as found:
         assert isinstance(found, CaptureReport) and found.status == "unreadable" and "none.pcap" in (found.error or "")
 
 
 def test_progress_is_reported(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     path = made.capture(tmp_path)
-    with read(str(path), Options(rules=load()), progress=lambda frames, at: told.append((frames, at))):
+    with read(str(path), CheckOptions(rules=load()), progress=lambda frames, at: told.append((frames, at))):
         pass
     assert told[-1] == (made.TOTAL, path.stat().st_size)

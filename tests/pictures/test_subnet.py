@@ -6,14 +6,14 @@ from itertools import combinations
 
 import pytest
 
-from ibdissect.fabric.model import Subnet
 from ibdissect.pictures.marks import Mark
-from ibdissect.pictures.subnet import FEW, MAX_NODES, WIDTH, Box, Drawing, drawing, shortened
+from ibdissect.pictures.subnet import FEW, MAX_NODES, WIDTH, Box, SubnetDrawing, drawing, shortened
+from ibdissect.subnet.model import Subnet
 
 from .looks import fat_tree
 
 
-def drawn(subnet: Subnet) -> Drawing:
+def drawn(subnet: Subnet) -> SubnetDrawing:
     found = drawing(subnet, {})
     assert found is not None
     return found

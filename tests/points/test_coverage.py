@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ibdissect.points.coverage import HOLE, Holes
+from ibdissect.points.coverage import HOLE, CoverageGaps
 
 
 @pytest.mark.parametrize("block", [10, 50, 130, 5_000])
@@ -14,7 +14,7 @@ def test_holes(block: int) -> None:
     sightings = np.array([at for at in range(0, 2000, 10) if not (300 < at < 500 or 900 < at < 1300)])
     passed = np.array([*range(310, 310 + HOLE - 1), 955, 1000, 1100, 1299, 1405, 1505])
     assert len(passed) == HOLE - 1 + 6
-    holes = Holes()
+    holes = CoverageGaps()
     for at in range(0, 2000, block):
         part = [column[(column >= at) & (column < at + block)] for column in (sightings, passed)]
         holes.feed(*part, at + block - 1)

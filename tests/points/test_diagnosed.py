@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from ibdissect.diagnosis.connection import CapturePoint, Connection, Diagnosis
 from ibdissect.diagnosis.summary import shared_causes
 from ibdissect.diagnosis.text import points_text
+from ibdissect.pipeline.diagnosing import diagnosed as diagnosed_alone
+from ibdissect.pipeline.reading import open_reading
 from ibdissect.points.comparison import Comparison
 from ibdissect.points.diagnosed import _silent, diagnosed
 from ibdissect.points.fates import Fate, Tries
 from ibdissect.points.same_connections import Same
-from ibdissect.session.diagnosing import diagnosed as diagnosed_alone
-from ibdissect.session.reading import open_reading
 from tests.points.world import ACK, ACKNOWLEDGE, CLIENT, START, World, behind
 
 MS = 1_000_000

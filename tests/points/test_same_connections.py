@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from ibdissect.diagnosis.connection import BOTH, Connection, Diagnosis, End, SetUpState
+from ibdissect.diagnosis.connection import BOTH, Connection, ConnectionEnd, Diagnosis, SetUpState
 from ibdissect.points.same_connections import PROVED, Same, same_connections
 
 SEC = 1_000_000_000
@@ -21,7 +21,7 @@ class Shifted(Struct):
 
 
 def connection(cause: str = "healthy", verdict: str = "healthy", **more: Any) -> Connection:
-    ends = more.pop("ends", (End("10.0.0.1", 5), End("10.0.0.2", 6)))
+    ends = more.pop("ends", (ConnectionEnd("10.0.0.1", 5), ConnectionEnd("10.0.0.2", 6)))
     severity = {"healthy": "none", "slow": "warning"}.get(verdict, "error")
     values = {"start_ns": 0, "last_ns": SEC, "first_frame": 1, "last_frame": 9, "set_up": SetUpState("not-captured", 0), **more}
     return Connection(
@@ -40,13 +40,13 @@ def test_ends_set_up_and_time_make_it_the_same() -> None:
     one, other = connection(), connection(**late)
     assert groups([one], [other]) == [[0, 1]]
     assert groups([one], [connection(start_ns=9 * SEC, last_ns=10 * SEC)]) == [[0], [1]]
-    assert groups([one], [connection(ends=(End("10.0.0.1", 7), End("10.0.0.2", 6)), **late)]) == [[0], [1]]
-    assert groups([one], [connection(ends=(End("10.0.0.2", 6), End("::ffff:10.0.0.1", 5)), **late)]) == [[0, 1]]
+    assert groups([one], [connection(ends=(ConnectionEnd("10.0.0.1", 7), ConnectionEnd("10.0.0.2", 6)), **late)]) == [[0], [1]]
+    assert groups([one], [connection(ends=(ConnectionEnd("10.0.0.2", 6), ConnectionEnd("::ffff:10.0.0.1", 5)), **late)]) == [[0, 1]]
 
 
 def test_two_set_ups_of_one_queue_pair_are_two_connections() -> None:
     up = [SetUpState("refused", 1, id=n) for n in (1, 2)]
-    unknown = (End("10.0.0.1", 5), End("10.0.0.2", None))
+    unknown = (ConnectionEnd("10.0.0.1", 5), ConnectionEnd("10.0.0.2", None))
     first = [connection(ends=unknown, set_up=one) for one in up]
     second = [connection(ends=unknown, set_up=one, start_ns=SEC, last_ns=2 * SEC) for one in reversed(up)]
     assert groups(first, second) == [[0, 1], [0, 1]]

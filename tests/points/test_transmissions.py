@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.points.columns import FIELDS, Sightings
+from ibdissect.points.packet_identity import FIELDS, Sightings
 from ibdissect.points.transmissions import transmissions_of
 
 

@@ -10,7 +10,7 @@ from unittest import mock
 import ibdissect
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.grouping import Grouping
-from ibdissect.lint.rule import Hit, LazyHit, Rule
+from ibdissect.lint.rule import DeferredHit, Hit, Rule
 
 from .manipulations import Pcap
 
@@ -51,7 +51,7 @@ class Orderly:
                     self.words.add((one.code, one.stable))
                     self.frames |= {(one.code, part.frame) for part in (one, *one.spans, *one.related)}
 
-    def _noted(self, rule: Rule, hits: Iterable[Hit | LazyHit]) -> Iterator[Hit | LazyHit]:
+    def _noted(self, rule: Rule, hits: Iterable[Hit | DeferredHit]) -> Iterator[Hit | DeferredHit]:
         for hit in hits:
             self.frames.add((rule.code, hit.frame))
             yield hit

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.table.table import ChunkTable
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import DIRECTED, GET, GET_RESP, RESPONSE_BIT, SET, SMP_CLASSES
@@ -18,7 +18,7 @@ from ibdissect.wire.sa import mask_for
 from ibdissect.wire.sa_paths import PathRecord
 from ibdissect.wire.sm import SMP, NodeDescription, SMPDirected
 from tests.craft import build, put, sa_mad, smp, ud
-from tests.fabric.made import node, p_keys, port_info, switch
+from tests.subnet.made import node, p_keys, port_info, switch
 
 from .manipulations import ERF, SECOND, Pcap, Record, at_time
 

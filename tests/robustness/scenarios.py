@@ -9,8 +9,8 @@ from typing import Any
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.sm import SMInfo
 from tests.craft import build, rc, smp, ud
-from tests.fabric.made import ANSWER, GET, GUID, REPRESS, SET, node, p_keys, port_info, switch, switch_info
 from tests.rules.made.conversations import MGID, gid_of, member
+from tests.subnet.made import ANSWER, GET, GUID, REPRESS, SET, node, p_keys, port_info, switch, switch_info
 
 from .manipulations import ERF, SECOND, Pcap, Record, at_time
 

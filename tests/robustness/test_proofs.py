@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from ibdissect.lint.grouping import Grouping
-from ibdissect.lint.rule import Hit, LazyHit, Rule
+from ibdissect.lint.rule import DeferredHit, Hit, Rule
 from tests.rules.cases import CASES, Case
 from tests.rules.test_rules import PCAPNG, RULES, lint
 
@@ -87,7 +87,7 @@ def reported(proof: Case, *captures: bytes) -> set[str]:
     codes: set[str] = set()
     take = Grouping.take
 
-    def noted(grouping: Grouping, rule: Rule, hits: Iterable[Hit | LazyHit]) -> None:
+    def noted(grouping: Grouping, rule: Rule, hits: Iterable[Hit | DeferredHit]) -> None:
         listed = list(hits)
         codes.update(rule.code for _ in listed[:1])
         take(grouping, rule, listed)

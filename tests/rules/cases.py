@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ibdissect.capture.chunk import Damage
-from ibdissect.fabric import FabricFollower
-from ibdissect.lint.engine import Linter
+from ibdissect.lint.linter import Linter
 from ibdissect.lint.point_faults import PointFaults
 from ibdissect.lint.policy import SitePolicy
-from ibdissect.subnet import SubnetFile, learn
+from ibdissect.subnet import FabricFollower
+from ibdissect.subnet.files import SubnetFile, learn
 from tests import craft
 
 CASES: dict[str, list[Case]] = {}

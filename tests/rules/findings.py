@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
-from ibdissect.lint.engine import Linter
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Finding
+from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
-from ibdissect.table.table import ChunkTable
 from tests.craft import erf_pcap
 
 START_NS = 1_700_000_000_000_000_000

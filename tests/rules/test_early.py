@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from ibdissect.fabric import early_packets
-from ibdissect.lint.engine import Linter
 from ibdissect.lint.finding import Evidence, Finding
+from ibdissect.lint.linter import Linter
 from ibdissect.rules import load
+from ibdissect.subnet import early_packets
 from tests import craft
-from tests.fabric.made import answer, ask, port_info
+from tests.decode.made import tables_of
 from tests.rules.MKY.cases import KEY, KEYED, NODE, REFUSED
 from tests.rules.PKY.cases import EARLY_TABLE as TABLE
 from tests.rules.PKY.cases import early_send as send
-from tests.table.made import tables_of
+from tests.subnet.made import answer, ask, port_info
 
 RULES = [rule for rule in load() if rule.code.startswith(("PKY", "MKY"))]
 PORT_INFO = 0x15

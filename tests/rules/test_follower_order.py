@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ibdissect.lint import engine, handlers
+from ibdissect.lint import handlers, linter
 from ibdissect.lint.handlers import Handlers, handler_methods, in_order
 from tests.rules.test_rules import CASES, RULES, lint
 
@@ -28,7 +28,7 @@ def reversed_order(kinds: Iterable[type[Any]]) -> list[type[Any]]:
 def test_the_order_of_independent_followers_changes_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     """The proofs of all rules that follow the capture, each rule alone, with the order turned round."""
     monkeypatch.setattr(handlers, "in_order", reversed_order)
-    monkeypatch.setattr(engine, "handlers", Handlers)  # not those that are cached
+    monkeypatch.setattr(linter, "handlers", Handlers)  # not those that are cached
     following = [rule for rule in RULES if rule.needs or handler_methods(rule)]
     for rule in following:
         for proof in CASES[rule.code]:

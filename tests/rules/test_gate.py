@@ -15,23 +15,23 @@ from typing import Any
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.lint.engine import Linter
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Evidence, Finding, Severity
+from ibdissect.lint.linter import Linter
 from ibdissect.rules import load
 from ibdissect.rules.shared.connection_rule import AgreedRule
-from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table.table import ChunkTable
+from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.wire.numbers import P_KEY_TABLE
 from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
 from tests.conftest import REPO
 from tests.craft import build
-from tests.fabric.made import ANSWER, GET, SET, answer, ask, node, p_keys, switch
 from tests.made_interfaces import pcapng_of
 from tests.rules.findings import lint
 from tests.rules.PKY.cases import TABLE, send
 from tests.rules.test_rules import CASES
+from tests.subnet.made import ANSWER, GET, SET, answer, ask, node, p_keys, switch
 
 GATED = {rule.code for rule in load() if issubclass(rule, (LearntFactRule, AgreedRule))}
 FAMILIES = ("PKY", "LNK", "AM", "GRH", "MCG", "BTH018")
@@ -181,7 +181,7 @@ def test_a_packet_that_is_not_watched_counts_as_answered(monkeypatch: pytest.Mon
 
 
 def test_rules_make_no_senders_of_transaction_ids() -> None:
-    """The high word of a transaction id is a counter of each host: `fabric.senders` alone says who sent a directed route."""
+    """The high word of a transaction id is a counter of each host: `subnet.route_senders` alone says who sent a directed route."""
     made = re.compile(r"transaction(_id|s)?\b[^\n]*>> ?(np\.uint64\()?32|high_word")
     root = REPO / "ibdissect/rules"
     found = {str(path.relative_to(root)) for path in root.rglob("*.py") if made.search(path.read_text())}
@@ -199,7 +199,7 @@ def test_rules_do_not_know_how_origins_are_kept() -> None:
 
 def test_the_types_are_pure() -> None:
     """The engine builds its state on them: no arrays, no rules."""
-    text = Path(REPO / "ibdissect/table/identity.py").read_text()
+    text = Path(REPO / "ibdissect/decode/identity.py").read_text()
     imported = {node.module for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)}
     assert imported == {"__future__", "msgspec", "typing", "addresses", "ibdissect.wire.numbers"} and "import numpy" not in text
     assert "if TYPE_CHECKING:\n    from .addresses" in text

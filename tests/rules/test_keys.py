@@ -1,6 +1,6 @@
 """Do rules leave it to the rooms below who is who? A table of theirs has identities as keys, or plain values that name nobody.
 
-Identities are the classes of the rooms below: a port, an end, a connection, a stream, and what `table.identity` declare.
+Identities are the classes of the rooms below: a port, an end, a connection, a stream, and what `decode.identity` declare.
 Plain values have names there as well (`Frame`, `Code`), so that a key of numbers says which it is, and why it is none.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import ibdissect.rules
-from ibdissect.table import identity
+from ibdissect.decode import identity
 
 RULES = Path(ibdissect.rules.__file__).parent
 TABLES = {"dict", "BoundedDict", "KeptDict", "defaultdict", "Counter", "OrderedDict", "set"}

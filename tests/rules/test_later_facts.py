@@ -11,14 +11,14 @@ import pytest
 from ibdissect.capture import records
 from ibdissect.cli.frame_selection import FrameSelection
 from ibdissect.lint.finding import Finding
+from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
-from ibdissect.session.check import Options, check
-from ibdissect.subnet.learn import SubnetFile
-from ibdissect.subnet.reading import SubnetFiles
+from ibdissect.subnet.files.into_model import SubnetFile
+from ibdissect.subnet.files.reading import SubnetFiles
 from tests.craft import erf_pcap, native, smp
-from tests.fabric.made import SET, answer, ask, node, p_keys, port_info, switch, switch_info
 from tests.rules.LNK.cases import LISTED, port_sweep
 from tests.rules.made.subnets import back, data, sweep
+from tests.subnet.made import SET, answer, ask, node, p_keys, port_info, switch, switch_info
 
 NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEY_TABLE, SL_TO_VL, VL_ARB, LINEAR, LED_INFO = 0x11, 0x12, 0x15, 0x16, 0x17, 0x18, 0x19, 0x31
 CA, SWITCH = answer(5, NODE_INFO, node(5)), answer(5, NODE_INFO, switch(5))
@@ -32,7 +32,7 @@ def lint(frames: list[bytes], rows: int | None = None, chosen: str | None = None
     try:
         selection = FrameSelection.parse(None, chosen, None) if chosen else None
         subnet = SubnetFiles([*files], []) if files else None
-        return check(io.BytesIO(erf_pcap(frames)), Options(rules=RULES, selection=selection, subnet=subnet)).findings
+        return check(io.BytesIO(erf_pcap(frames)), CheckOptions(rules=RULES, selection=selection, subnet=subnet)).findings
     finally:
         records.ROWS = before
 

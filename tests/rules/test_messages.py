@@ -10,10 +10,10 @@ from ibdissect.wire.pm import PortCounters
 from ibdissect.wire.sa import mask_for
 from ibdissect.wire.sa_service import ServiceRecord
 from tests.craft import build, erf_pcap, gmp
-from tests.fabric.made import GET, SET, answer, ask, node, p_keys, port_info
 from tests.rules.CC.cases import congestion
 from tests.rules.made.conversations import sa
 from tests.rules.test_rules import lint
+from tests.subnet.made import GET, SET, answer, ask, node, p_keys, port_info
 
 
 def test_service_levels_are_told_as_ranges() -> None:

@@ -16,15 +16,15 @@ import pytest
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.stream import WINDOW
-from ibdissect.lint.engine import Linter
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Finding
+from ibdissect.lint.linter import Linter
 from ibdissect.lint.point_faults import PointFaults
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.rule_page import EVIDENCE, TO_DO, WHY, page, sections, summary
 from ibdissect.rules import load
-from ibdissect.subnet import SubnetFile
-from ibdissect.table.table import ChunkTable
+from ibdissect.subnet.files import SubnetFile
 from tests.conftest import REFERENCE
 from tests.rules.cases import CASES, Case, inform
 from tests.scrub.made import scrubbed

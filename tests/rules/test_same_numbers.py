@@ -12,7 +12,6 @@ import pytest
 
 from ibdissect.wire.sm import SMInfo
 from tests.craft import build, erf_pcap, rc, ud
-from tests.fabric.made import answer, node, port_info
 from tests.rules.CC.cases import BLOCK_2, CAP, WRONG, keyed
 from tests.rules.made.conversations import SECONDS, WAIT, agent, counters, gid_of
 from tests.rules.made.conversations import sa as gsi_sa
@@ -21,6 +20,7 @@ from tests.rules.MKY.cases import key_shown, tried
 from tests.rules.PKY.cases import ACK, TALK, TO_5
 from tests.rules.SA.cases import LATE, OVER, REFUSING, TRUSTED
 from tests.rules.test_rules import lint
+from tests.subnet.made import answer, node, port_info
 
 MAD_AT, MAD_END = 28, 284
 """Where a management datagram stands in a native frame without a GRH."""

@@ -8,8 +8,8 @@ import pytest
 
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.capture.opening import open_capture
-from ibdissect.table.history import SECOND_NS
-from ibdissect.table.order import WITHIN_NS
+from ibdissect.decode.history import SECOND_NS
+from ibdissect.decode.sending_order import WITHIN_NS
 from tests.craft import interfaces_pcapng
 from tests.rules.cases import CASES, Case
 from tests.rules.test_rules import PCAPNG, lint

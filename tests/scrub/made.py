@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 
+from ibdissect.python_interface import Capture
 from ibdissect.scrub.rewrite import Scrubber, write_scrubbed
-from ibdissect.session.capture import Capture
 
 
 def scrub(capture: bytes, container: str = "pcap") -> tuple[bytes, Scrubber]:

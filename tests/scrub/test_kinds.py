@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 
-from ibdissect.scrub.kinds import IDENTITIES, Kind, kind_of, survivors
+from ibdissect.scrub.kinds import IDENTITIES, ScrubKind, kind_of, survivors
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.cm import REQ
 from ibdissect.wire.dm import ServiceEntry
@@ -44,7 +44,7 @@ def test_every_field_is_replaced_or_dropped_or_stays_for_a_reason() -> None:
     for struct in (one for some in survivors(builtin()) for one in some):
         for field in struct.fields:
             whole = field if field.part_of is None else field.part_of[0]
-            if kind_of(field) is not Kind.KEEP or kind_of(whole) not in (Kind.KEEP, Kind.MARK):
+            if kind_of(field) is not ScrubKind.KEEP or kind_of(whole) not in (ScrubKind.KEEP, ScrubKind.MARK):
                 others[kind_of(field)] += 1
             elif field.holds == "unknown":
                 found.add((struct.__module__.removeprefix("ibdissect.wire."), struct.__name__, field.name))
@@ -60,17 +60,17 @@ def test_every_field_is_replaced_or_dropped_or_stays_for_a_reason() -> None:
 def test_what_names_a_network_or_a_service_is_replaced() -> None:
     network = (VLAN.id, VXLAN.vni, GENEVE.vni, ERSPAN2.session, ERSPAN3.group, GRH.flow_label, IPv6.flow_label, REQ.primary_flow_label,
                TrapTenant.physical_group_id, TrapTenant.virtual_group_id)  # fmt: skip
-    assert {kind_of(field) for field in network} == {Kind.NETWORK}
-    assert {kind_of(field) for field in (REQ.service_id, ServiceEntry.service_id, ServiceRecord.service_id)} == {Kind.SERVICE}
-    assert {kind_of(field) for field in (UDP.source_port, UDP.destination_port)} == {Kind.PORT}
-    assert kind_of(AdjSiteLocalSubnetEntry.subnet_prefix) is Kind.PREFIX
-    assert kind_of(MultiPathRecord.service_id56_lsb) is Kind.DROP
+    assert {kind_of(field) for field in network} == {ScrubKind.NETWORK}
+    assert {kind_of(field) for field in (REQ.service_id, ServiceEntry.service_id, ServiceRecord.service_id)} == {ScrubKind.SERVICE}
+    assert {kind_of(field) for field in (UDP.source_port, UDP.destination_port)} == {ScrubKind.PORT}
+    assert kind_of(AdjSiteLocalSubnetEntry.subnet_prefix) is ScrubKind.PREFIX
+    assert kind_of(MultiPathRecord.service_id56_lsb) is ScrubKind.DROP
 
 
 def test_the_kind_of_a_field_follows_from_what_it_holds() -> None:
     kinds = {
-        PortInfo.m_key: Kind.KEY, PortInfo.gid_prefix: Kind.PREFIX, PortInfo.lid: Kind.LID, PortInfo.lmc: Kind.KEEP,
-        NodeInfo.node_guid: Kind.GUID, NodeDescription.node_string: Kind.TEXT, PathRecord.dgid: Kind.GID,
-        PathRecord.reserved_480: Kind.MARK, BTH.destqp: Kind.QPN, REQ.private_data: Kind.DROP, BTH.p_key: Kind.KEEP,
+        PortInfo.m_key: ScrubKind.KEY, PortInfo.gid_prefix: ScrubKind.PREFIX, PortInfo.lid: ScrubKind.LID, PortInfo.lmc: ScrubKind.KEEP,
+        NodeInfo.node_guid: ScrubKind.GUID, NodeDescription.node_string: ScrubKind.TEXT, PathRecord.dgid: ScrubKind.GID,
+        PathRecord.reserved_480: ScrubKind.MARK, BTH.destqp: ScrubKind.QPN, REQ.private_data: ScrubKind.DROP, BTH.p_key: ScrubKind.KEEP,
     }  # fmt: skip
     assert {field: kind_of(field) for field in kinds} == kinds

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from ibdissect.table.table import ChunkTable
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.sa_records import LinearForwardingTableRecord
@@ -14,8 +14,8 @@ from ibdissect.wire.sm import SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable
 from tests.craft import build, erf_pcap, gmp, native, smp
+from tests.decode.made import table_of
 from tests.scrub.made import scrubbed
-from tests.table.made import table_of
 
 SLID = builtin().fields("lrh.slid")[0]
 

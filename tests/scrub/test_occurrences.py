@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ibdissect.scrub.occurrences import Spot, gids, integers, learn, mark, replace
-from ibdissect.scrub.substitutes import Numbers
+from ibdissect.scrub.substitutes import NumberedSubstitutes
 
 GIDS = {
     "fe80::2:c903:0:1": {"prefix": 0xFE80 << 48, "guid": 0x2C90300000001},
@@ -46,7 +46,7 @@ def test_integers_of_every_width(size: int) -> None:
 
 
 def test_values_are_numbered_in_byte_order_and_once() -> None:
-    numbers = Numbers(lambda number, _value: number)
+    numbers = NumberedSubstitutes(lambda number, _value: number)
     learn(numbers, [])
     learn(numbers, [(np.array([30, 10]), np.array([7, 9], np.uint64)), (np.array([20, 40]), np.array([8, 9], np.uint64))])
     assert numbers.known == {9: 1, 8: 2, 7: 3}
@@ -56,7 +56,7 @@ def test_values_are_numbered_in_byte_order_and_once() -> None:
 def test_only_chosen_values_are_replaced_and_only_their_bytes(bits: int) -> None:
     size = bits // 8
     data = np.full(40, 0xEE, np.uint8)
-    numbers = Numbers(lambda number, value: (value + number) % 256)
+    numbers = NumberedSubstitutes(lambda number, value: (value + number) % 256)
     spot = Spot(np.array([3, 15, 25]), bits, np.array([5, 6, 5], np.uint64))
     numbers.learn([5, 6])
     replace(data, spot, np.array([True, False, True]), numbers)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ibdissect.capture.writing import CaptureWriter
+from ibdissect.python_interface import Capture
 from ibdissect.scrub import substitutes as subs
 from ibdissect.scrub.rewrite import write_scrubbed
-from ibdissect.session.capture import Capture
 from ibdissect.wire.cm import REP, REQ
 from ibdissect.wire.dm import ServiceEntry
 from ibdissect.wire.encapsulation import IPv6
@@ -24,8 +24,8 @@ from ibdissect.wire.sm import SMP, NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests import commands, tunnels
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, mad, native, roce2, smp, ud
+from tests.decode.made import tables_of
 from tests.scrub.made import scrub, scrubbed
-from tests.table.made import tables_of
 
 FILL = bytes(range(1, 200))
 

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from ibdissect.capture.writing import CaptureWriter
+from ibdissect.decode import crcs
+from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.plugins import load as load_plugins
+from ibdissect.python_interface import Capture
 from ibdissect.rules import load
-from ibdissect.scrub.kinds import IDENTITIES, Kind, kind_of, survivors
+from ibdissect.scrub.kinds import IDENTITIES, ScrubKind, kind_of, survivors
 from ibdissect.scrub.rewrite import write_scrubbed
-from ibdissect.session.capture import Capture
-from ibdissect.session.check import Options, check
-from ibdissect.table import crcs
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.cm import REQ
 from ibdissect.wire.headers import BTH, GRH, LRH
@@ -31,8 +31,8 @@ from ibdissect.wire.sm_tables import LinearForwardingTable
 from tests import commands
 from tests.conftest import a_third_of, shared_captures
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, put, rc, roce2, smp, ud
+from tests.decode.made import table_of
 from tests.scrub.made import ones, scrubbed
-from tests.table.made import table_of
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ NAME, GUID, PREFIX, M_KEY, PRIVATE = b"vault-17 HCA-2", 0x0002C9A1B2C3D4E5, 0xFE
 
 
 def findings(source: str) -> tuple[list[tuple[str, int, int]], dict[str, int]]:
-    report = check(source, Options(rules=list(RULES), max_findings=None))
+    report = check(source, CheckOptions(rules=list(RULES), max_findings=None))
     assert report.error is None
     return sorted((f.code, f.frame, f.count) for f in report.findings), report.by_rule
 
@@ -91,7 +91,7 @@ def planted(table: ChunkTable) -> list[tuple[str, bytes]]:
             kind = kind_of(field)
             if field.kind in ("nested", "hole", "rest") or field.part_of is not None or field.bits < 32 or field.bits % 8:
                 continue
-            if kind not in (*IDENTITIES, Kind.DROP, Kind.MARK):
+            if kind not in (*IDENTITIES, ScrubKind.DROP, ScrubKind.MARK):
                 continue
             size = field.bits // 8
             for row in table.matrix(struct_):
@@ -245,8 +245,8 @@ def test_forwarding_tables_follow_their_lids() -> None:
 
 
 def test_substitutes_do_not_depend_on_how_the_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ibdissect import python_interface as session
     from ibdissect.capture.opening import open_capture
-    from ibdissect.session import capture as session
 
     blob = erf_pcap([*sweep(), *attributes()])
     whole = scrubbed(blob)

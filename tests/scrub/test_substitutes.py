@@ -62,7 +62,7 @@ def test_addresses_keep_their_networks(values: list[int]) -> None:
     ],
 )
 def test_numbers_tell_values_apart_by_appearance_alone(make: object, values: Sequence[int]) -> None:
-    one, other = subs.Numbers(make), subs.Numbers(make)  # type: ignore[arg-type]
+    one, other = subs.NumberedSubstitutes(make), subs.NumberedSubstitutes(make)  # type: ignore[arg-type]
     one.learn([*values, *values])
     other.learn([value ^ 0x5500 for value in values])
     new = [one[value] for value in values]
@@ -106,7 +106,7 @@ def test_keys_become_their_numbers() -> None:
 
 
 def test_invalid_utf8_stays_invalid() -> None:
-    texts = subs.Numbers(subs.text)
+    texts = subs.NumberedSubstitutes(subs.text)
     texts.learn([("node_string", b"storage-7"), ("node_string", b"\xff\xfe")])
     assert texts["node_string", b"storage-7"] == b"node_string 1"
     with pytest.raises(UnicodeDecodeError):
@@ -202,7 +202,7 @@ def test_every_first_byte_of_an_address_has_its_own() -> None:
 
 def test_a_map_takes_so_many_values_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subs, "MAX_KNOWN", 3)
-    for full in (subs.Numbers(subs.guid), subs.Addresses()):
+    for full in (subs.NumberedSubstitutes(subs.guid), subs.Addresses()):
         full.learn([10, 20, 30, 10])
         with pytest.raises(CaptureError, match="more than 3"):
             full.learn([40])

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.errors import CaptureError
+from ibdissect.python_interface import Capture
 from ibdissect.scrub import verify as module
 from ibdissect.scrub.rewrite import Scrubber, write_scrubbed
 from ibdissect.scrub.verify import verify
-from ibdissect.session.capture import Capture
-from ibdissect.table.table import ChunkTable
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sm import NodeDescription
 from ibdissect.wire.sm_port import PortInfo

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ibdissect.fabric.model import Subnet
-from ibdissect.subnet import learn, read_files
 from ibdissect.subnet.compare import KINDS, changes, texts
+from ibdissect.subnet.files import learn, read_files
+from ibdissect.subnet.model import Subnet
 from tests.conftest import SHARED
-from tests.subnet.files import subnet_of
-from tests.subnet.samples import SAMPLES
+from tests.subnet.files.made_files import subnet_of
+from tests.subnet.files.samples import SAMPLES
 
 FABRICS = sorted((SHARED / "knowledge").glob("*/changes.json"))
 DISCOVERED = SAMPLES["ibnetdiscover"]

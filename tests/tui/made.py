@@ -10,13 +10,13 @@ from textual.css.query import NoMatches
 from textual.geometry import Region
 from textual.pilot import Pilot
 
+from ibdissect.pipeline.check import CheckOptions
 from ibdissect.rules import load
-from ibdissect.session.check import Options
-from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.saved_state import FilterHistory, Profile
+from ibdissect.screen_model.capture_model import CaptureModel
+from ibdissect.screen_model.saved_state import FilterHistory, Profile
 from ibdissect.tui.app import TuiApp
-from tests.study.made import capture as capture
-from tests.study.made import frames as frames
+from tests.screen_model.made import capture as capture
+from tests.screen_model.made import frames as frames
 from tests.tui import drawn
 
 SIZE = (120, 40)
@@ -27,7 +27,7 @@ def app_on(path: Path, *, follow: bool = False, show_keys: bool = False, display
     """The application on a capture, with a history of its own."""
     model = CaptureModel(str(path), follow=follow, show_keys=show_keys)
     history, memory = FilterHistory(path.parent / "history"), Profile(path.parent / "screen.json")
-    return TuiApp([model], lambda: Options(rules=load()), history=history, memory=memory, display_filter=display_filter)
+    return TuiApp([model], lambda: CheckOptions(rules=load()), history=history, memory=memory, display_filter=display_filter)
 
 
 async def until(pilot: Pilot[None], true: Callable[[], object]) -> None:

@@ -11,7 +11,7 @@ from textual import events
 
 from ibdissect.tui.panes.bytes_pane import BytesPane
 from tests.conftest import REPO
-from tests.study.made import TOTAL
+from tests.screen_model.made import TOTAL
 from tests.tui import made
 from tests.tui.made import running, shows, text, until
 

@@ -17,7 +17,7 @@ from rich.segment import Segment
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from ibdissect.study.filters import as_filter
+from ibdissect.screen_model.value_filters import as_filter
 from ibdissect.tui.app import TuiApp
 from ibdissect.tui.keys import keeping
 from ibdissect.tui.screens.fabric import FabricScreen, FabricTree
@@ -30,7 +30,7 @@ from ibdissect.wire.text import printable
 from tests.capture.built import block, option, section
 from tests.cli.test_serve import fetch
 from tests.craft import build, gmp, smp, ud
-from tests.flow.test_transfers import segment
+from tests.mad.test_rmpp_records import segment
 from tests.test_hostile import TEXTS
 from tests.test_hostile_pcapng import interface
 from tests.tui import drawn, made

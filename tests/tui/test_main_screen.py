@@ -12,7 +12,7 @@ from ibdissect.tui.panes import bars
 from ibdissect.tui.panes.bytes_pane import BytesPane
 from ibdissect.tui.panes.findings_pane import FindingsPane
 from ibdissect.tui.screens.prompt import Prompt
-from tests.study.made import written
+from tests.screen_model.made import written
 from tests.tui import made
 from tests.tui.made import running, shows, until
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from ibdissect.pipeline.check import CheckOptions
 from ibdissect.rules import load
-from ibdissect.session.check import Options
-from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.saved_state import FilterHistory, Profile
+from ibdissect.screen_model.capture_model import CaptureModel
+from ibdissect.screen_model.saved_state import FilterHistory, Profile
 from ibdissect.tui.app import TuiApp
 from tests import craft
-from tests.study.made import TOTAL
+from tests.screen_model.made import TOTAL
 from tests.tui import drawn, made
 from tests.tui.made import until
 
@@ -21,7 +21,7 @@ def two(tmp_path: Path) -> TuiApp:
     other.write_bytes(craft.erf_pcap([craft.rc(0x04, bytes(8))] * 3))
     models = [CaptureModel(str(path)) for path in (made.capture(tmp_path), other)]
     history, memory = FilterHistory(tmp_path / "history"), Profile(tmp_path / "screen.json")
-    return TuiApp(models, lambda: Options(rules=load()), history=history, memory=memory, display_filter="infiniband.bth")
+    return TuiApp(models, lambda: CheckOptions(rules=load()), history=history, memory=memory, display_filter="infiniband.bth")
 
 
 async def test_events_of_a_hidden_tab_stay_in_it(tmp_path: Path) -> None:

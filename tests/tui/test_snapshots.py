@@ -20,15 +20,15 @@ from textual.widgets import Input
 from ibdissect.cli.common import Common
 from ibdissect.cli.points import MergedCapture
 from ibdissect.lint.rule import REGISTRY
+from ibdissect.pipeline.check import CheckOptions
 from ibdissect.rules import load
-from ibdissect.rules.PTS.packets import LostBetweenPoints
-from ibdissect.session.check import Options
-from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.saved_state import FilterHistory, Profile
+from ibdissect.rules.PTS.between_points import LostBetweenPoints
+from ibdissect.screen_model.capture_model import CaptureModel
+from ibdissect.screen_model.saved_state import FilterHistory, Profile
 from ibdissect.tui.app import TuiApp
 from tests import craft
-from tests.fabric.made import p_keys, port_info
-from tests.study.test_fabric_view import FRAMES, edit, manager, routed
+from tests.screen_model.test_fabric_view import FRAMES, edit, manager, routed
+from tests.subnet.made import p_keys, port_info
 from tests.tui import drawn, made
 from tests.tui.made import shows, until
 
@@ -67,9 +67,9 @@ SAMPLES = {"ping": "rxe-rping.pcap", "sweep": "opensm-first-sweep.pcap", "slow":
 
 
 def app_on(path: Path) -> TuiApp:
-    def options() -> Options:
+    def options() -> CheckOptions:
         load()
-        return Options(rules=[REGISTRY[code] for code in RULES])
+        return CheckOptions(rules=[REGISTRY[code] for code in RULES])
 
     memory = Profile(path.parent / "screen.json")
     return TuiApp([CaptureModel(str(path))], options, history=FilterHistory(path.parent / "history"), memory=memory)
@@ -127,7 +127,7 @@ def app_for(walk: str, folder: Path, repo: Path) -> TuiApp:
         merged.file.close()
         merged.tell(app.model)
         app.main.recall()
-        app.study.load = lambda: Options(rules=[LostBetweenPoints], policy=merged.known)
+        app.study.load = lambda: CheckOptions(rules=[LostBetweenPoints], policy=merged.known)
         return app
     if walk in SAMPLES:
         shutil.copy(repo / "captures" / SAMPLES[walk], path)

@@ -12,8 +12,8 @@ import pytest
 
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import REGISTRY, Rule, on_struct
-from ibdissect.session.capture import Capture
-from ibdissect.session.check import Options, check
+from ibdissect.pipeline.check import CheckOptions, check
+from ibdissect.python_interface import Capture
 from ibdissect.wire import dm
 from ibdissect.wire.tail_walk import MOST
 from ibdissect.wire.ulp import ip, ipoib, iscsi, iser, nvme, nvme_rdma, rds, rpcrdma, srp
@@ -271,5 +271,5 @@ def test_rules_see_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     REGISTRY.pop("ODD001", None)
     path = tmp_path / "made.pcap"
     path.write_bytes(erf_pcap(nvme_frames()))
-    report = check(os.fspath(path), Options(rules=[Odd]))
+    report = check(os.fspath(path), CheckOptions(rules=[Odd]))
     assert [finding.frame for finding in report.findings] == [3]

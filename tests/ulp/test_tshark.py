@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.session.capture import Capture
+from ibdissect.python_interface import Capture
 from ibdissect.wire.catalog import builtin
 from tests import smc
 from tests.craft import ethernet_pcap

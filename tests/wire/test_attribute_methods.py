@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from ibdissect.rules.MAD.packet import is_unknown
+from ibdissect.rules.MAD.header_fields import is_unknown
 from ibdissect.wire.attribute_methods import REQUESTS, methods_of
 from tests.conftest import REFERENCE
 from tests.craft import smp
-from tests.table.made import native_table
+from tests.decode.made import native_table
 
 NUMBERED = 0x00FF
 NUMBER = re.compile("0x[0-9A-Fa-f]{4}")

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
-from ibdissect.dissect.bulk import JsonLines
+from ibdissect.decode import ChunkTable
+from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.named_values import reveals_key, runs
 from ibdissect.dissect.printers import dump
+from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import outline
-from ibdissect.dissect.value import Presenter
 from ibdissect.errors import PluginError, SpecError
-from ibdissect.session.capture import Capture
-from ibdissect.table import ChunkTable
+from ibdissect.python_interface import Capture
 from ibdissect.wire.places import UdpPort
 from ibdissect.wire.spec import Struct, nested, pad, raw, rest, text, uint
 from ibdissect.wire.tail import case, choice, optional, repeat, text_until

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from ibdissect.cli.show import command
 from ibdissect.dissect.printers import dump
-from ibdissect.session.capture import Capture
+from ibdissect.python_interface import Capture
 from ibdissect.wire.bm import BaseboardMgtFormat
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.cc import (

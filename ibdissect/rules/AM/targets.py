@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibdissect.fabric import CA, ROUTER, Node
-from ibdissect.fabric.describe import KINDS
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
-from ibdissect.fabric.nodes import NOBODY
 from ibdissect.lint.rule import Hit, fault
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
+from ibdissect.subnet import CA, ROUTER, Node
+from ibdissect.subnet.describe import KINDS
+from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.subnet.nodes import NOBODY
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET, LID_ROUTED, SET
 

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.bounded import Dropped
-from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.streams import Stream, Streams
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.connection_events import Connection, QueuePair
+from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
+from ibdissect.decode.identity import LaneId, QueuePairId
+from ibdissect.decode.lrh_packets import Native
 from ibdissect.lint.rule import ERROR, Context, Hit, Moment, fault, on_chunk, on_end
 from ibdissect.rules.shared.connection_rule import JUDGED, SERVICE_SHIFT, AgreedRule, of_pair
-from ibdissect.rules.shared.silence import lowered_severity
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.connection_events import Connection, QueuePair
-from ibdissect.table.connections import MAX_CONNECTIONS, Connections
-from ibdissect.table.identity import LaneId, QueuePairId
-from ibdissect.table.native_packets import Native
+from ibdissect.rules.shared.unanswered import lowered_severity
+from ibdissect.traffic.capture_loss import CaptureLoss
+from ibdissect.transport.psn_streams import Stream, Streams
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import SERVICES
 

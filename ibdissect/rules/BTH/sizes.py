@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.engine.skipped import MTUS
-from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.events import SizeChanged
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.history import SECOND_NS
+from ibdissect.engine.psn_gaps import MTUS
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import ERROR, INFO, Context, Hit, Seen, fault, on_event
-from ibdissect.rules.BTH.packet import continued
+from ibdissect.rules.BTH.header_fields import continued
 from ibdissect.rules.shared.packet_flows import PacketRule, room_behind_headers
-from ibdissect.table import ChunkTable
-from ibdissect.table.history import SECOND_NS
+from ibdissect.traffic.capture_loss import CaptureLoss
+from ibdissect.transport.events import SizeChanged
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import BTH
 

@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from ibdissect.bounded import BoundedDict, KeptDict
-from ibdissect.fabric import FabricFollower
-from ibdissect.fabric.describe import ranges
-from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.datagrams import Queries
-from ibdissect.flow.transactions import Transactions
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.addresses import ends_at
+from ibdissect.decode.identity import Frame, KeyValue, Side
+from ibdissect.decode.rows import Entry
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_struct
+from ibdissect.mad.datagrams import Queries
+from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.agent_rule import AgentFacts, nodes_at, same_agent
 from ibdissect.rules.shared.mad_conditions import OTHER_VERSION
-from ibdissect.rules.shared.silence import UnansweredRule
-from ibdissect.table import ChunkTable
-from ibdissect.table.addresses import ends_at
-from ibdissect.table.identity import Frame, KeyValue, Side
-from ibdissect.table.rows import Entry
+from ibdissect.rules.shared.unanswered import UnansweredRule
+from ibdissect.subnet import FabricFollower
+from ibdissect.subnet.describe import ranges
+from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.cc import CACongestionSetting, CongestionControlFormat, CongestionControlTable, CongestionInfo, CongestionKeyInfo
 from ibdissect.wire.mad import CLASS_VERSION, MAD
 from ibdissect.wire.numbers import CC_CLASS, CLASS_STATUS, GET_RESP, SET

@@ -9,20 +9,20 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict, KeptList
-from ibdissect.fabric import ROUTER, FabricFollower
-from ibdissect.fabric.vantage import CONFIGURED_NS
+from ibdissect.decode import Bool, ChunkTable
+from ibdissect.decode.addresses import End, lid_end
+from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.conditions import occurrences_where
+from ibdissect.decode.connections import messages
+from ibdissect.decode.identity import Code, PortId
+from ibdissect.decode.lrh_packets import Native
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_struct
 from ibdissect.rules.shared.path_lids import PathEnd, PathLidsRule
-from ibdissect.rules.shared.requested_paths import Path, paths
-from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table import Bool, ChunkTable
-from ibdissect.table.addresses import End, lid_end
-from ibdissect.table.connections import messages
-from ibdissect.table.identity import Code, PortId
-from ibdissect.table.mask import occurrences_where
-from ibdissect.table.native_packets import Native
-from ibdissect.table.scopes import Scopes
+from ibdissect.rules.shared.requested_paths import RequestedPath, paths
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import ROUTER, FabricFollower
+from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.cm import LAP, REQ
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
@@ -107,7 +107,7 @@ class PathCodes(Rule):
         return all(port.node.kind in (0, ROUTER) or not scopes.together((hit.frame, port.frame)) for port in owners)
 
 
-def _impossible(path: Path, native: bool) -> Iterator[tuple[Field[Any], str]]:
+def _impossible(path: RequestedPath, native: bool) -> Iterator[tuple[Field[Any], str]]:
     """Fields of a path that hold what no path has, and what."""
     view = path.view
     if isinstance(view, REQ) and path.name == "primary":

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 from ibdissect.diagnosis.causes import MOST_RETRIES, SURELY
 from ibdissect.diagnosis.connection import Connection
 from ibdissect.diagnosis.stories import Stories
-from ibdissect.flow.capture_loss import CaptureLoss
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, Context, Hit
 from ibdissect.rules.shared.story_rule import StoryRule
+from ibdissect.traffic.capture_loss import CaptureLoss
 
 
 class NeverAcknowledged(StoryRule):

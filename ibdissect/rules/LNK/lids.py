@@ -8,21 +8,21 @@ from operator import or_
 from typing import Any
 
 from ibdissect.bounded import KeptDict, KeptList
-from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node, Port, Subnet
-from ibdissect.fabric.events import LidAssigned
-from ibdissect.fabric.lid_writes import LidWrites
-from ibdissect.fabric.nodes import ACTIVE, ARMED
-from ibdissect.fabric.topology import Islands
+from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.history import AFTER_ALL
+from ibdissect.decode.identity import Frame, Guid, LidId, PortId
+from ibdissect.decode.rows import common, groups, members
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
-from ibdissect.rules.shared.outdated import RefutableRule
-from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table.bits import extract
-from ibdissect.table.history import AFTER_ALL
-from ibdissect.table.identity import Frame, Guid, LidId, PortId
-from ibdissect.table.rows import common, groups, members
+from ibdissect.rules.shared.stale_facts import RefutableRule
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node, Port, Subnet
+from ibdissect.subnet.events import LidAssigned
+from ibdissect.subnet.lid_writes import LidWrites
+from ibdissect.subnet.nodes import ACTIVE, ARMED
+from ibdissect.subnet.topology import ConnectedComponents
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import LAST_UNICAST, MAX_LMC, PERMISSIVE, PORT_INFO, SET
@@ -97,10 +97,10 @@ class LidConflict(LearntFactRule):
         moved, writes = other is None or any(change > hit.frame for change in other.lids.changes()), context.get(LidWrites)
         if other is not None and port is not None and port.lids.at(hit.frame - 1)[0] is not None:
             moved |= writes.changed_unseen(port, hit.frame - 1) and writes.last_shown(other, AFTER_ALL) <= hit.frame
-        joined = other is not None and port is not None and context.get(Islands).join(subnet, other, port)
+        joined = other is not None and port is not None and context.get(ConnectedComponents).join(subnet, other, port)
         return super().severity_at_end(hit, context) if joined and not moved else INFO
 
-    def rests_on(self, hit: Hit, context: Context) -> list[Node]:
+    def facts_used_of(self, hit: Hit, context: Context) -> list[Node]:
         """The nodes of both ports."""
         ports = context.get(FabricFollower).subnet.by_key(hit.key[0].key), self.others.get(hit.key)
         return [port.node for port in ports if port is not None]
@@ -109,7 +109,7 @@ class LidConflict(LearntFactRule):
         """Two ports of one adapter may be in two subnets, unless cables and switches join them."""
         subnet = context.get(FabricFollower).subnet
         other, port = self.others.get(hit.key), subnet.by_key(hit.key[0].key)
-        return other is None or port is None or other.node is not port.node or context.get(Islands).join(subnet, other, port)
+        return other is None or port is None or other.node is not port.node or context.get(ConnectedComponents).join(subnet, other, port)
 
     @on_event(ChunkFollowed)
     def look(self, event: ChunkFollowed, context: Context) -> None:

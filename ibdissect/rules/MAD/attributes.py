@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.flow.transactions import Transactions
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.identity import Code
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Seen, fault, on_chunk
-from ibdissect.rules.MAD.answers import KNOWN_CLASSES
+from ibdissect.mad.transactions import Transactions
+from ibdissect.rules.MAD.answered_attributes import KNOWN_CLASSES
 from ibdissect.rules.shared.mad_conditions import METHODS_OF, NamesRequest
-from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table import ChunkTable
-from ibdissect.table.identity import Code
+from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.wire.attribute_methods import REQUESTS
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH

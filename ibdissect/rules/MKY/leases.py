@@ -8,15 +8,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.bounded import Dropped, KeptDict
-from ibdissect.fabric import SWITCH, ChunkFollowed, Port
-from ibdissect.fabric.events import MKeyLearnt, WrongMKey
+from ibdissect.decode.history import SECOND_NS
+from ibdissect.decode.identity import Frame, PortId
+from ibdissect.decode.rows import is_in
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_event
-from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS
-from ibdissect.table.history import SECOND_NS
-from ibdissect.table.identity import Frame, PortId
-from ibdissect.table.rows import is_in
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import SWITCH, ChunkFollowed, Port
+from ibdissect.subnet.events import MKeyLearnt, WrongMKey
 from ibdissect.wire.numbers import GET, SET
 from ibdissect.wire.sm import SMP
 

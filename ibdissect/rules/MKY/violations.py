@@ -7,21 +7,21 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptDict
-from ibdissect.fabric import ChunkFollowed, FabricFollower
-from ibdissect.fabric.events import RepressSeen, TrapSeen, WrongMKey
-from ibdissect.fabric.smps import DATA_AT
-from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.transactions import Transactions
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.history import SECOND_NS
+from ibdissect.decode.identity import Content, Frame, KeyValue, LidId, PortId
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, fault, on_chunk, on_event
 from ibdissect.lint.setting import Setting
+from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
-from ibdissect.rules.shared.senders import senders_of
-from ibdissect.rules.shared.silence import LearntFactRule, lowered_severity, warm
+from ibdissect.rules.shared.smp_senders import senders_of
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, LOOK_BACK, MAX_TRAPS, TrapRule
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.history import SECOND_NS
-from ibdissect.table.identity import Content, Frame, KeyValue, LidId, PortId
+from ibdissect.rules.shared.unanswered import LearntFactRule, lowered_severity, warm
+from ibdissect.subnet import ChunkFollowed, FabricFollower
+from ibdissect.subnet.events import RepressSeen, TrapSeen, WrongMKey
+from ibdissect.subnet.smps import DATA_AT
+from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import METHODS

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import KeptDict
-from ibdissect.engine.skipped import distance
-from ibdissect.fabric.groups import GroupFacts
-from ibdissect.fabric.vantage import CONFIGURED_NS
-from ibdissect.flow.streams import Streams
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.connection_events import Connection, QueuePair
+from ibdissect.decode.identity import ConnectionId, PKey
+from ibdissect.decode.lrh_packets import Native
+from ibdissect.engine.psn_gaps import distance
 from ibdissect.lint.grouping import apart
 from ibdissect.lint.rule import ERROR, INFO, Context, Hit
 from ibdissect.rules.shared.connection_rule import AgreedRule, of_pair
 from ibdissect.rules.shared.group_rule import GroupRule
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.connection_events import Connection, QueuePair
-from ibdissect.table.identity import ConnectionId, PKey
-from ibdissect.table.native_packets import Native
+from ibdissect.subnet.multicast_groups import GroupFacts
+from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE
 from ibdissect.wire.spec import Field

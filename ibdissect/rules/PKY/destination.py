@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower, Node
-from ibdissect.fabric.early_packets import RECEIVER, SENDER, EarlyPackets
-from ibdissect.fabric.lid_writes import LidWrites
-from ibdissect.fabric.partitions import Verdict
-from ibdissect.fabric.vantage import CONFIGURED_NS
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.identity import Frame
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, Seen, fault, on_end, on_event
 from ibdissect.rules.shared.answered import Reply
-from ibdissect.rules.shared.outdated import Outdated, RefutableRule
 from ibdissect.rules.shared.refused_packets import REFUSED, RefusedPackets, Shown
-from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.site_policy import forbidden_packets
-from ibdissect.table import ChunkTable
-from ibdissect.table.identity import Frame
+from ibdissect.rules.shared.stale_facts import Outdated, RefutableRule
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node
+from ibdissect.subnet.early_packets import RECEIVER, SENDER, EarlyPackets
+from ibdissect.subnet.lid_writes import LidWrites
+from ibdissect.subnet.p_keys import Verdict
+from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.numbers import P_KEY_TABLE, PORT_INFO
 
@@ -75,7 +75,7 @@ class RefusingTable(LearntFactRule, RefutableRule):
             return False
         return reply.full or reply.of_request or (reply.good and self.verdict is Verdict.ABSENT)
 
-    def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
+    def facts_used_of(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The node with the table, and that at the other end of the cable: the table is the end's or that of the switch before it."""
         port = context.get(FabricFollower).subnet.by_key(hit.key[0] if hit.evidence is LEARNT else hit.key[1])
         peer = port.facing_at(hit.frame)[0] if port is not None else None

@@ -11,17 +11,17 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptDict
 from ibdissect.capture.scattered import gather
-from ibdissect.fabric import FabricFollower
+from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.connection_events import Connection
+from ibdissect.decode.connections import Connections
+from ibdissect.decode.identity import FlowId, LidId
+from ibdissect.decode.lrh_packets import Native, source_qps
+from ibdissect.decode.rows import SLOTS, groups, members, slot
 from ibdissect.lint.finding import Severity, Span
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, Context, Hit, fault, on_chunk, on_end
-from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.connection_events import Connection
-from ibdissect.table.connections import Connections
-from ibdissect.table.identity import FlowId, LidId
-from ibdissect.table.native_packets import Native, source_qps
-from ibdissect.table.rows import SLOTS, groups, members, slot
-from ibdissect.table.scopes import Scopes
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import FabricFollower
 from ibdissect.wire.headers import BTH, GRH
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL
 from ibdissect.wire.opcodes import RD
@@ -35,7 +35,7 @@ MANY = -1
 """More than one destination QP was seen between two LIDs."""
 
 
-class Direction(Record):
+class LimitedDirection(Record):
     """Limited packets of one direction."""
 
     base: int
@@ -77,8 +77,8 @@ class BothLimited(LearntFactRule):
         dropped = Dropped("flows with limited P_Keys")
         self.only = BoundedDict[tuple[LidId, LidId], int](MAX_FLOWS, dropped)
         """SLID and DLID to the one destination QP of connected packets, or MANY."""
-        self.limited = BoundedDict[FlowId, Direction](MAX_FLOWS, dropped)
-        self.paired = KeptDict[tuple[FlowId, FlowId], tuple[Direction, Direction]](MAX_FLOWS, dropped)
+        self.limited = BoundedDict[FlowId, LimitedDirection](MAX_FLOWS, dropped)
+        self.paired = KeptDict[tuple[FlowId, FlowId], tuple[LimitedDirection, LimitedDirection]](MAX_FLOWS, dropped)
         """Connected directions that belong together unless another QP appears between their LIDs."""
         self.reported = KeptDict[tuple[FlowId, FlowId], None](MAX_FLOWS, dropped)
         """Pairs that were reported with all packets until then."""
@@ -158,7 +158,7 @@ class BothLimited(LearntFactRule):
             frame, row = int(frames[0]), int(frames[0]) - table.chunk.first
             at = int(table.located.at("bth")[row] - table.chunk.offset[row])
             service, time_ns = int(table.values_at(BTH.opcode, frames[:1] - table.chunk.first)[0]) >> 5, int(table.chunk.time_ns[row])
-            seen = Direction(base, service, frame, time_ns, Span(frame, at + low, high - low), 0, array("q"), array("I"))
+            seen = LimitedDirection(base, service, frame, time_ns, Span(frame, at + low, high - low), 0, array("q"), array("I"))
             self.limited.put(flow, seen, seen.frame, seen.time_ns)
         seen.count += len(frames)
         room = max(KEPT - len(seen.frames), 0)
@@ -210,7 +210,7 @@ class BothLimited(LearntFactRule):
         return None if context.get(Scopes).together(frames) else INFO
 
     def _hit(
-        self, flow: FlowId, seen: Direction, back: FlowId, other: Direction, key: object, agreed: Connection | None = None,
+        self, flow: FlowId, seen: LimitedDirection, back: FlowId, other: LimitedDirection, key: object, agreed: Connection | None = None,
         again: Int | None = None,
     ) -> Hit:  # fmt: skip
         """The finding at the direction seen later; `again`: only these frames are new."""

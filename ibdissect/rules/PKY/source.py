@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.fabric import ROUTER, ChunkFollowed, Port, Subnet
-from ibdissect.fabric.early_packets import SENDER
-from ibdissect.fabric.partitions import Member, PKeys, Verdict
-from ibdissect.fabric.vantage import CONFIGURED_NS, LIFETIME_NS
+from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.lrh_packets import BY_P_KEY_TABLE, Native
+from ibdissect.decode.rows import by_value, distinct_values, groups, is_in, members
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, fault, on_event
 from ibdissect.rules.PKY.destination import RefusingTable, hit_of
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.refused_packets import RefusedPackets, under_way
-from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.bits import extract
-from ibdissect.table.native_packets import BY_P_KEY_TABLE, Native
-from ibdissect.table.rows import by_value, distinct_values, groups, is_in, members
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import ROUTER, ChunkFollowed, Port, Subnet
+from ibdissect.subnet.early_packets import SENDER
+from ibdissect.subnet.p_keys import Member, PKeys, Verdict
+from ibdissect.subnet.vantage import CONFIGURED_NS, LIFETIME_NS
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import BASE, FULL, GET_MULTI_RESP, GET_RESP, GET_TABLE_RESP, P_KEY_TABLE, PORT_INFO, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.sa_paths import PathRecord

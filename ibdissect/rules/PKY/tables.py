@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import KeptDict
-from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower, Node, Port
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
-from ibdissect.fabric.events import BlockOfSeveralLearnt
-from ibdissect.fabric.partitions import BLOCK, keys_in
-from ibdissect.fabric.vantage import CONFIGURED_NS
-from ibdissect.flow.transactions import Transactions
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.history import AFTER_ALL
+from ibdissect.decode.identity import Code, Frame
+from ibdissect.decode.lrh_packets import Native
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.lint.sequence import previous
-from ibdissect.rules.PKY.packet import block_numbers, twice
+from ibdissect.mad.transactions import Transactions
+from ibdissect.rules.PKY.unusual_p_keys import block_numbers, twice
 from ibdissect.rules.shared.attribute_rule import (
     OF_SWITCH,
     WRITTEN,
@@ -31,12 +30,13 @@ from ibdissect.rules.shared.attribute_rule import (
     switches,
 )
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
-from ibdissect.rules.shared.silence import PATIENCE_NS, LearntFactRule
 from ibdissect.rules.shared.trap_rule import ReportedPackets
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.history import AFTER_ALL
-from ibdissect.table.identity import Code, Frame
-from ibdissect.table.native_packets import Native
+from ibdissect.rules.shared.unanswered import PATIENCE_NS, LearntFactRule
+from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node, Port
+from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.subnet.events import BlockOfSeveralLearnt
+from ibdissect.subnet.p_keys import BLOCK, keys_in
+from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.expr import Where
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import TrapPKey
@@ -167,7 +167,7 @@ class PartitionTwice(LearntFactRule):
         still = all(block is not None and hit.arguments["p_key"] in keys_in(block.now) for block in held)
         return bool(held) and still and context.get(Transactions).last_ns - hit.time_ns >= PATIENCE_NS
 
-    def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
+    def facts_used_of(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The node with the table."""
         port = context.get(FabricFollower).subnet.by_key(hit.key[0])
         return None if port is None else [port.node]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ibdissect.fabric import ChunkFollowed, FabricFollower
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.decode.history import AFTER_ALL
+from ibdissect.decode.identity import Content, Frame
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
 from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.attribute_rule import WRITTEN, AgainstPortGuid, AttributeRule, Fault, Mask
 from ibdissect.rules.shared.mad_conditions import DOWN, HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER
-from ibdissect.table.history import AFTER_ALL
-from ibdissect.table.identity import Content, Frame
+from ibdissect.subnet import ChunkFollowed, FabricFollower
+from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import LAST_UNICAST

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ibdissect.bounded import Dropped
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.decode.identity import Code, Frame, NodeId, PortId
 from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Rule
 from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.attribute_rule import (
@@ -19,7 +19,7 @@ from ibdissect.rules.shared.attribute_rule import (
     node_info,
 )
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
-from ibdissect.table.identity import Code, Frame, NodeId, PortId
+from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.sm import LedInfo, VendorDiag
 from ibdissect.wire.sm_port import PortInfo

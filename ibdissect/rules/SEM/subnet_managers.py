@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict
-from ibdissect.fabric import FabricFollower, Subnet
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps
-from ibdissect.fabric.topology import Islands
-from ibdissect.fabric.vantage import AGES_NS
+from ibdissect.decode.identity import Guid
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
 from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.attribute_rule import ANSWERED, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, SMP_SET
-from ibdissect.table.identity import Guid
+from ibdissect.subnet import FabricFollower, Subnet
+from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.subnet.topology import ConnectedComponents
+from ibdissect.subnet.vantage import AGES_NS
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.names import SM_CONTROL, SM_STATE
 from ibdissect.wire.numbers import MASTER, STANDBY
@@ -148,7 +148,7 @@ class TwoMasters(AttributeRule):
         subnet: Subnet = context.get(FabricFollower).subnet
         guids = hit.arguments["guid"], hit.arguments["other"]
         one, other = ([port for port in subnet.ports() if port.guid == guid] for guid in guids)
-        joined = one and other and context.get(Islands).join(subnet, one[0], other[0])
+        joined = one and other and context.get(ConnectedComponents).join(subnet, one[0], other[0])
         return super().severity_at_end(hit, context) if joined else INFO
 
     def flow_of(self, smp: AttributeSmp) -> Any:

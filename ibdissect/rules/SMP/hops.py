@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from ibdissect.capture.scattered import gather
+from ibdissect.decode import Bool, ChunkTable
+from ibdissect.decode.bit_fields import value_at
+from ibdissect.decode.identity import RouteId, SenderId
+from ibdissect.decode.rows import groups, members
 from ibdissect.engine.ports import Hop
-from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower, Node
-from ibdissect.fabric.smps import Smps
-from ibdissect.fabric.vantage import CONFIGURED_NS
 from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.shared.mad_conditions import BY_SMP
-from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table import Bool, ChunkTable
-from ibdissect.table.bits import value_at
-from ibdissect.table.identity import RouteId, SenderId
-from ibdissect.table.rows import groups, members
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node
+from ibdissect.subnet.smps import Smps
+from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ibdissect.fabric import CA, ROUTER, ChunkFollowed, FabricFollower
-from ibdissect.fabric.vantage import CONFIGURED_NS
+from ibdissect.decode import ChunkTable
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk, on_event
-from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table import ChunkTable
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import CA, ROUTER, ChunkFollowed, FabricFollower
+from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import GET, GET_RESP, NODE_INFO, PERMISSIVE, SET

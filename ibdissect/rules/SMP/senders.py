@@ -8,20 +8,20 @@ from operator import attrgetter
 
 import numpy as np
 
-from ibdissect.fabric import SWITCH, ChunkFollowed
-from ibdissect.fabric.earlier_answers import AttributeSmps, PortInfos, port_key
-from ibdissect.fabric.events import WrongMKey
-from ibdissect.flow.transactions import Transactions
+from ibdissect.decode import Int
+from ibdissect.decode.identity import one_block
+from ibdissect.decode.rows import by_value
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
-from ibdissect.rules.shared.answers_elsewhere import Elsewhere
+from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.link_rule import stretches
-from ibdissect.rules.shared.senders import port_of_sender, sender_changes, senders_of
-from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table import Int
-from ibdissect.table.identity import one_block
-from ibdissect.table.rows import by_value
+from ibdissect.rules.shared.smp_senders import port_of_sender, sender_changes, senders_of
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.wrong_responder import WrongResponderRule
+from ibdissect.subnet import SWITCH, ChunkFollowed
+from ibdissect.subnet.earlier_answers import AttributeSmps, PortInfos, port_key
+from ibdissect.subnet.events import WrongMKey
 from ibdissect.wire import numbers
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
@@ -35,7 +35,7 @@ CONFIGURED = (
 """Attributes besides PortInfo that only the subnet manager writes."""
 
 
-class AnswerFromOtherLid(Elsewhere):
+class AnswerFromOtherLid(WrongResponderRule):
     """The answer to a LID-routed subnet management request comes from another port, or goes to another.
 
     A responder swaps the LIDs of the request. The requester does not recognise an answer from elsewhere and waits for its timer.

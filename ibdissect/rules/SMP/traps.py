@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
-from ibdissect.fabric import ChunkFollowed, FabricFollower
-from ibdissect.fabric.earlier_answers import AttributeSmp, AttributeSmps, others
-from ibdissect.fabric.events import RepressSeen, TrapSeen
-from ibdissect.fabric.vantage import AGES_NS
+from ibdissect.decode.identity import Code, Frame, LidId, NodeId, PortId, TrapId
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule
-from ibdissect.rules.shared.silence import LearntFactRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TrapRule
-from ibdissect.table.identity import Code, Frame, LidId, NodeId, PortId, TrapId
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import ChunkFollowed, FabricFollower
+from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps, others
+from ibdissect.subnet.events import RepressSeen, TrapSeen
+from ibdissect.subnet.vantage import AGES_NS
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD

@@ -6,26 +6,26 @@ from collections.abc import Iterator
 from typing import Any
 
 from ibdissect.bounded import KeptDict, KeptList
-from ibdissect.flow.capture_loss import CaptureLoss
-from ibdissect.flow.rmpp import (
+from ibdissect.decode.identity import Code, Frame
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
+from ibdissect.mad.rmpp import (
     AGAIN_NS,
     SEGMENT_BYTES,
     AcknowledgedBeyond,
-    LengthDisagrees,
     SegmentAlone,
     SegmentMissing,
     SegmentRepeated,
     TransferEvent,
+    TransferLengthDisagrees,
     WindowBehind,
 )
-from ibdissect.flow.transactions import Transactions
-from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
-from ibdissect.rules.MAD.packet import IN_USE
+from ibdissect.mad.transactions import Transactions
+from ibdissect.rules.MAD.header_fields import IN_USE
 from ibdissect.rules.shared.mad_conditions import BY_SA, request_text
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW
-from ibdissect.rules.shared.silence import lowered_severity, warm
-from ibdissect.table.identity import Code, Frame
+from ibdissect.rules.shared.unanswered import lowered_severity, warm
+from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP, TABLE_RESPONSES
 
@@ -161,8 +161,8 @@ class TransferLength(Rule):
     message = f"PayloadLength {{payload_length}} in the last segment of a transfer; a segment has {SEGMENT_BYTES} bytes"
     example = "a transfer of two segments that announces 300 bytes and ends with 10"
 
-    @on_event(LengthDisagrees)
-    def disagrees(self, event: LengthDisagrees, _context: Context) -> Iterator[Hit]:
+    @on_event(TransferLengthDisagrees)
+    def disagrees(self, event: TransferLengthDisagrees, _context: Context) -> Iterator[Hit]:
         hit = of_transfer(event, found=event.found, claimed=event.transfer.announced)
         hit.message = "{ends}: the transfer has {found} bytes, its first segment announced {claimed}"
         yield hit

@@ -13,22 +13,22 @@ import numpy.typing as npt
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.capture.scattered import flags
-from ibdissect.fabric import ChunkFollowed, FabricFollower
-from ibdissect.fabric.model import Sm
-from ibdissect.flow.agents import Agents
-from ibdissect.flow.datagrams import Queries
-from ibdissect.flow.transactions import Transactions
+from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.addresses import End, lid_end
+from ibdissect.decode.bit_fields import value_at
+from ibdissect.decode.history import NEIGHBOURS_NS, SECOND_NS
+from ibdissect.decode.identity import AddressNumber, LidId
+from ibdissect.decode.rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts, slot_of_hash
+from ibdissect.decode.sending_order import in_time
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_event
-from ibdissect.rules.shared.patience import announced
-from ibdissect.rules.shared.silence import QuotingRule
-from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.addresses import End, lid_end
-from ibdissect.table.bits import value_at
-from ibdissect.table.history import NEIGHBOURS_NS, SECOND_NS
-from ibdissect.table.identity import AddressNumber, LidId
-from ibdissect.table.order import in_time
-from ibdissect.table.rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts, slot_of_hash
+from ibdissect.mad.agents import Agents
+from ibdissect.mad.datagrams import Queries
+from ibdissect.mad.transactions import Transactions
+from ibdissect.rules.shared.answer_patience import announced
+from ibdissect.rules.shared.unanswered import QuotingRule
+from ibdissect.subnet import ChunkFollowed, FabricFollower
+from ibdissect.subnet.model import Sm
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, MAD_SIZE
 from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SM_INFO

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ibdissect.bounded import KeptDict
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.identity import PairId
 from ibdissect.lint.rule import Context, Hit, Seen, on_chunk
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
-from ibdissect.table import ChunkTable
-from ibdissect.table.identity import PairId
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.headers import AETH, BTH, GRH, LRH
 from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibdissect.fabric import FabricFollower, Subnet
-from ibdissect.fabric.vantage import CONFIGURED_NS
+from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.identity import Side
 from ibdissect.lint.finding import Severity
-from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.identity import Side
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import FabricFollower, Subnet
+from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.numbers import FIRST_MULTICAST
 
 

@@ -9,14 +9,14 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped
 from ibdissect.capture.scattered import Bytes
-from ibdissect.flow.stream_packets import IS_RESPONSE
-from ibdissect.flow.transactions import Transactions
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.addresses import End, ends_at
+from ibdissect.decode.identity import Frame
+from ibdissect.decode.lrh_packets import Native
+from ibdissect.decode.rows import is_in
 from ibdissect.lint.rule import Hit
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.addresses import End, ends_at
-from ibdissect.table.identity import Frame
-from ibdissect.table.native_packets import Native
-from ibdissect.table.rows import is_in
+from ibdissect.mad.transactions import Transactions
+from ibdissect.transport.stream_packets import IS_RESPONSE
 from ibdissect.wire.headers import AETH, BTH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FULL, SMP_CLASSES, STATUS
@@ -61,7 +61,7 @@ class Reply(Record):
         return bool(self.written) and one & mask == other & mask
 
 
-class Answered:
+class RepliesToFindings:
     """Replies to the packets of findings. One per capture."""
 
     after: ClassVar = (Transactions,)

@@ -10,18 +10,18 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict
-from ibdissect.fabric import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node
-from ibdissect.fabric.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, NodesRecorded, attributes_of, history_of
-from ibdissect.fabric.nodes import SwitchFacts
-from ibdissect.fabric.shown import shown
-from ibdissect.fabric.vantage import CONFIGURED_NS
+from ibdissect.decode.identity import Code, PortId
 from ibdissect.lint.by_answers import AnswersJudge, all_compared, check, holds_in, value_in
 from ibdissect.lint.finding import Severity, value_of
-from ibdissect.lint.rule import Context, FaultDetails, Hit, LazyHit, fault, on_event
+from ibdissect.lint.rule import Context, DeferredHit, FaultDetails, Hit, fault, on_event
 from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.answered import Reply
-from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table.identity import Code, PortId
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node
+from ibdissect.subnet.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, NodesRecorded, attributes_of, history_of
+from ibdissect.subnet.nodes import SwitchFacts
+from ibdissect.subnet.shown_before import shown
+from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.expr import And, Expr, Or, Value
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET_RESP, SET
@@ -134,7 +134,7 @@ class AttributeRule(LearntFactRule):
         return smp.key if smp.key != -1 else None
 
     @on_event(ChunkFollowed)
-    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit | LazyHit]:
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit | DeferredHit]:
         smps = context.get(self.source).of(event)
         found = [*self._concerned(smps)] if len(smps) else []
         if self.records is not None and len(first := context.get(self.records).first(event, smps)):
@@ -142,7 +142,7 @@ class AttributeRule(LearntFactRule):
         for smp in found:
             judged = self.judge(smp)
             if judged is not None:
-                yield LazyHit(frame=smp.frame, key=self.flow_of(smp), make=partial(self.made, smp, *judged), proof=judged[1])
+                yield DeferredHit(frame=smp.frame, key=self.flow_of(smp), make=partial(self.made, smp, *judged), proof=judged[1])
 
     def _concerned(self, smps: AttributeSmps) -> Iterator[AttributeSmp]:
         """Suspicious SMPs of ports that have the component at all."""

@@ -8,18 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ibdissect.bounded import BoundedDict, KeptDict
-from ibdissect.fabric.vantage import CONFIGURED_NS
-from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.addresses import lid_end
+from ibdissect.decode.connection_events import Connection, QueuePair
+from ibdissect.decode.connections import Connections
+from ibdissect.decode.identity import Code, ConnectionId, QueuePairId
+from ibdissect.decode.lrh_packets import Native
+from ibdissect.decode.rows import distinct_values
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, Context, Hit, Seen, fault, on_chunk
-from ibdissect.rules.shared.silence import QuotingRule
-from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.addresses import lid_end
-from ibdissect.table.connection_events import Connection, QueuePair
-from ibdissect.table.connections import Connections
-from ibdissect.table.identity import Code, ConnectionId, QueuePairId
-from ibdissect.table.native_packets import Native
-from ibdissect.table.rows import distinct_values
+from ibdissect.rules.shared.unanswered import QuotingRule
+from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.opcodes import SERVICES
 from ibdissect.wire.spec import Field

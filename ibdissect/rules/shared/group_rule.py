@@ -9,22 +9,22 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import gather
-from ibdissect.fabric import ChunkFollowed, FabricFollower
-from ibdissect.fabric.groups import Group, GroupFacts
-from ibdissect.fabric.vantage import LIFETIME_NS
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.bit_fields import value_at
+from ibdissect.decode.conditions import occurrences_where
+from ibdissect.decode.identity import LidId
+from ibdissect.decode.lrh_packets import Native
+from ibdissect.decode.rows import by_value, mix
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, Context, Hit, Seen, fault, on_event
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER
-from ibdissect.rules.shared.outdated import RefutableRule
 from ibdissect.rules.shared.refused_packets import note_flows, under_way
-from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.bits import value_at
-from ibdissect.table.identity import LidId
-from ibdissect.table.mask import occurrences_where
-from ibdissect.table.native_packets import Native
-from ibdissect.table.rows import by_value, mix
+from ibdissect.rules.shared.stale_facts import RefutableRule
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import ChunkFollowed, FabricFollower
+from ibdissect.subnet.multicast_groups import GroupFacts, MulticastGroup
+from ibdissect.subnet.vantage import LIFETIME_NS
 from ibdissect.wire.headers import BTH, DETH, GRH, LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
 from ibdissect.wire.opcodes import DATAGRAMS
@@ -121,7 +121,7 @@ class GroupRule(LearntFactRule, RefutableRule):
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """Also INFO if the packet is right by what another manager says of the group."""
         if len(context.get(Administrators).lids) > 1:
-            group: Group | None = context.get(FabricFollower).subnet.groups.by_mgid.get(hit.key[0])
+            group: MulticastGroup | None = context.get(FabricFollower).subnet.groups.by_mgid.get(hit.key[0])
             told = [facts for facts, _ in group.facts.values() if facts is not None and facts.mlid] if group is not None else []
             if any(self.wrong(facts, *hit.key) is None for facts in told):
                 return INFO

@@ -9,18 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.fabric import SWITCH, ChunkFollowed, FabricFollower, Node, Port, Subnet
-from ibdissect.fabric.vantage import LIFETIME_NS
-from ibdissect.flow.capture_loss import CaptureLoss
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.history import History
+from ibdissect.decode.lrh_packets import Native
+from ibdissect.decode.rows import groups, members
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
-from ibdissect.rules.shared.outdated import RefutableRule
-from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.history import Track
-from ibdissect.table.native_packets import Native
-from ibdissect.table.rows import groups, members
+from ibdissect.rules.shared.stale_facts import RefutableRule
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node, Port, Subnet
+from ibdissect.subnet.vantage import LIFETIME_NS
+from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, PORT_INFO, SWITCH_INFO
 from ibdissect.wire.sm_port import PortInfo
@@ -90,7 +90,7 @@ class LinkRule(LearntFactRule, RefutableRule):
         """Arguments of the message and frames that prove it; None if the packet is in order."""
         raise NotImplementedError
 
-    def rests_on(self, hit: Hit, context: Context) -> Collection[Node] | None:
+    def facts_used_of(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The nodes of both ends, and those at the other ends of their cables."""
         owners = (context.get(FabricFollower).subnet.owner(hit.arguments[lid], hit.frame)[0] for lid in ("slid", "dlid"))
         ends = [port for port in owners if port is not None]
@@ -106,9 +106,9 @@ class LinkRule(LearntFactRule, RefutableRule):
         if not isinstance(hit.key, tuple) or {"slid", "dlid"} - hit.arguments.keys():
             return False  # of a file or the site policy
         subnet, loss, number = context.get(FabricFollower).subnet, context.get(CaptureLoss), hit.key[2]
-        nodes = self.rests_on(hit, context)
+        nodes = self.facts_used_of(hit, context)
         for node in subnet.nodes_at(hit.frame) if nodes is None else nodes:
-            tracks: list[Track[Any]] = [*(port.infos for port in node.ports.values()), node.linear_top]
+            tracks: list[History[Any]] = [*(port.infos for port in node.ports.values()), node.linear_top]
             for track in tracks:
                 since = track.at(hit.frame)[1]
                 lately = 0 < since < hit.frame and loss.nanoseconds_between(since, hit.frame) <= LIFETIME_NS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.conditions import occurrences_where
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER
-from ibdissect.table import ChunkTable
-from ibdissect.table.mask import occurrences_where
 from ibdissect.wire.numbers import LID_COUNT
 from ibdissect.wire.sa_paths import PathRecord
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.scattered import looked_up
+from ibdissect.decode import Bool, ChunkTable, locate
+from ibdissect.decode.bit_fields import extract
 from ibdissect.lint.rule import Rule
-from ibdissect.table import Bool, ChunkTable, locate
-from ibdissect.table.bits import extract
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Expr, Where
 from ibdissect.wire.headers import BTH, GRH, LRH

@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ibdissect.bounded import KeptList
-from ibdissect.fabric import SWITCH, ChunkFollowed, Port
-from ibdissect.fabric.lid_writes import LidWrites
-from ibdissect.fabric.vantage import CONFIGURED_NS
+from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.history import AFTER_ALL
+from ibdissect.decode.identity import Guid
+from ibdissect.decode.rows import groups, parts, run_starts
 from ibdissect.lint.rule import Context, Hit, Seen, fault, on_end, on_event
-from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.bits import extract
-from ibdissect.table.history import AFTER_ALL
-from ibdissect.table.identity import Guid
-from ibdissect.table.rows import groups, parts, run_starts
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import SWITCH, ChunkFollowed, Port
+from ibdissect.subnet.lid_writes import LidWrites
+from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.numbers import FIRST_MULTICAST, PORT_INFO
 from ibdissect.wire.spec import Field, Struct
 

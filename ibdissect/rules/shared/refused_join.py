@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.bounded import KeptDict
-from ibdissect.fabric import ChunkFollowed
-from ibdissect.flow.transactions import Transactions
+from ibdissect.decode import Bool, ChunkTable
+from ibdissect.decode.conditions import occurrences_where
+from ibdissect.decode.identity import Frame
 from ibdissect.lint.finding import Related
 from ibdissect.lint.rule import INFERRED, Context, Hit, Rule, each, fault, on_chunk, on_event
+from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.mad_conditions import SA_REQUEST
-from ibdissect.table import Bool, ChunkTable
-from ibdissect.table.identity import Frame
-from ibdissect.table.mask import occurrences_where
+from ibdissect.subnet import ChunkFollowed
 from ibdissect.wire.mad import MAD, SA_STATUS
 from ibdissect.wire.numbers import SET
 from ibdissect.wire.sa_paths import MCMemberRecord

@@ -12,7 +12,7 @@ from ibdissect.wire.numbers import SEND
 from ibdissect.wire.spec import Field
 
 
-class Path(NamedTuple):
+class RequestedPath(NamedTuple):
     """One path that a REQ or a LAP names."""
 
     view: REQ | LAP
@@ -36,12 +36,12 @@ class Path(NamedTuple):
         return self.value("local_port_gid"), self.value("remote_port_gid")
 
 
-def paths(view: REQ | LAP, seen: Seen) -> Iterator[Path]:
+def paths(view: REQ | LAP, seen: Seen) -> Iterator[RequestedPath]:
     """The paths of a message: the primary path of a REQ, and the alternate path if it names one."""
     if seen.value(MAD.method) != SEND:
         return
     if isinstance(view, REQ):
-        yield Path(view, "primary")
-    alternate = Path(view, "alternate")
+        yield RequestedPath(view, "primary")
+    alternate = RequestedPath(view, "alternate")
     if any(alternate.lids) or any(map(any, alternate.gids)):
         yield alternate

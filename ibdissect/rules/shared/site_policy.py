@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric import SWITCH, ChunkFollowed
-from ibdissect.fabric.earlier_answers import PKeyTables, PortInfos, port_key
+from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.lrh_packets import Native
+from ibdissect.decode.rows import by_value
 from ibdissect.lint.finding import value_of
 from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_chunk, on_event
-from ibdissect.rules.shared.senders import senders_of
-from ibdissect.table import Bool, ChunkTable, Int
-from ibdissect.table.bits import extract
-from ibdissect.table.native_packets import Native
-from ibdissect.table.rows import by_value
+from ibdissect.rules.shared.smp_senders import senders_of
+from ibdissect.subnet import SWITCH, ChunkFollowed
+from ibdissect.subnet.earlier_answers import PKeyTables, PortInfos, port_key
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.numbers import BASE, SET, TRAP_REPRESS

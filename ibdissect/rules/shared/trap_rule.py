@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.fabric import ChunkFollowed
-from ibdissect.fabric.events import TrapSeen
-from ibdissect.fabric.smps import DATA_AT
-from ibdissect.fabric.vantage import CONFIGURED_NS
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.lrh_packets import Native
 from ibdissect.lint.finding import Severity, Span
 from ibdissect.lint.rule import INFO, Context, FaultDetails, Hit, fault, on_event
-from ibdissect.rules.shared.silence import LearntFactRule
-from ibdissect.table import ChunkTable, Int
-from ibdissect.table.native_packets import Native
-from ibdissect.table.scopes import Scopes
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import ChunkFollowed
+from ibdissect.subnet.events import TrapSeen
+from ibdissect.subnet.smps import DATA_AT
+from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.notice import Notice, TrapPKey, TrapQKey
 
 DETAILS_AT = Notice.data_details.bit // 8

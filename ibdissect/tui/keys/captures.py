@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ibdissect.errors import CaptureError
-from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.decoding import Decoding, decodings
-from ibdissect.study.packet_columns import common_start
+from ibdissect.screen_model.capture_model import CaptureModel
+from ibdissect.screen_model.decoding import Decoding, decodings
+from ibdissect.screen_model.packet_columns import common_start
 
 from ..screens.prompt import Prompt
 from .command import Command

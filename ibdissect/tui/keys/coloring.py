@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ibdissect.study.saved_state import unusable
+from ibdissect.screen_model.saved_state import unusable
 
 from ..screens.prompt import Prompt
 from .command import Command

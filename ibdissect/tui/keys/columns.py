@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ibdissect.study import packet_columns
-from ibdissect.study.background import Snapshot
-from ibdissect.study.packet_columns import Column
-from ibdissect.study.shown_frames import SortedRows, in_order
-from ibdissect.study.sorting import sort_rows
-from ibdissect.study.threads import Work
+from ibdissect.screen_model import packet_columns
+from ibdissect.screen_model.background_analysis import Snapshot
+from ibdissect.screen_model.packet_columns import ListColumn
+from ibdissect.screen_model.shown_frames import SortedRows, in_order
+from ibdissect.screen_model.sorting import sort_rows
+from ibdissect.screen_model.threads import Work
 
 from ..screens.choice import ColumnChoice
 from ..screens.prompt import Prompt
@@ -143,7 +143,7 @@ def choose_sort(app: TuiApp) -> None:
     packets = app.main.packets
     now = packets.rows
 
-    def said(column: Column) -> str:
+    def said(column: ListColumn) -> str:
         if not isinstance(now, SortedRows) or now.key != column.key:
             return "lowest first"
         return "by time again" if now.down else "highest first"
@@ -211,7 +211,7 @@ def move_aside(app: TuiApp, by: int) -> None:
     app.main.packets.move_aside(by)
 
 
-def _show(app: TuiApp, chosen: list[Column]) -> None:
+def _show(app: TuiApp, chosen: list[ListColumn]) -> None:
     packets = app.main.packets
     packets.set_columns(chosen)
     app.memory.keep_columns([column.key for column in chosen])

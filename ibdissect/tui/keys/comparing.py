@@ -35,7 +35,7 @@ def _compare(app: TuiApp, before: OpenCapture, after: OpenCapture) -> None:
     first, second = map(str, sources)
 
     def work(wanted: Callable[[], bool]) -> None:
-        from ibdissect.study.comparing import compared  # not needed for the first rows
+        from ibdissect.screen_model.comparing import compared  # not needed for the first rows
 
         try:
             lines = compared(first, second, app.load(), wanted)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.lint.finding import Finding
-from ibdissect.study.tree_layers import proof_text
+from ibdissect.screen_model.tree_layers import proof_text
 
 from ..screens.page import finding_page
 from .command import Command

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ibdissect.study.filters import combined
-from ibdissect.study.shown_frames import FilteredRows, SortedRows
-from ibdissect.study.threads import Latest
+from ibdissect.screen_model.shown_frames import FilteredRows, SortedRows
+from ibdissect.screen_model.threads import Latest
+from ibdissect.screen_model.value_filters import combined
 
 from ..screens.prompt import Prompt
 from . import columns

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ibdissect.flow.reassembly import Reassembled
-from ibdissect.study.background import Snapshot
-from ibdissect.study.payload import SentMessage, followed
-from ibdissect.study.related_frames import counterpart, filter_for_frame, find_transfer
+from ibdissect.mad.rmpp_reassembly import Reassembled
+from ibdissect.screen_model.background_analysis import Snapshot
+from ibdissect.screen_model.payload import SentMessage, followed
+from ibdissect.screen_model.related_frames import counterpart, filter_for_frame, find_transfer
 
 from ..screens.payload import PayloadScreen
 from ..screens.transfer import TransferScreen

@@ -9,10 +9,10 @@ import numpy as np
 
 from ibdissect.dissect.tree import Tree
 from ibdissect.lint.finding import Finding
-from ibdissect.study.find import Place
-from ibdissect.study.findings_store import Int
-from ibdissect.study.shown_frames import FilteredRows, SortedRows, in_order
-from ibdissect.study.tree_layers import proof_node
+from ibdissect.screen_model.findings_store import Int
+from ibdissect.screen_model.search import FoundPlace
+from ibdissect.screen_model.shown_frames import FilteredRows, SortedRows, in_order
+from ibdissect.screen_model.tree_layers import proof_node
 
 from ..panes.tree_pane import nodes_of
 from .command import Command
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 KEPT = 200
 """Views remembered in each direction."""
-Reveal = Callable[[Tree], Place | None]
+Reveal = Callable[[Tree], FoundPlace | None]
 
 
 class View(NamedTuple):
@@ -71,20 +71,20 @@ class Jumping:
     def to_finding(self, frame: int, finding: Finding | None = None) -> None:
         """Go to the field of a finding; without one, to that of the frame's worst."""
 
-        def field(tree: Tree) -> Place | None:
+        def field(tree: Tree) -> FoundPlace | None:
             there = self.app.model.findings.of_frame(frame)
             found = [finding] if finding is not None else sorted(there, key=lambda one: -one.severity.rank)
             node = next((node for one in found for node in nodes_of(one, tree)), None)
-            return Place(node) if node is not None else None
+            return FoundPlace(node) if node is not None else None
 
         self.to(frame, field)
 
     def to_proof(self, frame: int | None, finding: Finding) -> None:
         """Go to the field of a frame that proves a finding."""
 
-        def field(tree: Tree) -> Place | None:
+        def field(tree: Tree) -> FoundPlace | None:
             node = proof_node(tree, finding)
-            return Place(node) if node is not None else None
+            return FoundPlace(node) if node is not None else None
 
         if frame == finding.frame:
             self.to_finding(frame, finding)

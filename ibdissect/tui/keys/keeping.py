@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ibdissect.study import writing
-from ibdissect.study.filters import combined
-from ibdissect.study.number_text import number
-from ibdissect.study.shown_frames import in_order
-from ibdissect.study.sweeps import frames_filter
-from ibdissect.study.threads import Work
+from ibdissect.screen_model import save_frames
+from ibdissect.screen_model.number_text import number
+from ibdissect.screen_model.shown_frames import in_order
+from ibdissect.screen_model.sweeps import frames_filter
+from ibdissect.screen_model.threads import Work
+from ibdissect.screen_model.value_filters import combined
 from ibdissect.wire.text import counted, printable
 
 from ..screens.choice import Choice
@@ -109,7 +109,7 @@ def write(app: TuiApp) -> None:
     )  # fmt: skip
 
     def check(_: str, path: str) -> str | None:
-        return writing.unwritable(path, str(model.source) if isinstance(model.source, str) else "-")
+        return save_frames.unwritable(path, str(model.source) if isinstance(model.source, str) else "-")
 
     def done(answer: tuple[str, str]) -> None:
         path = os.path.expanduser(answer[1])
@@ -123,17 +123,17 @@ def write(app: TuiApp) -> None:
             take, total = in_order(rows).frames, len(rows)
 
         def work() -> None:
-            app.call_later(written, app, path, *writing.write(model, take, total, path))
+            app.call_later(written, app, path, *save_frames.write(model, take, total, path))
 
         Work(work, "write", model).start()
 
-    app.over(Prompt("Write frames to", check, kinds=kinds, placeholder="out.pcapng", ask=writing.overwrites), done)
+    app.over(Prompt("Write frames to", check, kinds=kinds, placeholder="out.pcapng", ask=save_frames.overwrites), done)
 
 
 def written(app: TuiApp, path: str, frames: int, error: str | None) -> None:
     if error is not None:
         app.warn(error)
-    elif path.endswith(writing.TABLES):
+    elif path.endswith(save_frames.TABLES):
         app.note(f"{counted(frames, 'line', ',')} written to {path}")
     else:
         app.note(f"{counted(frames, 'frame', ',')} written to {path}; keys in them are not masked")

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ibdissect.study.decoding import decodings
-from ibdissect.study.filters import cell_filter
-from ibdissect.study.linked_values import Link, links
-from ibdissect.study.packet_columns import Column
-from ibdissect.study.related_frames import counterpart
+from ibdissect.screen_model.decoding import decodings
+from ibdissect.screen_model.linked_values import Link, links
+from ibdissect.screen_model.packet_columns import ListColumn
+from ibdissect.screen_model.related_frames import counterpart
+from ibdissect.screen_model.value_filters import cell_filter
 
 from . import coloring, columns
 from .command import Command
@@ -37,7 +37,7 @@ def menu(app: TuiApp) -> None:
         app.choose(title, [*parts, *_entries(app, frame)], partial(_done, app))
 
 
-def of_cell(app: TuiApp, column: Column) -> None:
+def of_cell(app: TuiApp, column: ListColumn) -> None:
     """Offer the actions for a cell of the packet list and for its frame."""
     packets = app.main.packets
     line = packets.line(packets.cursor)

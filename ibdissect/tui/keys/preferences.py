@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ibdissect.study.packet_columns import TimeFormat
+from ibdissect.screen_model.packet_columns import TimeFormat
 from ibdissect.wire.text import counted
 
 from . import coloring, columns

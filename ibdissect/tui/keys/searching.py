@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ibdissect.study.find import FindKind, Query, find, place
-from ibdissect.study.number_text import number
-from ibdissect.study.threads import Latest
+from ibdissect.screen_model.number_text import number
+from ibdissect.screen_model.search import FindKind, Query, find, place
+from ibdissect.screen_model.threads import Latest
 
 from ..screens.prompt import Prompt
 from .command import Command

@@ -9,9 +9,9 @@ from textual import events
 from textual.timer import Timer
 from textual.widget import Widget
 
-from ibdissect.study.background import Study
-from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.number_text import duration, number
+from ibdissect.screen_model.background_analysis import BackgroundAnalysis
+from ibdissect.screen_model.capture_model import CaptureModel
+from ibdissect.screen_model.number_text import duration, number
 from ibdissect.wire.text import counted, printable
 
 from ..keys.command import Command
@@ -31,7 +31,7 @@ Shown = tuple[list[str], list[tuple[str, str]]]
 class TitleBar(Widget):
     COMPONENT_CLASSES = {"ink--strong", "ink--dim", "ink--error", "ink--warning", "ink--info", "ink--accent"}
 
-    def __init__(self, model: CaptureModel, study: Study) -> None:
+    def __init__(self, model: CaptureModel, study: BackgroundAnalysis) -> None:
         super().__init__(id="title")
         self.model, self.study = model, study
         self._shown: Shown | None = None

@@ -12,10 +12,10 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
-from ibdissect.study.capture_model import CaptureModel
-from ibdissect.study.filters import doubted, meant
-from ibdissect.study.number_text import number
-from ibdissect.study.saved_state import FilterHistory
+from ibdissect.screen_model.capture_model import CaptureModel
+from ibdissect.screen_model.number_text import number
+from ibdissect.screen_model.saved_state import FilterHistory
+from ibdissect.screen_model.value_filters import doubted, meant
 from ibdissect.wire.text import printable
 
 from ..messages import FilterEntered, FilterLeft, KeysWanted

@@ -10,8 +10,8 @@ from rich.style import Style
 from textual import events
 
 from ibdissect.lint.finding import Finding, Severity
-from ibdissect.study.findings_store import FindingsStore, Int, RuleGroup
-from ibdissect.study.number_text import number
+from ibdissect.screen_model.findings_store import FindingsStore, Int, RuleGroup
+from ibdissect.screen_model.number_text import number
 from ibdissect.wire.text import counted
 
 from ..messages import ExplainFinding, JumpTo

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual.cache import LRUCache
 
-from ibdissect.study.capture_model import CaptureModel, Line
+from ibdissect.screen_model.capture_model import CaptureModel, PacketLine
 
 if TYPE_CHECKING:
     from ibdissect.dfilter.compile import Filter
@@ -42,7 +42,7 @@ class PacketInks:
             self._by_page[page] = inks
         return self._by_page[page].get(frame)
 
-    def of(self, line: Line, page: int, frames: Callable[[int], Sequence[int]]) -> str | None:
+    def of(self, line: PacketLine, page: int, frames: Callable[[int], Sequence[int]]) -> str | None:
         """By the user's coloring rules, else for errors, else for management; None for plain data."""
         ink = self.by_rule(line.frame, page, frames)
         if ink is not None:

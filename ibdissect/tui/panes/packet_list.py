@@ -14,14 +14,14 @@ from textual.cache import LRUCache
 from textual.timer import Timer
 
 from ibdissect.dissect.named_values import ANSWER_NAMES
-from ibdissect.fabric.describe import port_name
-from ibdissect.study import packet_columns
-from ibdissect.study.background import Study
-from ibdissect.study.capture_model import CaptureModel, Line
-from ibdissect.study.ladder import Step
-from ibdissect.study.node_names import PERMISSIVE
-from ibdissect.study.packet_columns import BY_KEY, GUTTER, NARROWEST, Column, TimeFormat
-from ibdissect.study.shown_frames import Rows, SortedRows
+from ibdissect.screen_model import packet_columns
+from ibdissect.screen_model.background_analysis import BackgroundAnalysis
+from ibdissect.screen_model.capture_model import CaptureModel, PacketLine
+from ibdissect.screen_model.ladder import LadderStep
+from ibdissect.screen_model.node_names import PERMISSIVE
+from ibdissect.screen_model.packet_columns import BY_KEY, GUTTER, NARROWEST, ListColumn, TimeFormat
+from ibdissect.screen_model.shown_frames import Rows, SortedRows
+from ibdissect.subnet.describe import port_name
 from ibdissect.wire.text import printable
 
 from ..messages import FrameSelected, Sized, SortWanted
@@ -30,9 +30,9 @@ from ..widgets.line_list import LineList
 from .packet_inks import PacketInks
 
 if TYPE_CHECKING:
-    from ibdissect.fabric.names import Names
+    from ibdissect.subnet.node_names import NodeNames
 
-Shown = TypeVar("Shown", Line, Step)
+Shown = TypeVar("Shown", PacketLine, LadderStep)
 """What is shown of a packet in a list."""
 
 OF_LIST = {*ANSWER_NAMES, packet_columns.DELTA_CAPTURED.field}
@@ -46,21 +46,21 @@ REST = 0.03
 
 
 class PacketList(LineList):
-    """Lines of the displayed frames; the columns are those of `study.packet_columns`."""
+    """Lines of the displayed frames; the columns are those of `screen_model.packet_columns`."""
 
     empty = "No frames yet."
     headed = True
 
-    def __init__(self, model: CaptureModel, study: Study) -> None:
+    def __init__(self, model: CaptureModel, study: BackgroundAnalysis) -> None:
         super().__init__(id="packets")
         self.model, self.repeated = model, study.repeated.__contains__
         self.rows: Rows = model.rows
         self.time_format = TimeFormat.RELATIVE
-        self.columns: list[Column] = [BY_KEY[key] for key in packet_columns.DEFAULT]
+        self.columns: list[ListColumn] = [BY_KEY[key] for key in packet_columns.DEFAULT]
         self.study = study
         self.named = True
         """Whether known names of nodes are shown instead of addresses."""
-        self._names: Names | None = None
+        self._names: NodeNames | None = None
         self.highlight = ""
         """A text, case-folded, that is marked wherever it appears in the list."""
         self.reference_ns = 0
@@ -74,13 +74,13 @@ class PacketList(LineList):
         self.aside = 0
         """Characters of Info that are left of what is shown."""
         self._wanted: dict[str, int] = {}
-        self._pages: LRUCache[int, list[Line]] = LRUCache(64)
+        self._pages: LRUCache[int, list[PacketLine]] = LRUCache(64)
         self._extra: dict[int, dict[str, str]] = {}
         self._pulled = ""
         """The column that the mouse is resizing."""
         self._was_pulled = False
         """Whether the last press of the mouse was at the end of a column."""
-        self.clicked_column: Column | None = None
+        self.clicked_column: ListColumn | None = None
         """The column of the cell that was clicked last."""
         self.held = 0
         """Frames of a growing capture that are shown, as long as its later ones are not; 0: all are."""
@@ -136,7 +136,7 @@ class PacketList(LineList):
         self.inks.forget()  # what is known of a frame may be more than before
         super().redraw()
 
-    def set_columns(self, chosen: list[Column]) -> None:
+    def set_columns(self, chosen: list[ListColumn]) -> None:
         self.columns = chosen
         self._wanted.clear()
         self.forget()
@@ -192,7 +192,7 @@ class PacketList(LineList):
         self.given = packet_columns.widths(self.columns, self._wanted, self._laid_out_for, self.chosen)
         self.renew()
 
-    def _measure(self, lines: list[Line]) -> bool:
+    def _measure(self, lines: list[PacketLine]) -> bool:
         """Remember the widest texts; True when a column needs more than it had."""
         grown = False
         digits = len(str(max(self.model.index.frames, 1)))
@@ -209,7 +209,7 @@ class PacketList(LineList):
                 self._wanted[key], grown = width, True
         return grown
 
-    def _page(self, number: int) -> list[Line]:
+    def _page(self, number: int) -> list[PacketLine]:
         page = self._pages.get(number)
         if page is None:
             shown, frames = self.rows.frames(number * PAGE, (number + 1) * PAGE), self._frames(number)
@@ -228,17 +228,17 @@ class PacketList(LineList):
     def _frames(self, page: int) -> list[int]:
         return sorted(self.rows.frames(page * PAGE, (page + 1) * PAGE))
 
-    def line(self, row: int) -> Line | None:
+    def line(self, row: int) -> PacketLine | None:
         page = self._page(row // PAGE)
         place = row % PAGE
         return page[place] if place < len(page) else None
 
-    def _time(self, row: int, line: Line) -> str:
+    def _time(self, row: int, line: PacketLine) -> str:
         if self.time_format in (TimeFormat.DELTA, TimeFormat.CAPTURED):
             return self._delta(row, line, shown=self.time_format is TimeFormat.DELTA)
         return packet_columns.time_text(line, self.time_format, self.reference_ns or self.model.first_ns, self.shift_ns)
 
-    def _delta(self, row: int, line: Line, *, shown: bool) -> str:
+    def _delta(self, row: int, line: PacketLine, *, shown: bool) -> str:
         """The time since the frame before: the one shown, or the one captured."""
         before = (self.rows.frame(row - 1) if row else 0) if shown else line.frame - 1
         return packet_columns.seconds_text(line.time_ns - self.model.index.time_ns(before) if before else 0)
@@ -300,7 +300,7 @@ class PacketList(LineList):
         end = at + len(self.highlight)
         return [Segment(text[:at], style), Segment(text[at:end], self.ink("bits")), Segment(text[end:], style)]
 
-    def _text(self, row: int, line: Line, column: Column) -> str:
+    def _text(self, row: int, line: PacketLine, column: ListColumn) -> str:
         key = column.key
         if column.field in ANSWER_NAMES:  # asked anew each time: the answer may come later
             return self.model.answer_text(line.frame, column.field)
@@ -328,7 +328,7 @@ class PacketList(LineList):
         line = self.line(row)
         return [self._text(row, line, column) for column in self.columns] if line is not None else []
 
-    def nodes(self, line: Line) -> tuple[str, str]:
+    def nodes(self, line: PacketLine) -> tuple[str, str]:
         """The names of sender and receiver of a frame, as the list shows them and filters know them; empty where it shows an address."""
         if not self.named or self.study.names is None:
             return "", ""
@@ -395,7 +395,7 @@ class PacketList(LineList):
         cells = [fit(self._title(column), self.given[column.key], column.align) for column in self.columns if column.key in self.given]
         return " " * GUTTER + "  ".join(cells)
 
-    def _title(self, column: Column) -> str:
+    def _title(self, column: ListColumn) -> str:
         """The title, with a sign for the column that the list is sorted by; the last one also says how many have no room."""
         rows, room = self.rows, self.given[column.key]
         title = column.title
@@ -406,7 +406,7 @@ class PacketList(LineList):
         return title
 
     @property
-    def no_room(self) -> list[Column]:
+    def no_room(self) -> list[ListColumn]:
         """The columns that are wanted, but not shown; P_Key and Len, which go without being missed, are none."""
         return [column for column in self.columns if column.key not in self.given and column.drop <= BY_KEY["time"].drop]
 
@@ -419,7 +419,7 @@ class PacketList(LineList):
         title = next((column.title for column in self.columns if column.key == rows.key), rows.key)
         return f"{title} {'▾' if rows.down else '▴'}"
 
-    def column_at(self, x: int) -> Column | None:
+    def column_at(self, x: int) -> ListColumn | None:
         """The column at a cell of a line."""
         at = GUTTER
         for key, width in self.given.items():

@@ -10,13 +10,13 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 
-from ibdissect.capture.chunk import Member
+from ibdissect.capture.chunk import SetMember
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.set_members import place_text
-from ibdissect.study.field_notes import layer_note
-from ibdissect.study.filters import as_filter
-from ibdissect.study.tree_layers import closed_layers, name_of
+from ibdissect.screen_model.field_notes import layer_note
+from ibdissect.screen_model.tree_layers import closed_layers, name_of
+from ibdissect.screen_model.value_filters import as_filter
 from ibdissect.wire.text import printable
 
 from ..messages import JumpTo, NodeSelected
@@ -53,7 +53,7 @@ class TreePane(TreeList[TreeLine]):
 
     empty = "Select a frame: its headers and fields are shown here."
 
-    def __init__(self, knowledge: Callable[[Node, Tree], str], members: Sequence[Member] = ()) -> None:
+    def __init__(self, knowledge: Callable[[Node, Tree], str], members: Sequence[SetMember] = ()) -> None:
         """`members` are the files of a set."""
         super().__init__(id="tree")
         self.knowledge, self.members = knowledge, members

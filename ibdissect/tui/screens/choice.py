@@ -18,7 +18,7 @@ from textual.widgets import Label, OptionList, SelectionList
 from textual.widgets.option_list import Option
 from textual.widgets.selection_list import Selection
 
-from ibdissect.study.packet_columns import NARROWEST, Column, added
+from ibdissect.screen_model.packet_columns import NARROWEST, ListColumn, added
 from ibdissect.wire.text import printable
 
 from ..widgets.cells import width_of
@@ -36,7 +36,7 @@ class PagingFix:
             super()._move_page(direction)  # type: ignore[misc]
 
 
-class Options(PagingFix, OptionList):
+class WindowOptions(PagingFix, OptionList):
     """Options of a window."""
 
 
@@ -59,14 +59,14 @@ class Choice(EndsOnce, ModalScreen[str | None]):
                 Option(Text(f"{name.ljust(wide)}  {printable(preview)}", no_wrap=True, overflow="ellipsis"), id=f"c{i}")
                 for i, (_, name, preview) in enumerate(self.entries)
             ]
-            yield Options(*options, compact=True)
+            yield WindowOptions(*options, compact=True)
 
     @on(OptionList.OptionSelected)
     def _chosen(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(self.entries[event.option_index][0])
 
 
-class Columns(PagingFix, SelectionList[str]):
+class CheckedColumns(PagingFix, SelectionList[str]):
     """Columns with check marks that differ not only in colour."""
 
     def render_line(self, y: int) -> Strip:
@@ -90,8 +90,8 @@ class ColumnChoice(EndsOnce, ModalScreen[list[str] | None]):
     ]  # fmt: skip
 
     def __init__(
-        self, columns: Sequence[Column], shown: Sequence[str], given: Mapping[str, int], widths: dict[str, int],
-        typed: Callable[[str], str] = lambda text: "", made: Callable[[str], Column] = added,
+        self, columns: Sequence[ListColumn], shown: Sequence[str], given: Mapping[str, int], widths: dict[str, int],
+        typed: Callable[[str], str] = lambda text: "", made: Callable[[str], ListColumn] = added,
         complete: Callable[[str], tuple[str, str]] | None = None,
     ) -> None:  # fmt: skip
         """`given`: how wide each column is now. `typed`: the name of the field that a text means, empty for none; `made`: its column;
@@ -106,10 +106,10 @@ class ColumnChoice(EndsOnce, ModalScreen[list[str] | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Label("Columns of the packet list", classes="heading")
-            yield Columns(*(Selection(self._label(column), column.key, column.key in self.shown) for column in self.columns))
+            yield CheckedColumns(*(Selection(self._label(column), column.key, column.key in self.shown) for column in self.columns))
             yield Label("space shows · ← → width · < > place · + a field · Enter takes", classes="hint", markup=False)
 
-    def _label(self, column: Column) -> Text:
+    def _label(self, column: ListColumn) -> Text:
         """The title, the width if it was chosen, and the name of a field by which filters and commands know it."""
         width = str(self.widths.get(column.key, "")).rjust(3)
         room = "no room  " if column.key in self.shown and column.key not in self.given else ""
@@ -117,7 +117,7 @@ class ColumnChoice(EndsOnce, ModalScreen[list[str] | None]):
 
     def action_widen(self, step: int) -> None:
         """Make the column at the cursor wider or narrower; one that gets too narrow has the width that fits again."""
-        offered = self.query_one(Columns)
+        offered = self.query_one(CheckedColumns)
         column = self.columns[offered.highlighted or 0]
         cells = self.widths.get(column.key, self.given.get(column.key, column.least)) + step
         self.widths[column.key] = min(cells, self.app.size.width // 2)
@@ -127,7 +127,7 @@ class ColumnChoice(EndsOnce, ModalScreen[list[str] | None]):
 
     def _renew(self, at: int) -> None:
         """Show the columns as they are now, with the cursor on one."""
-        offered = self.query_one(Columns)
+        offered = self.query_one(CheckedColumns)
         chosen = set(offered.selected)
         offered.clear_options()
         offered.add_options([Selection(self._label(column), column.key, column.key in chosen) for column in self.columns])
@@ -135,7 +135,7 @@ class ColumnChoice(EndsOnce, ModalScreen[list[str] | None]):
 
     def action_move(self, step: int) -> None:
         """Put the column at the cursor further left or right."""
-        at = self.query_one(Columns).highlighted or 0
+        at = self.query_one(CheckedColumns).highlighted or 0
         to = at + step
         if 0 <= to < len(self.columns):
             self.columns[at], self.columns[to] = self.columns[to], self.columns[at]
@@ -152,11 +152,11 @@ class ColumnChoice(EndsOnce, ModalScreen[list[str] | None]):
             name = self.typed(answer[1]) if answer is not None else ""
             if name:
                 there = next((column for column in self.columns if column.key == name), None)
-                at, column = self.query_one(Columns).highlighted or 0, there or self.made(name)
+                at, column = self.query_one(CheckedColumns).highlighted or 0, there or self.made(name)
                 self.columns = [one for one in self.columns if one is not there]
                 self.columns.insert(at, column)
                 self._renew(at)
-                self.query_one(Columns).select(name)
+                self.query_one(CheckedColumns).select(name)
 
         prompt = Prompt("Column of a field (Tab completes)", check, placeholder="infiniband.bth.psn", complete=self.complete)
         self.app.push_screen(prompt, done)
@@ -166,6 +166,6 @@ class ColumnChoice(EndsOnce, ModalScreen[list[str] | None]):
         self.dismiss([column.key for column in self.columns if column.key in chosen])
 
     @property
-    def by_key(self) -> dict[str, Column]:
+    def by_key(self) -> dict[str, ListColumn]:
         """The columns that are offered, those that were typed among them."""
         return {column.key: column for column in self.columns}

@@ -10,16 +10,16 @@ from rich.segment import Segment
 from textual import events
 from textual.binding import Binding
 
-from ibdissect.diagnosis.connection import Connection, Diagnosis, End, SharedCause
+from ibdissect.diagnosis.connection import Connection, ConnectionEnd, Diagnosis, SharedCause
 from ibdissect.diagnosis.slices import cost
 from ibdissect.diagnosis.text import counts_text, dated, span_text, worst_first
-from ibdissect.study.connections import Point, connection_filter, diagnosed, points_of, slice_filter
-from ibdissect.study.number_text import duration, number, octets
+from ibdissect.screen_model.connections import CapturePoint, connection_filter, diagnosed, points_of, slice_filter
+from ibdissect.screen_model.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable
 
 from ..keys.command import Command
 from ..widgets.cells import line_of
-from ..widgets.connection_lines import LEFT, LEGEND, SHORT_LEGEND, Told, bar, told, verdict, wrapped
+from ..widgets.connection_lines import LEFT, LEGEND, SHORT_LEGEND, ConnectionLine, bar, told, verdict, wrapped
 from ..widgets.line_list import LineList
 from ..widgets.table import ADDRESS, Cell, Heading, Table, address_heading
 from .ladder import draw
@@ -67,7 +67,7 @@ class SharedList(LineList):
 
     def choose(self) -> None:
         _, one = self.lines[self.cursor]
-        table = self.screen.query_one(ConnectionTable)
+        table = self.screen.query_one(ConnectionsView)
         wanted = {id(self.members[i]) for i in one.members} if one is not None else set()
         for line, place in enumerate(table.order):
             if id(table.items[place]) in wanted:
@@ -80,14 +80,18 @@ def _shared(one: SharedCause, start_ns: int) -> str:
     return dated(span_text(start_ns, one.since_ns, one.until_ns), one.why)
 
 
-class ConnectionTable(Table[Connection]):
+class ConnectionsView(Table[Connection]):
     """The connections; behind the columns the time of each by its parts."""
 
     empty = "No connections: no packets between queue pairs, and nobody asked for any."
     least_rest = BAR
 
     def __init__(
-        self, connections: Sequence[Connection], start_ns: int, name: Callable[[str], str] = str, points: Mapping[int, Point] | None = None
+        self,
+        connections: Sequence[Connection],
+        start_ns: int,
+        name: Callable[[str], str] = str,
+        points: Mapping[int, CapturePoint] | None = None,
     ) -> None:
         """`points`: where connections of a merged capture were captured, by their first frames."""
         super().__init__(connections, id="told")
@@ -152,11 +156,11 @@ def _ends(connections: Sequence[Connection], side: int, title: str, name: Callab
     return address_heading(title, connections, lambda one: printable(name(one.ends[side].address)), blamed)
 
 
-def _qp(end: End) -> Cell:
+def _qp(end: ConnectionEnd) -> Cell:
     return (f"0x{end.qpn:06x}", "strong") if end.qpn is not None else ("?", "dim")
 
 
-def _point(points: Mapping[int, Point], one: Connection) -> str:
+def _point(points: Mapping[int, CapturePoint], one: Connection) -> str:
     point = points.get(one.first_frame)
     return point.name if point is not None else ""
 
@@ -194,7 +198,7 @@ class ToldList(LineList):
         self.renew()
 
     def parts(self, index: int, width: int) -> list[Segment]:
-        line: Told = self.lines[index]
+        line: ConnectionLine = self.lines[index]
         return line_of(((" " * LEFT, None), *((text, self.ink(ink) if ink else None) for text, ink in line.parts)), width)
 
     def action_move(self, step: int) -> None:
@@ -212,7 +216,7 @@ class ToldList(LineList):
             super()._reveal(center)
 
     def choose(self) -> None:
-        line: Told = self.lines[self.cursor]
+        line: ConnectionLine = self.lines[self.cursor]
         if self.one is not None and line.leads:
             self.screen.dismiss(Chosen(self.one, line.part, line.frame))
         else:
@@ -229,14 +233,14 @@ class ConnectionScreen(Overlay[Chosen]):
     keys = "Enter its frames · Tab more · ▸ leads to frames · L ladder · o O sort · / search"
 
     def __init__(
-        self, diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = str, points: Mapping[int, Point] | None = None,
+        self, diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = str, points: Mapping[int, CapturePoint] | None = None,
         *, finished: bool = True,
     ) -> None:  # fmt: skip
         found = diagnosis.connections
         counts = counts_text(found)
         so_far = "" if finished else f" of the first {counted(diagnosis.frames, 'frame', ',')}"
         self.shared = SharedList(diagnosis.notes, diagnosis.shared, found, start_ns)
-        self.table = ConnectionTable(worst_first(found), start_ns, name, points)
+        self.table = ConnectionsView(worst_first(found), start_ns, name, points)
         self.of_one = ToldList(start_ns, name)
         title = f"Connections   {number(len(found))}{so_far}" + (f": {counts}" if counts else "")
         super().__init__(title, *([self.shared] if self.shared.said else []), self.table, self.of_one)
@@ -270,14 +274,14 @@ def _open(app: TuiApp) -> None:
         if wanted() and asked is app.study:
             app.call_later(show, found, points, finished)
 
-    def show(found: Diagnosis, points: Mapping[int, Point], finished: bool) -> None:
+    def show(found: Diagnosis, points: Mapping[int, CapturePoint], finished: bool) -> None:
         screen = ConnectionScreen(found, app.model.first_ns, app.main.packets.address, points, finished=finished)
         app.over(screen, lambda chosen: use(app, chosen, points.get(chosen.one.first_frame)))
 
     app.searching.work.run(work, "connections", app.model)
 
 
-def use(app: TuiApp, chosen: Chosen, point: Point | None = None) -> None:
+def use(app: TuiApp, chosen: Chosen, point: CapturePoint | None = None) -> None:
     """Show what was chosen; `point`: as captured there only."""
     one = chosen.one
     if chosen.frame is not None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 from textual import events
 from textual.binding import Binding
 
-from ibdissect.flow.exchanges import Exchange
-from ibdissect.study.background import Snapshot
-from ibdissect.study.conversations import Conversation, conversation_filter, exchange_filter
-from ibdissect.study.node_names import PERMISSIVE
-from ibdissect.study.number_text import duration, number, octets, spark, squeeze
+from ibdissect.mad.response_times import Exchange
+from ibdissect.screen_model.background_analysis import Snapshot
+from ibdissect.screen_model.conversations import Conversation, conversation_filter, exchange_filter
+from ibdissect.screen_model.node_names import PERMISSIVE
+from ibdissect.screen_model.number_text import duration, number, octets, spark, squeeze
 from ibdissect.wire.text import counted
 
 from ..keys.command import Command

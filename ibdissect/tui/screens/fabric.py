@@ -12,10 +12,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 
-from ibdissect.fabric import Port
-from ibdissect.fabric.describe import port_name
-from ibdissect.study.background import Snapshot
-from ibdissect.study.fabric_view import Change, Entry, FabricView, route
+from ibdissect.screen_model.background_analysis import Snapshot
+from ibdissect.screen_model.fabric_view import Change, FabricLine, FabricView, route
+from ibdissect.subnet import Port
+from ibdissect.subnet.describe import port_name
 from ibdissect.wire.text import counted
 
 from ..keys.command import Command
@@ -39,23 +39,23 @@ Detail = tuple[str, str, int]
 """Label and text of a fact, and the frame that showed it; 0: none."""
 
 
-class FabricTree(TreeList[Entry]):
+class FabricTree(TreeList[FabricLine]):
     """Nodes, partitions and subnet managers, with what belongs to each below it."""
 
     BINDINGS = [Binding("enter", "choose", "open, or go to the frame that showed it", show=False)]
     empty = "No subnet management seen: nothing is known of the fabric."
 
-    def __init__(self, entries: list[Entry]) -> None:
+    def __init__(self, entries: list[FabricLine]) -> None:
         super().__init__(id="fabric")
         self.entries = entries
         self.opened = {id(entry) for entry in entries if entry.kind == "sm"}
         self.text_width = 24
         """Cells of the names, with what stands in front of them."""
 
-    def roots(self) -> list[Entry]:
+    def roots(self) -> list[FabricLine]:
         return self.entries
 
-    def below(self, item: Entry) -> Sequence[Entry]:
+    def below(self, item: FabricLine) -> Sequence[FabricLine]:
         return item.children
 
     def parts(self, index: int, width: int) -> list[Segment]:
@@ -155,7 +155,7 @@ class FabricScreen(Overlay[int]):
         self.known.rebuild()
         self.show_entry(self.known.item)
 
-    def show_entry(self, entry: Entry | None) -> None:
+    def show_entry(self, entry: FabricLine | None) -> None:
         """What is known of an entry, and how packets get to it."""
         goal = entry.port if entry is not None else None
         details = list(entry.details) if entry is not None else []

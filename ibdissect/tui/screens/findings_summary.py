@@ -12,8 +12,8 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from ibdissect.lint.rule import Rule
-from ibdissect.study.findings_store import FindingsStore, RuleGroup
-from ibdissect.study.number_text import number
+from ibdissect.screen_model.findings_store import FindingsStore, RuleGroup
+from ibdissect.screen_model.number_text import number
 from ibdissect.wire.text import counted
 
 from ..keys.command import Command

@@ -14,18 +14,18 @@ from textual.binding import Binding
 
 from ibdissect.diagnosis.connection import Connection
 from ibdissect.engine.episodes import LOSS, REORDERING, RNR, TIMEOUT
-from ibdissect.study.background import Snapshot
-from ibdissect.study.connections import connection_of, diagnosed, points_of
-from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, OTHER, REFUSED, Ladder, short_ends
-from ibdissect.study.number_text import number
-from ibdissect.study.related_frames import filter_for_ladder
-from ibdissect.study.shown_frames import FilteredRows
-from ibdissect.study.stalls import stalls
+from ibdissect.screen_model.background_analysis import Snapshot
+from ibdissect.screen_model.connections import connection_of, diagnosed, points_of
+from ibdissect.screen_model.ladder import AGAIN, LOST, MALFORMED, OTHER, REFUSED, Ladder, short_ends
+from ibdissect.screen_model.number_text import number
+from ibdissect.screen_model.related_frames import filter_for_ladder
+from ibdissect.screen_model.shown_frames import FilteredRows
+from ibdissect.screen_model.stalls import stalls
 from ibdissect.wire.text import counted, printable
 
 from ..keys.command import Command
 from ..widgets.cells import fit, line_of
-from ..widgets.ladder_lines import LEAST, Lanes
+from ..widgets.ladder_lines import LEAST, LadderColumns
 from ..widgets.line_list import LineList
 from .overlay import Overlay
 
@@ -51,7 +51,7 @@ class LadderList(LineList):
         super().__init__(id="ladder")
         self.stalls = stalls(ladder.steps, one)
         self.ladder, self.frame, self.start_ns = ladder, frame, start_ns
-        self.lanes = Lanes(ladder, LEAST)
+        self.lanes = LadderColumns(ladder, LEAST)
         self.lines: list[tuple[int, str, str]] = []
         """Of each the place of its step, its text and its ink."""
 
@@ -66,7 +66,7 @@ class LadderList(LineList):
         """Draw for the width there is; the cursor stays on its step."""
         there = [i for i, step in enumerate(self.ladder.steps) if step.frame == self.frame]
         at = self.lines[self.cursor][0] if self.lines else there[0] if there else 0
-        self.lanes = Lanes(self.ladder, self.line_width, self.start_ns)
+        self.lanes = LadderColumns(self.ladder, self.line_width, self.start_ns)
         steps = self.ladder.steps
         self.lines = [
             (i, line, STALL_INKS.get(stall.kind, "dim") if stall is not None else INKS.get(steps[i].mark, ""))

@@ -12,7 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ..widgets.cells import width_of
-from ..widgets.line import Line
+from ..widgets.line import DrawnLine
 from .once import EndsOnce
 from .page import view_page
 
@@ -62,4 +62,4 @@ class Overlay(EndsOnce, Screen[T | None]):
     def compose(self) -> ComposeResult:
         yield Static(f" {self.heading}", classes="screen-title", markup=False)
         yield from self.content()
-        yield Line(self.key_line, classes="screen-keys")
+        yield DrawnLine(self.key_line, classes="screen-keys")

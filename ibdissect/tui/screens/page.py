@@ -18,18 +18,18 @@ from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList, Static
 from textual.widgets.option_list import Option
 
-from ibdissect.fabric.names import Names
 from ibdissect.lint.finding import Evidence, Finding, Severity
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.rule_page import page, summary
-from ibdissect.study.linked_values import Link, places
+from ibdissect.screen_model.linked_values import Link, places
+from ibdissect.subnet.node_names import NodeNames
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable, value_text
 
 from ..keys.command import Command, help_groups, key_text
 from ..messages import ValueClicked, ValuesWanted
 from ..themes import painted
-from .choice import Options
+from .choice import WindowOptions
 from .once import EndsOnce
 
 MOVE = (
@@ -53,7 +53,7 @@ EVIDENCE = {
 }
 
 
-class Frames(Options):
+class FrameList(WindowOptions):
     """The frames below a text; where there is one only, the arrows are those of the text."""
 
     def action_cursor_up(self) -> None:
@@ -121,7 +121,7 @@ class PageScreen(EndsOnce, ModalScreen[int | None]):
                 yield Static(painted(self.app, self.body))
             if self.frames:
                 wide = max(len(str(frame)) for frame, _ in self.frames)
-                yield Frames(
+                yield FrameList(
                     *(Option(Text(f"frame {frame:>{wide}}  {why}", no_wrap=True))
                       for frame, why in self.frames),
                     id="page-frames", compact=True,
@@ -238,7 +238,7 @@ def _key_and_word(entry: str) -> tuple[str, str]:
 
 def finding_page(
     finding: Finding, rule: type[Rule] | None, catalog: Catalog, said: Mapping[int, str] = MappingProxyType({}),
-    names: Names | None = None,
+    names: NodeNames | None = None,
 ) -> PageScreen:  # fmt: skip
     """What a finding means, why it matters, what to do, and the frames that prove it.
 

@@ -10,9 +10,9 @@ from textual.binding import Binding
 
 from ibdissect.errors import CaptureError
 from ibdissect.export.files import replacing
-from ibdissect.study import writing
-from ibdissect.study.number_text import octets
-from ibdissect.study.payload import FORMS, SentMessage, as_text
+from ibdissect.screen_model import save_frames
+from ibdissect.screen_model.number_text import octets
+from ibdissect.screen_model.payload import FORMS, SentMessage, as_text
 from ibdissect.wire.text import counted, printable
 
 from ..widgets.cells import line_of
@@ -85,9 +85,9 @@ class PayloadScreen(Overlay[int]):
         what = "the bytes" if form == "raw" else f"the text as {form}"
 
         def check(_: str, path: str) -> str | None:
-            return writing.unwritable(path, str(source) if isinstance(source, str) else "-", frames=False)
+            return save_frames.unwritable(path, str(source) if isinstance(source, str) else "-", frames=False)
 
-        self.owner.over(Prompt(f"Save {what}: file name", check, ask=writing.overwrites), done)
+        self.owner.over(Prompt(f"Save {what}: file name", check, ask=save_frames.overwrites), done)
 
     def _bytes(self, form: str) -> bytes:
         """What is saved: the bytes themselves for `raw`, else what is shown."""

@@ -10,18 +10,18 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Label
 
-from ibdissect.flow.exchanges import FASTEST, OCTAVES, Exchange, Kind
-from ibdissect.study.background import Snapshot
-from ibdissect.study.conversations import Conversation, trouble
-from ibdissect.study.findings_store import Int
-from ibdissect.study.node_names import PERMISSIVE
-from ibdissect.study.number_text import duration, octets
+from ibdissect.mad.response_times import FASTEST, OCTAVES, Exchange, Kind
+from ibdissect.screen_model.background_analysis import Snapshot
+from ibdissect.screen_model.conversations import Conversation, trouble
+from ibdissect.screen_model.findings_store import Int
+from ibdissect.screen_model.node_names import PERMISSIVE
+from ibdissect.screen_model.number_text import duration, octets
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import counted
 
 from ..keys.command import Command
 from ..widgets.line_list import LineList
-from ..widgets.plots import Bars, Plot, axis
+from ..widgets.plots import CountBars, Plot, axis
 from ..widgets.table import Heading, Table
 from .conversations import ConversationTable, responses
 from .overlay import Overlay
@@ -78,15 +78,15 @@ class StatisticsScreen(Overlay[str]):
                 yield Plot("Frame bytes", line.octets[:used].tolist(), "bytes", line.step_ns, two=True)
                 yield axis(self.span)
             with Horizontal(classes="bar-row"):
-                yield Bars("OpCodes", tally.opcodes, empty="no InfiniBand transport")
-                yield Bars("Management classes", tally.classes, two=True, empty="no management datagrams")
+                yield CountBars("OpCodes", tally.opcodes, empty="no InfiniBand transport")
+                yield CountBars("Management classes", tally.classes, two=True, empty="no management datagrams")
             with Horizontal(classes="bar-row"):
-                yield Bars("Partitions", tally.p_keys, empty="no InfiniBand transport")
-                yield Bars("Response time of management requests", _latencies(shot.kinds), two=True, empty="no request was answered")
+                yield CountBars("Partitions", tally.p_keys, empty="no InfiniBand transport")
+                yield CountBars("Response time of management requests", _latencies(shot.kinds), two=True, empty="no request was answered")
             with Horizontal(classes="bar-row"):
-                yield Bars("Who talks to whom (packets)", _talkers(shot, self.named), empty="no addresses")
+                yield CountBars("Who talks to whom (packets)", _talkers(shot, self.named), empty="no addresses")
                 pairs = [(_pair(one, self.named), one.total) for one in shot.conversations]
-                yield Bars("Conversations between queue pairs (packets)", pairs, two=True, empty="no data packets")
+                yield CountBars("Conversations between queue pairs (packets)", pairs, two=True, empty="no data packets")
             troubled = ConversationTable(sorted(filter(trouble, shot.conversations), key=trouble, reverse=True), self.named, "troubled")
             troubled.columns = [head for head in troubled.columns if head.title not in ("Packets ←", "Frame bytes", "Pair by")]
             troubled.empty = "Nothing was sent again, lost or refused." if shot.conversations else "No data packets."

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 
-from ibdissect.study.number_text import duration, number
-from ibdissect.study.sweeps import PortAsked, Sweep, Sweeps, find_sweeps, frames_filter
+from ibdissect.screen_model.number_text import duration, number
+from ibdissect.screen_model.sweeps import PortAsked, Sweep, Sweeps, find_sweeps, frames_filter
 from ibdissect.wire.text import counted
 
 from ..keys.command import Command

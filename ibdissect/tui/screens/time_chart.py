@@ -10,14 +10,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.widgets import Static
 
-from ibdissect.study.number_text import duration, number, octets
-from ibdissect.study.threads import Latest
-from ibdissect.study.time_chart import Range, Series, TimeChart, ticks, time_filter
+from ibdissect.screen_model.number_text import duration, number, octets
+from ibdissect.screen_model.threads import Latest
+from ibdissect.screen_model.time_chart import Range, Series, TimeChart, ticks, time_filter
 from ibdissect.wire.text import printable
 
 from ..keys.command import Command
 from ..widgets.cells import cut
-from ..widgets.plots import AXIS, Drawing, stacked
+from ..widgets.plots import AXIS, PlotDrawing, stacked
 from .overlay import Overlay
 from .prompt import Prompt
 
@@ -29,7 +29,7 @@ MOST = 4
 ZOOM = 2
 
 
-class Chart(Drawing):
+class Chart(PlotDrawing):
     """The curves, one below the other, above the axis."""
 
     can_focus = True

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from rich.segment import Segment
 from textual.binding import Binding
 
+from ibdissect.decode.services import Services
+from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import Node
-from ibdissect.dissect.value import Presenter
-from ibdissect.flow.reassembly import Reassembled
-from ibdissect.flow.transfers import headline, nodes
-from ibdissect.table.services import Services
+from ibdissect.mad.rmpp_reassembly import Reassembled
+from ibdissect.mad.rmpp_records import headline, nodes
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable
 

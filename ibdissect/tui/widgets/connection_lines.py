@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct as Record
 
 from ibdissect.diagnosis.connection import HEALTHY, Connection
-from ibdissect.diagnosis.slices import Slice, episodes_in, slices, widths
+from ibdissect.diagnosis.slices import TimeSlice, episodes_in, slices, widths
 from ibdissect.diagnosis.text import dated, label, proofs, since_until, troubled
-from ibdissect.study.number_text import duration, number, octets
+from ibdissect.screen_model.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable
 
 from .cells import width_of
@@ -39,7 +39,7 @@ def bar(one: Connection, room: int) -> Iterator[tuple[str, str, str]]:
             yield part.part, sign * width, ink
 
 
-class Told(Record):
+class ConnectionLine(Record):
     """A line about a connection."""
 
     parts: tuple[tuple[str, str], ...]
@@ -62,7 +62,7 @@ def verdict(one: Connection) -> tuple[str, str, str]:
     return MARKS[one.shown_severity], label(one), INKS[one.shown_severity]
 
 
-def told(one: Connection, width: int, start_ns: int, name: Callable[[str], str] = str) -> list[Told]:
+def told(one: Connection, width: int, start_ns: int, name: Callable[[str], str] = str) -> list[ConnectionLine]:
     """What is said of a connection, for a width; `start_ns`: when the capture begins."""
     ends = (end.said(name) for end in one.ends)
     sign, cause, ink = verdict(one)
@@ -70,33 +70,33 @@ def told(one: Connection, width: int, start_ns: int, name: Callable[[str], str] 
     frames = f"frames {number(one.first_frame)} to {number(one.last_frame)}"
     titles = ((mark, ink), (of_whom, "strong"), (frames, "dim"))
     room = width - LEFT
-    found = [Told(())]
+    found = [ConnectionLine(())]
     for text, ink in titles:  # on as few lines as hold them whole
         before = sum(width_of(part) for part, _ in found[-1].parts)
         if before and before + 2 + width_of(text) > room:
-            found.append(Told(()))
+            found.append(ConnectionLine(()))
             before = 0
         found[-1].parts += (("  " * bool(before) + text, ink),)
-    found += [Told(((line, ""),)) for line in wrapped(dated(since_until(one, start_ns), one.why), width)]
+    found += [ConnectionLine(((line, ""),)) for line in wrapped(dated(since_until(one, start_ns), one.why), width)]
     if one.advice:
-        found += [Told(((line, "accent"),)) for line in wrapped(f"To do: {one.advice}", width)]
+        found += [ConnectionLine(((line, "accent"),)) for line in wrapped(f"To do: {one.advice}", width)]
     for frame, what in proofs(one):
         begun = frame == one.evidence[0] and one.since_ns is not None
         since = f", {duration(max((one.since_ns or 0) - start_ns, 0))} after the start" if begun else ""
-        found.append(Told((("▸ ", "accent"), (f"frame {number(frame)}", "strong"), (f"  {what}{since}", "dim")), frame=frame))
+        found.append(ConnectionLine((("▸ ", "accent"), (f"frame {number(frame)}", "strong"), (f"  {what}{since}", "dim")), frame=frame))
     found += [_slice(one, part, width - LEFT) for part in sorted(slices(one), key=lambda part: -part.ns)]
-    found += [Told(((line, "dim"),)) for line in wrapped(_numbers(one), width)]
+    found += [ConnectionLine(((line, "dim"),)) for line in wrapped(_numbers(one), width)]
     return found
 
 
-def _slice(one: Connection, part: Slice, room: int) -> Told:
+def _slice(one: Connection, part: TimeSlice, room: int) -> ConnectionLine:
     """`room`: cells there are; the bar is shorter where they are few."""
     sign, ink = LOOKS[part.part]
     times = len(episodes_in(one, part.part))
     often = f"  {counted(times, 'episode')}" if times else ""
     cells = max(min(BAR, room - BEHIND), 4)
     drawn = (sign * max(round(part.share * cells), 1)).ljust(cells)
-    return Told(
+    return ConnectionLine(
         (
             ("▸ ", "accent"),
             (f"{part.said:<29}", ""),

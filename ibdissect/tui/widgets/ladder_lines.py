@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ibdissect.study.ladder import AGAIN, LOST, MALFORMED, OTHER, Ladder, Step, shorter, without_qp
-from ibdissect.study.number_text import duration
-from ibdissect.study.stalls import Stall
+from ibdissect.screen_model.ladder import AGAIN, LOST, MALFORMED, OTHER, Ladder, LadderStep, shorter, without_qp
+from ibdissect.screen_model.number_text import duration
+from ibdissect.screen_model.stalls import Stall
 
 from .cells import cut, cut_apart
 
@@ -20,7 +20,7 @@ LEAST = 100
 """Width of a drawing, if the screen's is unknown or smaller."""
 
 
-class Lanes:
+class LadderColumns:
     """Draws a ladder: the place of each end, in a drawing of `width` cells."""
 
     def __init__(self, ladder: Ladder, width: int, start_ns: int = 0) -> None:
@@ -39,14 +39,14 @@ class Lanes:
             line = line.ljust(MARGIN + max(place - len(name) // 2, 0)) + name
         return line
 
-    def lines(self, steps: Sequence[Step], found: Mapping[int, Stall]) -> Iterator[tuple[int, str, Stall | None]]:
+    def lines(self, steps: Sequence[LadderStep], found: Mapping[int, Stall]) -> Iterator[tuple[int, str, Stall | None]]:
         """All lines: the place of the step of each, its text, and the stall before that step if the line draws it."""
         for i, step in enumerate(steps):
             if (stall := found.get(i)) is not None:
                 yield from ((i, line, stall) for line in self.stall(stall))
             yield from ((i, line, None) for line in self.rows(step))
 
-    def rows(self, step: Step) -> Iterator[str]:
+    def rows(self, step: LadderStep) -> Iterator[str]:
         """The lines of a step: what is missing before it, and itself."""
         if step.mark == LOST:
             yield " " * MARGIN + self._arrow(step.source, step.destination, f"✕ {step.note}", "╌", "✕").rstrip()

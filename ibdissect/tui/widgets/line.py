@@ -11,7 +11,7 @@ from textual.widgets import Input
 from ibdissect.wire.text import printable
 
 
-class Line(Widget):
+class DrawnLine(Widget):
     """`draw` is given the width in cells; `refresh` draws again."""
 
     def __init__(self, draw: Callable[[int], str | Text], *, id: str | None = None, classes: str | None = None) -> None:

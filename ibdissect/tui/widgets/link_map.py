@@ -8,7 +8,7 @@ from itertools import pairwise
 from rich.segment import Segment
 from textual import events
 
-from ibdissect.fabric.levels import Levels
+from ibdissect.subnet.switch_levels import Levels
 from ibdissect.wire.text import counted
 
 from .cells import width_of

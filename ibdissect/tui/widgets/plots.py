@@ -10,10 +10,10 @@ from rich.text import Text
 from textual.widget import Widget
 
 from ibdissect.lint.finding import Severity
-from ibdissect.study.number_text import BLOCKS, duration, number, octets, per_point, squeeze
+from ibdissect.screen_model.number_text import BLOCKS, duration, number, octets, per_point, squeeze
 
 from .cells import fit, ink
-from .line import Line
+from .line import DrawnLine
 
 AXIS = 10
 """Cells left of a plot for its scale."""
@@ -22,7 +22,7 @@ SHOWN = 12
 """Bars of one kind."""
 
 
-class Drawing(Widget):
+class PlotDrawing(Widget):
     """Anything drawn in the colours of plots."""
 
     COMPONENT_CLASSES = {f"ink--{name}" for name in ("plot", "plot-two", "brush", "dim", *MARKS.values())}
@@ -37,7 +37,7 @@ def stacked(values: Sequence[int], top: int, height: int) -> list[str]:
     return ["".join(BLOCKS[max(min(each - row * 8, 8), 0)] for each in eighths) for row in range(height - 1, -1, -1)]
 
 
-class Plot(Drawing):
+class Plot(PlotDrawing):
     """Columns over time, `height` lines high, with a scale on the left and marks below: the highest rank of a finding, 0 for none."""
 
     def __init__(
@@ -67,12 +67,12 @@ class Plot(Drawing):
         return Text("\n").join(lines)
 
 
-def axis(span: str) -> Line:
+def axis(span: str) -> DrawnLine:
     """The time line below the plots."""
-    return Line(lambda width: f"{'time':>{AXIS - 1}} 0 {'─' * max(width - AXIS - 2 - len(span) - 3, 1)} {span}", classes="plot-axis")
+    return DrawnLine(lambda width: f"{'time':>{AXIS - 1}} 0 {'─' * max(width - AXIS - 2 - len(span) - 3, 1)} {span}", classes="plot-axis")
 
 
-class Bars(Drawing):
+class CountBars(PlotDrawing):
     """Names with their counts as bars, the biggest first."""
 
     def __init__(self, title: str, entries: Sequence[tuple[str, int]], *, two: bool = False, empty: str = "none") -> None:

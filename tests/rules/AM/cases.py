@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.craft import gmp, smp
-from tests.fabric.made import SET, answer, ask, node, port_info, switch, switch_info
 from tests.rules.cases import case
+from tests.subnet.made import SET, answer, ask, node, port_info, switch, switch_info
 
 NODE_INFO, SWITCH_INFO, GUID_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x12, 0x14, 0x15, 0x16
 SL_TO_VL, VL_ARB, LINEAR, RANDOM, MULTICAST, VENDOR_DIAG = 0x17, 0x18, 0x19, 0x1A, 0x1B, 0x30

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from ibdissect.capture.chunk import Damage
 from tests.craft import erf_pcap, ethernet_pcap, gmp, native, roce2, smp, ud
-from tests.fabric.made import ANSWER, node, port_info, switch
 from tests.rules.cases import case
+from tests.subnet.made import ANSWER, node, port_info, switch
 
 PCAP, RECORD, ERF = 24, 16, 16
 GOOD = native(payload=b"12345678")

@@ -7,7 +7,6 @@ from typing import Any
 
 from ibdissect.wire.cm import APR, LAP, REJ, REP, REQ, RTU
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, rc, smp, ud
-from tests.fabric.made import answer, ask, node, port_info, switch
 from tests.rules.cases import case
 from tests.rules.made.connections import (
     ACTIVE,
@@ -26,6 +25,7 @@ from tests.rules.made.connections import (
     reply,
     request,
 )
+from tests.subnet.made import answer, ask, node, port_info, switch
 
 SEND, CM = 3, 0x07
 SLOW: Any = partial(erf_pcap, step_ns=6_000_000_000)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.craft import rc
-from tests.fabric.made import answer, node, port_info
 from tests.rules.CM.cases import DROPPING
 from tests.rules.findings import lint
 from tests.rules.made.connections import request
+from tests.subnet.made import answer, node, port_info
 
 
 def test_the_port_that_sends_with_the_level_has_another_table() -> None:

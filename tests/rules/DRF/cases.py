@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ibdissect.subnet import SubnetFile
+from ibdissect.subnet.files import SubnetFile
 from tests.craft import ethernet_pcap, headers_of, native, rc, roce2, smp
-from tests.fabric.made import ANSWER, GUID, SWITCH_GUID, answer, node, p_keys, port_info, switch
 from tests.rules.cases import case
-from tests.subnet.files import parsed
-from tests.subnet.samples import SAMPLES
+from tests.subnet.files.made_files import parsed
+from tests.subnet.files.samples import SAMPLES
+from tests.subnet.made import ANSWER, GUID, SWITCH_GUID, answer, node, p_keys, port_info, switch
 from tests.tunnels import wrapped
 
 P_KEY_TABLE, NODE_INFO, PORT_INFO = 0x16, 0x11, 0x15

@@ -6,10 +6,10 @@ from typing import Any
 
 from ibdissect.wire.sa_paths import MCMemberRecord
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, ud
-from tests.fabric.made import answer, node_info, port_info
 from tests.rules.cases import case
 from tests.rules.made.gids import gid
 from tests.rules.made.subnets import data, member, packet, sent, sweep, works
+from tests.subnet.made import answer, node_info, port_info
 
 
 def routed(lrh: dict[str, Any] | None = None, **grh: Any) -> bytes:

@@ -7,13 +7,13 @@ from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
 from tests.craft import build, erf_pcap, gmp, native, smp, ud, vcrc
-from tests.fabric.made import ANSWER, GUID, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 from tests.rules.cases import case
 from tests.rules.made.lanes import send
 from tests.rules.made.ports import set_port
 from tests.rules.made.site import send as site_send
 from tests.rules.made.subnets import back, data, packet, sweep, works
-from tests.subnet.files import parsed
+from tests.subnet.files.made_files import parsed
+from tests.subnet.made import ANSWER, GUID, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 
 NODE_INFO, SWITCH_INFO, PORT_INFO, SL_TO_VL = 0x11, 0x12, 0x15, 0x17
 GID = bytes.fromhex("fe80" + "00" * 13 + "01")

@@ -15,9 +15,9 @@ from ibdissect.wire.sa_records import GuidInfoRecord, PKeyTableRecord, PortInfoR
 from ibdissect.wire.sa_records import LinearForwardingTableRecord as LFTRecord
 from ibdissect.wire.spec import Struct
 from tests.craft import build, erf_pcap, gmp, put, sa_mad, smp, ud
-from tests.fabric.made import node, switch
 from tests.rules.cases import case
 from tests.rules.made.mads import counters, sa, table
+from tests.subnet.made import node, switch
 
 NODE_INFO, PERF, GET, RESPONSE = 0x11, 0x04, 0x01, 0x81
 case("MAD001", smp(1, NODE_INFO, header={"base_version": 2}), smp(1, NODE_INFO))

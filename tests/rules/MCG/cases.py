@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any
 
 from tests.craft import erf_pcap, ud
-from tests.fabric.made import answer, switch, switch_info
 from tests.rules.cases import case
 from tests.rules.made.conversations import MGID as GSI_MGID
 from tests.rules.made.conversations import WAIT, gid_of, sa
 from tests.rules.made.conversations import member as gsi_member
 from tests.rules.made.subnets import MGID, member, packet, sweep
+from tests.subnet.made import answer, switch, switch_info
 
 GET, SET, DELETE, GET_RESP, DELETE_RESP, NODE_INFO, SWITCH_INFO = 0x01, 0x02, 0x15, 0x81, 0x95, 0x11, 0x12
 SECONDS: Any = partial(erf_pcap, step_ns=1_000_000_000)

@@ -7,7 +7,6 @@ from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
 from tests.craft import erf_pcap, ethernet_pcap, interfaces_pcapng, smp, ud
-from tests.fabric.made import ANSWER, GUID, REPRESS, SET, answer, ask, node, node_info, p_keys, port_info
 from tests.rules.cases import case
 from tests.rules.made.attributes import sm
 from tests.rules.made.attributes import written as attribute_written
@@ -16,6 +15,7 @@ from tests.rules.made.lanes import HELD as LANE_HELD
 from tests.rules.made.lanes import read, send
 from tests.rules.made.ports import answer_case, set_port
 from tests.rules.made.traps import CA, PORT, bad_key, repress, trap
+from tests.subnet.made import ANSWER, GUID, REPRESS, SET, answer, ask, node, node_info, p_keys, port_info
 
 KEY, OTHER, NOTICE, PORT_INFO, NODE_INFO = 0x1122334455667788, 0xBAD, 0x02, 0x15, 0x11
 P_KEY_TABLE, WRONG, SITE_OTHER, GET_RESP = 0x16, 0x99, 0x99, 0x81

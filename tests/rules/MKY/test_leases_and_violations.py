@@ -10,9 +10,9 @@ from ibdissect.errors import ConfigError
 from ibdissect.lint.setting import checked_settings
 from ibdissect.rules.MKY import leases, violations
 from tests.craft import smp
-from tests.fabric.made import ANSWER, GET, SET, answer, ask, nodes, p_keys, port_info, switch
 from tests.rules.findings import Facts, counted, facts_of, lint, rules
 from tests.rules.made.traps import bad_key, repress, trap
+from tests.subnet.made import ANSWER, GET, SET, answer, ask, nodes, p_keys, port_info, switch
 
 KEY, REVERSED = 0x1122334455667788, 0x8877665544332211
 NODE_INFO, PORT_INFO, P_KEY_TABLE, SM_INFO = 0x11, 0x15, 0x16, 0x20

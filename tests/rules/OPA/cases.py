@@ -6,8 +6,8 @@ from typing import Any
 
 from ibdissect.wire.opa import STLSwitchInfo
 from tests.craft import build, mad, ud
-from tests.fabric.made import ANSWER, SET
 from tests.rules.cases import case
+from tests.subnet.made import ANSWER, SET
 
 SWITCH_INFO = 0x12
 

@@ -16,7 +16,6 @@ from ibdissect.wire.sa_paths import MCMemberRecord
 from ibdissect.wire.sa_records import PKeyTableRecord
 from tests.craft import build, erf_pcap, gmp, native, put, rc, smp, ud
 from tests.craft import mad as datagram
-from tests.fabric.made import ANSWER, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 from tests.rules.cases import case
 from tests.rules.made.agreed import packet
 from tests.rules.made.connections import ACTIVE, IDS, LEAVE, PASSIVE, READY, message, reply, request
@@ -27,7 +26,8 @@ from tests.rules.made.site import send as site_send
 from tests.rules.made.subnets import data, member, path, sent, sweep, works
 from tests.rules.made.subnets import packet as subnet_packet
 from tests.rules.made.traps import ENDS, PACKET, details, trap
-from tests.subnet.files import parsed
+from tests.subnet.files.made_files import parsed
+from tests.subnet.made import ANSWER, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 
 P_KEY_TABLE, NODE_INFO, PORT_INFO, SWITCH_INFO = 0x16, 0x11, 0x15, 0x12
 LIMITED = {"p_key": 0x7FFF}

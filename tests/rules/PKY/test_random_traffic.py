@@ -9,9 +9,9 @@ import pytest
 
 from ibdissect.wire.numbers import BASE, FULL
 from tests.craft import native, ud
-from tests.fabric.test_early_packets import crowd
 from tests.rules.findings import lint
 from tests.rules.PKY.cases import shown
+from tests.subnet.test_early_packets import crowd
 
 LIDS = (3, 4, 5, 6, 0x103)
 KEYS = (0x1234, 0x9234, 0x1235, 0x9235, 0x7FFF, 0xFFFF, 0x8000, 0x0000, 0x1236)

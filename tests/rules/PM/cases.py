@@ -8,11 +8,11 @@ from typing import Any
 from ibdissect.wire.pm import PortCounters, PortCountersExtended
 from ibdissect.wire.pm_details import PortRcvErrorDetails
 from tests.craft import build, erf_pcap, gmp, smp
-from tests.fabric.made import switch
 from tests.rules.cases import case
 from tests.rules.made.conversations import agent, counters, gid_of, perf
 from tests.rules.made.mads import counters as mad_counters
 from tests.rules.made.subnets import NODE_INFO, packet, sweep
+from tests.subnet.made import switch
 
 GET, SET, GET_RESP, PM = 0x01, 0x02, 0x81, 0x04
 # PM

@@ -6,11 +6,11 @@ from ibdissect.wire.cm import SIDRRep, SIDRReq
 from ibdissect.wire.headers import DETH
 from ibdissect.wire.notice import TrapPKey
 from tests.craft import build, erf_pcap, gmp, native, smp, ud
-from tests.fabric.made import port_info
 from tests.rules.cases import case
 from tests.rules.made.ports import answer_case
 from tests.rules.made.subnets import member, packet, sent
 from tests.rules.made.traps import ENDS, PACKET, details, trap
+from tests.subnet.made import port_info
 
 PORT_INFO = 0x15
 case("QKY001", gmp(4, 1, 0x12, q_key=1), ud(b"1234", dest_qp=9, src_qp=1, q_key=1))

@@ -12,12 +12,12 @@ from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import NodeInfo, SMInfo
 from tests.craft import build
-from tests.fabric.made import answer, ask, node, p_keys, port_info
 from tests.rules.cases import case
 from tests.rules.made.conversations import SECONDS, WAIT, gid_of
 from tests.rules.made.conversations import member as gsi_member
 from tests.rules.made.conversations import sa as gsi_sa
 from tests.rules.made.mads import sa
+from tests.subnet.made import answer, ask, node, p_keys, port_info
 
 GET, SET, GET_TABLE, GET_RESP, GET_TABLE_RESP, NODE = 0x01, 0x02, 0x12, 0x81, 0x92, 0x11
 SERVICE, PKEYS, PATH, MEMBER, INFORM, REPORT, TABLE = 0x31, 0x33, 0x35, 0x38, 3, 0x06, 0x12

@@ -13,13 +13,13 @@ from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo, VLArbitrationTable
 from tests.craft import build, erf_pcap, gmp, put, smp, ud
 from tests.craft import mad as datagram
-from tests.fabric.made import GUID, SWITCH_GUID, answer, ask, port_info, switch_info
-from tests.fabric.made import node as port_node
-from tests.fabric.made import switch as port_switch
 from tests.rules.cases import case
 from tests.rules.made.attributes import PORT, sm, written
 from tests.rules.made.ports import CA, INFO, answer_case, set_port, write_case
 from tests.rules.made.ports import SWITCH as PORT_SWITCH
+from tests.subnet.made import GUID, SWITCH_GUID, answer, ask, port_info, switch_info
+from tests.subnet.made import node as port_node
+from tests.subnet.made import switch as port_switch
 
 GET, SET, GET_RESP, GET_TABLE_RESP, DESCRIPTION, NODE_INFO = 1, 2, 0x81, 0x92, 0x10, 0x11
 SWITCH_INFO, GUID_INFO, PORT_INFO, SL_TO_VL, VL_ARB, LINEAR = 0x12, 0x14, 0x15, 0x17, 0x18, 0x19

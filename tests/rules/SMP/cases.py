@@ -10,12 +10,12 @@ from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests.craft import build, erf_pcap, mad, native, smp, ud
 from tests.craft import headers_of as headers
-from tests.fabric.made import ANSWER, SET, answer, ask, node, node_info, p_keys, port_info, switch
 from tests.rules.cases import case
 from tests.rules.made.lanes import HELD, read
 from tests.rules.made.ports import set_port
 from tests.rules.made.subnets import packet
 from tests.rules.made.traps import CA, PORT, details, notice, repress, trap
+from tests.subnet.made import ANSWER, SET, answer, ask, node, node_info, p_keys, port_info, switch
 
 NODE_INFO, PORT_INFO, NOTICE, QUIET_GET, RESPONSE = 0x11, 0x15, 0x02, 0x01, 0x81
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fabric.made import SET, ask, p_keys
 from tests.rules.findings import lint
 from tests.rules.made.ports import set_port
 from tests.rules.SMP.cases import MANAGED
+from tests.subnet.made import SET, ask, p_keys
 
 
 @pytest.mark.parametrize("window", [64, 1 << 20])

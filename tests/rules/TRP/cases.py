@@ -7,10 +7,10 @@ from typing import Any
 
 from ibdissect.wire.notice import GMPNotice, Notice, TrapLinkState, TrapLocalChange, TrapThreshold
 from tests.craft import build, erf_pcap, gmp, smp
-from tests.fabric.made import answer, ask, node, port_info, switch
 from tests.rules.cases import case
 from tests.rules.made.traps import CA, bad_key, details
 from tests.rules.made.traps import trap as plain_trap
+from tests.subnet.made import answer, ask, node, port_info, switch
 
 TRAP, REPORT, NODE_INFO, PORT_INFO = 5, 6, 0x11, 0x15
 LOCAL_CHANGE: dict[str, Any] = {"lidaddr": 5, "capabilitymask": 0x02514868}

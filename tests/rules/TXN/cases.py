@@ -15,14 +15,14 @@ from ibdissect.wire.notice import Notice
 from ibdissect.wire.pm import PortCountersExtended
 from ibdissect.wire.sm import SMInfo
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, roce2, smp, ud
-from tests.fabric.made import answer, node, port_info
 from tests.rules.cases import case
 from tests.rules.made.connections import ACTIVE, BACK, BROKEN, IDS, PASSIVE, REFUSED, message, over_ethernet, reply, request
 from tests.rules.made.connections import WAIT as CM_WAIT
 from tests.rules.made.conversations import agent, counters
 from tests.rules.made.conversations import perf as gsi_perf
 from tests.rules.made.mads import table
-from tests.subnet.files import parsed
+from tests.subnet.files.made_files import parsed
+from tests.subnet.made import answer, node, port_info
 
 PERF, SA, PORT_COUNTERS, LINK_RECORD, NOTICE, GET = 0x04, 0x03, 0x12, 0x20, 0x02, 0x01
 GET_RESP, REPORT_RESP, TRAP, REPRESS, TABLE, TABLE_RESP = 0x81, 0x86, 0x05, 0x07, 0x12, 0x92

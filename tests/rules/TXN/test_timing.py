@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ibdissect.decode.history import SECOND_NS
 from ibdissect.lint.rule import Context
 from ibdissect.rules.TXN import timing
 from ibdissect.rules.TXN.timing import Flood, TransactionReused
-from ibdissect.table.history import SECOND_NS
 from tests.craft import erf_pcap, gmp
-from tests.table.made import tables_of
+from tests.decode.made import tables_of
 
 
 @pytest.mark.parametrize(("most", "kept"), [(9, [2, 4]), (1, [4])])

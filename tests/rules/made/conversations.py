@@ -53,7 +53,7 @@ PREFIX = bytes([0xFE, 0x80]) + bytes(6)
 
 
 def gid_of(lid: int) -> bytes:
-    """The GID of the port that tests.fabric.made builds for a LID."""
+    """The GID of the port that tests.subnet.made builds for a LID."""
     return PREFIX + (0x0002C90300001001 + (lid << 4)).to_bytes(8, "big")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fabric.made import answer, ask
+from tests.subnet.made import answer, ask
 
 P_KEY_TABLE, PORT_INFO, NODE_INFO = 0x16, 0x15, 0x11
 

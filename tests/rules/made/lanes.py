@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.craft import native
-from tests.fabric.made import answer, ask, node, port_info
+from tests.subnet.made import answer, ask, node, port_info
 
 NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x12, 0x15, 0x16
 

@@ -9,7 +9,7 @@ from typing import Any
 from ibdissect.wire.cm import REP, REQ, RTU
 from ibdissect.wire.sa import mask_for
 from tests.craft import build, gmp, rc, sa_mad, smp, ud
-from tests.fabric.made import node, p_keys, port_info, switch, switch_info
+from tests.subnet.made import node, p_keys, port_info, switch, switch_info
 
 ASKER, TARGET, OTHER = 0x1D01, 0x1D02, 0x1D03
 GET, SET, SEND, TRAP, ANSWER = 1, 2, 3, 5, 0x81

@@ -12,7 +12,6 @@ from ibdissect.wire.sa_paths import LinkRecord, MCMemberRecord, PathRecord
 from ibdissect.wire.sa_records import GuidInfoRecord, NodeRecord, PKeyTableRecord, PortInfoRecord
 from ibdissect.wire.sm import SMInfo
 from tests.craft import build, gmp, native, rc, roce2, smp, ud
-from tests.fabric.made import node, p_keys, port_info, switch_info
 from tests.rules.made.pair_frames import (
     ANSWER,
     ASKER,
@@ -51,6 +50,7 @@ from tests.rules.made.pair_frames import (
     service,
     table,
 )
+from tests.subnet.made import node, p_keys, port_info, switch_info
 
 # P_Keys
 LIMITED = table(ASKER, 0xFFFF, 0x1234)

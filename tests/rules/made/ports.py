@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.fabric.made import SET, answer, ask, node, port_info, switch, switch_info
 from tests.rules.cases import case
+from tests.subnet.made import SET, answer, ask, node, port_info, switch, switch_info
 
 NODE_INFO, SWITCH_INFO, PORT_INFO = 0x11, 0x12, 0x15
 CA, SWITCH = answer(5, NODE_INFO, node(5)), answer(5, NODE_INFO, switch(5, local_port_num=3))

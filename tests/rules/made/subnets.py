@@ -6,8 +6,8 @@ from typing import Any
 
 from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
 from tests.craft import build, gmp, native, rc, smp, ud
-from tests.fabric.made import ANSWER, node, port_info, switch, switch_info
 from tests.rules.cases import case
+from tests.subnet.made import ANSWER, node, port_info, switch, switch_info
 
 NODE_INFO, SWITCH_INFO, PORT_INFO, PATH_RECORD, MEMBER_RECORD = 0x11, 0x12, 0x15, 0x35, 0x38
 

@@ -7,7 +7,7 @@ from typing import Any
 from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.spec import Struct
 from tests.craft import build, smp, ud
-from tests.fabric.made import REPRESS, SET, answer, ask, node, port_info
+from tests.subnet.made import REPRESS, SET, answer, ask, node, port_info
 
 NOTICE, NODE_INFO, PORT_INFO, TRAP = 0x02, 0x11, 0x15, 0x05
 CA, PORT = answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(5))

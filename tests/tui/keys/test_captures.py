@@ -8,8 +8,8 @@ from ibdissect.tui.keys.captures import complete_path
 from ibdissect.tui.screens.choice import Choice
 from ibdissect.tui.screens.prompt import Prompt
 from tests import craft
-from tests.study.made import TOTAL
-from tests.study.test_decoding import FRAMES
+from tests.screen_model.made import TOTAL
+from tests.screen_model.test_decoding import FRAMES
 from tests.tui import drawn, made
 from tests.tui.made import running, shows, text, type_text, until
 

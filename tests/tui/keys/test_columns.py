@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from textual.widgets import SelectionList
 
-from ibdissect.fabric.names import Names
-from ibdissect.study import packet_columns
-from ibdissect.study.shown_frames import SortedRows
+from ibdissect.screen_model import packet_columns
+from ibdissect.screen_model.shown_frames import SortedRows
+from ibdissect.subnet.node_names import NodeNames
 from ibdissect.tui.keys import columns
 from ibdissect.tui.panes.bars import KeyBar
 from ibdissect.tui.screens.choice import ColumnChoice
 from ibdissect.tui.screens.prompt import Prompt
-from tests.study.made import TOTAL
+from tests.screen_model.made import TOTAL
 from tests.tui import made
 from tests.tui.made import running, shows, text, type_text, until
 
@@ -44,7 +44,7 @@ async def test_names_stand_for_addresses_until_the_key_is_pressed(tmp_path: Path
         await pilot.press("i")
         await pilot.pause()
         assert "LID 5" in text(app, 5) and "host" not in text(app, 5).partition("SMP")[0]
-        app.study.names = Names({}, {1: "node01 port 1"}, {}, {})
+        app.study.names = NodeNames({}, {1: "node01 port 1"}, {}, {})
         await pilot.press("i")
         await pilot.pause()
         assert "node01 port 1" in text(app, with_lid)

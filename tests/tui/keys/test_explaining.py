@@ -13,7 +13,7 @@ from ibdissect.tui.screens.conversations import ConversationScreen, Conversation
 from ibdissect.tui.screens.findings_summary import RuleTable, SummaryScreen
 from ibdissect.tui.screens.page import PageScreen
 from tests import craft
-from tests.study.made import written
+from tests.screen_model.made import written
 from tests.tui import made
 from tests.tui.made import running, shows, type_text, until
 

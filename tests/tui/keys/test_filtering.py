@@ -7,7 +7,7 @@ from pathlib import Path
 from textual import events
 from textual.widgets import Input, Label
 
-from tests.study.made import TOTAL
+from tests.screen_model.made import TOTAL
 from tests.tui import made
 from tests.tui.made import running, shows, type_text, until
 

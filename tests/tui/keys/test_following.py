@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ibdissect.tui.panes.bars import KeyBar
 from tests.conftest import REPO
-from tests.study.made import written
-from tests.study.test_related_frames import FRAMES
+from tests.screen_model.made import written
+from tests.screen_model.test_related_frames import FRAMES
 from tests.tui.made import running, shows, until
 
 CONVERSATIONS = {1: [1, 5], 3: [3], 2: [2, 4, 6, 7, 8], 8: [2, 4, 6, 7, 8], 10: [10, 11], 12: [12]}

@@ -9,11 +9,11 @@ import pytest
 from textual.widgets import Input, Label, OptionList
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.study.capture_model import CaptureModel
+from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.tui.keys import keeping
 from ibdissect.tui.screens.choice import Choice
 from ibdissect.tui.screens.prompt import Prompt
-from tests.study.made import TOTAL
+from tests.screen_model.made import TOTAL
 from tests.tui import made
 from tests.tui.made import running, shows, text, type_text, until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import OptionList
 
-from ibdissect.study.filters import as_filter
+from ibdissect.screen_model.value_filters import as_filter
 from ibdissect.tui.keys.menu import APPLY, CELL, GO
 from ibdissect.tui.messages import ValuesWanted
 from ibdissect.tui.screens.choice import Choice

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from ibdissect.dissect.tree import Node
 from ibdissect.dissect.walk import PadBytes
-from ibdissect.study.filters import as_filter
+from ibdissect.screen_model.value_filters import as_filter
 from ibdissect.tui.panes.bytes_pane import BytesPane
 from ibdissect.wire.ulp import rpcrdma
 from tests.acme import connection
-from tests.flow.test_transfers import FIRST, MIDDLE
-from tests.flow.test_whole_messages import NFS, packets
-from tests.study.made import written
+from tests.mad.test_rmpp_records import FIRST, MIDDLE
+from tests.screen_model.made import written
+from tests.transport.test_reassembled_messages import NFS, packets
 from tests.tui import made
 from tests.tui.made import running, shows, until
 

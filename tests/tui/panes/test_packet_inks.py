@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ibdissect.study.capture_model import CaptureModel
+from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.tui.panes.packet_inks import PacketInks
 from tests.tui import made
 

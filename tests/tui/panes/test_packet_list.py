@@ -6,13 +6,13 @@ from pathlib import Path
 
 from textual import events
 
-from ibdissect.study.filters import quoted
+from ibdissect.screen_model.value_filters import quoted
 from ibdissect.tui.app import TuiApp
 from ibdissect.tui.panes.bars import TitleBar
 from ibdissect.tui.panes.bytes_pane import BytesPane
 from ibdissect.tui.panes.findings_pane import FindingsPane
 from ibdissect.tui.widgets.splitter import Splitter
-from tests.study.made import TOTAL
+from tests.screen_model.made import TOTAL
 from tests.tui import made
 from tests.tui.made import running, shows, text, until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ibdissect.tui.panes.bytes_pane import BytesPane
 from ibdissect.tui.screens.page import PageScreen
-from tests.study.made import TOTAL
+from tests.screen_model.made import TOTAL
 from tests.tui import drawn, made
 from tests.tui.made import SIZE, app_on, running, shows, until
 

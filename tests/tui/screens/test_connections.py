@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 import ibdissect
 from ibdissect.tui.app import TuiApp
-from ibdissect.tui.screens.connections import ConnectionScreen, ConnectionTable, SharedList, ToldList
+from ibdissect.tui.screens.connections import ConnectionScreen, ConnectionsView, SharedList, ToldList
 from ibdissect.tui.screens.ladder import LadderList, LadderScreen
 from tests.craft import interfaces_pcapng
 from tests.tui import drawn, made
@@ -22,10 +22,10 @@ def slow(repo: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(repo / "captures/slow-lab.pcap", tmp_path / "x.pcap"))
 
 
-async def opened(app: TuiApp, pilot: Pilot[None]) -> ConnectionTable:
+async def opened(app: TuiApp, pilot: Pilot[None]) -> ConnectionsView:
     await pilot.press("W")
     await until(pilot, lambda: isinstance(app.screen, ConnectionScreen) and app.screen.query_one(ToldList).lines)
-    return app.screen.query_one(ConnectionTable)
+    return app.screen.query_one(ConnectionsView)
 
 
 async def test_the_worst_comes_first(slow: Path) -> None:

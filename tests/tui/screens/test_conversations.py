@@ -7,7 +7,7 @@ from pathlib import Path
 from ibdissect.tui.screens.conversations import ConversationScreen, ConversationTable, ExchangeTable
 from ibdissect.tui.screens.prompt import Prompt
 from tests import craft
-from tests.study.made import written
+from tests.screen_model.made import written
 from tests.tui import made
 from tests.tui.made import running, until
 

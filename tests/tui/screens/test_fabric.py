@@ -8,8 +8,8 @@ import pytest
 
 from ibdissect.tui.screens.fabric import DetailTable, FabricScreen, FabricTree, HistoryScreen, HistoryTable
 from tests import craft
-from tests.fabric.made import p_keys, port_info
-from tests.study.test_fabric_view import FRAMES, edit, manager, routed
+from tests.screen_model.test_fabric_view import FRAMES, edit, manager, routed
+from tests.subnet.made import p_keys, port_info
 from tests.tui import made
 from tests.tui.made import running, until
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ibdissect.tui.screens.prompt import Prompt
-from ibdissect.tui.screens.statistics import Bars, KindTable, Plot, StatisticsScreen
+from ibdissect.tui.screens.statistics import CountBars, KindTable, Plot, StatisticsScreen
 from ibdissect.tui.widgets.plots import MARKS
-from tests.study.made import TOTAL
+from tests.screen_model.made import TOTAL
 from tests.tui import made
 from tests.tui.made import running, until
 
@@ -18,7 +18,7 @@ async def test_statistics(tmp_path: Path) -> None:
         await until(pilot, lambda: isinstance(app.screen, StatisticsScreen))
         assert sum(app.screen.query(Plot).first().values) == TOTAL
         assert "at most 1 in 1 ms" in app.screen.query(Plot).first().render().plain
-        drawn = "".join(bars.render().plain for bars in app.screen.query(Bars))
+        drawn = "".join(bars.render().plain for bars in app.screen.query(CountBars))
         assert "RC SEND Only" in drawn and "PM" in drawn and "LID 3" in drawn
         plot = app.screen.query(Plot).first()
         assert "▲" in plot.render().plain

@@ -9,8 +9,8 @@ from ibdissect.tui.screens.choice import Choice
 from ibdissect.tui.screens.page import PageScreen
 from ibdissect.tui.screens.sweeps import SweepScreen
 from tests import craft
-from tests.study.made import written
-from tests.study.test_sweeps import two_sweeps
+from tests.screen_model.made import written
+from tests.screen_model.test_sweeps import two_sweeps
 from tests.tui import drawn
 from tests.tui.made import running, until
 

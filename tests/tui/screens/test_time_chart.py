@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from ibdissect.pipeline.check import CheckOptions
 from ibdissect.points.comparison import Comparison
 from ibdissect.points.merged import delays, merged_faults, write_merged
-from ibdissect.rules.PTS.packets import LostBetweenPoints
-from ibdissect.session.check import Options
-from ibdissect.study.packet_columns import POINT
+from ibdissect.rules.PTS.between_points import LostBetweenPoints
+from ibdissect.screen_model.packet_columns import POINT
 from ibdissect.tui.screens.time_chart import Chart, TimeChartScreen
 from tests.tui import drawn
 from tests.tui.made import SIZE, app_on, running, shows, text, until
@@ -56,7 +56,7 @@ async def test_several_points(repo: Path, tmp_path: Path) -> None:
     with (tmp_path / "x.pcapng").open("wb") as file:
         numbers = write_merged(comparison, file)
     app = app_on(tmp_path / "x.pcapng")
-    app.study.load = lambda: Options(rules=[LostBetweenPoints], policy=merged_faults(comparison, numbers))
+    app.study.load = lambda: CheckOptions(rules=[LostBetweenPoints], policy=merged_faults(comparison, numbers))
     app.model.delays = found = delays(comparison, numbers)
     app.model.numbers = dict(zip(("client", "tap", "server"), numbers, strict=True))
     app.main.packets.columns.insert(1, POINT)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ibdissect.tui.screens.transfer import RecordTree, TransferScreen
-from tests.flow.test_transfers import ABORT, FIRST, LAST, MIDDLE
-from tests.study.made import written
-from tests.study.test_related_frames import OTHER
+from tests.mad.test_rmpp_records import ABORT, FIRST, LAST, MIDDLE
+from tests.screen_model.made import written
+from tests.screen_model.test_related_frames import OTHER
 from tests.tui.made import running, shows, until
 
 

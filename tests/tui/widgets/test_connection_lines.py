@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ibdissect.diagnosis.connection import BOTH, HEALTHY, Connection, Times
-from ibdissect.tui.widgets.connection_lines import LOOKS, Told, bar, told, verdict
+from ibdissect.diagnosis.connection import BOTH, HEALTHY, Connection, ConnectionTimes
+from ibdissect.tui.widgets.connection_lines import LOOKS, ConnectionLine, bar, told, verdict
 from tests.diagnosis.lab import SEC, START, TIMEOUT, Lab
 
 
@@ -19,7 +19,7 @@ def lost() -> Connection:
     return lab.only()
 
 
-def text(line: Told) -> str:
+def text(line: ConnectionLine) -> str:
     return "".join(part for part, _ in line.parts)
 
 
@@ -40,7 +40,7 @@ def test_lines(width: int) -> None:
 
 
 def test_a_bar_tells_parts_apart_without_colours() -> None:
-    one = msgspec.structs.replace(lost(), times=Times(1000, 250, 0, 250, 0, 500, 0))
+    one = msgspec.structs.replace(lost(), times=ConnectionTimes(1000, 250, 0, 250, 0, 500, 0))
     drawn = list(bar(one, 8))
     assert [cells for _, cells, _ in drawn] == ["██", "RR", "TTTT"] and [part for part, *_ in drawn] == [
         "transferring",
@@ -53,7 +53,7 @@ def test_a_bar_tells_parts_apart_without_colours() -> None:
 
 @pytest.mark.parametrize(("trouble", "wanted"), [(199, ("✔", "healthy", "good")), (200, ("ℹ", "lost time", "info"))])
 def test_a_healthy_connection_that_lost_a_fifth_of_its_time_has_no_tick(trouble: int, wanted: tuple[str, str, str]) -> None:
-    times = Times(1000, 1000 - trouble, 0, 0, trouble, 0, 0)
+    times = ConnectionTimes(1000, 1000 - trouble, 0, 0, trouble, 0, 0)
     one = msgspec.structs.replace(lost(), verdict=HEALTHY, cause="healthy", severity="none", directions=BOTH, times=times)
     assert verdict(one) == wanted
     assert text(told(one, 120, START)[0]).startswith(" ".join(wanted[:2]))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from textual.app import App, ComposeResult
 
-from ibdissect.fabric.levels import levels
-from ibdissect.fabric.nodes import CA, SWITCH
-from ibdissect.fabric.tables import Forwarding
-from ibdissect.fabric.topology import way
+from ibdissect.subnet.nodes import CA, SWITCH
+from ibdissect.subnet.switch_levels import levels
+from ibdissect.subnet.switch_tables import Forwarding
+from ibdissect.subnet.topology import way
 from ibdissect.tui.widgets.link_map import LinkMap
 from tests.pictures.looks import fat_tree
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ibdissect.dissect.build import dissect_rows
-from ibdissect.session.capture import Capture
+from ibdissect.python_interface import Capture
 from ibdissect.wire.ulp import smc_v2
 from tests import smc
 from tests.craft import ethernet_pcap
-from tests.table.test_smc_pairs import shown
+from tests.decode.test_smc_pairs import shown
 
 STRUCTS = [one for one in vars(smc_v2).values() if isinstance(one, type) and one.__module__ == smc_v2.__name__]
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from ibdissect.decode.connection_events import Replied
 from ibdissect.lint.rule import ERROR, WARNING, Hit, Rule, Seen, on_event, on_struct
-from ibdissect.table.connection_events import Replied
 
 from .stream import Stream
 from .switch import Temperature

@@ -1,0 +1,111 @@
+"""Where was each frame captured: on which interface, in which VLAN? What holds in one place need not hold in another.
+
+LIDs, groups, keys and partitions are a subnet's. Two interfaces of one file may be in two subnets, and so may two VLANs of RoCE. They count
+as one place where the same node answers in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.bounded import Dropped
+from ibdissect.capture.scattered import u16
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import GET_RESP
+from ibdissect.wire.sm import NodeInfo, SMInfo
+
+from .chunk_table import ChunkTable
+from .rows import groups
+
+MAX_SCOPES = 255
+MAX_FRAMES = 1 << 24
+"""Frames whose place is remembered, a byte each."""
+MAX_GUIDS = 1 << 18
+
+
+class Scope(Record, frozen=True):
+    """A place of capture, as the capture shows it."""
+
+    interface: int
+    """Index of the interface of a pcapng file, or the capture port of an ERF record."""
+    vlan: int
+    """VLAN id of the outermost tag; 0: none."""
+
+
+class Scopes:
+    """The place of every frame. One per capture; feed chunks in order."""
+
+    def __init__(self) -> None:
+        self.known: dict[Scope, int] = {}
+        """Their numbers; the last one, MAX_SCOPES, stands for all further ones."""
+        self.dropped = Dropped("places of capture")
+        self._places = bytearray()
+        """Number of the place of each frame; empty while all frames come from one."""
+        self._frames = 0
+        self._joined: dict[int, int] = {}
+        """Places that are in one subnet, by number."""
+        self._seen: dict[int, int] = {}
+        """Place in which a port was seen to answer, by GUID."""
+
+    def take(self, table: ChunkTable) -> None:
+        """Note where the frames of a chunk were captured. Call it by `table.once`."""
+        if not len(table):
+            return
+        interface, tags = table.chunk.interface.astype(np.int64), table.located.start.get("vlan")
+        vlan = np.zeros(len(table), np.int64)
+        if tags is not None and (tagged := np.flatnonzero(tags >= 0)).size:
+            vlan[tagged] = u16(table.chunk.data, tags[tagged]) & 0xFFF
+        one = (interface == interface[0]).all() and (vlan == vlan[0]).all()  # as in most captures
+        first, which = (np.zeros(1, np.int64), np.zeros(len(table), np.int64)) if one else groups((interface, vlan))
+        numbers = np.array([self._number(Scope(int(interface[i]), int(vlan[i])), table, int(i)) for i in first.tolist()], np.uint8)
+        if len(self.known) > 1 and not self._places:
+            self._places = bytearray(min(self._frames, MAX_FRAMES))
+        if self._places or len(self.known) > 1:
+            self._places += numbers[which][: MAX_FRAMES - len(self._places)].tobytes()
+            self._join(table, numbers[which])
+        elif not self._seen:
+            self._join(table, numbers[which])
+        self._frames += len(table)
+
+    def _number(self, scope: Scope, table: ChunkTable, row: int) -> int:
+        found = self.known.get(scope)
+        if found is None:
+            if len(self.known) >= MAX_SCOPES:
+                self.dropped.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
+                return MAX_SCOPES
+            found = self.known[scope] = len(self.known)
+        return found
+
+    def _join(self, table: ChunkTable, places: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> None:
+        """Two places in which one port answers are in one subnet."""
+        for field in (NodeInfo.port_guid, SMInfo.guid):
+            rows = table.occurrences(field.owner).rows
+            if not len(rows):
+                continue
+            answers = table.values_at(MAD.method, rows) == GET_RESP
+            guids, where = table.values(field)[answers], places[rows[answers]]
+            first, _ = groups((guids, where))
+            for guid, place in zip(guids[first].tolist(), where[first].tolist(), strict=True):
+                known = self._seen.get(guid)
+                if known is None and len(self._seen) < MAX_GUIDS:
+                    self._seen[guid] = place
+                elif known is not None and guid:
+                    self._joined[self._root(place)] = self._root(known)
+
+    def _root(self, place: int) -> int:
+        while self._joined.get(place, place) != place:
+            place = self._joined[place]
+        return place
+
+    def together(self, frames: Iterable[int]) -> bool:
+        """Whether these frames were captured in one place, or in places that are known to be in one subnet."""
+        if not self._places:
+            return True
+        places = {self._place(frame) for frame in frames}
+        return len(places) == 1 and None not in places and MAX_SCOPES not in places
+
+    def _place(self, frame: int) -> int | None:
+        return self._root(self._places[frame - 1]) if 0 < frame <= len(self._places) else None

@@ -1,0 +1,170 @@
+"""Which bytes of messages of upper layers may be a key that no structure of the frame shows?
+
+A SEND of several packets is one message. Its first packet has the structures that fit into it, and perhaps the beginning of one; what the
+others hold is known only where the message ends, if none is missing. So what no structure covers is hidden in each of its packets, from
+the first packet on, whether the message is put together or not. `ChunkTable.shown` has the message as a whole, where only keys are masked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+from ibdissect.wire.catalog import Catalog, StructType
+from ibdissect.wire.places import CmPayload, Stream, TcpData, TcpPort
+from ibdissect.wire.ulp.ip import TCP
+
+from ..bit_fields import any_set
+from ..chunk_table import ChunkTable
+from ..locate import Bool, Int
+from ..occurrences import Occurrences
+from ..payloads import about, served
+from ..services import IN_PARTS, IS_SEND
+from ..tcp_segments import segments_of
+from .unreadable_fields import holds_key
+
+Pieces = tuple[Int, Int, Int]
+
+
+def cut_messages(table: ChunkTable) -> Bool:
+    """Rows whose payload starts a message of a known service but is truncated or malformed. bool[n]. Call as `table.once(cut_messages)`."""
+    located = table.located
+    found = np.zeros(len(table), np.bool_)
+    found[table.messages()[0]] = True
+    broken: Bool = located.snapped | (located.malformed != 0)
+    return found & broken
+
+
+def opaque_bytes(table: ChunkTable) -> Pieces:
+    """Row, start and end of bytes that may be a key of an upper layer, or part of one, unless they are zero. int64[k] each, at most one for
+    each row. Call as `table.once(opaque_bytes)`.
+    """
+    rows, at, stop = (np.concatenate(part) for part in zip(_in_messages(table), *_in_streams(table), *_in_segments(table), strict=True))
+    order = np.argsort(rows, kind="stable")
+    rows, at, stop = rows[order], at[order], stop[order]
+    there = at < stop
+    rows, at, stop = rows[there], at[there], stop[there]
+    there = any_set(table.chunk.data, at, stop)
+    return rows[there], at[there], stop[there]
+
+
+def _in_messages(table: ChunkTable) -> Pieces:
+    """The payloads of messages in several packets, and of messages that are cut off, without the bytes that structures cover."""
+    located, found = table.located, np.zeros(len(table), np.bool_)
+    for rows, services, sides in (table.services.messages(table, IN_PARTS), table.messages()):
+        of = np.array(services, np.uint64), np.array(sides, np.int64)
+        for place in _places(table.catalog):
+            found[rows[served(table, place, *of)]] = True
+    found &= IN_PARTS[located.opcode] | table.once(cut_messages)
+    rows = np.flatnonzero(found)
+    if not len(rows):
+        return rows, rows, rows
+    payload, stop = located.at("payload"), located.payload_end
+    reach = stop.copy()
+    for struct in _starting(table.catalog):
+        there = table.occurrences(struct)
+        there = there.pick(there.at == payload[there.rows])
+        reach[there.rows] = np.minimum(reach[there.rows], there.at + struct.size)
+        found[there.rows] = False
+    return rows, np.where(found, payload, reach)[rows], stop[rows]
+
+
+def of_other_types(table: ChunkTable) -> Iterator[Pieces]:
+    """On connections to services whose messages may hold a key, the payloads that no structure starts with, and what stands in the reserved
+    bytes of the others."""
+    located, (rows, services, _) = table.located, table.messages()
+    of = np.zeros(len(rows), np.bool_)
+    for place in _places(table.catalog) if len(rows) else ():
+        of |= about(table, place, services)
+    payload, known = located.at("payload"), np.zeros(len(table), np.bool_)
+    for struct in _starting(table.catalog) if of.any() else ():
+        there = table.occurrences(struct)
+        there = there.pick((there.at == payload[there.rows]) & np.isin(there.rows, rows[of]))
+        known[there.rows] = True
+        yield from ((there.rows, there.at + a, there.at + b) for a, b in _reserved(struct))
+    rows = rows[of & ~known[rows]]
+    yield rows, payload[rows], located.payload_end[rows]
+
+
+@cache
+def _reserved(struct: StructType) -> tuple[tuple[int, int], ...]:
+    """Where a structure has four reserved bytes or more: a message of another type would have a key there."""
+    return tuple(field.span for field in struct.fields if field.kind == "pad" and field.bits >= 32)
+
+
+def _in_streams(table: ChunkTable) -> Iterator[Pieces]:
+    """The payloads of SENDs, and the data of segments, of a stream, unless PDUs that begin and end in the packet cover it: others are in
+    several, or unknown."""
+    if not _streams(table.catalog):
+        return
+    sends, services, sides = table.services.messages(table, IS_SEND)
+    of = np.array(services, np.uint64), np.array(sides, np.int64)
+    for place, struct in _streams(table.catalog):
+        if isinstance(place.over, TcpPort):
+            found = segments_of(table, place.over.port)
+            data = found.data
+            yield found.unread.rows, found.unread.at, found.unread.stop
+        else:
+            rows = sends[served(table, place.over, *of)]
+            data = Occurrences(rows, table.located.at("payload")[rows], table.located.payload_end[rows])
+        there = table.occurrences(struct)
+        covered = np.bincount(there.rows, (there.stop - there.at) * (there.at < table.window), minlength=len(table))[data.rows]
+        data = data.pick(covered < data.stop - data.at)
+        yield data.rows, data.at, data.stop
+
+
+def _in_segments(table: ChunkTable) -> Iterator[Pieces]:
+    """The data of TCP segments that end within a structure with a key, or are the rest of a message."""
+    for owner, inner in table.catalog.inside.items():
+        words = [place.start for place in owner.carried_by if isinstance(place, TcpData)]
+        if not words:
+            continue
+        yield _rests(table, owner, words)
+        for place, struct in inner:
+            if holds_key(table.catalog, struct):
+                found = table.occurrences(owner).pick(table.where(owner, place.when))
+                at = found.at + place.field.bit // 8
+                cut = at + struct.size > found.stop
+                yield found.rows[cut], at[cut], found.stop[cut]
+
+
+def _rests(table: ChunkTable, owner: StructType, words: list[bytes]) -> Pieces:
+    """What is behind the TCP header in segments with one of these words, but not in a message that starts with one: messages of SMC-R begin
+    and end with it, and a segment may begin within one, or its header have a wrong length."""
+    found, data = table.occurrences(TCP), table.chunk.data
+    if not len(found):
+        return found.rows, found.at, found.stop
+    at, stop = found.at + TCP.size, np.maximum((table.chunk.offset + table.chunk.caplen)[found.rows], found.at + TCP.size)
+    places = np.array([one.start() for word in words for one in re.finditer(re.escape(word), data[: table.window].data)], np.int64)
+    places.sort()
+    there = np.searchsorted(places, stop) > np.searchsorted(places, at)
+    starts = table.occurrences(owner)
+    begins = np.zeros(len(table), np.bool_)
+    begins[starts.rows] = True
+    there &= ~begins[found.rows]
+    return found.rows[there], at[there], stop[there]
+
+
+@cache
+def _places(catalog: Catalog) -> tuple[CmPayload, ...]:
+    """Where messages are carried that may hold a key."""
+    return tuple({place for struct in _starting(catalog) if holds_key(catalog, struct) for place in _carrying(struct)})
+
+
+@cache
+def _starting(catalog: Catalog) -> tuple[StructType, ...]:
+    """The structures that messages start with."""
+    return tuple(struct for struct in catalog.structs if _carrying(struct))
+
+
+def _carrying(struct: StructType) -> list[CmPayload]:
+    return [place for place in struct.carried_by if isinstance(place, CmPayload)]
+
+
+@cache
+def _streams(catalog: Catalog) -> tuple[tuple[Stream, StructType], ...]:
+    """The streams that may hold a key."""
+    return tuple((place, struct) for place, struct in catalog.streams if holds_key(catalog, struct))

@@ -1,0 +1,43 @@
+"""Which UDP datagrams to the port of RoCE are something else?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ibdissect.wire.headers import BTH
+from ibdissect.wire.numbers import BASE
+
+from .bit_fields import extract
+from .chunk_table import ChunkTable
+from .crcs import icrc_sums
+from .header_cache import u16
+from .locate import Int
+from .rows import is_in
+
+
+def leave_out(table: ChunkTable) -> Int:
+    """Rows of other datagrams, int64[k]. Their headers are removed from the table, so that nobody takes them for packets."""
+    rows = find(table)
+    if rows.size:
+        table.leave_out(rows)
+    return rows
+
+
+def find(table: ChunkTable) -> Int:
+    """Rows of other datagrams, int64[k].
+
+    RoCE has one partition, and senders clear the version and the reserved bits of the BTH. A datagram that violates both and has a wrong
+    ICRC is not RoCE: damage seldom changes both, and a faulty sender computes the ICRC of what it sends.
+    """
+    located = table.located
+    rows = np.flatnonzero((located.at("bth") >= 0) & (located.at("udp") >= 0)) if "udp" in located.start else np.empty(0, np.int64)
+    at = located.at("bth").take(rows)
+    odd = np.flatnonzero(u16(located.front.part(rows, at, 4), BTH.p_key.bit // 8) & BASE != BASE)
+    rows = rows[odd]
+    head = located.front.part(rows, at[odd], BTH.size)
+    rows = rows[np.any([extract(head, field.bit, field.bits) for field in (BTH.tver, BTH.reserved6, BTH.reserved7)], axis=0)]
+    if not len(rows):
+        return rows
+    sums = icrc_sums(table, rows)
+    found: Int = rows[~is_in(rows, sums.rows[(sums.stored == sums.wanted) | (sums.stored == 0)])]
+    return found

@@ -1,8 +1,0 @@
-"""What does a capture show of the subnet? Nodes, ports, links, keys and partitions, each with the frame that shows it."""
-
-from .events import ChunkFollowed
-from .follow import FabricFollower
-from .model import Subnet
-from .nodes import CA, ROUTER, SWITCH, Node, Port
-
-__all__ = ["CA", "ROUTER", "SWITCH", "ChunkFollowed", "FabricFollower", "Node", "Port", "Subnet"]

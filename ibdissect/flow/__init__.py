@@ -1,1 +1,0 @@
-"""Who talks to whom? Requests, answers, streams of packets, and losses."""

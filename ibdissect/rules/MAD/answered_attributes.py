@@ -1,0 +1,100 @@
+"""Which answers carry another attribute than their request, or have no request?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.capture.scattered import flags
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.addresses import LID_SIZE
+from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
+from ibdissect.mad.request_outcomes import AnsweredMany
+from ibdissect.mad.transactions import Transactions
+from ibdissect.rules.shared.unanswered import LearntFactRule, warm
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_TRACE, LID_COUNT, MULTI_PATH, PATH, SA_CLASS
+
+REDIRECTED = 0x0002
+"""A redirection (bit 1 of the status) carries a ClassPortInfo, whatever was requested; eHCA does so (opensm osm_perfmgr.c)."""
+KNOWN_CLASSES = flags((0x01, 0x81, 0x03, 0x04, 0x06, 0x21))
+"""Classes whose answers carry the requested attribute; vendors may define otherwise."""
+
+
+class OtherAttribute(LearntFactRule):
+    """An answer carries another attribute than its request asked for.
+
+    The requester matches answers by transaction id and takes the data for what it asked for.
+
+    Correct the responder.
+
+    A request and its answer, with nothing else of that transaction in between. An `info` if the capture misses packets there: another
+    request may have had that transaction id. A MultiPathRecord request answered with PathRecords and a redirection (ClassPortInfo) are in
+    order.
+    """
+
+    code, name, severity = "MAD005", "method-response-attr-mod", WARNING
+    explains = ("AM", "CC", "LNK024", "LNK025", "OPA", "PKY009", "PM", "SA", "SEM")  # what is read from an attribute
+    reference = "IBA 13.4.5; opensm o15-0.2.7"
+    message = "{what} is answered with {carried} (attribute 0x{attribute:04x})"
+    example = "a PerformanceGet of attribute 0x12, answered with attribute 0x1d and the same transaction id"
+    at = MAD.attribute_id
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        event = context.get(Transactions).matched
+        if event is None:
+            return
+        carried = table.values_at(MAD.attribute_id, event.frames - table.chunk.first)
+        other = (carried != event.attribute) & KNOWN_CLASSES[event.mgmt_class]
+        other &= ~((event.mgmt_class == SA_CLASS) & (event.attribute == MULTI_PATH) & (carried == PATH))
+        other &= event.request_method != GET_TRACE  # asks with paths, and gets TraceRecords
+        other &= ~((carried == CLASS_PORT_INFO) & (event.status & REDIRECTED != 0))
+        # Of those found one by one, keep requests sent once and not answered yet, without another open request of the transaction.
+        other[[k for k, one in event.singles.items() if one.tries > 1 or not one.only_one_open or one.answered_before]] = False
+        for i in np.flatnonzero(other).tolist():
+            seen = Seen(table, int(event.frames[i]) - table.chunk.first)
+            mgmt_class, method = int(event.mgmt_class[i]), int(event.request_method[i])
+            what = context.catalog.request_text(mgmt_class, method, int(event.attribute[i]))
+            other_name = context.catalog.attribute_name(mgmt_class, int(carried[i]), seen.value(MAD.method))
+            yield fault(
+                seen, {"what": what, "carried": other_name, "attribute": int(carried[i])},
+                MAD.attribute_id, int(carried[i]), proof=[(int(event.last_frames[i]), "request")],
+            )  # fmt: skip
+
+
+class AnswerAlone(Rule):
+    """An answer has no request in the capture.
+
+    The capture missed the request, somebody else asked in the receiver's name, or the answer is forged. The receiver drops such answers.
+
+    Rely less on findings about missing packets in this capture. If nothing else is missing, find out who else uses this address.
+
+    The capture shows other requests of the receiver and has run for ten seconds. A request recorded just after its answer counts.
+    """
+
+    code, name, severity = "MAD004", "response-bit-without-request", INFO
+    reference = "IBA 13.4.2, 13.4.5"
+    message = "{what} to {receiver} answers no request of this capture"
+    example = "a PerformanceGet and its answer, and eleven seconds later an answer alone"
+
+    def __init__(self) -> None:
+        self.asking = np.zeros(LID_COUNT, np.bool_)
+        """LIDs whose requests the capture shows, bool[65536]."""
+
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, _context: Context) -> None:
+        source = event.mads.source.take(event.asked[event.by_columns])
+        self.asking[source.low[source.size == LID_SIZE].astype(np.int64)] = True
+        self.asking[[lid for request in event.singles.values() if (lid := request.source.lid) is not None]] = True
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        for answer in context.get(Transactions).lone_answers.values():
+            lid = answer.target.lid
+            if lid is not None and self.asking[lid] and warm(answer.time_ns, context):
+                yield fault(
+                    answer, {"what": answer.what(context.catalog), "receiver": answer.to}, MAD.transaction_id, evidence=LEARNT,
+                    key=(answer.source, answer.target, answer.mgmt_class),
+                )  # fmt: skip

@@ -1,0 +1,233 @@
+"""Which switches have too few entries for the multicast groups, and who sends to a group without being a member?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.bounded import BoundedDict, Dropped, KeptDict
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.conditions import occurrences_where
+from ibdissect.decode.history import AFTER_ALL, SECOND_NS
+from ibdissect.decode.identity import Frame, GroupId, LidId, MemberId, NodeId
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Seen, each, fault, on_chunk, on_event
+from ibdissect.mad.transactions import Transactions
+from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node
+from ibdissect.subnet.multicast_groups import Groups
+from ibdissect.transport.multicast import GroupSender, Multicast
+from ibdissect.wire.headers import GRH, LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import CLASS_STATUS, DELETE, GUID, MGID_IPV4, SET
+from ibdissect.wire.sa_paths import MCMemberRecord
+
+MAX_SWITCHES = 49152
+
+
+class TooManyGroups(LearntFactRule):
+    """The subnet has more multicast LIDs than a switch has entries.
+
+    The switch cannot forward the last groups: it drops their packets or floods them, and the subnet manager refuses joins.
+
+    Let groups share multicast LIDs (opensm: `consolidate_ipv6_snm_req`), or replace the switch.
+
+    The MulticastFDBCap in SwitchInfo, and the multicast LIDs in MCMemberRecords, less those of groups that a Report says are deleted. An
+    `info` where a group may be deleted unseen: some record is old, and the capture does not show the manager. An `info`, too, where the
+    subnet has other switches, as this one may be on the tree of few groups: unless so many have a full member at its ports, or an entry in
+    its table.
+    """
+
+    code, name, severity = "MCG006", "mft-cap-exceeded", WARNING
+    reference = "IBA 14.2.5.4; Omni-Path manual MulticastFDBCap"
+    message = "{groups} multicast LIDs are in use, the multicast table of switch 0x{switch:016x} holds {cap}"
+    example = "SwitchInfo.MulticastFDBCap 2, then MCMemberRecords with three multicast LIDs"
+
+    def __init__(self) -> None:
+        self.reported = BoundedDict[NodeId, bool](MAX_SWITCHES, "switches with too many groups")
+        """The switches that were reported."""
+        self.needed: dict[NodeId, int] = {}
+        """How many groups certainly need an entry of theirs."""
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info unless all groups need this switch, or as many as it has no room for."""
+        subnet = context.get(FabricFollower).subnet
+        needed = self.needed.get(NodeId(hit.key), 0)
+        alone = not any(node.kind == SWITCH and node.slot != hit.key for node in subnet.slots.values())
+        return super().severity_at_end(hit, context) if alone or needed > hit.arguments["cap"] else INFO
+
+    @on_event(ChunkFollowed)
+    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
+        first, in_use = event.table.chunk.first, event.subnet.groups.in_use
+        for node in event.subnet.slots.values() if in_use.now else ():
+            if node.kind != SWITCH or NodeId(node.slot) in self.reported:
+                continue
+            for frame in sorted({frame for frame in (*in_use.changes(), *node.switch.changes()) if frame >= first}):
+                switch, since = node.switch.at(frame)
+                number = in_use.at(frame)[0] or 0
+                if switch is not None and 0 < switch.multicast_fdb_cap < number:
+                    seen = Seen(event.table, frame - first)
+                    self.reported.put(NodeId(node.slot), True, seen.frame, seen.time_ns)
+                    oldest = event.subnet.groups.oldest(frame)
+                    self.needed[NodeId(node.slot)] = len(_needed(event.subnet.groups, node, frame))
+                    yield fault(
+                        seen, {"groups": number, "switch": node.guid, "cap": switch.multicast_fdb_cap}, key=node.slot,
+                        proof=[(since, "SwitchInfo"), (oldest, "the oldest record of a group")], about=(node.slot,),
+                    )  # fmt: skip
+                    break
+
+
+FULL_MEMBER = 1
+"""Bit of JoinState."""
+
+
+def _needed(groups: Groups, switch: Node, frame: int) -> set[LidId]:
+    """The multicast LIDs that need an entry of a switch: its table has one, or a full member is at one of its ports."""
+    near = {peer.guid for port in switch.ports.values() if (peer := port.facing_at(frame)[0]) is not None and peer.guid}
+    found = {LidId(lid) for lid, _ in switch.forwarding.routes()} if switch.forwarding is not None else set()
+    for group in groups.by_mgid.values():
+        if group.facts.now is not None and any(
+            state & FULL_MEMBER and int.from_bytes(gid, "big") & GUID in near for gid, (state, _) in group.members.items()
+        ):
+            found.add(LidId(group.facts.now.mlid))
+    return found & {LidId(mlid) for mlid in groups.mlids}
+
+
+GRACE_NS = SECOND_NS
+MAX_KEPT, MAX_STEPS = 65536, 8
+
+
+class MembershipChange(Record):
+    """A join that was sent, or a join or leave that was answered."""
+
+    frame: int
+    time_ns: int
+    member: bool
+    what: str
+    asker: int = 0
+    """LID that asked for a join that was refused."""
+
+
+class Wish(Record):
+    """A join or leave that was sent."""
+
+    way: MemberId
+    leaves: bool
+    state: int
+    asker: int
+
+
+class BroadcastOutside(LearntFactRule):
+    """A port sends to the IPoIB broadcast group after leaving it or being refused.
+
+    An interface must be a full member of the broadcast group (RFC 4391). Switches may not forward its packets, and it gets no answers.
+
+    Find out why the join was refused (partition, rate or MTU of the group), and check the interface's state.
+
+    The refused join of a port that did not send before, or a join and an accepted leave, and a packet at least a second later. A port that
+    asked to join again in between is not judged, nor one that the SA calls a member in any answer, nor one for which another port asked. An
+    `info` where the capture misses packets in between.
+    """
+
+    code, name, severity = "MCG005", "ipoib-broadcast-not-joined", WARNING
+    reference = "RFC 4391 5; IBA 10.5.1"
+    message = "{source} sends to {group}, {what} in frame {frame}"
+    example = "a join and an accepted SubnAdmDelete(MCMemberRecord) of a port, and two seconds later its packet to the broadcast group"
+
+    def __init__(self) -> None:
+        dropped = Dropped("members of multicast groups")
+        self.wishes = KeptDict[Frame, Wish](MAX_KEPT, dropped)
+        """Joins and leaves that wait for their answer, by frame."""
+        self.steps = KeptDict[MemberId, list[MembershipChange]](MAX_KEPT, dropped)
+        self.joined: dict[MemberId, int] = {}
+        """JoinState of accepted joins."""
+        self.sending = KeptDict[MemberId, Frame](MAX_KEPT, dropped)
+        """The first frame in which a port sends to a broadcast group."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        """The packets and requests of this chunk, then their answers, then whether the packets were right."""
+        sent_now = context.get(Multicast).feed(table)
+        for sender, rows in sent_now:
+            way = _member(sender)
+            if _broadcast(way.group) and way not in self.sending:
+                seen = Seen(table, int(rows[0]))
+                self.sending.keep(way, seen.frame, seen.frame, seen.time_ns)
+        sent = occurrences_where(MAD.method.isin({SET, DELETE}) & SA_REQUEST, table, MCMemberRecord)
+        for _, seen, view in each(table, MCMemberRecord, sent):
+            way, method = MemberId(GroupId(bytes(view.mgid)), bytes(view.port_gid)), seen.value(MAD.method)
+            if not _broadcast(way.group):
+                continue
+            wish = Wish(way, method == DELETE, view.join_state, seen.value(LRH.slid))
+            self.wishes.keep(seen.frame, wish, seen.frame, seen.time_ns)
+            if method == SET:
+                self._step(way, MembershipChange(seen.frame, seen.time_ns, True, ""))
+        members = self._members(table) if self.steps else {}
+        for one in context.get(Transactions).answers_to(self.wishes):
+            wish = self.wishes.pop(one.request.frame)
+            self._settle(wish, members.get((wish.way, one.frame), 0), one.request.frame, one.frame, one.time_ns, one.status)
+        for sender, rows in sent_now if self.steps else ():
+            if _member(sender) in self.steps:
+                yield from self._judge(table, sender, rows)
+        for steps in self.steps.values():
+            del steps[:-MAX_STEPS]
+
+    def _members(self, table: ChunkTable) -> dict[tuple[MemberId, Frame], int]:
+        """The JoinStates of ports with steps, by the frame in which the SA tells them: these ports are members."""
+        found: dict[tuple[MemberId, Frame], int] = {}
+        rows = table.matrix(MCMemberRecord)
+        told = occurrences_where(SA_ANSWER, table, MCMemberRecord) & (rows[:, 0] == 0xFF) & (rows[:, 12:16] == 0xFF).all(axis=1)
+        for _, seen, view in each(table, MCMemberRecord, told):
+            way = MemberId(GroupId(bytes(view.mgid)), bytes(view.port_gid))
+            if view.join_state and way in self.steps:
+                found[way, seen.frame] = view.join_state
+                self._step(way, MembershipChange(seen.frame, seen.time_ns, True, ""))
+        return found
+
+    def _settle(self, wish: Wish, told: int, asked: int, frame: int, time_ns: int, status: int) -> None:
+        """Learn from an answer, which may tell of memberships before the capture."""
+        before = self.joined.get(wish.way, 0)
+        if not wish.leaves and status == 0:
+            self.joined[wish.way] = before | wish.state | told
+            self._step(wish.way, MembershipChange(frame, time_ns, True, ""))
+        elif not wish.leaves and not before and status >> CLASS_STATUS and self.sending.get(wish.way, AFTER_ALL) > asked:
+            self._step(wish.way, MembershipChange(frame, time_ns, False, "its join was refused", wish.asker))
+        elif wish.leaves and status == 0 and before and not before & ~wish.state:
+            del self.joined[wish.way]
+            self._step(wish.way, MembershipChange(frame, time_ns, False, "it has left the group"))
+
+    def _step(self, way: MemberId, step: MembershipChange) -> None:
+        steps = self.steps.get_or_make(way, list, step.frame, step.time_ns)
+        if steps is not None:
+            steps.append(step)
+            steps.sort(key=lambda one: one.frame)
+
+    def _judge(self, table: ChunkTable, sender: GroupSender, rows: Int) -> Iterator[Hit]:
+        frames, times = table.chunk.first + rows, table.chunk.time_ns[rows]
+        steps, slids = self.steps[_member(sender)], table.of_rows(LRH.slid)[0][rows]
+        for step, following in zip(steps, [*steps[1:], None], strict=True):
+            if step.member:
+                continue
+            odd = (frames > step.frame) & (times > step.time_ns + GRACE_NS) & ((step.asker == 0) | (step.asker == slids))
+            if following is not None:
+                odd &= frames < following.frame
+            index = np.flatnonzero(odd)
+            if len(index):
+                yield fault(
+                    Seen(table, int(rows[index[0]])),
+                    {"source": sender.source_text, "group": sender.group_text, "what": step.what, "frame": step.frame}, GRH.dgid,
+                    proof=[(step.frame, step.what)], rows=rows[index], key=_member(sender),
+                )  # fmt: skip
+
+
+def _member(sender: GroupSender) -> MemberId:
+    return MemberId(GroupId(sender.group), sender.source)
+
+
+def _broadcast(group: GroupId) -> bool:
+    """ff1s:401b:P_Key::ffff:ffff."""
+    mgid = int.from_bytes(group.mgid, "big")
+    return mgid >> 120 == 0xFF and mgid >> 96 & 0xFFFF == MGID_IPV4 and mgid & 0xFFFFFFFF == 0xFFFFFFFF

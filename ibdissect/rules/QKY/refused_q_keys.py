@@ -1,0 +1,162 @@
+"""Which datagrams have another Q_Key than their group or service, and which did a port report or count for it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.addresses import End, ends_of
+from ibdissect.decode.bit_fields import value_at
+from ibdissect.decode.connection_events import Resolved
+from ibdissect.decode.history import History
+from ibdissect.decode.identity import Code, Frame, KeyValue, QueuePairId
+from ibdissect.decode.lrh_packets import Native
+from ibdissect.lint.finding import Severity, value_of
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, fault, on_chunk, on_event
+from ibdissect.rules.shared.attribute_rule import ViolationCounted
+from ibdissect.rules.shared.group_rule import GroupRule
+from ibdissect.rules.shared.link_rule import stretches
+from ibdissect.rules.shared.trap_rule import ReportedPackets
+from ibdissect.subnet import FabricFollower
+from ibdissect.subnet.multicast_groups import GroupFacts
+from ibdissect.subnet.vantage import CONFIGURED_NS, LIFETIME_NS
+from ibdissect.wire.headers import BTH, DETH
+from ibdissect.wire.notice import TrapQKey
+from ibdissect.wire.opcodes import DATAGRAMS
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.spec import Field
+
+MAX_SERVICES, MAX_REPLIES = 4096, 16384
+SERVICE = "packet to QP 0x{qp:x} with {q_key}; the service there announced {held} (SIDR_REP)"
+
+
+class WrongGroupQKey(GroupRule):
+    """A datagram has another Q_Key than its multicast group or the service it goes to.
+
+    Members got the group's Q_Key when they joined; they drop the packet and count a violation. So does a service that was looked up (SIDR).
+
+    The sender has an outdated record: let it join the group again, or look up the service's queue pair again.
+
+    The record of the group, which is certain. Or the port's latest SIDR_REP for this queue pair: then a warning, as the service may have
+    ended, and an `info` if the queue pair sends to the sender afterwards.
+    """
+
+    code, name, severity = "QKY004", "qkey-mismatch-group", ERROR
+    reference = "IBA 10.5, 15.2.5.17; python-rdma MCMemberRecord"
+    message = "packet to group {group} with {q_key}, the group has {held}"
+    example = "GetResp(MCMemberRecord) with Q_Key 0x0b1b, then a packet to that MGID with Q_Key 0x1111"
+    holds_ns = CONFIGURED_NS
+
+    def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
+        if not group.q_key or q_key == group.q_key:
+            return None
+        value = value_of(DETH.q_key, q_key)
+        return DETH.q_key, value, {"q_key": value, "held": value_of(DETH.q_key, group.q_key)}
+
+    def __init__(self) -> None:
+        self.services = BoundedDict[QueuePairId, History[int]](MAX_SERVICES, "datagram services")
+        """Q_Key over time by queue pair."""
+        self.qpns: set[Code] = set()
+        """The numbers of these queue pairs, to preselect packets quickly."""
+        self.replies = BoundedDict[tuple[QueuePairId, End], Frame](MAX_REPLIES)
+        """The latest frame from a service's queue pair to each receiver."""
+        self.forgotten = False
+        """Whether there were too many: then it is unknown whether a queue pair sent to anybody afterwards."""
+
+    @on_event(Resolved)
+    def resolved(self, event: Resolved, _context: Context) -> None:
+        resolution = event.resolution
+        if resolution.status == 0 and resolution.qpn > 0:
+            key = QueuePairId(event.sender, resolution.qpn)
+            if key not in self.services:
+                self.services.put(key, History(), event.frame, event.time_ns)
+                self.qpns = {qpn for _, qpn in self.services}
+            self.services[key].learn(resolution.q_key, event.frame)
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        if not self.services or not len(table.occurrences(DETH)):
+            return
+        rows = table.occurrences(DETH).rows
+        bth = table.first(BTH)[rows]
+        opcode, qpn = table.values(BTH.opcode)[bth], table.values(BTH.destqp)[bth]
+        datagrams = np.isin(opcode, [*DATAGRAMS])
+        source_qp = table.values(DETH.srcqp)
+        back = np.flatnonzero(datagrams & np.isin(source_qp, list(self.qpns)))
+        for i, (source, destination) in zip(back.tolist(), ends_of(table, rows[back]), strict=True):
+            way = QueuePairId(source, int(source_qp[i])), destination
+            self.replies.pop(way, None)
+            gone = self.replies.put(way, table.chunk.first + int(rows[i]))
+            self.forgotten |= gone is not None
+        index = np.flatnonzero(datagrams & np.isin(qpn, list(self.qpns)))
+        q_keys, clock = table.values(DETH.q_key), context.get(FabricFollower).subnet.clock
+        ends = ends_of(table, rows[index])
+        kinds: dict[tuple[QueuePairId, End, KeyValue], list[int]] = {}
+        for i, (source, destination) in zip(index.tolist(), ends, strict=True):
+            kinds.setdefault((QueuePairId(destination, int(qpn[i])), source, int(q_keys[i])), []).append(int(rows[i]))
+        for (target, source, q_key), mine in kinds.items():
+            service = self.services.get(target)
+            for seen, part in stretches(table, np.array(mine), service.changes()) if service is not None else ():
+                held, since = service.at(seen.frame) if service is not None else (None, 0)
+                if service is not None and service.at(since - 1)[0] == q_key:  # it may have been under way
+                    part = part[table.chunk.time_ns[part] >= clock.time_of(since) + LIFETIME_NS]
+                if held is not None and since < seen.frame and held != q_key and len(part):
+                    value = value_of(DETH.q_key, q_key)
+                    yield fault(
+                        Seen(table, int(part[0])), {"qp": target.number, "q_key": value, "held": value_of(DETH.q_key, held)}, DETH.q_key,
+                        value, rows=part, proof=[(since, "the service's answer")], key=(target, source, q_key), message=SERVICE,
+                    )  # fmt: skip
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO where the queue pair sends to the sender afterwards: another program that both know has it by now."""
+        lowered = super().severity_at_end(hit, context)
+        if hit.message != SERVICE:
+            return lowered
+        return INFO if self.forgotten or self.replies.get(hit.key[:2], 0) > hit.frame else lowered or WARNING
+
+
+class BadQKeyReported(ReportedPackets):
+    """A port complains about a datagram's Q_Key, and the capture holds the datagram.
+
+    The port dropped it: the queue pair has another Q_Key than the sender believes.
+
+    Check where the sender learnt the Q_Key: a recreated multicast group, or a restarted service.
+    """
+
+    code, name, severity = "QKY008", "bad-qkey-trap-flow", INFO
+    reference = "IBA 14.2.5.1; opensm ntc_257_258"
+    message = "{port} complains (trap 258) of {key} from LID {slid} to LID {dlid} QP 0x{qp:x}, last seen in frame {packet}"
+    example = "a datagram, then SubnTrap 258 that names both its ends and its Q_Key"
+    numbers, details = (258,), TrapQKey
+
+    def keys(self, table: ChunkTable, native: Native, some: slice) -> Int:
+        rows, opcode = native.rows[some], native.opcode[some]
+        found = np.full(len(rows), -1, np.int64)
+        datagrams = np.flatnonzero(np.isin(opcode, [*DATAGRAMS]))
+        rows = rows[datagrams]
+        at = table.located.at("bth")[rows] + BTH.size  # the DETH follows the BTH
+        whole = at + DETH.q_key.span[1] <= table.located.limit[rows]
+        found[datagrams[whole]] = value_at(table.chunk.data, at[whole], DETH.q_key)
+        return found
+
+    def key_text(self, key: int) -> Any:
+        return value_of(TrapQKey.key_value, key)
+
+
+class QKeyViolations(ViolationCounted):
+    """A port counted datagrams with a wrong Q_Key between two readings.
+
+    Somebody sends to a queue pair of this port with a wrong Q_Key; those datagrams are dropped silently.
+
+    Look for a sender with an outdated Q_Key: recreated multicast groups, restarted services. Trap 258 names both ends.
+    """
+
+    code, name, severity = "QKY005", "qkey-violations-increment", WARNING
+    reference = "IBA 14.2.5.6"
+    message = "{port} counts {now} Q_Key violations, {before} before"
+    example = "two GetResp(PortInfo) of a port, Q_KeyViolations 0 and 3"
+    at = PortInfo.q_key_violations

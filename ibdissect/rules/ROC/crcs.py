@@ -1,0 +1,107 @@
+"""Which packets were changed or damaged after they were sent, by their CRCs?"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ibdissect.decode import ChunkTable, crcs
+from ibdissect.decode.addresses import ends_of
+from ibdissect.diagnosis.stories import Stories
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW
+from ibdissect.wire.expr import Where, present
+from ibdissect.wire.headers import ICRC, LRH, VCRC
+
+
+def _bad_icrc(table: ChunkTable) -> npt.NDArray[np.bool_]:
+    return table.once(crcs.icrc).bad[table.occurrences(ICRC).rows]
+
+
+class WrongIcrcRule(Rule):
+    """Base of rules about packets with a wrong ICRC: silent for senders that compute all of theirs wrongly, of which CNX017 tells."""
+
+    needs = (Stories,)
+    needs_crc = True
+    flow = PACKET_FLOW
+    waits = True
+    message = "the ICRC does not match the packet: it was changed after it was sent, or its sender computed it wrongly; receivers drop it"
+
+    def watch(self, hit: Hit, context: Context) -> None:
+        table = context.table
+        if table is not None and 0 <= (row := hit.frame - table.chunk.first) < len(table):
+            hit.arguments["sender"] = ends_of(table, np.array([row]))[0][0].address
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return not context.get(Stories).computes_wrongly(hit.arguments.get("sender", b""))
+
+
+class RoceIcrcBad(WrongIcrcRule):
+    """The ICRC of a RoCE packet is wrong.
+
+    Something between sender and capture changed bytes that must not change: a faulty cable, card or switch memory, or a middlebox. The
+    receiver drops the packet silently, and the sender retransmits after a timeout.
+
+    Find out where wrong packets come from: one link points to its hardware, one device that all flows pass to that device.
+
+    One whole packet. Silent for a host whose packets are nearly all wrong: it computes them wrongly, see CNX017. A capture taken on the
+    sender itself may show packets before the card wrote the checksum; see ROC005.
+    """
+
+    code, name, severity = "ROC004", "roce-icrc-bad", ERROR
+    reference = "RoCE Annexes A16, A17 (ICRC); verified on soft-RoCE captures"
+    when = Where(ICRC.crc, _bad_icrc) & ~present(LRH)
+    example = "a RoCE v2 packet with one payload bit flipped"
+
+
+class IcrcMissing(Rule):
+    """Packets hold zero where their ICRC belongs.
+
+    Either they were captured on the sending host, before the hardware computed the checksum, or their sender leaves it out. Damage to such
+    packets cannot be seen.
+
+    Nothing, if the capture was taken on the sender. Elsewhere, look at the sender: a receiver drops what comes without an ICRC.
+    """
+
+    code, name, severity = "ROC005", "icrc-zero", INFO
+    reference = "captures on the transmitting side"
+    needs_crc = True
+    when = Where(ICRC.crc, lambda table: table.once(crcs.icrc).zero[table.occurrences(ICRC).rows])
+    flow = (ICRC.crc,)
+    message = "the ICRC is zero: captured on its sender before the hardware computed it, or not computed at all"
+    example = "a packet with four zero bytes for its ICRC"
+
+
+class IcrcBad(WrongIcrcRule):
+    """The ICRC of an InfiniBand packet is wrong.
+
+    The ICRC covers everything that no switch changes, from sender to receiver. If it is wrong but the VCRC is right, a device on
+    the way damaged the packet and computed a new VCRC. The receiver drops it.
+
+    Compare captures before and after each switch on the path; look at the symbol and link error counters of the ports.
+    """
+
+    code, name, severity = "ROC006", "ib-icrc-bad", ERROR
+    explains = ("TXN001",)
+    reference = "IBA 7.8.1"
+    when = Where(ICRC.crc, _bad_icrc) & present(LRH)
+    example = "an InfiniBand packet with one payload bit flipped"
+
+
+class VcrcBad(Rule):
+    """The VCRC of an InfiniBand packet is wrong.
+
+    The VCRC protects one link. A wrong one means bit errors on the captured link, or a capture device that changes headers (virtual
+    lane) without computing it again. The port at the end of the link drops the packet.
+
+    Read the error counters of both ports of the link; replace the cable if they grow.
+
+    One whole packet. A zero VCRC counts as not captured.
+    """
+
+    code, name, severity = "ROC007", "vcrc-bad", WARNING
+    reference = "IBA 7.8.2"
+    needs_crc = True
+    when = Where(VCRC.crc, lambda table: table.once(crcs.vcrc).bad[table.occurrences(VCRC).rows])
+    message = "the VCRC does not match the packet: it was damaged on this link"
+    example = "an InfiniBand packet with its VCRC inverted"

@@ -1,0 +1,399 @@
+"""Which headers of RoCE packets are wrong, and what do RoCE flows show over time?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ibdissect.bounded import KeptDict
+from ibdissect.decode import Bool, ChunkTable
+from ibdissect.decode.addresses import ends_at
+from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.connections import Connections
+from ibdissect.decode.identity import Content, MacId, PairId, PKey
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end
+from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule, pair_of
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
+from ibdissect.transport.congestion import Congestion
+from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, ETHERTYPES_VLAN, UDP, Ethernet, IPv4, IPv6
+from ibdissect.wire.expr import Where, present
+from ibdissect.wire.headers import BTH, DETH, LRH
+from ibdissect.wire.numbers import BASE, GSI_Q_KEY
+from ibdissect.wire.opcodes import CNP_OPCODE
+from ibdissect.wire.text import gid_text
+
+DYNAMIC_PORTS = 0xC000
+DEFAULT_PKEY = 0xFFFF
+MULTICAST_4, MULTICAST_6 = 0xE, 0xFF
+"""First four bits of IPv4's multicast addresses (what follows, 240/4, Linux takes as a host's), first byte of IPv6's."""
+BROADCAST_4 = 0xFFFFFFFF
+GROUP_MAC = 1
+"""The bit of a MAC address's first byte that tells groups."""
+IS_ROCE = present(BTH) & ~present(LRH)
+
+
+def _far_apart_4(table: ChunkTable) -> Bool:
+    """Unicast between networks that share not even the first byte: no netmask makes them neighbours."""
+    source, destination = table.values(IPv4.source)[:, 0], table.values(IPv4.destination)[:, 0]
+    away: Bool = (source != destination) & (destination < 0xE0)
+    return away
+
+
+def _far_apart_6(table: ChunkTable) -> Bool:
+    """Unicast between two /64 prefixes, neither of them link-local."""
+    source, destination = table.values(IPv6.source), table.values(IPv6.destination)
+    away: Bool = (source[:, :8] != destination[:, :8]).any(axis=1) & (destination[:, 0] != 0xFF)
+    for address in (source, destination):
+        away &= ~((address[:, 0] == 0xFE) & (address[:, 1] & 0xC0 == 0x80))
+    return away
+
+
+class SourcePort(Rule):
+    """The UDP source port of a RoCE packet is outside the dynamic range.
+
+    Senders put a hash of the flow into 0xC000 to 0xFFFF, by which switches spread flows over links. Firewall rules and counters may expect
+    that range.
+
+    Nothing, unless the load is spread badly; then check how the sender's driver chooses the port.
+    """
+
+    code, name, severity = "ROC003", "roce-srcport-range", INFO
+    is_note = True
+    reference = "Linux rdma_flow_label_to_udp_sport; soft-RoCE captures"
+    when = (UDP.source_port < DYNAMIC_PORTS) & present(BTH)
+    flow = (IPv4.source, IPv6.source, UDP.source_port)
+    message = "UDP source port {source_port}, RoCE uses 49152 to 65535"
+    example = "a RoCE v2 packet from UDP port 1234"
+
+
+def _no_sender_4(table: ChunkTable) -> Bool:
+    """0.0.0.0, multicast or broadcast as the source."""
+    source = extract(table.values(IPv4.source), 0, IPv4.source.bits)
+    none: Bool = (source == 0) | (source >> 28 == MULTICAST_4) | (source == BROADCAST_4)
+    return none
+
+
+def _no_sender_6(table: ChunkTable) -> Bool:
+    source = table.values(IPv6.source)
+    none: Bool = ~source.any(axis=1) | (source[:, 0] == MULTICAST_6)
+    return none
+
+
+class NoSender(PacketRule):
+    """The source address of a RoCE packet is no host's: zero, multicast or broadcast.
+
+    Nobody can answer, so connections and address resolution fail.
+
+    Check the GID index of the sender: an entry without an address has 0.0.0.0.
+    """
+
+    code, name, severity = "ROC016", "roce-source-address", ERROR
+    reference = "RFC 1122 3.2.1.3, RFC 4291 2.5.2"
+    when = (Where(IPv4, _no_sender_4) | Where(IPv6, _no_sender_6)) & IS_ROCE
+    at = BTH.destqp
+    message = "the source address {address} is that of no host"
+    example = "a RoCE v2 packet from 0.0.0.0"
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        four, six = seen.first(IPv4), seen.first(IPv6)
+        if four is not None:
+            return {"address": ".".join(map(str, four.source))}
+        return {"address": gid_text(six.source) if six is not None else ""}
+
+
+def _no_sender_mac(table: ChunkTable) -> Bool:
+    """Zero, or with the bit of groups. On the loopback interface both addresses are zero."""
+    source = table.values(Ethernet.source)
+    none: Bool = source[:, 0] & GROUP_MAC != 0
+    maybe = np.flatnonzero(source[:, -1] == 0)
+    none[maybe] |= ~source[maybe].any(axis=1) & table.values(Ethernet.destination)[maybe].any(axis=1)
+    return none
+
+
+MANY_MACS = 4
+"""A host has fewer MAC addresses for one IP address: a bond has one for each link."""
+
+
+class NoSenderMac(PacketRule):
+    """The source MAC address of a RoCE frame is no interface's: zero, or a group's.
+
+    Switches drop such frames or learn nothing from them, so that answers flood the network or do not arrive. Drivers that build the
+    Ethernet header of a datagram from an address handle without its own address send it.
+
+    Update the sender's driver; check the address of the interface that its GID index belongs to.
+
+    One frame is enough. Silent where the destination is zero as well, as on the loopback interface, and for an IP address that sends from
+    four and more: some taps put the time of a frame there.
+    """
+
+    code, name, severity = "ROC017", "roce-source-mac", WARNING
+    reference = "IEEE 802.3 3.2.3, 802.1Q 8.7"
+    when = Where(Ethernet, _no_sender_mac) & IS_ROCE
+    at = BTH.destqp
+    message = "the source MAC address {address} is that of no interface"
+    example = "a RoCE v2 frame from 00:00:00:00:00:00"
+
+    waits = True
+
+    def __init__(self) -> None:
+        self.senders = KeptDict[Content, set[MacId]](MAX_PAIRS, "senders without a MAC address of their own")
+        """By IP address that sent such a frame, up to four MAC addresses from which it sends."""
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        frame, four, six = seen.first(Ethernet), seen.first(IPv4), seen.first(IPv6)
+        sender = Content(bytes(four.source) if four is not None else bytes(six.source) if six is not None else b"")
+        if sender:
+            self.senders.get_or_make(sender, set, seen.frame, seen.time_ns)
+        return {"address": bytes(frame.source).hex(":") if frame is not None else "", "sender": sender}
+
+    @on_chunk
+    def addresses(self, table: ChunkTable, _context: Context) -> None:
+        """From which MAC addresses do the senders send?"""
+        for sender, macs in self.senders.items():
+            field = IPv4.source if len(sender) == 4 else IPv6.source
+            if len(macs) >= MANY_MACS:
+                continue
+            rows = table.occurrences(field.owner).rows[(table.values(field) == np.frombuffer(sender, np.uint8)).all(axis=1)]
+            values = np.unique(table.values_at(Ethernet.source, rows), axis=0)[: MANY_MACS + len(macs)]
+            macs.update(MacId(value.tobytes()) for value in values)
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return len(self.senders.get(hit.arguments["sender"], ())) < MANY_MACS
+
+
+class CongestionNotification(PacketRule):
+    """A congestion notification packet is malformed.
+
+    The card finds the flow to slow down by the queue pair, and recognises a notification by PSN 0 and the BECN bit. It may ignore any
+    other, and the congestion goes on.
+
+    Look at the firmware of the card that sent it.
+    """
+
+    code, name, severity = "ROC009", "roce-cnp-dqp", ERROR
+    reference = "RoCE Annex A17; kernel ib_pack.h"
+    when = (BTH.opcode == CNP_OPCODE) & IS_ROCE & ((BTH.destqp == 0) | (BTH.psn != 0) | (BTH.becn == 0))
+    message = "CNP to queue pair 0x{destqp:06x} with PSN {psn} and BECN {becn:d}: the queue pair must not be 0, PSN must be 0 and BECN 1"
+    example = "a CNP with PSN 5"
+
+
+class TimeToLive(AcceptedRule):
+    """A RoCE packet to another network may not pass a router.
+
+    A router drops a packet whose time to live (hop limit) expires. With 0 or 1 packets reach only neighbours; other connections fail after
+    retries.
+
+    Set the hop limit in the address handle or queue pair (64 or more). After the last router, 1 may be right.
+
+    One packet is enough. Silent if its receiver answers the sender later, if only by a NAK: then it arrived. Silent, too, if packets with 1
+    come back from there, so that no router is between both, or if its source MAC address sends for other hosts as well: that is a
+    router's, perhaps the last one.
+    """
+
+    code, name, severity = "ROC010", "roce-ttl-1", WARNING
+    reference = "RFC 791, RFC 8200"
+    when = (
+        ((IPv4.ttl <= 1) & Where(IPv4, _far_apart_4)) | ((IPv6.hop_limit <= 1) & Where(IPv6, _far_apart_6))
+        | (((IPv4.ttl == 0) | (IPv6.hop_limit == 0)) & IS_ROCE)
+    )  # fmt: skip
+    at, arrives = BTH.destqp, True
+    message = "time to live {left} in a packet {where}"
+    example = "a RoCE v2 packet from 10.0.0.1 to 192.168.0.2 with TTL 1"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.senders = KeptDict[MacId, set[Content]](MAX_PAIRS, "source MAC addresses of packets with a time to live of 1")
+        """By MAC address that sent such a packet, up to two source addresses of IPv4 or IPv6."""
+        self.last_hop = KeptDict[PairId, None](MAX_PAIRS, "pairs with a time to live of 1")
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        left = seen.value(IPv4.ttl) if seen.first(IPv4) is not None else seen.value(IPv6.hop_limit)
+        where = "to another network: the first router drops it" if left else "that nobody may send or forward"
+        frame = seen.first(Ethernet)
+        mac = MacId(bytes(frame.source) if frame is not None and left else b"")
+        if mac.mac:
+            self.senders.get_or_make(mac, set, seen.frame, seen.time_ns)
+        if left:
+            self.last_hop.keep(pair_of(seen), None, seen.frame, seen.time_ns)
+        return {"left": left, "where": where, "mac": mac, **super().computed(seen, i)}
+
+    @on_chunk
+    def senders_of(self, table: ChunkTable, _context: Context) -> None:
+        """Which addresses a MAC address sends for that sent a packet with a time to live of 1."""
+        for (mac,), sources in self.senders.items():
+            if len(sources) > 1:
+                continue
+            rows = table.occurrences(Ethernet).rows[(table.values(Ethernet.source) == np.frombuffer(mac, np.uint8)).all(axis=1)]
+            for field in (IPv4.source, IPv6.source):
+                values = table.values_at(field, rows)
+                sources.update(value.tobytes() for value in np.unique(values[values.any(axis=1)], axis=0)[: 2 - len(sources)])
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        neighbours = hit.arguments["left"] and hit.arguments["pair"].back in self.last_hop
+        return not neighbours and len(self.senders.get(hit.arguments["mac"], ())) < 2 and super().stands(hit, context)
+
+
+class RoceManagementQKey(Rule):
+    """A RoCE datagram to queue pair 1 does not carry the well-known Q_Key.
+
+    Queue pair 1 accepts Q_Key 0x80010000 only; the connection manager never sees the packet, and connecting times out.
+
+    Correct the sender's driver.
+    """
+
+    code, name, severity = "ROC011", "roce-ud-qkey", INFO
+    reference = "python-rdma IB_DEFAULT_QP1_QKEY"
+    when = (DETH.q_key != GSI_Q_KEY) & (BTH.destqp == 1) & IS_ROCE
+    flow = (*PACKET_FLOW, DETH.q_key)
+    message = "a packet to queue pair 1 has {q_key}, it accepts 0x80010000 only"
+    example = "a RoCE management datagram with Q_Key 0"
+
+
+class RocePKey(Rule):
+    """A RoCE packet is in another partition than the default one.
+
+    RoCE ports mostly hold only the default P_Key 0xFFFF, which accepts 0x7FFF of limited members, too; VLANs separate traffic instead. A
+    receiver drops a packet of a partition that its port does not hold.
+
+    Check the P_Key index in the application; it must be 0.
+
+    One packet is enough. Silent if its receiver sends to its sender with that P_Key, too: then both ports hold the partition; and for the
+    packets of a connection that was accepted in another partition (REQ and REP): CNX008 tells where they are not in that one.
+    """
+
+    code, name, severity = "ROC012", "roce-pkey", WARNING
+    reference = "Shanley, default P_Key; soft-RoCE captures"
+    when = IS_ROCE & ~(BTH.p_key & BASE).isin({0, DEFAULT_PKEY & BASE})
+    at = BTH.p_key
+    flow = (*PACKET_FLOW, BTH.p_key)
+    waits = alike = True
+    needs = (Connections,)
+    message = "P_Key 0x{p_key:04x}, RoCE uses 0xffff"
+    example = "a RoCE v2 packet with P_Key 0x8001"
+
+    def __init__(self) -> None:
+        self.pairs = KeptDict[tuple[PairId, PKey], None](MAX_PAIRS, "senders with a P_Key other than the default")
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        pair, p_key = pair_of(seen), seen.value(BTH.p_key)
+        self.pairs.keep((pair, p_key), None, seen.frame, seen.time_ns)
+        return {"pair": pair, "key": p_key, "ends": ends_at(seen.table, seen.row), "qpn": seen.value(BTH.destqp)}
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        sender, receiver = hit.arguments["ends"]
+        found = context.get(Connections).facing(sender, receiver, hit.arguments["qpn"], hit.frame)
+        if found is not None and found[0].p_key & BASE not in (0, DEFAULT_PKEY & BASE):
+            return False
+        return (hit.arguments["pair"].back, hit.arguments["key"]) not in self.pairs
+
+
+class Fragmented(AcceptedRule):
+    """A RoCE packet was fragmented by IP.
+
+    Cards do not reassemble fragments: the packet is lost, and the sender retransmits the same size until the connection fails.
+
+    Make the path MTU of the queue pairs fit the smallest Ethernet MTU on the way, with 60 to 80 bytes to spare for headers.
+
+    One packet is enough. Silent if its receiver answers the sender later: software (rxe) takes fragments. Of IPv4 only: what a fragment
+    of IPv6 carries is not read, and CAP018 says so of a capture that holds nothing else.
+    """
+
+    code, name, severity = "ROC013", "roce-frag", WARNING
+    reference = "RFC 791; RoCE senders set Don't Fragment"
+    when = (IPv4.more_fragments == 1) & present(BTH)
+    flow = (IPv4.source, IPv4.destination)
+    message = "a RoCE packet was split into IP fragments, of which this is the first: the receiver drops them"
+    example = "a RoCE v2 packet with More Fragments set"
+
+
+class RoceVersion1(Rule):
+    """The capture holds RoCE version 1.
+
+    Version 1 (Ethertype 0x8915) cannot be routed. Peers that support only version 2 do not receive it.
+
+    Let the application or `cma_roce_mode` choose a GID of type RoCE v2, if both sides support it.
+    """
+
+    code, name, severity = "ROC015", "rocev1-ethertype", INFO
+    reference = "Ethertype 0x8915"
+    when = present(BTH) & ~present(UDP) & (Ethernet.type.isin({ETHERTYPE_ROCE, *ETHERTYPES_VLAN}))
+    flow = (Ethernet.source, Ethernet.destination)
+    message = "RoCE version 1 (Ethertype 0x8915), which cannot be routed"
+    example = "an Ethernet frame of type 0x8915"
+
+
+ENOUGH = 8
+"""With this many connections to one peer, at least two should have different hashes."""
+
+
+class _PairRule(Rule):
+    """Base of rules that judge pairs of RoCE ports at the end of the capture."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> None:
+        if "udp" in table.located.start:
+            table.once(context.get(Congestion).feed)
+
+
+class OneSourcePort(_PairRule):
+    """All connections from one host to another have the same UDP source port.
+
+    Switches spread flows over parallel links by a hash of addresses and ports. With one port for all connections everything takes
+    one link, while others are idle. With a single path between the hosts nothing is lost.
+
+    Update the driver, or set a flow label for each connection: Linux derives the port from it or from the queue pair numbers, older drivers
+    do not.
+
+    Packets to at least eight queue pairs of one host, all from one port.
+    """
+
+    code, name, severity = "ROC002", "roce-srcport-entropy", INFO
+    reference = "RoCE Annex A17.9.2; Linux rdma_get_udp_sport, rdma-core mlx5dv_modify_qp_udp_sport"
+    message = "{count} connections from {source} to {destination}, all from UDP port {port}"
+    example = "packets to eight queue pairs of one host, all from UDP port 49152"
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        for pair in context.get(Congestion).pairs.values():
+            if len(pair.ports) == 1 and len(pair.queue_pairs) >= ENOUGH:
+                source, destination = pair.texts
+                port = next(iter(pair.ports))
+                yield fault(
+                    Moment(pair.first_frame, pair.first_ns),
+                    {"count": len(pair.queue_pairs), "source": source, "destination": destination, "port": port}, UDP.source_port, port,
+                    evidence=LEARNT,
+                )  # fmt: skip
+
+
+class CongestionNotNotified(_PairRule):
+    """Switches marked packets, and the receiver did not notify the sender.
+
+    Congestion control of RoCE (DCQCN) works by notification packets (CNP). Without them senders go on until buffers overflow or priority
+    flow control stops the link.
+
+    Enable ECN for RoCE at the receiver (notification point), and check that CNPs are not dropped: they often have a priority of
+    their own. Nothing, if the senders rely on round-trip times, or if CNPs take another link of a bond than the captured one.
+
+    A marked packet and a second without a CNP, in a capture that shows both directions between the hosts. Silent if the capture shows any
+    CNP of the receiver to the sender: it does notify, if not at each mark.
+    """
+
+    code, name, severity = "ROC008", "roce-ecn-without-cnp", INFO
+    reference = "RoCE Annex A17; DCQCN (Zhu et al., SIGCOMM 2015); RFC 3168"
+    message = "ECN marks (CE) from {source} to {destination}, and no CNP came back within a second (packets marked: {count})"
+    example = "a RoCE v2 packet with ECN 3, and a second without a CNP of the other side"
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        congestion = context.get(Congestion)
+        congestion.finish()
+        for pair in congestion.pairs.values():
+            back = congestion.pairs.get((pair.destination, pair.source))  # without it, one direction is not in the capture
+            if pair.ignored_frame and back is not None and not back.notifications:
+                source, destination = pair.texts
+                yield fault(
+                    Moment(pair.ignored_frame, pair.ignored_ns), {"count": pair.ce, "source": source, "destination": destination}, IPv4.ecn,
+                    3, evidence=INFERRED,
+                )  # fmt: skip

@@ -1,0 +1,248 @@
+"""Which SA requests carry a wrong SM_Key or go to an SA that does not serve, and which reports does nobody want?"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from functools import partial
+from operator import itemgetter
+
+import numpy as np
+from msgspec import Struct as Record
+
+from ibdissect.bounded import Dropped, KeptDict
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.addresses import ends_at
+from ibdissect.decode.history import SECOND_NS
+from ibdissect.decode.identity import Frame, KeyValue, LidId, Side, SubscriptionId, TransactionId
+from ibdissect.decode.rows import Entry
+from ibdissect.lint.finding import Span, value_of
+from ibdissect.lint.rule import INFERRED, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
+from ibdissect.mad.datagrams import Queries, transaction_of
+from ibdissect.mad.transactions import Transactions
+from ibdissect.rules.shared.unanswered import MAX_KEPT, LearntFactRule, UnansweredRule
+from ibdissect.subnet import FabricFollower
+from ibdissect.subnet.events import SmSeen
+from ibdissect.wire.classport import InformInfo
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.notice import Notice
+from ibdissect.wire.numbers import GET_RESP, INFORM, NOTICE, REPORT, SA_CLASS, STANDBY
+from ibdissect.wire.sa import SAFormat
+
+MAX_STATES = 64
+
+
+class KeyedRequest(Record):
+    """A request with an SM_Key."""
+
+    frame: int
+    time_ns: int
+    key: KeyValue
+    destination: Side
+    at: int
+    """Offset of the key in the frame."""
+
+
+class SmKeyWrong(UnansweredRule, LearntFactRule):
+    """A request to the SA carries another SM_Key than the SA accepts, and is not answered.
+
+    The SA silently drops requests with a wrong SM_Key; the requester runs into its timeout.
+
+    Give the requester the SA's key (opensm: `sa_key`), or none for requests that need no trust.
+
+    The SA answers requests with another key, and none with this key. The capture goes on for a second and shows other answers to the
+    sender.
+    """
+
+    code, name, severity = "SA006", "sa-smkey-wrong", WARNING
+    explains = ("TXN001",)
+    reference = "IBA 15.4.1; opensm osm_sa_mad_ctrl"
+    mgmt_class, remembers = SA_CLASS, "requests with an SM_Key"
+    ages = False
+    message = "{what} to {to} with {key} was not answered, the SA answers requests with {taken}"
+    example = "SubnAdmGetTables with SM_Key 1, answered, and with SM_Key 5, not answered"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keyed = KeptDict[TransactionId, KeyedRequest](MAX_KEPT, self.dropped)
+        """Requests with a key."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> None:
+        """Remember requests with a key: few, as most requests are sent without."""
+        found = table.occurrences(SAFormat)
+        if not len(found):
+            return
+        asked = table.once(Queries)
+        keys = table.values(SAFormat.sm_key)
+        for i in np.flatnonzero((keys != 0) & (asked.place[found.rows] >= 0)).tolist():
+            seen = Seen(table, int(found.rows[i]))
+            one = Entry(asked, int(asked.place[seen.row]))
+            if one.asks:
+                when, agent = (seen.frame, seen.time_ns), Side.of(ends_at(table, one.rows)[1])
+                at = int(found.at[i]) - int(table.chunk.offset[seen.row]) + SAFormat.sm_key.bit // 8
+                self.keyed.get_or_make(transaction_of(one), partial(KeyedRequest, *when, int(keys[i]), agent, at), *when)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Report unanswered requests to an SA that answered others; a request that is not unanswered was answered."""
+        if not self.keyed:
+            return
+        silent = {request.frame: request for request in self.unanswered(context)}
+        over = {request.frame for request in (*self.given_up, *context.get(Transactions).open_requests())}
+        taken: dict[Side, KeyedRequest] = {}
+        accepted: set[tuple[Side, KeyValue]] = set()
+        for keyed in self.keyed.values():
+            if keyed.frame not in over:
+                taken.setdefault(keyed.destination, keyed)
+                accepted.add((keyed.destination, keyed.key))
+        for keyed in self.keyed.values():
+            right, request = taken.get(keyed.destination), silent.get(keyed.frame)
+            if right is None or request is None or (keyed.destination, keyed.key) in accepted:
+                continue
+            value, key = (value_of(SAFormat.sm_key, one.key) for one in (keyed, right))
+            yield fault(
+                keyed, {"what": request.what(context.catalog), "to": request.to, "key": value, "taken": key}, SAFormat.sm_key, value,
+                proof=[(right.frame, "was answered")], spans=(Span(keyed.frame, keyed.at, 8),),
+                key=(request.source, request.target, keyed.key),
+            )  # fmt: skip
+
+
+class AskedStandby(UnansweredRule):
+    """An SA request to a manager that is not master goes unanswered.
+
+    Only the master's SA serves; a standby drops the request, and the requester waits in vain.
+
+    The requester uses an old master: it must read MasterSMLID of its port again. Nothing during a handover.
+
+    SMInfo with state Standby before the request, and no other state in the next one. The capture goes on for a second and shows other
+    answers to the sender. Silent if the LID is another port's by then.
+    """
+
+    code, name, severity = "SA024", "sa-request-nonmaster", INFO
+    reference = "IBA 15.4.1; opensm C15-0.1.3"
+    mgmt_class, remembers = SA_CLASS, "requests to the SA, and states of managers"
+    message = "{what} to {to}, where a standby manager runs, was not answered"
+    example = "SMInfo of a standby manager, and a SubnAdmGet to its LID without an answer"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.standby: dict[LidId, list[tuple[int, int]]] = {}
+        """Frames and states that managers showed, by LID."""
+
+    @on_event(SmSeen)
+    def state(self, event: SmSeen, _context: Context) -> None:
+        if not event.sm.now.lid:
+            return
+        shown = self.standby.setdefault(LidId(event.sm.now.lid), [])
+        if len(shown) > 1 and shown[-1][1] == shown[-2][1] == event.sm.now.state:
+            shown.pop()  # the same state again: the first and last frames suffice
+        elif len(shown) >= MAX_STATES:
+            self.dropped.add(shown.pop(0)[0], event.time_ns)
+        shown.append((event.frame, event.sm.now.state))
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        """Judge by the manager's last state before the request and its first one after it."""
+        subnet = context.get(FabricFollower).subnet
+        for request in self.unanswered(context):
+            lid = request.target.lid or 0
+            states = self.standby.get(LidId(lid), ())
+            at = bisect_left(states, request.frame, key=itemgetter(0))
+            before, after = states[max(0, at - 1) : at], states[at : at + 1]
+            if not before or any(state != STANDBY for _, state in [before[-1], *after]):
+                continue
+            if not subnet.kept(lid, before[-1][0], request.frame):
+                continue
+            yield fault(
+                request, {"what": request.what(context.catalog), "to": str(request.target)}, MAD.transaction_id,
+                proof=[(before[-1][0], "SMInfo")], key=(request.source, request.target),
+            )  # fmt: skip
+
+
+GRACE_NS = SECOND_NS
+"""A report may be under way, or repeated, while its subscription ends."""
+MORE = SubscriptionId(-1, False, 0, 0, b"", 0, 0)
+"""In place of subscriptions for which there is no room: their end is not seen."""
+MAX_RECEIVERS, MAX_TRAPS = 16384, 256
+
+
+class ReportUnwanted(Rule):
+    """The SA reports an event to a receiver that cancelled its subscription.
+
+    The receiver does not expect the report and answers with an error or not at all; the SA repeats it.
+
+    Look at the SA; a restart of opensm with `--subnet-database` may restore old subscriptions.
+
+    The capture shows the beginning and the end of all the receiver's subscriptions, and nobody at that address accepts the report.
+    """
+
+    code, name, severity = "SA020", "report-without-subscription", INFO
+    reference = "IBA 13.4.8.3, 15.4.1; opensm o13-17"
+    message = "Report of trap {trap} to {receiver}, which has cancelled all subscriptions that were seen"
+    needs = (Transactions,)
+    example = "InformInfo for trap 144, its cancellation, both accepted, and a Report of trap 144 two seconds later"
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("subscriptions to events")
+        self.wanted = KeptDict[Side, set[SubscriptionId]](MAX_RECEIVERS, self.dropped)
+        """The subscriptions in force, by receiver."""
+        self.ended: dict[Side, tuple[int, int]] = {}
+        """Frame and time of the cancellation that left a receiver without any."""
+        self.reports = KeptDict[Frame, tuple[Hit, Side]](MAX_RECEIVERS, self.dropped)
+        """Possible findings, with their receivers, by frame."""
+        self.wanting: set[Side] = set()
+        """Receivers of such reports of which somebody at that address accepted one."""
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> None:
+        """Follow accepted subscriptions and reports in frame order (both are rare), then the answers to the reports."""
+        self._follow(table, context)
+        for one in context.get(Transactions).answers_to(self.reports):
+            if not one.status:
+                self.wanting.add(self.reports[one.request.frame][1])
+
+    @on_end
+    def end(self, _context: Context) -> Iterator[Hit]:
+        for hit, receiver in self.reports.values():
+            if receiver not in self.wanting:
+                yield hit
+
+    def _follow(self, table: ChunkTable, context: Context) -> None:
+        groups = table.attributes()
+        if (SA_CLASS, INFORM) not in groups and (SA_CLASS, NOTICE) not in groups:
+            return
+        asked = table.once(Queries)
+        status = table.of_rows(MAD.status)[0]
+        accepted = (asked.attribute == INFORM) & (asked.method == GET_RESP) & (status[asked.rows] == 0)
+        reports = (asked.attribute == NOTICE) & (asked.method == REPORT)
+        for one in asked.each((asked.mgmt_class == SA_CLASS) & (accepted | reports)):
+            seen, receiver = Seen(table, one.rows), Side.of(ends_at(table, one.rows)[1])
+            if one.attribute == INFORM:
+                info = seen.first(InformInfo)
+                if info is not None:
+                    self._subscription(info, receiver, seen)
+                continue
+            notice, ended = seen.first(Notice), self.ended.get(receiver)
+            if notice is None or ended is None or seen.time_ns - ended[1] < GRACE_NS:
+                continue
+            about = {"trap": value_of(Notice.trap_number, notice.trap_number), "receiver": str(receiver)}
+            proof = [(ended[0], "cancelled")]
+            hit = fault(seen, about, Notice.trap_number, of=notice, proof=proof, evidence=INFERRED, key=receiver)
+            self.reports.keep(hit.frame, (hit, receiver), hit.frame, hit.time_ns)
+
+    def _subscription(self, info: InformInfo, receiver: Side, seen: Seen) -> None:
+        wanted, lids = self.wanted.get(receiver), (info.lid_range_begin, info.lid_range_end)
+        subscription = SubscriptionId(info.trap_number, bool(info.is_generic), info.type, info.producer_type, bytes(info.gid), *lids)
+        if info.subscribe:
+            wanted = self.wanted.get_or_make(receiver, set, seen.frame, seen.time_ns)
+            if wanted is not None and len(wanted) < MAX_TRAPS:
+                wanted.add(subscription)
+            elif wanted is not None:
+                self.dropped.add(seen.frame, seen.time_ns)
+                wanted.add(MORE)
+            self.ended.pop(receiver, None)
+        elif wanted is not None and subscription in wanted:
+            wanted.discard(subscription)
+            if not wanted:
+                self.ended[receiver] = seen.frame, seen.time_ns

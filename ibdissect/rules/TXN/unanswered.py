@@ -1,0 +1,269 @@
+"""Which requests stay unanswered, which answers do not fit a request, and which are later than announced in an MRA?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.decode import Bool
+from ibdissect.decode.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
+from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
+from ibdissect.decode.history import SECOND_NS
+from ibdissect.decode.identity import Frame
+from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Locatable, Moment, Rule, fault, on_end, on_event
+from ibdissect.lint.setting import Setting
+from ibdissect.mad.request_outcomes import AnsweredAgain, AnsweredMany, RepressAlone, TrapAnswered
+from ibdissect.rules.shared.answer_patience import lifetime_ns
+from ibdissect.rules.shared.unanswered import PATIENCE_NS, QuotingRule, UnansweredRule, warm
+from ibdissect.rules.shared.wrong_responder import WrongResponderRule
+from ibdissect.subnet import FabricFollower
+from ibdissect.traffic.capture_loss import CaptureLoss
+from ibdissect.wire.cm import MRA
+from ibdissect.wire.convert import timeout_ns
+from ibdissect.wire.mad import MAD, RESPONSE_OF, method_name
+from ibdissect.wire.numbers import GET_RESP
+from ibdissect.wire.text import counted
+
+
+def _fits() -> Bool:
+    fits = np.zeros((256, 256), np.bool_)
+    for method, answers in RESPONSE_OF.items():
+        fits[method, list(answers)] = True
+    return fits
+
+
+FITS = _fits()
+"""Which methods answer which, bool[256, 256]: request, answer."""
+Late = tuple[Connection, int, Hit]
+"""A connection with an MRA, until when its answer had not come, and the finding."""
+
+
+class RequestUnanswered(UnansweredRule):
+    """A management request was never answered.
+
+    The target is gone, does not support the class, or drops the request silently (as with a wrong M_Key); or requests are lost. The
+    requester waits and retries.
+
+    Check whether one target or attribute stands out, whether the node is alive, its keys, and drops on VL15, which switches may discard.
+
+    The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, if the answer is not due yet by the
+    RespTimeValue that the agent announced, if the capture misses packets within ten seconds, or if nothing at all was recorded for more
+    than a second after the only try, as between two recordings. Silent if the answer was recorded just before the request, or an answer to
+    the same request less than a second before it, as with two mirrors. Silent, too, if another finding says why the request was dropped
+    (keys, partitions, checksums, lengths, LIDs): it lists this as its consequence.
+    """
+
+    code, name, severity = "TXN001", "request-unanswered", WARNING
+    reference = "IBA 13.4.6; opensm OSM_DEFAULT_TRANS_TIMEOUT"
+    message = "{what} to {to} was not answered ({tries})"
+    example = "a PerformanceGet, and no answer for a second"
+    needs = (*UnansweredRule.needs, CaptureLoss)
+    patience = Setting(PATIENCE_NS / SECOND_NS, "seconds that the capture must go on after the last try", 0.0)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        loss = context.get(CaptureLoss)
+        for request in self.unanswered(context, self.patience * SECOND_NS):
+            due = self.is_due(context, request)
+            stopped = request.tries == 1 and loss.stopped(request.frame, request.last_ns + PATIENCE_NS)
+            about = {"what": request.what(context.catalog), "to": request.to, "tries": counted(request.tries, "request")}
+            yield fault(
+                request, about, MAD.transaction_id,
+                proof=[(request.last_frame, "last try")] if request.tries > 1 else (), evidence=LEARNT,
+                severity=None if due and not loss.erf and not stopped and loss.proves_silence(request.last_ns) else INFO,
+            )  # fmt: skip
+
+
+class AnswerTwice(Rule):
+    """A request was answered twice.
+
+    The requester repeated it while the answer was on the way, so its timeout is too short, or the capture shows one packet at two places.
+
+    Compare the response times with the requester's timeout; look for mirrored ports.
+
+    A request and two answers to it.
+    """
+
+    code, name, severity = "TXN003", "duplicate-response", INFO
+    reference = "IBA 13.4.6.4; kernel core/mad.c"
+    message = "{what} is answered again"
+    example = "a PerformanceGet and two answers to it"
+
+    @on_event(AnsweredAgain)
+    def again(self, event: AnsweredAgain, context: Context) -> Iterator[Hit]:
+        request = event.request
+        yield fault(
+            event, {"what": request.what(context.catalog)}, MAD.transaction_id,
+            proof=[(request.frame, "request"), (event.before, "first answer")], key=(request.mgmt_class, request.source, request.target),
+        )  # fmt: skip
+
+
+class AnswerFromElsewhere(WrongResponderRule):
+    """The answer comes from a different address than the request went to.
+
+    The requester's stack matches answers by transaction and address: it drops this one and waits until its timer expires.
+
+    Look at the responder: it must swap the LIDs of the request. Redirection requires an answer with status 2 first.
+    """
+
+    code, name, severity = "TXN005", "response-tid-mismatch-direction", ERROR
+    reference = "IBA 13.5.4"
+    message = "{what} went to {to}, the answer comes from {sender}"
+    example = "a PerformanceGet to LID 2, answered by LID 9 with the same transaction id"
+
+
+class AnswerOfOtherMethod(QuotingRule):
+    """A request is answered with the wrong method.
+
+    Get and Set are answered with GetResp, GetTable with GetTableResp, Report with ReportResp. The requester takes another method for the
+    answer to something else.
+
+    Correct the responder.
+
+    A request and its answer. A GetResp with an error may refuse any request. An `info` where the capture misses packets meanwhile.
+    """
+
+    code, name, severity = "TXN006", "response-method-mismatch", WARNING
+    reference = "IBA 13.4.5"
+    message = "{what} is answered with {answer}"
+    example = "a PerformanceGet answered with ReportResp"
+
+    @on_event(AnsweredMany)
+    def answered(self, event: AnsweredMany, context: Context) -> Iterator[Hit]:
+        # A table may be refused with a plain GetResp.
+        wrong = ~FITS[event.request_method, event.method] & ((event.method != GET_RESP) | (event.status == 0))
+        for one in event.some(wrong):
+            request = one.request
+            yield fault(
+                one, {"what": request.what(context.catalog), "answer": method_name(request.mgmt_class, one.method)}, MAD.method, one.method,
+                proof=[(request.frame, "request")],
+            )  # fmt: skip
+
+
+class TrapWithResponse(QuotingRule):
+    """A Trap is answered with a response.
+
+    Only TrapRepress tells a sender that its trap has arrived; it ignores anything else and repeats the trap.
+
+    Correct the manager that sent the answer.
+
+    The trap and the answer with its transaction id. An `info` where the capture misses packets meanwhile.
+    """
+
+    code, name, severity = "TXN008", "response-to-trap", ERROR
+    reference = "IBA 13.4.9, 14.2.5"
+    message = "{answer} to the Trap in frame {trap}: only TrapRepress may answer it"
+    example = "a SubnTrap, and a SubnGetResp with its transaction id"
+
+    @on_event(TrapAnswered)
+    def answered(self, event: TrapAnswered, _context: Context) -> Iterator[Hit]:
+        request = event.request
+        yield fault(
+            event, {"answer": method_name(request.mgmt_class, event.method), "trap": request.frame}, MAD.method, event.method,
+            proof=[(request.frame, "trap")],
+        )  # fmt: skip
+
+
+class RepressWithoutTrap(Rule):
+    """A TrapRepress answers a trap that the capture does not show.
+
+    The capture missed packets, or a manager represses a trap that nobody sent.
+
+    Rely less on other findings about missing packets in this capture.
+
+    One TrapRepress without its trap. The first ten seconds of a capture are not judged.
+    """
+
+    code, name, severity = "TXN009", "unmatched-trap-repress", INFO
+    reference = "IBA 13.4.9"
+    message = "TrapRepress to {to} without its Trap"
+    example = "a SubnTrapRepress alone, in the eleventh second"
+
+    @on_event(RepressAlone)
+    def alone(self, event: RepressAlone, context: Context) -> Iterator[Hit]:
+        if warm(event.time_ns, context):
+            about, key = {"to": event.request.to}, (event.request.source, event.request.to)
+            yield fault(event, about, MAD.transaction_id, evidence=LEARNT, key=key)
+
+
+OF_REQ, OF_LAP = 0, 2
+"""MessageMRAed."""
+IDLE_NS = 60 * SECOND_NS
+"""If nothing was recorded for so long while a connection waited, recording may have stopped."""
+
+
+class PatienceExceeded(QuotingRule):
+    """One side asked for more time (MRA) and did not answer within it.
+
+    The other side gives up when the ServiceTimeout of the MRA is over: the connection fails although both are alive.
+
+    Look at what the application does before it accepts; give the MRA a longer ServiceTimeout.
+
+    Packets of both sides, and the answer is late or never comes. An RTU proves that the REP came.
+    The other side waits for the ServiceTimeout and the way there and back:
+    twice the packet lifetime, where PortInfo showed it. An `info` if the connection was set up nevertheless. Silence counts only where the
+    capture shows that it misses nothing: in ERF by its traffic, elsewhere no packet is missing within ten seconds; a late answer is an
+    `info` where packets are missing. An `info` where nothing at all was recorded for a minute meanwhile, as between two recordings. Silent
+    where the capture's clock was set back, as it may have been set forward, too.
+    """
+
+    code, name, severity = "TXN010", "mra-timer-exceeded", WARNING
+    reference = "IBA 12.6.6, 12.9.8.7; python-rdma MRA"
+    message = "{ends}: MRA for {allowed} ms, {what} after {milliseconds} ms"
+    example = "a REQ, an MRA with ServiceTimeout 18 (1.07 s), and the REP four seconds later"
+    needs = (CaptureLoss, Connections, FabricFollower)
+    patience = Setting(1.0, "seconds that an answer may be later than the MRA says", 0.0)
+
+    def __init__(self) -> None:
+        self.judged = BoundedDict[Frame, None](MAX_CONNECTIONS, "answers after MRAs")
+        """Frames of MRAs that were followed by an answer, oldest first."""
+        self.late: list[Late] = []
+        """Findings that wait until it is known whether the clock was set, and whether the connection was set up."""
+
+    @on_event(Replied, Rejected, PathAnswered)
+    def answered(self, event: ConnectionEvent, context: Context) -> None:
+        """Judge the first answer after the MRA."""
+        connection = event.connection
+        if isinstance(event, PathAnswered):
+            what, wanted, fresh = "APR", connection.mra_of == OF_LAP, True
+        elif isinstance(event, Replied):
+            what, wanted, fresh = "REP", connection.mra_of == OF_REQ, connection.reps == 1
+        else:
+            what, wanted = "REJ", connection.mra_of == OF_REQ and connection.rejected_by == connection.passive
+            fresh = not connection.reps
+        if connection.mra_frame and wanted and fresh and connection.mra_frame not in self.judged:
+            self.judged.put(connection.mra_frame, None, event.frame, event.time_ns)
+            if len(self.late) < MAX_CONNECTIONS:
+                self.late += self._late(context, connection, event, event.time_ns, what)
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        connections, loss = context.get(Connections), context.get(CaptureLoss)
+        if loss.set_back:
+            return
+        late = [*self.late]
+        for connection in connections.all:
+            waits = connection.mra_of == OF_REQ and not connection.reps and not connection.rej_frame
+            waits |= connection.mra_of == OF_LAP and not connection.apr_frame and connection.mra_frame > connection.lap_frame
+            waits &= connections.both_speak(connection) and not connection.dreq_frame
+            waits &= connection.mra_of != OF_REQ or connection.rtu_frame < connection.mra_frame  # an RTU proves that the REP arrived
+            if connection.mra_frame and waits and loss.proves_silence(connection.mra_ns):
+                unanswered = Moment(connection.mra_frame, connection.mra_ns)
+                late += self._late(context, connection, unanswered, connections.last_ns, "nothing")
+        for connection, until_ns, hit in late:
+            worked = 0 < connection.rep_frame < connection.rtu_frame and connection.mra_of == OF_REQ
+            hit.severity = INFO if worked or loss.stopped(connection.mra_frame, until_ns, IDLE_NS) else None
+            yield hit
+
+    def _late(self, context: Context, connection: Connection, where: Locatable, until_ns: int, what: str) -> Iterator[Late]:
+        allowed, took = timeout_ns(connection.mra_timeout), until_ns - connection.mra_ns
+        subnet = context.get(FabricFollower).subnet
+        ways = max(2 * lifetime_ns(subnet, end.lid or 0, connection.mra_frame, 0) for end in (connection.active, connection.passive))
+        if took > allowed + max(self.patience * SECOND_NS, ways):
+            milliseconds = {"allowed": round(allowed / 10**6), "milliseconds": round(took / 10**6)}
+            yield connection, until_ns, fault(
+                where, {"ends": connection.text, "what": what, **milliseconds},
+                MRA.service_timeout, connection.mra_timeout, proof=[(connection.req_frame, "REQ"), (connection.mra_frame, "MRA")],
+            )  # fmt: skip

@@ -1,0 +1,86 @@
+"""Does traffic work although the learnt facts forbid it? Then these facts are outdated, or another subnet's."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ibdissect.bounded import KeptDict
+from ibdissect.decode.history import AFTER_ALL
+from ibdissect.decode.identity import LidId, PKey
+from ibdissect.decode.lrh_packets import Native
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import INFO, SEEN, Context, Hit, Rule, for_all, on_event
+from ibdissect.rules.shared.refused_packets import REFUSED
+from ibdissect.subnet import ChunkFollowed, FabricFollower
+from ibdissect.subnet.early_packets import MAX_FLOWS
+from ibdissect.subnet.p_keys import Verdict
+from ibdissect.transport.psn_streams import Streams
+from ibdissect.transport.stream_packets import IN_STREAM, IS_RESPONSE
+from ibdissect.wire.numbers import BASE
+
+
+class Outdated:
+    """Connections that work in partitions that P_Key tables lack, or with LIDs that no port has. One per capture; asked at its end."""
+
+    after: ClassVar = (FabricFollower, Streams)
+
+    def __init__(self, follower: FabricFollower, streams: Streams) -> None:
+        self.subnet, self.streams = follower.subnet, streams
+        self.flows = KeptDict[tuple[LidId, LidId, PKey, bool], None](MAX_FLOWS, "flows of connections that P_Key tables refuse")
+        """LID of the requester, LID of the responder, partition, and whether these are the answers."""
+
+    def take(self, event: ChunkFollowed) -> None:
+        """Process the refused packets of a chunk. Call it by `event.once`."""
+        native, chunk = event.table.once(Native), event.table.chunk
+        for side in REFUSED.values():
+            for refused in (one for one in event.once(side) if one.verdict is Verdict.ABSENT):
+                at = np.searchsorted(native.rows, refused.rows)
+                at = at[IN_STREAM[native.opcode[at]]]
+                answers = IS_RESPONSE[native.opcode[at]].tolist()
+                for slid, dlid, answer in {*zip(native.slid[at].tolist(), native.dlid[at].tolist(), answers, strict=True)}:
+                    ends = (LidId(dlid), LidId(slid)) if answer else (LidId(slid), LidId(dlid))
+                    flow = (*ends, refused.p_key & BASE, bool(answer))
+                    self.flows.keep(flow, None, chunk.first + refused.row, int(chunk.time_ns[refused.row]))
+
+    def works(self, slid: int, dlid: int, p_key: int) -> bool:
+        """Whether packets between two LIDs are answered in a partition that a table lacks: then the table has it by now."""
+        one, other = LidId(slid), LidId(dlid)
+        asked, answered = (one, other, p_key & BASE), (other, one, p_key & BASE)
+        return any((*way, True) in self.flows and (*way, False) in self.flows for way in (asked, answered))
+
+    @cached_property
+    def proved(self) -> bool:
+        """Whether two pairs of ports use partitions that their tables lack, or a LID talks that no port of the whole subnet has.
+
+        That casts doubt on all facts, not only on those about these ports. Either the data are another subnet's, whose other LIDs may all
+        exist in the swept one, too (managers number from 1); or a manager wrote ports where the capture does not show it, and may have
+        written any. In sweeps merged with data of other subnets, even ports that these connections reach over others get false errors.
+        """
+        works = (flow[:2] for flow in self.flows if flow[3] and (*flow[:3], False) in self.flows)
+        return len({frozenset(pair) for pair in works}) > 1 or (self._strangers() and self.subnet.swept(AFTER_ALL)[0])
+
+    def _strangers(self) -> bool:
+        """Whether both ends of a connection speak, and a LID of them has no owner."""
+        between = self.streams.between
+        working = (ways for ways in between if ways[-1] and (ways[0], ways[2], ways[1], False) in between)
+        return bool({end.lid for _, *ends, _ in working for end in ends} - {None, *self.subnet.lids})
+
+
+class RefutableRule(Rule):
+    """Base of rules that compare packets with facts about their ports: an `info` where these facts are outdated, or another subnet's."""
+
+    waits = True
+    needs: ClassVar[tuple[type[Any], ...]] = (Streams,)
+
+    @for_all
+    @on_event(ChunkFollowed)
+    def note_refused(self, event: ChunkFollowed, context: Context) -> None:
+        event.once(context.get(Outdated).take)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO where connections work although the facts forbid them."""
+        doubtful = hit.evidence is not SEEN and context.get(Outdated).proved
+        return INFO if doubtful else super().severity_at_end(hit, context)

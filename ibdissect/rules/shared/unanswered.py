@@ -1,0 +1,302 @@
+"""How do rules draw conclusions from a packet that is not in the capture, or from an unanswered request?"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ibdissect.bounded import Dropped, KeptList
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.history import SECOND_NS
+from ibdissect.decode.identity import Code, LidId, NodeId, SenderId
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import SEEN, Context, Hit, Rule, for_all, on_chunk, on_event
+from ibdissect.mad.agents import Agents
+from ibdissect.mad.request_outcomes import AnsweredMany, Request, Unanswered
+from ibdissect.mad.transactions import Transactions
+from ibdissect.mad.visible_answers import VisibleAnswers
+from ibdissect.rules.shared.answer_patience import announced
+from ibdissect.rules.shared.answered import RepliesToFindings, Reply
+from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node
+from ibdissect.subnet.vantage import AGES_NS, Vantage
+from ibdissect.traffic.capture_loss import CaptureLoss
+from ibdissect.wire.numbers import GET, P_KEY_TABLE, PERMISSIVE, SET, SMP_CLASSES
+
+PATH_AT = 4
+"""Offset of the path in `Request.route`, behind both LIDs of the directed route."""
+PURE = PERMISSIVE.to_bytes(2, "big") * 2
+Frames = tuple[list[int], list[int]]
+
+
+class UnansweredSets:
+    """SubnSets without an answer: they may have been carried out. Also SubnGets. One per capture; ask at its end.
+
+    `under_way` also knows Sets that are answered later, and is asked in the chunk of the packet.
+    """
+
+    after: ClassVar = (Transactions, FabricFollower, VisibleAnswers)
+
+    def __init__(self, transactions: Transactions, follower: FabricFollower, visible: VisibleAnswers) -> None:
+        self.transactions, self.follower, self.visible = transactions, follower, visible
+        self._placed: dict[tuple[tuple[Code, Code], NodeId], Frames] = {}
+        """First and last frames, ascending, by method and attribute, and the node that a request went to."""
+        self._astray: dict[tuple[tuple[Code, Code], SenderId | LidId], Frames] = {}
+        """The same for requests to nodes that are not known, by method and attribute, and the sender of a directed route or the LID."""
+        self._known = False
+        self._answers: AnsweredMany | None = None
+        self._sets = np.empty((0, 4), np.int64)
+        """The answered Sets of a chunk: index into its answers, attribute, first and last frame of the exchange."""
+
+    def under_way(self, attributes: Collection[int], frame: int, nodes: Collection[Node] | None) -> bool:
+        """Whether a Set of an attribute to one of these nodes was sent before a frame of this chunk and answered after; None: any node."""
+        answers = self.transactions.matched
+        if answers is None:
+            return False
+        if answers is not self._answers:
+            mine = np.flatnonzero((answers.request_method == SET) & np.isin(answers.mgmt_class, [*SMP_CLASSES]))
+            self._answers = answers
+            self._sets = np.stack([mine, answers.attribute[mine], answers.request_frames[mine], answers.frames[mine]], axis=1)
+        index, attribute, first, last = self._sets.T
+        index = index[(first < frame) & (frame < last) & np.isin(attribute, [*attributes])]
+        if not len(index):
+            return False
+        slots = {self._slot(one.request) for one in answers.some(np.isin(np.arange(len(answers)), index))}
+        return nodes is None or None in slots or not slots.isdisjoint(node.slot for node in nodes)
+
+    def between(self, attribute: int, frame: int, until: int, nodes: Collection[Node] | None, method: int = SET) -> bool:
+        """Whether an unanswered Set of an attribute between two frames may have changed one of these nodes; None: any node."""
+        self._learn()
+        asked = method, attribute
+        if nodes is None:
+            found = [frames for (one, _), frames in (*self._placed.items(), *self._astray.items()) if one == asked]
+        else:
+            found = [self._placed.get((asked, NodeId(node.slot)), ([], [])) for node in nodes]
+            found += [frames for (one, to), frames in self._astray.items() if one == asked and self._may_lead(to, nodes, until)]
+        return any(bisect_left(first, until) > bisect_right(last, frame) for first, last in found)  # begun before, and not yet over
+
+    def _may_lead(self, to: SenderId | LidId, nodes: Collection[Node], frame: int) -> bool:
+        """Whether an unknown route of a sender may lead to one of these nodes, as it has no other route there, or a LID be theirs."""
+        if isinstance(to, LidId):
+            return any(_may_own(node, to.lid, frame) for node in nodes)
+        origin = self.follower.routes.origins.get(to)
+        return origin is None or origin.shared > 0 or not {node.slot for node in nodes} <= {hop.node.slot for hop in origin.hops.values()}
+
+    def _learn(self) -> None:
+        if self._known:
+            return
+        self._known = True
+        for request in self._requests():
+            slot = self._slot(request)
+            if slot is None and request.method == GET and self.visible.would_show(request):
+                continue  # it led nowhere, or the capture would show what its sender was told
+            asked = request.method, request.attribute
+            if slot is not None:
+                first, last = self._placed.setdefault((asked, NodeId(slot)), ([], []))
+            else:
+                sender = self.follower.senders.of_transaction(request.transaction)
+                to = SenderId(sender) if request.route is not None else LidId(request.target.lid or 0)
+                first, last = self._astray.setdefault((asked, to), ([], []))
+            first.append(request.frame)
+            last.append(request.last_frame)
+        for frames in (*self._placed.values(), *self._astray.values()):
+            for one in frames:
+                one.sort()
+
+    def _requests(self) -> Iterator[Request]:
+        for request in (*self.transactions.superseded, *self.transactions.open_requests()):
+            if request.method in (GET, SET) and request.mgmt_class in SMP_CLASSES:
+                yield request
+
+    def _slot(self, request: Request) -> int | None:
+        """The node that a request went to; None if unknown."""
+        routes = self.follower.routes
+        if request.route is None:
+            port = self.follower.subnet.owner(request.target.lid or 0, request.frame)[0]
+            return port.node.slot if port is not None else None
+        origin = routes.origins.get(self.follower.senders.of_transaction(request.transaction))
+        hop = routes.directed(origin, request.route[PATH_AT:]) if origin is not None and request.route[:PATH_AT] == PURE else None
+        return hop.node.slot if hop is not None else None
+
+
+def _may_own(node: Node, lid: int, frame: int) -> bool:
+    """Whether a node may have had a LID when a frame was sent, or before: unless all its ports that have LIDs are known to have others."""
+    if node.kind == SWITCH:
+        numbers: Iterable[int] = (0,)
+    else:
+        numbers = range(1, node.facts_at(frame)[0].num_ports + 1)
+    ports = [node.ports.get(number) for number in numbers]
+    return not ports or any(port is None or port.owns(lid, frame) is not False or port.has_had(lid, frame) for port in ports)
+
+
+RESTARTS_NS = SECOND_NS
+"""A node that was restarted does not answer again so soon."""
+PATIENCE_NS = SECOND_NS
+"""A request within this time before the capture's end may still be answered."""
+WARM_UP_NS = 10 * SECOND_NS
+"""Exchanges that began before the capture are over by then."""
+MAX_KEPT = 16384
+"""Requests without an answer that are kept until the end; further ones are not judged."""
+
+
+def lowered_severity(context: Context, time_ns: int) -> Severity | None:
+    """INFO if the capture may have missed the packet; None (keep the rule's own severity) if it was certainly not sent."""
+    return None if context.get(CaptureLoss).proves_silence(time_ns) else Severity.INFO
+
+
+def warm(time_ns: int, context: Context, least_ns: int = 0) -> bool:
+    """Whether the capture has run long enough to contain the beginning."""
+    return bool(time_ns - context.get(Transactions).first_ns >= max(WARM_UP_NS, least_ns))
+
+
+class QuotingRule(Rule):
+    """Base of rules that compare a packet with an earlier one: an INFO where the capture misses packets between the two.
+
+    A connection may have been set up again, a transaction id used again, an answer sent where the capture does not show it.
+    """
+
+    waits = True
+    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss,)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO if packets are missing after the first frame that the finding quotes."""
+        shown = min((one.frame for one in hit.related if 0 < one.frame < hit.frame), default=hit.frame)
+        lost = hit.evidence is not SEEN and shown < hit.frame and self.lost(context.get(CaptureLoss), shown, hit.frame)
+        return Severity.INFO if lost else super().severity_at_end(hit, context)
+
+    @staticmethod
+    def lost(loss: CaptureLoss, shown: int, frame: int) -> bool:
+        """Whether packets are missing between two frames."""
+        return loss.between_frames(shown, frame)
+
+
+class LearntFactRule(Rule):
+    """Base of all rules that quote earlier frames about the subnet: the gate that their verdicts pass, whoever writes them.
+
+    A fact may be outdated, another port's, under way to being changed, or refuted by what follows. Then the finding is an INFO.
+    """
+
+    waits = True
+    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, Transactions, VisibleAnswers)
+    written: ClassVar[tuple[int, ...]] = ()
+    """Attributes of subnet management with these facts: a Set that was not answered, or whose port is not known, may have changed them."""
+    read: ClassVar[tuple[int, ...]] = ()
+    """Attributes of which a Get that was not answered may have shown the sender later facts."""
+    ages: ClassVar[bool] = True
+    """Whether a manager may change the facts at any time, so that they hold for a while only where the capture does not show it."""
+    holds_ns: ClassVar[int] = AGES_NS
+    """That while: for what a manager changes as hosts come and go, or `CONFIGURED_NS`."""
+
+    refutable: ClassVar[bool] = False
+    """Whether a good answer also refutes what a packet says by itself."""
+
+    @for_all
+    @on_event(ChunkFollowed)
+    def note_managers(self, event: ChunkFollowed, context: Context) -> None:
+        event.once(context.get(Vantage).take)
+        event.table.once(context.get(Scopes).take)
+
+    @for_all
+    @on_chunk
+    def note_answers(self, table: ChunkTable, context: Context) -> None:
+        table.once(context.get(RepliesToFindings).take)
+
+    def watch(self, hit: Hit, context: Context) -> None:
+        rests = self.written and hit.evidence is not SEEN and context.table is not None
+        if rests and context.get(UnansweredSets).under_way(self.written, hit.frame, self.facts_used_of(hit, context)):
+            hit.severity = Severity.INFO
+        if hit.evidence is not SEEN or self.refutable:
+            context.get(RepliesToFindings).watch(hit, context.table)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO if the capture would not have shown a change of the facts, or if an answer refutes them."""
+        if hit.evidence is SEEN and not self.refutable:  # it rests on no facts: the site policy or the packet itself
+            return None
+        reply = context.get(RepliesToFindings).reply(hit)
+        if hit.evidence is SEEN:
+            return Severity.INFO if reply is not None and self.refutes(hit, reply, context) else None
+        doubtful = (reply is not None and self.refutes(hit, reply, context)) or self._outdated(hit, context)
+        return Severity.INFO if doubtful else super().severity_at_end(hit, context)
+
+    def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
+        """Whether a reply to the packet proves that what the finding says is not so."""
+        return reply.good
+
+    def _outdated(self, hit: Hit, context: Context) -> bool:
+        """Whether a fact may have changed unseen between the frames that showed it and the packet."""
+        loss, unanswered, vantage = context.get(CaptureLoss), context.get(UnansweredSets), context.get(Vantage)
+        frames = [one.frame for one in hit.related if one.frame > 0]
+        earlier, later = [one for one in frames if one < hit.frame], [one for one in frames if one > hit.frame]
+        shown = min(earlier, default=0)
+        nodes = self.facts_used_of(hit, context) if self.written or self.read or self.ages else ()
+        asked = *((SET, one) for one in self.written), *((GET, one) for one in self.read)
+        if loss.between(shown, hit.time_ns) or loss.unsettled(hit.frame, hit.time_ns):
+            return True
+        if any(unanswered.between(one, shown, hit.frame, nodes, how) for how, one in asked):
+            return True
+        if not context.get(Scopes).together((hit.frame, *frames)):
+            return True
+        first, last = (shown, hit.frame) if earlier else (hit.frame, max(later, default=hit.frame))
+        if not self.ages or not frames or hit.related[0].frame < 0:
+            return False
+        if not vantage.ambiguous.isdisjoint(frames):
+            return True
+        if any(vantage.astray(one, first, last, nodes) for one in self.written) or vantage.handed_over(first, last, nodes):
+            return True
+        age = loss.nanoseconds_between(first, last)
+        if age > RESTARTS_NS and any(node.kind != SWITCH and node.lost_link(first, last) for node in nodes or ()):
+            return True  # restarted or replaced
+        if age <= AGES_NS:
+            return False
+        if vantage.manages(nodes, hit.frame):
+            return False
+        return age > self.holds_ns or (P_KEY_TABLE in self.written and vantage.repartitions(first, last))
+
+    def facts_used_of(self, hit: Hit, context: Context) -> Collection[Node] | None:
+        """The nodes whose `written` attributes a finding rests on; None: any node's."""
+        if hit.about is None:
+            return None
+        subnet = context.get(FabricFollower).subnet
+        return [node for node in map(subnet.by_slot, hit.about) if node is not None]
+
+
+class UnansweredRule(Rule):
+    """Base of rules about unanswered requests: they judge at the end, when it is known whose answers the capture shows."""
+
+    evidence = (
+        "The request is never answered, the capture goes on for a second and for as long as the agent announced that its answers may take, "
+        "and it shows answers to the same requester."
+    )
+    needs: ClassVar[tuple[type[Any], ...]] = (VisibleAnswers, Agents, FabricFollower)
+    mgmt_class: ClassVar[int | None] = None
+    """Only requests of this class."""
+    remembers: ClassVar[str] = "requests without an answer"
+
+    def __init__(self) -> None:
+        self.dropped = Dropped(self.remembers)
+        self.given_up = KeptList[Request](MAX_KEPT, self.dropped)
+
+    @on_event(Unanswered)
+    def keep_unanswered(self, event: Unanswered, _context: Context) -> None:
+        if self.mgmt_class in (None, event.request.mgmt_class):
+            self.given_up.keep(event.request, event.frame, event.time_ns)
+
+    def unanswered(self, context: Context, patience_ns: float = PATIENCE_NS) -> Iterator[Request]:
+        """Requests that were never answered, or are still open at the end, of requesters to whom the capture shows answers."""
+        transactions, answers = context.get(Transactions), context.get(VisibleAnswers)
+        waiting = transactions.open_requests(self.mgmt_class, int(transactions.last_ns - patience_ns))
+        for request in (*self.given_up, *waiting):
+            if answers.would_show(request):
+                yield request
+
+    @staticmethod
+    def is_due(context: Context, request: Request) -> bool:
+        """Whether the capture goes on for as long as the agent announced that its answers may take."""
+        lid = request.target.lid if request.route is None else None
+        if lid is None:
+            return True
+        agents, subnet = context.get(Agents), context.get(FabricFollower).subnet
+        return context.get(Transactions).last_ns - request.last_ns >= announced(agents, subnet, request.mgmt_class, lid, request.frame)[0]

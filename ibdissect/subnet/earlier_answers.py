@@ -1,0 +1,425 @@
+"""What did the same port answer before? The answers of an attribute over time, as columns, without a Python step per packet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property, reduce
+from operator import or_
+from types import new_class
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import field
+
+from ibdissect.bounded import Dropped
+from ibdissect.capture.scattered import Bytes
+from ibdissect.decode import Int
+from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.history import AFTER_ALL
+from ibdissect.decode.rows import U64, Columns, Entry
+from ibdissect.wire import numbers
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.places import Mad
+from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, EXTERNAL_PORT, PORT_ZERO, ROUTER_PORT
+from ibdissect.wire.sa_records import NodeRecord
+from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.spec import Field, Struct
+
+from .events import ChunkFollowed
+from .nodes import CA, NOBODY, ROUTER, SWITCH, Node, Port, SwitchFacts
+from .smps import DATA_AT, PlacedSmps
+
+V = TypeVar("V")
+MAX_KEPT = 131072
+"""Ports, switches or managers whose latest answer is remembered, per attribute (10 MB); the oldest are evicted first."""
+NO_KEY = -1
+PORTS_OF_ADAPTERS = 4
+"""Adapters with more ports are not known. An external port of a switch may show anything as its LID."""
+
+
+def kinds_of_ports(kind: Int, number: Int, has_lid: npt.NDArray[np.bool_]) -> Int:
+    """The kinds of port (`wire.port_kinds`) that ports with these numbers, of nodes with these NodeTypes (0: unknown), may be; int64[n].
+
+    Number 0 may be a switch's own port, a numbered port without a LID, or with a number that adapters seldom have, an external one.
+    """
+    zero = number == 0
+    numbered = np.where(has_lid & (number <= PORTS_OF_ADAPTERS), ADAPTER_PORT | ROUTER_PORT, ALL_PORTS & ~PORT_ZERO)
+    unknown = np.where(zero, ALL_PORTS & ~EXTERNAL_PORT, numbered)
+    switch = np.where(zero, PORT_ZERO, EXTERNAL_PORT)
+    return np.select([kind == CA, kind == ROUTER, kind == SWITCH], [ADAPTER_PORT, ROUTER_PORT, switch], unknown)
+
+
+class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
+    """SMPs of one attribute (seldom several) in a chunk, requests and answers with status 0, in frame order."""
+
+    event: ChunkFollowed
+    attributes: tuple[int, ...] = ()
+    """Their attribute, seldom several."""
+    about_ports: bool = False
+    """Whether the modifier selects a port, as for PortInfo."""
+    key: Int = field(default_factory=lambda: np.empty(0, np.int64))
+    """Number that identifies the port, switch or manager concerned; -1 if unknown."""
+    before: Bytes = field(default_factory=lambda: np.empty((0, 64), np.uint8))
+    """The attribute in the previous answer with the same key, uint8[n, 64]; zeros if there was none."""
+    since: Int = field(default_factory=lambda: np.empty(0, np.int64))
+    """Frame of that answer; 0 if there was none."""
+    recorded: bool = False
+    """Whether these are not the port's own answers, but records of the SA."""
+    columns: dict[object, Any] = field(default_factory=dict)
+    """Cached columns, and what is computed from them."""
+
+    def now(self, of: Field[Any]) -> npt.NDArray[Any]:
+        """A field of each SMP."""
+        return self.cached((of, True), lambda: extract(self.bodies, of.bit, of.bits))
+
+    def was(self, of: Field[Any]) -> npt.NDArray[Any]:
+        """The field in the previous answer."""
+        return self.cached((of, False), lambda: extract(self.before, of.bit, of.bits))
+
+    def cached(self, what: object, make: Callable[[], V]) -> V:
+        """A column, or what is computed from columns, made on first use of its name and cached."""
+        found: V | None = self.columns.get(what)
+        if found is None:
+            found = self.columns[what] = make()
+        return found
+
+    @cached_property
+    def number(self) -> Int:
+        """Number of the port concerned by a PortInfo; meaningless for other attributes."""
+        number = self.modifier & 0xFF
+        return np.where((self.kind == SWITCH) | (number != 0), number, self.entered)
+
+    def have(self, of: Field[Any]) -> npt.NDArray[np.bool_]:
+        """Whether the port concerned by a PortInfo certainly has a component of it, bool[n]."""
+        found: npt.NDArray[np.bool_] = (
+            kinds_of_ports(self.kind, self.number, self.now(PortInfo.lid) != 0) & ~of.ports == 0
+            if of.ports and self.about_ports else np.ones(len(self), np.bool_)
+        )  # fmt: skip
+        return found
+
+    @cached_property
+    def frames(self) -> Int:
+        """Frame numbers."""
+        return self.rows + self.event.table.chunk.first
+
+    @property
+    def answers(self) -> npt.NDArray[np.bool_]:
+        """Which SMPs are answers, bool[n]."""
+        mask: npt.NDArray[np.bool_] = self.method == numbers.GET_RESP
+        return mask
+
+    @property
+    def sets(self) -> npt.NDArray[np.bool_]:
+        """Which SMPs are Sets, bool[n]."""
+        mask: npt.NDArray[np.bool_] = self.method == numbers.SET
+        return mask
+
+    def each(self, mask: Any) -> Iterator[AttributeSmp]:
+        """Those where `mask` holds, bool[n], one by one."""
+        return (AttributeSmp(self, i) for i in mask.nonzero()[0].tolist())
+
+
+class AttributeSmp(Entry, frozen=True, eq=False):
+    """One entry of `AttributeSmps`, its columns as numbers: `smp.modifier`."""
+
+    columns: AttributeSmps
+
+    @property
+    def frame(self) -> int:
+        return int(self.columns.frames[self.i])
+
+    @property
+    def time_ns(self) -> int:
+        return int(self.columns.event.table.chunk.time_ns[self.rows])
+
+    @property
+    def body_at(self) -> int:
+        """Offset of the attribute in the frame."""
+        return self.mad + DATA_AT
+
+    @property
+    def body(self) -> Any:
+        """The attribute, uint8[64]."""
+        return self.columns.bodies[self.i]
+
+    @property
+    def before(self) -> Any:
+        """The attribute in the previous answer, uint8[64]."""
+        return self.columns.before[self.i]
+
+    def now(self, of: Field[Any]) -> int:
+        return int(self.columns.now(of)[self.i])
+
+    def was(self, of: Field[Any]) -> int:
+        """The field in the previous answer."""
+        return int(self.columns.was(of)[self.i])
+
+    @property
+    def node(self) -> Node:
+        """The node addressed or answering; NOBODY if unknown."""
+        return self.columns.event.subnet.by_slot(self.slot) or NOBODY
+
+    @property
+    def port(self) -> Port | None:
+        """The port through which it arrived: port 0 of a switch."""
+        return self.node.manager(self.entered)
+
+    @property
+    def switch(self) -> tuple[SwitchFacts | None, int]:
+        """Capabilities of the node as a switch at that frame, and the frame that first showed them."""
+        return self.node.switch.at(self.frame)
+
+    @property
+    def name(self) -> str:
+        """The port concerned: the one that a PortInfo selects, otherwise that through which it arrived."""
+        return self._named(self.node.ports.get(self.number), self.number) if self.columns.about_ports else self.node_name
+
+    @property
+    def node_name(self) -> str:
+        """The port through which it arrived, by name."""
+        return self._named(self.port, self.node.manager_number(self.entered))
+
+    def _named(self, port: Port | None, number: int) -> str:
+        """The name of a port. It does not depend on where windows end."""
+        if port is not None:
+            return port.name_at(self.frame)
+        return "an unknown node" if self.node is NOBODY else f"0x{self.node.guid:016x}" + (f" port {number}" if number > 0 else "")
+
+
+class _Answers(Columns):
+    """Answers of ports, switches or managers."""
+
+    key: Int
+    """As `AttributeHistory.keys` has it."""
+    frame: Int
+    body: Bytes
+    """The attribute, uint8[n, 64]."""
+
+
+class AttributeHistory:
+    """An attribute over the whole capture; one per context, shared by all rules."""
+
+    attributes: ClassVar[tuple[int, ...]] = ()
+    """Its number, or several without history."""
+    guid_at: ClassVar[int] = -1
+    """Offset of the GUID that is the key of an answer; -1: none."""
+
+    def __init__(self) -> None:
+        self.dropped = Dropped("ports, switches and managers")
+        self._answers = _Answers(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 64), np.uint8))
+        """Those of the current chunk, and the last one before of each key; by key, then frame."""
+
+    def keys(self, smps: AttributeSmps) -> Int:
+        """The key of each SMP, int64[n]: a number for the port, switch or manager concerned; -1 if unknown."""
+        if self.guid_at < 0:
+            return np.full(len(smps), NO_KEY, np.int64)
+        guid = extract(smps.bodies, self.guid_at * 8, 64).astype(np.uint64).view(np.int64)
+        return np.where(smps.answers & (guid != 0), guid, NO_KEY)
+
+    def of(self, event: ChunkFollowed) -> AttributeSmps:
+        """The SMPs of a chunk, each with the previous answer."""
+        return event.once(self._feed)
+
+    def _feed(self, event: ChunkFollowed) -> AttributeSmps:
+        if event.once(_attributes).isdisjoint(self.attributes):
+            return event.once(_none)
+        every = event.smps
+        mine = reduce(or_, (every.attribute == attribute for attribute in self.attributes))
+        smps = AttributeSmps(*every.some(np.flatnonzero(mine & (every.method != numbers.TRAP))), event=event, attributes=self.attributes)
+        if len(smps):
+            smps.about_ports = self.attributes == (numbers.PORT_INFO,)
+            smps.key = self.keys(smps)
+            fresh = np.flatnonzero(smps.answers & (smps.key != NO_KEY))
+            self._learn(event, _Answers(smps.key[fresh], smps.frames[fresh], smps.bodies[fresh]))
+            smps.before, smps.since = self.at(smps.key, smps.frames)
+        return smps
+
+    def answers(self, key: int) -> list[int]:
+        """Frames of the answers in the current chunk, and of the last one before."""
+        low, high = np.searchsorted(self._answers.key, [key, key + 1]).tolist()
+        frames: list[int] = self._answers.frame[low:high].tolist()
+        return frames
+
+    def _learn(self, event: ChunkFollowed, fresh: _Answers) -> None:
+        """Add the answers of a chunk to those remembered; evict the oldest if there are too many."""
+        if not len(fresh.key):
+            return
+        kept = self._answers.take(self._latest())
+        if (over := len(kept.key) - MAX_KEPT) > 0:
+            kept = kept.take(np.sort(np.argsort(kept.frame)[over:]))
+            first, chunk = int(fresh.frame[0]), event.table.chunk
+            self.dropped.add(first, int(chunk.time_ns[first - chunk.first]), over)
+        every = _Answers.joined(kept, fresh)
+        self._answers = every.take(np.argsort(every.key, kind="stable"))  # the frames of a key ascend
+
+    def _latest(self) -> Int:
+        """Index of the last answer of each key."""
+        key = self._answers.key
+        return np.flatnonzero(np.append(key[1:] != key[:-1], True)) if len(key) else np.empty(0, np.int64)
+
+    def at(self, key: Int, frames: Int) -> tuple[Bytes, Int]:
+        """The attribute in the last answer before each frame, uint8[n, 64], and its frame (0: none). Call `of` for the chunk first."""
+        before, since = np.zeros((len(key), 64), np.uint8), np.zeros(len(key), np.int64)
+        known = self._answers
+        if not len(known.key) or not len(key):
+            return before, since
+        latest = self._latest()
+        number = np.searchsorted(known.key[latest], key)
+        span = int(max(known.frame.max(), frames.max()))  # frames count from 1
+        order = np.repeat(np.arange(len(latest)), np.diff(latest, prepend=-1)) * span + known.frame
+        place = np.searchsorted(order, number * span + frames) - 1
+        found = (place >= 0) & (key != NO_KEY)
+        found &= known.key[place] == key
+        before[found], since[found] = known.body[place[found]], known.frame[place[found]]
+        return before, since
+
+
+def _attributes(event: ChunkFollowed) -> set[int]:
+    """Attributes of the SMPs of a chunk."""
+    return {attribute for mgmt_class, attribute in event.table.attributes() if mgmt_class in numbers.SMP_CLASSES}
+
+
+def _none(event: ChunkFollowed) -> AttributeSmps:
+    """No SMPs: most attributes are absent from most chunks."""
+    return AttributeSmps(*event.smps.some(np.empty(0, np.int64)), event=event)
+
+
+def port_key(slot: Int, number: Int) -> Int:
+    """Slot and port number as one number; -1 for an unknown node."""
+    return np.where(slot < 0, NO_KEY, slot << 8 | number)
+
+
+class PortInfos(AttributeHistory):
+    """PortInfo, by port."""
+
+    attributes = (numbers.PORT_INFO,)
+
+    def keys(self, smps: AttributeSmps) -> Int:
+        return port_key(smps.slot, smps.number)
+
+
+class SwitchInfos(AttributeHistory):
+    """SwitchInfo, by switch."""
+
+    attributes = (numbers.SWITCH_INFO,)
+
+    def keys(self, smps: AttributeSmps) -> Int:
+        return port_key(smps.slot, np.zeros_like(smps.slot))
+
+
+class Descriptions(SwitchInfos):
+    """NodeDescription, by node."""
+
+    attributes = (numbers.NODE_DESCRIPTION,)
+
+
+class PKeyTables(AttributeHistory):
+    """Blocks of P_Key tables, by port and block."""
+
+    attributes = (numbers.P_KEY_TABLE,)
+
+    def keys(self, smps: AttributeSmps) -> Int:
+        number = np.where(smps.kind == SWITCH, smps.modifier >> 16 & 0xFF, smps.entered)
+        return np.where(smps.slot < 0, NO_KEY, (smps.slot << 8 | number) << 16 | smps.modifier & 0xFFFF)
+
+
+class NodeInfos(AttributeHistory):
+    """NodeInfo, by NodeGUID."""
+
+    attributes, guid_at = (numbers.NODE_INFO,), 12
+
+
+class PortGuids(AttributeHistory):
+    """NodeInfo, by PortGUID."""
+
+    attributes, guid_at = (numbers.NODE_INFO,), 20
+
+
+class NodesRecorded(AttributeHistory):
+    """NodeInfo, by NodeGUID, as NodeRecords of the SA have it: what the subnet manager read of the node, at some time before."""
+
+    part: ClassVar[Field[Any]] = NodeRecord.node_info
+
+    def first(self, event: ChunkFollowed, smps: AttributeSmps) -> AttributeSmps:
+        """The first answer of each node in this chunk, compared with the last SA record before it. Must be called once per chunk."""
+        table = event.table
+        if (numbers.SA_CLASS, numbers.NODE_INFO) in table.attributes():
+            found, records, (low, high) = table.occurrences(NodeRecord), table.matrix(NodeRecord), self.part.span
+            method = table.chunk.data[table.located.at("mad")[found.rows] + MAD.method.bit // 8]
+            some = np.flatnonzero(((method & numbers.RESPONSE_BIT) != 0) & records[:, low:high].any(axis=1))
+            bodies = np.zeros((len(some), 64), np.uint8)
+            bodies[:, : high - low] = records[some, low:high]
+            guid = extract(records[some], NodeRecord.node_info.bit + NodeInfo.node_guid.bit, 64).astype(np.uint64)
+            frames = found.rows[some] + table.chunk.first
+            key = self.of_nodes(event, guid, frames)
+            known = np.flatnonzero(key != NO_KEY)
+            self._learn(event, _Answers(key[known], frames[known], bodies[known]))
+        new = np.flatnonzero(smps.answers & (smps.since == 0) & (smps.key != NO_KEY)) if len(smps) else np.empty(0, np.int64)
+        first = AttributeSmps(*smps.some(new), event=event, attributes=smps.attributes, key=smps.key[new], recorded=True)
+        first.before, first.since = self.at(first.key, first.frames)
+        return first
+
+    def of_nodes(self, _event: ChunkFollowed, guid: U64, _frames: Int) -> Int:
+        """The key of nodes with these GUIDs, as that of their SMPs; -1 if a record from such a frame does not count."""
+        return np.where(guid != 0, guid.view(np.int64), NO_KEY)
+
+
+class DescriptionsRecorded(NodesRecorded):
+    """NodeDescription, by node, as NodeRecords have it."""
+
+    part = NodeRecord.node_description
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.doubtful_since = AFTER_ALL
+        """Frame of the first answer of an unknown node: later records of some node may be older than that answer."""
+
+    def first(self, event: ChunkFollowed, smps: AttributeSmps) -> AttributeSmps:
+        unknown = np.array([node.guid == 0 for node in smps.nodes], np.bool_)[smps.which]
+        for frame in smps.frames[smps.answers & unknown].tolist()[:1]:
+            self.doubtful_since = min(self.doubtful_since, frame)
+        return super().first(event, smps)
+
+    def of_nodes(self, event: ChunkFollowed, guid: U64, frames: Int) -> Int:
+        nodes = [event.subnet.nodes.get(one) for one in guid.tolist()]
+        slot = np.array([-1 if node is None else node.slot for node in nodes], np.int64)
+        return np.where(frames < self.doubtful_since, port_key(slot, np.zeros_like(slot)), NO_KEY)
+
+
+class SmInfos(AttributeHistory):
+    """SMInfo, by the GUID of the manager."""
+
+    attributes, guid_at = (numbers.SM_INFO,), 0
+
+
+@cache
+def others(*attributes: int) -> type[AttributeHistory]:
+    """A class for some attributes, without history: always the same one for the same numbers."""
+    return new_class("Others", (AttributeHistory,), {}, lambda body: body.update(attributes=attributes))
+
+
+@cache
+def pages(*attributes: int) -> type[AttributeHistory]:
+    """A class for any attribute, by the port through which it was asked and the modifier: always the same one for the same numbers."""
+    return new_class("Pages", (_Pages,), {}, lambda body: body.update(attributes=attributes))
+
+
+class _Pages(AttributeHistory):
+    def keys(self, smps: AttributeSmps) -> Int:
+        key = port_key(smps.slot, np.where(smps.kind == SWITCH, 0, smps.entered))
+        return np.where(key == NO_KEY, NO_KEY, key << 32 | smps.modifier)
+
+
+def history_of(struct: type[Struct], *, kept: bool = False) -> type[AttributeHistory]:
+    """The `AttributeHistory` class for a structure's attribute. If there is no class for it, one by modifier if it is `kept`, else one
+    without history."""
+    attributes = attributes_of(struct)
+    known = (PortInfos, SwitchInfos, Descriptions, PKeyTables, NodeInfos, SmInfos)
+    return next((kind for kind in known if kind.attributes == attributes), None) or (pages if kept else others)(*attributes)
+
+
+def attributes_of(struct: type[Struct]) -> tuple[int, ...]:
+    """The numbers of a structure's attribute."""
+    return tuple({place.attr_id for place in struct.carried_by if isinstance(place, Mad)})

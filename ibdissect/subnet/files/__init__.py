@@ -1,0 +1,6 @@
+"""What do files say about a subnet: LIDs, P_Keys, cables, and more?"""
+
+from .into_model import SubnetFile, learn
+from .reading import SubnetFiles, read_files
+
+__all__ = ["SubnetFile", "SubnetFiles", "learn", "read_files"]

@@ -1,0 +1,106 @@
+"""Which multicast groups and members do MCMemberRecords show?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from ibdissect.bounded import BoundedDict
+from ibdissect.decode.history import History
+from ibdissect.wire.numbers import FIRST_MULTICAST
+
+MAX_GROUPS = 16384
+"""Groups remembered, one per multicast LID."""
+MAX_MEMBERS = 4096
+"""Members remembered per group."""
+MAX_ALL_MEMBERS = 1 << 18
+"""Members remembered over all groups."""
+
+
+class GroupFacts(NamedTuple):
+    """A group's properties according to a record."""
+
+    mlid: int
+    p_key: int
+    q_key: int
+    """0 if it was always hidden."""
+    mtu: int
+    rate: int
+    sl: int
+
+
+class MulticastGroup:
+    """A multicast group."""
+
+    __slots__ = ("facts", "members", "mgid", "since")
+
+    def __init__(self, mgid: bytes, since: int) -> None:
+        self.mgid, self.since = mgid, since
+        self.facts: History[GroupFacts] = History()
+        self.members: dict[bytes, tuple[int, int]] = {}
+        """Port GID -> JoinState and the frame that showed it."""
+
+
+class Groups:
+    """All groups of a subnet by MGID; the oldest is evicted first."""
+
+    def __init__(self) -> None:
+        self.by_mgid = BoundedDict[bytes, MulticastGroup](MAX_GROUPS)
+        self.members = 0
+        """Number of members over all groups."""
+        self.mlids: Counter[int] = Counter()
+        """How many groups use each multicast LID."""
+        self.in_use: History[int] = History()
+        """Number of multicast LIDs in use, over time."""
+        self.dropped = 0
+
+    def learn(self, mgid: bytes, facts: GroupFacts, frame: int) -> MulticastGroup:
+        """Learn a group from a record; a Q_Key of 0 is hidden and does not replace a known one."""
+        group = self.by_mgid.get(mgid)
+        if group is None:
+            group = MulticastGroup(mgid, frame)
+            gone = self.by_mgid.put(mgid, group)
+            if gone is not None:
+                self._gone(gone[1], frame)
+                self.dropped += 1
+        if not facts.q_key and group.facts.now is not None:
+            facts = facts._replace(q_key=group.facts.now.q_key)
+        before = group.facts.now
+        if group.facts.learn(facts, frame):
+            self._use(facts, 1, frame)
+            self._use(before, -1, frame)
+        return group
+
+    def oldest(self, frame: int) -> int:
+        """The frame that first showed the oldest group that was known at a frame."""
+        return min((group.since for group in self.by_mgid.values() if group.since <= frame), default=frame)
+
+    def _use(self, facts: GroupFacts | None, step: int, frame: int) -> None:
+        """Count a group's multicast LID, or no longer."""
+        if facts is not None and facts.mlid >= FIRST_MULTICAST:
+            self.mlids[facts.mlid] += step
+            if not self.mlids[facts.mlid]:
+                del self.mlids[facts.mlid]
+            self.in_use.learn(len(self.mlids), frame)
+
+    def join(self, group: MulticastGroup, port_gid: bytes, join_state: int, frame: int) -> None:
+        """Set a port's JoinState (0: it is no longer a member)."""
+        if not join_state:
+            self.members -= group.members.pop(port_gid, None) is not None
+        elif group.members.get(port_gid, (0, 0))[0] != join_state:
+            new = port_gid not in group.members
+            if not new or (len(group.members) < MAX_MEMBERS and self.members < MAX_ALL_MEMBERS):
+                self.members += new
+                group.members[port_gid] = (join_state, frame)
+            else:
+                self.dropped += 1
+
+    def forget(self, mgid: bytes, frame: int) -> None:
+        """Remove a group."""
+        gone = self.by_mgid.pop(mgid, None)
+        if gone is not None:
+            self._gone(gone, frame)
+
+    def _gone(self, group: MulticastGroup, frame: int) -> None:
+        self.members -= len(group.members)
+        self._use(group.facts.now, -1, frame)

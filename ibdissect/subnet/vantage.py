@@ -1,0 +1,172 @@
+"""Would the capture have shown a change? It depends on which managers may write a node, and whether the capture point sees their packets.
+
+A capture shows the Sets to a node if it shows its manager's Gets to it: they take the same way. A capture on a host's link shows no Set to
+other ports, and after a handover none of the new manager, unless one was seen. A fact that was read there holds for a while only.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection
+from typing import ClassVar
+
+import numpy as np
+
+from ibdissect.bounded import Dropped
+from ibdissect.decode import Bool, Int
+from ibdissect.decode.history import SECOND_NS
+from ibdissect.decode.rows import by_value, distinct_values, is_in
+from ibdissect.wire import numbers
+from ibdissect.wire.sm import SMInfo
+
+from .events import ChunkFollowed
+from .follower import FabricFollower
+from .nodes import Node
+
+AGES_NS = 10 * SECOND_NS
+"""A fact is this old at most where the capture does not show the manager of its node: OpenSM sweeps every 10 s."""
+CONFIGURED_NS = 1800 * SECOND_NS
+"""The same for what changes only when a person changes it: partition tables, a node's hardware, the configuration of its links."""
+LIFETIME_NS = 1_100_000_000
+"""A packet under way when a fact changed arrives within this time: PacketLifeTime 18, the usual one, is 1.07 s."""
+HANDOVER, ACKNOWLEDGE = 1, 2
+"""Modifiers of Set(SMInfo) that move mastership."""
+ALSO_TOOLS = (numbers.PORT_INFO, numbers.SM_INFO, numbers.NOTICE)
+"""Attributes that tools and standby managers write, too."""
+MAX_ASTRAY, MAX_HANDOVERS, MAX_NODES, MAX_AMBIGUOUS = 4096, 4096, 1 << 18, 1 << 16
+
+
+class Vantage:
+    """Which nodes does a manager write to where the capture sees it? One per capture; ask at its end."""
+
+    after: ClassVar = (FabricFollower,)
+
+    def __init__(self, follower: FabricFollower) -> None:
+        self.follower = follower
+        self._managed: dict[tuple[int, int], int] = {}
+        """Frame of the first Set of a manager, by slot of the node and number of handovers before."""
+        self._asked: set[tuple[int, int, int]] = set()
+        """Slot of a node, number of handovers before, and who asks it along directed routes."""
+        self._writers: dict[int, set[int]] = {}
+        """Senders of a manager's Sets along directed routes, by number of handovers before."""
+        self._wrote: list[int] = []
+        """Frames of Sets of P_Key tables, ascending."""
+        self._astray: dict[int, list[tuple[int, int]]] = {}
+        """Frame and sender of directed Sets to unknown places, by attribute."""
+        self.ambiguous: set[int] = set()
+        """Frames of directed answers that either of two hosts may have asked for, so that they may be another port's."""
+        self.handovers: list[int] = []
+        """Frames that show that mastership moved."""
+        self.dropped = Dropped("Sets of subnet management")
+        self._full = 0
+        """Frame from which on something was forgotten; 0: nothing."""
+        self._master = 0
+
+    def take(self, event: ChunkFollowed) -> None:
+        """Process the SMPs of a chunk. Call it by `event.once`."""
+        smps, first = event.smps, event.table.chunk.first
+        self._handovers(event)
+        shared = self._shared(event)
+        sets = smps.method == numbers.SET
+        self._gets(event, shared)
+        if not sets.any():
+            return
+        self._tables(event, smps.rows[sets & (smps.attribute == numbers.P_KEY_TABLE)] + first)
+        index = np.flatnonzero(sets & (smps.attribute != numbers.SM_INFO))
+        frames, slots = smps.rows[index] + first, smps.slot[index]
+        directed = smps.directed[index]
+        attribute = smps.attribute[index]
+        managing = (slots >= 0) & ~shared[index] & (directed | ~is_in(attribute, np.array(ALSO_TOOLS)))
+        eras = np.searchsorted(self.handovers, frames[managing])
+        ways = directed[managing]
+        for era, sender in {*zip(eras[ways].tolist(), smps.sender[index[managing]][ways].tolist(), strict=True)}:
+            self._writers.setdefault(era, set()).add(sender)
+        keys, where = np.unique(slots[managing] << 16 | np.minimum(eras, 0xFFFF), return_index=True)
+        for key, frame in zip(keys.tolist(), frames[managing][where].tolist(), strict=True):
+            known = key >> 16, key & 0xFFFF
+            if known not in self._managed and self._room(len(self._managed) < MAX_NODES, event, frame):
+                self._managed[known] = frame
+        lost = np.flatnonzero(((slots < 0) | shared[index]) & directed)
+        for one, frame, sender in zip(attribute[lost].tolist(), frames[lost].tolist(), smps.sender[index[lost]].tolist(), strict=True):
+            astray = self._astray.setdefault(one, [])
+            if self._room(len(astray) < MAX_ASTRAY, event, frame):
+                astray.append((frame, sender))
+
+    def _gets(self, event: ChunkFollowed, shared: Bool) -> None:
+        """Remember who asks which node along directed routes."""
+        smps, first = event.smps, event.table.chunk.first
+        index = np.flatnonzero(
+            ((smps.method == numbers.GET) | (smps.method == numbers.GET_RESP)) & smps.directed & ~shared & (smps.slot >= 0)
+        )
+        places = smps.slot[index] * (MAX_HANDOVERS + 1) + np.searchsorted(self.handovers, smps.rows[index] + first)
+        for sender, mine in by_value(smps.sender[index]):
+            for place in distinct_values(places[mine]):
+                if len(self._asked) < MAX_NODES:  # further nodes count as not managed
+                    self._asked.add((*divmod(place, MAX_HANDOVERS + 1), sender))
+
+    def _tables(self, event: ChunkFollowed, frames: Int) -> None:
+        for frame in frames.tolist():
+            if self._room(len(self._wrote) < MAX_NODES, event, frame):
+                self._wrote.append(frame)
+
+    def _shared(self, event: ChunkFollowed) -> Bool:
+        """Which directed SMPs come from a sender whose number another host is known to use, too; bool[n]."""
+        smps, first = event.smps, event.table.chunk.first
+        shared = np.zeros(len(smps), np.bool_)
+        for sender, origin in self.follower.routes.origins.items():
+            if origin.shared:
+                shared |= smps.directed & (smps.sender == sender) & (smps.rows + first >= origin.shared)
+        for frame in (smps.rows[shared & (smps.method == numbers.GET_RESP)] + first).tolist():
+            if self._room(len(self.ambiguous) < MAX_AMBIGUOUS, event, frame):
+                self.ambiguous.add(frame)
+        return shared
+
+    def _room(self, room: bool, event: ChunkFollowed, frame: int) -> bool:
+        if not room:
+            self._full = self._full or frame
+            self.dropped.add(frame, int(event.table.chunk.time_ns[frame - event.table.chunk.first]))
+        return room
+
+    def _handovers(self, event: ChunkFollowed) -> None:
+        smps = event.smps
+        for i in np.flatnonzero(smps.attribute == numbers.SM_INFO).tolist():
+            frame, method = int(smps.rows[i]) + event.table.chunk.first, int(smps.method[i])
+            moved = method == numbers.SET and int(smps.modifier[i]) in (HANDOVER, ACKNOWLEDGE)
+            if method == numbers.GET_RESP:
+                info = SMInfo(smps.bodies[i].tobytes())
+                if info.sm_state == numbers.MASTER and info.guid:
+                    moved, self._master = self._master not in (0, info.guid), info.guid
+            if moved and self._room(len(self.handovers) < MAX_HANDOVERS, event, frame):
+                self.handovers.append(frame)
+
+    def handed_over(self, after: int, frame: int, nodes: Collection[Node] | None) -> bool:
+        """Whether mastership moved between two frames and the capture does not show the new manager writing to one of the nodes."""
+        era = bisect_right(self.handovers, frame)
+        return era > bisect_right(self.handovers, after) and not self.manages(nodes, frame)
+
+    def manages(self, nodes: Collection[Node] | None, frame: int) -> bool:
+        """Whether the capture shows the manager of that time asking or writing all of these nodes; None: writing any node."""
+        era = bisect_right(self.handovers, frame)
+        if nodes is None:
+            return any(known == era for _, known in self._managed)
+        writers = self._writers.get(era, ())
+        return bool(nodes) and all(
+            (node.slot, era) in self._managed or any((node.slot, era, one) in self._asked for one in writers) for node in nodes
+        )
+
+    def repartitions(self, after: int, before: int) -> bool:
+        """Whether a P_Key table, of whichever node, was written between two frames: somebody changes the partitions."""
+        return bisect_right(self._wrote, after) < bisect_left(self._wrote, before) or 0 < self._full < before
+
+    def astray(self, attribute: int, after: int, before: int, nodes: Collection[Node] | None) -> bool:
+        """Whether a Set of an attribute to an unknown place, between two frames, may have written one of the nodes; None: any node."""
+        if 0 < self._full < before:
+            return True
+        found = self._astray.get(attribute, ())
+        senders = {sender for frame, sender in found if after < frame < before}
+        return any(nodes is None or self.may_lead(sender, nodes) for sender in senders)
+
+    def may_lead(self, sender: int, nodes: Collection[Node]) -> bool:
+        """Whether an unknown route of a sender may lead to one of these nodes: it has no other route there."""
+        origin = self.follower.routes.origins.get(sender)
+        return origin is None or origin.shared > 0 or not {node.slot for node in nodes} <= {hop.node.slot for hop in origin.hops.values()}

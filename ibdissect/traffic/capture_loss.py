@@ -1,0 +1,215 @@
+"""Does the capture miss packets that were sent? Rules ask before they conclude that a missing packet was never sent."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from ibdissect.bounded import Dropped, dropped_of
+from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.history import AFTER_ALL, SECOND_NS
+from ibdissect.mad.datagrams import Datagrams
+from ibdissect.mad.loss_times import MAX_SECONDS, MissedPackets
+from ibdissect.mad.missed_exchanges import SmpGaps
+from ibdissect.mad.transactions import SWAPPED_NS, Transactions
+from ibdissect.mad.write_times import WriteTimes
+from ibdissect.transport.losses import answered_early, gaps, in_order
+from ibdissect.transport.psn_streams import Streams
+from ibdissect.transport.stream_packets import cut_off
+from ibdissect.wire.encapsulation import ERF
+
+NEAR = 10
+"""A packet lost within this many seconds makes silence doubtful: capture losses under load come in bursts."""
+NEIGHBOURS = 8
+"""Records of several queues are mixed over at most so many places."""
+PAUSE_NS = SECOND_NS + 1000
+"""A pause is longer than a second; programs that send once a second need not make one."""
+ENOUGH = 1000
+"""This many packets whose loss would have been noticed prove that none is missing: at 1 % loss, only one of 20,000 captures would
+show no loss."""
+
+
+class CaptureLoss:
+    """When did the capture miss packets? One per capture; feed chunks in order, ask at the end.
+
+    Evidence of a missed packet: an ERF record counts a loss; a request on a connection, or a segment of a multi-packet
+    transfer, is acknowledged but not in the capture; a management answer has no request, though the capture shows earlier ones;
+    a subnet manager's transaction ids go on while the capture pauses. A packet whose transport headers are cut off by the snap length
+    also counts as missed.
+    """
+
+    after: ClassVar = (Streams, Transactions)
+
+    def __init__(self, streams: Streams | None = None, transactions: Transactions | None = None) -> None:
+        self.streams, self.transactions = streams or Streams(), transactions or Transactions()
+        self.counted_losses, self.cut = MissedPackets("lost packets"), MissedPackets("cut packets")
+        self.gaps = SmpGaps()
+        self._forgotten = Dropped("seconds and pauses")
+        self.dropped = self.counted_losses.dropped, self.cut.dropped, self._forgotten, *dropped_of(self.gaps)
+        self.erf = False
+        """The capture has ERF records; those of ibdump do not count losses."""
+        self.set_back = False
+        """The clock of the capture was set back by a second or more, so durations are not reliable."""
+        self.unsorted = False
+        """A record has an earlier time than the one before it, by less than a second."""
+        self._pauses: list[tuple[int, int, int]] = []
+        """Frame before each pause, its time, and how long nothing was recorded then."""
+        self._back: list[int] = []
+        """Frames with an earlier time than the one before, up to `MAX_SECONDS` of them."""
+        self._clock: list[tuple[int, int]] = []
+        """First frame of each second, and the second."""
+        self._known: tuple[list[int], list[int]] | None = None
+        """First and last second of each time with missed packets; ascending, without overlaps."""
+        self._swaps: bool | None = None
+        self._writes = WriteTimes()
+        self.card_counts_losses = False
+        """The ERF records come from a card that counts losses: their lengths are padded, unlike those of ibdump."""
+
+    def feed(self, table: ChunkTable) -> tuple[()]:
+        """Process a chunk; emits no events."""
+        self._known = self._swaps = None
+        pauses = self.gaps.feed(table)
+        self._writes.feed(table.once(Datagrams))
+        if (table.chunk.time_ns > 0).any():
+            rows = self._that_fit(table, np.flatnonzero(pauses > PAUSE_NS), len(self._pauses))
+            before, lengths = (rows + table.chunk.first - 1).tolist(), pauses[rows]
+            self._pauses += zip(before, (table.chunk.time_ns[rows] - lengths).tolist(), lengths.tolist(), strict=True)
+            back = np.flatnonzero(pauses < 0)
+            if len(back):
+                self.set_back |= bool((pauses[back] <= -SECOND_NS).any())
+                self.unsorted |= bool((pauses[back] > -SECOND_NS).any())
+                self._back += (self._that_fit(table, back, len(self._back)) + table.chunk.first).tolist()
+            self._tick(table)
+        rows = cut_off(table)
+        for row in rows[np.unique(table.chunk.time_ns[rows] // SECOND_NS, return_index=True)[1]].tolist() if len(rows) else ():
+            self.cut.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
+        if not (table.chunk.link == LINK_ERF).any():
+            return ()
+        self.erf = True
+        lost = np.flatnonzero(table.values(ERF.loss_counter))
+        rows = table.occurrences(ERF).rows[lost]
+        for row in rows.tolist():
+            self.counted_losses.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
+        if not self.card_counts_losses:
+            padded = table.values(ERF.record_length).astype(np.int64) > table.values(ERF.wire_length).astype(np.int64) + ERF.size
+            self.card_counts_losses = bool(padded.any())
+        return ()
+
+    def _times(self) -> tuple[list[int], list[int]]:
+        """First and last seconds of the times with missed packets; computed on demand."""
+        if self._known is None:
+            firsts, lasts = self._known = [], []
+            for first, last in sorted(self._evidence()):
+                if lasts and first <= lasts[-1]:
+                    lasts[-1] = max(lasts[-1], last)
+                else:
+                    firsts.append(first)
+                    lasts.append(last)
+        return self._known
+
+    def _evidence(self) -> Iterator[tuple[int, int]]:
+        missed = (self.counted_losses, self.cut, self.transactions.missed, self.transactions.transfers.missed)
+        yield from ((second, second) for one in missed for second in one.seconds)
+        for _, gap, unseen in gaps(self.streams):
+            if unseen and not gap.requested:
+                yield gap.time_ns // SECOND_NS, gap.time_ns // SECOND_NS
+        yield from ((time_ns // SECOND_NS, time_ns // SECOND_NS) for time_ns in self.transactions.missed_requests())
+        yield from self.gaps.seconds()
+
+    def _any(self, first: int, last: int) -> bool:
+        """Whether packets are missing between two seconds."""
+        firsts, lasts = self._times()
+        i = bisect_left(lasts, first)
+        return i < len(firsts) and firsts[i] <= last
+
+    def near(self, time_ns: int) -> bool:
+        """Whether packets from around that time are missing."""
+        return self._any(time_ns // SECOND_NS - NEAR, time_ns // SECOND_NS + NEAR)
+
+    def cut_near(self, time_ns: int) -> bool:
+        """Whether the capture has packets from around that time whose headers are cut off, so that streams lack them."""
+        second = time_ns // SECOND_NS
+        return any(near in self.cut.seconds for near in range(second - NEAR, second + NEAR + 1))
+
+    def between(self, frame: int, time_ns: int) -> bool:
+        """Whether a packet between a frame and about a time is missing, so that a fact from that frame may have changed unseen."""
+        return self._any(0 if self.set_back else self._second_of(frame), time_ns // SECOND_NS + NEAR)
+
+    def between_frames(self, frame: int, later: int) -> bool:
+        """Whether a packet between two frames is missing; computed to a few seconds."""
+        return self._any(*self._seconds_of(frame, later))
+
+    def counted_between(self, frame: int, later: int) -> bool:
+        """The same, by losses that the card counted and packets that are cut off alone."""
+        first, last = self._seconds_of(frame, later)
+        return any(first <= second <= last for one in (self.counted_losses, self.cut) for second in one.seconds)
+
+    def _seconds_of(self, frame: int, later: int) -> tuple[int, int]:
+        return (0, AFTER_ALL) if self.set_back else (self._second_of(frame), self._second_of(later) + NEAR)
+
+    def nanoseconds_between(self, frame: int, later: int) -> int:
+        """Time between two frames, to a second; very long if the clock was set back."""
+        return AFTER_ALL if self.set_back else (self._second_of(later) - self._second_of(frame)) * SECOND_NS
+
+    def stopped(self, frame: int, until_ns: int, for_ns: int = PAUSE_NS) -> bool:
+        """Whether recording may have stopped between a frame and a time: from then on nothing was recorded for `for_ns` or longer."""
+        for _, start, length in self._pauses[bisect_left(self._pauses, frame, key=lambda pause: pause[0]) :]:
+            if start > until_ns or length >= for_ns:
+                return start <= until_ns
+        return False
+
+    def unsettled(self, frame: int, time_ns: int) -> bool:
+        """Whether another write may have been sent before a frame although it is recorded after it: the capture changes the order."""
+        return self._writes.others(frame, time_ns) and self.disorderly()
+
+    def disordered(self, frame: int, later: int) -> bool:
+        """Whether records may stand in another order than they were sent in, from a frame to another one or at their neighbours."""
+        at = bisect_right(self._back, frame - NEIGHBOURS)
+        if at < len(self._back):
+            return self._back[at] <= later + NEIGHBOURS
+        return len(self._back) >= MAX_SECONDS
+
+    def disorderly(self) -> bool:
+        """Whether times run backwards, or a request was recorded after its answer, first or again; computed on demand."""
+        if self._swaps is None:
+            self._swaps = self.unsorted or self.transactions.swapped > 0 or answered_early(self.streams, SWAPPED_NS)
+        return self._swaps
+
+    def _tick(self, table: ChunkTable) -> None:
+        """Remember which frames the seconds of a chunk start with."""
+        before, times = self._clock[-1][1] if self._clock else -1, table.chunk.time_ns
+        if int(times.min()) // SECOND_NS == before == int(times.max()) // SECOND_NS:
+            return
+        seconds = times // SECOND_NS
+        rows = self._that_fit(table, np.flatnonzero(np.diff(seconds, prepend=before)), len(self._clock))
+        self._clock += zip((rows + table.chunk.first).tolist(), seconds[rows].tolist(), strict=True)
+
+    def _that_fit(self, table: ChunkTable, rows: Int, known: int) -> Int:
+        """The rows for which there is room beside so many known ones; others are counted as dropped."""
+        kept, over = np.split(rows, [MAX_SECONDS - known])
+        if len(over):
+            self._forgotten.add(table.chunk.first + int(over[0]), int(table.chunk.time_ns[over[0]]), len(over))
+        return kept
+
+    def _second_of(self, frame: int) -> int:
+        at = bisect_right(self._clock, frame, key=lambda tick: tick[0]) - 1
+        return self._clock[at][1] if at >= 0 else 0
+
+    def complete(self) -> bool:
+        """Whether the traffic shows that nothing is missing: enough packets could be checked, and none is missing."""
+        return ((self.erf and self.card_counts_losses) or self.enough()) and not any(self._times())
+
+    def enough(self, share: float = 0.01) -> bool:
+        """Whether enough packets were checked that the loss of such a share of the packets would have been noticed."""
+        return (in_order(self.streams) + 2 * self.transactions.paired) * share >= ENOUGH * 0.01
+
+    def proves_silence(self, time_ns: int) -> bool:
+        """Whether a packet that is not in the capture was not sent at that time.
+
+        If the container cannot report losses (ERF of ibdump), the traffic must show that nothing is missing.
+        """
+        return self.complete() if self.erf else not self.near(time_ns)

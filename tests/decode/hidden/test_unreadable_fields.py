@@ -1,0 +1,233 @@
+"""Is a field in which a key may lie hidden as a whole wherever it cannot be read to its end?"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.hidden import unreadable_fields
+from ibdissect.decode.hidden.cut_keys import hidden_bytes, without_keys
+from ibdissect.decode.hidden.unreadable_fields import holds_key
+from ibdissect.dissect.json_lines import JsonLines
+from ibdissect.dissect.named_values import reveals_key, runs
+from ibdissect.dissect.printers import dump
+from ibdissect.dissect.shown_value import Presenter
+from ibdissect.dissect.tree import outline
+from ibdissect.errors import SpecError
+from ibdissect.failures import PluginWarning
+from ibdissect.python_interface import Capture
+from ibdissect.wire.catalog import Catalog, builtin_modules
+from ibdissect.wire.cm import RTU
+from ibdissect.wire.places import Parsed
+from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.spec import Struct, secret
+from ibdissect.wire.ulp import ip
+from ibdissect.wire.ulp.ipoib import IPOIB_Q_KEY, IPoIB
+from ibdissect.wire.ulp.rpcrdma import RPCRDMA
+from ibdissect.wire.vendor_mlnx import NeighborsInfo
+from tests import commands
+from tests.conftest import HAS_SHARED, SHARED
+from tests.craft import build, mad, ud
+from tests.decode import vault
+from tests.decode.made import native_table
+from tests.fuzz.container import pcapng
+
+PLUGIN = Path(vault.__file__)
+KEY, HALVES = bytes.fromhex("cafebabe"), ("cafe", "babe")
+NAME = b"\0\2\0\5shelf"
+SECRET = b"\0\1\0\x08" + b"\0\0\x12\x34" + KEY
+LAST = b"\0\2\0\1x"
+GROUP = b"\0\3\0\x0d\2\5\1" + KEY + b"\5\2" + KEY
+"""A list of two entries in a TLV."""
+
+
+def vendor(body: bytes, *, fixed: bytes = bytes(4), segment: int = 0, last: bool = False, size: int = 256) -> bytes:
+    """A datagram of the plugin's attribute; `segment`: one of an RMPP transfer, whose body is the data."""
+    data = bytearray(mad(0x32, 0x81, 0x0200, (b"" if segment > 1 else b"\0\0\0\7" + fixed) + body, at=40, size=size))
+    data[37:40] = vault.OUI.to_bytes(3, "big")
+    if segment:
+        data[24:36] = bytes([1, 1, 1 | 2 * (segment == 1) | 4 * last, 0]) + segment.to_bytes(4, "big") + (220).to_bytes(4, "big")
+    return ud(bytes(data))
+
+
+def shown(rows: list[tuple[int, bytes, int]], *, keys: bool = False) -> str:
+    """What trees, dumps, JSON lines, columns and bytes show of frames, as text with hex digits."""
+    said: list[str] = []
+    presenter = Presenter(show_keys=keys)
+    with Capture(io.BytesIO(pcapng(rows)), plugins=[str(PLUGIN)], show_keys=keys) as opened, warnings.catch_warnings():
+        warnings.simplefilter("ignore", PluginWarning)
+        for table in opened.tables():
+            said += JsonLines(presenter).lines(table, np.arange(len(table)))
+            blank, ends = table.chunk.data if keys else table.once(without_keys), table.chunk.offset + table.chunk.caplen
+            said += [blank[start:end].tobytes().hex() for start, end in zip(table.chunk.offset.tolist(), ends.tolist(), strict=True)]
+            for run in runs(table, tuple(field for struct in table.catalog.structs for field in struct.fields if field.kind != "nested")):
+                for value, hidden in zip(list(run.values), reveals_key(table, run).tolist(), strict=True):
+                    if keys or not hidden:
+                        said.append(value.hex() if isinstance(value, bytes) else f"{int(value):x}" if np.ndim(value) == 0 else repr(value))
+        for row in range(len(rows)):
+            tree = opened.dissect(row + 1)
+            said += [outline(tree), dump(tree).replace(" ", "").replace("\n", "")]
+    return "\n".join(said).lower()
+
+
+def whole(*frames: bytes) -> list[tuple[int, bytes, int]]:
+    return [(LINK_INFINIBAND, data, len(data)) for data in frames]
+
+
+def told(rows: list[tuple[int, bytes, int]]) -> list[str]:
+    """The halves of the key that are shown."""
+    said = shown(rows)
+    return [half for half in HALVES if half in said]
+
+
+def test_what_can_be_read_is_shown_and_only_keys_are_hidden() -> None:
+    rows = whole(vendor(NAME + SECRET + GROUP + LAST, fixed=KEY))
+    said = shown(rows)
+    assert told(rows) == [] and "vault_key#1" in said and "entry number" in said and b"shelf".hex() in said
+    assert "4660" in said and KEY.hex() in shown(rows, keys=True)
+
+
+def test_a_frame_that_is_cut_off_anywhere_shows_no_part_of_a_key() -> None:
+    data = vendor(NAME + SECRET + GROUP + LAST, fixed=KEY)
+    begin = data.index(KEY) - 4
+    rows = [(LINK_INFINIBAND, data[:size], length) for size in range(begin, begin + 70) for length in (size, len(data))]
+    assert told(rows) == []
+
+
+@pytest.mark.parametrize("place", ["name", "key", "group"])
+def test_wrong_lengths(place: str) -> None:
+    """Of the TLV in front of a key, of that with the key, of one that holds a list."""
+    body = NAME + SECRET + GROUP + LAST
+    at = body.index({"name": NAME, "key": SECRET, "group": GROUP}[place]) + 2
+    right = int.from_bytes(body[at : at + 2], "big")
+    wrong = [body[:at] + n.to_bytes(2, "big") + body[at + 2 :] for n in [*range(64), 255, 65535] if n != right]
+    for one in wrong:
+        spans = list(vault.find_tlvs(one + bytes(100)))
+        to_end = spans[-1][1] <= len(one) + 100 and not any(one[spans[-1][1] :])
+        if place == "name" and to_end and spans[0][1] > len(NAME):
+            continue  # the length ends, by chance, where the rest reads as TLVs: for every reader the key is part of the name then
+        assert told(whole(vendor(one))) == [], one.hex()
+
+
+def test_a_wrong_type_is_hidden_alone() -> None:
+    body = NAME + b"\0\x09" + SECRET[2:] + LAST
+    assert told(whole(vendor(body))) == [] and b"shelf".hex() in shown(whole(vendor(body)))
+
+
+def test_a_function_that_raises_and_one_that_finds_too_much() -> None:
+    assert told(whole(vendor(NAME + SECRET + b"\0\x63\0\0"))) == []
+    many = vendor(SECRET + b"\0\2\0\0" * 4096 + LAST, size=20000)
+    assert told(whole(many)) == []
+    assert told(whole(vendor(SECRET + b"\0\2\0\0" * 40 + LAST))) == [], "the search is fair"
+
+
+@pytest.mark.parametrize("bad", [b"\1\5\1" + KEY, b"\2\x08\1" + KEY, b"\2\0\1" + KEY, b"\2\3\1" + KEY, b"\2\6\1" + KEY + b"\xaa"])
+def test_a_list_within_a_list(bad: bytes) -> None:
+    """A length of the inner list that is wrong hides the outer one, too, and nothing of either is found."""
+    inner = bad + b"\5\2" + KEY
+    body = NAME + b"\0\3" + len(inner).to_bytes(2, "big") + inner + LAST
+    said = shown(whole(vendor(body)))
+    assert not [half for half in HALVES if half in said]
+    assert ("vault value" in said) == bad.startswith(b"\1"), "a count that no function reads is no fault"
+
+
+@pytest.mark.parametrize("at", range(1, 40, 3))
+def test_later_segments_of_a_transfer_are_hidden(at: int) -> None:
+    """The list is divided anywhere; nothing says where the rest of it begins."""
+    body = NAME + SECRET + GROUP + LAST
+    rows = whole(vendor(body[:at], segment=1), vendor(body[at:], segment=2), vendor(body, segment=3, last=True))
+    if at == len(NAME + SECRET):
+        assert told(rows[1:]) == []
+    assert told(rows) == []
+
+
+def test_a_datagram_that_is_too_short_for_its_key() -> None:
+    from tests.test_plugin_places import udp
+
+    data = b"\0\0\0\7" + b"\x11\x22" + KEY + b"\x33\x44"
+    rows = [(LINK_ETHERNET, frame, len(frame)) for size in range(4, 13) for frame in [udp(1000, vault.PORT, data[:size])]]
+    assert told(rows) == []
+    frame = udp(1000, vault.PORT, data)
+    assert told([(LINK_ETHERNET, frame[:size], len(frame)) for size in range(len(frame) - 8, len(frame))]) == []
+    assert "vault_key#" in shown(rows[-1:])
+
+
+def test_which_structures_hold_a_key() -> None:
+    """Themselves, in a nested one, in one found inside one found inside them, or in private data."""
+    catalog = Catalog([*builtin_modules(), vault])
+    wanted = {vault.Vault: True, vault.VaultTlv: True, vault.VaultGroup: True, vault.VaultEntry: True, vault.VaultName: False,
+              NeighborsInfo: True, RPCRDMA: True, RTU: True, NodeInfo: False}  # fmt: skip
+    assert {struct: holds_key(catalog, struct) for struct in wanted} == wanted
+
+
+def test_padding_is_no_rest() -> None:
+    with Capture(io.BytesIO(pcapng(whole(vendor(NAME + LAST + bytes(40))))), plugins=[str(PLUGIN)]) as opened:
+        (table,) = opened.tables()
+        assert len(table.occurrences(next(one for one in table.catalog.structs if one.__name__ == "VaultTlv"))) == 2
+        assert not len(table.once(hidden_bytes))
+
+
+def test_a_key_has_a_kind() -> None:
+    for kind in ("", " "):
+        with pytest.raises(SpecError, match="a key without a kind"):
+            type("X", (Struct,), {"key": "x", "section": "x", "size": 4, "e": secret(32, kind, "E"), "__module__": __name__})
+
+
+EXTEND = [("zed", "zed"), ("zed", "rmpp"), ("zed", "cut2"), ("zed", "badlen"), ("zed", "stream"), ("zed", "udp"), ("zraise", "zed")]
+
+
+@pytest.mark.skipif(not HAS_SHARED, reason="no captures of the vendor")
+@pytest.mark.slow
+@pytest.mark.parametrize(("plugin", "name"), EXTEND)
+def test_every_output_of_a_vendors_captures(plugin: str, name: str, tmp_path: Path) -> None:
+    folder = SHARED / "extend"
+    path, given = str(folder / f"{name}.pcap"), ("--plugin", str(folder / f"{plugin}.py"))
+    fields = ("zed.inventory.body", "zed.tlv.value", "zed.optics.opticskey", "infiniband.mad.data", "frame")
+    names = [word for one in fields for word in ("-e", one)]
+    words = [("show", path, "--format", form) for form in ("summary", "tree", "dump", "dotted", "scapy", "json", "jsonl")]
+    words += [("lint", path, "--format", form) for form in ("text", "json", "jsonl", "sarif", "html")]
+    words += [("show", path, *names), ("report", path), ("follow", path), ("stats", path), ("fabric", path)]
+    files = [tmp_path / f"x.{ending}" for ending in ("csv", "jsonl", "parquet", "arrow", "pcap")]
+    words += [("export", path, "--to", str(file), *names) for file in files[:4]]
+    words += [("sql", path, "select * from packets", "--format", "jsonl", *names), ("scrub", path, "--to", str(files[4]))]
+    for each in words:
+        done = commands.run(each[0], *given, *each[1:])
+        text = (done.stdout + done.stderr).lower().replace(b" ", b"").replace(b"\n", b"")
+        assert done.returncode in (0, 1, 2) and b"traceback" not in text
+        assert not [form for form in (b"cafebabe", b"bebafeca", b"3405691582") if form in text], each
+    for file in files:
+        if file.exists():
+            text = file.read_bytes().lower()
+            assert not [form for form in (KEY, KEY[::-1], b"cafebabe", b"bebafeca", b"3405691582") if form in text], file
+
+
+@pytest.mark.filterwarnings("ignore::ibdissect.failures.PluginWarning")
+def test_what_a_function_finds() -> None:
+    """Empty spans of a structure with bytes are nothing; what ends with the bytes fits, one byte more does not; in order of the bytes."""
+    table = ChunkTable(native_table([bytes(80)]).chunk, Catalog([*builtin_modules(), vault]))
+    first, stop, kept = 20, 60, []
+    for found, want, whole_ in (
+        ([(0, 4), (4, 4)], [(20, 24)], True), ([(36, 40), (0, 36)], [(20, 56), (56, 60)], True), ([(36, 41)], [], False),
+        ([(0, 3)], [], False), ([(-1, 4), (4, 8)], [(24, 28)], False), ([], [], True), ([(37, 40)], [], False),
+    ):  # fmt: skip
+        place = Parsed(vault.Vault.body, lambda data, found=found: found)  # type: ignore[misc]
+        kept.append(place)  # places last as long as the program
+        assert unreadable_fields._parsed(table, vault.VaultTlv, place, first, stop) == (want, whole_), found
+    nothing = Parsed(vault.Vault.body, lambda data: [(5, 5)])
+    assert unreadable_fields._parsed(table, vault.VaultName, nothing, first, stop) == ([(25, 25)], True)
+
+
+@pytest.mark.parametrize(("words", "found"), [(5, [20]), (6, [24]), (15, [60]), (4, [])])
+def test_a_structure_behind_a_header_of_some_words(words: int, found: list[int]) -> None:
+    """TCP in IP over InfiniBand, behind the IP header's options; a length below that of the header is none."""
+    tcp = build(ip.TCP, source_port=5000, destination_port=22, header_length=5)
+    header = build(ip.InnerIPv4, version=4, header_length=words, total_length=60, ttl=9, protocol=6)
+    table = native_table([ud(build(IPoIB, type=0x0800) + header + bytes(max(words - 5, 0) * 4) + tcp, dest_qp=0x99, q_key=IPOIB_Q_KEY)])
+    payload = table.occurrences(ip.InnerIPv4)
+    assert (table.occurrences(ip.TCP).at - payload.at).tolist() == found if len(payload) else found == []

@@ -1,0 +1,201 @@
+"""Does everything that names the ends of a packet name the same ones, and do packets with and without a GRH belong together?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ibdissect.decode.addresses import (
+    ENDS,
+    LINKS,
+    NETWORK_SIZE,
+    SHOWN,
+    End,
+    Header,
+    address_text,
+    addresses_hash,
+    by_header,
+    ends_at,
+    ends_bytes,
+    ends_hash,
+    ends_of,
+)
+from ibdissect.decode.connections import Connections
+from ibdissect.dissect.info_line import summaries
+from ibdissect.mad.datagrams import DatagramLists, Datagrams
+from ibdissect.mad.request_outcomes import Unanswered
+from ibdissect.mad.transactions import Transactions
+from ibdissect.traffic.statistics import Statistics
+from ibdissect.transport.congestion import Congestion
+from ibdissect.transport.multicast import Multicast
+from ibdissect.transport.psn_streams import Streams
+from ibdissect.wire.cm import REP, REQ
+from tests import craft
+from tests.decode.made import ethernet_table, native_table
+
+NEAR, FAR = bytes.fromhex("fe80") + bytes(13) + b"\x03", bytes.fromhex("fe80") + bytes(13) + b"\x04"
+THERE, BACK = {"sgid": NEAR, "dgid": FAR}, {"sgid": FAR, "dgid": NEAR}
+
+
+def request(**kw: Any) -> bytes:
+    body = craft.build(REQ, 232, local_communication_id=7, local_qpn=0x60, starting_psn=50)
+    return craft.gmp(7, 3, 0x10, body, at=24, slid=3, dlid=4, **kw)
+
+
+def reply(**kw: Any) -> bytes:
+    body = craft.build(REP, 232, local_communication_id=8, remote_communication_id=7, local_qpn=0x50, starting_psn=100)
+    return craft.gmp(7, 3, 0x13, body, at=24, slid=4, dlid=3, **kw)
+
+
+SETUP = [request(), reply()]
+DATA = [
+    *(craft.native(0x04, bytes(8), slid=3, dlid=4, grh=THERE, bth={"destqp": 0x50, "psn": 100 + i}) for i in range(3)),
+    *(craft.rc(0x11, ext={"AETH": {"syndrome": 0, "msn": i}}, slid=4, dlid=3, bth={"destqp": 0x60, "psn": 100 + i}) for i in range(3)),
+]
+"""Requests with a GRH, acknowledgements without."""
+
+
+def test_offsets_are_those_of_the_headers() -> None:
+    assert (Header("lrh", 6, 2, 2), Header("grh", 8, 24, 16), Header("ip4", 12, 16, 4), Header("ip6", 8, 24, 16)) == ENDS
+    assert {header.name for header in SHOWN} == {header.name for header in ENDS} and SHOWN[-1].name == "lrh"
+    assert {(header.name, header.source, header.destination) for header in LINKS} == {("sll2", 12, -1), ("sll", 6, -1), ("eth", 6, 0)}
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [(b"", ""), (b"\x01\x02", "LID 258"), (b"\n\0\0\x01", "10.0.0.1"), (bytes(6), "00:00:00:00:00:00"), (NEAR, "fe80::3")],
+)
+def test_addresses_as_text(address: bytes, text: str) -> None:
+    assert address_text(address) == str(End(address)) == text
+    elsewhere = End(address + (5).to_bytes(NETWORK_SIZE, "big"))
+    assert address_text(elsewhere) == str(elsewhere) == text and (elsewhere.address, elsewhere.network) == (address, 5)
+
+
+def test_an_end_is_distinguished_by_its_lid_and_shown_by_its_gid() -> None:
+    table = native_table(DATA)
+    routed, plain = ends_at(table, 0), ends_at(table, 3)
+    assert routed == plain[::-1] and {routed[0]: 1}[plain[1]] == 1
+    assert tuple(map(str, routed)) == ("fe80::3", "fe80::4") and tuple(map(str, plain)) == ("LID 4", "LID 3")
+    assert (routed[0].lid, End(b"\n\0\0\1").lid) == (3, None)
+
+
+def test_rows_of_all_kinds_agree_with_one_by_one() -> None:
+    table = native_table([*SETUP, *DATA, b"\xff" * 3])
+    rows = np.arange(len(table))
+    ends = ends_of(table, rows)
+    assert ends == [ends_at(table, row) for row in rows.tolist()]
+    assert ends[-1] == (b"", b"") and list(map(str, ends[-1])) == ["", ""]
+    packed, hashed = ends_bytes(table, rows), ends_hash(table, rows)
+    for i, both in enumerate(ends):
+        for j, others in enumerate(ends):
+            assert (packed[i] == packed[j]).all() == (hashed[i] == hashed[j]) == (both == others)
+    lines = summaries(table, rows)
+    assert [tuple(map(str, both)) for both in ends] == list(zip(lines.source, lines.destination, strict=True))
+
+
+def test_a_hash_of_addresses_is_of_the_addresses_alone() -> None:
+    """Both of them, in their order, whatever stands in front of and behind them."""
+    other = bytes.fromhex("fe80") + bytes(13) + b"\x05"
+
+    def roce1(destination: int, **grh: Any) -> bytes:
+        return bytes(5) + bytes([destination]) + bytes(6) + b"\x89\x15" + craft.native(0x04, bytes(8), grh=grh)[8:-2]
+
+    same = [
+        ethernet_table([roce1(n, **THERE, flow_label=n << 12 | n) for n in (0, 0xFF)]),
+        native_table([craft.native(0x04, bytes(n), slid=3, dlid=4, grh=way) for n, way in ((8, None), (12, BACK))]),
+        ethernet_table([craft.roce2(payload=bytes(n), bth={"psn": n}) for n in (8, 12)]),
+    ]
+    different = [
+        ethernet_table([roce1(1, **way) for way in (BACK, {**THERE, "sgid": other}, {**THERE, "dgid": other})]),
+        native_table([craft.rc(0x04, bytes(8), slid=a, dlid=b) for a, b in ((4, 3), (3, 5), (5, 4), (0x103, 4), (3, 0x104))]),
+        ethernet_table([craft.roce2(ip={end: bytes([192, 168, 0, 9])}) for end in ("source", "destination")]),
+    ]
+    alike, apart = ([addresses_hash(table, np.arange(len(table))).tolist() for table in tables] for tables in (same, different))
+    assert all(one == two for one, two in alike)
+    assert len({one for one, _ in alike} | {one for some in apart for one in some}) == 3 + 10
+
+
+def test_each_row_is_of_its_first_header() -> None:
+    table = native_table([*DATA, b"\xff" * 3])
+    found = {header.name: np.arange(len(table))[index].tolist() for header, index, _ in by_header(table, np.arange(len(table)), SHOWN)}
+    assert found == {"grh": [0, 1, 2], "lrh": [3, 4, 5]}
+    assert list(by_header(table, np.empty(0, np.int64), SHOWN)) == []
+
+
+def test_statistics_name_the_ends_as_show_does() -> None:
+    table = native_table([*SETUP, *DATA])
+    lines = summaries(table, np.arange(len(table)))
+    statistics = Statistics()
+    statistics.feed(table)
+    result = statistics.result()
+    shown = list(zip(lines.source, lines.destination, strict=True))
+    assert {(c["source"], c["destination"]): c["frames"] for c in result["conversations"]} == {both: shown.count(both) for both in shown}
+    streams = {(s["source"], s["destination"]) for s in result["streams"]}
+    assert streams == {("fe80::3", "fe80::4"), ("LID 4", "LID 3")}
+
+
+def test_streams_with_a_grh_one_way_are_a_pair() -> None:
+    table, streams, connections = native_table([*SETUP, *DATA]), Streams(), Connections()
+    for follower in (streams, connections):
+        for _ in follower.feed(table):
+            pass
+    (one,) = connections.all
+    (there,) = streams.requests("RC", one.active, one.passive, one.passive_qpn)
+    assert there.ends.text == "RC fe80::3 → fe80::4 QP 0x000050"
+    other = streams.other(there)
+    assert other is not None and other.ends.text == "RC LID 4 → LID 3 QP 0x000060"
+
+
+def test_a_connection_whose_answer_alone_has_a_grh() -> None:
+    connections = Connections()
+    events = list(connections.feed(native_table([request(), reply(grh=BACK)])))
+    (one,) = connections.all
+    assert len(events) == 2 and one.rep_frame == 2 and one.passive_qpn == 0x50
+    assert str(one.active) == "LID 3"
+
+
+def test_a_request_with_a_grh_and_its_answer_without() -> None:
+    def asked(method: int, near: int, far: int, **kw: Any) -> bytes:
+        return craft.gmp(4, method, 0x12, slid=near, dlid=far, **kw)
+
+    both, alone = [asked(1, 3, 4, grh=THERE), asked(0x81, 4, 3)], [asked(1, 3, 4, grh=THERE)]
+    followed = Transactions()
+    assert not [event for event in followed.feed(native_table(both)) if isinstance(event, Unanswered)]
+    assert not list(followed.open_requests())
+    followed = Transactions()
+    list(followed.feed(native_table(alone)))
+    (open_request,) = followed.open_requests()
+    assert open_request.to == "fe80::4" and open_request.target.lid == 4
+
+
+def test_datagrams_keep_what_is_shown_when_joined() -> None:
+    plain, routed = (Datagrams(native_table([frame])) for frame in (request(), request(grh=THERE)))
+    joined = routed.preceded_by(plain).take(np.array([1, 0]))
+    listed = DatagramLists(joined, np.arange(2))
+    assert list(map(str, listed.source)) == ["fe80::3", "LID 3"] and listed.source[0] == listed.source[1]
+
+
+def test_marks_and_notifications_of_a_pair_with_a_grh_one_way() -> None:
+    marked = craft.native(0x04, bytes(8), slid=3, dlid=4, grh=THERE, bth={"destqp": 0x50, "fecn": 1})
+    told = craft.native(0x04, bytes(8), slid=4, dlid=3, bth={"destqp": 0x60, "becn": 1})
+    congestion = Congestion()
+    congestion.feed(native_table([marked, told]))
+    found = {pair.texts: (pair.fecn, pair.becn) for pair in congestion.pairs.values()}
+    assert found == {("fe80::3", "fe80::4"): (1, 0), ("LID 4", "LID 3"): (0, 1)}
+    (first, second) = congestion.pairs
+    assert first == second[::-1]
+
+
+def test_multicast_with_and_without_a_grh() -> None:
+    group = bytes.fromhex("ff12401bffff0000") + bytes(7) + b"\x01"
+    frames = [
+        craft.ud(bytes(4), dest_qp=0xFFFFFF, src_qp=5, q_key=1, slid=3, dlid=0xC001, grh={"sgid": NEAR, "dgid": group}),
+        craft.ud(bytes(4), dest_qp=0xFFFFFF, src_qp=5, q_key=1, slid=3, dlid=0xC001),
+        craft.ud(bytes(4), dest_qp=0xFFFFFF, src_qp=5, q_key=1, slid=3, dlid=7),
+    ]
+    senders = [sender for sender, _ in Multicast().feed(native_table(frames))]
+    assert [(one.source_text, one.group_text, one.mlid) for one in senders] == [
+        ("fe80::3", "ff12:401b:ffff::1", 0xC001), ("LID 3", "LID 0xc001", 0xC001),
+    ]  # fmt: skip

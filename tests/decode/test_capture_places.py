@@ -1,0 +1,59 @@
+"""Are frames of two interfaces told apart, and those of one subnet put together?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from ibdissect.decode.capture_places import MAX_SCOPES, Scopes
+from tests.craft import ethernet_pcap, roce2
+from tests.decode.made import tables_of
+from tests.made_interfaces import pcapng_of
+from tests.subnet.made import answer, node
+from tests.subnet.made import ask as get
+
+SHOWN = answer(5, 0x11, node(5))
+OTHER = answer(5, 0x11, node(6))
+ASKED = get(5, 0x11)
+
+
+def scopes(frames: Sequence[tuple[int, bytes]], window: int = 1 << 20) -> Scopes:
+    found = Scopes()
+    for table in tables_of(pcapng_of(frames), window):
+        table.once(found.take)
+    return found
+
+
+@pytest.mark.parametrize("window", [1, 1 << 20])
+def test_two_interfaces(window: int) -> None:
+    found = scopes([(0, ASKED), (0, SHOWN), (1, ASKED), (1, OTHER)], window)
+    assert found.together((1, 2)) and found.together((3, 4)) and not found.together((2, 3)) and not found.together((1, 2, 4))
+    assert not found.together((4, 5)), "a frame that was not seen"
+
+
+@pytest.mark.parametrize("window", [1, 1 << 20])
+def test_a_port_that_answers_in_both_joins_them(window: int) -> None:
+    assert scopes([(0, SHOWN), (1, ASKED), (1, SHOWN), (2, OTHER)], window).together((1, 2))
+    assert not scopes([(0, SHOWN), (1, ASKED), (1, SHOWN), (2, OTHER)], window).together((1, 4))
+
+
+def test_one_interface_needs_no_memory() -> None:
+    found = scopes([(0, ASKED)] * 5)
+    assert found.together((1, 5, 99)) and not found._places
+
+
+def test_more_places_than_are_kept_are_nobodys() -> None:
+    found = scopes([(i, ASKED) for i in range(MAX_SCOPES + 2)])
+    assert found.dropped.count == 2 and not found.together((MAX_SCOPES + 1, MAX_SCOPES + 2)) and found.together((3, 3))
+
+
+def test_a_vlan_has_twelve_bits() -> None:
+    """What stands above them in the tag is a priority, which makes no place of its own."""
+    ids = [0, *(1 << bit for bit in range(12)), 0x7FF, 0xFFE, 0xFFF]
+    tags = [vlan | priority << 12 for vlan in ids for priority in (0, 1, 8, 15)]
+    found = Scopes()
+    for table in tables_of(ethernet_pcap([roce2(vlan=tag) for tag in tags])):
+        table.once(found.take)
+    assert sorted(scope.vlan for scope in found.known) == sorted(ids)
+    assert all(found.together((4 * i + 1, 4 * i + 4)) for i in range(len(ids))) and not found.together((4, 5))

@@ -1,0 +1,62 @@
+"""Are identities equal exactly where they name the same port, route or subscription? Can two LIDs be one port's?"""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from ibdissect.decode.addresses import lid_end
+from ibdissect.decode.identity import NodeId, PairId, PortId, RouteId, SenderId, Side, SubscriptionId, one_block, one_range
+
+
+def test_a_port_has_one_number() -> None:
+    port = PortId(NodeId(70000), 255)
+    assert PortId.of(port.key) == port and port.key == 70000 << 8 | 255
+    assert PortId.of(port.key + 1) == PortId(NodeId(70001), 0)
+
+
+def test_a_route_is_its_senders() -> None:
+    assert RouteId(SenderId(7), b"\x01\x02") == RouteId(SenderId(7), b"\x01\x02")
+    assert RouteId(SenderId(7), b"\x01\x02") != RouteId(SenderId(7 | 1 << 32), b"\x01\x02")
+
+
+def test_subscriptions_differ_in_any_part() -> None:
+    one = SubscriptionId(144, True, 4, 1, bytes(16), 1, 0xBFFF)
+    changed = {"trap": 128, "generic": False, "kind": 1, "producer": 2, "gid": b"\1" * 16, "first_lid": 2, "last_lid": 9}
+    assert {*one.__struct_fields__} == changed.keys()
+    for name, value in changed.items():
+        assert replace(one, **{name: value}) != one
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [(32, 33, True), (32, 34, True), (5, 9, False), (1, 2, False), (1, 3, False), (2, 3, True), (128, 255, True), (127, 128, False),
+     (256, 383, True), (256, 384, False), (7, 7, True)],
+)  # fmt: skip
+def test_lids_of_one_range(one: int, other: int, same: bool) -> None:
+    """The base LID is a multiple of their number, and not 0."""
+    assert one_range(one, other) is one_range(other, one) is same
+
+
+def test_lids_of_one_block() -> None:
+    assert one_block(1, 127) and not one_block(127, 128)
+
+
+def test_the_bounds_of_ranges_and_blocks() -> None:
+    """0 is no LID; seven bits of the LID count at most."""
+    assert [one_range(0, lid) for lid in (0, 1, 64)] == [False] * 3 and one_range(1, 1)
+    assert [one_range(0x80, 0x80 ^ 1 << bit) for bit in range(9)] == [True] * 7 + [False] * 2
+    assert [one_block(0x80, 0x80 ^ 1 << bit) for bit in range(9)] == [True] * 7 + [False] * 2
+
+
+def test_a_side_is_told_apart_by_its_gid() -> None:
+    """Virtual ports and routers share a LID."""
+    end, virtual = lid_end(5), lid_end(5)
+    virtual.gid = b"\xfe\x80" + bytes(13) + b"\x07"
+    assert end == virtual and Side.of(end) != Side.of(virtual) and str(Side.of(virtual)).startswith("fe80::")
+    assert Side.of(lid_end(5, 1)) != Side.of(end) == Side.of(lid_end(5))
+
+
+def test_the_other_direction_of_a_pair() -> None:
+    there = PairId((1, b"a"), (2, b"b"))
+    assert there.back == PairId((2, b"b"), (1, b"a")) and there.back.back == there != there.back

@@ -1,0 +1,68 @@
+"""Are datagrams to the port of RoCE that are something else told from RoCE packets with faults?"""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from ibdissect.decode.not_roce import leave_out
+from ibdissect.lint.linter import Linter
+from tests.craft import ethernet_pcap, native, roce2
+from tests.decode.made import ethernet_table, native_table, tables_of
+from tests.rules.findings import rules
+
+DNS = struct.pack(">6H", 0x3F21, 0x8180, 1, 1, 0, 0) + b"\3www\7example\3com\0\0\1\0\1"
+TEXT = b"<165>1 2026-11-21T02:12:11Z host app - - - a line of a log"
+
+
+def datagram(payload: bytes) -> bytes:
+    """A UDP datagram to port 4791."""
+    frame = bytearray(roce2(0x04, bytes(len(payload) - 16)))
+    frame[42 : 42 + len(payload)] = payload
+    return bytes(frame)
+
+
+def codes(frame: bytes) -> set[str]:
+    linter = Linter(rules().values())
+    for table in tables_of(ethernet_pcap([roce2(), frame, roce2(bth={"psn": 3})])):
+        linter.feed(table)
+    return {finding.code for finding in linter.finish()}
+
+
+@pytest.mark.parametrize(
+    "payload", [DNS + bytes(2), TEXT + bytes(2), bytes(range(0x11, 0x91)), b"\xa5" * 64], ids=["DNS", "text", "rising", "same"]
+)
+def test_other_datagrams_are_no_packets(payload: bytes) -> None:
+    assert not codes(datagram(payload)) - {"ROC003"}
+
+
+@pytest.mark.parametrize(
+    "bth, crc, found",
+    [
+        ({"tver": 3, "p_key": 0x1234}, True, {"BTH003", "ROC012"}),  # the sender computed the ICRC of it
+        ({"tver": 3}, False, {"BTH003", "ROC004"}),
+        ({"reserved7": 3}, False, {"BTH004", "ROC004"}),
+        ({"p_key": 0x8001}, False, {"ROC004", "ROC012"}),
+    ],
+)
+def test_faulty_packets_stay(bth: dict[str, int], crc: bool, found: set[str]) -> None:
+    frame = bytearray(roce2(payload=b"data", bth={"psn": 2, **bth}))
+    frame[-1] ^= not crc
+    assert codes(bytes(frame)) == found
+
+
+def test_without_an_icrc_nothing_is_reported() -> None:
+    """The sender's card had not written it yet."""
+    frame = roce2(payload=b"data", bth={"psn": 2, "tver": 3, "p_key": 0x1234})[:-4] + bytes(4)
+    assert codes(frame) == {"BTH003", "ROC005", "ROC012"}
+
+
+def test_only_the_datagram_is_left_out() -> None:
+    table = ethernet_table([roce2(), datagram(TEXT + bytes(2)), roce2(bth={"p_key": 1})])
+    assert leave_out(table).tolist() == [1] and (table.located.at("bth") >= 0).tolist() == [True, False, True]
+
+
+def test_native_packets_are_never_left_out() -> None:
+    table = native_table([native(bth={"tver": 1, "p_key": 1})])
+    assert not leave_out(table).size

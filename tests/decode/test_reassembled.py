@@ -1,0 +1,154 @@
+"""Do fields of records that straddle RMPP segments belong to the frame that completed the record, for filters and columns alike?"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from ibdissect.decode import reassembled
+from ibdissect.decode.reassembled import FrameSpan, JoinedRecords, SaRecord
+from ibdissect.mad.rmpp_records import records
+from ibdissect.pipeline.reading import open_reading
+from ibdissect.python_interface import Capture
+from ibdissect.wire.sa_records import NodeRecord
+from ibdissect.wire.sa_service import ServiceRecord
+from ibdissect.wire.ulp import rpcrdma
+from tests.acme import connection
+from tests.commands import run
+from tests.craft import build, erf_pcap
+from tests.mad.test_rmpp_records import ABORT, FIRST, LAST, MIDDLE, ROOM, segment
+from tests.transport.test_reassembled_messages import NFS, PACKET, SEGMENTS, packets
+
+IN_ORDER = [FIRST, MIDDLE, LAST]
+
+
+def lids(frames: Sequence[bytes], *, one_by_one: bool = False) -> dict[int, list[int]]:
+    """The LIDs of the NodeRecords that each frame shows."""
+    found: dict[int, list[int]] = {}
+    with Capture(io.BytesIO(erf_pcap(frames))) as opened:
+        for table in opened.tables(edges=range(2, len(frames) + 1) if one_by_one else ()):
+            shown = table.shown
+            for row, value in zip(shown.occurrences(NodeRecord).rows.tolist(), shown.values(NodeRecord.lid).tolist(), strict=True):
+                found.setdefault(table.chunk.first + row, []).append(value)
+    return found
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_a_record_belongs_to_the_frame_that_completes_it(one_by_one: bool) -> None:
+    assert lids(IN_ORDER, one_by_one=one_by_one) == {1: [1], 2: [2, 3], 3: [4, 5]}
+    assert lids([FIRST, LAST, MIDDLE], one_by_one=one_by_one) == {1: [1], 2: [5], 3: [2, 3, 4]}
+    assert lids([MIDDLE, LAST, FIRST], one_by_one=one_by_one) == {1: [3], 2: [4, 5], 3: [1, 2]}
+
+
+def test_each_record_is_joined_once() -> None:
+    assert lids([FIRST, MIDDLE, MIDDLE, LAST]) == {1: [1], 2: [2, 3], 3: [3], 4: [4, 5]}
+
+
+def test_a_missing_segment_and_an_abort() -> None:
+    assert lids([FIRST, LAST]) == {1: [1], 2: [5]}
+    assert lids([FIRST, MIDDLE, ABORT]) == {1: [1], 2: [2, 3]}
+    assert lids([FIRST, ABORT, MIDDLE, LAST]) == {1: [1], 3: [3], 4: [5]}  # an ABORT ends the transfer: nobody puts later segments together
+
+
+def test_a_segment_that_was_cut_off_joins_nothing() -> None:
+    """The bytes behind it would be taken for those of the record."""
+    cut = [frame[:-40] for frame in IN_ORDER]
+    assert lids([FIRST, cut[1], LAST]) == {1: [1], 2: [3], 3: [5]}
+    assert lids([*cut[:2], LAST]) == {1: [1], 2: [3], 3: [5]}
+
+
+def test_nothing_is_learnt_of_it_and_a_view_is_whole() -> None:
+    with Capture(io.BytesIO(erf_pcap(IN_ORDER))) as opened:
+        (table,) = opened.tables()
+        assert [table.view(NodeRecord, i).lid for i in range(len(table.occurrences(NodeRecord)))] == [1, 3, 5]
+        shown = table.shown
+        assert [shown.view(NodeRecord, i).lid for i in range(len(shown.occurrences(NodeRecord)))] == [1, 2, 3, 4, 5]
+
+
+def test_commands_agree(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "a.pcap"
+    path.write_bytes(erf_pcap(IN_ORDER))
+    fields = run("show", str(path), "-e", "frame.number", "-e", "infiniband.sa.lid", "-Y", "infiniband.sa.lid == 4", text=True)
+    assert fields.stdout == "3\t4,5\n"
+    (frame,) = map(json.loads, run("show", str(path), "--format", "jsonl", "-Y", "infiniband.sa.lid == 2", text=True).stdout.splitlines())
+    (record,) = frame["joined"]
+    assert (frame["frame"], record["record"], record["layer"]) == (2, 1, "NodeRecord")
+    assert record["pieces"] == [{"frame": 1, "offset": 196, "length": 88}, {"frame": 2, "offset": 84, "length": 24}]
+    tree = run("show", str(path), "--format", "tree", "--frames", "2", text=True).stdout
+    assert "NodeRecord[1]:               frame 1 bytes 196-283, frame 2 bytes 84-107" in tree
+    with Capture(str(path)) as opened:
+        column = opened.table()["infiniband.sa.lid"]
+        assert (column.frame.tolist(), column.value.tolist()) == ([1, 2, 2, 3, 3], [1, 2, 3, 4, 5])
+        (row,) = np.flatnonzero(opened.table_at([1, 3]).shown.occurrences(NodeRecord).rows == 1)[:1]
+        assert opened.table_at([1, 3]).shown.values(NodeRecord.lid)[row] == 4
+
+
+def test_a_key_in_such_a_record_is_masked(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    key = bytes.fromhex("deadbeefcafef00d0123456789abcdef")
+    table = b"".join(build(ServiceRecord, 176, service_key=key, service_lease=n) for n in range(2))
+    path = tmp_path / "a.pcap"
+    parts = (1, 3, 40 + len(table), table[:ROOM]), (2, 5, 20 + len(table) - ROOM, table[ROOM:])
+    path.write_bytes(erf_pcap(segment(*part, attribute=0x31, step=176) for part in parts))
+    names = ["-e", "infiniband.linkrecord.servicekey", "-e", "infiniband.linkrecord.servicelease"]
+    said = run("show", str(path), *names, text=True).stdout
+    assert said.splitlines() == ["ServiceKey#1\t0", "ServiceKey#1\t1"]
+    assert key.hex() not in said + run("show", str(path), "--format", "jsonl", text=True).stdout
+
+
+def test_records_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reassembled, "MAX_BYTES", 10 * (reassembled.OVERHEAD + reassembled.SPAN + 64))
+    found = JoinedRecords()
+    for frame in range(1, 101):
+        found.put(frame, SaRecord(0, bytes(64), (FrameSpan(frame, 0, 64),), None))
+        assert len(found.among(range(1, 101))) <= 10
+    assert [row for row, _ in found.among(range(96, 101))] == [0, 1, 2, 3, 4]
+    assert [(row, record.spans[0].frame) for row, record in found.among([3, 97, 99, 200])] == [(1, 97), (2, 99)]
+
+
+def test_what_was_not_read_yet_is_told_when_it_is_forgotten() -> None:
+    found = JoinedRecords(10 * (reassembled.OVERHEAD + reassembled.SPAN + 64))
+    for first in range(1, 40, 3):  # those before the last two windows were read
+        found.begin(first, first * 1000)
+        for frame in range(first, first + 3):
+            found.put(frame, SaRecord(0, bytes(64), (FrameSpan(frame, 0, 64),), None))
+    assert not found.dropped[0].count
+    for frame in range(40, 48):
+        found.put(frame, SaRecord(0, bytes(64), (FrameSpan(frame, 0, 64),), None))
+    assert found.dropped[0].count and found.dropped[0].frame >= 34 and found.dropped[0].time_ns == 37000
+
+
+def test_recorded_transfers(shared) -> None:  # type: ignore[no-untyped-def]
+    """Every record that `export --records` has of a recorded table is among the occurrences, and straddling ones only once."""
+    from ibdissect.mad.rmpp_records import Transfers
+
+    with Capture(str(shared / "captures/opensm/14-saquery.pcap")) as opened:
+        transfers, expected, seen = Transfers(), 0, 0
+        for table in opened.tables(edges=range(2, 8000, 97)):
+            for transfer in transfers.feed(table).values():
+                expected += sum(len(each.spans) > 1 for each in records(transfer, opened.catalog) if each.view is not None)
+            seen += len(table.shown.joined)
+    assert expected == seen > 1000
+
+
+def test_a_check_joins_records() -> None:
+    """Its rules judge them; messages of upper layers are put together only where frames are shown."""
+    opened = open_reading(io.BytesIO(erf_pcap(IN_ORDER)))
+    opened.joins = False
+    assert [len(table.shown.joined) for table in opened.tables(keys=False)] == [2]
+    assert opened.joined_messages.among([1, 2, 3]) == []
+
+
+def test_each_entry_of_a_list_is_found_once() -> None:
+    with Capture(io.BytesIO(erf_pcap([*connection(rpcrdma.SERVICE), *packets(NFS)]))) as opened:
+        (table,) = opened.tables()
+        column = table.shown.column(rpcrdma.RPCRDMASegment.offset_)
+        assert sorted(column.values.tolist()) == list(range(SEGMENTS))
+        first = (PACKET - 28) // 16
+        assert column.rows.tolist() == [2] * first + [len(table) - 1] * (SEGMENTS - first)
+        assert table.shown.column(rpcrdma.RPCRDMA.xid).rows.tolist() == [2]
+        assert table.shown.column(rpcrdma.RPCCall.program).rows.tolist() == [len(table) - 1]
+        assert len(table.column(rpcrdma.RPCRDMASegment.offset_).rows) == first, "nothing is learnt of the whole"

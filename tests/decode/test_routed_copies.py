@@ -1,0 +1,64 @@
+"""Which packets are on both sides of a router, and which were sent again, wherever a window ends?"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from ibdissect.capture import records
+from ibdissect.capture.opening import open_capture
+from ibdissect.decode import routed_copies
+from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode.routed_copies import Routed
+from ibdissect.engine.copies import ROUTED_NS
+from tests.craft import erf_pcap, ethernet_pcap, native, roce2
+
+
+def at(hops: int, psn: int = 1, **kw: Any) -> bytes:
+    return roce2(ip={"ttl": hops, **kw}, bth={"psn": psn})
+
+
+def again(data: bytes) -> list[tuple[int, int, int]]:
+    """(frame, how many before, bytes) of each later sighting."""
+    found, state = [], Routed()
+    for chunk in open_capture(io.BytesIO(data)).chunks():
+        rows, behind, _, size, _ = state.again(ChunkTable(chunk))
+        found += list(zip((rows + chunk.first).tolist(), behind.tolist(), size.tolist(), strict=True))
+    return found
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, records.ROWS])
+def test_fewer_hops_are_left_behind_a_router(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "ROWS", rows)
+    assert again(ethernet_pcap([at(64), at(63)], step_ns=1000)) == [(2, 1, 16)]
+    assert again(ethernet_pcap([at(64), at(64, 2), at(62), at(62, 2)], step_ns=1000)) == [(3, 2, 16), (4, 2, 16)]
+    # sent again: with all its hops
+    assert again(ethernet_pcap([at(64), at(63), at(64), at(63)], step_ns=1000)) == [(2, 1, 16), (4, 1, 16)]
+    assert again(ethernet_pcap([at(63), at(64)], step_ns=1000)) == []
+    # other packets
+    assert again(ethernet_pcap([at(64), at(63, 2)], step_ns=1000)) == []
+    assert again(ethernet_pcap([at(64), roce2(ip={"ttl": 63}, bth={"psn": 1}, payload=bytes(4))], step_ns=1000)) == []
+
+
+@pytest.mark.parametrize(("step_ns", "found"), [(ROUTED_NS, [(2, 1, 16)]), (ROUTED_NS + 1000, [])])
+def test_a_router_keeps_nothing_for_long(step_ns: int, found: list[tuple[int, int, int]]) -> None:
+    assert again(ethernet_pcap([at(64), at(63)], step_ns=step_ns)) == found
+
+
+def test_a_checksum_that_is_not_there_proves_nothing() -> None:
+    frames = [roce2(ip={"ttl": hops}, crc=False) for hops in (64, 63)]
+    assert again(ethernet_pcap(frames, step_ns=1000)) == []
+
+
+def test_packets_with_a_global_header_and_without_one() -> None:
+    frames = [native(0x04, b"12345678", grh={"hop_lmt": hops}) for hops in (64, 63)]
+    assert again(erf_pcap(frames, step_ns=1000)) == [(2, 1, 24)]
+    assert again(erf_pcap([native(), native()], step_ns=1000)) == []
+
+
+@pytest.mark.parametrize(("room", "found"), [(2, [(4, 2, 16)]), (1, [])])
+def test_few_packets_are_remembered(room: int, found: list[tuple[int, int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routed_copies, "MAX_RECENT", room)
+    assert again(ethernet_pcap([at(3, 9), at(64), at(64, 2), at(63)], step_ns=1000)) == found

@@ -1,0 +1,313 @@
+"""Does the engine count exactly, respect its limits, group flows and report the right bytes?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.failures import Failures
+from ibdissect.lint import linter as engine
+from ibdissect.lint.finding import Finding, Span
+from ibdissect.lint.linter import Context, Follower, Linter
+from ibdissect.lint.rule import REGISTRY, Hit, Rule, Seen, on_chunk, on_end, on_struct
+from ibdissect.subnet.file_lines import KnownFile
+from ibdissect.subnet.refuted_facts import Refuted
+from ibdissect.wire.headers import BTH, LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.sm_tables import PKeyEntry
+from tests.craft import erf_pcap, ethernet_pcap, native, roce2, smp
+from tests.decode.made import tables_of
+
+
+class EveryPsn(Rule):
+    """A packet has a PSN above 4."""
+
+    code, name, message = "ZZA001", "high-psn", "PSN {psn} from LID {LRH.slid}"
+    on, when, at = BTH, BTH.psn > 4, BTH.psn
+
+
+class ByFlow(Rule):
+    """A flow has a PSN above 4."""
+
+    code, name, message = "ZZA002", "high-psn-flow", "PSN {psn}"
+    on, when, at = BTH, BTH.psn > 4, BTH.psn
+    flow = (LRH.slid, BTH.destqp)
+
+
+class Entries(Rule):
+    """A table entry is limited."""
+
+    code, name, message = "ZZA003", "limited-entry", "base {p_key_base:#06x}"
+    on, when, at = PKeyEntry, (PKeyEntry.membership_type == 0) & (PKeyEntry.p_key_base != 0), PKeyEntry.p_key_base
+
+
+class Handlers(Rule):
+    """Something listens to everything."""
+
+    code, name, message = "ZZA004", "handlers", "{what}"
+
+    @on_struct(LRH)
+    def struct(self, view: LRH, seen: Seen) -> Iterator[Hit]:
+        if view.dlid == 9:
+            yield self.hit(seen, view, LRH.dlid, what="struct")
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        yield Hit(frame=table.chunk.first, time_ns=0, arguments={"what": f"chunk of {len(table)}"})
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        yield Hit(frame=0, time_ns=0, arguments={"what": "end"})
+
+
+class AtEnd(Rule):
+    """Speaks of frames when all have gone."""
+
+    code, name, message = "ZZA005", "at-end", "frame"
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        for frame in (0, 2, 7, 8, 99):
+            yield Hit(frame=frame, time_ns=0, arguments={})
+
+
+RULES = [EveryPsn, ByFlow, Entries, Handlers, AtEnd]
+for _rule in RULES:  # they are this test's own
+    REGISTRY.pop(_rule.code)
+
+
+def run(frames: list[bytes], rules: list[type[Rule]], selected: Any = None, **options: Any) -> tuple[Linter, list[Finding]]:
+    linter = Linter(rules, **options)
+    for table in tables_of(erf_pcap(frames)):
+        linter.feed(table, None if selected is None else np.array(selected))
+    return linter, linter.finish()
+
+
+def packets(count: int) -> list[bytes]:
+    return [native(bth={"psn": i, "destqp": 0x10 + i % 2}) for i in range(count)]
+
+
+def test_every_hit_is_a_finding_at_its_bytes() -> None:
+    _, found = run(packets(8), [EveryPsn])
+    assert [f.frame for f in found] == [6, 7, 8]
+    assert found[0].spans == (Span(6, 8 + 9, 3),)
+    found[0].finish(None)
+    assert found[0].message == "PSN 5 from LID 1" and found[0].value == 5 and found[0].field == "infiniband.bth.psn"
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(2, 2), (0, 0), (None, 15), (100, 15)])
+def test_counts_stay_exact_beyond_the_limit(limit: int | None, kept: int) -> None:
+    linter, found = run(packets(20), [EveryPsn], max_findings=limit)
+    assert linter.tally["ZZA001"].count == 15
+    assert len(found) == kept
+    assert [f.frame for f in found] == list(range(6, 6 + kept))
+
+
+def test_a_flow_is_one_finding_with_a_count() -> None:
+    linter, found = run(packets(20), [ByFlow])
+    assert [(f.frame, f.count) for f in found] == [(6, 8), (7, 7)]
+    assert linter.tally["ZZA002"].count == 2
+    linter, found = run(packets(20), [ByFlow], max_findings=1)
+    assert [(f.frame, f.count) for f in found] == [(6, 8)] and linter.tally["ZZA002"].count == 2
+    assert list(linter.findings.flows.values()) == [found[0], None]
+
+
+def test_a_row_with_several_faulty_entries_is_one_finding_with_all_spans() -> None:
+    data = bytearray(64)
+    data[2:4], data[6:8] = b"\x12\x34", b"\x00\x07"
+    _, found = run([smp(0x81, 0x16, bytes(data))], [Entries])
+    assert len(found) == 1 and [s.offset for s in found[0].spans] == [28 + 64 + 2, 28 + 64 + 6]
+    found[0].finish(None)
+    assert found[0].message == "base 0x1234"
+
+
+def test_what_is_not_shown_is_not_reported_and_not_counted() -> None:
+    linter, found = run(packets(8), [EveryPsn, ByFlow], selected=[False] * 6 + [True, False])
+    assert [(f.code, f.frame) for f in found] == [("ZZA001", 7), ("ZZA002", 7)]
+    assert linter.tally["ZZA001"].count == 1
+
+
+def test_what_is_found_at_the_end_is_limited_too() -> None:
+    _, found = run(packets(8), [AtEnd], selected=[False] * 6 + [True, False])
+    assert [finding.frame for finding in found] == [0, 7, 99], "frames that no chunk held belong to the capture as a whole"
+    _, found = run(packets(8), [AtEnd])
+    assert len(found) == 5
+
+
+def test_handlers_get_structures_chunks_and_the_end() -> None:
+    _, found = run([native(dlid=9), native(dlid=8)], [Handlers])
+    assert [(f.frame, f.arguments["what"]) for f in found] == [(0, "end"), (1, "struct"), (1, "chunk of 2")]
+    assert found[1].field == "infiniband.lrh.dlid" and found[1].value == 9
+
+
+class Falls(Rule):
+    """A rule raises at the end."""
+
+    code, name, message = "ZZA091", "falls", "x"
+
+    @on_end
+    def end(self, context: Context) -> Iterator[Hit]:
+        raise KeyError("nothing")
+        yield
+
+
+def test_what_fails_at_the_end_names_no_frames() -> None:
+    """The last window is over by then."""
+    failures = Failures()
+    linter = Linter((Falls,), failures=failures)
+    for table in tables_of(erf_pcap([native(), native()])):
+        linter.feed(table)
+    assert not linter.finish() and failures.text().startswith("rule ZZA091 failed at the end of the capture: KeyError")
+
+
+class Raises(Rule):
+    """Raises at every chunk, or at one frame."""
+
+    code, name, message = "ZZA092", "raises", "x"
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        raise KeyError("nothing")
+        yield
+
+
+class RaisesAtEvent(Raises):
+    """Raises at each structure."""
+
+    code, name = "ZZA093", "raises-at-event"
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        yield from ()
+
+    @on_struct(MAD)
+    def mad(self, view: MAD, seen: Seen) -> Iterator[Hit]:
+        raise KeyError("nothing")
+        yield
+
+
+class EveryPacket(Rule):
+    """Each packet."""
+
+    code, name, message = "ZZA094", "every-packet", "x"
+    when = BTH.opcode >= 0
+
+
+for later in (Falls, Raises, RaisesAtEvent, EveryPacket):
+    REGISTRY.pop(later.code, None)
+
+
+def test_what_fails_names_its_frames() -> None:
+    """Those of the window, or the one that was looked at."""
+    failures = Failures()
+    linter = Linter((Raises, RaisesAtEvent), failures=failures)
+    for table in tables_of(erf_pcap([native(), native(), smp(1, 0x11)])):
+        linter.feed(table)
+    linter.finish()
+    assert (
+        failures.text().startswith("rule ZZA093 failed in frame 3: KeyError")
+        and "rule ZZA092 failed in frames 1 to 3: Key" in failures.text()
+    )
+    with pytest.raises(KeyError):
+        Linter((Raises,)).feed(table)
+    failures = Failures()
+    linter = Linter((Raises,), failures=failures)
+    *_, last = tables_of(erf_pcap([native()] * 9), 300)
+    linter.feed(last)
+    assert last.chunk.first > 1 and f"failed in frames {last.chunk.first} to 9: KeyError" in failures.text()
+
+
+def test_a_follower_that_fails_is_dropped_and_named() -> None:
+    class Stumbles(Follower):
+        """Fails at its second chunk."""
+
+        def __init__(self) -> None:
+            self.chunks = 0
+
+        def feed(self, table: ChunkTable) -> list[object]:
+            self.chunks += 1
+            assert self.chunks != 2, "stumbled"
+            return []
+
+    linter = Linter((EveryPacket,), failures=(failures := Failures()))
+    linter.follow(Stumbles)
+    for table in tables_of(erf_pcap([native()] * 9), 300):
+        linter.feed(table)
+    assert linter.context.get(Stumbles).chunks == 2 and not any(isinstance(one, Stumbles) for one in linter.followers)
+    assert "Stumbles failed in frames" in failures.text() and len(linter.finish()) == 9
+
+
+def fed(frames: list[bytes], *, prepared: bool, step_ns: int = 1000) -> tuple[list[int], bool]:
+    linter = Linter((EveryPacket,))
+    for table in tables_of(ethernet_pcap(frames, step_ns=step_ns)):
+        if prepared:
+            linter.prepare(table)
+        linter.feed(table)
+        left = linter.left_out(table)
+    return [one.frame for one in linter.finish()], left
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_copies_of_a_mirror_and_other_datagrams_are_no_packets(prepared: bool) -> None:
+    first, second = roce2(payload=b"12345678", bth={"psn": 1}), roce2(payload=b"23456789", bth={"psn": 2})
+    other = first[:42] + bytes(range(0x11, 0x11 + len(first) - 42))
+    assert fed([first, second], prepared=prepared) == ([1, 2], False)
+    assert fed([first, second, first], prepared=prepared) == ([1, 2], True)
+    assert fed([first, other, second], prepared=prepared) == ([1, 3], True)
+
+
+def test_what_subnet_files_say_is_known_before_the_first_frame() -> None:
+    linter = Linter((EveryPacket,))
+    files = [KnownFile("a", 5)]
+    linter.know(files)
+    assert linter.context.files is files and any(isinstance(one, Refuted) for one in linter.followers)
+    number = len(linter.followers)
+    linter.follow(Refuted)
+    assert len(linter.followers) == number, "once"
+
+
+def test_what_a_chunk_was_does_not_stay() -> None:
+    linter = Linter((EveryPacket,))
+    for table in tables_of(erf_pcap([smp(1, 0x11), native()])):
+        linter.feed(table)
+        assert linter.context.catalog is table.catalog
+    assert linter.context.table is None and linter.port_facts is None and linter.awaited() == []
+    assert [(one.frame, one.count) for one in linter.finish()] == [(1, 1), (2, 1)]
+    linter.close()
+    assert not vars(linter)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, "hits returned nothing"), ([3], "hits gave int, which is no hit"), ([Hit(frame=-1, time_ns=0, arguments={})],
+        "reports frame -1, which"),
+        ([Hit(frame=13, time_ns=0, arguments={})], "reports frame 13, which was not read"), ([Hit(frame=12, time_ns=0, arguments={})], ""),
+        ([Hit(frame=0, time_ns=0, arguments={})], ""), ([Hit(frame=1, time_ns=0, arguments={})] * 3, "hits gave more than a million hits"),
+    ],
+)  # fmt: skip
+def test_what_a_plugin_gives_is_checked(given: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames 11 and 12 were read; 0 is the whole capture."""
+
+    def hits() -> None:
+        pass
+
+    monkeypatch.setattr(engine, "MOST_HITS", 2)
+
+    class Two:
+        chunk = SimpleNamespace(first=11)
+
+        def __len__(self) -> int:
+            return 2
+
+    linter: Any = SimpleNamespace(context=SimpleNamespace(table=Two()))
+    if not said:
+        assert list(Linter._checked(linter, hits, given)) == given
+        return
+    with pytest.raises((TypeError, ValueError), match=said):
+        list(Linter._checked(linter, hits, given))

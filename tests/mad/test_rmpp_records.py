@@ -1,0 +1,187 @@
+"""Are the transfers of a capture shown with all their records and where their bytes came from?"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+from click.testing import CliRunner
+
+from ibdissect.cli.show import command as show
+from ibdissect.decode.addresses import End
+from ibdissect.decode.services import Services
+from ibdissect.dissect.shown_value import Presenter
+from ibdissect.mad.rmpp import RmppMessage
+from ibdissect.mad.rmpp_reassembly import Reassembled, RmppSegment
+from ibdissect.mad.rmpp_records import Transfers, headline, nodes, reassembled_nodes, records
+from ibdissect.python_interface import Capture
+from ibdissect.wire.catalog import builtin
+from ibdissect.wire.sa_records import NodeRecord
+from tests import commands
+from tests.craft import build, erf_pcap, gmp
+from tests.decode.made import native_table
+
+STEP, ROOM = 112, 200
+TABLE = b"".join(build(NodeRecord, STEP, lid=lid) for lid in range(1, 6))
+
+
+def segment(
+    number: int, flags: int, length: int, data: bytes, *, kind: int = 1, method: int = 0x92, status: int = 0, attribute: int = 0x11,
+    step: int = STEP, **kw: Any,
+) -> bytes:  # fmt: skip
+    body = struct.pack(">BBBBII8xHxx8x", 1, kind, flags, status, number, length, step // 8) + data
+    return gmp(0x03, method, attribute, body, at=24, **kw)
+
+
+FIRST = segment(1, 3, 60 + len(TABLE), TABLE[:ROOM])
+MIDDLE = segment(2, 1, 0, TABLE[ROOM : 2 * ROOM])
+LAST = segment(3, 5, 20 + len(TABLE) - 2 * ROOM, TABLE[2 * ROOM :] + b"not part of it")
+ACK = segment(3, 1, 67, b"", kind=2, method=0x12, slid=2, dlid=1)
+ABORT = segment(0, 1, 0, b"", kind=4, method=0x12, status=126, slid=2, dlid=1)
+FRAMES = [FIRST, LAST, ACK, MIDDLE]
+
+
+def test_records_of_a_transfer_whose_segments_came_late() -> None:
+    ended = Transfers().feed(native_table(FRAMES))
+    (transfer,) = ended.values()
+    assert list(ended) == [4]
+    assert headline(transfer, builtin()) == "SubnAdmGetTableResp(NodeRecord), 5 records in 3 segments, frames 1-4"
+    found = list(records(transfer, builtin()))
+    assert [record.view.lid for record in found if isinstance(record.view, NodeRecord)] == [1, 2, 3, 4, 5]
+    frames = [b"", *FRAMES]
+    for record in found:
+        assert b"".join(frames[s.frame][s.offset : s.offset + s.length] for s in record.spans) == record.data
+
+
+def test_tree_of_a_transfer() -> None:
+    (transfer,) = Transfers().feed(native_table(FRAMES)).values()
+    found = [node for _, node in nodes(transfer, builtin(), Services(), Presenter())]
+    assert [node.label for node in found] == [f"NodeRecord[{i}]" for i in range(5)]
+    assert found[1].text == "frame 1 bytes 196-283, frame 4 bytes 84-107"
+    assert [child.text for child in found[4].children if child.name == "infiniband.sa.lid"] == ["5"]
+
+
+def test_a_transfer_that_was_given_up() -> None:
+    (transfer,) = Transfers().feed(native_table([FIRST, LAST, ABORT])).values()
+    said = headline(transfer, builtin())
+    assert said.endswith("missing segments 2, aborted: Too many retries")
+    assert [record.number for record in records(transfer, builtin())] == [0, 4]
+
+
+def test_one_segment_is_no_reassembly() -> None:
+    whole = segment(1, 7, 20 + STEP, TABLE[:STEP])
+    (transfer,) = Transfers().feed(native_table([whole])).values()
+    assert reassembled_nodes(transfer, (), builtin(), Services(), Presenter()) == []
+
+
+def test_an_answer_without_records() -> None:
+    body = struct.pack(">BBBBII20x", 1, 1, 7, 0, 1, 20)
+    (transfer,) = Transfers().feed(native_table([gmp(0x03, 0x92, 0x11, body, at=24)])).values()
+    assert list(records(transfer, builtin())) == []
+
+
+def test_capture_finds_the_transfer_of_any_of_its_frames() -> None:
+    with Capture(io.BytesIO(erf_pcap([*FRAMES, ACK, FIRST, MIDDLE]))) as capture:
+        for frame in (1, 2, 4):
+            transfer = capture.transfer(frame)
+            assert transfer is not None and transfer.complete and transfer.holds(frame)
+        unfinished = capture.transfer(7)
+        assert unfinished is not None and not unfinished.complete
+        assert capture.transfer(3) is None
+
+
+def test_show_prints_the_records_behind_the_frame_that_completed_them(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    path.write_bytes(erf_pcap(FRAMES))
+    out = CliRunner().invoke(show, [str(path), "--format", "tree", "--frames", "4"], standalone_mode=False).output
+    assert "Reassembled  SubnAdmGetTableResp(NodeRecord), 5 records in 3 segments, frames 1-4" in out
+    assert "NodeRecord[4]:" in out
+    assert "Reassembled" not in CliRunner().invoke(show, [str(path), "--format", "tree", "--frames", "1-3"], standalone_mode=False).output
+    for form in ("json", "jsonl"):
+        text = CliRunner().invoke(show, [str(path), "--format", form], standalone_mode=False).output
+        shown = json.loads(text if form == "json" else f"[{','.join(text.splitlines())}]")
+        assert [one["frame"] for one in shown if "reassembled" in one] == [4]
+        whole = shown[3]["reassembled"]
+        assert whole["frames"] == [1, 4, 2] and [record["layer"] for record in whole["records"]] == ["NodeRecord"] * 5
+        assert whole["records"][1]["pieces"] == [{"frame": 1, "offset": 196, "length": 88}, {"frame": 4, "offset": 84, "length": 24}]
+        lids = [field["value"] for record in whole["records"] for field in record["fields"] if field["name"] == "infiniband.sa.lid"]
+        assert lids == [1, 2, 3, 4, 5]
+
+
+def test_where_the_bytes_of_a_long_transfer_came_from_is_found_at_once() -> None:
+    transfer = Reassembled(first=RmppMessage(1, 0, End(), End(), 3, 1, 0x92, 0x11, 1, 1, 0, 1, 0, step=8), last_ns=0, next=1, last=20_000)
+    transfer.segments = {number: RmppSegment(number, 84, bytes(12)) for number in range(1, 20_001)}
+    began = process_time()
+    found = [spans for _, _, spans in transfer.records()]
+    assert process_time() - began < 2 and len(found) == 30_000
+    assert [(span.frame, span.offset, span.length) for span in found[1]] == [(1, 92, 4), (2, 84, 4)]
+
+
+ZED = Path(__file__).parents[2] / "docs/examples/zed"
+RULE = """
+from ibdissect.rules import *
+from ibdissect.lint.rule import INFO, Rule, on_struct
+from zed import Inventory, Lane
+
+class Up(Rule):
+    "A lane is up. Why. What to do."
+    code, name, severity = "ZEI001", "lane-up", INFO
+    on, when, message, example = Lane, (Lane.state == 1) & (Lane.lane > 50), "lane {lane} is up", "any"
+    reference = "ZED 4"
+
+class Seen(Rule):
+    "An inventory is there. Why. What to do."
+    code, name, severity = "ZEI002", "inventory", INFO
+    message, example = "{count} lanes", "any"
+    reference = "ZED 3"
+
+    @on_struct(Inventory)
+    def look(self, inventory, seen):
+        yield self.hit(seen, inventory, Inventory.count, count=len(inventory.lanes))
+"""
+
+
+def vendor_frames() -> list[bytes]:
+    """A request, and its answer in three segments (frames 1 to 4 of the vendor's capture)."""
+    with Capture(str(ZED / "rmpp.pcap")) as opened:
+        return [bytes(opened.frame(number).data) for number in range(1, 5)]
+
+
+def seen_in(path: Path, frames: list[bytes], *words: str) -> list[str]:
+    path.write_bytes(erf_pcap(frames))
+    done = commands.run("show", "--plugin", str(ZED / "zed.py"), str(path), *words, text=True)
+    assert done.returncode == 0 and "cafebabe" not in done.stdout.lower()
+    return done.stdout.splitlines()
+
+
+def test_what_a_vendor_sends_in_segments_is_shown_where_it_is_whole(tmp_path: Path) -> None:
+    ask, first, middle, last = vendor_frames()
+    path = tmp_path / "a.pcap"
+    fields = ("-e", "frame.number", "-e", "zed.lane.peer", "-Y", "zed.lane.peer")
+    peers = ",".join(str(number) for number in range(100, 160))
+    for frames, at in (([ask, first, middle, last], 4), ([ask, first, last, first, middle], 5), ([first, middle, middle, last, last], 4)):
+        assert seen_in(path, frames, *fields) == [f"{at}\t{peers}"]
+        assert seen_in(path, frames, "-Y", "zed.tlv.type == 1", "-e", "frame.number", "-e", "zed.optics.temperature") == [f"{at}\t41"]
+    for frames in ([ask, first, last], [ask, middle, last], [ask, first, middle]):
+        assert seen_in(path, frames, *fields) == [], "a segment is missing"
+    tree = seen_in(path, [ask, first, middle, last], "--format", "tree")
+    assert sum("Peer LID" in line for line in tree) == 60 and sum("Optics_Key#1" in line for line in tree) == 1
+
+
+def test_rules_and_records_see_it_once(tmp_path: Path) -> None:
+    (tmp_path / "zei.py").write_text(RULE)
+    given = ("--plugin", str(ZED / "zed.py"), "--plugin", str(tmp_path / "zei.py"))
+    done = commands.run("lint", *given, "--select", "ZEI", "--infos", "--format", "json", str(ZED / "rmpp.pcap"), text=True)
+    found = [(one["code"], one["frame"], one["message"]) for one in json.loads(done.stdout)["findings"]]
+    ends = "VendGetResp(attribute 0x0100) from LID 5 to LID 2"
+    assert found[1:] == [("ZEI001", 4, f"{ends}: lane 51 is up"), ("ZEI002", 4, f"{ends}: 60 lanes")] and found[0][1] == 1, "a request"
+    rows = commands.run("export", *given[:2], "--records", "--to", str(tmp_path / "r.jsonl"), str(ZED / "rmpp.pcap"), text=True)
+    assert rows.returncode == 0, rows
+    (record,) = map(json.loads, (tmp_path / "r.jsonl").read_text().splitlines())
+    assert (record["layer"], record["frames"]) == ("Inventory", [2, 3, 4])
+    assert json.loads(record["fields"])["zed.lane.lane"] == list(range(60))
+    assert "cafebabe" not in json.dumps(record).lower()

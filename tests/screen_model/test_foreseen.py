@@ -1,0 +1,61 @@
+"""Does a capture that grows show what only its end would?"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from ibdissect.lint.rule import REGISTRY
+from ibdissect.pipeline.check import CheckOptions, check
+from ibdissect.rules import load
+from ibdissect.screen_model import background_analysis
+from ibdissect.screen_model.background_analysis import BackgroundAnalysis
+from ibdissect.screen_model.capture_model import CaptureModel
+from ibdissect.screen_model.foreseen import foresee
+from tests.screen_model.made import capture, opened
+
+load()
+OPTIONS = CheckOptions(rules=[REGISTRY[code] for code in ("PKY003", "PM001", "RC002")], max_findings=None)
+
+
+def test_what_a_check_finds_at_the_end_only(tmp_path: Path) -> None:
+    """The findings of the middle are not foreseen, as they are known; all others are those of `lint`."""
+    path = capture(tmp_path)
+    model = opened(path)
+    found = foresee(model, OPTIONS, model.index.frames, lambda: True)
+    linted = check(str(path), OPTIONS)
+    assert found is not None and found.by_rule == {"PM001": 1, "PKY003": 1}
+    at_end = {(one.code, one.frame) for one in linted.findings if one.code in found.by_rule}
+    assert {(one.code, one.frame) for _, _, one, *_ in found.occurrences if one is not None} == at_end
+    assert sum(found.by_rule.values()) == sum(found.counts.values())
+    assert foresee(model, OPTIONS, model.index.frames, lambda: False) is None
+    model.close()
+
+
+def test_findings_of_a_growing_capture_come_before_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background_analysis, "PAUSE", 0.02)
+    path = capture(tmp_path)
+    model = CaptureModel(str(path), follow=True)
+    study = BackgroundAnalysis(model, lambda: OPTIONS)
+    threads = [threading.Thread(target=run, args=(lambda: None,), daemon=True) for run in (model.scan, study.run)]
+    for thread in threads:
+        thread.start()
+    for _ in range(400):
+        if study._foreseen_to:
+            break
+        model.wait(0.02)
+    store, linted = model.findings, check(str(path), OPTIONS)
+    now = {(one.code, one.frame) for one in store.all()}
+    assert not study.finished and {(one.code, one.frame) for one in linted.findings} <= now
+    assert dict(store.by_rule) == {code: sum(one.code == code for one in linted.findings) for code in {one.code for one in linted.findings}}
+    model.stop_reading()
+    for _ in range(400):
+        if study.finished:
+            break
+        model.wait(0.02)
+    assert {(one.code, one.frame) for one in store.all()} == now
+    assert len(store.first()) == len({(one.code, one.frame, one.message) for one in store.first()}) == len(linted.findings)
+    model.close()
+    study.close()

@@ -1,0 +1,54 @@
+"""Are the payloads of a connection put together once for each PSN, both ways, with keys masked?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ibdissect
+from ibdissect.dissect.named_values import MESSAGE_NAMES
+from ibdissect.screen_model.payload import SentMessage, as_text, followed
+from tests import craft
+
+
+def said_in(path: Path, frame: int, *, show_keys: bool = False) -> list[SentMessage] | None:
+    with ibdissect.open(str(path), show_keys=show_keys) as capture:
+        messages = capture.answers(MESSAGE_NAMES).messages
+        assert messages is not None
+        return followed(messages, frame, capture.table_at, show_keys=show_keys)
+
+
+def write(psn: int, opcode: int, text: bytes) -> bytes:
+    return craft.rc(opcode, text, slid=1, dlid=2, bth={"psn": psn, "destqp": 9})
+
+
+def back(psn: int, opcode: int, text: bytes = b"") -> bytes:
+    return craft.rc(opcode, text, slid=2, dlid=1, bth={"psn": psn, "destqp": 8})
+
+
+def test_both_ways_and_no_copy(tmp_path: Path) -> None:
+    ack = craft.rc(0x11, slid=1, dlid=2, bth={"psn": 70, "destqp": 9})
+    frames = [write(5, 0x06, b"one "), write(6, 0x08, b"two!"), write(6, 0x08, b"two!"), back(6, 0x11), write(7, 0x0C, b""),
+              back(7, 0x10, b"read"), back(70, 0x04, b"sent"), ack]  # fmt: skip
+    path = tmp_path / "x.pcap"
+    path.write_bytes(craft.erf_pcap(frames))
+    found = said_in(path, 2)
+    assert found is not None
+    assert [(said.kind, bytes(said.data), said.forward, said.asked) for said in found] == [
+        ("WRITE", b"one two!", True, True), ("READ", b"read", False, False), ("SEND", b"sent", False, False),
+    ]  # fmt: skip
+    assert found[0].title == "WRITE 8 bytes, frames 1-4, LID 1 → LID 2"
+    assert SentMessage("ATOMIC", "a", "b", True, 1, 2, True, True).title == "ATOMIC without payload, frames 1-2, a → b"
+
+
+def test_frames_without_messages(repo: Path) -> None:
+    assert said_in(repo / "captures/rxe-rping.pcap", 1) is None
+
+
+def test_forms() -> None:
+    said = SentMessage("SEND", "a", "b", True, 1, 2, True, True, bytearray(b"Hi\x00\n" + bytes(range(65, 85))), [(4, 8)])
+    assert list(as_text(said, "ascii")) == ["Hi.", "****EFGHIJKLMNOPQRST"]
+    assert list(as_text(said, "hex")) == [
+        "00000000  48 69 00 0a ** ** ** **  45 46 47 48 49 4a 4b 4c  Hi..****EFGHIJKL",
+        "00000010  4d 4e 4f 50 51 52 53 54                           MNOPQRST",
+    ]  # fmt: skip
+    assert list(as_text(said, "raw")) == ["4869000a********45464748494a4b4c4d4e4f5051525354"]

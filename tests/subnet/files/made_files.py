@@ -1,0 +1,24 @@
+"""Subnet files made in tests, without a file system."""
+
+from __future__ import annotations
+
+from ibdissect.subnet.file_lines import KnownFile
+from ibdissect.subnet.files import SubnetFile, learn
+from ibdissect.subnet.files.lines import Lines
+from ibdissect.subnet.files.reading import KINDS
+from ibdissect.subnet.model import Subnet
+
+
+def parsed(kind: str, text: str, path: str = "") -> tuple[SubnetFile, Lines]:
+    """What a file of a kind says, and its lines as counted."""
+    parse = KINDS[kind].parse
+    assert parse is not None
+    lines = Lines(path or kind, text.splitlines())
+    return SubnetFile(KnownFile(path or kind, 0, KINDS[kind].lasting), kind, list(parse(lines))), lines
+
+
+def subnet_of(*files: tuple[str, str]) -> Subnet:
+    """The model after files given as (kind, text), oldest first."""
+    subnet = Subnet()
+    learn(subnet, [parsed(kind, text)[0] for kind, text in files])
+    return subnet

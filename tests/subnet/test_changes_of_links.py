@@ -1,0 +1,60 @@
+"""Are lost and found links, changes of managers and moved LIDs reported?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.wire.sm import SMInfo
+from tests import craft
+from tests.subnet.made import ANSWER, answer, node, port_info, switch
+from tests.subnet.test_changes import changes_of
+
+NODE_INFO, PORT_INFO, SM_INFO = 0x11, 0x15, 0x20
+DOWN, ACTIVE = 1, 4
+
+
+def routed(attribute: int, body: bytes, *path: int, port: int = 0) -> bytes:
+    return craft.smp(ANSWER, attribute, body, path=list(path), modifier=port)
+
+
+def manager(state: int, priority: int, **kw: Any) -> bytes:
+    return answer(1, SM_INFO, craft.build(SMInfo, 64, guid=0xABCD, sm_state=state, priority=priority), **kw)
+
+
+FOUND = [
+    routed(NODE_INFO, node(1)), routed(NODE_INFO, switch(2, 4, local_port_num=1), 1), routed(NODE_INFO, node(5), 1, 3),
+    routed(PORT_INFO, port_info(0, local_port_num=1), 1, port=3),
+]  # fmt: skip
+
+
+def test_a_link_that_goes_and_comes_back() -> None:
+    down = port_info(0, port_state=DOWN, port_physical_state=2)
+    gone = routed(PORT_INFO, down, 1, port=3)
+    assert [(one.kind, one.frame) for one in changes_of([*FOUND, gone])] == [("link-lost", 5)]
+    back = [routed(PORT_INFO, port_info(0), 1, port=3), routed(NODE_INFO, node(5), 1, 3)]
+    story = changes_of([*FOUND, gone, *back])
+    assert [(one.kind, one.frame) for one in story] == [("link-lost", 5), ("link-found", 7)]
+    assert story[0].text.startswith("link lost: ") and story[1].text.startswith("link restored: ")
+    assert [one.frame for one in changes_of([*FOUND, gone, *back, gone])] == [5, 7, 8], "a second time is news again"
+
+
+def test_another_adapter_on_the_cable() -> None:
+    story = changes_of([*FOUND, routed(NODE_INFO, node(7), 1, 3)])
+    assert [one.kind for one in story] == ["link-lost", "link-found"]
+
+
+def test_managers() -> None:
+    port = [answer(1, NODE_INFO, node(1)), answer(1, PORT_INFO, port_info(1))]
+    story = changes_of([*port, manager(2, 5), manager(2, 5), manager(3, 5), manager(3, 9)])
+    assert [(one.frame, one.text) for one in story] == [
+        (3, "subnet manager 0x000000000000abcd (LID 1) is standby, priority 5"),
+        (5, "subnet manager 0x000000000000abcd (LID 1) was standby, is master, priority 5"),
+        (6, "subnet manager 0x000000000000abcd (LID 1) has priority 9, had 5"),
+    ]
+
+
+def test_a_lid_of_somebody_else() -> None:
+    first, second = ([routed(NODE_INFO, node(lid), 1, hop), routed(PORT_INFO, port_info(5), 1, hop)] for lid, hop in ((5, 3), (7, 4)))
+    story = changes_of([*FOUND[:2], *first, *second])
+    assert [(one.kind, one.frame) for one in story] == [("lid", 6)]
+    assert "took over a LID of" in story[0].text

@@ -1,0 +1,203 @@
+"""Does the description of a subnet hold each fact once, with its frame or its line, and no fact that nobody showed?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ibdissect.subnet import FabricFollower
+from ibdissect.subnet.describe import describe, ranges
+from ibdissect.subnet.file_lines import KnownFile, doubtful, line_number
+from ibdissect.subnet.model import Subnet
+from ibdissect.subnet.multicast_groups import GroupFacts, MulticastGroup
+from ibdissect.subnet.p_keys import BLOCK, PKeys
+from ibdissect.wire.sm import SMInfo
+from tests import craft
+from tests.decode.made import native_table
+from tests.rules.made.subnets import sweep
+from tests.subnet.files.made_files import subnet_of
+from tests.subnet.made import SET, answer, ask, node, p_keys, port_info, switch
+
+P_KEY_TABLE = 0x16
+
+
+def described(frames: Sequence[bytes]) -> dict[str, Any]:
+    follower = FabricFollower()
+    for _ in follower.feed(native_table(frames)):
+        pass
+    return describe(follower.subnet, lambda kind, value: None)
+
+
+def port_of(found: dict[str, Any], number: int = 1) -> dict[str, Any]:
+    (of,) = found["nodes"]
+    return next(port for port in of["ports"] if port["number"] == number)
+
+
+@pytest.mark.parametrize(
+    ("keys", "valid"),
+    [
+        ((0x8001, 0x0001, 0x0000, 0x8000, 0x7FFF), {0: 0x8001, 1: 0x0001, 4: 0x7FFF}),
+        ((0xFFFF, *[0] * 30, 0x8001), {0: 0xFFFF, 31: 0x8001}),
+        ((0x8000, 0x0000), {}),
+    ],
+)
+def test_entries_without_a_base_key_are_no_p_keys(keys: tuple[int, ...], valid: dict[int, int]) -> None:
+    """0x8000 is as empty as 0; indices go on from block to block."""
+    frames = [answer(5, 0x11, node(5, partition_cap=64)), *(answer(5, P_KEY_TABLE, p_keys(*keys), modifier=block) for block in (0, 1))]
+    found = described(frames)
+    assert port_of(found)["p_keys"] == [
+        {"block": block, "frame": 2 + block, "keys": [*valid.values()], "indices": [BLOCK * block + i for i in valid]} for block in (0, 1)
+    ]
+    wanted: dict[int, list[bool]] = {}
+    for key in valid.values():
+        wanted.setdefault(key & 0x7FFF, []).append(key >= 0x8000)
+    assert {one["partition"]: [member["full"] for member in one["members"]] for one in found["partitions"]} == wanted
+
+
+@pytest.mark.parametrize("lmc", range(8))
+def test_lids_of_a_port(lmc: int) -> None:
+    """LMC has three bits; what stands above them are the protection bits of the M_Key."""
+    found = described([answer(0x80, 0x11, node(0x80)), answer(0x80, 0x15, port_info(0x80, lmc=lmc, m_key_protect_bits=3), modifier=1)])
+    assert (port_of(found)["lid"], port_of(found)["lmc"]) == (0x80, lmc)
+    assert [one["lid"] for one in found["lids"]] == [*range(0x80, 0x80 + (1 << lmc))] and found["counts"]["lids"] == 1 << lmc
+
+
+def test_switch_tables_enforce_and_make_no_members() -> None:
+    frames = [answer(5, 0x11, switch(5)), answer(5, P_KEY_TABLE, p_keys(0x8001), modifier=1 << 16)]
+    (partition,) = described(frames)["partitions"]
+    assert not partition["members"] and [one["port"] for one in partition["enforced_at"]] == [1]
+
+
+def test_the_subnet_is_complete_after_a_whole_sweep() -> None:
+    frames = sweep()
+    assert described(frames)["complete"] == {"frame": len(frames)}
+    assert described(frames[:-1])["complete"] is None
+
+
+def test_files_that_list_all_lids_make_it_complete() -> None:
+    subnet = Subnet()
+    files, line = [KnownFile("ibnetdiscover.txt", 0)], line_number(0, 0)
+    for listed, expected in ((line, {"frame": 0, "source": "ibnetdiscover.txt"}), (doubtful(line), None), (0, None)):
+        subnet.listed = listed
+        assert describe(subnet, lambda kind, value: None, files)["complete"] == expected
+
+
+def test_a_group_of_which_only_the_members_are_known() -> None:
+    subnet = Subnet()
+    group = subnet.groups.by_mgid[b"\xff" * 16] = MulticastGroup(b"\xff" * 16, 4)
+    group.members[bytes(16)] = (1, 4)
+    (found,) = describe(subnet, lambda kind, value: None)["groups"]
+    assert {found[name] for name in ("mlid", "p_key", "q_key", "mtu", "mtu_code", "rate", "sl")} == {None}
+    assert found["members"][0]["join_state"] == ["full member"]
+
+
+@pytest.mark.parametrize(("code", "size"), [(0, None), (1, 256), (5, 4096), (6, None)])
+def test_a_group_with_its_record(code: int, size: int | None) -> None:
+    subnet = Subnet()
+    subnet.groups.learn(b"\xff" * 16, GroupFacts(0xC000, 0xFFFF, 0, code, 3, 0), 4)
+    (found,) = describe(subnet, lambda kind, value: None)["groups"]
+    assert (found["mtu"], found["mtu_code"], found["rate_gbps"], found["sl"]) == (size, code, 10, 0)
+    assert found["q_key"] is None, "it was hidden"
+
+
+def test_facts_of_files_name_their_line_and_no_frame() -> None:
+    subnet = Subnet()
+    files = [KnownFile("a.conf", 0), KnownFile("b.conf", 0)]
+    of, _ = subnet.node(7, line_number(1, 12))
+    port = subnet.port(of, 1, line_number(1, 12))
+    port.p_keys = PKeys()
+    subnet.assign(port, 5, 0, line_number(0, 3))
+    found = describe(subnet, lambda kind, value: None, files)
+    assert (found["nodes"][0]["frame"], found["nodes"][0]["source"]) == (0, "b.conf:12")
+    assert [(one["frame"], one["source"]) for one in found["lids"]] == [(0, "a.conf:3")]
+    assert "source" not in describe(subnet, lambda kind, value: None)["nodes"][0], "without files the lines stay numbers"
+
+
+def test_hidden_keys_are_text() -> None:
+    key = ask(5, 0x15, method=SET, body=port_info(5, m_key=0x1234), modifier=1), answer(5, 0x15, port_info(5, m_key=0x1234), modifier=1)
+    follower = FabricFollower()
+    for _ in follower.feed(native_table([answer(5, 0x11, node(5)), *key])):
+        pass
+    shown, hidden = (
+        port_of(describe(follower.subnet, text))["m_key"] for text in (lambda kind, value: None, lambda kind, value: f"{kind}#1")
+    )
+    assert (shown["value"], shown["text"]) == (0x1234, "0x0000000000001234")
+    assert (hidden["value"], hidden["text"]) == (None, "M_Key#1")
+
+
+def test_ranges() -> None:
+    assert [ranges(numbers) for numbers in ([], [1], [1, 2], [1, 3], [1, 2, 3, 5, 7, 8])] == ["", "1", "1-2", "1,3", "1-3,5,7-8"]
+
+
+@pytest.mark.parametrize(
+    ("code", "page"), [(0x0FF0, None), (0x8000, 0), (0x8010, 1), (0x801F, 1), (0x87F0, 0x7F), (0x8810, 0x81), (0xFFF0, 0x7FF)]
+)
+def test_the_page_of_diagnostic_data_that_a_port_names(code: int, page: int | None) -> None:
+    """Eleven bits behind the first, without the last four."""
+    follower = FabricFollower()
+    for _ in follower.feed(native_table([answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5, diag_code=code), modifier=1)])):
+        pass
+    port = follower.subnet.by_lid(5)
+    assert port is not None and (port.pages or {}) == ({} if page is None else {page: 2})
+
+
+def counted(*frames: bytes) -> dict[str, int]:
+    return {name: count for name, count in described(frames)["counts"].items() if count}
+
+
+def test_a_node_without_a_name_is_counted_until_it_says_who_it_is() -> None:
+    state = answer(5, 0x15, port_info(5), modifier=1)
+    assert counted(state) == {"unknown_nodes": 1, "ports": 1, "lids": 1}
+    assert counted(state, answer(5, 0x11, node(5))) == {"channel_adapters": 1, "ports": 1, "lids": 1}
+
+
+def test_a_node_that_becomes_another_kind_is_another_node() -> None:
+    frames = [answer(5, 0x11, node(5, num_ports=2)), answer(5, P_KEY_TABLE, p_keys(0x8001)), answer(5, 0x15, port_info(5), modifier=2)]
+    assert "p_keys" in port_of(described(frames))
+    again = described([*frames, answer(5, 0x11, node(5, num_ports=2, node_type=3))])
+    assert again["counts"]["routers"] == 1 and not again["counts"]["channel_adapters"]
+    assert [port["number"] for port in again["nodes"][0]["ports"]] == [1] and "p_keys" not in port_of(again)
+
+
+def test_only_the_manager_that_was_master_last_is_the_current_one() -> None:
+    """Three called themselves master, one after the other; a standby is no former one."""
+    states = ((1, 3), (2, 3), (3, 2), (2, 3), (4, 3))
+    frames = [
+        craft.smp(0x81, 0x20, craft.build(SMInfo, 64, guid=0x1000 + lid, act_count=n, priority=1, sm_state=state), slid=lid, dlid=9)
+        for n, (lid, state) in enumerate(states)
+    ]
+    told = [(one["guid"][-4:], one["state_code"], one["former"]) for one in described(frames)["sms"]]
+    assert told == [("1001", 3, True), ("1002", 3, True), ("1003", 2, False), ("1004", 3, False)]
+
+
+@pytest.mark.parametrize(("code", "size"), [(1, 256), (4, 2048), (5, 4096)])
+def test_sizes_stand_beside_their_codes(code: int, size: int) -> None:
+    port = port_of(described([answer(2, 0x11, node(2)), answer(2, 0x15, port_info(2, neighbor_mtu=code))]))
+    assert (port["neighbor_mtu"], port["neighbor_mtu_code"]) == (size, code)
+
+
+def test_a_name_is_told_as_it_is() -> None:
+    """Only the zeros behind it are none of it."""
+    (told,) = described([answer(2, 0x11, node(2)), answer(2, 0x10, b"  node 2 \0".ljust(64, b"\0"))])["nodes"]
+    assert told["name"] == "  node 2 "
+
+
+def test_what_no_node_info_says_is_unknown() -> None:
+    (told,) = described([answer(2, 0x15, port_info(2, neighbor_mtu=6))])["nodes"]
+    assert {told[name] for name in ("guid", "vendor_id", "device_id", "num_ports", "partition_cap")} == {None}
+    assert (told["ports"][0]["neighbor_mtu"], told["ports"][0]["neighbor_mtu_code"]) == (None, 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "hosts"),
+    [("roce.vlans = [7]", {"vlans": [7]}, []), ("[[roce.host]]\nname = 'a'\naddresses = ['1.2.3.4']", {}, ["1.2.3.4"]), ("", None, None)],
+)
+def test_what_a_file_says_of_roce_is_described(text: str, settings: dict[str, Any] | None, hosts: list[str] | None) -> None:
+    """Settings or hosts alone are enough; nothing is said where no file speaks of RoCE."""
+    found = describe(subnet_of(("roce", text)) if text else Subnet(), lambda kind, value: None)
+    assert ("roce" in found) is bool(text)
+    if text:
+        assert {one["name"]: one["value"] for one in found["roce"]["settings"]} == settings
+        assert [one["address"] for one in found["roce"]["hosts"]] == hosts

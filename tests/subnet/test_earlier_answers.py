@@ -1,0 +1,172 @@
+"""What did the same port answer before, across chunks, ports and limits?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ibdissect.subnet import FabricFollower, earlier_answers
+from ibdissect.subnet.earlier_answers import (
+    AttributeHistory,
+    AttributeSmps,
+    Descriptions,
+    DescriptionsRecorded,
+    NodeInfos,
+    NodesRecorded,
+    PKeyTables,
+    PortGuids,
+    PortInfos,
+    others,
+)  # fmt: skip
+from ibdissect.subnet.events import ChunkFollowed
+from ibdissect.wire.sa_records import NodeRecord
+from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.sm_port import PortInfo
+from tests import craft
+from tests.decode.made import native_table
+
+from .made import ANSWER, GET, SET, answer, ask, node, p_keys, port_info, switch
+
+
+def feed(infos: AttributeHistory, follower: FabricFollower, *frames: bytes) -> AttributeSmps:
+    """One more chunk of the same capture (frame numbers start anew, the order of feeding counts)."""
+    table = native_table(frames)
+    (event,) = [event for event in follower.feed(table) if isinstance(event, ChunkFollowed)]
+    return infos.of(event)
+
+
+def counted(number: int, lid: int = 5) -> bytes:
+    return answer(lid, 0x15, port_info(lid, p_key_violations=number))
+
+
+def test_before() -> None:
+    infos, follower = PortInfos(), FabricFollower()
+    first = feed(infos, follower, answer(5, 0x11, node(5)), answer(6, 0x11, node(6)), counted(1), counted(9, 6), counted(2),
+                 ask(5, 0x15, method=SET, body=port_info(5)), counted(3))  # fmt: skip
+    assert first.since.tolist() == [0, 0, 3, 5, 5], "a Set teaches nothing"
+    assert first.was(PortInfo.p_key_violations).tolist() == [0, 0, 1, 2, 2]
+    assert first.now(PortInfo.p_key_violations).tolist() == [1, 9, 2, 0, 3]
+    assert first.sets.tolist() == [False, False, False, True, False] and first.number.tolist() == [1] * 5
+    assert infos.of(first.event) is first
+    assert [infos.answers(key) for key in first.key[:2].tolist()] == [[3, 5, 7], [4]]
+    assert infos.answers(int(first.key[0]) + 1) == []
+
+
+def test_across_chunks() -> None:
+    """The last answer of an earlier chunk is remembered; asking for another frame of the same chunk finds what held there."""
+    infos, follower = PortInfos(), FabricFollower()
+    feed(infos, follower, answer(5, 0x11, node(5)), counted(1))
+    pad = [craft.native(bth={"psn": i}) for i in range(4)]
+    second = feed(infos, follower, *pad, counted(7), counted(8))
+    assert second.since.tolist() == [2, 5] and second.was(PortInfo.p_key_violations).tolist() == [1, 7]
+    bodies, since = infos.at(second.key, second.frames + 1)
+    assert since.tolist() == [5, 6] and PortInfo(bodies[1].tobytes()).p_key_violations == 8
+
+
+def test_unknown_nodes_teach_nothing() -> None:
+    infos = PortInfos()
+    found = feed(infos, FabricFollower(), ask(5, 0x15), ask(5, 0x15))
+    assert found.key.tolist() == [-1, -1] and found.since.tolist() == [0, 0]
+
+
+def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(earlier_answers, "MAX_KEPT", 2)
+    infos, follower = PortInfos(), FabricFollower()
+    names = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)]
+    feed(infos, follower, *names, counted(1, 5), counted(1, 6), counted(1, 7))
+    pad = [craft.native(bth={"psn": i}) for i in range(6)]
+    found = feed(infos, follower, *pad, counted(2, 5), counted(2, 6), counted(2, 7))
+    assert found.since.tolist() == [0, 5, 6], "the oldest went"
+    assert (infos.dropped.count, infos.dropped.frame) == (1, 7), "at the first answer of that chunk"
+
+
+def test_each_port_of_a_switch_has_tables_of_its_own() -> None:
+    """The modifier of a switch's table holds the port above the block."""
+    places = [1 << 16, 2 << 16, 1 << 16 | 1, 1 << 16, 255 << 16]
+    tables = [answer(5, 0x16, p_keys(0xFFFF), modifier=place) for place in places]
+    found = feed(PKeyTables(), FabricFollower(), answer(5, 0x11, switch(5)), *tables)
+    assert found.since.tolist() == [0, 0, 0, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "taught"), [(ANSWER, b"a", [2]), (ANSWER, b"", []), (GET, b"a", [])], ids=["answer", "without-a-name", "request"]
+)
+def test_only_answers_of_the_sa_tell_what_a_node_is_called(method: int, name: bytes, taught: list[int]) -> None:
+    """A request may hold any record, and the manager knows the node before its name."""
+    names, follower = DescriptionsRecorded(), FabricFollower()
+    record = craft.build(NodeRecord, lid=5)[:4] + node(5)[:40] + name.ljust(64, b"\0")
+    frames = [answer(5, 0x11, node(5)), craft.ud(craft.sa_mad(method, 0x11, record, mask=(1 << 21) - 1))]
+    (event,) = [event for event in follower.feed(native_table(frames)) if isinstance(event, ChunkFollowed)]
+    names.first(event, Descriptions().of(event))
+    assert names._answers.frame.tolist() == taught
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_as_many_are_remembered_as_the_limit_says(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(earlier_answers, "MAX_KEPT", most)
+    infos, follower = PortInfos(), FabricFollower()
+    feed(infos, follower, *(answer(lid, 0x11, node(lid)) for lid in (5, 6)), counted(1, 6), counted(1, 5))
+    found = feed(infos, follower, *[craft.native()] * 4, counted(2, 5), counted(2, 6), ask(5, 0x15))
+    assert found.since.tolist() == [4, 3 if most > 1 else 0, 5]
+    assert (infos.dropped.count, infos.dropped.frame) == ((0, 0) if most > 1 else (1, 5))
+
+
+@pytest.mark.parametrize(
+    ("kind", "guids", "keys"), [(NodeInfos, {"node_guid": 7}, [7, -1, -1]), (PortGuids, {"port_guid": 1 << 63}, [-1 << 63, -1, -1])]
+)
+def test_answers_with_a_guid_have_it_as_key(kind: type[AttributeHistory], guids: dict[str, int], keys: list[int]) -> None:
+    """Neither requests nor zeros."""
+    none = node(5, node_guid=0, port_guid=0)
+    found = feed(
+        kind(), FabricFollower(), answer(5, 0x11, node(5, **guids)), ask(5, 0x11, method=SET, body=node(5, **guids)), answer(5, 0x11, none)
+    )
+    assert found.key.tolist() == keys
+
+
+def test_attributes_without_history() -> None:
+    found = feed(others(0x12)(), FabricFollower(), answer(5, 0x11, switch(5)), answer(5, 0x12, bytes(64)), answer(5, 0x12, bytes(64)))
+    assert (found.key.tolist(), found.since.tolist(), found.about_ports) == ([-1, -1], [0, 0], False)
+    assert others(0x12) is others(0x12) is not others(0x13)
+
+
+@pytest.mark.parametrize(
+    ("kind", "modifier", "entered", "number"),
+    [(node, 0, 1, 1), (node, 3, 1, 3), (node, 0x1FF, 1, 0xFF), (node, 0x100, 1, 1), (switch, 0, 4, 0), (switch, 7, 4, 7)],
+)
+def test_the_port_that_a_modifier_selects(kind: Any, modifier: int, entered: int, number: int) -> None:
+    """Its low byte; 0 is the port that the SMP entered, or a switch's own."""
+    frames = [answer(5, 0x11, kind(5, local_port_num=entered)), answer(5, 0x15, port_info(5), modifier=modifier)]
+    found = feed(PortInfos(), FabricFollower(), *frames)
+    assert found.number.tolist() == [number] and found.about_ports
+
+
+@pytest.mark.parametrize("frames", [1, 2, 3, 4, 5])
+def test_what_was_known_at_a_frame(frames: int) -> None:
+    """Answers of two ports in turn: the last one before, never that of the other port."""
+    infos, follower = PortInfos(), FabricFollower()
+    found = feed(infos, follower, *[answer(lid, 0x11, node(lid)) for lid in (5, 6)], *[counted(n, 5 + n % 2) for n in range(frames)])
+    last = feed(infos, follower, *[craft.native()] * 9, ask(5, 0x15), ask(6, 0x15), ask(9, 0x15))
+    assert found.since.tolist() == [3 + n - 2 if n >= 2 else 0 for n in range(frames)]
+    newest = {n % 2: 3 + n for n in range(frames)}
+    assert last.since.tolist() == [newest[0], newest.get(1, 0), 0]
+    assert last.was(PortInfo.p_key_violations).tolist() == [newest[0] - 3, newest.get(1, 3) - 3, 0]
+
+
+def test_a_record_before_the_first_answer_of_a_node() -> None:
+    """It counts for the first answer only, not for requests, nor for nodes that nobody knows."""
+    nodes, records, follower = NodeInfos(), NodesRecorded(), FabricFollower()
+    record = craft.build(NodeRecord, lid=5)[:4] + node(5, device_id=3)[:40] + bytes(64)
+    told = craft.ud(craft.sa_mad(0x81, 0x11, record, mask=(1 << 21) - 1))
+    frames = [
+        told,
+        ask(5, 0x11),
+        answer(5, 0x11, node(5)),
+        answer(5, 0x11, node(5)),
+        answer(6, 0x11, node(6)),
+        answer(7, 0x11, node(7, node_guid=0)),
+    ]
+    (event,) = [event for event in follower.feed(native_table(frames)) if isinstance(event, ChunkFollowed)]
+    first = records.first(event, nodes.of(event))
+    assert (first.frames.tolist(), first.since.tolist(), first.recorded) == ([3, 5], [1, 0], True)
+    assert first.was(NodeInfo.device_id).tolist() == [3, 0]

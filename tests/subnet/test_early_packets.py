@@ -1,0 +1,114 @@
+"""Are early packets counted exactly whose flows share a slot, also when flows are forgotten?"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from ibdissect.decode.rows import SLOTS, slot
+from ibdissect.subnet import early_packets
+from ibdissect.subnet.early_packets import RECEIVER, SENDER
+from ibdissect.wire.headers import BTH
+from tests.craft import native
+from tests.rules.findings import lint
+from tests.rules.PKY.cases import shown
+
+Flow = tuple[int, int]
+"""Sender and P_Key."""
+OTHERS = [(100, 0x9999), (101, 0x9999)]
+
+
+def crowd() -> list[Flow]:
+    """Flows to LID 5 that share one slot."""
+    lids, keys = (axis.ravel() for axis in np.meshgrid(np.arange(6, 0xBFFF, dtype=np.int64), np.arange(0x9990, 0x99A0, dtype=np.int64)))
+    places = slot(lids << SENDER | 5 << RECEIVER | keys)
+    index = np.flatnonzero(places == np.bincount(places).argmax())[:4]
+    assert len(index) == 4
+    return list(zip(lids[index].tolist(), keys[index].tolist(), strict=True))
+
+
+def send(flow: Flow) -> bytes:
+    return native(0x04, bytes(8), slid=flow[0], dlid=5, bth={"p_key": flow[1], "destqp": 2})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_flows_of_one_slot(seed: int) -> None:
+    rnd = random.Random(seed)
+    flows = [*crowd(), *OTHERS]
+    sent = [rnd.choice(flows) for _ in range(60)]
+    lesson = shown(5, 0xFFFF)
+    wanted = sorted((sent.index(flow) + 1, count) for flow, count in Counter(sent).items())
+    for chunks in ((), (1,) * 40, (7,) * 8, (rnd.randrange(60),)):
+        found = lint([*map(send, sent), *lesson], "PKY003", chunks=chunks)
+        assert sorted((one.frame, one.count) for one in found) == wanted
+
+
+def test_forgotten_flows_leave_no_state_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest flow makes room for the next; one that comes again counts from there on, whether or not it shares its slot."""
+    monkeypatch.setattr(early_packets, "MAX_FLOWS", 2)
+    a, b, c, d = crowd()
+    for sent in (
+        [a, a, b, c, c, a, a, a, d, d, a, OTHERS[0]],
+        [*OTHERS, a, b, a, a, *OTHERS, OTHERS[0]],
+        [a, OTHERS[0], b, b, a, OTHERS[0]],
+    ):
+        kept: dict[Flow, list[int]] = {}
+        forgotten = []
+        for frame, flow in enumerate(sent, 1):
+            if flow not in kept and len(kept) == 2:
+                del kept[next(iter(kept))]
+                forgotten.append(frame)
+            kept.setdefault(flow, []).append(frame)
+        found = lint([*map(send, sent), *shown(5, 0xFFFF)], "PKY003", "CAP016", chunks=(1,) * len(sent))
+        wanted = [*((frames[0], "PKY003", len(frames)) for frames in kept.values()), (forgotten[0], "CAP016", len(forgotten))]
+        assert sorted((one.frame, one.code, one.count) for one in found) == sorted(wanted)
+
+
+@pytest.mark.parametrize(
+    ("back", "found_at"),
+    [
+        (None, [1]),
+        ((5, 100, 0x9999), []),
+        ((5, 100, 0x1999), []),
+        ((5, 101, 0x9999), [1]),
+        ((100, 5, 0x9998), [1, 2]),
+        ((5, 100, 0x9998), [1]),
+    ],
+)
+def test_a_port_that_answers_in_a_partition_holds_it(back: tuple[int, int, int] | None, found_at: list[int]) -> None:
+    """To the same port and in the same partition, whatever its table shows later."""
+    frames = [send((100, 0x9999))]
+    if back is not None:
+        slid, dlid, p_key = back
+        frames.append(native(0x04, bytes(8), slid=slid, dlid=dlid, bth={"p_key": p_key, "destqp": 2}))
+    found = lint([*frames, *shown(5, 0xFFFF)], "PKY003")
+    assert [one.frame for one in found] == found_at
+    assert [(span.frame, span.offset) for one in found for span in one.spans] == [(at, 8 + BTH.p_key.bit // 8) for at in found_at]
+
+
+@pytest.mark.parametrize("size", [SLOTS // 16 - 1, SLOTS // 16])
+@pytest.mark.parametrize("chunks", [(), (9,)])
+def test_many_packets_are_counted_as_few_are(size: int, chunks: tuple[int, ...]) -> None:
+    """From some number on, over all slots at once: flows that are judged at one end, at the other, at both, and those of one slot."""
+    flows = [*crowd()[:3], OTHERS[0]]
+    frames = [*map(send, flows)]
+    sent = [flows[n % 3 if n % 8 else 3] for n in range(size)]
+    counts = Counter(sent)
+    found = lint([frames[flows.index(flow)] for flow in sent] + shown(5, 0xFFFF), "PKY003", chunks=chunks)
+    assert sorted((one.frame, one.count) for one in found) == sorted((sent.index(flow) + 1, counts[flow]) for flow in flows)
+
+
+@pytest.mark.parametrize("size", [20, SLOTS // 16])
+def test_both_ends_of_a_packet_are_judged_by_what_each_showed(size: int) -> None:
+    """The receiver showed its table before the last packets, the sender after all of them."""
+    packets = [native(0x04, bytes(8), slid=9, dlid=5, bth={"p_key": 0x9999, "destqp": 2})] * size
+    frames = [*packets, *shown(5, 0xFFFF), *packets[:7], *shown(9, 0xFFFF)]
+    for chunks in ((), (size,), (size + 6, 3)):
+        found = {
+            one.code: (one.frame, one.count, one.evidence) for one in lint(frames, "PKY003", "PKY004", chunks=chunks) if one.frame == 1
+        }
+        assert found["PKY004"][:2] == (1, size + 7) and found["PKY003"][0] == 1 and found["PKY003"][1] >= size

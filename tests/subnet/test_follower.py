@@ -1,0 +1,240 @@
+"""Is the subnet learnt from a capture correct?"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibdissect.subnet.events import (
+    ChunkFollowed,
+    FabricEvent,
+    LidAssigned,
+    LinkLost,
+    MKeyShown,
+    NodeFound,
+    PKeysLearnt,
+    PortStateChanged,
+    StateEvicted,
+    WrongMKey,
+)
+from ibdissect.subnet.follower import MAX_ASKED, FabricFollower
+from ibdissect.subnet.nodes import CA, NOBODY, SWITCH, Node, Port
+from ibdissect.subnet.topology import links
+from tests import craft
+from tests.decode.made import tables_of
+
+from .made import ANSWER, GET, GUID, SET, answer, ask, node, p_keys, port_info, switch
+
+NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x15, 0x16
+
+
+def follow(source: Any) -> tuple[FabricFollower, list[FabricEvent]]:
+    follower = FabricFollower()
+    events = [event for table in tables_of(source) for event in follower.feed(table)]
+    return follower, events
+
+
+def crafted(*frames: bytes) -> tuple[FabricFollower, list[FabricEvent]]:
+    return follow(io.BytesIO(craft.erf_pcap(frames)))
+
+
+def of(events: list[FabricEvent], kind: type[Any]) -> list[Any]:
+    return [event for event in events if type(event) is kind]
+
+
+def mads(path: Path) -> Iterator[bytes]:
+    """MADs of an ERF capture whose frames all are LRH, BTH, DETH and a MAD: a reader of its own, as a second opinion."""
+    data = path.read_bytes()
+    at = 24
+    while at < len(data):
+        (size,) = struct.unpack_from("<I", data, at + 8)
+        yield data[at + 16 + 16 + 28 : at + 16 + 16 + 28 + 256]
+        at += 16 + size
+
+
+@pytest.mark.parametrize(("name", "switches", "adapters", "cables"), [("01-sweep-net1", 1, 2, 2), ("03-sweep-ft36", 36, 324, 648)])
+def test_known_subnets(shared: Path, name: str, switches: int, adapters: int, cables: int) -> None:
+    path = shared / f"captures/opensm/{name}.pcap"
+    follower, events = follow(path)
+    subnet = follower.subnet
+    kinds = [one.kind for one in subnet.slots.values()]
+    assert (kinds.count(SWITCH), kinds.count(CA), len(kinds)) == (switches, adapters, switches + adapters)
+    assert len(of(events, NodeFound)) == len(kinds) and not of(events, WrongMKey) and not of(events, StateEvicted)
+    found = list(links(subnet))
+    assert len(found) == cables and all(a.peer is b and b.peer is a for a, b in found)
+    lids: dict[int, int] = {}
+    routes: dict[tuple[int, bytes], tuple[int, int]] = {}
+    for mad in mads(path):
+        method, attribute = mad[3], int.from_bytes(mad[16:18], "big")
+        if mad[1] == 0x81 and method == ANSWER and attribute == NODE_INFO:
+            high, info = int.from_bytes(mad[8:12], "big"), mad[64:128]
+            routes[high, mad[129 : 129 + mad[7]]] = (int.from_bytes(info[12:20], "big"), info[36])
+    for (high, way), (guid, number) in routes.items():
+        hop = follower.routes.directed(follower.routes.origin(high), way)
+        assert hop is not None and (hop.node.guid, hop.entered) == (guid, number)
+        assert follower.routes.sure(follower.routes.origin(high), way, hop)
+        manager = hop.node.manager(hop.entered)
+        assert manager is not None and manager.lid
+        assert lids.setdefault(manager.lid, guid) == guid, "every port has a LID of its own"
+        assert subnet.by_lid(manager.lid) is manager
+    assert len(lids) == switches + adapters
+
+
+def test_moved_adapter_and_changed_lid(shared: Path) -> None:
+    follower, events = follow(shared / "captures/opensm/13-link-flaps.pcap")
+    assert of(events, LinkLost)
+    assert not [event for event in of(events, LidAssigned) if event.taken_from is not None], "nobody holds a LID of another"
+    for port in follower.subnet.ports():
+        if port.lid:
+            assert follower.subnet.by_lid(port.lid) is port
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_refused_requests_got_no_answer(shared: Path, level: int) -> None:
+    path = shared / f"captures/opensm/33-mkey-enforced-prot{level}.pcap"
+    _, events = follow(path)
+    refused = [e for e in of(events, WrongMKey) if e.method == SET or (e.method == GET and e.held.protect >= 2)]
+    answered = {(mad[8:16], mad[16:18], mad[20:24]) for mad in mads(path) if mad[3] == ANSWER}
+    sent = dict(enumerate(mads(path), 1))
+    assert len(refused) == {1: 9, 2: 95}[level]
+    for event in refused:
+        mad = sent[event.frame]
+        if mad[8:16] == bytes.fromhex("0001000000000123"):
+            continue  # smpdump uses one transaction id for all it asks
+        assert (mad[8:16], mad[16:18], mad[20:24]) not in answered
+
+
+def test_without_node_info() -> None:
+    """A capture that starts late still teaches the keys of who answers."""
+    follower, events = crafted(answer(5, PORT_INFO, port_info(5, m_key=7)), ask(5, P_KEY_TABLE, method=SET, m_key=1))
+    (event,) = of(events, WrongMKey)
+    assert (event.frame, event.shown, event.held.key, event.presented) == (2, 1, 7, 1)
+    follower, events = crafted(answer(5, PORT_INFO, port_info(5, m_key=7)), answer(5, NODE_INFO, node(5)))
+    assert [one.guid for one in follower.subnet.slots.values()] == [GUID + 0x50]
+
+
+def test_only_good_answers_teach() -> None:
+    follower, _ = crafted(
+        answer(5, NODE_INFO, node(5), header={"status": 0x1C}), ask(5, PORT_INFO, method=SET, body=port_info(5, m_key=7)),
+        answer(5, P_KEY_TABLE, p_keys(0xFFFF), header={"status": 4}),
+    )  # fmt: skip
+    assert not follower.subnet.slots
+
+
+def test_hidden_key_is_not_forgotten() -> None:
+    known = answer(5, PORT_INFO, port_info(5, m_key=7, m_key_protect_bits=1), m_key=7)
+    hidden = answer(5, PORT_INFO, port_info(5, m_key=0, m_key_protect_bits=1))
+    _, events = crafted(known, ask(5, PORT_INFO), hidden, ask(5, P_KEY_TABLE, method=SET))
+    assert [event.held.key for event in of(events, WrongMKey)] == [7, 7], "the Get is told too: rules decide what it means"
+    _, events = crafted(known, answer(5, PORT_INFO, port_info(5)), ask(5, P_KEY_TABLE, method=SET))
+    assert not of(events, WrongMKey), "protect bits 0: the key is gone"
+
+
+def test_unanswered_set_leaves_both_keys_possible() -> None:
+    known = answer(5, PORT_INFO, port_info(5, m_key=7, m_key_protect_bits=1), m_key=7)
+    change = ask(5, PORT_INFO, method=SET, body=port_info(5, m_key=8), m_key=7)
+    _, events = crafted(known, change, ask(5, P_KEY_TABLE, method=SET, m_key=8), ask(5, P_KEY_TABLE, method=SET, m_key=9))
+    assert [event.frame for event in of(events, WrongMKey)] == [4]
+
+
+def test_key_shown_to_who_does_not_know_it() -> None:
+    shown = answer(5, PORT_INFO, port_info(5, m_key=7, m_key_protect_bits=1), modifier=1)
+    _, events = crafted(ask(5, PORT_INFO, modifier=1), shown, shown)
+    (event,) = of(events, MKeyShown)
+    assert (event.frame, event.asked, event.held.key) == (2, 1, 7), "an answer without a request proves nothing"
+
+
+def test_restarted_adapter() -> None:
+    """Active, then Initialize: what the port held before is unknown until it is read again."""
+    frames = [answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(5)), answer(5, P_KEY_TABLE, p_keys(0x1234))]
+    follower, _ = crafted(*frames, answer(5, PORT_INFO, port_info(5, port_state=2)))
+    port = follower.subnet.by_lid(5)
+    assert port is not None and port.p_keys is not None
+    assert port.p_keys.keys(3)[0] == {0x1234, 0} and port.p_keys.keys(4)[0] == set()
+
+
+def test_frequent_events_are_emitted_only_for_handlers() -> None:
+    frames = [answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5)), answer(5, 0x16, p_keys(0xFFFF))]
+    source = io.BytesIO(craft.erf_pcap(frames))
+    emitted: dict[str, set[type]] = {}
+    for name, events in (("all", None), ("none", ()), ("states", (PortStateChanged,))):
+        follower = FabricFollower()
+        if events is not None:
+            follower.emit_only(events)
+        source.seek(0)
+        emitted[name] = {type(event) for table in tables_of(source) for event in follower.feed(table)}
+        assert follower.subnet.by_lid(5) is not None
+    assert emitted["all"] - emitted["none"] == {PortStateChanged, PKeysLearnt} and emitted["states"] - emitted["none"] == {PortStateChanged}
+
+
+def test_route_that_starts_behind_lids() -> None:
+    """DrSLID names the sender: the route counts from the switch that the LIDs lead to."""
+    sweep = [
+        craft.smp(ANSWER, NODE_INFO, node(1), path=[]), craft.smp(ANSWER, NODE_INFO, switch(2, local_port_num=3), path=[1]),
+        craft.smp(ANSWER, PORT_INFO, port_info(2), path=[1], modifier=0),
+        craft.smp(ANSWER, NODE_INFO, node(5), path=[1, 4]), craft.smp(ANSWER, PORT_INFO, port_info(5, m_key=7), path=[1, 4], m_key=7),
+    ]  # fmt: skip
+    way = craft.smp(SET, P_KEY_TABLE, path=[4], dr={"dr_slid": 1}, slid=1, dlid=2, m_key=9)
+    follower, events = crafted(*sweep, way)
+    (event,) = of(events, WrongMKey)
+    assert event.port is follower.subnet.by_lid(5)
+
+
+@pytest.mark.slow
+def test_open_requests_are_bounded() -> None:
+    frames = [ask(5, PORT_INFO, header={"transaction_id": i + 1}, crc=False) for i in range(MAX_ASKED + 5)]
+    follower, events = crafted(answer(6, PORT_INFO, port_info(6, m_key=7)), *frames)
+    assert len(follower.asked) == MAX_ASKED
+    assert [(e.what, e.count) for e in of(events, StateEvicted)] == [("requests", 1)] * 5
+
+
+def test_requests_of_a_chunk() -> None:
+    follower, events = crafted(answer(5, NODE_INFO, node(5)), ask(5, 0x19, modifier=3), ask(6, 0x19), craft.native(0x04, bytes(8)))
+    (event,) = of(events, ChunkFollowed)
+    requests = event.requests
+    assert requests.rows.tolist() == [1, 2] and requests.modifier.tolist() == [3, 0]
+    assert [requests.nodes[i] for i in requests.which.tolist()] == [follower.subnet.nodes[GUID + 0x50], NOBODY]
+    assert event is events[-1] and event.frame == 4
+
+
+def test_a_bad_key_trap_shows_where_a_route_led() -> None:
+    """A wrong key on a route that nobody knows: the port's own trap 256 repeats the request."""
+    known = answer(5, PORT_INFO, port_info(5, m_key=7, m_key_protect_bits=1), m_key=7)
+
+    def request(m_key: int, block: int) -> bytes:
+        return craft.smp(SET, P_KEY_TABLE, path=[1, 4], m_key=m_key, modifier=block)
+
+    def trap(lid: int, m_key: int = 9, block: int = 0) -> bytes:
+        details = struct.pack(">HHHBBHIQBB", 0, 0xFFFF, 0xFFFF, SET, 0, P_KEY_TABLE, block, m_key, 0, 0x82)
+        return craft.smp(0x05, 0x02, struct.pack(">IHHH", 0x82000001, 256, 5, 0) + details, slid=lid, dlid=1)
+
+    for block in (0, 7):  # 7 is also the key that the port holds
+        _, events = crafted(known, request(9, block), trap(5, 9, block))
+        (event,) = of(events, WrongMKey)
+        assert (event.frame, event.trap, event.presented, event.port.lid) == (2, 3, 9, 5)
+        assert (event.attribute, event.method, event.shown, event.local) == (P_KEY_TABLE, SET, 1, False)
+    assert not of(crafted(known, request(7, 0), trap(5, 7))[1], WrongMKey), "the key that the port holds"
+    assert not of(crafted(known, request(9, 0), trap(6))[1], WrongMKey), "a port whose key is not known"
+    assert not of(crafted(known, craft.smp(SET, P_KEY_TABLE, path=[1], m_key=9), trap(5))[1], WrongMKey), "another hop count"
+
+
+@pytest.mark.parametrize(("guid", "into_known", "may"), [(1, False, True), (1, True, False), (0, False, True), (0, True, True)])
+def test_a_set_elsewhere_may_have_given_a_port_its_key(guid: int, into_known: bool, may: bool) -> None:
+    """If it went to a port whose node is unknown, or if this port is known by its LID only; and after what was known of the key."""
+    follower, port = FabricFollower(), Port(Node(guid, 0, 1), 1, 1)
+    follower.written.put((0x77, into_known), 5)
+    assert follower._may_hold(port, 0x77, 4) is may
+    assert not follower._may_hold(port, 0x77, 5) and not follower._may_hold(port, 0x78, 4)
+
+
+@pytest.mark.parametrize(("known", "known_node"), [([NODE_INFO, PORT_INFO], True), ([PORT_INFO], False), ([], False)])
+def test_a_set_of_a_key_is_remembered_with_whether_its_node_is_known(known: list[int], known_node: bool) -> None:
+    bodies = {NODE_INFO: node(5), PORT_INFO: port_info(5)}
+    answers = [answer(5, attribute, bodies[attribute]) for attribute in known]
+    follower, _ = crafted(*answers, ask(5, PORT_INFO, method=SET, body=port_info(5, m_key=0x77)))
+    assert [follower.written.get((0x77, which)) for which in (known_node, not known_node)] == [len(known) + 1, None]

@@ -1,0 +1,111 @@
+"""Is all that an answer tells learnt, by whom it may be told, and is only news an event?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ibdissect.subnet import FabricFollower
+from ibdissect.subnet.directed_routes import Routes
+from ibdissect.subnet.events import FabricEvent, LidAssigned, NodeFound, SmSeen
+from ibdissect.subnet.learn import KEPT_PAGES, Learner
+from ibdissect.subnet.mixed_subnets import KIND
+from ibdissect.subnet.model import Subnet
+from ibdissect.subnet.nodes import Node
+from ibdissect.wire.sm import SMInfo
+from tests.craft import build, smp
+from tests.decode.made import native_table
+
+from .made import ANSWER, answer, node, port_info, switch, switch_info
+
+SWITCH_INFO, LINEAR, RANDOM, MULTICAST, SM_INFO, DIAG = 0x12, 0x19, 0x1A, 0x1B, 0x20, 0x30
+
+
+def learnt(*frames: bytes) -> tuple[Subnet, list[FabricEvent]]:
+    follower = FabricFollower()
+    found = list(follower.feed(native_table(frames)))
+    return follower.subnet, found
+
+
+def only(subnet: Subnet) -> Node:
+    (found,) = subnet.slots.values()
+    return found
+
+
+def test_a_node_is_found_once() -> None:
+    _, events = learnt(answer(5, 0x11, node(5)), answer(6, 0x11, node(6)), answer(5, 0x11, node(5)))
+    assert [(one.frame, one.node.guid & 0xFF) for one in events if isinstance(one, NodeFound)] == [(1, 0x50), (2, 0x60)]
+
+
+@pytest.mark.parametrize("change", [0, 1])
+@pytest.mark.parametrize("multicast_top", [0, 0xC001])
+def test_what_a_switch_says_of_itself(change: int, multicast_top: int) -> None:
+    """A change of some link makes those learnt before it unsure; a multicast top of 0 means nothing."""
+    info = switch_info(linear_fdb_top=77, multicast_fdb_top=multicast_top, port_state_change=change)
+    subnet, _ = learnt(answer(5, 0x11, switch(5)), answer(5, SWITCH_INFO, info))
+    found = only(subnet)
+    assert (found.linear_top.now, found.linear_top.since, found.multicast_top.now) == (77, 2, multicast_top or None)
+    assert (found.port_state_change, found.unsure) == (change, 2 * change)
+    assert found.switch.now is not None and found.switch.now.linear_fdb_cap == 1024
+
+
+def test_an_adapter_has_no_tables_of_a_switch() -> None:
+    subnet, _ = learnt(answer(5, 0x11, node(5)), answer(5, SWITCH_INFO, switch_info()), answer(5, LINEAR, bytes(64)))
+    assert subnet.contradictions.unexplained == {KIND} and only(subnet).forwarding is None and only(subnet).switch.now is None
+    subnet, _ = learnt(answer(5, 0x11, switch(5)), answer(5, SWITCH_INFO, switch_info()))
+    assert not subnet.contradictions.unexplained
+
+
+@pytest.mark.parametrize(
+    ("attribute", "blocks", "weight"), [(LINEAR, (0, 2), 3), (RANDOM, (0, 2), 8), (MULTICAST, (0, 2), 8), (LINEAR, (768,), 0)]
+)
+def test_tables_of_a_switch(attribute: int, blocks: tuple[int, ...], weight: int) -> None:
+    subnet, _ = learnt(answer(5, 0x11, switch(5)), *(answer(5, attribute, bytes(64), modifier=block) for block in blocks))
+    tables = only(subnet).forwarding
+    assert tables is not None and subnet.weight == only(subnet).weight == weight and not subnet.dropped
+    shown = {LINEAR: [i for i, frame in enumerate(tables.linear.frames) if frame], RANDOM: [*tables.random], MULTICAST: [*tables.multicast]}
+    assert shown[attribute] == ([*blocks] if weight else []) and sum(map(len, shown.values())) == len(shown[attribute])
+
+
+def test_subnet_managers_and_what_is_news_of_them() -> None:
+    """Another state, another priority, or a counter that went back."""
+
+    def told(state: int, priority: int, count: int, guid: int = 9) -> bytes:
+        return answer(5, SM_INFO, build(SMInfo, 64, guid=guid, sm_state=state, priority=priority, act_count=count))
+
+    says = ((3, 1, 5), (3, 1, 5), (3, 1, 6), (3, 2, 6), (2, 2, 7), (2, 2, 6), (2, 2, 6))
+    subnet, events = learnt(answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5)), *(told(*one) for one in says), told(2, 0, 0, guid=8))
+    seen = [(one.frame, one.before, one.priority_before, one.sm.guid) for one in events if isinstance(one, SmSeen)]
+    assert seen == [(3, None, 0, 9), (6, 3, 1, 9), (7, 3, 2, 9), (8, 2, 2, 9), (10, None, 0, 8)]
+    assert (subnet.sms[9].frame, subnet.sms[9].count, subnet.sms[9].now.lid, subnet.sms[9].now.state) == (9, 6, 5, 2)
+
+
+@pytest.mark.parametrize(
+    ("frame", "lid"),
+    [(answer(5, 0x10, b"name" + bytes(60)), 5), (answer(0xBFFF, 0x10, bytes(64)), 0xBFFF), (answer(0xC000, 0x10, bytes(64)), None),
+     (answer(0, 0x10, bytes(64)), None), (smp(ANSWER, 0x10, bytes(64), path=[1]), 0)],
+)  # fmt: skip
+def test_a_node_without_node_info_is_known_by_its_address(frame: bytes, lid: int | None) -> None:
+    subnet, _ = learnt(frame)
+    assert [one.guid for one in subnet.slots.values()] == ([] if lid is None else [0])
+    assert [*subnet.lids] == ([lid] if lid else [])
+
+
+def test_a_page_of_diagnostics_is_kept_with_its_first_frame() -> None:
+    body = (0x1234).to_bytes(2, "big") + bytes(62)
+    subnet, _ = learnt(answer(5, 0x11, node(5)), answer(5, DIAG, body, modifier=1), answer(5, DIAG, body, modifier=1))
+    assert [port.pages for port in subnet.ports()] == [{0x1234: 2}]
+    port: Any = next(subnet.ports())
+    for page in range(KEPT_PAGES + 2):
+        Learner.add_page(port, page, 9)
+    assert len(port.pages) == KEPT_PAGES and port.pages[0x1234] == 2
+
+
+def test_lids_are_news_and_none_is_not() -> None:
+    learner = Learner(subnet := Subnet(), Routes(subnet))
+    port = subnet.port(subnet.node(1, 1)[0], 1, 1)
+    learner.assign(5, 50, port, 8, 1)
+    learner.assign(6, 60, port, 0, 0)
+    (one,) = learner.out
+    assert isinstance(one, LidAssigned) and (one.frame, one.time_ns, one.lid, one.lmc, one.taken_from) == (5, 50, 8, 1, None)

@@ -1,0 +1,119 @@
+"""Is it certain which LID a port had, and did it change where the capture shows no Set?"""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.subnet import FabricFollower, lid_writes
+from ibdissect.subnet.earlier_answers import PortInfos
+from ibdissect.subnet.events import ChunkFollowed
+from ibdissect.subnet.lid_writes import LidWrites
+from ibdissect.subnet.model import Subnet
+from ibdissect.subnet.nodes import Port
+from tests import craft
+from tests.decode.made import tables_of
+from tests.subnet.made import SET, answer, ask, node, port_info, switch
+
+
+def moved() -> tuple[LidWrites, Port]:
+    """A port that has LID 5 from frame 10 on and LID 6 from frame 20 on."""
+    subnet = Subnet()
+    port = subnet.port(subnet.node(1, 1)[0], 1, 1)
+    subnet.assign(port, 5, 0, 10)
+    subnet.assign(port, 6, 0, 20)
+    return LidWrites(PortInfos()), port
+
+
+@pytest.mark.parametrize(
+    ("written", "unseen"),
+    [(None, True), ((6, 9), True), ((6, 10), False), ((6, 15), False), ((6, 20), False), ((6, 21), True), ((5, 15), True), ((7, 15), True)],
+)
+def test_a_change_is_seen_if_a_set_of_that_lid_stands_before_it(written: tuple[int, int] | None, unseen: bool) -> None:
+    writes, port = moved()
+    if written is not None:
+        writes.latest[port.key] = (8, 1), written
+    for frame in (10, 15, 19):
+        assert writes.changed_unseen(port, frame) is unseen
+    assert not writes.changed_unseen(port, 20) and not writes.changed_unseen(port, 99), "nothing changed later"
+
+
+@pytest.mark.parametrize(("written", "certain"), [(None, False), (14, True), (15, False), (16, False)])
+def test_an_earlier_lid_is_certain_once_sets_of_the_port_are_captured(written: int | None, certain: bool) -> None:
+    writes, port = moved()
+    if written is not None:
+        writes.written[port.key] = written
+    assert writes.is_certain(port, 15) is certain
+    assert not writes.is_certain(port, 10), "that frame itself shows it"
+    assert not writes.is_certain(port, 9), "it had none"
+    if written is not None:
+        assert writes.change_frames(port) == {written + 1}
+
+
+def test_what_a_file_says_holds() -> None:
+    subnet = Subnet()
+    port = subnet.port(subnet.node(1, -2)[0], 1, -2)
+    subnet.assign(port, 5, 0, -2)
+    assert LidWrites(PortInfos()).is_certain(port, 1)
+
+
+@pytest.mark.parametrize(("bound", "known", "dropped"), [(3, 3, 0), (2, 2, 1), (1, 1, 2)])
+def test_ports_beyond_the_bound_are_counted(bound: int, known: int, dropped: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each Set in a chunk of its own; what is known goes on, and only new ports are dropped."""
+    monkeypatch.setattr(lid_writes, "MAX_PORTS", bound)
+    frames = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)]
+    frames += [ask(lid, 0x15, method=SET, body=port_info(lid + add)) for add in (0, 1) for lid in (5, 6, 7)]
+    follower, writes = FabricFollower(), LidWrites(PortInfos())
+    for table in tables_of(craft.erf_pcap(frames), window=16):
+        for event in follower.feed(table):
+            if isinstance(event, ChunkFollowed):
+                writes.take(event)
+    assert len(writes.written) == len(writes.latest) == known and writes.dropped.count == 2 * dropped
+    assert sorted(writes.written.values()) == [4, 5, 6][:known]
+    assert sorted(writes.latest.values()) == [((5 + i, 4 + i), (6 + i, 7 + i)) for i in range(known)]
+
+
+@pytest.mark.parametrize(
+    ("written", "until", "certain"),
+    [(None, None, False), (None, 30, False), (99, 30, True), (99, None, False), (14, 30, True), (14, None, True)],
+)
+def test_a_lid_is_certain_if_a_set_of_the_port_is_captured_at_all(written: int | None, until: int | None, certain: bool) -> None:
+    writes, port = moved()
+    if written is not None:
+        writes.written[port.key] = written
+    assert writes.is_certain(port, 15, until) is certain
+
+
+@pytest.mark.parametrize("since", [0, 5, -2])
+def test_a_port_without_a_lid_is_never_certain(since: int) -> None:
+    subnet = Subnet()
+    port = subnet.port(subnet.node(1, 1)[0], 1, 1)
+    writes = LidWrites(PortInfos())
+    assert not writes.is_certain(port, 9)
+    if since:
+        subnet.assign(port, 5, 0, since)
+        writes.written[port.key] = 1
+        assert writes.is_certain(port, 9) and writes.is_certain(port, 6) and writes.is_certain(port, 5) is (since < 0)
+        subnet.assign(port, 0, 0, 7)
+        assert not writes.is_certain(port, 9)
+
+
+def test_a_later_answer_shows_the_lid_again() -> None:
+    """External ports of a switch have no LIDs: their Sets say nothing."""
+    infos, follower = PortInfos(), FabricFollower()
+    writes = LidWrites(infos)
+    frames = [
+        answer(5, 0x11, node(5)),
+        answer(5, 0x15, port_info(5)),
+        craft.native(),
+        answer(5, 0x15, port_info(5)),
+        answer(7, 0x11, switch(7)),
+    ]
+    frames += [ask(7, 0x15, method=SET, modifier=number, body=port_info(7)) for number in (0, 1)]
+    for table in tables_of(craft.erf_pcap(frames)):
+        for event in follower.feed(table):
+            if isinstance(event, ChunkFollowed):
+                writes.take(event)
+    (port,) = [one for one in follower.subnet.ports() if one.lid == 5]
+    assert [writes.last_shown(port, frame) for frame in (2, 3, 4, 5, 99)] == [0, 2, 2, 4, 4]
+    assert [writes.is_certain(port, 3, until) for until in (3, 4, 5)] == [False, False, True] and writes.change_frames(port) == {2, 4}
+    assert [key & 0xFF for key in writes.written] == [0] and [*writes.latest] == [*writes.written]

@@ -1,0 +1,77 @@
+"""Does `shown` know what counted at each SMP: before a fact was shown, after it changed, of whom, and since when?"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ibdissect.decode import ChunkTable
+from ibdissect.subnet import FabricFollower
+from ibdissect.subnet.earlier_answers import AttributeHistory, AttributeSmps, PortInfos, others
+from ibdissect.subnet.events import ChunkFollowed
+from ibdissect.subnet.shown_before import may_be_asked, shown
+from ibdissect.wire.numbers import LINEAR, NODE_INFO, PORT_INFO, SL_TO_VL, SWITCH_INFO
+from ibdissect.wire.sm import NodeInfo, SwitchInfo
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.spec import Field
+from tests.decode.made import native_table
+
+from .made import answer, ask, node, port_info, switch, switch_info
+
+SWITCH, HOST = answer(5, NODE_INFO, switch(5)), answer(6, NODE_INFO, node(6))
+LATER = 64
+"""The first frame of a second chunk."""
+
+
+def feed(history: AttributeHistory, follower: FabricFollower, *frames: bytes, first: int = 1) -> AttributeSmps:
+    table = ChunkTable(replace(native_table(frames).chunk, first=first))
+    (event,) = [event for event in follower.feed(table) if isinstance(event, ChunkFollowed)]
+    return history.of(event)
+
+
+def told(smps: AttributeSmps, field: Field[int]) -> list[tuple[int, int]]:
+    found = shown(smps, field)
+    return [(value if since else -1, since) for value, since in zip(found.values.tolist(), found.since.tolist(), strict=True)]
+
+
+def capable(entries: int) -> bytes:
+    return answer(5, SWITCH_INFO, switch_info(linear_fdb_cap=entries))
+
+
+def test_a_capability_counts_from_its_frame_on() -> None:
+    tables, follower = others(LINEAR)(), FabricFollower()
+    asked, of_host = ask(5, LINEAR), ask(6, LINEAR)
+    smps = feed(tables, follower, SWITCH, HOST, asked, capable(1024), asked, capable(1024), asked, capable(512), asked, of_host)
+    assert told(smps, SwitchInfo.linear_fdb_cap) == [(-1, 0), (1024, 4), (1024, 4), (512, 8), (-1, 0)]
+    assert told(smps, NodeInfo.num_ports) == [(8, 1)] * 4 + [(1, 2)]
+    assert told(smps, NodeInfo.node_type) == [(2, 1)] * 4 + [(1, 2)]
+    smps = feed(tables, follower, asked, ask(7, LINEAR), capable(2048), asked, first=LATER)
+    assert told(smps, SwitchInfo.linear_fdb_cap) == [(512, 8), (-1, 0), (2048, LATER + 2)]
+    assert told(smps, NodeInfo.node_type) == [(2, 1), (-1, 0), (2, 1)]
+    (switch_,) = [node for node in follower.subnet.slots.values() if node.kind == 2]
+    switch_.switch.change(None, 2 * LATER)
+    assert told(feed(tables, follower, asked, first=3 * LATER), SwitchInfo.linear_fdb_cap) == [(-1, 0)], "no longer certain"
+
+
+def test_the_port_that_is_meant() -> None:
+    """A table of lanes selects an output port of a switch; elsewhere the port through which the SMP arrived is meant."""
+    lanes, other, follower = others(SL_TO_VL)(), others(LINEAR)(), FabricFollower()
+    ports = ((0, 5, 1), (3, 0, 2), (4, 0, 3))
+    infos = [answer(5, PORT_INFO, port_info(lid, operational_vls=vls), modifier=port) for port, lid, vls in ports]
+    infos.append(answer(6, PORT_INFO, port_info(6, operational_vls=4)))
+    asked = [ask(lid, SL_TO_VL, modifier=modifier) for lid, modifier in ((5, 0x103), (5, 0x304), (5, 9), (6, 3))]
+    smps = feed(lanes, follower, SWITCH, HOST, *infos, *asked, ask(5, LINEAR, modifier=3))
+    assert told(smps, PortInfo.operational_vls) == [(2, 4), (3, 5), (-1, 0), (4, 6)]
+    assert told(other.of(smps.event), PortInfo.operational_vls) == [(1, 3)]
+
+
+def test_an_attribute_of_its_own_is_what_was_answered_before() -> None:
+    infos, follower = PortInfos(), FabricFollower()
+    bodies = [port_info(6, lmc=lmc) for lmc in (1, 1, 2)]
+    smps = feed(infos, follower, HOST, *(answer(6, PORT_INFO, body) for body in bodies))
+    assert told(smps, PortInfo.lmc) == [(-1, 0), (1, 2), (1, 3)]
+
+
+def test_what_may_be_asked() -> None:
+    assert may_be_asked(PortInfo.lid, (LINEAR,)) and may_be_asked(NodeInfo.partition_cap, (LINEAR,))
+    assert may_be_asked(SwitchInfo.life_time_value, (SWITCH_INFO,)) and not may_be_asked(SwitchInfo.life_time_value, (PORT_INFO,))
+    assert not may_be_asked(SwitchInfo.life_time_value, (SWITCH_INFO, LINEAR))

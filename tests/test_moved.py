@@ -1,0 +1,40 @@
+"""Do plugins that import modules by their earlier names get the same modules, and a warning?"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+from ibdissect.moved import NAMES
+
+PROMISED = {
+    "ibdissect.table": ("ibdissect.decode", "ChunkTable"),
+    "ibdissect.table.connection_events": ("ibdissect.decode.connection_events", "Replied"),
+    "ibdissect.flow.events": ("ibdissect.transport.events", "Repeated"),
+    "ibdissect.fabric": ("ibdissect.subnet", "FabricFollower"),
+    "ibdissect.fabric.events": ("ibdissect.subnet.events", "LidAssigned"),
+}
+"""Names that docs/plugins.md and the pages that it names gave, and where they are now."""
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_earlier_names(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    new, member = PROMISED[name]
+    for known in [module for module in sys.modules if module in NAMES or module.rpartition(".")[0] in NAMES]:
+        monkeypatch.delitem(sys.modules, known)
+    with pytest.warns(DeprecationWarning, match=f"{name} is {new} now"):
+        found = importlib.import_module(name)
+    assert found is importlib.import_module(new) and getattr(found, member) is getattr(sys.modules[new], member)
+    assert found.__spec__ is not None and found.__spec__.name == new, "the module is the new one, unchanged"
+
+
+def test_what_never_was_is_not_found() -> None:
+    with pytest.warns(DeprecationWarning), pytest.raises(ModuleNotFoundError, match=r"transport\.nothing"):
+        importlib.import_module("ibdissect.flow.nothing")
+
+
+def test_new_names_do_not_warn(recwarn: pytest.WarningsRecorder) -> None:
+    importlib.reload(importlib.import_module("ibdissect.transport.credits"))
+    assert not [each for each in recwarn if each.category is DeprecationWarning]

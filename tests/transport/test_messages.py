@@ -1,0 +1,76 @@
+"""Are messages what an independent walk over the packets finds, whatever the reading window?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ibdissect
+from ibdissect.capture import records
+from ibdissect.decode.crcs import icrc
+from ibdissect.dissect.named_values import MESSAGE_KINDS
+from ibdissect.transport import messages as follower
+from ibdissect.transport.message_table import MessageTable
+from tests.conftest import REPO, SHARED
+from tests.craft import erf_pcap
+from tests.decode.made import tables_of
+from tests.transport import messages_one_by_one as plain
+from tests.transport.test_message_parts import write
+
+RXE = SHARED / "captures/rxe"
+NAMES = ["rc_read_mtu1024", "netem_loss_read_bw", "netem_loss_both", "k612_netem_mess", "netem_dup", "netem_corrupt", "netem_loss_uc_write",
+         "netem_reorder_resp", "k612_ops_batch", "ul_nfs_v4_2"]  # fmt: skip
+ROWS = records.ROWS
+SAMPLES = [REPO / f"captures/rxe-{name}.pcap" for name in ("rping", "nak-bad-rkey", "atomic-write")]
+
+
+@pytest.fixture(autouse=True)
+def _rows() -> Iterator[None]:
+    yield
+    records.ROWS = ROWS
+
+
+def found(path: Path, rows: int = ROWS) -> tuple[list[plain.Message], set[int]]:
+    """RDMA messages of a capture read in windows of some frames, and the frames with a wrong ICRC."""
+    records.ROWS, damaged = rows, set[int]()
+    table = MessageTable()
+    with ibdissect.open(str(path)) as capture:
+        for chunk in capture.tables():
+            damaged |= {chunk.chunk.first + row for row in np.flatnonzero(icrc(chunk).bad).tolist()}
+            table.feed(chunk)
+    table.finish()
+    m = table.columns()
+    columns = (m.kind, m.first_frame, m.ack_frame, m.bytes, m.packets, m.retries, m.naks, m.complete, m.place)
+    return sorted(
+        plain.Message(MESSAGE_KINDS[kind], first, ack, size, packets, retries, naks, complete)
+        for kind, first, ack, size, packets, retries, naks, complete, place in zip(*(column.tolist() for column in columns), strict=True)
+        if place >= 0
+    ), damaged
+
+
+@pytest.mark.parametrize("path", SAMPLES + [RXE / f"{name}.pcap" for name in NAMES if RXE.is_dir()], ids=lambda path: path.stem)
+def test_as_found_packet_by_packet(path: Path) -> None:
+    ours, damaged = found(path)
+    with ibdissect.open(str(path)) as capture:
+        frames = [(frame.number, frame.data) for frame in capture]
+    assert ours and ours == sorted(plain.messages(frames, damaged))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [*SAMPLES, *(RXE / f"{name}.pcap" for name in ("netem_loss_both", "netem_corrupt", "netem_reorder_resp")
+                                              if RXE.is_dir())], ids=lambda path: path.stem)  # fmt: skip
+def test_the_reading_window_does_not_matter(path: Path) -> None:
+    usual = found(path)[0]
+    for rows in (1, 7, 50) if path in SAMPLES else (7,):
+        assert found(path, rows)[0] == usual
+
+
+def test_messages_ended_early_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "MAX_OPEN", 1)
+    table = MessageTable()
+    for chunk in tables_of(erf_pcap([write(5), write(6)])):
+        table.feed(chunk)
+    assert table.follower.dropped[1].count == 2 and table.columns().first_frame.tolist() == [1, 2]
