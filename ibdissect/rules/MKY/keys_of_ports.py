@@ -278,8 +278,7 @@ class TwoWriters(LearntFactRule):
 
     Two Sets from LIDs that no LMC joins, or from different ports as NodeInfo and PortInfo showed them. A directed route names no sender:
     its origin must be known from a NodeInfo of the manager's own port, because one manager that restarts, or that changes from
-    directed routes to LIDs, looks like two. Silent where the second one presents the key of the first: it knows that key, and changes it.
-    With a site policy that names M_Keys, any other key is reported, whoever wrote it.
+    directed routes to LIDs, looks like two. With a site policy that names M_Keys, any other key is reported, whoever wrote it.
     """
 
     code, name, severity = "MKY013", "mkey-changed-by-second-sm", WARNING
@@ -309,7 +308,7 @@ class TwoWriters(LearntFactRule):
             frame, port, key = smp.frame, PortId.of(smp.key), smp.now(PortInfo.m_key)
             sender = SetSender(0 if directed else number, port_of_sender(event, context, number, directed, frame)[0])
             known = self.writers.get(port)
-            if known is None or known[0] in (key, smp.m_key) or not known[1].differs(sender):
+            if known is None or known[0] == key or not known[1].differs(sender):
                 self.writers.keep(port, (key, sender, frame), frame, smp.time_ns)
                 continue
             yield fault(

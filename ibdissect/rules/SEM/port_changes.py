@@ -181,7 +181,7 @@ class CounterWritten(AttributeRule):
     when = WRITTEN & Or(tuple(one > previous(one) for one in counters))
 
     def __init__(self) -> None:
-        self.readers = KeptDict[tuple[PortId, LidId | SenderId], None](MAX_PORTS // 4, "ports whose PortInfo somebody read")
+        self.readers = KeptDict[tuple[PortId, LidId | SenderId], None](MAX_PORTS // 2, "ports whose PortInfo somebody read")
         """Ports, and who got their answers: a LID, or the sender of a directed route."""
 
     def suspicious(self, smps: AttributeSmps) -> Mask:

@@ -204,8 +204,8 @@ class ViolationCounted(AttributeRule):
     why = "showed a lower count"
 
     def __init__(self) -> None:
-        self.counts = KeptDict[tuple[PortId, Code], None](MAX_WRITTEN, "violation counters that were written")
-        """Ports and the counts that Sets wrote to them."""
+        self.counts = KeptDict[tuple[PortId, Code], int](MAX_WRITTEN, "violation counters that were written")
+        """The first Set that wrote a count to a port, by port and count."""
 
     def __init_subclass__(cls, **kw: Any) -> None:
         if cls.at is not None:
@@ -215,12 +215,12 @@ class ViolationCounted(AttributeRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         assert self.at is not None
         for smp in smps.each(smps.sets & (smps.now(self.at) > 0)):
-            self.counts.keep((PortId.of(smp.key), smp.now(self.at)), None, smp.frame, smp.time_ns)
+            self.counts.get_or_make((PortId.of(smp.key), smp.now(self.at)), partial(int, smp.frame), smp.frame, smp.time_ns)
         return super().suspicious(smps)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         assert self.at is not None
-        known = not self.counts.dropped.count and (PortId.of(smp.key), smp.now(self.at)) not in self.counts
+        known = not self.counts.dropped.count and smp.frame <= self.counts.get((PortId.of(smp.key), smp.now(self.at)), smp.frame)
         return super().judge(smp) if known else None
 
 

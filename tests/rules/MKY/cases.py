@@ -218,9 +218,6 @@ case("MKY011", interfaces_pcapng(ON_ONE), interfaces_pcapng([*((0, one) for one 
      file=None, frames=[7], also=["CAP009"], twin_also=["CAP009"], severity="warning")  # fmt: skip
 case("MKY011", interfaces_pcapng(ON_TWO), interfaces_pcapng(ON_TWO[:6]), file=None, frames=[7], also=["CAP009"], twin_also=["CAP009"],
      severity="info")  # fmt: skip
-# the second one presents the key of the first: it knows it
-SUCCESSOR = [ask(5, PORT_INFO, method=SET, body=set_port(m_key=2), slid=4, m_key=presented) for presented in (0, 3)]
-case("MKY013", [CA, given(3, 1), SUCCESSOR[0]], [CA, given(3, 1), SUCCESSOR[1]], frames=[3], also=PLAIN_ALSO, twin_also=PLAIN_ALSO)
 # the right key on its way to an unknown place
 ASTRAY = smp(1, NODE_INFO, path=[3, 4], m_key=KEY, header={"transaction_id": 0x77})
 case("MKY008", erf_pcap([*LATE[:2], ASTRAY, CA], step_ns=800_000_000), erf_pcap(LATE[::2], step_ns=800_000_000), file=None, frames=[4],
