@@ -233,3 +233,5 @@ WROTE = ask(5, PORT_INFO, method=SET, body=set_port(m_key_violations=5))
 VIOLATED = [answer(5, PORT_INFO, port_info(5, m_key_violations=count)) for count in (0, 5, 6)]
 case("MKY012", [CA, VIOLATED[0], WROTE, VIOLATED[2]], [CA, VIOLATED[0], WROTE, VIOLATED[1]], frames=[4], also=["SEM014"],
      twin_also=["SEM014"])  # fmt: skip
+# only what it wrote before
+case("MKY012", [CA, VIOLATED[0], VIOLATED[1], WROTE], [CA, VIOLATED[0], WROTE, VIOLATED[1]], frames=[3], twin_also=["SEM014"])
