@@ -218,7 +218,7 @@ def test_one_name_for_a_number_and_for_bytes_is_refused(repo: Path, tmp_path: Pa
 def test_a_rule_code_that_is_taken_names_both_files(repo: Path, tmp_path: Path, capture: str) -> None:
     text = "from ibdissect.rules import load\nload()\nclass Mine(Rule):\n    'A rule that takes a code.'\n    code, name = 'AM001', 'x'\n"
     done = ibdissect(repo, "lint", "--plugin", plugin(tmp_path, text), capture)
-    assert done.returncode == 2 and "mine.py" in done.stderr and "AM/packet.py" in done.stderr
+    assert done.returncode == 2 and "mine.py" in done.stderr and "AM/reserved_modifiers.py" in done.stderr
 
 
 def test_little_endian_fields(repo: Path, tmp_path: Path, capture: str) -> None:
