@@ -1,4 +1,7 @@
-"""Is a display filter valid: are the names known, do the types match, can the fields have these values?"""
+"""Is a display filter valid: are the names known, do the types match, can the fields have these values?
+
+Between parsing and compiling: a syntax tree (`syntax`) becomes a checked one (`checked`).
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,12 @@ from ibdissect.decode.hidden.key_numbers import is_secret
 from ibdissect.errors import FilterError
 
 from . import literals
+from .checked import Compared, Condition, Exists, Joined, Matched, Member, Negated
 from .computed import State
 from .literals import BadLiteral, Value
 from .names import KIND_NAMES, MARKS, WHOLE, FilterNames, Kind, NameSource
-from .syntax import Binary, Call, Char, FilterNode, Negative, Range, Slice, String, Word
+from .pattern import Pattern
+from .syntax import Binary, Call, Char, FilterNode, InSet, Inverse, Logic, Negative, Range, Relation, Slice, String, Truth, Word
 from .values import ByteRange, Computation, Constant, Function, NamedOperand, Operand
 
 SEARCHABLE = frozenset({"bytes", "string", "ether"})
@@ -38,7 +43,7 @@ PROTOCOLS = WHOLE | MARKS.keys() | {"frame", "infiniband"}
 
 
 class Checker:
-    """Turns operands of the syntax tree into operands with values; raises FilterError with a column for every error."""
+    """Turns a syntax tree into a checked one; raises FilterError with a column for every error."""
 
     def __init__(self, text: str, names: FilterNames, state: State) -> None:
         self.text, self.names, self.state = text, names, state
@@ -74,6 +79,76 @@ class Checker:
         plain = len(operands) == 2 and named and isinstance(number, int) and not is_secret(kind, number)
         if not plain or op not in ("==", "!=", "===", "!=="):
             raise self.error(node, f"a hidden {kind} can only be tested for presence, == 0 and != 0", "--show-keys compares keys")
+
+    # -- conditions
+
+    def condition(self, node: FilterNode) -> Condition:
+        if isinstance(node, Logic):
+            return Joined(node.op, tuple(map(self.condition, node.parts)))
+        if isinstance(node, Inverse):
+            return Negated(self.condition(node.of))
+        if isinstance(node, Relation):
+            found = tuple(self.comparison(node, i) for i in range(len(node.ops)))
+            return found[0] if len(found) == 1 else Joined("and", found)
+        if isinstance(node, InSet):
+            inside = self.membership(node)
+            return Negated(inside) if node.negated else inside
+        assert isinstance(node, Truth)
+        return self.truth(node.of)
+
+    def truth(self, node: FilterNode) -> Condition:
+        if is_value(node):
+            raise self.error(node, "a value alone is not a condition", "compare a field with it")
+        operand = self.left(node, "")
+        if isinstance(operand, Function):
+            raise self.error(node, "a function alone is not a condition", "compare it with a value")
+        if isinstance(operand, Computation):
+            self.guard(node, "", operand)
+        return Exists(operand)
+
+    def comparison(self, node: Relation, i: int) -> Condition:
+        of, right, op = node.operands[i], node.operands[i + 1], node.ops[i]
+        left = self.left(of, op)
+        if left.kind == "none":
+            raise self.error(of, f"{KIND_NAMES['none']} can only be tested for presence")
+        every = {"any": False, "all": True}.get(node.quantifier)
+        if op in ("contains", "matches") and left.kind not in SEARCHABLE:
+            raise self.error(of, f'"{op}" cannot look into {KIND_NAMES[left.kind]}')
+        if op == "matches":
+            self.guard(of, op, left)
+            return Matched(left, self.pattern(right), bool(every))
+        other = self.needle(right, left) if op == "contains" else self.right(right, left)
+        self.guard(of, op, left, other)
+        return Compared(op, left, other, every)
+
+    def needle(self, node: FilterNode, left: Operand) -> Operand:
+        """The right operand of `contains`; for a MAC address any number of bytes."""
+        if left.kind == "ether" and is_literal(node, self.names):
+            if isinstance(node, String):
+                raise self.error(node, f"{node.text} is a string, but the field is {KIND_NAMES['ether']}", "leave the quotes out")
+            return self.literal(node, "bytes", None)
+        return self.right(node, left)
+
+    def pattern(self, node: FilterNode) -> Pattern:
+        if not isinstance(node, String):
+            raise self.error(node, '"matches" needs a regular expression in double quotes')
+        # String escapes are applied before those of the regular expression, as in Wireshark.
+        text = self.value(node, lambda: literals.unescape(node.text))
+        try:
+            return Pattern(text)
+        except BadLiteral as bad:
+            inside = node.column + len(node.text) - len(node.text.lstrip("rR")) + 1 + bad.at
+            raise self.error(min(inside, node.column + len(node.text) - 1), bad.reason) from None
+
+    def membership(self, node: InSet) -> Condition:
+        of = self.left(node.of, "in")
+        if not isinstance(of, NamedOperand) or of.kind == "none":
+            raise self.error(node.of, "only a field may be tested for membership in a set")
+        choices = tuple(tuple(self.right(end, of) for end in ends_of(element)) for element in node.elements)
+        for choice in choices:
+            self.guard(node.of, "==" if len(choice) == 1 else "..", of, *choice)
+        # "any" and "all" have no effect on "not in", as in Wireshark: no value may be in the set.
+        return Member(of, choices, node.quantifier == "all" and not node.negated)
 
     # -- operands
 

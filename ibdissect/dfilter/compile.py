@@ -17,13 +17,12 @@ from ibdissect.wire.dialogue import is_notes
 from ibdissect.wire.expr import Among, And, Compare, Expr, In, Not, Or, Present, Search, Where
 from ibdissect.wire.spec import Struct
 
-from . import literals
-from .check import SEARCHABLE, Checker, ends_of, is_literal, is_value
+from .check import Checker
+from .checked import Compared, Condition, Exists, Joined, Matched, Member, Negated
 from .computed import FINDING_NAMES, NODE_NAMES, Findings, State
-from .names import KIND_NAMES, NameSource, names_of
-from .pattern import Pattern
-from .syntax import FilterNode, InSet, Inverse, Logic, Relation, String, Truth, parse
-from .values import Computation, Constant, Function, NamedOperand, NotZero, Operand
+from .names import NameSource, names_of
+from .syntax import parse
+from .values import Computation, Constant, NamedOperand, NotZero, Operand
 
 if TYPE_CHECKING:
     from ibdissect.subnet.node_ends import Ends
@@ -47,11 +46,10 @@ class Filter:
     ) -> None:
         self.text, self.catalog = text, catalog
         self._state, self._given = State(first_ns=first_ns, hide_keys=hide_keys, ends=ends), first_ns
-        tree = parse(text)
-        compiler = _Compiler(Checker(text, names_of(catalog), self._state))
-        self.expr: Expr = And(()) if tree is None else compiler.condition(tree)
+        tree, checker = parse(text), Checker(text, names_of(catalog), self._state)
+        self.expr: Expr = And(()) if tree is None else _compiled(checker.condition(tree))
         """The condition for `ibdissect.decode.conditions`; `And(())` for an empty filter."""
-        self.names: frozenset[str] = frozenset(compiler.checker.used)
+        self.names: frozenset[str] = frozenset(checker.used)
         """The full names that the filter reads."""
         self.codes = not self.names.isdisjoint(FINDING_NAMES)
         """Whether the filter uses findings; then `rows` needs them."""
@@ -133,102 +131,35 @@ def compile_filter(
     return Filter(text, catalog if catalog is not None else builtin(), first_ns, hide_keys, ends)
 
 
-class _Compiler:
-    """Converts conditions of the syntax tree to conditions for `ibdissect.decode.conditions`."""
+def _compiled(node: Condition) -> Expr:
+    """The condition for `ibdissect.decode.conditions`."""
+    if isinstance(node, Joined):
+        parts = tuple(map(_compiled, node.parts))
+        return And(parts) if node.op == "and" else Or(parts) if node.op == "or" else _odd(parts)
+    if isinstance(node, Negated):
+        return Not(_compiled(node.of))
+    if isinstance(node, Compared):
+        if node.op == "contains":
+            return Compare(node.op, _searched(node.left), _plain(_searched(node.right)), node.every)
+        return Compare(node.op, _plain(node.left), _plain(node.right), node.every)
+    if isinstance(node, Matched):
+        return Search(_searched(node.left), node.pattern.search, node.every)
+    if isinstance(node, Member):
+        return _membership(node)
+    assert isinstance(node, Exists)
+    return _present(node.of)
 
-    def __init__(self, checker: Checker) -> None:
-        self.checker = checker
 
-    def condition(self, node: FilterNode) -> Expr:
-        if isinstance(node, Logic):
-            parts = tuple(self.condition(part) for part in node.parts)
-            return And(parts) if node.op == "and" else Or(parts) if node.op == "or" else self.odd(parts)
-        if isinstance(node, Inverse):
-            return Not(self.condition(node.of))
-        if isinstance(node, Relation):
-            found = [self.comparison(node, i) for i in range(len(node.ops))]
-            return found[0] if len(found) == 1 else And(tuple(found))
-        if isinstance(node, InSet):
-            inside = self.membership(node)
-            return Not(inside) if node.negated else inside
-        assert isinstance(node, Truth)
-        return self.truth(node.of)
+def _odd(parts: tuple[Expr, ...]) -> Expr:
+    """A chain of xor: true if an odd number of parts is true."""
+    return Where(None, lambda table: np.logical_xor.reduce([rows_where(part, table) for part in parts]))
 
-    def odd(self, parts: tuple[Expr, ...]) -> Expr:
-        """A chain of xor: true if an odd number of parts is true."""
-        return Where(None, lambda table: np.logical_xor.reduce([rows_where(part, table) for part in parts]))
 
-    def truth(self, node: FilterNode) -> Expr:
-        checker = self.checker
-        if is_value(node):
-            raise checker.error(node, "a value alone is not a condition", "compare a field with it")
-        operand = checker.left(node, "")
-        if isinstance(operand, Function):
-            raise checker.error(node, "a function alone is not a condition", "compare it with a value")
-        if isinstance(operand, Computation):
-            checker.guard(node, "", operand)
-            return Present(NotZero(operand.kind, operand))
-        if isinstance(operand, NamedOperand) and (operand.source.fields or operand.source.structs):
-            return _present(operand.source)
-        if isinstance(operand, NamedOperand) and operand.source.mark is not None:
-            return operand.source.mark
-        return Present(operand)
-
-    def comparison(self, node: Relation, i: int) -> Expr:
-        checker, op = self.checker, node.ops[i]
-        left = checker.left(node.operands[i], op)
-        if left.kind == "none":
-            raise checker.error(node.operands[i], f"{KIND_NAMES['none']} can only be tested for presence")
-        every = {"any": False, "all": True}.get(node.quantifier)
-        right = node.operands[i + 1]
-        if op in ("contains", "matches"):
-            if left.kind not in SEARCHABLE:
-                raise checker.error(node.operands[i], f'"{op}" cannot look into {KIND_NAMES[left.kind]}')
-            if op == "matches":
-                checker.guard(node.operands[i], op, left)
-                return Search(_searched(left), self.pattern(right).search, bool(every))
-            needle = self.needle(right, left)
-            checker.guard(node.operands[i], op, left, needle)
-            return Compare(op, _searched(left), _plain(_searched(needle)), every)
-        other = checker.right(right, left)
-        checker.guard(node.operands[i], op, left, other)
-        return Compare(op, _plain(left), _plain(other), every)
-
-    def needle(self, node: FilterNode, left: Operand) -> Operand:
-        """The right operand of `contains`; for a MAC address any number of bytes."""
-        checker = self.checker
-        if left.kind == "ether" and is_literal(node, checker.names):
-            if isinstance(node, String):
-                raise checker.error(node, f"{node.text} is a string, but the field is {KIND_NAMES['ether']}", "leave the quotes out")
-            return checker.literal(node, "bytes", None)
-        return checker.right(node, left)
-
-    def pattern(self, node: FilterNode) -> Pattern:
-        checker = self.checker
-        if not isinstance(node, String):
-            raise checker.error(node, '"matches" needs a regular expression in double quotes')
-        # String escapes are applied before those of the regular expression, as in Wireshark.
-        text = checker.value(node, lambda: literals.unescape(node.text))
-        try:
-            return Pattern(text)
-        except literals.BadLiteral as bad:
-            inside = node.column + len(node.text) - len(node.text.lstrip("rR")) + 1 + bad.at
-            raise checker.error(min(inside, node.column + len(node.text) - 1), bad.reason) from None
-
-    def membership(self, node: InSet) -> Expr:
-        checker = self.checker
-        of = checker.left(node.of, "in")
-        if not isinstance(of, NamedOperand) or of.kind == "none":
-            raise checker.error(node.of, "only a field may be tested for membership in a set")
-        choices = tuple(tuple(checker.right(end, of) for end in ends_of(element)) for element in node.elements)
-        for choice in choices:
-            checker.guard(node.of, "==" if len(choice) == 1 else "..", of, *choice)
-        # "any" and "all" have no effect on "not in", as in Wireshark: no value may be in the set.
-        every = node.quantifier == "all" and not node.negated
-        numbers = None if every else _numbers_of(choices)
-        if numbers is not None:
-            return In(_plain(of), numbers)
-        return Among(_plain(of), tuple(tuple(map(_plain, choice)) for choice in choices), every)
+def _membership(node: Member) -> Expr:
+    numbers = None if node.every else _numbers_of(node.choices)
+    if numbers is not None:
+        return In(_plain(node.of), numbers)
+    return Among(_plain(node.of), tuple(tuple(map(_plain, choice)) for choice in node.choices), node.every)
 
 
 def _plain(operand: Operand) -> object:
@@ -251,7 +182,18 @@ def _searched(operand: Operand) -> Operand:
     return operand
 
 
-def _present(source: NameSource) -> Expr:
+def _present(operand: Operand) -> Expr:
+    if isinstance(operand, Computation):
+        return Present(NotZero(operand.kind, operand))
+    if not isinstance(operand, NamedOperand):
+        return Present(operand)
+    source = operand.source
+    if source.mark is not None:
+        return source.mark
+    return _any_of(source) if source.fields or source.structs else Present(operand)
+
+
+def _any_of(source: NameSource) -> Expr:
     """Any field or structure of that name is present. A field without a condition is present if its structure is."""
     parts: dict[object, Expr] = {}
     for field in source.fields:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache, partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct as Record
 from msgspec.structs import astuple, replace
@@ -22,6 +22,7 @@ COMPARISONS = {
     "any_ne": "!==", "~=": "!==", "~": "matches",
 }  # fmt: skip
 """Spelling of an operator -> the spelling used in this package."""
+_JOINS: dict[str, Literal["and", "or", "xor"]] = {"&&": "and", "||": "or", "^^": "xor", "and": "and", "or": "or", "xor": "xor"}
 OPERATOR_WORDS = ("and", "or", "not", "xor", "eq", "ne", "gt", "lt", "ge", "le", "in", "contains", "matches")
 _NO_NAMES = {*OPERATOR_WORDS, *COMPARISONS, "any", "all", "bitwise_and"}
 """Words that the grammar does not accept as names or values."""
@@ -110,7 +111,7 @@ class InSet(FilterNode, frozen=True):
 class Logic(FilterNode, frozen=True):
     """Parts joined by one of `and`, `or`, `xor`."""
 
-    op: str
+    op: Literal["and", "or", "xor"]
     parts: tuple[FilterNode, ...]
 
 
@@ -182,7 +183,7 @@ class _Builder:
         return replace(of, quantifier=str(quantifier))
 
     def logic(self, left: FilterNode, op: Any, right: FilterNode) -> FilterNode:
-        name = {"&&": "and", "||": "or", "^^": "xor"}.get(str(op), str(op))
+        name = _JOINS[str(op)]
         # Keep a chain of one operator flat, so that hundreds of parts do not count as nesting.
         parts = left.parts if isinstance(left, Logic) and left.op == name else (left,)
         return Logic(name, (*parts, right), column=left.column)
