@@ -1,4 +1,4 @@
-"""Where is a module that a plugin imports by an earlier name? Under its new name, with a DeprecationWarning."""
+"""What is a module or a rule called now that had another name? Modules are found with a DeprecationWarning."""
 
 from __future__ import annotations
 
@@ -16,6 +16,43 @@ NAMES = {
     "ibdissect.table": "ibdissect.decode",
 }
 """Folders that docs/plugins.md and its pages told plugins to import from; a module in one of them has kept its own name."""
+
+RULES = {
+    "guidinfo-block": "guidinfo-block-range", "vlarb-selector": "vlarb-selects-nothing", "sminfo-set-control": "sminfo-set-no-change",
+    "dm-slot": "dm-slot-range", "cc-switchport-block": "cc-switchport-block-range", "bth-tver": "bth-version-not-0",
+    "mcast-dlid-dqp": "mcast-dlid-to-one-qp", "erf-lctr": "erf-packets-lost", "interface-direction": "interfaces-mixed",
+    "erf-type": "erf-type-unknown", "cc-class-version": "cc-class-version-wrong", "cn-settings": "congestion-ignored",
+    "cm-sequence": "cm-wrong-side", "cm-response-timeout": "cm-rep-late", "cm-mtu": "cm-mtu-exceeded",
+    "cm-localack-timeout": "req-no-ack-timeout", "req-path-values": "req-path-impossible", "grh-ipver": "grh-version-not-6",
+    "grh-nxthdr": "grh-no-transport-header", "grh-paylen": "grh-length-wrong", "mgid-signature-linklocal": "mgid-create-refused",
+    "grh-unicast-loopback-gid": "sgid-prefix-wrong", "lrh-version": "lrh-version-not-0", "base-version": "base-version-unknown",
+    "class-version": "class-version-unknown", "method-response-attr-mod": "answer-other-attribute", "opa-baseversion": "opa-seen",
+    "pm-method": "pm-method-undefined", "qp1-qkey-value": "qp1-qkey-wrong", "qp0-srcqp": "smp-other-qp",
+    "atomic-length": "atomic-with-payload", "roce-srcport-entropy": "roce-srcport-same", "roce-cnp-dqp": "roce-cnp-malformed",
+    "roce-ud-qkey": "roce-qp1-qkey-wrong", "roce-pkey": "roce-pkey-nondefault", "roce-frag": "roce-fragmented",
+    "rocev1-ethertype": "roce-v1-seen", "roce-source-address": "roce-source-address-impossible",
+    "roce-source-mac": "roce-source-mac-impossible", "get-multiple-records": "sa-request-refused",
+    "sa-attr-offset": "sa-attr-offset-wrong", "sa-status-vs-class": "sa-status-undefined", "path-hoplimit": "path-hoplimit-above-1",
+    "service-lease": "service-lease-zero", "servicerecord-pkey": "service-outside-partition", "sm-redirect": "sa-redirect",
+    "path-record-codes": "path-record-codes-impossible", "linkspeedext-enabled": "linkspeedext-enabled-wrong",
+    "portstate-transition": "portstate-active-unarmed", "nodeinfo-version": "nodeinfo-version-not-1", "mcastfdbtop": "mcastfdbtop-range",
+    "linearfdbtop": "linearfdbtop-range", "fdb-exclusive": "fdb-both-or-none",
+    "linkspeedext2-enabled": "linkspeedext2-enabled-not-supported", "nodedescription-read-only": "nodedescription-not-settable",
+    "sminfo-guid": "sminfo-guid-wrong", "smp-length": "smp-not-256-bytes", "dr-initialpath0": "dr-initialpath0-nonzero",
+    "dr-lid-segment-lrh": "dr-sent-to-lid", "trap-dlid-mastersmlid": "trap-not-to-master",
+    "getresp-lid-swap": "response-lids-not-swapped", "response-destqp0": "response-not-to-qp0",
+    "sm-trap-repress-no-response": "trap-repress-answered", "sm-trap-repress-tid": "trap-repress-other-tid",
+    "trap-retransmit-rate": "trap-repeated-early", "trap-issuerlid": "trap-issuer-wrong", "trap-producertype": "trap-producer-unknown",
+    "trap128-lid": "trap128-not-a-switch", "trap129-port": "trap129-port-range", "trap144-flags": "trap144-without-change",
+    "trap256-drpath": "trap256-cut-path-unmarked", "trap144-lid": "trap144-foreign-lid", "rmpp-payloadlength": "rmpp-length-wrong",
+    "rmpp-abort-code": "rmpp-aborted", "rmpp-stop": "rmpp-stopped",
+}  # fmt: skip
+"""Earlier names of rules, which did not say what is wrong; options, configurations and filters take both."""
+
+
+def rule_name(name: str) -> str:
+    """The present name of a rule."""
+    return RULES.get(name, name)
 
 
 class Moved:

@@ -31,7 +31,7 @@ TESTED_BY_OTHERS = {
     ),
     "dfilter": (
         "tests/dfilter/test_compile.py, test_corners.py, test_recorded.py and test_tshark.py put filters through all of it",
-        "check computed literals names syntax",
+        "check checked computed literals names syntax",
     ),
     "dissect": (
         "tests/dissect/test_walk.py, test_summary.py and tests/cli/test_show.py",

@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from ibdissect.moved import NAMES
+from ibdissect.lint.rule_selection import select
+from ibdissect.moved import NAMES, RULES
+from ibdissect.rules import load
 
 PROMISED = {
     "ibdissect.table": ("ibdissect.decode", "ChunkTable"),
@@ -28,6 +30,13 @@ def test_earlier_names(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         found = importlib.import_module(name)
     assert found is importlib.import_module(new) and getattr(found, member) is getattr(sys.modules[new], member)
     assert found.__spec__ is not None and found.__spec__.name == new, "the module is the new one, unchanged"
+
+
+def test_earlier_names_of_rules_lead_to_one_rule() -> None:
+    rules = load()
+    names = [rule.name for rule in rules]
+    assert len(set(names)) == len(names) and RULES.keys().isdisjoint(names) and set(RULES.values()) <= set(names)
+    assert [rule.code for rule in select(rules, ["response-destqp0"])] == ["SMP017"]
 
 
 def test_what_never_was_is_not_found() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ibdissect.decode.hidden.key_numbers import is_secret
 from ibdissect.errors import FilterError
+from ibdissect.moved import rule_name
 
 from . import literals
 from .checked import Compared, Condition, Exists, Joined, Matched, Member, Negated
@@ -187,7 +188,10 @@ class Checker:
             if kind not in ("uint", "reltime") or not isinstance(value, int):
                 raise self.error(node, f"{KIND_NAMES[kind]} cannot be negative")
             return Constant(kind, -value)
-        return Constant(kind, self.value(node, lambda: self.read(node, kind, source)))
+        value = self.value(node, lambda: self.read(node, kind, source))
+        if source is not None and source.name == "ibdissect.rule":
+            value = rule_name(value.decode("latin-1")).encode("latin-1")
+        return Constant(kind, value)
 
     def read(self, node: FilterNode, kind: Kind, source: NameSource | None) -> Value:
         """The value of a word, string or character as `kind`; raises BadLiteral."""

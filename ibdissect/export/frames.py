@@ -43,7 +43,7 @@ def comments_by_frame(findings: Iterable[Finding]) -> dict[int, list[str]]:
 
 
 def comment(finding: Finding) -> str:
-    """`error SMP003 dr-initialpath0: ...`, with the count and the related frames."""
+    """`error SMP003 dr-initialpath0-nonzero: ...`, with the count and the related frames."""
     text = f"{finding.severity} {finding.code} {finding.name}: {finding.message}"
     if finding.count > 1:
         text += f" ({finding.count} times)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ibdissect.errors import ConfigError, nearest
+from ibdissect.moved import rule_name
 
 from .rule import Rule, family
 
@@ -61,7 +62,7 @@ def _explaining(known: Iterable[type[Rule]], here: set[str]) -> list[type[Rule]]
 
 
 def matches(rule: type[Rule], code: str) -> bool:
-    return rule.code.startswith(code.upper()) or rule.name == code
+    return rule.code.startswith(code.upper()) or rule.name in (code, rule_name(code))
 
 
 def nearest_rule(code: str, known: Iterable[type[Rule]]) -> str:

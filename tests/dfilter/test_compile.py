@@ -113,10 +113,11 @@ def test_around_infiniband() -> None:
 
 def test_findings_are_asked_for(native: ChunkTable) -> None:
     first = [FindingFacts("PKY001", "Limited", "error"), FindingFacts("X", "x", "info")]
-    there = {1: first, 3: [FindingFacts("LNK024", "Rate", "info")], 4: [FindingFacts("PKY002", "A", "error")]}
+    there = {1: first, 3: [FindingFacts("LNK024", "Rate", "info")], 4: [FindingFacts("PKY002", "response-not-to-qp0", "error")]}
     for text, rows in (
         ('ibdissect.code == "PKY001" or ibdissect.code matches "^lnk"', [0, 2]), ('ibdissect.severity == "error"', [0, 3]),
-        ('ibdissect.severity == "info"', [0, 2]), ('ibdissect.rule == "Rate"', [2]), ('ibdissect.severity == "warning"', []),
+        ('ibdissect.severity == "info"', [0, 2]), ('ibdissect.rule == "Rate"', [2]), ('ibdissect.rule == "response-destqp0"', [3]),
+        ('ibdissect.rule in {"response-not-to-qp0"}', [3]), ('ibdissect.rule == "\\xff"', []), ('ibdissect.severity == "warning"', []),
     ):  # fmt: skip
         found = compile_filter(text)
         assert found.codes and not compile_filter("bth").codes

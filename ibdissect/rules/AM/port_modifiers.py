@@ -38,7 +38,7 @@ class GuidBlockRange(TargetRule):
     The request; for blocks up to 31 also the port's GUIDCap, answered before.
     """
 
-    code, name, severity = "AM005", "guidinfo-block", ERROR
+    code, name, severity = "AM005", "guidinfo-block-range", ERROR
     reference = "IBA 14.2.5.5"
     message = "{method}(GUIDInfo) of block {modifier} at {node}: the last block is {what}"
     example = "SubnGet(GUIDInfo) with AttributeModifier 40"

@@ -157,7 +157,7 @@ class VLArbitrationSelector(ModifierRule):
     Correct the sender; a selector of 0 often means that the port number was shifted into the wrong half.
     """
 
-    code, name, severity = "AM014", "vlarb-selector", ERROR
+    code, name, severity = "AM014", "vlarb-selects-nothing", ERROR
     reference = "IBA 14.2.5.9"
     when = modifier_of(VLArbitrationTable, ~((MAD.attribute_modifier >> 16).between(1, 4)))
     message = "VLArbitrationTable modifier 0x{attribute_modifier:08x}: bits 31-16 select none of the four parts (1-4)"
@@ -189,7 +189,7 @@ class SMInfoControl(ModifierRule):
     Find the SM or tool that sent it; `sminfo` takes the modifier from its command line.
     """
 
-    code, name, severity = "AM023", "sminfo-set-control", ERROR
+    code, name, severity = "AM023", "sminfo-set-no-change", ERROR
     reference = "IBA 14.2.5.13"
     when = modifier_of(SMInfo, (MAD.method == SET) & ~MAD.attribute_modifier.between(1, 5))
     message = "Set(SMInfo) with modifier 0x{attribute_modifier:08x}, which is no command (1-5)"
@@ -269,7 +269,7 @@ class ControllerSlot(ModifierRule):
     Take the slot from the controller list in IOUnitInfo, counting from 1.
     """
 
-    code, name, severity = "AM030", "dm-slot", WARNING
+    code, name, severity = "AM030", "dm-slot-range", WARNING
     reference = "python-rdma ControllerList"
     when = modifier_of(IOControllerProfile, ~MAD.attribute_modifier.between(1, 255))
     message = "IOControllerProfile of slot {attribute_modifier}; slots count from 1 to 255"
@@ -299,7 +299,7 @@ class CongestionBlock(ModifierRule):
     Check how the sender computes the block: port / 32.
     """
 
-    code, name, severity = "AM032", "cc-switchport-block", WARNING
+    code, name, severity = "AM032", "cc-switchport-block-range", WARNING
     reference = "opensm: 32 port entries a block"
     when = modifier_of(SwitchPortCongestionSetting, MAD.attribute_modifier > 7)
     message = "SwitchPortCongestionSetting block {attribute_modifier}; the last one is 7"

@@ -124,7 +124,7 @@ class TransportVersion(PacketRule):
     Check the ICRC: if it is wrong, the packet was damaged; otherwise the sender is faulty.
     """
 
-    code, name, severity = "BTH003", "bth-tver", ERROR
+    code, name, severity = "BTH003", "bth-version-not-0", ERROR
     reference = "IBA 9.2"
     when = BTH.tver != 0
     message = "transport header version {tver}, only 0 exists"
@@ -226,7 +226,7 @@ class MulticastLidOtherQp(PacketRule):
     Set the queue pair to 0xFFFFFF in the sender's work request.
     """
 
-    code, name, severity = "BTH012", "mcast-dlid-dqp", ERROR
+    code, name, severity = "BTH012", "mcast-dlid-to-one-qp", ERROR
     reference = "multicast frames of public captures"
     when = (BTH.destqp != MULTICAST_QP) & TO_MULTICAST_LID & (BTH.opcode < MANUFACTURER)
     message = "queue pair 0x{destqp:06x} in a packet to multicast LID 0x{LRH.dlid:04x}; it must be 0xffffff"

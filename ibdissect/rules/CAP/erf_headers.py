@@ -99,7 +99,7 @@ class ErfLoss(Rule):
     Treat findings about missing packets around this frame with care; capture again to a faster disk.
     """
 
-    code, name, severity = "CAP004", "erf-lctr", INFO
+    code, name, severity = "CAP004", "erf-packets-lost", INFO
     about_capture = True
     reference = "Endace ERF: lctr; ibdump always writes 0"
     when = (ERF.loss_counter != 0) & ERF.type.isin(INFINIBAND)
@@ -118,7 +118,7 @@ class TwoInterfaces(Rule):
     Two records with different interface numbers.
     """
 
-    code, name, severity = "CAP006", "interface-direction", INFO
+    code, name, severity = "CAP006", "interfaces-mixed", INFO
     about_capture = True
     reference = "Endace ERF: capture-interface bits"
     message = "from here on packets of capture interface {interface} are mixed with those of interface {other}"
@@ -162,7 +162,7 @@ class ErfType(Rule):
     not reported, and those that it reserves for the future (26, 30, 31) are an `info`.
     """
 
-    code, name, severity = "CAP010", "erf-type", ERROR
+    code, name, severity = "CAP010", "erf-type-unknown", ERROR
     about_capture = True
     reference = "Endace ERF types; ibdump.h ERF_TYPE_INFINIBAND"
     message = "ERF record type {type} in a capture of InfiniBand (21)"

@@ -172,7 +172,7 @@ class CongestionInert(Rule):
     One Set is enough.
     """
 
-    code, name, severity = "CC004", "cn-settings", INFO
+    code, name, severity = "CC004", "congestion-ignored", INFO
     reference = "IBA A10.2.2, A10.4.3.8; ibdiagnet CACongestionEntry, PSM2 ips_cca_adjust_rate"
     message = "{what}: congestion notifications have no effect"
     example = "Set(CACongestionSetting) with Control_Map 1 and CCTI_Increase 0 for service level 0"
@@ -202,7 +202,7 @@ class CCVersion(Rule):
     Update the tool: old versions of libibmad sent version 1.
     """
 
-    code, name, severity = "CC002", "cc-class-version", ERROR
+    code, name, severity = "CC002", "cc-class-version-wrong", ERROR
     reference = "IBA A10.4.1; opensm"
     when = (MAD.mgmt_class == CC_CLASS) & (MAD.class_version != CLASS_VERSION[CC_CLASS]) & (MAD.base_version == 1) & ~OTHER_VERSION
     at = MAD.class_version

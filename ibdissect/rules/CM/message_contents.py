@@ -190,7 +190,7 @@ class AgreedMTU(QuotingRule):
     capture misses packets since the REQ, or where the first packet comes half an hour after the REP.
     """
 
-    code, name, severity = "CM009", "cm-mtu", WARNING
+    code, name, severity = "CM009", "cm-mtu-exceeded", WARNING
     reference = "IBA 12.7.14; python-rdma REQ"
     needs = (*QuotingRule.needs, Connections, Streams, Stories)
     message = "{ends}: packets with {found} bytes of payload, the path MTU of the REQ is {agreed}"

@@ -86,7 +86,7 @@ class ReplyLate(Rule):
     The last REQ and the first REP. Silent after an MRA.
     """
 
-    code, name, severity = "CM006", "cm-response-timeout", INFO
+    code, name, severity = "CM006", "cm-rep-late", INFO
     reference = "IBA 12.7.4, 12.9.8.7; python-rdma REQ"
     message = "{ends}: REP after {milliseconds} ms, the REQ allowed {allowed} ms"
     example = "a REQ with a response timeout of 4.2 s, and a REP ten seconds later"
@@ -215,7 +215,7 @@ class WrongTurn(Rule):
     the traffic shows that nothing is missing, in others if packets are missing within ten seconds.
     """
 
-    code, name, severity = "CM004", "cm-sequence", WARNING
+    code, name, severity = "CM004", "cm-wrong-side", WARNING
     reference = "IBA 12.9.7; Linux core/cm.c states"
     message = "{ends}: {what} from {sender}, {why}"
     example = "a REQ of LID 1 to LID 2, and a REP for it from LID 1"

@@ -82,7 +82,7 @@ class PathCodes(Rule):
     subnet's own, of two ports, and not to the LID of an adapter or switch that the capture shows.
     """
 
-    code, name, severity = "CM021", "req-path-values", WARNING
+    code, name, severity = "CM021", "req-path-impossible", WARNING
     reference = "IBA 12.7.11, 12.7.14, 12.7.17, 12.7.20, 15.2.5.16; kernel ib_verbs.h enum ib_rate"
     message = "{what} with {path} path of {why}"
     example = "a REQ with Primary Packet Rate 1"
@@ -141,7 +141,7 @@ class AckTimeoutInfinite(Rule):
     The REQ of an RC connection: its primary path, or its alternate path if it has one. A LAP does not say whether the connection is RC.
     """
 
-    code, name, severity = "CM015", "cm-localack-timeout", INFO
+    code, name, severity = "CM015", "req-no-ack-timeout", INFO
     reference = "IBA 12.7.34, 9.7.6.1.3; python-rdma"
     message = "REQ with {path} Local ACK Timeout 0: the sender waits forever for a lost packet"
     example = "a REQ for RC with Primary Local ACK Timeout 0"

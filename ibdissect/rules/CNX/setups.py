@@ -55,7 +55,7 @@ class RequestUnanswered(StoryRule):
     an answer is due.
     """
 
-    code, name, severity = "CNX002", "request-unanswered", ERROR
+    code, name, severity = "CNX002", "connection-request-unanswered", ERROR
     reference = "IBA 12.9.8.7, 12.7.27, 12.7.4"
     cause = "connect-unanswered"
     example = "six REQs with the same communication id, and no answer"

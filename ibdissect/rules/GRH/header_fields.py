@@ -52,7 +52,7 @@ class IpVersion(GidRule):
     Check the CRCs: if they are right, the sender is faulty; otherwise the packet was damaged.
     """
 
-    code, name, severity = "GRH001", "grh-ipver", ERROR
+    code, name, severity = "GRH001", "grh-version-not-6", ERROR
     reference = "IBA 8.3"
     when = (GRH.ipver != 6) & REAL
     message = "IP version {ipver} in a GRH, it must be 6"
@@ -67,7 +67,7 @@ class NextHeader(GidRule):
     Find the sender: something put an IPv6 packet on the link with the wrong LNH.
     """
 
-    code, name, severity = "GRH002", "grh-nxthdr", ERROR
+    code, name, severity = "GRH002", "grh-no-transport-header", ERROR
     reference = "IBA 8.3"
     when = (GRH.nxt_hdr != 0x1B) & ((LRH.lnh == GLOBAL) | present(Ethernet))
     message = "next header 0x{nxt_hdr:02x} in a GRH, the InfiniBand transport is 0x1b"
@@ -82,7 +82,7 @@ class PayloadLength(Rule):
     Find the sender; one that counts the GRH itself is 40 bytes off.
     """
 
-    code, name, severity = "GRH003", "grh-paylen", ERROR
+    code, name, severity = "GRH003", "grh-length-wrong", ERROR
     reference = "IBA 8.3; 6 of 6 frames of a public capture have PktLen * 4 - 48"
     when = (GRH.pay_len != LRH.pktlen * 4 - 48) & (LRH.lnh == GLOBAL) & ~Where(LRH, length_disagrees)
     flow = (*GID_FLOW, GRH.pay_len)

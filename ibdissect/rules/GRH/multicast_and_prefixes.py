@@ -62,7 +62,7 @@ class SubnetManagersSignature(RefusedJoin):
     an `info`, since the SA does not say which component it refuses.
     """
 
-    code, name, severity = "GRH012", "mgid-signature-linklocal", INFO
+    code, name, severity = "GRH012", "mgid-create-refused", INFO
     reference = "opensm osm_sa_mcmember_record (o15-0.1.5, checked when a group is made); Linux rdma_cm joins such groups"
     at = MCMemberRecord.mgid
     message = "the SA refused to make {group}, whose signature 0xa01b is for groups that it composes itself"
@@ -86,7 +86,7 @@ class OtherPrefix(LinkRule):
     Compare `subnet_prefix` of the subnet manager with the prefix that the sender still uses: it was changed while the host was up.
     """
 
-    code, name, severity = "GRH013", "grh-unicast-loopback-gid", INFO
+    code, name, severity = "GRH013", "sgid-prefix-wrong", INFO
     reference = "IBA 4.1.1"
     message = "LID {slid} sends with subnet prefix 0x{prefix:016x}, its port has 0x{own:016x}"
     example = "GetResp(PortInfo) with GidPrefix fe80::, then a packet of that port with SGID prefix fe81::"

@@ -53,7 +53,7 @@ class LinkVersion(HeaderRule):
     Check the VCRC (ROC007): if it is right, the sender built the header; otherwise the link damaged it.
     """
 
-    code, name, severity = "LNK001", "lrh-version", ERROR
+    code, name, severity = "LNK001", "lrh-version-not-0", ERROR
     reference = "IBA 7.7"
     when = LRH.lver != 0
     message = "link version {lver}, only 0 exists"

@@ -34,7 +34,7 @@ class OtherAttribute(LearntFactRule):
     order.
     """
 
-    code, name, severity = "MAD005", "method-response-attr-mod", WARNING
+    code, name, severity = "MAD005", "answer-other-attribute", WARNING
     explains = ("AM", "CC", "LNK024", "LNK025", "OPA", "PKY009", "PM", "SA", "SEM")  # what is read from an attribute
     reference = "IBA 13.4.5; opensm o15-0.2.7"
     message = "{what} is answered with {carried} (attribute 0x{attribute:04x})"

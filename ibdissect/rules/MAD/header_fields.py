@@ -53,7 +53,7 @@ class BaseVersion(Rule):
     Correct the sender; if the ICRC is wrong too, look for the damage on the link instead.
     """
 
-    code, name, severity = "MAD001", "base-version", ERROR
+    code, name, severity = "MAD001", "base-version-unknown", ERROR
     reference = "IBA 13.4.3; kernel OPA_MGMT_BASE_VERSION"
     when = ~MAD.base_version.isin({BASE_VERSION_IB, BASE_VERSION_OPA})
     message = "base version 0x{base_version:02x}, InfiniBand has 0x01 and Omni-Path 0x80"
@@ -70,7 +70,7 @@ class ClassVersion(Rule):
     One packet is enough. Silent for an answer with status 1: it names the version that its sender has.
     """
 
-    code, name, severity = "MAD002", "class-version", ERROR
+    code, name, severity = "MAD002", "class-version-unknown", ERROR
     reference = "IBA 13.4.3; kernel ib_mad.h; opensm; libibmad"
     when = _versions() & _IB & ~OTHER_VERSION
     message = "class version {class_version} of {mgmt_class!t}, it has version {right}"

@@ -29,7 +29,7 @@ class OmniPath(Rule):
     Nothing, in an Omni-Path fabric. In an InfiniBand fabric, find the sender: nobody there understands these MADs.
     """
 
-    code, name, severity = "OPA001", "opa-baseversion", INFO
+    code, name, severity = "OPA001", "opa-seen", INFO
     reference = "kernel OPA_MGMT_BASE_VERSION; opa-ff"
     when = MAD.base_version == BASE_VERSION_OPA
     flow = (MAD.base_version,)

@@ -85,7 +85,7 @@ class PMMethod(Rule):
     Correct the sender; a wrong management class is the usual cause.
     """
 
-    code, name, severity = "PM009", "pm-method", ERROR
+    code, name, severity = "PM009", "pm-method-undefined", ERROR
     explains = ("TXN006", "TXN008")
     reference = "IBA 16.1.1; python-rdma"
     when = ~MAD.method.isin(METHODS_OF[PM_CLASS]) & (MAD.mgmt_class == PM_CLASS) & (MAD.base_version == 1) & ~REFUSED

@@ -18,7 +18,7 @@ class ManagementQKey(Rule):
     Correct the sender. A redirected management service may use another key, but not on queue pair 1.
     """
 
-    code, name, severity = "QKY001", "qp1-qkey-value", ERROR
+    code, name, severity = "QKY001", "qp1-qkey-wrong", ERROR
     explains = ("TXN001",)
     reference = "python-rdma IB_DEFAULT_QP1_QKEY"
     when = (DETH.q_key != GSI_Q_KEY) & (BTH.destqp == 1) & present(LRH)
@@ -86,7 +86,7 @@ class SubnetManagementSource(Rule):
     Find the sender. Take it seriously: subnet management can reconfigure any port.
     """
 
-    code, name, severity = "QKY007", "qp0-srcqp", ERROR
+    code, name, severity = "QKY007", "smp-other-qp", ERROR
     reference = "IBA 3.9"
     when = ((BTH.destqp == 0) & (DETH.srcqp != 0)) | ((DETH.srcqp == 0) & (BTH.destqp != 0) & MAD.mgmt_class.isin(SMP_CLASSES))
     at = DETH.srcqp

@@ -103,7 +103,7 @@ class AtomicLength(PacketRule):
     Check the sender; atomic operations on more than 8 bytes are a vendor's extension.
     """
 
-    code, name, severity = "RC016", "atomic-length", ERROR
+    code, name, severity = "RC016", "atomic-with-payload", ERROR
     reference = "IBA 9.3.4, 9.3.5.3"
     when = Where(BTH.opcode, _atomic_with_payload)
     message = "{opcode!t} carries {carried} bytes behind its headers, where an atomic operation has nothing"

@@ -89,7 +89,7 @@ class NoSender(PacketRule):
     Check the GID index of the sender: an entry without an address has 0.0.0.0.
     """
 
-    code, name, severity = "ROC016", "roce-source-address", ERROR
+    code, name, severity = "ROC016", "roce-source-address-impossible", ERROR
     reference = "RFC 1122 3.2.1.3, RFC 4291 2.5.2"
     when = (Where(IPv4, _no_sender_4) | Where(IPv6, _no_sender_6)) & IS_ROCE
     at = BTH.destqp
@@ -128,7 +128,7 @@ class NoSenderMac(PacketRule):
     four and more: some taps put the time of a frame there.
     """
 
-    code, name, severity = "ROC017", "roce-source-mac", WARNING
+    code, name, severity = "ROC017", "roce-source-mac-impossible", WARNING
     reference = "IEEE 802.3 3.2.3, 802.1Q 8.7"
     when = Where(Ethernet, _no_sender_mac) & IS_ROCE
     at = BTH.destqp
@@ -172,7 +172,7 @@ class CongestionNotification(PacketRule):
     Look at the firmware of the card that sent it.
     """
 
-    code, name, severity = "ROC009", "roce-cnp-dqp", ERROR
+    code, name, severity = "ROC009", "roce-cnp-malformed", ERROR
     reference = "RoCE Annex A17; kernel ib_pack.h"
     when = (BTH.opcode == CNP_OPCODE) & IS_ROCE & ((BTH.destqp == 0) | (BTH.psn != 0) | (BTH.becn == 0))
     message = "CNP to queue pair 0x{destqp:06x} with PSN {psn} and BECN {becn:d}: the queue pair must not be 0, PSN must be 0 and BECN 1"
@@ -243,7 +243,7 @@ class RoceManagementQKey(Rule):
     Correct the sender's driver.
     """
 
-    code, name, severity = "ROC011", "roce-ud-qkey", INFO
+    code, name, severity = "ROC011", "roce-qp1-qkey-wrong", INFO
     reference = "python-rdma IB_DEFAULT_QP1_QKEY"
     when = (DETH.q_key != GSI_Q_KEY) & (BTH.destqp == 1) & IS_ROCE
     flow = (*PACKET_FLOW, DETH.q_key)
@@ -263,7 +263,7 @@ class RocePKey(Rule):
     packets of a connection that was accepted in another partition (REQ and REP): CNX008 tells where they are not in that one.
     """
 
-    code, name, severity = "ROC012", "roce-pkey", WARNING
+    code, name, severity = "ROC012", "roce-pkey-nondefault", WARNING
     reference = "Shanley, default P_Key; soft-RoCE captures"
     when = IS_ROCE & ~(BTH.p_key & BASE).isin({0, DEFAULT_PKEY & BASE})
     at = BTH.p_key
@@ -300,7 +300,7 @@ class Fragmented(AcceptedRule):
     of IPv6 carries is not read, and CAP018 says so of a capture that holds nothing else.
     """
 
-    code, name, severity = "ROC013", "roce-frag", WARNING
+    code, name, severity = "ROC013", "roce-fragmented", WARNING
     reference = "RFC 791; RoCE senders set Don't Fragment"
     when = (IPv4.more_fragments == 1) & present(BTH)
     flow = (IPv4.source, IPv4.destination)
@@ -316,7 +316,7 @@ class RoceVersion1(Rule):
     Let the application or `cma_roce_mode` choose a GID of type RoCE v2, if both sides support it.
     """
 
-    code, name, severity = "ROC015", "rocev1-ethertype", INFO
+    code, name, severity = "ROC015", "roce-v1-seen", INFO
     reference = "Ethertype 0x8915"
     when = present(BTH) & ~present(UDP) & (Ethernet.type.isin({ETHERTYPE_ROCE, *ETHERTYPES_VLAN}))
     flow = (Ethernet.source, Ethernet.destination)
@@ -349,7 +349,7 @@ class OneSourcePort(_PairRule):
     Packets to at least eight queue pairs of one host, all from one port.
     """
 
-    code, name, severity = "ROC002", "roce-srcport-entropy", INFO
+    code, name, severity = "ROC002", "roce-srcport-same", INFO
     reference = "RoCE Annex A17.9.2; Linux rdma_get_udp_sport, rdma-core mlx5dv_modify_qp_udp_sport"
     message = "{count} connections from {source} to {destination}, all from UDP port {port}"
     example = "packets to eight queue pairs of one host, all from UDP port 49152"

@@ -134,7 +134,7 @@ class HopLimitInSubnet(Rule):
     Nothing, if a router is set up; otherwise check the SA's answers for paths between these ports.
     """
 
-    code, name, severity = "SA018", "path-hoplimit", INFO
+    code, name, severity = "SA018", "path-hoplimit-above-1", INFO
     reference = "IBA 15.2.5.16, 8.3.6; opensm"
     when = (PathRecord.hop_limit > 1) & Where(PathRecord, _one_subnet) & SA_ANSWER
     flow = (PathRecord.hop_limit, PathRecord.slid)
@@ -169,7 +169,7 @@ class LeaseZero(Rule):
     Give a lease in seconds or 0xffffffff; to remove a service, use Delete.
     """
 
-    code, name, severity = "SA022", "service-lease", WARNING
+    code, name, severity = "SA022", "service-lease-zero", WARNING
     reference = "IBA 15.2.5.14; opensm osm_sa_service_record"
     when = (ServiceRecord.service_lease == 0) & chosen(ServiceRecord, "service_lease") & _SET
     flow = (LRH.slid, ServiceRecord.service_id)
@@ -196,7 +196,7 @@ class PathCodes(Rule):
     20 or 30 Gb/s, which no link of Omni-Path has.
     """
 
-    code, name, severity = "SA026", "path-record-codes", WARNING
+    code, name, severity = "SA026", "path-record-codes-impossible", WARNING
     reference = "IBA 15.2.5.16; opensm IB_PATH_RECORD_RATE"
     when = (
         ((PathRecord.mtu == 0) | (PathRecord.mtu > HIGHEST_OMNIPATH_MTU) | (PathRecord.rate < LOWEST_RATE)

@@ -90,7 +90,7 @@ class ClassStatus(Rule):
     "No records" is often no fault. For "too many records" use GetTable; for the others compare the request with what the SA needs.
     """
 
-    code, name, severity = "SA003", "get-multiple-records", INFO
+    code, name, severity = "SA003", "sa-request-refused", INFO
     reference = "IBA 15.2.3; opensm C15-0.1.30"
     when = MAD.status_class_specific.isin(SA_STATUS) & BY_SA & (MAD.method == GET_RESP)
     at = MAD.status
@@ -113,7 +113,7 @@ class AttributeOffset(Rule):
     The first segment of a table that holds at least one record.
     """
 
-    code, name, severity = "SA004", "sa-attr-offset", ERROR
+    code, name, severity = "SA004", "sa-attr-offset-wrong", ERROR
     explains = ("LNK025", "MKY", "PKY", "SA011", "SA012", "SA015", "SA018", "SEM")  # what is read from the records
     reference = "IBA 15.2.1.1; opensm ib_get_attr_offset; python-rdma"
     at = SAFormat.attribute_offset
@@ -138,7 +138,7 @@ class ClassStatusUnknown(Rule):
     Correct or update the SA; check for a status written in the wrong byte order.
     """
 
-    code, name, severity = "SA005", "sa-status-vs-class", WARNING
+    code, name, severity = "SA005", "sa-status-undefined", WARNING
     reference = "IBA 15.2.3; opensm"
     when = (MAD.status_class_specific > max(SA_STATUS)) & BY_SA & ((MAD.method & 0x80) != 0)
     at = MAD.status
@@ -186,7 +186,7 @@ class Redirected(Rule):
     Check that the client follows: a Get(ClassPortInfo) should be next.
     """
 
-    code, name, severity = "SA025", "sm-redirect", INFO
+    code, name, severity = "SA025", "sa-redirect", INFO
     reference = "IBA 13.5.2, 13.4.7; python-rdma"
     when = (MAD.status_redirect == 1) & BY_SA & ((MAD.method & 0x80) != 0)
     at = MAD.status

@@ -147,7 +147,7 @@ class ServicePartition(LearntFactRule):
     packets between.
     """
 
-    code, name, severity = "SA023", "servicerecord-pkey", WARNING
+    code, name, severity = "SA023", "service-outside-partition", WARNING
     reference = "IBA 15.2.5.14; opensm osm_sa_service_record; python-rdma"
     message = "ServiceP_Key 0x{p_key:04x} from {port}, whose P_Key table has no such partition"
     example = "GetResp(P_KeyTable) of a port with 0xffff only, and its SubnAdmSet(ServiceRecord) with ServiceP_Key 0x8123"

@@ -163,7 +163,7 @@ class MulticastTop(AttributeRule):
     Let the subnet manager read MulticastFDBCap first.
     """
 
-    code, name, severity = "SEM049", "mcastfdbtop", WARNING
+    code, name, severity = "SEM049", "mcastfdbtop-range", WARNING
     reference = "IBA 14.2.5.4; Omni-Path manual MulticastFDBTop"
     message = "Set(SwitchInfo) of {port} with MulticastFDBTop 0x{now:04x}, the table has {cap} entries"
     example = "GetResp(SwitchInfo) with MulticastFDBCap 1024, then SubnSet with MulticastFDBTop 0xd000"
@@ -182,7 +182,7 @@ class LinearTop(AttributeRule):
     Let the subnet manager read LinearFDBCap first, or assign smaller LIDs.
     """
 
-    code, name, severity = "SEM050", "linearfdbtop", ERROR
+    code, name, severity = "SEM050", "linearfdbtop-range", ERROR
     reference = "IBA 14.2.5.4; Omni-Path manual"
     message = "Set(SwitchInfo) of {port} with LinearFDBTop {now}, the table has {cap} entries"
     example = "GetResp(SwitchInfo) with LinearFDBCap 1024, then SubnSet with LinearFDBTop 1024"

@@ -170,7 +170,7 @@ class ManagerGuid(AgainstPortGuid):
     SMInfo, and NodeInfo of the port that answers.
     """
 
-    code, name, severity = "SEM069", "sminfo-guid", WARNING
+    code, name, severity = "SEM069", "sminfo-guid-wrong", WARNING
     reference = "IBA 14.2.5.13"
     message = "SMInfo of {port} has GUID 0x{now:016x}, the PortGUID is 0x{own:016x}"
     example = "NodeInfo of a port, then its GetResp(SMInfo) with another GUID"

@@ -60,7 +60,7 @@ class NodeInfoVersion(Rule):
     Update the firmware of the node.
     """
 
-    code, name, severity = "SEM033", "nodeinfo-version", ERROR
+    code, name, severity = "SEM033", "nodeinfo-version-not-1", ERROR
     explains = ("SEM034",)
     reference = "IBA 14.2.5.3"
     omni_path = (NodeInfo.base_version == BASE_VERSION_OPA) & (NodeInfo.class_version == BASE_VERSION_OPA)
@@ -315,7 +315,7 @@ class DescriptionReadOnly(AttributeRule):
     The Set, and PortInfo of the port that receives it. An `info` if the answer shows the new description: the node took it.
     """
 
-    code, name, severity = "SEM065", "nodedescription-read-only", WARNING
+    code, name, severity = "SEM065", "nodedescription-not-settable", WARNING
     reference = "IBA 14.2.5.2; opensm IB_PORT_CAP2_IS_SET_NODE_DESC_SUPPORTED"
     message = "Set(NodeDescription) of {port}, whose CapabilityMask2 lacks IsSetNodeDescriptionSupported"
     example = "GetResp(PortInfo) with CapabilityMask2 0, then SubnSet(NodeDescription)"

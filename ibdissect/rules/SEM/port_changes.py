@@ -99,7 +99,7 @@ class ExtSpeedsNotOffered(AttributeRule):
     where the Set repeats what the port had enabled.
     """
 
-    code, name, severity = "SEM010", "linkspeedext-enabled", WARNING
+    code, name, severity = "SEM010", "linkspeedext-enabled-wrong", WARNING
     reference = "IBA 14.2.5.6; opensm ib_types; libibmad"
     message = "Set(PortInfo) of {port}: LinkSpeedExtEnabled {now}, {what}"
     example = "SubnSet(PortInfo) with LinkSpeedExtEnabled 16"
@@ -126,7 +126,7 @@ class ExtSpeeds2NotOffered(AttributeRule):
     enabled, and for 4 to 7: public sources define only 7 (all).
     """
 
-    code, name, severity = "SEM064", "linkspeedext2-enabled", WARNING
+    code, name, severity = "SEM064", "linkspeedext2-enabled-not-supported", WARNING
     reference = "IBA 14.2.5.6; libibmad; ib_types.h as trex-core carries it"
     message = "Set(PortInfo) of {port}: LinkSpeedExtEnabled2 {now}, it supports {supported}"
     example = "GetResp(PortInfo) with LinkSpeedExtSupported2 0, then SubnSet(PortInfo) with LinkSpeedExtEnabled2 1"
@@ -304,7 +304,7 @@ class ActiveWithoutArmed(AttributeRule):
     judged either, since a port may go down and come up unseen.
     """
 
-    code, name, severity = "SEM012", "portstate-transition", ERROR
+    code, name, severity = "SEM012", "portstate-active-unarmed", ERROR
     reference = "IBA 14.2.5.6 (PortState); kernel qib_set_linkstate (LINKACTIVE needs LINKARMED)"
     message = "Set(PortInfo) of {port} to Active; it is in Initialize and nobody set it to Armed"
     example = "GetResp(PortInfo) with PortState Initialize, then a Set to Active that is refused"

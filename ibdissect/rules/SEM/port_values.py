@@ -330,7 +330,7 @@ class FDBExclusive(Rule):
     Update the firmware of the switch.
     """
 
-    code, name, severity = "SEM051", "fdb-exclusive", ERROR
+    code, name, severity = "SEM051", "fdb-both-or-none", ERROR
     reference = "IBA 14.2.5.4"
     when = (
         ((SwitchInfo.random_fdb_cap != 0) & (SwitchInfo.linear_fdb_cap != 0))

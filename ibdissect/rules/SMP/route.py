@@ -29,7 +29,7 @@ class InitialPathZero(Rule):
     One packet is enough.
     """
 
-    code, name, severity = "SMP003", "dr-initialpath0", ERROR
+    code, name, severity = "SMP003", "dr-initialpath0-nonzero", ERROR
     reference = "IBA 14.2.2.2; opensm path_out[0]; kernel core/smi.c"
     at = SMPDirected.initial_path
     message = "InitialPath[0] is {port}, the path starts at index 1"
@@ -118,7 +118,7 @@ class DirectedRouteByLID(Rule):
     One packet is enough. Its SLID is not judged: some adapters always write their own (kernel qib_ud.c), and nobody forwards by it.
     """
 
-    code, name, severity = "SMP012", "dr-lid-segment-lrh", WARNING
+    code, name, severity = "SMP012", "dr-sent-to-lid", WARNING
     reference = "IBA 14.2.2; real capture: all permissive"
     on = SMPDirected
     when = (LRH.dlid != PERMISSIVE) & (SMPDirected.dr_slid == PERMISSIVE) & (SMPDirected.dr_dlid == PERMISSIVE)

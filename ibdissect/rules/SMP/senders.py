@@ -49,7 +49,7 @@ class AnswerFromOtherLid(WrongResponderRule):
     to another LID than the requester's is an `info`, if nothing else answers: the capture may have missed that port's request.
     """
 
-    code, name, severity = "SMP016", "getresp-lid-swap", ERROR
+    code, name, severity = "SMP016", "response-lids-not-swapped", ERROR
     reference = "IBA 13.5.4"
     message = "{what} went to {to}, the answer comes from {sender}"
     example = "SubnGet(NodeInfo) to LID 2, answered by LID 900 with the same transaction id"

@@ -30,7 +30,7 @@ class SMPSize(Rule):
     One packet that was captured whole; packets cut by a snap length are not judged.
     """
 
-    code, name, severity = "SMP001", "smp-length", ERROR
+    code, name, severity = "SMP001", "smp-not-256-bytes", ERROR
     reference = "IBA 13.4.2"
     message = "an SMP of {length} bytes, 256 are required"
     example = "a SubnGet whose packet ends after the attribute"
@@ -98,7 +98,7 @@ class ResponseToOtherQP(Rule):
     One packet is enough.
     """
 
-    code, name, severity = "SMP017", "response-destqp0", ERROR
+    code, name, severity = "SMP017", "response-not-to-qp0", ERROR
     explains = ("LNK009", "LNK010")
     reference = "IBA 3.9, 14.2.3"
     at = BTH.destqp

@@ -36,7 +36,7 @@ class TrapRepeated(TrapRule):
     The same notice twice from one LID with the same transaction id, no TrapRepress in between, and the port's SubnetTimeOut.
     """
 
-    code, name, severity = "SMP020", "trap-retransmit-rate", INFO
+    code, name, severity = "SMP020", "trap-repeated-early", INFO
     is_note = True
     reference = "IBA 13.4.9"
     message = "{port} repeats trap {trap} after {after:.0f} us; SubnetTimeOut is {allowed:.0f} us"
@@ -75,7 +75,7 @@ class RepressUnknown(LearntFactRule):
     misses packets in between.
     """
 
-    code, name, severity = "SMP019", "sm-trap-repress-tid", WARNING
+    code, name, severity = "SMP019", "trap-repress-other-tid", WARNING
     reference = "IBA 13.4.9"
     message = "TrapRepress to {port} for trap {trap} with transaction id 0x{tid:016x}, its trap had 0x{sent:016x}"
     example = "SubnTrap with transaction id 7, then SubnTrapRepress to that port with transaction id 8, then the trap again"
@@ -148,7 +148,7 @@ class RepressAnswered(AttributeRule):
     The TrapRepress, and later a response of that port with the same transaction id. A Get with that id in between accounts for it.
     """
 
-    code, name, severity = "SMP018", "sm-trap-repress-no-response", WARNING
+    code, name, severity = "SMP018", "trap-repress-answered", WARNING
     reference = "IBA 13.4.9; kernel qib o14-3.a4"
     message = "{port} answers the TrapRepress with transaction id 0x{tid:016x}"
     example = "SubnTrapRepress with transaction id 7, then GetResp(Notice) of that port with transaction id 7"
@@ -193,7 +193,7 @@ class MasterSmLid(TrapRule):
     or a Set of PortInfo was not answered.
     """
 
-    code, name, severity = "SMP014", "trap-dlid-mastersmlid", WARNING
+    code, name, severity = "SMP014", "trap-not-to-master", WARNING
     reference = "IBA 14.2.2.1"
     message = "trap {trap} from {port} goes to {way}, its {field} is {named}"
     example = "GetResp(PortInfo) with MasterSMLID 1, then SubnTrap of that port to LID 9"

@@ -41,7 +41,7 @@ class ProducerType(Rule):
     Correct the firmware or manager that sent it.
     """
 
-    code, name, severity = "TRP002", "trap-producertype", WARNING
+    code, name, severity = "TRP002", "trap-producer-unknown", WARNING
     reference = "IBA 13.4.8.2; opensm"
     when = ~Notice.producer_type.isin({1, 2, 3, 4}) & _GENERIC
     flow = (Notice.issuer_lid, Notice.trap_number)
@@ -94,7 +94,7 @@ class ChangeOfNothing(Rule):
     Update the firmware of the port that sent it.
     """
 
-    code, name, severity = "TRP007", "trap144-flags", INFO
+    code, name, severity = "TRP007", "trap144-without-change", INFO
     reference = "IBA 14.2.5.1; opensm; kernel ib_smi.h"
     when = (
         (TrapLocalChange.change_flags == 0) & (TrapLocalChange.capabilitymask == 0) & (TrapLocalChange.other_local_changes == 0)
@@ -133,7 +133,7 @@ class IssuerLid(TrapRule):
     that the port had before: a trap is repeated with the notice of its first time.
     """
 
-    code, name, severity = "TRP001", "trap-issuerlid", WARNING
+    code, name, severity = "TRP001", "trap-issuer-wrong", WARNING
     reference = "IBA 13.4.8.2; kernel qib"
     message = "trap {trap} from {port} names LID {issuer} as its issuer"
     example = "SubnTrap with SLID 5 and IssuerLID 9"
@@ -156,7 +156,7 @@ class LinkTrapLid(TrapRule):
     Update the firmware of the sender.
     """
 
-    code, name, severity = "TRP005", "trap128-lid", INFO
+    code, name, severity = "TRP005", "trap128-not-a-switch", INFO
     reference = "IBA 14.2.5.1; opensm ntc_128"
     message = "trap 128 from {port} is about LID {lid}, but {owner} is no switch"
     example = "NodeInfo of a channel adapter with LID 5, then SubnTrap 128 with LIDADDR 5"
@@ -178,7 +178,7 @@ class ThresholdPort(TrapRule):
     Update the firmware of the sender.
     """
 
-    code, name, severity = "TRP006", "trap129-port", WARNING
+    code, name, severity = "TRP006", "trap129-port-range", WARNING
     reference = "IBA 14.2.5.1; opensm ntc_129_131"
     message = "trap {trap} from {port} names port {number} of {owner}, whose last port is {ports}"
     example = "NodeInfo with NumPorts 1 at LID 5, then SubnTrap 129 with LIDADDR 5 and PORTNO 99"
@@ -203,7 +203,7 @@ class PathNotMarked(TrapRule):
     One trap is enough.
     """
 
-    code, name, severity = "TRP008", "trap256-drpath", WARNING
+    code, name, severity = "TRP008", "trap256-cut-path-unmarked", WARNING
     reference = "IBA 14.2.5.1; kernel ib_smi.h IB_NOTICE_TRAP_DR_TRUNC"
     message = "trap 256 from {port} names a route of {hops} hops and has room for 30, but DRPathTruncated is 0"
     example = "SubnTrap 256 with DRNotice 1, DRHopCount 40 and DRPathTruncated 0"
@@ -233,7 +233,7 @@ class ChangeOfOtherPort(TrapRule):
     The trap, and the ports of both LIDs, of which neither has the other. Silent if the sender had that LID before.
     """
 
-    code, name, severity = "TRP011", "trap144-lid", WARNING
+    code, name, severity = "TRP011", "trap144-foreign-lid", WARNING
     reference = "IBA 14.2.5.1"
     message = "trap 144 from {port} names LID {lid}, which is {other}"
     example = "PortInfo of two ports, then trap 144 of one with the LID of the other"

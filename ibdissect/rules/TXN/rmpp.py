@@ -154,7 +154,7 @@ class TransferLength(Rule):
     All segments of the transfer; a last segment of more than 220 bytes alone proves it, also if it is the only one.
     """
 
-    code, name, severity = "TXN013", "rmpp-payloadlength", ERROR
+    code, name, severity = "TXN013", "rmpp-length-wrong", ERROR
     reference = "IBA 13.6.2.1; kernel core/mad_rmpp.c"
     when = (RMPP.payload_length > SEGMENT_BYTES) & (RMPP.last == 1) & (RMPP.rmpp_type == DATA) & (MAD.base_version == 1) & IN_USE
     flow = (*PACKET_FLOW, MAD.transaction_id)
@@ -271,7 +271,7 @@ class RMPPAbort(Rule):
     Read the status: 118 and 126 point to loss or a slow receiver, 119-124 to a faulty implementation, 125 to different versions.
     """
 
-    code, name, severity = "TXN014", "rmpp-abort-code", INFO
+    code, name, severity = "TXN014", "rmpp-aborted", INFO
     reference = "IBA 13.6.2.4; python-rdma"
     when = RMPP.rmpp_status.isin(ABORT_CODES) & (RMPP.rmpp_type == ABORT) & IN_USE
     message = "the transfer is aborted: {rmpp_status!t}"
@@ -286,7 +286,7 @@ class RMPPStop(Rule):
     Ask again later or for less; check memory and load of the end that sent the STOP.
     """
 
-    code, name, severity = "TXN015", "rmpp-stop", WARNING
+    code, name, severity = "TXN015", "rmpp-stopped", WARNING
     reference = "IBA 13.6.2.5; kernel core/mad_rmpp.c"
     when = (RMPP.rmpp_type == STOP) & IN_USE
     message = "the receiver stops the transfer: {rmpp_status!t}"
