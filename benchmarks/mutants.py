@@ -1,6 +1,6 @@
 """Do the tests notice a mistake in the code?
 
-    python benchmarks/mutants.py wire|table|fabric|lint|engine|diagnosis|points|masking|scrub|pkey|mkey
+    python benchmarks/mutants.py wire|decode|subnet|lint|engine|diagnosis|points|masking|scrub|pkey|mkey
                                  [--sample N --seed S] [--only TEXT] [--among FILE]
 
 Makes one small mistake at a time (a mutant), runs the tests of that package, and prints the mutants that no test noticed. Each

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ibdissect.decode.history import AFTER_ALL
 from ibdissect.subnet import Port, Subnet
 from ibdissect.subnet.describe import guid, name_of
 from ibdissect.subnet.file_lines import is_doubtful
 from ibdissect.subnet.p_keys import BLOCK, PKeys, keys_in
 from ibdissect.subnet.topology import links
 from ibdissect.wire.numbers import BASE, MASTER
-from ibdissect.wire.text import gid_text
+from ibdissect.wire.text import counted, gid_text
 
 Change = Any
 """A JSON object; a cable is a list of its two ends."""
@@ -87,7 +88,8 @@ def _lids(was: Port, now: Port) -> Iterator[Change]:
 
 
 def known_p_keys(port: Port, blocks: set[int] | None = None) -> tuple[set[int], set[int]] | None:
-    """The P_Keys of a port and the blocks of its table that are known; None if nothing certain is known."""
+    """The P_Keys of a port and the blocks of its table that are known, none if only a file says what it should hold; None if nothing
+    certain is known."""
     table = port.p_keys
     if table is None:
         return None
@@ -99,7 +101,7 @@ def known_p_keys(port: Port, blocks: set[int] | None = None) -> tuple[set[int], 
     intended = table.intended
     if intended is None or any(map(is_doubtful, intended.keys.values())):
         return None
-    return set(intended.keys), set(range(-(-len(intended.keys) // BLOCK)))
+    return set(intended.keys), set()
 
 
 def _p_keys(was: Port, now: Port) -> Iterator[Change]:
@@ -111,6 +113,13 @@ def _p_keys(was: Port, now: Port) -> Iterator[Change]:
     if old is not None and new is not None and old[0] != new[0]:
         removed, added = ([f"0x{key:04x}" for key in sorted(one)] for one in (old[0] - new[0], new[0] - old[0]))
         yield {**_identity(now), "lid_after": now.lid or None, "removed": removed, "added": added}
+
+
+def _whole_table(port: Port) -> set[int] | None:
+    """The P_Keys of a port; None if a block of its table is unknown. A table of unknown size is taken for one block."""
+    known = known_p_keys(port)
+    size = (port.p_key_capacity(AFTER_ALL) or BLOCK) if _from_table(port.p_keys) else 0
+    return known[0] if known is not None and known[1].issuperset(range(-(-size // BLOCK))) else None
 
 
 def _from_table(table: PKeys | None) -> bool:
@@ -143,10 +152,10 @@ def _cable(subnet: Subnet, cable: Cable) -> list[Change]:
 
 def _partitions(was: dict[int, Port], now: dict[int, Port]) -> list[Change]:
     """Partitions that have members now but had none, if the tables of all ports were known before."""
-    tables = [known_p_keys(port) for port in was.values()]
+    tables = [_whole_table(port) for port in was.values()]
     if not tables or None in tables:
         return []
-    before = {key & BASE for table in tables if table is not None for key in table[0]}
+    before = {key & BASE for table in tables for key in table or ()}
     after = {key & BASE for port in now.values() if (table := known_p_keys(port)) is not None for key in table[0]}
     return [{"partition": f"0x{number:04x}"} for number in sorted(after - before)]
 
@@ -222,8 +231,8 @@ def _group_line(change: Change) -> str:
 
 
 _LINES: dict[str, Callable[[Change], str]] = {
-    "new_nodes": lambda one: f"+ node  {one['name']} ({one['node_guid']})",
-    "gone_nodes": lambda one: f"- node  {one['name']} ({one['node_guid']})",
+    "new_nodes": lambda one: f"+ node  {one['name'] or '?'} ({one['node_guid']})",
+    "gone_nodes": lambda one: f"- node  {one['name'] or '?'} ({one['node_guid']})",
     "new_ports": lambda one: f"+ port  {_named(one)} LID {one['lid'] or '?'} at {_where(one['at'])}",
     "gone_ports": lambda one: f"- port  {_named(one)} LID {one['lid'] or '?'} at {_where(one['at'])}",
     "moved": lambda one: f"~ cable  {_named(one)} moved from {_where(one['before'])} to {_where(one['after'])}",
@@ -234,7 +243,7 @@ _LINES: dict[str, Callable[[Change], str]] = {
     "m_keys_changed": lambda one: f"~ M_Key  {_named(one)} had {one['before']}, has {one['after']}",
     "links_gone": lambda one: f"- link  {_ends(one)}",
     "links_new": lambda one: f"+ link  {_ends(one)}",
-    "routes_changed": lambda one: f"~ routes  {one['name'] or one['node_guid']}: {len(one['lids'])} LIDs",
+    "routes_changed": lambda one: f"~ routes  {one['name'] or one['node_guid']}: {counted(len(one['lids']), 'LID')}",
     "managers_changed": lambda one: f"~ master SM  was {', '.join(one['before'])}, is {', '.join(one['after'])}",
     "groups_changed": _group_line,
 }

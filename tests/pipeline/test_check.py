@@ -15,15 +15,18 @@ import pytest
 
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
+from ibdissect.decode import ChunkTable
 from ibdissect.errors import CaptureError
 from ibdissect.failures import Failures
-from ibdissect.lint.finding import CaptureReport
+from ibdissect.lint.finding import CaptureReport, Severity
 from ibdissect.lint.linter import Linter
+from ibdissect.lint.rule import ERROR, INFO, REGISTRY, WARNING, Context, Hit, Rule, on_chunk
 from ibdissect.pipeline import check, reading
 from ibdissect.pipeline.check import CheckOptions, check_reading
 from ibdissect.pipeline.reading import Reading
 from ibdissect.rules import load
 from ibdissect.subnet import FabricFollower
+from tests.craft import erf_pcap, native
 from tests.rules.test_rules import CASES
 
 ROOT = Path(__file__).parents[2]
@@ -117,6 +120,37 @@ def test_what_is_found_at_the_end_is_described_wherever_a_window_ends(name: str)
             return [(one.frame, one.context, one.starts) for one in check_reading(Reading(reader), CheckOptions(rules=load())).findings]
 
     assert lines(64) == lines(1 << 20) and all(context and starts for _, context, starts in lines(64))
+
+
+@pytest.mark.parametrize(
+    ("normal", "given", "own", "told"),
+    [
+        (ERROR, None, None, ERROR), (ERROR, INFO, None, INFO), (ERROR, WARNING, None, WARNING), (ERROR, None, INFO, INFO),
+        (ERROR, None, WARNING, WARNING), (ERROR, WARNING, INFO, INFO), (ERROR, INFO, WARNING, INFO), (ERROR, WARNING, WARNING, WARNING),
+        (ERROR, INFO, ERROR, INFO), (WARNING, ERROR, None, ERROR), (WARNING, ERROR, WARNING, ERROR), (WARNING, ERROR, INFO, INFO),
+    ],
+)  # fmt: skip
+def test_a_configured_severity_is_not_lost(
+    tmp_path: Path, normal: Severity, given: Severity | None, own: Severity | None, told: Severity
+) -> None:
+    """Neither in the findings nor in their number. What a rule lowers by itself stays lower."""
+
+    class Everything(Rule):
+        """Each frame, with a severity of its own or without."""
+
+        code, name, message, severity = "ZZP001", "everything", "hit", normal
+
+        @on_chunk
+        def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+            for frame in (1, 2, 3):
+                yield Hit(frame=frame, time_ns=0, arguments={}, severity=own)
+
+    REGISTRY.pop("ZZP001")
+    (tmp_path / "x.pcap").write_bytes(erf_pcap([native()] * 3))
+    found = check.check(
+        str(tmp_path / "x.pcap"), CheckOptions(rules=[Everything], severities={"ZZP001": given} if given else {}, max_findings=2)
+    )
+    assert [one.severity for one in found.findings] == [told] * 2 and +Counter(found.counts) == {told: 3}
 
 
 def test_a_rule_finds_the_same_alone_as_among_all(tmp_path: Path) -> None:

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.compare import KINDS, changes, texts
 from ibdissect.subnet.files import learn, read_files
 from ibdissect.subnet.model import Subnet
 from tests.conftest import SHARED
+from tests.decode.made import native_table
 from tests.subnet.files.made_files import subnet_of
 from tests.subnet.files.samples import SAMPLES
+from tests.subnet.made import answer, node, p_keys
 
 FABRICS = sorted((SHARED / "knowledge").glob("*/changes.json"))
 DISCOVERED = SAMPLES["ibnetdiscover"]
@@ -84,3 +87,79 @@ def test_keys_managers_groups_and_routes() -> None:
     assert [one["lids"] for one in found.pop("routes_changed")] == [[{"lid": 3, "before": 1, "after": 7}]]
     assert [(len(one["joined"]), len(one["left"])) for one in found.pop("groups_changed")] == [(1, 1)]
     assert found.keys() == {"managers_changed"}
+
+
+def kinds_of(names: str) -> list[tuple[str, str]]:
+    return [(kind, SAMPLES[kind]) for kind in names.split()]
+
+
+def test_every_kind_of_change_in_words() -> None:
+    """Host B is replaced by a host without a name, host A has another LID, another host is the manager, another group is left."""
+    later = DISCOVERED.replace("lid 3 ", "lid 7 ").replace("000000b", "000000c").replace("host B", "")
+    sm = SAMPLES["sminfo"].replace("a1,", "c1,")
+    group = SAMPLES["sa.dump"].replace("00ffffffff", "00fffffff0")
+    routes = SAMPLES["fdbs"].replace(": 001 ", ": 007 ") + "0x0005 : 002  : 01   : yes\n"
+    found = changes(
+        subnet_of(*kinds_of("ibnetdiscover sminfo sa.dump fdbs saquery")),
+        subnet_of(("ibnetdiscover", later), ("sminfo", sm), ("sa.dump", group), ("fdbs", routes)),
+    )
+    assert [*texts(found)] == [
+        "+ node  ? (0x0002c903000000c0)",
+        "- node  host B (0x0002c903000000b0)",
+        "+ port  ? port 1 (0x0002c903000000c1) LID 4 at edge 1 port 2",
+        "- port  host B port 1 (0x0002c903000000b1) LID 4 at edge 1 port 2",
+        '~ LID  host A, "fast" lid 99 port 1 (0x0002c903000000a1) had 3, has 7',
+        "- link  edge 1 port 2 and host B port 1",
+        "+ link  edge 1 port 2 and 0x0002c903000000c0 port 1",
+        "~ routes  edge 1: 2 LIDs",
+        "~ master SM  was 0x0002c903000000a1, is 0x0002c903000000c1",
+        "+ group  ff12:401b:ffff::ffff:fff0",
+        "- group  ff12:401b:ffff::ffff:ffff",
+    ]
+    at = {"switch": "edge 1", "switch_guid": "0x0002c90200400010", "port": 2}
+    gone = {"port_guid": "0x0002c903000000b1", "node": "host B", "port": 1, "lid": 4, "lmc": 0, "pkeys": ["0x7fff", "0x8010"], "at": at}
+    assert found["gone_ports"] == [gone] and found["new_ports"][0]["pkeys"] is None
+    assert found["routes_changed"][0]["lids"] == [{"lid": 3, "before": 1, "after": 7}, {"lid": 5, "before": None, "after": 2}]
+
+
+def test_a_port_at_another_place() -> None:
+    """The same switch but another port; another switch but the same port."""
+    for at, place in (('[3]\t"H-0002c903000000b0', "edge 1 port 3"), ('[2]\t"H-0002c903000000b0', "0x0002c90200400099 port 2")):
+        later = DISCOVERED.replace('[2]\t"H-0002c903000000b0', at).replace('"S-0002c90200400010"[2]', f'"S-0002c90200400010"[{at[1]}]')
+        if "99" in place:
+            later = later.replace("2c90200400010", "2c90200400099").replace("edge 1", "")
+        lines = [*texts({"moved": changes(subnet_of(("ibnetdiscover", DISCOVERED)), subnet_of(("ibnetdiscover", later)))["moved"]})]
+        assert lines[-1] == f"~ cable  host B port 1 (0x0002c903000000b1) moved from edge 1 port 2 to {place}"
+        assert len(lines) == (2 if "99" in place else 1)
+
+
+def p_key_tables(*blocks: tuple[int, ...], guid: int = 0) -> Subnet:
+    """A channel adapter that shows blocks of its P_Key table."""
+    follower = FabricFollower()
+    frames = [answer(5, 0x11, node(5, partition_cap=64, **({"port_guid": guid} if guid else {})))]
+    frames += [answer(5, 0x16, p_keys(*keys), modifier=number) for number, keys in enumerate(blocks) if keys]
+    for _ in follower.feed(native_table(frames)):
+        pass
+    return follower.subnet
+
+
+def test_p_keys_are_compared_in_blocks_that_both_sides_know() -> None:
+    """An entry without a base key is none, in either form. No partition is new that may be in the block of the table that is not known."""
+    one, both = p_key_tables((0xFFFF, 0x8001)), p_key_tables((0xFFFF, 0x8002, 0x8000), (0x8003,))
+    (change,) = changed(one, both)["pkeys_changed"]
+    assert (change["removed"], change["added"], change["lid_after"]) == (["0x8001"], ["0x8002"], 5)
+    assert [*texts({"pkeys_changed": [change]})] == ["~ P_Keys  ? port 1 (0x0002c90300001051) lost 0x8001, got 0x8002"]
+    assert changed(p_key_tables((0xFFFF,), (0x8003,)), p_key_tables((0xFFFF, 0x8000), (0x8003,))) == {}
+    assert changed(p_key_tables((), (0x8003,)), p_key_tables((0xFFFF,))) == {}, "no block is known on both sides"
+    assert [*changed(p_key_tables((), (0x8003,)), p_key_tables((0xFFFF,), (0x8004,)))] == ["pkeys_changed", "partitions_gone"]
+
+
+def test_partitions_that_came_and_went() -> None:
+    found = changed(p_key_tables((0xFFFF, 0x8001, 0x0003), (0,)), p_key_tables((0x7FFF, 0x0002, 0x8003), (0,)))
+    assert [*texts(found)][1:] == ["+ partition  0x0002", "- partition  0x0001"]
+    assert "partitions_new" not in changed(p_key_tables(), p_key_tables((0x8002,))), "nobody knows which there were"
+
+
+def test_a_port_of_which_nothing_else_is_known() -> None:
+    port = changes(Subnet(), subnet_of(("neighbors", SAMPLES["neighbors"])))["new_ports"][0]
+    assert (port["lid"], port["lmc"], port["pkeys"]) == (None, 0, None)

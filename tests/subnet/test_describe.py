@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.describe import describe, ranges
+from ibdissect.subnet.describe import describe, node_name, port_name, ranges
 from ibdissect.subnet.file_lines import KnownFile, doubtful, line_number
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.multicast_groups import GroupFacts, MulticastGroup
 from ibdissect.subnet.p_keys import BLOCK, PKeys
 from ibdissect.wire.sm import SMInfo
+from ibdissect.wire.sm_port import PortInfo
 from tests import craft
 from tests.decode.made import native_table
 from tests.rules.made.subnets import sweep
@@ -58,8 +59,10 @@ def test_entries_without_a_base_key_are_no_p_keys(keys: tuple[int, ...], valid: 
 
 @pytest.mark.parametrize("lmc", range(8))
 def test_lids_of_a_port(lmc: int) -> None:
-    """LMC has three bits; what stands above them are the protection bits of the M_Key."""
-    found = described([answer(0x80, 0x11, node(0x80)), answer(0x80, 0x15, port_info(0x80, lmc=lmc, m_key_protect_bits=3), modifier=1)])
+    """LMC has three bits; what stands above them is reserved, and the protection bits of the M_Key."""
+    info = bytearray(port_info(0x80, lmc=lmc))
+    info[PortInfo.lmc.bit // 8] |= 0xF8
+    found = described([answer(0x80, 0x11, node(0x80)), answer(0x80, 0x15, bytes(info), modifier=1)])
     assert (port_of(found)["lid"], port_of(found)["lmc"]) == (0x80, lmc)
     assert [one["lid"] for one in found["lids"]] == [*range(0x80, 0x80 + (1 << lmc))] and found["counts"]["lids"] == 1 << lmc
 
@@ -201,3 +204,40 @@ def test_what_a_file_says_of_roce_is_described(text: str, settings: dict[str, An
     if text:
         assert {one["name"]: one["value"] for one in found["roce"]["settings"]} == settings
         assert [one["address"] for one in found["roce"]["hosts"]] == hosts
+
+
+def test_lids_that_a_port_had() -> None:
+    """A base of 0 means that it lost them."""
+    subnet = Subnet()
+    of, _ = subnet.node(7, 1)
+    for frame, (lid, lmc) in enumerate(((5, 0), (8, 2), (0, 0), (9, 1)), 1):
+        subnet.assign(subnet.port(of, 1, 1), lid, lmc, frame)
+    port = port_of(describe(subnet, lambda kind, value: None))
+    shown = [(one["lid"], one["lmc"], one["frame"]) for one in port["lid_history"]]
+    assert shown == [(5, 0, 1), (8, 2, 2), (None, None, 3), (9, 1, 4)] and (port["lid"], port["lmc"]) == (9, 1)
+
+
+def test_groups_stand_in_the_order_of_their_lids() -> None:
+    """Those without a record come first, of one LID the lower GID."""
+    subnet = Subnet()
+    for mgid, mlid in ((3, 0xC001), (2, 0xC000), (1, 0xC001)):
+        subnet.groups.learn(bytes(15) + bytes([mgid]), GroupFacts(mlid, 0xFFFF, 0, 4, 3, 0), 4)
+    subnet.groups.by_mgid[b"\xff" * 16] = MulticastGroup(b"\xff" * 16, 4)
+    found = describe(subnet, lambda kind, value: None)["groups"]
+    assert [(one["mgid"][-1], one["mlid"]) for one in found] == [("f", None), ("2", 0xC000), ("1", 0xC001), ("3", 0xC001)]
+
+
+def test_a_node_is_named_by_what_is_known_of_it() -> None:
+    subnet = Subnet()
+    of, _ = subnet.node(0, 1)
+    assert node_name(of) == "node without NodeInfo"
+    subnet.port(of, 0, 1)
+    assert port_name(of.ports[0]) == "node without NodeInfo"
+    subnet.assign(subnet.port(of, 1, 1), 7, 0, 1)
+    assert port_name(of.ports[1]) == "LID 7, no NodeInfo port 1"
+    of.guid = 0x17
+    assert node_name(of) == "0x0000000000000017"
+    of.name = b"  \0"
+    assert node_name(of) == "0x0000000000000017"
+    of.name = b" host 7 \0\0"
+    assert port_name(of.ports[1]) == "host 7 port 1"

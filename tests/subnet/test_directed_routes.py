@@ -75,7 +75,7 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directed_routes, "MAX_HOPS", 10)
     monkeypatch.setattr("ibdissect.subnet.nodes.MAX_HOPS", 10)
     monkeypatch.setattr(directed_routes, "MAX_ORIGINS", 2)
-    subnet, ways, origin, nodes = made()
+    subnet, ways, _, nodes = made()
     other = ways.origin(8)
     for i in range(20):
         ways.learn(other, bytes([9, i]), nodes[2], 1, 50 + i)
@@ -83,10 +83,18 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ways.origin(9)
     ways.origin(10)
     assert len(ways.origins) == 2 and subnet.dropped["origins"]
-    for i in range(200):
-        ways.learn(origin, b"\1", nodes[1 + i % 3], 1, 100 + i)
-        ways.learn(origin, bytes([i]), nodes[1 + i % 2], 1, 100 + i)
-    assert len(origin.turns) <= directed_routes.MAX_TURNS
+
+
+@pytest.mark.parametrize("paths", [2, 3])
+def test_many_changed_prefixes_void_all_older_routes(monkeypatch: pytest.MonkeyPatch, paths: int) -> None:
+    """As many as the bound are remembered; one more, and nothing is known of the routes before."""
+    monkeypatch.setattr(directed_routes, "MAX_TURNS", 2)
+    _, ways, origin, nodes = made()
+    for turn in (0, 1, 2):
+        for path in range(paths):
+            ways.learn(origin, bytes([20 + path]), nodes[turn], 1, 100 + 10 * turn + path)
+    assert (sorted(origin.turns), origin.valid_since) == (([b"\x14", b"\x15"], 0) if paths == 2 else ([b"\x15", b"\x16"], 121))
+    assert (ways.directed(origin, b"\1\4") is not None) is (paths == 2)
 
 
 def test_the_ports_at_both_ends() -> None:

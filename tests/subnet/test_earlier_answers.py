@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ibdissect.subnet import FabricFollower, earlier_answers
@@ -170,3 +171,14 @@ def test_a_record_before_the_first_answer_of_a_node() -> None:
     first = records.first(event, nodes.of(event))
     assert (first.frames.tolist(), first.since.tolist(), first.recorded) == ([3, 5], [1, 0], True)
     assert first.was(NodeInfo.device_id).tolist() == [3, 0]
+
+
+def test_what_was_known_at_a_frame_long_before_others_answered() -> None:
+    """Neither an answer of another port before it, nor a later one of the same port."""
+    infos, follower = PortInfos(), FabricFollower()
+    names = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)]
+    found = feed(infos, follower, *names, *[counted(n, lid) for n in range(9) for lid in (5, 6, 7)])
+    keys = found.key[:3]
+    assert [infos.at(keys, np.full(3, frame))[1].tolist() for frame in (4, 5, 6, 7, 8)] == [
+        [0, 0, 0], [4, 0, 0], [4, 5, 0], [4, 5, 6], [7, 5, 6],
+    ]  # fmt: skip

@@ -28,8 +28,8 @@ SHOWN = [answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(5), modif
 
 case("DRF001", [*SHOWN, answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x0010))], [*SHOWN, answer(5, P_KEY_TABLE, p_keys(0x8010, 0xFFFF))],
      frames=[3], known=[GUID2LID, OPTIONS, PARTITIONS])  # fmt: skip
-# a table of 64 entries is not whole yet
-WIDE = [answer(5, NODE_INFO, node(5, partition_cap=64)), SHOWN[1]]
+# a table of 33 entries is not whole yet
+WIDE = [answer(5, NODE_INFO, node(5, partition_cap=33)), SHOWN[1]]
 case("DRF001", [*SHOWN, answer(5, P_KEY_TABLE, p_keys(0xFFFF))], [*WIDE, answer(5, P_KEY_TABLE, p_keys(0xFFFF))],
      frames=[3], known=[GUID2LID, OPTIONS, PARTITIONS])  # fmt: skip
 ROWS = "0: 0xffff 0x8010 0x0000 0x0000 0x0000 0x0000 0x0000 0x0000"
