@@ -91,7 +91,7 @@ class EarlyWrites:
                 continue
             shown = later.m_key(port)
             held = port.m_key
-            if shown == NEVER or held is None or shown <= write.frame or not refuses(held, write.method, write.presented):
+            if shown == NEVER or held is None or not refuses(held, write.method, write.presented):
                 continue
             yield WrongMKey(
                 write.frame, write.time_ns, port, held, shown, write.method, write.presented, write.sender, write.local, write.mad,

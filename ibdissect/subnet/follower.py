@@ -17,7 +17,7 @@ from ibdissect.engine.ports import Hop
 from ibdissect.engine.smps import DONE, RECORDS, Steps
 from ibdissect.wire import numbers
 from ibdissect.wire.notice import Notice, TrapMKey
-from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
+from ibdissect.wire.numbers import PERMISSIVE
 
 from .directed_routes import Routes
 from .events import ChunkFollowed, FabricEvent, PKeysLearnt, PortStateChanged, RepressSeen, StateEvicted, TrapSeen, WrongMKey
@@ -249,7 +249,7 @@ class FabricFollower:
     def trap(self, smps: Smps, i: int, frame: int, time_ns: int, body: bytes) -> None:
         """Process a trap: a switch reports a link change, or any port a request with a wrong M_Key."""
         out, slid = self.learner.out, smps.slid[i]
-        hop = self.routes.by_lid(slid) if not smps.directed[i] and 0 < slid < FIRST_MULTICAST else None
+        hop = self.routes.by_lid(slid) if not smps.directed[i] else None
         port = hop.node.manager(hop.entered) if hop is not None else None
         header = slid, smps.dlid[i], int(smps.sl[i]), bool(smps.directed[i])
         out.append(TrapSeen(frame, time_ns, port, body, smps.transaction(i), *header, int(smps.mad[i])))

@@ -190,7 +190,9 @@ def test_a_name_is_told_as_it_is() -> None:
 def test_what_no_node_info_says_is_unknown() -> None:
     (told,) = described([answer(2, 0x15, port_info(2, neighbor_mtu=6))])["nodes"]
     assert {told[name] for name in ("guid", "vendor_id", "device_id", "num_ports", "partition_cap")} == {None}
-    assert (told["ports"][0]["neighbor_mtu"], told["ports"][0]["neighbor_mtu_code"]) == (None, 6)
+    port = told["ports"][0]
+    assert (port["number"], port["neighbor_mtu"], port["neighbor_mtu_code"], port["lid"], port["lmc"]) == (None, None, 6, 2, 0)
+    assert Subnet().listed == 0
 
 
 @pytest.mark.parametrize(

@@ -238,3 +238,70 @@ def test_a_set_of_a_key_is_remembered_with_whether_its_node_is_known(known: list
     answers = [answer(5, attribute, bodies[attribute]) for attribute in known]
     follower, _ = crafted(*answers, ask(5, PORT_INFO, method=SET, body=port_info(5, m_key=0x77)))
     assert [follower.written.get((0x77, which)) for which in (known_node, not known_node)] == [len(known) + 1, None]
+
+
+def keyed(*frames: bytes) -> list[WrongMKey]:
+    """Requests with a wrong M_Key to an adapter that holds 7 and shows a table of two blocks."""
+    known = [answer(5, NODE_INFO, node(5, partition_cap=64)), answer(5, PORT_INFO, port_info(5, m_key=7, m_key_protect_bits=2), m_key=7)]
+    return of(crafted(*known, *frames)[1], WrongMKey)
+
+
+def test_only_a_set_that_the_port_takes_changes_its_key() -> None:
+    """Either key may be valid after it; one with a wrong key, a Get, and a Set of another attribute change nothing."""
+    after = [ask(5, P_KEY_TABLE, method=SET, m_key=key) for key in (7, 8, 9)]
+    change = port_info(5, m_key=8)
+    assert [one.presented for one in keyed(*after)] == [8, 9]
+    assert [one.presented for one in keyed(ask(5, PORT_INFO, method=SET, body=change, m_key=7), *after)] == [9]
+    assert [one.presented for one in keyed(ask(5, PORT_INFO, method=SET, body=change, m_key=6), *after)] == [6, 8, 9]
+    assert [one.presented for one in keyed(ask(5, PORT_INFO, method=GET, body=change, m_key=7), *after)] == [8, 9]
+    assert [one.presented for one in keyed(ask(5, 0x36, method=SET, body=change, m_key=7), *after)] == [8, 9]
+
+
+@pytest.mark.parametrize(
+    ("method", "key", "modifier", "known"),
+    [(SET, 7, 0, {1}), (SET, 7, 1, {0}), (SET, 7, 0x30001, {0}), (SET, 7, 2, {0, 1}), (SET, 9, 1, {0, 1}), (GET, 7, 1, {0, 1})],
+)
+def test_a_set_of_a_block_makes_that_block_unknown(method: int, key: int, modifier: int, known: set[int]) -> None:
+    """Unless the port refuses it. An adapter ignores the number of a port above the block."""
+    frames = [answer(5, NODE_INFO, node(5, partition_cap=64)), answer(5, PORT_INFO, port_info(5, m_key=7, m_key_protect_bits=2), m_key=7)]
+    frames += [answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x8001 + block), modifier=block) for block in (0, 1)]
+    follower, _ = crafted(*frames, ask(5, P_KEY_TABLE, method=method, m_key=key, modifier=modifier))
+    port = follower.subnet.by_lid(5)
+    assert port is not None and port.p_keys is not None
+    assert port.p_keys.keys(4)[1] == {0, 1} and port.p_keys.keys(5)[1] == known
+
+
+def test_requests_to_unknown_ports_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibdissect.subnet.follower.MAX_UNPLACED", 2)
+    known = answer(5, PORT_INFO, port_info(5, m_key=7), m_key=7)
+    _, events = crafted(known, *(craft.smp(SET, P_KEY_TABLE, path=[1, 4], modifier=block) for block in range(4)))
+    assert [(one.what, one.count, one.frame) for one in of(events, StateEvicted)] == [("requests to unknown ports", 1, at) for at in (4, 5)]
+
+
+@pytest.mark.parametrize(("apart_ns", "waits"), [(0, 0), (499_999, 0), (500_000, 1), (1_000_000, 1)])
+def test_a_request_right_after_its_answer_is_no_new_one(apart_ns: int, waits: int) -> None:
+    frames = [answer(5, PORT_INFO, port_info(5, m_key=7)), ask(5, PORT_INFO)]
+    follower, _ = follow(io.BytesIO(craft.erf_pcap(frames, step_ns=apart_ns)))
+    assert len(follower.asked) == waits
+
+
+def test_a_chunk_ends_at_its_last_frame() -> None:
+    source = io.BytesIO(craft.erf_pcap([ask(5, 0x19), craft.native(), craft.native()], start_ns=0, step_ns=1_000_000))
+    (event,) = of(follow(source)[1], ChunkFollowed)
+    assert (event.frame, event.time_ns) == (3, 2_000_000)
+
+
+def test_the_size_of_a_node_is_that_of_each_frame() -> None:
+    """Also of several nodes, of which one grows in the chunk. Where a NodeInfo comes from is known only after it."""
+    sizes = [(5, 1), (6, 3), (5, 2), (5, 2), (6, 3)]
+    _, events = crafted(*(frame for lid, size in sizes for frame in (answer(lid, NODE_INFO, node(lid, num_ports=size)), ask(lid, 0x19))))
+    (event,) = of(events, ChunkFollowed)
+    assert event.smps.ports.tolist() == [0, 1, 0, 3, 2, 2, 2, 2, 3, 3]
+
+
+def test_a_port_without_a_link_that_shows_itself_down_cuts_no_routes() -> None:
+    """Nothing was lost: it was down before, or nobody knows what it was."""
+    known, down, up = answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(5, port_state=1)), answer(5, PORT_INFO, port_info(5))
+    assert [crafted(known, *shown)[0].routes.last_cut for shown in ((), (up,), (down,), (down, down), (up, down), (down, up, down))] == [
+        0, 0, 0, 0, 3, 4,
+    ]  # fmt: skip

@@ -93,7 +93,7 @@ def test_a_node_takes_what_files_said_of_its_port_and_keeps_what_it_showed() -> 
             shown.guard = guard = MKeyState()
             subnet.assign(shown, 8, 0, 9)
         keys = known.p_keys
-        assert subnet.adopt(shown) and not subnet.adopt(shown)
+        assert (subnet.adopt(shown), subnet.adopt(shown)) == (True, False)
         assert shown.guard is guard and shown.p_keys is keys
         assert shown.lids.now == ((8, 0) if own else (5, 1)) and subnet.by_lid(6) is (None if own else shown)
 
@@ -132,6 +132,9 @@ def test_tables_of_all_switches_together_are_bounded(monkeypatch: pytest.MonkeyP
     assert subnet.weight == 31 and first.alive, "so many are allowed"
     weighed(subnet, 3, 2)
     assert not first.alive and second.alive and subnet.weight == 21 and subnet.dropped == {"nodes": 1}
+    weighed(subnet, 2, 12)
+    assert second.alive and not third.alive and subnet.dropped == {"nodes": 2}, "the oldest one is spared while it grows"
+    third = weighed(subnet, 3, 2)
     weighed(subnet, 3, 700)
     assert not second.alive and third.alive and subnet.weight == 701, "the only one stays"
     subnet.drop(third)

@@ -8,6 +8,8 @@ from ibdissect.decode import ChunkTable
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.earlier_answers import AttributeHistory, AttributeSmps, PortInfos, others
 from ibdissect.subnet.events import ChunkFollowed
+from ibdissect.subnet.file_lines import line_number
+from ibdissect.subnet.nodes import SwitchFacts
 from ibdissect.subnet.shown_before import may_be_asked, shown
 from ibdissect.wire.numbers import LINEAR, NODE_INFO, PORT_INFO, SL_TO_VL, SWITCH_INFO
 from ibdissect.wire.sm import NodeInfo, SwitchInfo
@@ -18,6 +20,7 @@ from tests.decode.made import native_table
 from .made import answer, ask, node, port_info, switch, switch_info
 
 SWITCH, HOST = answer(5, NODE_INFO, switch(5)), answer(6, NODE_INFO, node(6))
+FACTS = SwitchFacts(*[0] * len(SwitchFacts._fields))
 LATER = 64
 """The first frame of a second chunk."""
 
@@ -75,3 +78,14 @@ def test_what_may_be_asked() -> None:
     assert may_be_asked(PortInfo.lid, (LINEAR,)) and may_be_asked(NodeInfo.partition_cap, (LINEAR,))
     assert may_be_asked(SwitchInfo.life_time_value, (SWITCH_INFO,)) and not may_be_asked(SwitchInfo.life_time_value, (PORT_INFO,))
     assert not may_be_asked(SwitchInfo.life_time_value, (SWITCH_INFO, LINEAR))
+
+
+def test_what_a_file_says_counts_from_the_first_frame_on() -> None:
+    """Of each node what is said of it."""
+    tables, follower = others(LINEAR)(), FabricFollower()
+    feed(tables, follower, *(answer(lid, NODE_INFO, switch(lid)) for lid in (5, 6, 7)))
+    for one, entries in zip(follower.subnet.slots.values(), (100, 200, 300), strict=True):
+        one.switch.learn(FACTS._replace(linear_fdb_cap=entries), line_number(0, 3))
+    smps = feed(tables, follower, *(ask(lid, LINEAR) for lid in (7, 5, 6)), first=2)
+    assert shown(smps, SwitchInfo.linear_fdb_cap).values.tolist() == [300, 100, 200]
+    assert (shown(smps, SwitchInfo.linear_fdb_cap).since == line_number(0, 3)).all()

@@ -98,3 +98,14 @@ def test_two_hosts_with_one_number() -> None:
 def test_only_a_handover_and_its_acknowledgement_move_the_master(method: int, modifier: int, moved: bool) -> None:
     vantage, _ = seen([*NODE, ask(9, 0x20, method=method, modifier=modifier, body=build(SMInfo, guid=1, sm_state=3))])
     assert vantage.handovers == ([2] if moved else [])
+
+
+@pytest.mark.parametrize("lids", [[5], [6], [7], [5, 7], [5, 6, 7]])
+@pytest.mark.parametrize("handovers", [0, 1, 2])
+def test_each_node_that_is_written_is_managed(lids: list[int], handovers: int) -> None:
+    """By the manager of that time, and no other node."""
+    frames = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)] + [HANDOVER] * handovers
+    vantage, _ = seen([*frames, *(ask(lid, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF)) for lid in lids)])
+    nodes = {lid: port.node for lid in (5, 6, 7) if (port := vantage.follower.subnet.by_lid(lid)) is not None}
+    assert [lid for lid, one in nodes.items() if vantage.manages([one], 99)] == lids and vantage.manages([nodes[lid] for lid in lids], 99)
+    assert not handovers or not vantage.manages([nodes[lids[0]]], 3)
