@@ -278,8 +278,9 @@ def _icrc(data: bytes, ip: tuple[int, int], at: int, stop: int) -> bool:
 def copies(every: list[Frame]) -> dict[int, int]:
     """Frames, and of which one before each is a copy. They hold the bytes of one of the eight before, from the IP header on: within 1 us
     (but for ACKs), requests within 3 us, others, too, where so far one of 32 was repeated so; within 5 ms if its sender numbers packets
-    and nobody asked for it; management datagrams with the bytes of one that was sent less than half a millisecond before; packets that a
-    router forwarded within a millisecond: with the same ICRC, and fewer hops left; and what a mirror of a switch showed (`passing`)."""
+    and nobody asked for it; management datagrams with the bytes of one that was sent less than half a millisecond before, but for what hops
+    of a directed route change; packets that a router forwarded within a millisecond: with the same ICRC, and fewer hops left; and what a
+    mirror of a switch showed (`passing`)."""
     found, repeated = dict[int, int](), 0
     sealed: dict[Any, tuple[int, int, int]] = {}
     datagrams: dict[Any, tuple[int, int]] = {}
@@ -311,8 +312,11 @@ def copies(every: list[Frame]) -> dict[int, int]:
             if before is not None and packet.hops < before[0] and abs(one.time - before[1]) <= 1_000_000:
                 found[one.number] = before[2]
             sealed[packet.seal] = packet.hops, one.time, one.number
-        if packet is not None and packet.mad is not None and len(packet.body) == 256:
-            content = packet.ends, packet.opcode, packet.p_key, packet.qp, packet.psn, packet.body
+        if packet is not None and packet.mad is not None and len(packet.body) >= 36:
+            body = packet.body[:256]
+            if packet.mad[0] == 0x81:  # hop pointer and return path change at each hop
+                body = body[:6] + body[7:192] + body[256:]
+            content = packet.ends, packet.opcode, packet.p_key, packet.qp, packet.psn, len(packet.body), body
             before_ns, original = datagrams.get(content, (-(10**18), 0))
             if one.time - before_ns <= 500_000:
                 found.setdefault(one.number, original)

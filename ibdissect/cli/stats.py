@@ -118,12 +118,12 @@ TABLES = (
     ("Destination LIDs", "destination_lids", "LID=lid|frames|frame bytes=bytes"),
     ("Destination QPs", "queue_pairs", "QP=dest_qp|frames|frame bytes=bytes"),
     ("Conversations", "conversations", "from=source|to=destination|frames|frame bytes=bytes"),
-    ("Response times", "response_times", "class=class_name|method|attribute=attribute_name|answered|unanswered|min=min_ns|median=p50_ns"
-     "|90 %=p90_ns|95 %=p95_ns|99 %=p99_ns|max=max_ns"),
+    ("Response times", "response_times", "class=class_name|method|attribute=attribute_name|answered|unanswered|retries"
+     "|min=min_ns|median=p50_ns|90 %=p90_ns|95 %=p95_ns|99 %=p99_ns|max=max_ns|max from first try=first_max_ns"),
     ("", "connection_list", "frame|=service|active|QP=active_qpn|passive|QP=passive_qpn|MTU=mtu|retries allowed=retry_count"
      "|set up in=setup_ns|outcome|alternate path=alternate_path"),
     ("What became of connections", "causes", "verdict|cause|connections|of these no failure=no_failure|messages"
-     "|payload bytes=payload_bytes|time lost=lost_ns"),
+     "|payload bytes=payload_bytes|time lost=lost"),
     ("Where their time went", "times", "from=source|to=destination|connections|time=span_ns|transferring=transferring_ns|ACKs=ack_wait_ns"
      "|no buffers=rnr_wait_ns|losses=loss_recovery_ns|time-outs=timeout_ns|idle=idle_by_application_ns"),
     ("Datagram services (SIDR)", "datagram_services", "frame|from=source|to=destination|service=service_id|requests|QP=qpn|outcome"),
@@ -161,7 +161,15 @@ def lines(result: dict[str, Any], paint: Paint, members: Sequence[SetMember] = (
             | {name: _or_unknown(e[name], e["unread_answers"]) for name in ("naks", "complete")}
             for e in result["messages"]
         ],
-        "response_times": [e | _percentiles(e) for e in result["response_times"]],
+        "causes": [
+            e | {"messages": _or_unknown(e["messages"], e["unknown_messages"]),
+                 "payload_bytes": _or_unknown(e["payload_bytes"], e["unknown_bytes"]),
+                 "lost": _or_unknown(_time(e["lost_ns"]), e["unknown_times"])}
+            for e in result["causes"]
+        ],
+        "response_times": [
+            e | _percentiles(e) | {"first_max_ns": e.get("from_first_try", {}).get("max_ns")} for e in result["response_times"]
+        ],
         "congestion": [
             e | {key: f"{'≥ ' if e[f'{key}_bound'] else ''}{e[key]}" for key in ("queue_pairs", "source_ports")}
             for e in result["congestion"] if any(map(e.__getitem__, signs))
@@ -189,7 +197,7 @@ def _headline(result: dict[str, Any]) -> Iterator[str]:
         yield f"{counted(result['set_back'], 'frame')} earlier than the one before, by up to {_time(result['set_back_ns'])}"
 
 
-def _or_unknown(known: int, unknown: int) -> str:
+def _or_unknown(known: int | str | None, unknown: int) -> str:
     """A sum, and how many of its parts are not known."""
     return f"{known} + {unknown} unknown" if unknown else str(known)
 
@@ -217,7 +225,7 @@ TEXTS: dict[str, Callable[[Any], str | None]] = {
     "path": lambda path: "  " * (len(path) - 1) + path[-1],
     "opcode": "0x{:02x}".format, "p_key": "0x{:04x}".format, "service_id": "0x{:016x}".format,
     **dict.fromkeys(("dest_qp", "source_qp", "active_qpn", "passive_qpn", "qpn"), _queue_pair),
-    **dict.fromkeys(("min_ns", "max_ns", "setup_ns"), _time),
+    **dict.fromkeys(("min_ns", "max_ns", "first_max_ns", "setup_ns"), _time),
     **dict.fromkeys(
         ("lost_ns", "span_ns", "transferring_ns", "ack_wait_ns", "rnr_wait_ns", "loss_recovery_ns", "timeout_ns", "idle_by_application_ns"),
         _time,

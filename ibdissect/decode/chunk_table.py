@@ -138,9 +138,10 @@ class ChunkTable:
         self.located.malformed[rows] = 0
 
     def only_rows(self, rows: Bool) -> ChunkTable:
-        """The same chunk with only the packets where `rows`, bool[n], holds."""
-        made = ChunkTable(self.chunk, self.catalog, self._services, self._joined)
-        made.times, made.networks, made.frames = self.times[rows], self.networks, self.frames
+        """The same chunk with only those of the packets where `rows`, bool[n], holds."""
+        located = replace(self.located, start=dict(self.located.start), malformed=self.located.malformed.copy())
+        made = ChunkTable(self.chunk, self.catalog, self._services, self._joined, located=located)
+        made.times, made.networks, made.frames = self.chunk.time_ns[rows], self.networks, self.frames
         made.leave_out(~rows)
         return made
 

@@ -90,7 +90,7 @@ class Copies:
             return numbers([], 5)
         columns = columns_of(table, "lrh", "mad") | {"end": table.located.payload_end}
         rows, behind, later, marks = numbers(self.datagrams.feed(table.chunk.first, table.chunk.data, columns), 4)
-        return rows, behind, later, np.full(len(rows), WHOLE), marks
+        return rows, behind, later, np.minimum(columns["end"] - columns["bth"], WHOLE)[rows], marks
 
     def _passing(self, table: ChunkTable) -> Found:
         """The packets that a mirror shows on their way out of a switch, too."""

@@ -126,7 +126,7 @@ class LostPackets(Record, frozen=True):
 
 
 OF_ANSWERS = ("naks", "rnr_naks")
-UNSEEN = {"requests": (*OF_ANSWERS, "cnps"), "answers": ("messages", "packets_sent_again")}
+UNSEEN = {"requests": (*OF_ANSWERS, "cnps"), "answers": ("messages", "payload_bytes", "packets_sent_again")}
 """Counts that nobody knows where only one direction was captured."""
 
 

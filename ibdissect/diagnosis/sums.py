@@ -12,17 +12,25 @@ from .text import ORDER
 
 def by_cause(connections: Iterable[Connection]) -> list[dict[str, Any]]:
     """The causes, the worst verdict first, then the most frequent; `no_failure`: redirections, and refusals that were
-    made good at once, which texts count beside those that failed; `lost_ns`: the time that trouble took."""
+    made good at once, which texts count beside those that failed; `lost_ns`: the time that trouble took.
+
+    What nobody knows of a connection is not in the sums: `unknown_messages`, `unknown_bytes`, `unknown_times` say of how many.
+    """
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for one in connections:
         entry = found.setdefault((one.verdict, one.cause), {
-            "verdict": one.verdict, "cause": one.cause, "connections": 0, "no_failure": 0, "messages": 0, "payload_bytes": 0, "lost_ns": 0,
+            "verdict": one.verdict, "cause": one.cause, "connections": 0, "no_failure": 0, "messages": 0, "unknown_messages": 0,
+            "payload_bytes": 0, "unknown_bytes": 0, "lost_ns": 0, "unknown_times": 0,
         })  # fmt: skip
+        messages, octets = one.known_counts["messages"], one.known_counts["payload_bytes"]
         entry["connections"] += 1
         entry["no_failure"] += one.redirected or one.recovered
-        entry["messages"] += one.counts.messages
-        entry["payload_bytes"] += one.counts.payload_bytes
+        entry["messages"] += messages or 0
+        entry["unknown_messages"] += messages is None
+        entry["payload_bytes"] += octets or 0
+        entry["unknown_bytes"] += octets is None
         entry["lost_ns"] += cost(one)
+        entry["unknown_times"] += one.times is None and bool(messages is None or messages or octets is None or octets)
     return sorted(found.values(), key=lambda entry: (ORDER[entry["verdict"]], -entry["connections"], entry["cause"]))
 
 

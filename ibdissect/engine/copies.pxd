@@ -32,6 +32,7 @@ cdef class Datagrams(Window):
     cdef const i64[::1] mads, end
     cdef Recent recent
     cdef public i64 seen, repeated
+    cdef i64 content(self, Py_ssize_t at, Py_ssize_t end, u64 h) except? -1
 
 cdef class RoutedPackets(Window):
     cdef const i64[::1] icrc

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.headers import BTH, DETH, GRH, ICRC, LRH
-from ibdissect.wire.mad import BASE_VERSION_IB, MAD_SIZE
+from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD, MAD_SIZE, RMPP
+from ibdissect.wire.numbers import DIRECTED
+from ibdissect.wire.opa import STLSMPDirected
+from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.spec import Field
 
 try:
@@ -45,6 +48,8 @@ ROUTED_NS = 1_000_000
 _OF_MAD = BTH.size + DETH.size
 WHOLE = _OF_MAD + MAD_SIZE[BASE_VERSION_IB]
 """Bytes of a management datagram from its BTH on; routers change nothing in them."""
+KNOWN = _OF_MAD + MAD.size + RMPP.size
+"""The fewest of these bytes that tell which one it is: transaction, attribute and segment."""
 
 _AT_MOST = cython.declare(cython.longlong, AT_MOST_NS)
 _APART = cython.declare(cython.Py_ssize_t, APART)
@@ -57,6 +62,7 @@ _NUMBERED = cython.declare(cython.longlong, NUMBERED_NS)
 _ROUTED = cython.declare(cython.longlong, ROUTED_NS)
 _MAD_AT = cython.declare(cython.Py_ssize_t, _OF_MAD)
 _WHOLE = cython.declare(cython.Py_ssize_t, WHOLE)
+_KNOWN = cython.declare(cython.Py_ssize_t, KNOWN)
 _POSITIVE = cython.declare(cython.ulonglong, (1 << 63) - 1)  # of hashes that are kept among signed numbers
 _NUMBERS = cython.declare(cython.Py_ssize_t, 5)
 _NONE = cython.declare(cython.int, 256)  # in place of a hop count: what has none is routed by nobody
@@ -72,6 +78,14 @@ _MARKED = cython.declare(cython.Py_ssize_t, 16)
 def _at(field: Field[Any]) -> int:
     return field.bit // 8
 
+
+_CLASS = cython.declare(cython.Py_ssize_t, _at(MAD.mgmt_class))
+_DIRECTED = cython.declare(cython.int, DIRECTED)
+_OPA = cython.declare(cython.int, BASE_VERSION_OPA)
+_HOP = cython.declare(cython.Py_ssize_t, _at(SMPDirected.hop_pointer))
+_RETURN = cython.declare(cython.Py_ssize_t, _at(SMPDirected.return_path))
+_RETURN_OPA = cython.declare(cython.Py_ssize_t, _at(STLSMPDirected.return_path))
+_PATH = cython.declare(cython.Py_ssize_t, SMPDirected.return_path.bits // 8)
 
 _SLID = cython.declare(cython.Py_ssize_t, _at(LRH.slid))
 _DLID = cython.declare(cython.Py_ssize_t, _at(LRH.dlid))
@@ -302,7 +316,10 @@ class Window:
 @cython.final
 @cython.cclass
 class Datagrams(Window):
-    """Finds the management datagrams that hold the bytes of an earlier one, sent between the same ports. Feed windows in order."""
+    """Finds the management datagrams that hold the bytes of an earlier one, sent between the same ports. Feed windows in order.
+
+    Of a directed SMP hop pointer and return path count for nothing: each hop changes them, and a sender's repetition is no copy later on.
+    """
 
     def __init__(self, most: int) -> None:
         """`most`: datagrams before one that it is compared with."""
@@ -322,11 +339,12 @@ class Datagrams(Window):
         row: cython.Py_ssize_t
         for row in range(self.rows):
             at: cython.Py_ssize_t = self.bth[row]
-            if at < 0 or self.mads[row] - at != _MAD_AT or self.end[row] - at < _WHOLE:
+            size: cython.Py_ssize_t = min(self.end[row] - at, _WHOLE)
+            if at < 0 or self.mads[row] - at != _MAD_AT or size < _KNOWN:
                 continue
             recent.begin()
             way: u64 = mix(self.way(row), b32(self.data, at + _WORD) & 0xFFFFFF)  # the marks of congestion before it may change
-            key: i64 = hashed(self.data, at + 2 * _WORD, at + _WHOLE, mix(way, b32(self.data, at))) & _POSITIVE
+            key: i64 = self.content(at, at + size, mix(way, b32(self.data, at)))
             time: i64 = self.times[row]
             place: cython.Py_ssize_t = recent.find(key)
             rank: i64 = 0
@@ -337,7 +355,7 @@ class Datagrams(Window):
                 if later <= _SOON:
                     rank = (recent.table[place + 4] & _RANK) + 1
                     if rank <= _MOST:
-                        usual: cython.bint = self.repeated >= _USUAL and (self.repeated + 1) * _USUAL >= self.seen
+                        usual: cython.bint = self.repeated >= _USUAL and (self.repeated + 1) * _USUAL >= self.seen and size == _WHOLE
                         self.repeated += 1
                         if usual or later <= _SURELY:
                             before: i64 = recent.table[place + 4] >> _MARKED
@@ -345,6 +363,20 @@ class Datagrams(Window):
                             marks |= before
             recent.put(key, first + row, time, marks << _MARKED | min(rank, _MOST + 1))
         return found
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def content(self, at: cython.Py_ssize_t, end: cython.Py_ssize_t, h: u64) -> i64:
+        """A hash of a datagram from the PSN of its BTH on, and of a hash before, without what a hop changes."""
+        mad: cython.Py_ssize_t = at + _MAD_AT
+        if self.data[mad + _CLASS] != _DIRECTED:
+            return hashed(self.data, at + 2 * _WORD, end, h) & _POSITIVE
+        back: cython.Py_ssize_t = mad + (_RETURN_OPA if self.data[mad] == _OPA else _RETURN)
+        h = hashed(self.data, at + 2 * _WORD, mad + _HOP, h)
+        h = hashed(self.data, mad + _HOP + 1, min(back, end), h)
+        if back + _PATH < end:
+            h = hashed(self.data, back + _PATH, end, h)
+        return h & _POSITIVE
 
 
 @cython.final

@@ -113,6 +113,10 @@ class Linter:
         """Check a chunk; `selected` bool[n] limits the rows that are reported, but state is learnt from all rows."""
         table.once(self.copies.leave_out)
         table.once(not_roce.leave_out)
+        self._check(table, selected)
+
+    def _check(self, table: ChunkTable, selected: Bool | None) -> None:
+        """Check the packets that count, of all or of one subnet."""
         networks: Networks = self.context.get(Networks)
         table.once(networks.tell_apart)
         self.context.catalog, self.context.table = table.catalog, table
@@ -143,9 +147,13 @@ class Linter:
             self._check_conditions(table, selected, rank)
             self.findings.take_late(rank)
         if self.parts:
-            numbers = self.context.get(SubnetMap).of(table)
+            division: SubnetMap = self.context.get(SubnetMap)
+            numbers, again = division.of(table), table.remarked
+            copies = division.of(again.table) if again is not None else numbers
             for number, part in self.parts.items():
-                part.feed(table.only_rows(numbers == number), selected)
+                mine = table.only_rows(numbers == number)
+                mine.remarked = again.only(copies == number) if again is not None else None
+                part._check(mine, selected)
         self.findings.consequences.trim()
         if self.port_facts is not None:
             self.port_facts.close()
@@ -220,7 +228,7 @@ class Linter:
         found = [one for one in table.once(self.conditions.holding) if ranks.get(one[0].code, 0) == rank]
         joined, held = table.once(self._joined), [(rule, table, hits) for rule, hits in found]
         if table.remarked is not None:
-            held += self._of_marks(table.remarked.table, rank)
+            held += self._of_marks(table.remarked.marked_first, rank)
         for rule, where, hits in self._with_joined(joined, held, rank) if joined else held:
             if late is None or late == (rule.code in about_ports):
                 self._run_timed(rule, self._take_rows, where, hits, selected)
@@ -240,7 +248,7 @@ class Linter:
         return {struct: (shown, known) for struct in self.handlers.conditions if (known := judged(table, shown, struct)) is not None}
 
     def _of_marks(self, copies: ChunkTable, rank: int) -> Held:
-        """Rules about marks of congestion, the table of copies that show some first, and where they hold in it."""
+        """Rules about marks in the BTH, the table of copies that are the first to show one, and where they hold in it."""
         ranks = self.findings.consequences.ranks
         rules = [rule for rule in self.rules if rule.of_marks and ranks.get(rule.code, 0) == rank]
         return [(rule, copies, hits) for one in rules for rule, hits in self.conditions.of_rules(one.on, [one], copies)]

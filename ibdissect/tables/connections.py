@@ -100,7 +100,7 @@ def _row(number: int, one: Connection) -> dict[str, Any]:
         "outcome": one.end_state, "outcome_time": one.end_ns, "directions": one.directions, "messages": counts["messages"],
         "bytes": counts["payload_bytes"], "round_trip": one.round_trip_ns, "retries": counts["packets_sent_again"], "naks": counts["naks"],
         "rnr_naks": counts["rnr_naks"], "cnps": counts["cnps"], "ce_marks": counts["ce"], "unread_answers": counts["unread_answers"],
-        "episodes": None if counts["unread_answers"] or counts["payload_bytes"] is None else [  # what a NAK asked for looks like a time-out
+        "episodes": None if counts["unread_answers"] or counts["ce"] is None else [  # what a NAK asked for looks like a time-out
             {"kind": it.kind, "start_ns": it.start_ns, "end_ns": it.end_ns, "retries": it.packets_sent_again} for it in one.episodes
         ],
     }  # fmt: skip

@@ -12,6 +12,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.linter import Linter
 from ibdissect.rules.BTH.header_fields import CongestionMark
+from ibdissect.subnet.separate_subnets import LID, SubnetMap
 from ibdissect.traffic.statistics import Statistics
 from tests.craft import gmp, interfaces_pcapng, native, rc, roce2
 from tests.diagnosis.lab import diagnosis
@@ -24,7 +25,7 @@ EARLY, BEHIND, BOTH, BEFORE = 2, 30, 33, 36
 
 
 def native_rc(number: int, marked: bool) -> bytes:
-    return native(4, b"%08d" % number, lrh={"vl": marked, "sl": marked}, bth={"destqp": 9, "psn": number, "fecn": marked})
+    return native(4, b"%08d" % number, lrh={"vl": marked}, bth={"destqp": 9, "psn": number, "fecn": marked})
 
 
 def native_ack(number: int, marked: bool) -> bytes:
@@ -61,6 +62,13 @@ def stats(data: bytes) -> tuple[int, int, int]:
     return entry["ce"], entry["fecn"], entry["becn"]
 
 
+def found_in(data: bytes, linter: Linter) -> list[int]:
+    """How often each finding of a linter was made."""
+    for chunk in open_capture(io.BytesIO(data)).chunks():
+        linter.feed(ChunkTable(chunk))
+    return [found.count for found in linter.finish()]
+
+
 @pytest.mark.parametrize("rows", [1, 3, records.ROWS])
 @pytest.mark.parametrize(
     ("made", "link", "marks"),
@@ -73,10 +81,28 @@ def test_a_mark_counts_once(made: Made, link: int, marks: tuple[int, int, int], 
     if made is not datagram:
         assert sum(one.counts.ce for one in diagnosis(data).connections) == 4
     if made is not roce:
-        linter = Linter([CongestionMark])
-        for chunk in open_capture(io.BytesIO(data)).chunks():
-            linter.feed(ChunkTable(chunk))
-        assert [found.count for found in linter.finish()] == [4]
+        assert found_in(data, Linter([CongestionMark])) == [4]
+
+
+def test_a_packet_that_bore_a_mark_before_the_switch_is_found_once() -> None:
+    """It had BECN, and the switch added FECN."""
+
+    def marked(number: int, behind: bool) -> bytes:
+        return native(4, b"%08d" % number, bth={"destqp": 9, "psn": number, "becn": number == BEHIND, "fecn": behind and number >= BEHIND})
+
+    every = [frame for number in range(40) for frame in (marked(number, False), marked(number, True))]
+    times = [1_700_000_000_000_000_000 + 10_000 * (i // 2) + 300 * (i % 2) for i in range(80)]
+    data = interfaces_pcapng([(0, frame) for frame in every], times=times)
+    assert stats(data) == (0, 40 - BEHIND, 1)
+    assert found_in(data, Linter([CongestionMark])) == [40 - BEHIND]
+
+
+def test_a_part_of_a_mixed_capture_has_its_copies() -> None:
+    """They are left out there, too, and what they are the first to show is not."""
+    linter = Linter([])
+    linter.parts = {number: Linter([CongestionMark]) for number in (0, 1, 2)}
+    linter.context.sources[SubnetMap] = SubnetMap({(LID, lid): 1 for lid in (1, 2)})
+    assert found_in(shown_twice(native_rc, 247), linter) == [4]
 
 
 @pytest.mark.parametrize("rows", [1, records.ROWS])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from ibdissect.diagnosis.connection import ConnectionTimes
 from ibdissect.diagnosis.sums import by_cause, by_hosts
-from tests.diagnosis.lab import MS, SEC, TIMEOUT, Lab, joined
+from tests.diagnosis.lab import MS, SEC, TIMEOUT, Lab, diagnosis, joined
 from tests.diagnosis.test_text import refused_and_asked_again
 
 
@@ -34,6 +35,21 @@ def test_refusals_that_are_no_failures_are_counted() -> None:
     assert (found["verdict"], found["connections"], found["no_failure"]) == ("failed", 1, 1)
     (found,) = [one for one in by_cause(refused_and_asked_again(9 * MS).diagnosis().connections) if one["cause"] == "refused"]
     assert (found["connections"], found["no_failure"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("seen", "cut_at", "unknown"),
+    [(None, 65535, (0, 0, 0)), (0x222, 65535, (0, 0, 0)), (0x111, 65535, (1, 1, 0)), (None, 54, (0, 0, 1))],
+    ids=["both", "requests", "answers", "cut"],
+)
+def test_what_is_unknown_is_counted_and_not_summed(seen: int | None, cut_at: int, unknown: tuple[int, ...]) -> None:
+    """Of answers alone neither messages nor bytes are known; of answers that are cut off before their AETH, no time."""
+    lab = Lab()
+    lab.good(0, 100, 5)
+    lab.frames = [(time, frame) for time, frame in lab.frames if seen in (None, int.from_bytes(frame[47:50], "big"))]
+    (found,) = by_cause(diagnosis(lab.pcap(cut_at)).connections)
+    assert (found["unknown_messages"], found["unknown_bytes"], found["unknown_times"]) == unknown
+    assert (found["messages"], found["payload_bytes"]) == ((0, 0) if unknown[0] else (5, 5 * 64))
 
 
 def test_times_of_hosts_add_up() -> None:

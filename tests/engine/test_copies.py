@@ -15,7 +15,8 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.routed_copies import columns_of
 from ibdissect.engine import copies
-from tests.craft import erf_pcap, ethernet_pcap, native, roce2
+from ibdissect.wire.headers import LRH
+from tests.craft import erf_pcap, ethernet_pcap, native, roce2, smp
 from tests.engine.plain import plain
 
 BOTH = (copies, plain("copies"))
@@ -81,6 +82,33 @@ def test_datagrams_that_come_late_are_copies_only_where_many_are(
     usual = 19 - copies.USUAL if step_ns <= copies.DATAGRAMS_NS else 0
     for engine in BOTH:
         assert len(of_datagrams(engine, windows, 100)) == max(found, usual)
+
+
+def on_its_way(hop: int, tid: int = 1, last: int = 3) -> bytes:
+    """A directed SMP at a hop of its route, with the ports that it came in by so far."""
+    way = {"hop_pointer": hop, "return_path": bytes([0, *range(10, 10 + hop)])}
+    return smp(1, 0x11, path=[1, 2, last], header={"transaction_id": tid}, dr=way)
+
+
+def test_a_directed_datagram_is_the_same_one_hop_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another transaction, another route and a repetition half a millisecond later are others."""
+    soon = [on_its_way(1), on_its_way(2), on_its_way(2, tid=2), on_its_way(3, last=4), on_its_way(3)]
+    for engine in BOTH:
+        assert of_datagrams(engine, tables(erf_pcap(soon, step_ns=1000), 100, monkeypatch), 100) == [(2, 1, 1000), (5, 3, 3000)]
+        late = tables(erf_pcap([on_its_way(1), on_its_way(1)], step_ns=copies.DATAGRAMS_SURELY_NS + 1), 100, monkeypatch)
+        assert of_datagrams(engine, late, 100) == []
+
+
+@pytest.mark.parametrize(("less", "step_ns", "found"), [(0, 1000, 19), (1, 1000, 0), (0, copies.DATAGRAMS_SURELY_NS + 1, 0)])
+def test_datagrams_that_were_cut_are_copies_up_to_where_they_were(
+    less: int, step_ns: int, found: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not before their segment number was captured, and never late: what is cut off may differ."""
+    cut = LRH.size + copies.KNOWN - less
+    pairs = [datagram(tid)[:cut] for tid in range(19) for _ in range(2)]
+    windows = tables(erf_pcap(pairs, step_ns=step_ns), 100, monkeypatch)
+    for engine in BOTH:
+        assert len(of_datagrams(engine, windows, 100)) == found
 
 
 @pytest.mark.parametrize(("more", "found"), [(0, 5), (1, 4)])

@@ -87,8 +87,8 @@ def test_what_was_not_captured_is_null(one_way: str) -> None:
     kept = {"requests": 0x222, "answers": 0x111}.get(one_way)
     lab.frames = [(time, frame) for time, frame in lab.frames if kept in (None, int.from_bytes(frame[47:50], "big"))]
     (row,) = rows(lab.only())
-    unknown = {"requests": ("naks", "rnr_naks", "cnps"), "answers": ("messages", "retries")}.get(one_way, ())
-    for name in ("messages", "retries", "naks", "rnr_naks", "cnps"):
+    unknown = {"requests": ("naks", "rnr_naks", "cnps"), "answers": ("messages", "bytes", "retries")}.get(one_way, ())
+    for name in ("messages", "bytes", "retries", "naks", "rnr_naks", "cnps"):
         assert (row[name] is None) is (name in unknown), name
     assert (row["directions"], row["ce_marks"], row["episodes"]) == (one_way, 0, [])
     if one_way == "both":
