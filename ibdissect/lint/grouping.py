@@ -75,7 +75,7 @@ class RuleTally:
     def add(self, number: int) -> int:
         """Count new findings; return how many of them to keep."""
         self.count += number
-        return number if self.most is None else min(number, max(0, self.most - len(self.findings)))
+        return number if self.most is None else min(number, self.most - len(self.findings))
 
     def keep(self, finding: Finding) -> None:
         """Keep a finding for which there is room."""
@@ -193,7 +193,7 @@ class Grouping:
         rows = table.occurrences(rule.on).rows[index]
         columns = flow_columns(rule, table, rows) if rule.flow else [rows.astype(np.uint64)]
         first, inverse = groups(columns) if len(index) else (index, index)
-        counts, flows, found = np.bincount(inverse, minlength=len(first)).tolist(), None, []
+        counts, flows, found = np.bincount(inverse).tolist(), None, []
         keys, width = np.stack([column[first] for column in columns], axis=1).tobytes(), 8 * len(columns)
         for i in range(len(first)):
             key = keys[i * width : (i + 1) * width] if rule.flow else None

@@ -146,3 +146,31 @@ def test_which_conditions_are_about_read_only_components(condition: Expr, copies
         REGISTRY.pop(one)
     assert [compares_copies(rule()) for rule in (Made, Elsewhere, Never)] == [copies, False, False]
     assert declared(condition) is named and not declared(None)
+
+
+@pytest.mark.parametrize(
+    ("before", "copy", "low"),
+    [
+        (None, 0, False), (None, 1, True), (None, 5, False), (0, 5, True), (0, 0, True), (1, 5, True), (1, 0, True), (5, 1, False),
+        (5, 0, False),
+    ],
+)  # fmt: skip
+def test_a_copy_counts_only_where_nobody_knows_what_the_port_has(before: int | None, copy: int, low: bool) -> None:
+    """A capacity of 0 in a Set says nothing; what the port itself answered counts, also if that is 0. A bit may be 0."""
+
+    class Low(Rule):
+        """A capacity is low."""
+
+        code, name, message, when = "ZYA004", "low", "low", PortInfo.mtu_cap < 2
+
+    class Zero(Rule):
+        """A bit is not set."""
+
+        code, name, message, when = "ZYA005", "zero", "zero", PortInfo.is_sm == 0
+
+    for one in ("ZYA004", "ZYA005"):
+        REGISTRY.pop(one)
+    shown = [answer(5, PORT_INFO, port_info(5, mtu_cap=before, capability_mask=0))] if before is not None else []
+    frames = [CA, *shown, ask(5, PORT_INFO, method=SET, body=port_info(5, mtu_cap=copy, capability_mask=0), modifier=1)]
+    found = lint(erf_pcap(frames), rules=[Low, Zero])
+    assert [one.code for one in found if one.frame == len(frames)] == ["ZYA004"] * low + ["ZYA005"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ibdissect.errors import PluginError, SpecError
-from ibdissect.lint.by_answers import AnswersJudge, all_compared, check
+from ibdissect.lint.by_answers import AnswersJudge, all_compared, check, holds_in, value_in
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.lint.sequence import Sequence, is_stateless, previous, unless, within
 from ibdissect.pipeline.check import CheckOptions
@@ -183,3 +183,20 @@ def test_rules_about_the_same_smps_share_what_they_read() -> None:
     assert (some.series(field).values.tolist(), whole.series(field).values.tolist()) == ([1], [2, 1])
     fewer = field < previous(field)
     assert [one.mask(fewer).tolist() for one in (whole, again, some)] == [[False, True], [False, True], [True]]
+
+
+def test_what_one_answer_holds() -> None:
+    """Its own fields, those of its MAD, what was shown before (0: nothing), and arithmetic on them."""
+    frames = [HOST, width(2, header={"transaction_id": 0x77}), width(1, header={"transaction_id": 0x78})]
+    (event,) = [one for one in FabricFollower().feed(native_table(frames)) if isinstance(one, ChunkFollowed)]
+    smps = PortInfos().of(event)
+    first, second = smps.each(np.ones(2, np.bool_))
+    field = PortInfo.link_width_active
+    for operand, values in (
+        (field, (2, 1)), (MAD.method, (0x81, 0x81)), (MAD.attribute_id, (PORT_INFO, PORT_INFO)), (MAD.transaction_id, (0x77, 0x78)),
+        (previous(field), (0, 2)), (previous(NodeInfo.num_ports), (1, 1)), (field + 1, (3, 2)), (field + previous(field), (0, 3)),
+    ):  # fmt: skip
+        assert (value_in(first, operand), value_in(second, operand)) == values, operand
+    assert [holds_in(one, field < previous(field)) for one in (first, second)] == [False, True]
+    assert [holds_in(one, MAD.transaction_id == 0x77) for one in (first, second)] == [True, False]
+    assert AnswersJudge(smps).series(MAD.transaction_id).values.tolist() == [0x77, 0x78]

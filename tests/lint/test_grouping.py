@@ -348,3 +348,29 @@ def test_choices_of_frames_limit_conditions_too() -> None:
     for rule in (Low, LowOfFlow):
         _, found = lint(frames, rule, selected=[[False, True, True, True]])
         assert [(one.frame, one.count) for one in found] == ([(3, 1), (4, 1)] if rule is Low else [(3, 2)])
+
+
+@pytest.mark.parametrize("rule", [Low, LowOfFlow])
+def test_a_finding_shows_the_bytes_of_its_own_frame(rule: type[Rule]) -> None:
+    frames = [native(bth={"psn": psn, "destqp": 5}) for psn in (9, 0, 1, 2)]
+    _, found = lint(frames, rule)
+    assert [one.spans for one in found] == [(Span(one.frame, 8 + 9, 3),) for one in found] and found[0].frame == 2
+
+
+@pytest.mark.parametrize("window", [1 << 20, 90])
+def test_flows_of_conditions_beyond_the_bound_are_counted_with_their_frame(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    monkeypatch.setattr("ibdissect.lint.grouping.MAX_FLOWS", 2)
+    linter, found = lint([native(bth={"psn": psn, "destqp": psn}) for psn in (9, 9, 0, 1, 9, 2)], LowOfFlow, window=window)
+    assert [one.frame for one in found] == [3, 4, 6]
+    assert (linter.findings.dropped.count, linter.findings.dropped.frame) == (1, 6)
+
+
+@pytest.mark.parametrize(("files", "made"), [(False, 1), (True, 3)])
+def test_no_more_findings_are_kept_although_files_may_prove_outdated(files: bool, made: int) -> None:
+    """They are made, so that all that rely on the file can be lowered, but only as many are listed as are asked for."""
+    linter = Linter([LowOfFlow], max_findings=1)
+    linter.context.files = [KnownFile("a", 5)] if files else []
+    for table in tables_of(erf_pcap([native(bth={"psn": 0, "destqp": qp}) for qp in (5, 6, 7)])):
+        linter.feed(table)
+    assert sum(one is not None for one in linter.findings.flows.values()) == made
+    assert len(linter.tally["ZZC003"].findings) == 1 and linter.tally["ZZC003"].count == 3

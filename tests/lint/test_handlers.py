@@ -56,7 +56,37 @@ class Derived(Busy):
     event = None  # type: ignore[assignment]
 
 
-for rule in (Quiet, Busy, Derived):
+class Concludes(Rule):
+    """It handles an event that is a conclusion."""
+
+    code, name = "ZZH004", "concludes"
+
+    @on_event(NodeFound)
+    def event(self, _event: Any, _context: Context) -> Iterator[Hit]: ...
+
+
+class Counts(Rule):
+    """It handles an event that is none."""
+
+    code, name = "ZZH005", "counts"
+
+    @on_event(StateEvicted)
+    def event(self, _event: Any, _context: Context) -> Iterator[Hit]: ...
+
+
+class Plain(Rule):
+    """It judges a component that all ports have."""
+
+    code, name, when = "ZZH006", "plain", PortInfo.lmc > 6
+
+
+class Elsewhere(Rule):
+    """It names a component that some ports lack, but judges another structure."""
+
+    code, name, on, when = "ZZH007", "elsewhere", NodeInfo, (NodeInfo.num_ports == 1) & (PortInfo.neighbor_mtu == 9)
+
+
+for rule in (Quiet, Busy, Derived, Concludes, Counts, Plain, Elsewhere):
     REGISTRY.pop(rule.code)
 
 
@@ -68,12 +98,14 @@ def test_handlers_are_found_by_what_they_handle() -> None:
     assert found.followers == [Agents, FabricFollower]
     assert found.conclusions == {FabricFollower: {"ZZH002"}}, "StateEvicted is no conclusion"
     assert Handlers((Quiet, Derived)).conclusions == {}
+    assert Handlers((Counts, Concludes)).conclusions == {FabricFollower: {"ZZH004"}} and Handlers((Counts,)).conclusions == {}
 
 
 def test_conditions_about_components_that_some_ports_lack_need_the_subnet() -> None:
     elsewhere, *about = (next(rule for rule in RULES if rule.code == code) for code in ("AM009", "SEM003", "SEM004", "SEM062"))
     found = Handlers((elsewhere, *about))
     assert found.about_ports >= {"SEM003", "SEM004", "SEM062"} and FabricFollower in found.followers
+    assert not Handlers((Plain, Elsewhere)).about_ports and not Handlers((Plain, Elsewhere)).followers
 
 
 def test_they_are_found_once() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect.lint.finding import Secret
 from ibdissect.lint.hidden_keys import hide
-from ibdissect.lint.rule import Hit
+from ibdissect.lint.rule import DeferredHit, Hit
 from ibdissect.wire.keys_read import LEAST, KeysRead
 from tests import commands
 from tests.craft import ethernet_pcap
@@ -61,3 +62,19 @@ def test_numbers_that_are_equal_to_a_key(value: object, is_key: bool) -> None:
     keys.note("X_Key", 32, (1, LEAST, LEAST + 1))
     hit = hide(Hit(frame=1, time_ns=0, arguments={"n": value}), keys)
     assert isinstance(hit, Hit) and (hit.arguments["n"] != value) == is_key
+
+
+def test_a_hit_that_is_made_later_hides_its_keys_then() -> None:
+    """What it says before, its proof, hides them at once."""
+    keys = KeysRead()
+    keys.note("X_Key", 32, (NUMBER,))
+    made: list[int] = []
+
+    def make() -> Hit:
+        made.append(1)
+        return Hit(frame=1, time_ns=0, arguments={"what": NUMBER}, message=f"key {NUMBER:#x}")
+
+    deferred = hide(DeferredHit(frame=1, key=None, make=make, proof=[(1, f"showed {NUMBER:#x}")]), keys)
+    assert isinstance(deferred, DeferredHit) and not made and [why for _, why in deferred.proof] == ["showed (hidden)"]
+    hit = deferred.make()
+    assert hit.arguments == {"what": Secret("X_Key", NUMBER, 32)} and hit.message == "key (hidden)" and made == [1]
