@@ -311,3 +311,62 @@ def test_what_a_plugin_gives_is_checked(given: Any, said: str, monkeypatch: pyte
         return
     with pytest.raises((TypeError, ValueError), match=said):
         list(Linter._checked(linter, hits, given))
+
+
+class Inherits(Rule):
+    """A plugin's rule inherits a handler of ours that only learns."""
+
+    code, name, message = "ZZA095", "inherits", "x"
+
+    @on_chunk
+    def learn(self, table: ChunkTable, context: Context) -> None:
+        return None
+
+    learn.__module__ = "ibdissect.rules.shared.made"
+
+
+class Forgets(Rule):
+    """A plugin's rule forgets to yield."""
+
+    code, name, message = "ZZA096", "forgets", "x"
+
+    @on_chunk
+    def look(self, table: ChunkTable, context: Context) -> None:
+        return None
+
+
+for plugin in (Inherits, Forgets):
+    REGISTRY.pop(plugin.code)
+
+
+def test_only_what_a_plugin_writes_itself_must_give_hits() -> None:
+    failures = Failures()
+    linter = Linter((Inherits, Forgets), failures=failures)
+    for table in tables_of(erf_pcap([native()])):
+        linter.feed(table)
+    assert not linter.finish() and "rule ZZA096" in failures.text() and "look returned nothing" in failures.text()
+    assert "ZZA095" not in failures.text()
+
+
+class Explains(Rule):
+    """A hit stands for several frames."""
+
+    code, name, message, explains = "ZZA097", "explains", "x", ("ZZA098",)
+
+
+REGISTRY.pop(Explains.code)
+
+
+def test_a_hit_of_several_frames_explains_those_of_its_window_that_are_mads() -> None:
+    """Frames of earlier windows, and packets that are no MADs, are not among them."""
+    early, late = [smp(1, 0x11)] * 3, [native(), smp(1, 0x11), smp(1, 0x11)]
+    *_, table = tables_of(erf_pcap([*early, *late]), len(erf_pcap(early)) + 30)
+    first = table.chunk.first
+    assert (first, len(table)) == (4, 3)
+    linter = Linter((Explains,))
+    linter.context.table = table
+    for frames in ([first - 1, 4, 5, 6], [4, 5, 6, 7], [first - 2, first - 1, 4, 5, 6, 99]):
+        hit = linter._with_mads(Hit(frame=6, time_ns=0, arguments={}, frames=frames))
+        assert isinstance(hit, Hit) and hit.mads == [6, 5, 6]
+    alone = linter._with_mads(Hit(frame=6, time_ns=0, arguments={}, frames=[6]))
+    assert isinstance(alone, Hit) and not len(alone.mads)

@@ -79,6 +79,14 @@ def test_evidence_of_bases_and_declarations() -> None:
     assert list(page(Plain))[:3] == ["Why it matters", "What to do", "Evidence"]
 
 
+def test_what_pages_of_real_rules_imply() -> None:
+    """Rules about the subnet are silent if it is two, those about requests and frames are not; most have no options."""
+    pages = {rule.code: page(rule) for rule in load()}
+    silent = {code for code, one in pages.items() if "mixes packets of two subnets" in one[EVIDENCE]}
+    assert {"PKY001", "SMP016"} <= silent and not silent & {"TXN001", "BTH003", "CAP012", "PM009"}
+    assert pages["BTH003"]["Options"] == "None." and pages["TXN001"]["Options"].startswith("Below `[options.TXN001]`")
+
+
 def test_evidence_names_the_rules_that_report_the_cause() -> None:
     unanswered = next(rule for rule in load() if rule.code == "TXN001")
     causes = "MKY001, MKY002, MKY003, .*SA006, SMP016, TXN005[.]"

@@ -40,6 +40,9 @@ def test_what_is_ignored_alone_leaves_all_others(ignored: str) -> None:
 def test_no_crc_leaves_the_crc_rules_out() -> None:
     assert not any(rule.needs_crc for rule in select(RULES, crc=False))
     assert any(rule.needs_crc for rule in select(RULES))
+    for chosen, ignored in ((["ROC"], []), (["ROC", "LNK"], ["LNK003"]), ([], ["AM"])):
+        with_crc, without = (select(RULES, chosen, ignored, crc=crc) for crc in (True, False))
+        assert without == [rule for rule in with_crc if not rule.needs_crc] and 0 < len(without) < len(with_crc)
 
 
 def test_unknown_code_names_the_nearest() -> None:

@@ -8,17 +8,22 @@ from typing import Any
 import pytest
 
 from ibdissect.errors import PluginError, SpecError
-from ibdissect.lint.sequence import Sequence, is_sequence, previous, unless, within
+from ibdissect.lint.linter import Linter
+from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.lint.sequence import Sequence, is_sequence, previous, sequence_of, unless, within
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.plugins import load
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.headers import BTH, DETH
+from tests.craft import erf_pcap, native
+from tests.decode.made import tables_of
 from tests.talk import PLUGIN, Said, capture
 
 READ, OTHER, REPLY = "1:read", "2:read", "2:reply"
 LATER: Said = ("1:read", 99, 2000)
 CASES: dict[str, tuple[str, tuple[Said, ...], list[tuple[int, list[int]]]]] = {
     "a tag again": ("ACME021", ((READ, 1, 0), (READ, 2, 1), (READ, 1, 998)), [(3, [1])]),
+    "a tag again at once": ("ACME021", ((READ, 1, 0), (READ, 1, 0)), [(2, [1])]),
     "a tag again after a second": ("ACME021", ((READ, 1, 0), (READ, 1, 1000)), [(2, [1])]),
     "a tag again after more": ("ACME021", ((READ, 1, 0), (READ, 1, 1001)), []),
     "the tag of the other side": ("ACME021", ((READ, 1, 0), (OTHER, 1, 1)), []),
@@ -47,7 +52,10 @@ def test_sequences(case: str, tmp_path: Path) -> None:
     assert found(capture(tmp_path / "a.pcapng", *said), code) == expected
 
 
-@pytest.mark.parametrize(("numbers", "expected"), [((1, 2, 3), []), ((1, 3, 2), [(3, [2])]), ((5, 5, 6), [(2, [1])])])
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [((1, 2, 3), []), ((1, 3, 2), [(3, [2])]), ((5, 5, 6), [(2, [1])]), ((0, 1), []), ((0, 0), [(2, [1])])],
+)
 def test_a_value_is_compared_with_the_one_before(numbers: tuple[int, ...], expected: list[tuple[int, list[int]]], tmp_path: Path) -> None:
     said = [(READ, tag, 1) for tag in range(len(numbers))]
     assert found(capture(tmp_path / "a.pcapng", *said, sequences=numbers), "ACME023") == expected
@@ -107,3 +115,48 @@ def test_it_is_said_when_the_plugin_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "wrong.py").write_text(text.replace("ACME0", "SEQ0"), encoding="utf-8")
     with pytest.raises(PluginError, match=r"rule SEQ022: .*`unless` may be said once"):
         load([str(tmp_path / "wrong.py")])
+
+
+def test_what_waited_long_enough_is_told_in_the_order_of_frames(tmp_path: Path) -> None:
+    """Whatever the order of the tags: of a conversation the first one is the finding."""
+    said = ((READ, 1, 0), (REPLY, 1, 1), (READ, 9, 1), (READ, 2, 1), (READ, 5, 1), LATER)
+    assert found(capture(tmp_path / "a.pcapng", *said), "ACME022") == [(3, [])]
+
+
+class Repeated(Rule):
+    """A packet has the PSN of the one before."""
+
+    code, name, message, on, when = "ZZS001", "repeated", "PSN {psn}", BTH, BTH.psn == previous(BTH.psn)
+
+
+class RepeatedTo(Repeated):
+    """The same, once for each destination."""
+
+    code, name, flow = "ZZS002", "repeated-to", (BTH.destqp,)
+
+
+for one in (Repeated, RepeatedTo):
+    REGISTRY.pop(one.code)
+
+
+def of_packets(rule: type[Rule], window: int) -> tuple[Linter, list[tuple[int, int]]]:
+    """Four conversations of two packets with the same PSN, of which two go to the same queue pair."""
+    linter = Linter([rule])
+    frames = [native(slid=lid, dlid=9, bth={"psn": 5, "destqp": qp}) for lid, qp in ((1, 7), (2, 7), (3, 8), (4, 6)) for _ in range(2)]
+    for table in tables_of(erf_pcap(frames), window):
+        linter.feed(table)
+    return linter, [(one.frame, one.count) for one in linter.finish()]
+
+
+@pytest.mark.parametrize("window", [60, 1 << 20])
+def test_a_finding_for_each_conversation_or_each_flow(window: int) -> None:
+    assert of_packets(Repeated, window)[1] == [(2, 1), (4, 1), (6, 1), (8, 1)]
+    assert of_packets(RepeatedTo, window)[1] == [(2, 2), (6, 1), (8, 1)]
+
+
+@pytest.mark.parametrize("window", [60, 1 << 20])
+def test_conversations_beyond_the_bound_are_counted_with_their_frame(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibdissect.lint.sequence.MAX_KEPT", 2)
+    linter, found = of_packets(Repeated, window)
+    dropped = sequence_of(linter.rules[0]).dropped
+    assert len(found) == 4 and (dropped.count, dropped.frame) == (2, 5)

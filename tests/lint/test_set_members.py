@@ -22,7 +22,12 @@ def test_texts() -> None:
 
 
 def test_findings() -> None:
-    proofs = (Related(4, "before"), Related(0, "said", "partitions.conf", 3))
+    proofs = (
+        Related(4, "before"),
+        Related(0, "said", "partitions.conf", 3),
+        Related(0, "the whole"),
+        Related(4, "named", "d/c", 9),
+    )
     finding = Finding(
         code="X", name="x", severity=Severity.INFO, frame=12, time_ns=0, template="", message="answers frame 4", related=proofs,
         capture="d/*",
@@ -31,4 +36,4 @@ def test_findings() -> None:
     name_frames(finding, MEMBERS)
     assert finding.place == (finding.file, finding.file_frame) == ("d/b\x1b.pcap", 2) and finding.frame == 12
     assert finding.message == "answers a.pcap:4"
-    assert finding.related == (Related(4, "before", "d/a.pcap", 4), proofs[1])
+    assert finding.related == (Related(4, "before", "d/a.pcap", 4), *proofs[1:])
