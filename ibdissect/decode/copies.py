@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.scattered import gather
-from ibdissect.engine.copies import APART, AT_MOST_NS, NUMBERED_NS, SHORTEST, WHOLE, Datagrams, near
+from ibdissect.engine.copies import APART, NUMBERED_NS, SHORTEST, WHOLE, Datagrams, near
+from ibdissect.engine.copies import AT_MOST_NS as AT_MOST_NS  # also for `points`, which does not know the engine
+from ibdissect.engine.copies import CE as CE
 from ibdissect.engine.mirror_passing import PassingPackets
 from ibdissect.engine.opcode_parts import IS_RESPONSE
 from ibdissect.wire.encapsulation import IPv4

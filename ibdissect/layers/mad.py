@@ -9,7 +9,6 @@ from scapy.config import conf
 from scapy.fields import ConditionalField
 from scapy.packet import NoPayload, Packet, Padding
 
-from ibdissect.decode.sa_tables import RMPP_END
 from ibdissect.wire import mad, numbers
 from ibdissect.wire.cut import number_of
 from ibdissect.wire.places import Mad, MadFormat, VendorOui
@@ -120,7 +119,7 @@ class MadLayer(Layer):
                 return 0
         elif mgmt_class == numbers.SA_CLASS and self.method in numbers.TABLE_RESPONSES and not self.attribute_offset:
             return 0
-        data = rmpp.data2 - (self.hole[0] - RMPP_END)
+        data = rmpp.data2 - (self.hole[0] - mad.MAD.size - mad.RMPP.size)
         return max(data, 0) if segmented and rmpp.rmpp_flags & numbers.LAST_SEGMENT and data <= size else size
 
     def do_dissect_payload(self, s: bytes) -> None:

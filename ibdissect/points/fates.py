@@ -10,9 +10,8 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.diagnosis.connection import Connection, LostPackets
-from ibdissect.engine.psn_gaps import PSNS
 
-from .acknowledged import CONNECTED
+from .acknowledged import CONNECTED, PSNS
 from .comparison import Comparison, TransmissionBlock
 from .same_connections import Same, plain
 

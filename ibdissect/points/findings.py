@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.decode.copies import CE
 from ibdissect.decode.rows import by_value
-from ibdissect.engine.copies import CE
 from ibdissect.lint.finding import Related
 from ibdissect.lint.point_faults import PointFault, PointFaults
 from ibdissect.transport.congestion import ANSWERED, PATIENCE_NS

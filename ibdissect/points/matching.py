@@ -10,8 +10,8 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.decode import Bool, Int
+from ibdissect.decode.copies import AT_MOST_NS
 from ibdissect.decode.rows import by_value
-from ibdissect.engine.copies import AT_MOST_NS
 
 from .clocks import Clocks
 from .directions import Directions

@@ -16,7 +16,7 @@ from ibdissect.capture.records import LONGEST
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.lint.finding import Related
 from ibdissect.lint.point_faults import PointFaults
-from ibdissect.pipeline.reading import open_reading
+from ibdissect.python_interface import Capture
 
 from .comparison import Comparison, TransmissionBlock
 from .findings import point_faults
@@ -82,7 +82,7 @@ def delays(comparison: Comparison, numbers: list[npt.NDArray[np.int64]]) -> npt.
 def _frames(comparison: Comparison, i: int) -> Iterator[Frame]:
     """The frames of a point with their times on the reference clock, never decreasing."""
     point, latest = comparison.points[i], 0
-    with open_reading(point.path) as reading:
+    with Capture(point.path) as reading:
         for chunk in reading.chunks():
             numbers = np.arange(chunk.first, chunk.first + len(chunk), dtype=np.int32)
             for row, time in enumerate(comparison.clocks.on_reference(i, numbers, chunk.time_ns).tolist()):

@@ -14,7 +14,7 @@ from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND, Damage
 from ibdissect.capture.times import near
 from ibdissect.decode import Int
 from ibdissect.errors import CaptureError
-from ibdissect.pipeline.reading import open_reading
+from ibdissect.python_interface import Capture
 
 from .flows import PointFlows
 from .packet_identity import HOP, Sightings, seen_in
@@ -143,7 +143,7 @@ def _shortest(point: Point) -> int:
     once = CaptureError(point.path, "must be read twice, and a pipe can be read only once", hint="save it as a file first")
     if point.path == "-":
         raise once
-    with open_reading(point.path) as reading:
+    with Capture(point.path) as reading:
         if not reading.reader.rereadable:
             raise once
         for chunk in reading.chunks():
@@ -167,7 +167,7 @@ def _read(point: Point, flows: PointFlows, shortest: int, sample: _Sample) -> No
         point.every.append(block)
         sample.add(block)
 
-    with open_reading(point.path) as reading:
+    with Capture(point.path) as reading:
         for chunk in reading.chunks():
             part = seen_in(reading.table_of(chunk), point.number, flows, shortest)
             part.time = sample.near(part.time)
