@@ -1,12 +1,8 @@
-"""Which attribute of which management class is decoded, and how far? Writes docs/coverage.md from the declarations.
-
-python docs/coverage.py [--check]
-"""
+"""Which attribute of which management class is decoded, and how far? The text of docs/coverage.md, from the declarations."""
 
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +15,12 @@ from ibdissect.wire.undecoded import UNDECODED
 from ibdissect.wire.vendor import oui_text
 
 DOCS = Path(__file__).resolve().parent
-PAGE, TSHARK = DOCS / "coverage.md", DOCS / "coverage_tshark.csv"
+TSHARK = DOCS / "coverage_tshark.csv"
 OPAQUE = ("raw", "rest")
 SMP_TITLE = "Subnet Management (0x01 LID routed, 0x81 directed route)"
 HEAD = """# What is decoded
 
-Written by `python docs/coverage.py` from the declarations; a test keeps it current. Bytes are those of the attribute:
+Made from the declarations; a test keeps it current. Bytes are those of the attribute:
 
 * **named**: under a field with a name and a meaning;
 * **opaque**: data that a user, a vendor or another standard fills as it likes (private data, VPD, details of a trap), shown as bytes;
@@ -106,8 +102,9 @@ def rows(catalog: Catalog) -> Iterator[Row]:
             yield Row(f"Vendor class 0x{other.mgmt_class:02x}, OUI {oui_text(other.oui)}", number, struct, None, None)
 
 
-def page(catalog: Catalog) -> str:
+def page() -> str:
     """The whole page."""
+    catalog = builtin()
     out, section = [HEAD], ""
     for row in rows(catalog):
         if row.section != section:
@@ -143,16 +140,3 @@ def _line(row: Row, catalog: Catalog) -> str:
     fields, covered = ("-", "-") if row.tshark is None else (str(row.tshark[0]), f"{row.tshark[1]} of {row.tshark[2]}")
     cells = (row.number, title, names(struct), _bytes(struct), named, opaque, inside or "", reserved, fields, covered, struct.section)
     return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def main(arguments: list[str]) -> int:
-    """Write the page, or with --check only compare it: 1 when it is out of date."""
-    text = page(builtin())
-    if "--check" in arguments:
-        return int(PAGE.read_text(encoding="utf-8") != text)
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,4 @@
-"""Writes docs/plugin-words.md: every word of a plugin's declarations, from the code, with its arguments.
-
-python docs/plugin_words.py
-"""
+"""What is every word of a plugin's declarations, with its arguments? The text of docs/plugin-words.md, from the code."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,7 +16,6 @@ from ibdissect.subnet import events as fabric_events
 from ibdissect.transport import events as flow_events
 from ibdissect.wire import column, dialogue, expr, field_kinds, kept, places, spec, tail
 
-PAGE = Path(__file__).parent / "plugin-words.md"
 FIELDS = (
     "uint", "enum", "flag", "pad", "lid", "qpn", "pkey", "guid", "gid", "mac", "ip4", "secret", "text", "raw", "rest", "hole", "nested",
     "array", "part", "bit",
@@ -29,7 +24,7 @@ VARIABLE = ("repeat", "choice", "optional", "text_until", "case")
 HELD = """\
 # Every word of a plugin
 
-Made from the code by `python docs/plugin_words.py`. [Plugins](plugins.md) explains how they are used together. All words can be imported
+Made from the code; a test keeps it current. [Plugins](plugins.md) explains how they are used together. All words can be imported
 from `ibdissect.words`, or from the modules named below.
 
 """
@@ -195,7 +190,3 @@ def page() -> str:
     held = ", ".join(f"`{word}`" for word in sorted(field_kinds.HOLDS))
     said = dict(attributes(spec.Field))["holds"]
     return HELD + AT + HOLDS + f"One of {held}. {said}\n\n" + "\n".join(lines).rstrip() + "\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

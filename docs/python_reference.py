@@ -1,15 +1,10 @@
-"""What does the Python interface offer? Writes docs/python.md from docstrings, with examples that it runs.
-
-python docs/python_reference.py [--check]
-"""
+"""What does the Python interface offer? The text of docs/python.md, from docstrings, with examples that it runs."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
@@ -27,10 +22,9 @@ from ibdissect.tables.connections import ConnectionTable
 from ibdissect.tables.findings import FindingsTable
 
 REPO = Path(__file__).resolve().parents[1]
-PAGE = REPO / "docs/python.md"
 HEAD = """# Python
 
-Written by `python docs/python_reference.py` from the docstrings; a test keeps it current, and runs the examples. A tour is
+Made from the docstrings; a test keeps it current, and runs the examples. A tour is
 [examples/tour.ipynb](examples/tour.ipynb) as a notebook, [examples/tutorial.py](examples/tutorial.py) as a script. Names of fields are
 those of filters: `ibdissect fields` lists them. Errors are `ibdissect.errors.IbdissectError` and its subclasses, which say what to do.
 """
@@ -157,10 +151,3 @@ def _example(name: str, scope: dict[str, Any]) -> list[str]:
     with redirect_stdout(printed):
         exec(code, scope)
     return [f"```python\n{code}\n```\n", f"```text\n{printed.getvalue()}```\n"]
-
-
-if __name__ == "__main__":
-    os.chdir(REPO)
-    if "--check" in sys.argv:
-        sys.exit(page() != PAGE.read_text(encoding="utf-8"))
-    PAGE.write_text(page(), encoding="utf-8")

@@ -7,8 +7,8 @@ import importlib
 import io
 import os
 import re
+import runpy
 import sys
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ OUTSIDE = {
     "CHANGELOG.md": "changelog.md", "benchmarks/README.md": "benchmarks.md",
 }  # fmt: skip
 """Pages outside docs/, and their names on the site."""
+RULES_PAGE = runpy.run_path(str(REPO / "docs/rules_page.py"))["page"]
 SHOWN = 8
 """Frames of an example before the one with the fault."""
 LINK = re.compile(r"(?<!\\)(!?)\[((?:[^\[\]]|!\[[^\]]*\]\([^)]*\))*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
@@ -69,7 +70,7 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(text: str, *, page: Any, config: Any, files: Files) -> str:
     """Links as the site needs them: a page outside docs/ under its name there, other files of the repository as text."""
     if page.file.src_uri == "rules.md":
-        return rules_page()
+        return str(RULES_PAGE(lambda rule: f"[{rule.code}](rules/{rule.code}.md)"))
     here = next((path for path, name in OUTSIDE.items() if name == page.file.src_uri), f"docs/{page.file.src_uri}")
 
     def link(found: re.Match[str]) -> str:
@@ -84,16 +85,6 @@ def on_page_markdown(text: str, *, page: Any, config: Any, files: Files) -> str:
         return f"{sign}[{label}]({os.path.relpath(name, os.path.dirname(page.file.src_uri) or '.')}{anchor})"
 
     return LINK.sub(link, text)
-
-
-def rules_page() -> str:
-    """All rules by family, each with a link to its page."""
-    lines = ["# Rules", "", "Each has a page: the fault, why it matters, what to do, and an example. `ibdissect rules CODE` prints it."]
-    for family, rules in groupby(load(), key=lambda rule: rule.code.rstrip("0123456789")):
-        about = str(importlib.import_module(f"ibdissect.rules.{family}").__doc__).partition(".")[0].removeprefix("Rules about ")
-        lines += ["", f"## {family} - {about}", "", "| rule | severity | the fault |", "|---|---|---|"]
-        lines += [f"| [{rule.code} {rule.name}](rules/{rule.code}.md) | {rule.severity.value} | {summary(rule)} |" for rule in rules]
-    return "\n".join(lines)
 
 
 def rule_page(rule: type[Rule], proof: Any) -> str:

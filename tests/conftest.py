@@ -69,7 +69,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests as slow that read recorded captures outside the repository or run the terminal UI; drop what cannot run or need not."""
+    """Mark tests as slow that read recorded captures outside the repository or run the terminal UI, and those that compare with a file
+    that they can write; drop what cannot run or need not.
+    """
     if config.getoption("--thorough"):
         for item in items:
             item.add_marker(pytest.mark.timeout(3600))  # instead of `timeout` in pyproject.toml
@@ -80,6 +82,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if _needs_shared(item) or inspect.iscoroutinefunction(getattr(item, "obj", None)):
             item.add_marker("slow")
+        if "written" in getattr(item, "fixturenames", ()):
+            item.add_marker("written")
 
 
 def _needs_shared(item: pytest.Item) -> bool:
@@ -103,20 +107,25 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--thorough", action="store_true", help="also run all cases where other tests take some")
-    parser.addoption("--update-golden", action="store_true", help="write what is printed now into the golden files, then look at the diff")
+    parser.addoption("--update-golden", action="store_true", help="write the files that tests compare with; then look at the diff")
 
 
 @pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
-    """Compares bytes with the file of that name in the folder `golden` next to the test."""
-    folder = request.path.parent / "golden"
+def written(request: pytest.FixtureRequest) -> Callable[[Path, bytes | str], None]:
+    """Compares what is made now with a file of the repository, or writes the file."""
     update = request.config.getoption("--update-golden")
 
-    def compare(name: str, found: bytes) -> None:
-        path = folder / name
+    def compare(path: Path, made: bytes | str) -> None:
+        data = made.encode() if isinstance(made, str) else made
         if update:
-            folder.mkdir(exist_ok=True)
-            path.write_bytes(found)
-        assert found == path.read_bytes(), f"{path} differs; if that is meant: pytest --update-golden"
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+        assert data == path.read_bytes(), f"{path} differs; if that is meant: pytest -m written --update-golden, then look at the diff"
 
     return compare
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest, written: Callable[[Path, bytes | str], None]) -> Callable[[str, bytes], None]:
+    """Compares bytes with the file of that name in the folder `golden` next to the test."""
+    return lambda name, found: written(request.path.parent / "golden" / name, found)

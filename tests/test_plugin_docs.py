@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
+import runpy
+from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
 
@@ -43,13 +44,9 @@ def test_the_capture_is_the_one_built_here(repo: Path) -> None:
     assert (repo / "docs/examples/acme.pcap").read_bytes() == capture()
 
 
-def test_the_page_of_all_words_is_current(repo: Path) -> None:
-    spec = importlib.util.spec_from_file_location("plugin_words", repo / "docs/plugin_words.py")
-    assert spec is not None and spec.loader is not None
-    writer = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(writer)
-    page = writer.page()
-    assert (repo / "docs/plugin-words.md").read_text(encoding="utf-8") == page, "write it anew: python docs/plugin_words.py"
+def test_the_page_of_all_words_is_current(repo: Path, written: Callable[[Path, bytes | str], None]) -> None:
+    page = runpy.run_path(str(repo / "docs/plugin_words.py"))["page"]()
+    written(repo / "docs/plugin-words.md", page)
     for word in ("`repeat(", "`case(", "`uint(", "`@on_struct`", "`Replied`", "`Setting(", "`holds`", "`VendorOui("):
         assert word in page, word
 

@@ -1,7 +1,7 @@
 """Do display filters select in our own captures what tshark 4.0.17 selected there, also where no tshark is?
 
 `recorded.txt` holds tshark's answers: frames, `!` for a filter that it refuses. A filter that is new
-in filters.txt needs them, too: `pytest --update-golden` asks tshark again.
+in filters.txt needs them, too: `pytest tests/dfilter --update-golden` asks tshark again.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
-"""What do the declarations say, one line each: for tests/reference/declared.csv?
-
-`python -m tests.wire.declared` writes the table anew.
-"""
+"""What do the declarations say, one line each: for tests/reference/declared.csv?"""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from types import FunctionType
 from typing import Any
@@ -129,7 +125,3 @@ def table() -> str:
     writer.writerow(("module", "name", "declared"))
     writer.writerows(lines())
     return out.getvalue()
-
-
-if __name__ == "__main__":
-    sys.exit(TABLE.write_text(table(), encoding="utf-8") < 0)
