@@ -14,7 +14,7 @@ import pytest
 
 from ibdissect.subnet.describe import describe
 from ibdissect.subnet.files.writing import ibnetdiscover
-from tests import independent_counter
+from tests import independent_packets
 from tests.alpha import ALPHA, SOURCES, STATES, Known, Place, learnt, swept, values_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not ALPHA.is_dir(), reason="there are no shared files")]
@@ -416,7 +416,7 @@ LANES = [ALPHA.parents[1] / "captures/opensm" / name for name in ("22-routing-la
 
 def answers(path: Path) -> Iterator[tuple[bytes, int, int, bytes]]:
     """Path, attribute, modifier and data of the answers without an error to SMPs on directed routes."""
-    for frame in independent_counter.frames(str(path)):
+    for frame in independent_packets.frames(str(path)):
         body = frame.packet.body if frame.packet is not None else b""
         if len(body) == 256 and body[1] == ROUTED and body[3] == GET_RESP and not int.from_bytes(body[4:6], "big") & 0x7FFF:
             yield body[128 : 129 + body[7]], int.from_bytes(body[16:18], "big"), int.from_bytes(body[20:24], "big"), body[64:128]

@@ -17,7 +17,7 @@ from ibdissect.diagnosis.objects import connection_object
 from ibdissect.pipeline.reading import open_reading
 from ibdissect.tables import connections, messages, records, requests
 from ibdissect.traffic.statistics import Statistics
-from tests import independent_counter
+from tests import independent_packets
 from tests.changed_captures import cut, written
 from tests.commands import NEEDS_DUCKDB, run
 from tests.diagnosis.lab import MS, Lab, diagnosis
@@ -72,7 +72,7 @@ OF_CONNECTIONS = [
 @pytest.mark.parametrize("size", [54, 56, 58, 62, 64, 70, 74, 82, 96, 120, 200])
 @pytest.mark.parametrize("name", OF_CONNECTIONS)
 def test_tables_of_connections_that_are_cut(name: str, size: int) -> None:
-    every = [(time, length, data) for time, length, data, _ in independent_counter.records(str(CAPTURES / "rxe" / name))]
+    every = [(time, length, data) for time, length, data, _ in independent_packets.records(str(CAPTURES / "rxe" / name))]
     names = ("messages", "requests", "connections")
     whole, part = tables(written(every), names), tables(written(cut(size)(every)), names)
     assert not wrong(whole, part)
@@ -84,7 +84,7 @@ def test_tables_of_connections_that_are_cut(name: str, size: int) -> None:
 @pytest.mark.parametrize("size", [30, 50, 60, 76, 100, 120, 160, 200, 240])
 def test_tables_of_management_that_is_cut(size: int) -> None:
     every = [
-        (time, length, data) for time, length, data, _ in independent_counter.records(str(CAPTURES / "opensm/01-sweep-net1-lt247.pcap"))
+        (time, length, data) for time, length, data, _ in independent_packets.records(str(CAPTURES / "opensm/01-sweep-net1-lt247.pcap"))
     ]
     names = ("packets", "mads", "ports", "records", "requests")
     whole, part = tables(written(every, 247), names), tables(written(cut(size)(every), 247), names)
@@ -146,8 +146,8 @@ def test_a_set_up_whose_queue_pairs_are_cut_off_counts_nothing() -> None:
 def test_a_subnet_without_node_info_and_description(tmp_path: Path) -> None:
     """What the nodes are and are called was not captured, nor which of their ports has a LID."""
     path = str(CAPTURES / "opensm/01-sweep-net1-lt247.pcap")
-    kept = {one.number for one in independent_counter.frames(path) if ((one.packet and one.packet.mad) or (0, 0, 0))[2] not in (0x10, 0x11)}
-    every = [(time, length, data) for n, (time, length, data, _) in enumerate(independent_counter.records(path), 1) if n in kept]
+    kept = {one.number for one in independent_packets.frames(path) if ((one.packet and one.packet.mad) or (0, 0, 0))[2] not in (0x10, 0x11)}
+    every = [(time, length, data) for n, (time, length, data, _) in enumerate(independent_packets.records(path), 1) if n in kept]
     (tmp_path / "some.pcap").write_bytes(written(every, 247))
     fabric = json.loads(run("fabric", str(tmp_path / "some.pcap"), "--format", "json").stdout)
     assert fabric["lids"] and {(one["node"], one["port"]) for one in fabric["lids"]} == {(None, None)}

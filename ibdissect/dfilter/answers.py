@@ -47,13 +47,13 @@ class AnswerFrames:
     def take(self, event: object) -> None:
         """Process an event of a `Transactions`; ignores everything but answers."""
         if isinstance(event, AnsweredMany):
-            self._add(np.stack((event.frames, event.request_frames, event.last_frames, np.maximum(event.latency_ns, 0)), axis=1))
+            self._add(np.stack((event.frames, event.request_frames, event.last_frames, event.latency_ns), axis=1))
 
     def take_plugins(self, table: ChunkTable) -> None:
         """Take the answers in a chunk that structures of plugins declare."""
         found = self.of_plugins.feed(table) if answering(table.catalog) else ()
         if found:
-            self._add(np.array([(one.frame, one.request.frame, one.request.frame, max(one.latency_ns, 0)) for one in found], np.int64))
+            self._add(np.array([(one.frame, one.request.frame, one.request.frame, one.latency_ns) for one in found], np.int64))
 
     def _add(self, rows: Int) -> None:
         """Add answers, ascending; those of another protocol may lie between the latest ones, which are put into a new array."""
@@ -79,7 +79,7 @@ class AnswerFrames:
         """The values of one of ANSWER_NAMES for `count` frames from `first`: rows relative to `first`, ascending, and values.
 
         For an answer: the frame of the request's latest try, and the nanoseconds since. For a request (its first and its latest
-        try): the frame of the answer.
+        try): the frame of the answer. A time below 0 is not known: the clock was set back.
         """
         if name.startswith(MESSAGE):
             assert self.messages is not None, "made without messages"
@@ -90,7 +90,9 @@ class AnswerFrames:
             rows = self._rows[: self._count]
             frames, values = rows[:, _ANSWER], rows[:, _LATEST if name == REQUEST_FRAME else _TIME]
         low, high = np.searchsorted(frames, (first, first + count))
-        return frames[low:high] - first, values[low:high]
+        frames, values = frames[low:high], values[low:high]
+        known = values >= 0
+        return frames[known] - first, values[known]
 
     def _requests(self) -> tuple[Int, Int]:
         """Distinct request frames, ascending, and the frames of their answers."""

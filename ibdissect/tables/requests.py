@@ -49,7 +49,7 @@ def _rows(opened: TableSource) -> Iterator[Row]:
     def of_mad(request: Request, answer: Answered | None = None) -> Row:
         about = request.what(opened.catalog), str(request.source), request.to, request.time_ns
         frames = request.frame, request.last_frame, request.tries
-        return *about, *frames, *((None,) * 3 if answer is None else (answer.frame, max(answer.latency_ns, 0), _status(answer)))
+        return *about, *frames, *((None,) * 3 if answer is None else (answer.frame, answer.latency_ns, _status(answer)))
 
     for table in opened.tables(keys=False, progress=opened.progress):
         if only is not None:
@@ -61,7 +61,7 @@ def _rows(opened: TableSource) -> Iterator[Row]:
             elif isinstance(event, Unanswered):
                 late.append(of_mad(event.request))
         for one in of_plugins.feed(table) if answering(opened.catalog) else ():
-            yield from wanted([(*_of_plugin(one.request), one.frame, max(one.latency_ns, 0), None)])
+            yield from wanted([(*_of_plugin(one.request), one.frame, one.latency_ns, None)])
     late += (of_mad(one) for one in transactions.open_requests())
     late += ((*_of_plugin(one), None, None, None) for one in of_plugins.open.values())
     yield from wanted(sorted(late, key=lambda row: int(row[4])))

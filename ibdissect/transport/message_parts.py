@@ -125,11 +125,12 @@ def assembled(parts: Parts) -> MessageColumns:
     unacknowledged = (service == UC) | (service == UD)
     complete = whole & (acknowledged | unacknowledged)
     ack[unacknowledged | ~whole] = 0
+    timed = ack > first_frame  # what was recorded before its request took no time that anybody knows
     names_it = np.bincount(message[role == UNREAD], minlength=count) > 0
     return MessageColumns(
         place=start, next=end, kind=kind, first_frame=first_frame, last_frame=last_frame, begin_ns=begun, ack_frame=ack,
-        latency_ns=np.where(ack > 0, np.maximum(answered - begun, -1), -1),
-        retry_latency_ns=np.where(ack > 0, np.maximum(answered - retried, -1), -1), bytes=size,
+        latency_ns=np.where(timed, np.maximum(answered - begun, -1), -1),
+        retry_latency_ns=np.where(timed, np.maximum(answered - retried, -1), -1), bytes=size,
         packets=np.bincount(message, minlength=count),
         retries=per_message - np.where(is_read, 1, last - begin + 1),
         naks=np.bincount(message[role == REFUSED], minlength=count), cnps=np.bincount(message[role == NOTIFIED], minlength=count),

@@ -32,6 +32,13 @@ def test_a_message_over_the_last_psn() -> None:
     assert m.latency_ns.tolist() == [3_000_000]
 
 
+def test_what_was_recorded_behind_its_acknowledgement_has_no_latency() -> None:
+    """A capture of two interfaces may change the order."""
+    m = columns(write(5), ack(5), ack(6), write(6))
+    assert m.complete.tolist() == [True, True] and m.ack_frame.tolist() == [2, 3]
+    assert m.latency_ns.tolist() == [1_000_000, -1] and m.retry_latency_ns.tolist() == [1_000_000, -1]
+
+
 def test_without_its_middle_it_is_incomplete_although_acknowledged() -> None:
     m = columns(write(5, 0x06), write(7, 0x08), ack(7))
     assert not m.complete.any() and (m.latency_ns == -1).all()
