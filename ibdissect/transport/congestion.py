@@ -228,11 +228,11 @@ def _marked(table: ChunkTable) -> bool:
     return bool(in_bth or any((table.values(field) == CE).any() for field in (IPv4.ecn, IPv6.ecn)))
 
 
-def traffic_class(table: ChunkTable, rows: Int) -> Int:
-    """DSCP and ECN of the IP header of each row, int64[n]; -1 without IP."""
+def traffic_class(table: ChunkTable, rows: Int, around: str = "") -> Int:
+    """DSCP and ECN of the IP header of each row, int64[n]; -1 without IP. `around`: of that around a tunnel, as `.0`."""
     start = table.located.start
     found = np.full(len(rows), -1, np.int64)
-    for name, declared in (("ip4", IPv4.dsfield), ("ip6", IPv6.traffic_class)):
+    for name, declared in (("ip4" + around, IPv4.dsfield), ("ip6" + around, IPv6.traffic_class)):
         if name in start:
             index = np.flatnonzero(start[name][rows] >= 0)
             some = rows[index]

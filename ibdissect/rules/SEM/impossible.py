@@ -10,10 +10,12 @@ from ibdissect.decode.identity import Content, Frame
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
 from ibdissect.lint.sequence import previous
+from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.attribute_rule import WRITTEN, AgainstPortGuid, AttributeRule, Fault, Mask
 from ibdissect.rules.shared.mad_conditions import DOWN, HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.subnet.vantage import AGES_NS
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import LAST_UNICAST
@@ -48,7 +50,14 @@ class ImpossibleValue(Rule):
         view: Struct = seen.table.view(self.on, i)
         values = {field: field.__get__(view, type(view)) for field in type(view).fields}
         wrong = [(field, text) for field, (_, text) in self.faults.items() if self.is_wrong(field, values)]
-        return {"what": "; ".join(f"{field.label} {values[field]}, {text}" for field, text in wrong)}
+        return {
+            "what": "; ".join(f"{field.label} {values[field]}, {text}" for field, text in wrong),
+            "harmless": all(self.is_harmless(field, values) for field, _ in wrong),
+        }
+
+    def is_harmless(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
+        """Whether a wrong component concerns nobody."""
+        return False
 
     def is_wrong(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
         """Whether the component of one structure is named in the message."""
@@ -74,7 +83,7 @@ class PortInfoImpossible(ImpossibleValue):
 
     One answer is enough. Components that the kind of port does not have are not judged: links of port 0 of a switch, for example, or the
     active speed of a port that is down. A port that shows 0 for both arbitration tables has none, and one that shows no width at all has
-    no link.
+    no link. An `info` where nothing is wrong but tables of a port with one VL: some adapters (qib) keep them, and nobody uses them.
     """
 
     code, name, severity = "SEM066", "portinfo-impossible", WARNING
@@ -82,6 +91,7 @@ class PortInfoImpossible(ImpossibleValue):
     message = "impossible in PortInfo: {what}"
     example = "GetResp(PortInfo) with PortState 7"
     on, at = PortInfo, PortInfo.port_state
+    waits = True
     faults: Mapping[Field[Any], tuple[Expr, str]] = {
         PortInfo.port_state: ((PortInfo.port_state > 5) & READ, "states are 1 to 4 (5 is ActiveDefer)"),
         PortInfo.port_physical_state: ((PortInfo.port_physical_state > 7) & READ, "physical states are 1 to 7"),
@@ -112,6 +122,12 @@ class PortInfoImpossible(ImpossibleValue):
             PortInfo.master_sm_lid: value > LAST_UNICAST,
         }  # fmt: skip
         return found[field]
+
+    def is_harmless(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
+        return field in (_HIGH, _LOW) and values[PortInfo.vl_cap] == 1 and values[field] <= LARGEST_ARBITRATION
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        return INFO if hit.arguments["harmless"] else None
 
 
 class SwitchInfoImpossible(ImpossibleValue):
@@ -195,7 +211,8 @@ class OtherPrefix(AttributeRule):
     Compare `subnet_prefix` of the managers that write to this port.
 
     PortInfo of at least two other ports with one prefix, and at the end of the capture still no other port with the new one: a manager that
-    changes the prefix writes it to all. An `info` for the manager's own port, with which it begins, as the capture may end there.
+    changes the prefix writes it to all. An `info` for the manager's own port, with which it begins, and where the capture ends within ten
+    seconds.
     """
 
     code, name, severity = "SEM070", "gid-prefix-differs", WARNING
@@ -233,7 +250,8 @@ class OtherPrefix(AttributeRule):
         return {"others": len(frames), "usual": int.from_bytes(usual, "big"), "own": own}, [(max(frames), "PortInfo of another port")]
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        return INFO if hit.arguments["own"] else super().severity_at_end(hit, context)
+        ends = context.get(Transactions).last_ns - hit.time_ns < AGES_NS
+        return INFO if ends or hit.arguments["own"] else super().severity_at_end(hit, context)
 
     def stands(self, hit: Hit, context: Context) -> bool:
         subnet = context.get(FabricFollower).subnet

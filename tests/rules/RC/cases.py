@@ -63,6 +63,17 @@ case("RC012", [ASK_3000, answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, REA
 # the path MTU is unknown, but there is no response at all
 UNHEARD = [ask(1), answer(1, 1), ask(2, READ, b"", RETH={"r_key": 7, "dmalen": 3000})]
 case("RC012", [*UNHEARD, *IDLE], [*UNHEARD, answer(2, 1, syndrome=0x62), *IDLE], frames=[3], twin_also=["CNX011"], file=SLOW)
+# the answers stopped between two READs, and the requester repeats none of them: they may come another way
+GO_ON = [*UNHEARD, *[ask(psn, READ, b"", RETH={"r_key": 7, "dmalen": 100}) for psn in (5, 6)]]
+case("RC012", [*GO_ON, *IDLE], [*GO_ON, answer(2, 1, syndrome=0x62), *IDLE], frames=[5], severity="info", twin_also=["CNX011"], file=SLOW)
+case("RC012", [*GO_ON, UNHEARD[-1], *IDLE], [*GO_ON, answer(2, 1, syndrome=0x62), *IDLE], frames=[6], severity="warning",
+     also=["RC002"], twin_also=["CNX011"], file=SLOW)  # fmt: skip
+# the requester goes on for longer than its timer, and repeats nothing: it has the acknowledgements
+SENDS_ON = [ask(psn) for psn in range(4, 15)]
+case("RC001", [ask(1), answer(1, 1), ask(3), *SENDS_ON[:9], *IDLE], [ask(1), answer(1, 1), ask(2), *IDLE], frames=[3], severity="warning",
+     file=SLOW)  # fmt: skip
+case("RC001", [ask(1), answer(1, 1), ask(3), *SENDS_ON[:10], *IDLE], [ask(1), answer(1, 1), ask(2), *IDLE], frames=[3], severity="info",
+     file=SLOW)  # fmt: skip
 # nothing at all was recorded for longer than a second after it: recording may have stopped there, unless the requester tries again
 PAUSE: Any = partial(ethernet_pcap, step_ns=1_100_000_000)
 case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(2), *IDLE], frames=[3], severity="info", file=PAUSE)
@@ -146,6 +157,8 @@ case("RC006", ack(0xC0), ack(0x1F))
 case("RC006", ack(0x40), ack(0x1F))
 case("RC016", rc(0x14, b"1234", ext={"AtomicETH": {"r_key": 9}}), rc(0x14, ext={"AtomicETH": {"r_key": 9}}))
 case("RC018", write(b"12345", dmalen=5), write(b"12345", dmalen=5, r_key=9))
+# one direction only, in which some adapters have such memory
+case("RC018", write(b"12345", dmalen=5), write(b"12345", dmalen=5, r_key=9), severity="info")
 # the responder accepts it
 ACCEPTS, REFUSES = (rc(0x11, ext={"AETH": {"syndrome": syndrome, "msn": 1}}, slid=2, dlid=1) for syndrome in (0x1F, 0x62))
 case("RC018", [write(b"12345", dmalen=5), REFUSES], [write(b"12345", dmalen=5), ACCEPTS], frames=[1], also=["CNX011"])
