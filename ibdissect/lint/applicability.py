@@ -4,8 +4,7 @@
 written; where it holds, and for every Set if it names a read-only component, it is evaluated again with the values that count:
 
 - A component that the port does not have is absent, and a comparison with it is false, also in a negation. A port of unknown kind has what
-  all ports have that it may be: PortInfo of number 0 may be that of a switch, PortInfo without the LID of its sender that of an external
-  port.
+  all ports have that it may be: PortInfo of number 0 may be that of a switch, PortInfo without a LID that of an external port.
 - A read-only component of a Set has the value that the port itself answered before. Where that is unknown, the copy counts that the
   sender made of an earlier answer, unless it is a capacity of 0.
 """
@@ -27,7 +26,7 @@ from ibdissect.decode.conditions import Judge
 from ibdissect.decode.operand_values import NumberSeries, Series
 from ibdissect.decode.rows import places_in
 from ibdissect.subnet import ChunkFollowed, Subnet
-from ibdissect.subnet.earlier_answers import PortInfos, kinds_of_ports, own_lids
+from ibdissect.subnet.earlier_answers import PortInfos, is_lid, kinds_of_ports
 from ibdissect.wire import numbers
 from ibdissect.wire.expr import Expr, Not, Value
 from ibdissect.wire.mad import MAD
@@ -159,7 +158,7 @@ def port_kinds(table: ChunkTable, struct: type[Struct], facts: PortFacts | None)
 
 def _port_kinds(table: ChunkTable, struct: type[Struct], facts: PortFacts | None) -> Int:
     shift, lid_of, number_of, part = ABOUT_PORTS[struct]
-    found, data, (mad, method) = table.occurrences(struct), table.chunk.data, _methods(table, struct)
+    found, data, (mad, _) = table.occurrences(struct), table.chunk.data, _methods(table, struct)
     smp = np.isin(value_at(data, mad, MAD.mgmt_class), list(numbers.SMP_CLASSES))
     number = value_at(data, mad, MAD.attribute_modifier).astype(np.int64) >> shift & 0xFF
     kind = np.zeros(len(found), np.int64)
@@ -174,12 +173,8 @@ def _port_kinds(table: ChunkTable, struct: type[Struct], facts: PortFacts | None
             lids, frames = value_at(data, start, lid_of).tolist(), (found.rows[record] + table.chunk.first).tolist()
             owners = (facts.subnet.owner(lid, frame)[0] for lid, frame in zip(lids, frames, strict=True))
             kind[record] = [port.node.kind if port is not None else 0 for port in owners]
-    if struct is PortInfo:
-        lid, lmc = (value_at(data, found.at, field).astype(np.int64) for field in (PortInfo.lid, PortInfo.lmc))
-        has_lid = own_lids(table, found.rows, lid, lmc, method >= numbers.RESPONSE_BIT)
-        has_lid[record] = (lid[record] > 0) & (lid[record] == value_at(data, found.at[record] - part.bit // 8, lid_of))
-    else:
-        has_lid = ~smp  # most records of tables are of adapters, which number their ports from 1
+    # most records of tables are of adapters, which number their ports from 1
+    has_lid = is_lid(value_at(data, found.at, PortInfo.lid)) if struct is PortInfo else ~smp
     maybe = kinds_of_ports(kind, number, has_lid)
     maybe[~smp & (number == 0) & (kind == 0)] = PORT_ZERO
     return maybe

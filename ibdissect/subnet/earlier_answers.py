@@ -14,12 +14,11 @@ from msgspec import field
 
 from ibdissect.bounded import Dropped
 from ibdissect.capture.scattered import Bytes
-from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode import Int
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.rows import U64, Columns, Entry
 from ibdissect.wire import numbers
-from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.places import Mad
 from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, EXTERNAL_PORT, PORT_ZERO, ROUTER_PORT
@@ -43,8 +42,7 @@ PORTS_OF_ADAPTERS = 4
 def kinds_of_ports(kind: Int, number: Int, has_lid: npt.NDArray[np.bool_]) -> Int:
     """The kinds of port (`wire.port_kinds`) that ports with these numbers, of nodes with these NodeTypes (0: unknown), may be; int64[n].
 
-    Number 0 may be a switch's own port, a numbered port without a LID of its own, or with a number that adapters seldom have, an external
-    one.
+    Number 0 may be a switch's own port, a numbered port without a LID, or with a number that adapters seldom have, an external one.
     """
     zero = number == 0
     numbered = np.where(has_lid & (number <= PORTS_OF_ADAPTERS), ADAPTER_PORT | ROUTER_PORT, ALL_PORTS & ~PORT_ZERO)
@@ -53,12 +51,9 @@ def kinds_of_ports(kind: Int, number: Int, has_lid: npt.NDArray[np.bool_]) -> In
     return np.select([kind == CA, kind == ROUTER, kind == SWITCH], [ADAPTER_PORT, ROUTER_PORT, switch], unknown)
 
 
-def own_lids(table: ChunkTable, rows: Int, lids: Int, lmcs: Int, answers: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which PortInfos show the LID that they come from, bool[n]; in requests and on directed routes: any LID that a port may have."""
-    end = np.where(answers, table.values_at(LRH.slid, rows), 0).astype(np.int64)
-    unicast, own = lids <= numbers.LAST_UNICAST, end >> lmcs == lids.astype(np.int64) >> lmcs
-    found: npt.NDArray[np.bool_] = (lids > 0) & np.where(np.isin(end, (0, numbers.PERMISSIVE)), unicast, own)
-    return found
+def is_lid(value: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which numbers a port may have as its LID, bool[n]; what else it shows is none."""
+    return (value > 0) & (value <= numbers.LAST_UNICAST)
 
 
 class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
@@ -103,11 +98,10 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
 
     def have(self, of: Field[Any]) -> npt.NDArray[np.bool_]:
         """Whether the port concerned by a PortInfo certainly has a component of it, bool[n]."""
-        if not of.ports or not self.about_ports:
-            return np.ones(len(self), np.bool_)
-        lid, lmc = self.now(PortInfo.lid), self.now(PortInfo.lmc)
-        own = self.cached(own_lids, lambda: own_lids(self.event.table, self.rows, lid, lmc, self.answers))
-        found: npt.NDArray[np.bool_] = kinds_of_ports(self.kind, self.number, own) & ~of.ports == 0
+        found: npt.NDArray[np.bool_] = (
+            kinds_of_ports(self.kind, self.number, is_lid(self.now(PortInfo.lid))) & ~of.ports == 0
+            if of.ports and self.about_ports else np.ones(len(self), np.bool_)
+        )  # fmt: skip
         return found
 
     @cached_property

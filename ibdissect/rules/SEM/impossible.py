@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from ibdissect.bounded import KeptDict
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Content, Frame
 from ibdissect.lint.finding import Severity
@@ -30,6 +33,7 @@ SEVERAL_LANES = 2
 """VLCap from which on a port has more than one data VL."""
 LARGEST_TABLE, LARGEST_ARBITRATION = 0xC000, 64
 PREFIX_BYTES = PortInfo.gid_prefix.bits // 8
+MAX_PREFIXES = 64
 LARGEST_MULTICAST = 0x4000
 """All multicast LIDs, and the permissive one, which some switches count, too."""
 
@@ -212,7 +216,7 @@ class OtherPrefix(AttributeRule):
 
     PortInfo of at least two other ports with one prefix, and at the end of the capture still no other port with the new one: a manager that
     changes the prefix writes it to all. An `info` for the manager's own port, with which it begins, and where the capture ends within ten
-    seconds.
+    seconds, unless it shows that somebody writes the usual prefix.
     """
 
     code, name, severity = "SEM070", "gid-prefix-differs", WARNING
@@ -220,13 +224,18 @@ class OtherPrefix(AttributeRule):
     message = "Set(PortInfo) of {port} with GidPrefix 0x{now:016x}, {others} other ports have 0x{usual:016x}"
     example = "GetResp(PortInfo) of three ports with prefix fe80::, then a Set with another prefix to one of them"
     at = PortInfo.gid_prefix
-    needs = (FabricFollower,)
+    needs = (*AttributeRule.needs, FabricFollower)
     waits = True
+
+    def __init__(self) -> None:
+        self.written = KeptDict[Content, None](MAX_PREFIXES, "GID prefixes that managers write")
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         prefix = smps.now(PortInfo.gid_prefix)
         found = smps.sets & (smps.slot >= 0) & (prefix != 0)
         for one in {*prefix[found].tolist()}:
+            first = int(np.flatnonzero(found & (prefix == one))[0])
+            self.written.keep(int(one).to_bytes(PREFIX_BYTES, "big"), None, int(smps.frames[first]), int(smps.event.table.times[0]))
             found &= (prefix != one) | (smps.frames < _usual_since(smps.event, one))
         return found
 
@@ -247,10 +256,10 @@ class OtherPrefix(AttributeRule):
         if len(frames) < 2:
             return None
         own = smp.now(PortInfo.lid) == smp.now(PortInfo.master_sm_lid)
-        return {"others": len(frames), "usual": int.from_bytes(usual, "big"), "own": own}, [(max(frames), "PortInfo of another port")]
+        return {"others": len(frames), "usual": int.from_bytes(usual, "big"), "own": own, "known": usual in self.written}, [(max(frames), "PortInfo of another port")]
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        ends = context.get(Transactions).last_ns - hit.time_ns < AGES_NS
+        ends = not hit.arguments["known"] and context.get(Transactions).last_ns - hit.time_ns < AGES_NS
         return INFO if ends or hit.arguments["own"] else super().severity_at_end(hit, context)
 
     def stands(self, hit: Hit, context: Context) -> bool:

@@ -137,7 +137,7 @@ for rest, how in (([], "info"), ([given(3, 1, 4)], "warning"), ([given(5, 2, 4)]
     case("MKY013", [CA, given(3, 1), given(4, 2, 3), *rest], [CA, given(3, 1), given(4, 1, 3)], frames=[3], severity=how, also=PLAIN_ALSO,
          twin_also=PLAIN_ALSO)  # fmt: skip
 case("MKY013", [CA, given(3, 1), given(4, 2, 9)], [CA, given(3, 1), given(4, 1, 3)], frames=[3], severity="warning",
-     also=[*PLAIN_ALSO, "MKY002"], twin_also=PLAIN_ALSO)  # fmt: skip
+     also=PLAIN_ALSO, twin_also=PLAIN_ALSO)  # fmt: skip
 # one manager that was restarted, or goes over from directed routes to LIDs
 TWO = [*origin(1, 7), *origin(2, 8), routed(3, 7), routed(4, 8)]
 case("MKY013", TWO, [*origin(1, 7), *origin(1, 8), routed(3, 7), routed(4, 8)], frames=[6], also=PLAIN_ALSO, twin_also=PLAIN_ALSO)

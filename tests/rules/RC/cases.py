@@ -67,7 +67,7 @@ case("RC012", [*UNHEARD, *IDLE], [*UNHEARD, answer(2, 1, syndrome=0x62), *IDLE],
 GO_ON = [*UNHEARD, *[ask(psn, READ, b"", RETH={"r_key": 7, "dmalen": 100}) for psn in (5, 6)]]
 case("RC012", [*GO_ON, *IDLE], [*GO_ON, answer(2, 1, syndrome=0x62), *IDLE], frames=[5], severity="info", twin_also=["CNX011"], file=SLOW)
 case("RC012", [*GO_ON, UNHEARD[-1], *IDLE], [*GO_ON, answer(2, 1, syndrome=0x62), *IDLE], frames=[6], severity="warning",
-     also=["RC002"], twin_also=["CNX011"], file=SLOW)  # fmt: skip
+     also=["RC002", "CNX004"], twin_also=["CNX011"], file=SLOW)  # fmt: skip
 # the requester goes on for longer than its timer, and repeats nothing: it has the acknowledgements
 SENDS_ON = [ask(psn) for psn in range(4, 15)]
 case("RC001", [ask(1), answer(1, 1), ask(3), *SENDS_ON[:9], *IDLE], [ask(1), answer(1, 1), ask(2), *IDLE], frames=[3], severity="warning",

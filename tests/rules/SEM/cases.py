@@ -391,8 +391,12 @@ NEW_PREFIX, SAME_PREFIX = (
 )
 case("SEM070", [*OTHERS, NEW_PREFIX], [*OTHERS, SAME_PREFIX], frames=[7], severity="info")  # the capture ends there
 for step_ms, severity in ((10_000, "warning"), (9_999, "info")):
-    case("SEM070", [*OTHERS, NEW_PREFIX, answer(1, NODE_INFO, port_node(1))], [*OTHERS, SAME_PREFIX, answer(1, NODE_INFO, port_node(1))],
-         frames=[7], severity=severity, file=partial(erf_pcap, step_ns=step_ms * 1_000_000))  # fmt: skip
+    case("SEM070", [*OTHERS, NEW_PREFIX, ask(1, NODE_INFO)], [*OTHERS, SAME_PREFIX, ask(1, NODE_INFO)], frames=[7],
+         severity=severity, file=partial(erf_pcap, step_ns=step_ms * 1_000_000))  # fmt: skip
+WRITES_USUAL = ask(6, PORT_INFO, method=SET, body=set_port(6, gid_prefix=0xFE80 << 48), header={"transaction_id": 78})
+TAKES_USUAL = answer(6, PORT_INFO, port_info(6), header={"transaction_id": 78})
+case("SEM070", [*OTHERS, WRITES_USUAL, TAKES_USUAL, NEW_PREFIX], [*OTHERS, WRITES_USUAL, TAKES_USUAL, SAME_PREFIX], frames=[9],
+     severity="warning")  # fmt: skip
 # a manager that changes it writes it to all, to its own port first
 OF_ITSELF = ask(5, PORT_INFO, method=SET, body=set_port(gid_prefix=0xFEC0 << 48, master_sm_lid=5), header={"transaction_id": 77})
 case("SEM070", [*OTHERS, OF_ITSELF], [*OTHERS, SAME_PREFIX], frames=[7], severity="info")

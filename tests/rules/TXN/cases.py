@@ -218,8 +218,10 @@ case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, BY_5, BY_5, BY_5], fra
 # somebody runs ibportstate on the host of the standby; two masters both set
 PORT_BY_5, PORT_BY_6 = (smp(SET, 0x15, set_port(7), slid=lid, dlid=7) for lid in (5, 6))
 BOTH_MASTERS = [*MANAGERS, answer(6, 0x20, build(SMInfo, guid=0x0002C90300001061, sm_state=3))]
-case("TXN019", [*BOTH_MASTERS, PORT_BY_5, PORT_BY_6, PORT_BY_5], [*MANAGERS, PORT_BY_5, PORT_BY_6, PORT_BY_5], frames=[12])
-case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, PORT_BY_5, PORT_BY_6, BY_5], frames=[11], also=["SEM065"], twin_also=["SEM065"])
+case("TXN019", [*BOTH_MASTERS, PORT_BY_5, PORT_BY_6, PORT_BY_5], [*MANAGERS, PORT_BY_5, PORT_BY_6, PORT_BY_5], frames=[12],
+     also=["SMP025"], twin_also=["SMP025"])  # fmt: skip
+case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, PORT_BY_5, PORT_BY_6, BY_5], frames=[11], also=["SEM065"],
+     twin_also=["SEM065", "SMP025"])  # fmt: skip
 # the second takes over from the first, which died
 case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, BY_5, BY_6, BY_6], frames=[11], also=["SEM065"],
      twin_also=["SEM065"])  # fmt: skip
