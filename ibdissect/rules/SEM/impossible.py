@@ -228,14 +228,14 @@ class OtherPrefix(AttributeRule):
     waits = True
 
     def __init__(self) -> None:
-        self.written = KeptDict[Content, None](MAX_PREFIXES, "GID prefixes that managers write")
+        self.prefixes = KeptDict[Content, None](MAX_PREFIXES, "GID prefixes that managers write")
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         prefix = smps.now(PortInfo.gid_prefix)
         found = smps.sets & (smps.slot >= 0) & (prefix != 0)
         for one in {*prefix[found].tolist()}:
             first = int(np.flatnonzero(found & (prefix == one))[0])
-            self.written.keep(int(one).to_bytes(PREFIX_BYTES, "big"), None, int(smps.frames[first]), int(smps.event.table.times[0]))
+            self.prefixes.keep(int(one).to_bytes(PREFIX_BYTES, "big"), None, int(smps.frames[first]), int(smps.event.table.times[0]))
             found &= (prefix != one) | (smps.frames < _usual_since(smps.event, one))
         return found
 
@@ -256,7 +256,8 @@ class OtherPrefix(AttributeRule):
         if len(frames) < 2:
             return None
         own = smp.now(PortInfo.lid) == smp.now(PortInfo.master_sm_lid)
-        return {"others": len(frames), "usual": int.from_bytes(usual, "big"), "own": own, "known": usual in self.written}, [(max(frames), "PortInfo of another port")]
+        about = {"others": len(frames), "usual": int.from_bytes(usual, "big"), "own": own, "known": usual in self.prefixes}
+        return about, [(max(frames), "PortInfo of another port")]
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         ends = not hit.arguments["known"] and context.get(Transactions).last_ns - hit.time_ns < AGES_NS
