@@ -298,7 +298,8 @@ class RetriesExhausted(Rule):
 
     Look at the responder, which does not answer, and at the requester's driver, which does not give up.
 
-    Repetitions of one packet a millisecond or more apart, without a NAK in between. Without the REQ in the capture, seven retries are
+    Repetitions of one packet a millisecond or more apart, without a NAK in between, or the data of a READ: a requester that drops it (a
+    page fault, for example) asks again. Without the REQ in the capture, seven retries are
     allowed, since the counter has three bits. The capture must show the other direction: of this connection, or packets of the responder
     that belong to others. RoCE is not judged: adapters with adaptive retransmission start with short timers and limit the time, not the
     number of tries.

@@ -158,7 +158,7 @@ class NodeInconsistent(AttributeRule):
 
     Two answers with one NodeGUID, or a NodeRecord and a later answer. An `info` where a switch has another number of ports: its split mode
     may have changed; where only the SystemImageGUID differs: a node may change it and report that with trap 145; after a NodeRecord; and
-    where a second or more lies between the answers: the node may have been restarted with new firmware.
+    where more than a second lies between the answers: the node may have been restarted with new firmware.
     """
 
     code, name, severity = "SEM034", "nodeinfo-inconsistent-ports", ERROR
@@ -208,7 +208,7 @@ class PortGuidTwice(AttributeRule):
 
     Two NodeInfos with one PortGUID, of different nodes or of different ports of an adapter or router. Or one port of an adapter or router
     that answers behind two ports of one switch, within a tenth of a second: no cable is moved so fast. Or two NodeInfos of one switch
-    with different PortGUIDs, since all its ports show that of its port 0. An `info` where a second or more lies between the answers: the
+    with different PortGUIDs, since all its ports show that of its port 0. An `info` where more than a second lies between the answers: the
     adapter may have been replaced.
     """
 

@@ -17,7 +17,7 @@ from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End, lid_end
 from ibdissect.decode.bit_fields import value_at
 from ibdissect.decode.history import NEIGHBOURS_NS, SECOND_NS
-from ibdissect.decode.identity import AddressNumber, LidId
+from ibdissect.decode.identity import AddressNumber, Code, Frame, LidId
 from ibdissect.decode.rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts, slot_of_hash
 from ibdissect.decode.sending_order import in_time
 from ibdissect.lint.finding import Severity
@@ -49,6 +49,7 @@ NOBODY = (-1, 0, 0)
 MILLISECOND = 1_000_000
 MAX_ANSWERED = 4096
 """Pairs of requesters and receivers whose answers are shown; of further ones that is unknown."""
+MAX_FLOODS = 1024
 MAX_KEPT, MAX_ASKED = 65536, 1 << 18
 Column = npt.NDArray[Any]
 
@@ -229,6 +230,8 @@ class Flood(Rule):
         self.time = np.empty(0, np.int64)
         """Requests of the last second before the chunk."""
         self.dropped = Dropped("requests within a second")
+        self.watched = KeptDict[Code, list[Frame]](MAX_FLOODS, "floods of requests")
+        """The first requests of each flood, whose answers matter."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -262,9 +265,11 @@ class Flood(Rule):
             i = int(index[mine[0]])
             row = int(asked.rows[i])
             what = text(int(asked.mgmt_class[i]), int(asked.method[i]), int(asked.attribute[i]))
+            kept = self.watched.get_or_make(Code(int(kind[mine[0]])), list, table.chunk.first + row, int(table.chunk.time_ns[row]))
+            if kept is not None and len(kept) < KEPT:
+                kept += (asked.rows[index[mine[: KEPT - len(kept)]]] + table.chunk.first).tolist()
             yield fault(
-                Moment(table.chunk.first + row, int(table.chunk.time_ns[row])),
-                {"what": what, "count": FLOOD + 1, "watched": (asked.rows[index[mine[:KEPT]]] + table.chunk.first).tolist()}, MAD.method,
+                Moment(table.chunk.first + row, int(table.chunk.time_ns[row])), {"what": what, "count": FLOOD + 1}, MAD.method,
                 int(asked.method[i]), frames=asked.rows[index[mine]] + table.chunk.first, key=int(kind[mine[0]]),
             )  # fmt: skip
 
@@ -276,7 +281,8 @@ class Flood(Rule):
         context.get(RepliesToFindings).watch(hit, context.table)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        return INFO if context.get(RepliesToFindings).answered(hit.arguments["watched"]) else None
+        """An info if all of its requests were answered, as far as they are watched: the same for all parts of a flood."""
+        return INFO if context.get(RepliesToFindings).answered(self.watched.get(Code(hit.key), ())) else None
 
     @staticmethod
     def _kinds(table: ChunkTable, asked: Queries, index: Int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

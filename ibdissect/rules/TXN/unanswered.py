@@ -9,14 +9,13 @@ import numpy as np
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.decode import Bool
-from ibdissect.decode.addresses import End
 from ibdissect.decode.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
 from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
 from ibdissect.decode.history import SECOND_NS
-from ibdissect.decode.identity import Frame
+from ibdissect.decode.identity import AgentId, Frame, Side
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Locatable, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
-from ibdissect.mad.request_outcomes import AnsweredAgain, AnsweredMany, RepressAlone, TrapAnswered
+from ibdissect.mad.request_outcomes import AnsweredAgain, AnsweredMany, RepressAlone, Request, TrapAnswered
 from ibdissect.mad.visible_answers import VisibleAnswers
 from ibdissect.rules.shared.answer_patience import lifetime_ns
 from ibdissect.rules.shared.unanswered import PATIENCE_NS, QuotingRule, UnansweredRule, warm
@@ -40,8 +39,6 @@ def _fits() -> Bool:
 
 FITS = _fits()
 """Which methods answer which, bool[256, 256]: request, answer."""
-Asked = tuple[int, End, End]
-"""Class, requester and target of requests."""
 Late = tuple[Connection, int, Hit]
 """A connection with an MRA, until when its answer had not come, and the finding."""
 
@@ -73,11 +70,11 @@ class RequestUnanswered(UnansweredRule):
     def end(self, context: Context) -> Iterator[Hit]:
         loss, answers = context.get(CaptureLoss), context.get(VisibleAnswers)
         requests = [*self.unanswered(context, self.patience * SECOND_NS)]
-        tries = defaultdict[Asked, list[int]](list)
+        tries = defaultdict[tuple[Side, AgentId], list[int]](list)
         for request in requests:
-            tries[request.mgmt_class, request.source, request.target].append(request.tries)
+            tries[self._ways(request)].append(request.tries)
         for request in requests:
-            due, mine = self.is_due(context, request), tries[request.mgmt_class, request.source, request.target]
+            due, mine = self.is_due(context, request), tries[self._ways(request)]
             due &= not (len(mine) > 1 == max(mine) and answers.shows_none_of(request))
             stopped = request.tries == 1 and loss.stopped(request.frame, request.last_ns + PATIENCE_NS)
             about = {"what": request.what(context.catalog), "to": request.to, "tries": counted(request.tries, "request")}
@@ -86,6 +83,11 @@ class RequestUnanswered(UnansweredRule):
                 proof=[(request.last_frame, "last try")] if request.tries > 1 else (), evidence=LEARNT,
                 severity=None if due and not loss.erf and not stopped and loss.proves_silence(request.last_ns) else INFO,
             )  # fmt: skip
+
+
+    @staticmethod
+    def _ways(request: Request) -> tuple[Side, AgentId]:
+        return Side.of(request.source), AgentId(Side.of(request.target), request.mgmt_class)
 
 
 class AnswerTwice(Rule):
