@@ -34,6 +34,7 @@ ENGINE = (
     "copies",
     "mirror_passing",
     "seen_before",
+    "flow_counts",
 )
 """Modules of ibdissect/engine that are compiled; the others are Python."""
 STABLE = ("Py_LIMITED_API", "0x030b0000")

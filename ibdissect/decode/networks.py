@@ -91,7 +91,7 @@ class Networks:
         if found is None and not self.number and table.chunk.interfaces is None and not table.located.start.keys() & {"ip4", "ip6", "eth"}:
             return None  # as in most captures of InfiniBand
         there = np.zeros(len(table), np.uint16) if found is None else found
-        values, first = np.unique(there, return_index=True)
+        values, first = np.unique(there if found is not None else there[:1], return_index=True)
         for value in values[np.argsort(first)].tolist():
             self.number.setdefault(value, value)
         numbers = there.copy()

@@ -6,6 +6,12 @@ cdef class Marks:
     cdef const i64[::1] places
     cdef i64[::1] found
 
+cdef class Senders:
+    cdef const u8[::1] data
+    cdef const i64[::1] bth, ip4, limit
+    cdef const unsigned short[::1] taps
+    cdef i64[::1] found
+
 cdef class NewPairs:
     cdef const u8[::1] data
     cdef const i64[::1] bth, mads, lrh, grh, ip4, ip6
@@ -13,4 +19,7 @@ cdef class NewPairs:
     cdef i64 most, count, mask
     cdef bint is_new(self, i64 key) except? -1
     cdef i64 pair(self, Py_ssize_t row) except? -1
-    cdef i64 hash(self, Py_ssize_t source, Py_ssize_t destination, Py_ssize_t size) except? -1
+    cdef i64 of_gids(self, Py_ssize_t source, Py_ssize_t destination) except? -1
+
+cdef class NewConnections(NewPairs):
+    cdef const i64[::1] udp, networks

@@ -70,3 +70,70 @@ def test_the_first_packet_of_a_pair_is_new_once() -> None:
             state = engine.NewPairs(most)
             assert [state.feed(data, columns) for data, columns, _ in windows] == wanted
     assert len(seen) > 50
+
+
+def sent(luck: random.Random, rows: int) -> tuple[bytes, dict[str, Any], list[int]]:
+    """Packets with an IPv4 header and a BTH, one of them, or none, and the number of each as `Senders.numbers` has it."""
+    data, wanted = bytearray(), []
+    columns: dict[str, list[int]] = {name: [] for name in ("ip4", "bth", "limit", "taps")}
+    for _ in range(rows):
+        ip, bth = (at if luck.random() < 0.9 else -1 for at in (len(data), len(data) + 20))
+        source, number, tap = luck.randbytes(4), luck.choice((0, 1, 0xFFFF)), luck.choice((0, 1, 0x8001))
+        opcode, syndrome = luck.choice((4, 0x11, 0x51, 0x12)), luck.choice((0x1F, 0x20, 0x60, 0x40))
+        data += bytes(4) + number.to_bytes(2, "big") + bytes(6) + source + bytes(4) + bytes([opcode, *bytes(11), syndrome, 0, 0, 0])
+        limit = len(data) - luck.choice((0, 1))
+        for name, value in zip(columns, (ip, bth, limit, tap), strict=True):
+            columns[name].append(value)
+        mark = ((tap & 0x7FFF) << 48 | int.from_bytes(source, "big") << 16 | number) if number else 0
+        if ip < 0 or bth < 0:
+            mark = 0
+        elif opcode & 0x1F == 0x11 and limit == len(data) and syndrome & 0x20:
+            mark = min(-mark, -1)
+        wanted.append(mark)
+    return bytes(data), {name: np.array(column, np.uint16 if name == "taps" else np.int64) for name, column in columns.items()}, wanted
+
+
+def test_numbers_of_senders() -> None:
+    data, columns, wanted = sent(random.Random(5), 400)
+    assert len({number == 0 for number in wanted}) == 2 and -1 in wanted and min(wanted) < -1
+    for engine in BOTH:
+        found = np.empty(400, np.int64)
+        engine.Senders(data).numbers(columns, found)
+        assert found.tolist() == wanted
+
+
+def roce(luck: random.Random, rows: int, senders: int) -> tuple[bytes, dict[str, Any], list[object]]:
+    """Packets of few senders, and what is new of each once: None of datagrams, special queue pairs and what has no UDP header."""
+    data, keys = bytearray(), list[object]()
+    columns: dict[str, list[int]] = {name: [] for name in ("bth", "udp", "lrh", "grh", "ip4", "ip6", "networks")}
+    for _ in range(rows):
+        at = len(data)
+        source, port, network = luck.randrange(senders), luck.choice((7, 0xFFFF)), luck.choice((0, 3))
+        qpn, opcode = luck.choice((0, 1, 2, 0xFFFFFF)), luck.choice((4, 0x24, 0xA4, 0x44, 0x64, 0x81))
+        data += bytes(12) + source.to_bytes(4, "big") + bytes([9, 9, 9, 9]) + port.to_bytes(2, "big") + bytes(6)
+        data += bytes([opcode, 0, 0, 0, 0]) + qpn.to_bytes(3, "big") + bytes(4)
+        udp, bth = (place if luck.random() < 0.95 else -1 for place in (at + 20, at + 28))
+        for name, value in zip(columns, (bth, udp, -1, -1, at, -1, network), strict=True):
+            columns[name].append(value)
+        connected = udp >= 0 and bth >= 0 and opcode in (4, 0x24, 0xA4) and qpn > 1
+        keys.append((source, port, qpn, network) if connected else None)
+    return bytes(data), {name: np.array(column, np.int64) for name, column in columns.items()}, keys
+
+
+def test_the_first_packet_of_a_connection_is_new_until_all_are_forgotten() -> None:
+    luck = random.Random(2)
+    windows = [roce(luck, 300, senders) for senders in (20, 2, 40)]
+    for most in (300, 400, 1000):
+        seen, wanted = set[object](), list[list[int]]()
+        for _, _, keys in windows:
+            if len(seen) + 300 > most:
+                seen = set()
+            wanted.append([])
+            for row, key in enumerate(keys):
+                if key is not None and key not in seen:
+                    seen.add(key)
+                    wanted[-1].append(row)
+        for engine in BOTH:
+            state = engine.NewConnections(most)
+            assert [state.feed(data, columns) for data, columns, _ in windows] == wanted
+    assert len(wanted[0]) > 50 > len(wanted[1])
