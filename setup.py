@@ -22,6 +22,7 @@ ENGINE = (
     "requester_responder",
     "psn_order",
     "hosts",
+    "pairing",
     "lanes",
     "facts",
     "ports",

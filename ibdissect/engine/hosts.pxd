@@ -21,6 +21,10 @@ cdef class Lane:
     cdef public int first_asked, newest, first_answer, newest_answer, crowd, claim, rival
     cdef public Lane claimant
     cdef public bint settled, reads, long_reads, over
-    cdef public i64 begun, front, active
+    cdef public i64 begun, front, active, way, back
     cdef public u64 begun_content
     cdef public object setup, backlog, hits
+
+cdef int join(dict index, i64 key, Lane lane) except? -1
+cdef object living(dict known)
+cdef int leave(dict index, i64 key, Lane lane) except? -1

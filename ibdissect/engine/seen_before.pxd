@@ -12,14 +12,8 @@ cdef class Senders:
     cdef const unsigned short[::1] taps
     cdef i64[::1] found
 
-cdef class NewPairs:
-    cdef const u8[::1] data
-    cdef const i64[::1] bth, mads, lrh, grh, ip4, ip6
+cdef class NewNumbers:
+    cdef const i64[::1] numbers
     cdef i64[::1] table
     cdef i64 most, count, mask
-    cdef bint is_new(self, i64 key) except? -1
-    cdef i64 pair(self, Py_ssize_t row) except? -1
-    cdef i64 of_gids(self, Py_ssize_t source, Py_ssize_t destination) except? -1
-
-cdef class NewConnections(NewPairs):
-    cdef const i64[::1] udp, networks
+    cdef bint is_new(self, i64 number) except? -1

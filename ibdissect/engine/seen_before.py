@@ -1,14 +1,14 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""What is seen again? Hashes of the bytes at many places, what senders number, pairs of ends and connections seen before."""
+"""What is seen again? Hashes of the bytes at many places, what senders number in their packets, and numbers that are new."""
 
 from __future__ import annotations
 
 from array import array
 from typing import TYPE_CHECKING, Any
 
-from ibdissect.wire.encapsulation import UDP, IPv4, IPv6
-from ibdissect.wire.headers import AETH, BTH, GRH, LRH, RNR
-from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION, RC, UC, XRC
+from ibdissect.wire.encapsulation import IPv4
+from ibdissect.wire.headers import AETH, BTH, RNR
+from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION
 from ibdissect.wire.spec import Field
 
 try:
@@ -16,39 +16,27 @@ try:
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import b16, b24, b32, hashed, i64, mix, u64
+    from cython.cimports.ibdissect.engine.common import b16, b32, hashed, i64, mix
 else:
-    from .common import b16, b24, b32, hashed, mix
+    from .common import b16, b32, hashed, mix
 
     if TYPE_CHECKING:
-        i64 = u64 = int
+        i64 = int
     else:
-        i64 = u64 = None
+        i64 = None
 
 
 def _at(field: Field[Any]) -> int:
     return field.bit // 8
 
 
-_SLID = cython.declare(cython.Py_ssize_t, _at(LRH.slid))
-_DLID = cython.declare(cython.Py_ssize_t, _at(LRH.dlid))
-_SGID = cython.declare(cython.Py_ssize_t, _at(GRH.sgid))
-_DGID = cython.declare(cython.Py_ssize_t, _at(GRH.dgid))
-_GID = cython.declare(cython.Py_ssize_t, GRH.sgid.bits // 8)
 _SOURCE4 = cython.declare(cython.Py_ssize_t, _at(IPv4.source))
-_DESTINATION4 = cython.declare(cython.Py_ssize_t, _at(IPv4.destination))
 _IDENTIFICATION = cython.declare(cython.Py_ssize_t, _at(IPv4.identification))
-_PORT = cython.declare(cython.Py_ssize_t, _at(UDP.source_port))
-_QPN = cython.declare(cython.Py_ssize_t, _at(BTH.destqp))
 _BTH = cython.declare(cython.Py_ssize_t, BTH.size)
 _WITH_AETH = cython.declare(cython.Py_ssize_t, BTH.size + AETH.size)
 _OPERATION = cython.declare(cython.int, OPERATION)
 _ACKNOWLEDGE = cython.declare(cython.int, ACKNOWLEDGE)
 _NEGATIVE = cython.declare(cython.int, RNR << 5)  # the bit that RNR NAKs and NAKs have
-_CONNECTED = cython.declare(cython.int, 1 << (RC >> 5) | 1 << (UC >> 5) | 1 << (XRC >> 5))  # by the upper bits of the OpCode
-_SPECIAL_QP = cython.declare(cython.int, 1)
-_SOURCE6 = cython.declare(cython.Py_ssize_t, _at(IPv6.source))
-_DESTINATION6 = cython.declare(cython.Py_ssize_t, _at(IPv6.destination))
 _POSITIVE = cython.declare(cython.ulonglong, (1 << 63) - 1)  # of hashes that are kept among signed numbers
 
 
@@ -101,12 +89,13 @@ class Senders:
             self.found[row] = number
 
 
+@cython.final
 @cython.cclass
-class NewPairs:
-    """Which packets are the first from their sender to their receiver? Feed windows in order."""
+class NewNumbers:
+    """Which numbers are new? Feed columns in order."""
 
     def __init__(self, most: int) -> None:
-        """`most`: pairs that are remembered; no further one counts as new."""
+        """`most`: numbers that are remembered; no further one counts as new."""
         self.most, self.count = most, 0
         places: i64 = 8
         while places < 2 * most:
@@ -114,97 +103,32 @@ class NewPairs:
         self.mask = places - 1
         self.table = memoryview(array("q"))
 
-    def feed(self, data: Any, columns: dict[str, Any]) -> list[int]:
-        """Rows of the first packets of new pairs, and all rows with a MAD: its header does not say which way a directed route goes.
-
-        Where headers start, int64[n], -1 where a row has none: bth, lrh, grh, ip4, ip6, mad.
-        """
-        self.data = memoryview(data)
-        self.bth, self.mads, self.lrh = memoryview(columns["bth"]), memoryview(columns["mad"]), memoryview(columns["lrh"])
-        self.grh, self.ip4, self.ip6 = memoryview(columns["grh"]), memoryview(columns["ip4"]), memoryview(columns["ip6"])
-        if not len(self.table):
-            self.table = memoryview(array("q", bytes(8 * (self.mask + 1))))
+    def feed(self, numbers: Any, renewed: bool = False) -> list[int]:
+        """Where the new ones stand in a column, int64[n]. `renewed`: all are forgotten first where there is no room for as many."""
+        self.numbers = memoryview(numbers)
+        if not len(self.table) or (renewed and self.count + len(self.numbers) > self.most):
+            self.table, self.count = memoryview(array("q", bytes(8 * (self.mask + 1)))), 0
         found: list[int] = []
         last: i64 = 0
-        row: cython.Py_ssize_t
-        for row in range(len(self.bth)):
-            if self.bth[row] < 0:
-                continue
-            if self.mads[row] >= 0:
-                found.append(row)
-                continue
-            key: i64 = self.pair(row)
-            if key != last and self.is_new(key):
-                found.append(row)
-            last = key
+        i: cython.Py_ssize_t
+        for i in range(len(self.numbers)):
+            number: i64 = self.numbers[i] or 1
+            if number != last and self.is_new(number):
+                found.append(i)
+            last = number
         return found
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def is_new(self, key: i64) -> cython.bint:
-        """Whether a pair is seen for the first time, and remembered."""
-        at: cython.Py_ssize_t = key & self.mask
+    def is_new(self, number: i64) -> cython.bint:
+        """Whether a number is seen for the first time, and remembered."""
+        at: cython.Py_ssize_t = mix(number, 0) & self.mask
         while self.table[at]:
-            if self.table[at] == key:
+            if self.table[at] == number:
                 return False
             at = (at + 1) & self.mask
         if self.count >= self.most:
             return False
         self.count += 1
-        self.table[at] = key
+        self.table[at] = number
         return True
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def pair(self, row: cython.Py_ssize_t) -> i64:
-        """A hash of the addresses that identify both ends, never 0; without addresses 1."""
-        if self.lrh[row] >= 0:
-            return mix(b16(self.data, self.lrh[row] + _SLID) << 16 | b16(self.data, self.lrh[row] + _DLID), 2) & _POSITIVE | 1
-        if self.grh[row] >= 0:
-            return self.of_gids(self.grh[row] + _SGID, self.grh[row] + _DGID)
-        if self.ip4[row] >= 0:
-            source: u64 = b32(self.data, self.ip4[row] + _SOURCE4)
-            return mix(source << 32 | b32(self.data, self.ip4[row] + _DESTINATION4), 4) & _POSITIVE | 1
-        if self.ip6[row] >= 0:
-            return self.of_gids(self.ip6[row] + _SOURCE6, self.ip6[row] + _DESTINATION6)
-        return 1
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def of_gids(self, source: cython.Py_ssize_t, destination: cython.Py_ssize_t) -> i64:
-        """A hash of two GIDs or IPv6 addresses."""
-        h: u64 = hashed(self.data, source, source + _GID, 0)
-        return hashed(self.data, destination, destination + _GID, h) & _POSITIVE | 1
-
-
-@cython.final
-@cython.cclass
-class NewConnections(NewPairs):
-    """Which packets of connections are the first from their source port to their queue pair? Feed windows in order.
-
-    What was seen is forgotten, all at once, before there is no room for the connections of a window: then some are new again.
-    """
-
-    def feed(self, data: Any, columns: dict[str, Any]) -> list[int]:
-        """Rows of the first packets. Where headers start, int64[n], -1 where a row has none: bth, udp, lrh, grh, ip4, ip6; networks."""
-        self.data, self.bth, self.udp = memoryview(data), memoryview(columns["bth"]), memoryview(columns["udp"])
-        self.lrh, self.networks = memoryview(columns["lrh"]), memoryview(columns["networks"])
-        self.grh, self.ip4, self.ip6 = memoryview(columns["grh"]), memoryview(columns["ip4"]), memoryview(columns["ip6"])
-        if not len(self.table) or self.count + len(self.bth) > self.most:
-            self.table, self.count = memoryview(array("q", bytes(8 * (self.mask + 1)))), 0
-        found: list[int] = []
-        last: i64 = 0
-        row: cython.Py_ssize_t
-        for row in range(len(self.bth)):
-            at: cython.Py_ssize_t = self.bth[row]
-            if at < 0 or self.udp[row] < 0 or not _CONNECTED >> (self.data[at] >> 5) & 1:
-                continue
-            qpn: i64 = b24(self.data, at + _QPN)
-            if qpn <= _SPECIAL_QP:
-                continue
-            ends: u64 = self.pair(row) ^ self.networks[row]
-            key: i64 = mix(ends, b16(self.data, self.udp[row] + _PORT) << 24 | qpn) & _POSITIVE | 1
-            if key != last and self.is_new(key):
-                found.append(row)
-            last = key
-        return found

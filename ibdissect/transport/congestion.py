@@ -11,14 +11,15 @@ from msgspec import field
 
 from ibdissect.bounded import KeptDict
 from ibdissect.capture.records import ROWS
+from ibdissect.capture.scattered import looked_up
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_hash, ends_of
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.header_cache import FieldReader
 from ibdissect.decode.history import SECOND_NS
-from ibdissect.decode.rows import by_value
+from ibdissect.decode.rows import SPREAD, by_value
 from ibdissect.engine.copies import BECN, CE, FECN
-from ibdissect.engine.seen_before import NewConnections
+from ibdissect.engine.seen_before import NewNumbers
 from ibdissect.wire.encapsulation import IP6_FRAGMENT, UDP, IPv4, IPv6
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import CNP_OPCODE
@@ -26,6 +27,7 @@ from ibdissect.wire.opcodes import CNP_OPCODE
 PATIENCE_NS = SECOND_NS
 """Notifications follow within microseconds; after a second none is expected."""
 MAX_PAIRS, MAX_PORTS = 32768, 64
+SPECIAL_QP = 1
 CONNECTED = np.isin(np.arange(256) >> 5, (0, 1, 5))
 """OpCodes of RC, UC and XRC, bool[256]; without UD, as drivers derive its source port from the flow label alone."""
 ANSWERED = CONNECTED & ~np.isin(np.arange(256) & 0x1F, (0x11, 0x12))
@@ -74,9 +76,9 @@ class Congestion:
         self.last_ns = 0
 
     @cached_property
-    def _known(self) -> NewConnections:
+    def _known(self) -> NewNumbers:
         """Connections seen before, whose packets are skipped."""
-        return NewConnections(2 * ROWS)
+        return NewNumbers(2 * ROWS)
 
     def feed(self, table: ChunkTable) -> None:
         if len(table):
@@ -85,7 +87,7 @@ class Congestion:
         rows = np.flatnonzero(bth >= 0) if bth is not None else np.empty(0, np.int64)
         if len(rows) or table.remarked is not None:
             self._marks(table, rows)
-            self._ports(table)
+            self._ports(table, rows)
         self._fragments(table)
 
     def finish(self) -> None:
@@ -160,18 +162,18 @@ class Congestion:
             self._ignored(pair)
             pair.open_frame, pair.open_ns = int(frames[-1]), int(times[-1])
 
-    def _ports(self, table: ChunkTable) -> None:
+    def _ports(self, table: ChunkTable, rows: Int) -> None:
         """Record each source port and queue pair of RoCE connections once."""
-        loc = table.located
-        if "udp" not in loc.start or "bth" not in loc.start:
+        udp = table.located.start.get("udp")
+        if udp is None:
             return
-        networks = np.zeros(len(table), np.int64) if table.networks is None else table.networks.astype(np.int64)
-        columns = {name: np.ascontiguousarray(loc.at(name)) for name in ("bth", "udp", "lrh", "grh", "ip4", "ip6")}
-        rows = np.array(self._known.feed(table.chunk.data, columns | {"networks": networks}), np.int64)
-        if not len(rows):
-            return
-        ports, queue_pairs = (table.values_at(field, rows).tolist() for field in (UDP.source_port, BTH.destqp))
-        for pair, one, number in zip(self._pairs(table, rows), ports, queue_pairs, strict=True):
+        rows = rows[(udp[rows] >= 0) & looked_up(table.located.opcode.take(rows), CONNECTED)]
+        ports, queue_pairs = (table.values_at(field, rows).astype(np.uint64) for field in (UDP.source_port, BTH.destqp))
+        key = ends_hash(table, rows) ^ ((ports << np.uint64(24) | queue_pairs) * SPREAD)
+        new = np.array(self._known.feed(key.view(np.int64), True), np.int64)
+        new = new[queue_pairs[new] > SPECIAL_QP]
+        rows, ports, queue_pairs = rows[new], ports[new], queue_pairs[new]
+        for pair, one, number in zip(self._pairs(table, rows), ports.tolist(), queue_pairs.tolist(), strict=True):
             if pair is not None:
                 if len(pair.ports) < MAX_PORTS:
                     pair.ports.add(one)

@@ -1,4 +1,4 @@
-"""Do compiled and interpreted steps find the same new pairs and hashes, and those that a set finds?"""
+"""Do compiled and interpreted steps find the same new numbers and hashes, and those that a set finds?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ibdissect.engine import seen_before
 from tests.engine.plain import plain
@@ -26,50 +27,6 @@ def test_equal_bytes_have_equal_hashes() -> None:
         found = hashes(seen_before, data, at, size)
         assert found == hashes(plain("seen_before"), data, at, size) and min(found) >= 0
         assert len({*found}) == len({data[place : place + size] for place in at})
-
-
-LONG = (("lrh", 2), ("grh", 16), ("ip4", 4), ("ip6", 16))
-"""Headers in the order in which their addresses identify, and the size of these."""
-PLACES = {"lrh": (6, 2), "grh": (8, 24), "ip4": (12, 16), "ip6": (8, 24)}
-"""Where sender and receiver stand in each header."""
-
-
-def window(luck: random.Random, rows: int) -> tuple[bytes, dict[str, Any], list[object]]:
-    """Random headers of few addresses; the pair of each row, None without a BTH, "mad" with a MAD."""
-    data, columns, pairs = bytearray(), {name: [-1] * rows for name in ("bth", "mad", *dict(LONG))}, list[object]()
-    for row in range(rows):
-        columns["bth"][row] = 0 if luck.random() < 0.9 else -1
-        columns["mad"][row] = 0 if luck.random() < 0.1 else -1
-        pair: object = ""
-        for name, size in LONG:
-            if luck.random() < 0.5:
-                columns[name][row] = len(data)
-                header = bytearray(40)
-                ends = [bytes([luck.randrange(3), *bytes(size - 2), luck.randrange(2)]) for _ in range(2)]
-                for at, end in zip(PLACES[name], ends, strict=True):
-                    header[at : at + size] = end
-                data += header
-                pair = pair or (size, *ends)
-        pairs.append(None if columns["bth"][row] < 0 else "mad" if columns["mad"][row] >= 0 else pair)
-    return bytes(data), {name: np.array(at, np.int64) for name, at in columns.items()}, pairs
-
-
-def test_the_first_packet_of_a_pair_is_new_once() -> None:
-    luck = random.Random(1)
-    windows = [window(luck, 200) for _ in range(3)]
-    for most in (0, 1, 7, 1000):
-        seen, wanted = set[object](), list[list[int]]()
-        for _, _, pairs in windows:
-            wanted.append([])
-            for row, pair in enumerate(pairs):
-                if pair is None or (pair != "mad" and (pair in seen or len(seen) >= most)):
-                    continue
-                seen |= {pair} - {"mad"}
-                wanted[-1].append(row)
-        for engine in BOTH:
-            state = engine.NewPairs(most)
-            assert [state.feed(data, columns) for data, columns, _ in windows] == wanted
-    assert len(seen) > 50
 
 
 def sent(luck: random.Random, rows: int) -> tuple[bytes, dict[str, Any], list[int]]:
@@ -102,38 +59,21 @@ def test_numbers_of_senders() -> None:
         assert found.tolist() == wanted
 
 
-def roce(luck: random.Random, rows: int, senders: int) -> tuple[bytes, dict[str, Any], list[object]]:
-    """Packets of few senders, and what is new of each once: None of datagrams, special queue pairs and what has no UDP header."""
-    data, keys = bytearray(), list[object]()
-    columns: dict[str, list[int]] = {name: [] for name in ("bth", "udp", "lrh", "grh", "ip4", "ip6", "networks")}
-    for _ in range(rows):
-        at = len(data)
-        source, port, network = luck.randrange(senders), luck.choice((7, 0xFFFF)), luck.choice((0, 3))
-        qpn, opcode = luck.choice((0, 1, 2, 0xFFFFFF)), luck.choice((4, 0x24, 0xA4, 0x44, 0x64, 0x81))
-        data += bytes(12) + source.to_bytes(4, "big") + bytes([9, 9, 9, 9]) + port.to_bytes(2, "big") + bytes(6)
-        data += bytes([opcode, 0, 0, 0, 0]) + qpn.to_bytes(3, "big") + bytes(4)
-        udp, bth = (place if luck.random() < 0.95 else -1 for place in (at + 20, at + 28))
-        for name, value in zip(columns, (bth, udp, -1, -1, at, -1, network), strict=True):
-            columns[name].append(value)
-        connected = udp >= 0 and bth >= 0 and opcode in (4, 0x24, 0xA4) and qpn > 1
-        keys.append((source, port, qpn, network) if connected else None)
-    return bytes(data), {name: np.array(column, np.int64) for name, column in columns.items()}, keys
-
-
-def test_the_first_packet_of_a_connection_is_new_until_all_are_forgotten() -> None:
+@pytest.mark.parametrize("renewed", [False, True])
+def test_a_number_is_new_once(renewed: bool) -> None:
     luck = random.Random(2)
-    windows = [roce(luck, 300, senders) for senders in (20, 2, 40)]
-    for most in (300, 400, 1000):
-        seen, wanted = set[object](), list[list[int]]()
-        for _, _, keys in windows:
-            if len(seen) + 300 > most:
+    columns = [[luck.choice((-7, 1, 2, 1 << 62, luck.randrange(kinds))) for _ in range(300)] for kinds in (50, 2, 400)]
+    for most in (0, 1, 300, 301, 400, 1000):
+        seen, wanted = set[int](), list[list[int]]()
+        for column in columns:
+            if renewed and len(seen) + len(column) > most:
                 seen = set()
             wanted.append([])
-            for row, key in enumerate(keys):
-                if key is not None and key not in seen:
-                    seen.add(key)
-                    wanted[-1].append(row)
+            for i, number in enumerate(column):
+                if (number or 1) not in seen and len(seen) < most:
+                    seen.add(number or 1)
+                    wanted[-1].append(i)
         for engine in BOTH:
-            state = engine.NewConnections(most)
-            assert [state.feed(data, columns) for data, columns, _ in windows] == wanted
-    assert len(wanted[0]) > 50 > len(wanted[1])
+            state = engine.NewNumbers(most)
+            assert [state.feed(np.array(column, np.int64), renewed) for column in columns] == wanted
+    assert len(wanted[0]) > 20 > len(wanted[1])
