@@ -14,7 +14,9 @@ from ibdissect.decode import Int
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.lrh_packets import BY_P_KEY_TABLE, Native
 from ibdissect.decode.rows import is_in
-from ibdissect.engine.flow_counts import RECEIVER, SENDER, VALUES, FlowCounts
+from ibdissect.engine.flow_counts import RECEIVER as RECEIVER
+from ibdissect.engine.flow_counts import SENDER as SENDER
+from ibdissect.engine.flow_counts import VALUES, FlowCounts
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL, LID_COUNT
 
 from .events import ChunkFollowed
