@@ -130,7 +130,7 @@ def setup(i):
         one.agreed[name] = 7777 * i
     one.mra, one.rep, one.rtu, one.rej = (i + 10000, i << 40, 3), (i + 20000, i << 40), (i + 30000, i << 40), (i + 40000, i << 40, 3, 1)
     return one
-for make in (lambda i: Lane(i << 40, i, host, host, i, 0, i), half, lambda i: ((i, i + 1 << 40), Host(i, i << 40, i)), setup):
+for make in (lambda i: Lane(i << 40, host, host, i, 0, i), half, lambda i: ((i, i + 1 << 40), Host(i, i << 40, i)), setup):
     gc.collect()
     before = int(open('/proc/self/statm').read().split()[1])
     kept.append([make(i) for i in range(5000)])

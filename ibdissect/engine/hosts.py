@@ -37,8 +37,8 @@ class Lane:
     `over`: another connection has its queue pair; `way`, `back`: numbers of who sends to whom, as `Pairing` has them.
     """
 
-    def __init__(self, key: u64, pair: u64, src: Host, dst: Host, qpn: i64, network: i64, order: i64) -> None:
-        self.key, self.pair, self.src, self.dst, self.qpn, self.network, self.order = key, pair, src, dst, qpn, network, order
+    def __init__(self, key: u64, src: Host, dst: Host, qpn: i64, network: i64, order: i64) -> None:
+        self.key, self.src, self.dst, self.qpn, self.network, self.order = key, src, dst, qpn, network, order
         self.first_frame = self.last_frame = self.first_time = self.last_time = self.packets = self.side = 0
         self.pkey = self.pkeys = self.service = -1
         self.cnps = self.cnp_frame = self.cnp_last = self.checked = self.wrong = self.wrong_first = self.wrong_last = 0

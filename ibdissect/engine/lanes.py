@@ -241,7 +241,7 @@ class Lanes:
         if len(self.lanes) + len(self.finished) >= MAX_LANES:
             return None
         self.order += 1
-        lane: Lane = Lane(key, mix(src.number, dst.number), src, dst, qpn, network, self.order)
+        lane: Lane = Lane(key, src, dst, qpn, network, self.order)
         before = self.lanes.get(key)
         if before is not None:
             self.settle(before)

@@ -56,7 +56,7 @@ ROUNDS = 8
 ASKS, BACK = cython.declare(cython.int, 0), cython.declare(cython.int, 1)
 _MIDDLE, _LAST, _ACK = cython.declare(cython.int, 14), cython.declare(cython.int, 15), cython.declare(cython.int, 17)
 _PSN = cython.declare(cython.longlong, 0xFFFFFF)
-_PSN_BITS = cython.declare(cython.int, 24)
+_PSN_BITS, _HOST = cython.declare(cython.int, 24), cython.declare(cython.int, 17)  # and those of numbers of hosts: `lanes.MAX_HOSTS`
 _NEAR, _START = cython.declare(cython.int, NEAR_BITS), cython.declare(cython.int, START_BITS)
 _AGAINST, _STARTS = cython.declare(cython.longlong, AGAINST), cython.declare(cython.longlong, STARTS)
 
@@ -74,9 +74,10 @@ class Pairing:
     @cython.exceptval(-1)
     def name(self, lane: Lane) -> cython.int:
         """Number the way of a new lane and the way back."""
-        there = lane.network, lane.src.number, lane.dst.number
-        lane.way = self.ways.setdefault(there, len(self.ways))
-        lane.back = self.ways.setdefault((there[0], there[2], there[1]), len(self.ways))
+        here: i64 = lane.src.number
+        there: i64 = lane.dst.number
+        lane.way = self.ways.setdefault(lane.network << 2 * _HOST | here << _HOST | there, len(self.ways))
+        lane.back = self.ways.setdefault(lane.network << 2 * _HOST | there << _HOST | here, len(self.ways))
         return 0
 
     @cython.ccall

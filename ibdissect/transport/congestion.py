@@ -78,7 +78,7 @@ class Congestion:
     @cached_property
     def _known(self) -> NewNumbers:
         """Connections seen before, whose packets are skipped."""
-        return NewNumbers(2 * ROWS)
+        return NewNumbers(ROWS)
 
     def feed(self, table: ChunkTable) -> None:
         if len(table):
