@@ -22,7 +22,6 @@ ENGINE = (
     "requester_responder",
     "psn_order",
     "hosts",
-    "pairing",
     "lanes",
     "facts",
     "ports",
@@ -35,7 +34,6 @@ ENGINE = (
     "copies",
     "mirror_passing",
     "seen_before",
-    "flow_counts",
 )
 """Modules of ibdissect/engine that are compiled; the others are Python."""
 STABLE = ("Py_LIMITED_API", "0x030b0000")

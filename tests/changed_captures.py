@@ -55,6 +55,11 @@ def mirrored_with_tag(some: list[Record]) -> list[Record]:
     return [one for pair in zip(some, ((time + 300, *rest) for time, *rest in tagged), strict=True) for one in pair]
 
 
+def mirrored_with_tag_and_cut(some: list[Record]) -> list[Record]:
+    """Cut behind its tag, the second one shows four bytes less of the packet."""
+    return cut(70)(mirrored_with_tag(some))
+
+
 def vlan(some: list[Record]) -> list[Record]:
     return [(time, length + 4, data[:12] + b"\x81\x00\x00\x2a" + data[12:]) for time, length, data in some]
 
@@ -132,6 +137,7 @@ CHANGES: dict[str, Callable[[list[Record]], list[Record]]] = {
     **{f"cut at {size}": cut(size) for size in (54, 58, 64, 70, 74, 80, 96, 100, 128)},
     "cut at 66 and mirrored": mirrored_and_cut, "mirrored thrice": mirrored_thrice, "QinQ": two_tags, "GENEVE in IPv6": geneve_in_ipv6,
     "fragments out of order": out_of_order, "stepping back": stepping,
-    "mirrored": mirrored, "mirrored with a tag": mirrored_with_tag, "VLAN": vlan, "VXLAN": vxlan, "GENEVE": geneve, "GRE": gre,
+    "mirrored": mirrored, "mirrored with a tag": mirrored_with_tag, "mirrored with a tag and cut": mirrored_with_tag_and_cut,
+    "VLAN": vlan, "VXLAN": vxlan, "GENEVE": geneve, "GRE": gre,
     "fragmented": fragmented, "set back": set_back,
 }  # fmt: skip

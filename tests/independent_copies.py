@@ -23,13 +23,13 @@ def copies(every: list[Frame]) -> dict[int, int]:
             number = mine.number if mine is not None else None
             if apart > 3000 and number is not None and theirs is not None:
                 if number == theirs.number:
-                    if apart <= 5_000_000 and one.core == other.core:
+                    if apart <= 5_000_000 and _same(one, other):
                         repeated += 1
                         found[one.number] = other.number
                     break
                 if theirs.op == 17 and theirs.syndrome is not None and theirs.syndrome & 0x20:
                     break
-            if apart <= 3000 and len(one.core) >= 16 and (one.core == other.core or one.data == other.data):
+            if apart <= 3000 and len(one.core) >= 16 and (one.data == other.data or _same(one, other)):
                 if one.packet is None and len(one.data) < one.length:
                     break  # cut off before its PSN
                 repeated += 1
@@ -50,11 +50,18 @@ def copies(every: list[Frame]) -> dict[int, int]:
                 body = body[:6] + body[7:192] + body[256:]
             content = packet.ends, packet.opcode, packet.p_key, packet.qp, packet.psn, len(packet.body), body
             before_ns, original = datagrams.get(content, (-(10**18), 0))
-            if one.time - before_ns <= 500_000:
+            if abs(one.time - before_ns) <= 500_000:
                 found.setdefault(one.number, original)
             else:
                 datagrams[content] = one.time, one.number
     return passing(every) | found
+
+
+def _same(one: Frame, other: Frame) -> bool:
+    """Whether two frames have the same bytes, as far as both were captured."""
+    size = min(len(one.core), len(other.core))
+    cut = len(one.core) != len(other.core)
+    return size >= 16 and one.core[:size] == other.core[:size] and (not cut or one.core_length == other.core_length)
 
 
 def passing(every: list[Frame]) -> dict[int, int]:

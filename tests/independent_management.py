@@ -12,6 +12,8 @@ from tests.independent_packets import Packet
 
 ANSWERS_TO = {1: (0x81,), 2: (0x81,), 6: (0x86,), 0x12: (0x92,), 0x13: (0x92, 0x93), 0x14: (0x94,), 0x15: (0x95,)}
 WITH_SEGMENTS = {3, *range(0x30, 0x50)}
+SEGMENT_KNOWN = 36
+"""Bytes up to which a datagram was captured, if it counts as a request or an answer."""
 REQ, REJ, REP, RTU, DREP = 0x10, 0x12, 0x13, 0x14, 0x16
 SET_UPS = {"requested": REQ, "established": RTU, "rejected": REJ, "disconnected": DREP}
 
@@ -58,11 +60,11 @@ def requests_of(packets: list[Packet]) -> dict[tuple[int, int], dict[str, Any]]:
     found: dict[tuple[int, int], dict[str, Any]] = {}
     open_: dict[Any, tuple[Packet, Packet, int]] = {}
     for packet in packets:
-        if packet.mad is None or packet.mad[0] == 7 or len(packet.body) < 24:
+        if packet.mad is None or packet.mad[0] == 7 or len(packet.body) < SEGMENT_KNOWN:
             continue
         mgmt_class, method, attribute = packet.mad
         body = packet.body
-        if mgmt_class in WITH_SEGMENTS and len(body) >= 28 and body[26] & 1 and body[25] > 1:
+        if mgmt_class in WITH_SEGMENTS and body[26] & 1 and body[25] > 1:
             continue  # an acknowledgement of segments
         route = body[7:8] + body[128:192] if mgmt_class == 0x81 else b""
         ends = packet.ends if method in ANSWERS_TO else packet.ends[::-1]
@@ -95,7 +97,7 @@ def set_ups_of(packets: list[Packet]) -> dict[str, int]:
     asked: dict[tuple[str, int], set[int]] = {}
     answered: dict[tuple[str, int], tuple[str, int]] = {}
     for packet in packets:
-        if packet.mad is None or packet.mad[0] != 7 or len(packet.body) < 32:
+        if packet.mad is None or packet.mad[0] != 7 or len(packet.body) < 28:
             continue
         attribute, body = packet.mad[2], packet.body
         here, there = int.from_bytes(body[24:28], "big"), int.from_bytes(body[28:32], "big")

@@ -70,6 +70,8 @@ class Frame:
     marks: list[str] = field(default_factory=list)
     core: bytes = b""
     """What copies have in common: from the innermost IP header on, else the whole."""
+    core_length: int = 0
+    """Bytes of it on the wire."""
 
 
 def records(path: str) -> Iterator[tuple[int, int, bytes, int]]:
@@ -98,7 +100,7 @@ def frames(path: str) -> Iterator[Frame]:
             while more:
                 more, at = data[at] & 0x80, at + 8
             data, length, link = data[at:], wire, 247 if kind & 0x7F == 21 else -1
-        one = Frame(number, time, length, data, core=data)
+        one = Frame(number, time, length, data, core=data, core_length=length)
         _read(one, data, link)
         yield one
 
@@ -119,7 +121,7 @@ def _read(one: Frame, data: bytes, link: int) -> None:
         if data[1] & 3 == 3 and len(data) >= 48:
             ends = one.ends = _six(data[16:32]), _six(data[32:48])
             at = 48
-        if data[1] & 3 >= 2:
+        if data[1] & 3 == 2 or at == 48:
             _transport(one, at, stop, ends, None)
 
 
@@ -139,7 +141,7 @@ def _network(one: Frame, at: int, kind: int) -> None:
 
 def _ip4(one: Frame, at: int) -> None:
     data = one.data
-    one.core = data[at:]
+    one.core, one.core_length = data[at:], one.length - at
     ends = str(ipaddress.IPv4Address(data[at + 12 : at + 16])), str(ipaddress.IPv4Address(data[at + 16 : at + 20]))
     one.ends = ends
     flags = int.from_bytes(data[at + 6 : at + 8], "big")
@@ -157,7 +159,7 @@ def _ip4(one: Frame, at: int) -> None:
 
 def _ip6(one: Frame, at: int) -> None:
     data = one.data
-    one.core = data[at:]
+    one.core, one.core_length = data[at:], one.length - at
     ends = _six(data[at + 8 : at + 24]), _six(data[at + 24 : at + 40])
     one.ends = ends
     protocol, behind, stop = data[at + 6], at + 40, at + 40 + int.from_bytes(data[at + 4 : at + 6], "big")

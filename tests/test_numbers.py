@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from ibdissect.screen_model.background_analysis import Snapshot
 from ibdissect.screen_model.number_text import duration
 from ibdissect.tables import messages, records
 from ibdissect.traffic.statistics import Statistics
-from tests import changed_captures, independent_counter, shown
+from tests import changed_captures, independent_counter, independent_packets, shown
 from tests.diagnosis.lab import diagnosis
 from tests.independent_messages import Message
 
@@ -180,6 +181,24 @@ def test_the_independent_counter_agrees_about_changed_captures(path: Path, chang
     assert not differences(changed)
 
 
+NATIVE = [SHARED / name for name in ("captures/opensm/01-sweep-net1.pcap", "captures/opensm/24-congestion-control.pcap",
+                                     "captures/real/infiniband.pcap", "points/hard/ib-equal-bytes/A.pcap.gz")]  # fmt: skip
+CHANGES_OF_NATIVE = {
+    **{f"cut at {size}": changed_captures.cut(size) for size in (46, 54, 70, 100, 128)},
+    **{name: changed_captures.CHANGES[name] for name in ("mirrored", "mirrored thrice", "set back", "stepping back")},
+}
+
+
+@pytest.mark.parametrize("path", NATIVE, ids=lambda path: path.name)
+@pytest.mark.parametrize("change", CHANGES_OF_NATIVE)
+def test_the_independent_counter_agrees_about_changed_captures_of_infiniband(path: Path, change: str, tmp_path: Path) -> None:
+    """Packets from their LRH on."""
+    every = [(one.time, one.length, one.data) for one in islice(independent_packets.frames(str(path)), 2000)]
+    changed = tmp_path / "changed.pcap"
+    changed.write_bytes(changed_captures.written(CHANGES_OF_NATIVE[change](every), 247))
+    assert not differences(changed)
+
+
 WHOLE_SIZES = {"ud_send_v6.pcap"}
 """No packets of connections."""
 REPEATED_READ = "k612_netem_mess.pcap"
@@ -263,6 +282,8 @@ def what_people_read_agrees(stats: dict[str, Any], screens: dict[str, list[shown
     wanted["messages"] = sum(entry["messages"] for entry in stats["messages"])
     told = shown.summed(screens["conversations"], SENT)
     assert +told == Counter({name: wanted[name] for name in SENT if wanted[name]})
+    in_text = shown.summed(text.get("Response times", []), {name: name for name in ASKED})
+    assert all(in_text[name] == sum(entry[name] for entry in stats["response_times"]) for name in ASKED)
     frames = [(row["frames"], row["frame bytes"]) for row in text.get("OpCodes", [])]
     assert frames == [(str(entry["frames"]), str(entry["bytes"])) for entry in stats["opcodes"]]
     asked = {name: sum(entry[name] for entry in stats["response_times"]) for name in ASKED}

@@ -8,13 +8,14 @@ from msgspec import field
 from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
+from ibdissect.capture.scattered import gather
 from ibdissect.engine.copies import APART, NUMBERED_NS, SHORTEST, WHOLE, Datagrams, near
 from ibdissect.engine.copies import AT_MOST_NS as AT_MOST_NS  # also for `points`, which does not know the engine
 from ibdissect.engine.copies import CE as CE
 from ibdissect.engine.mirror_passing import PassingPackets
 from ibdissect.engine.opcode_parts import IS_RESPONSE
-from ibdissect.engine.seen_before import Senders
-from ibdissect.wire.headers import ICRC
+from ibdissect.wire.encapsulation import IPv4
+from ibdissect.wire.headers import AETH, BTH, ICRC, RNR
 from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION
 
 from .chunk_table import ChunkTable
@@ -61,8 +62,9 @@ class Copies:
         self.frames = self.repeated = 0
         self.datagrams = Datagrams(MAX_RECENT)
         self.routed, self.passing = Routed(), PassingPackets(MAX_PACKETS)
-        self.tail: list[tuple[int, int, bytes, int]] = []
-        """Time, number and bytes of the last frames of the chunks before, and where what copies have in common begins in them."""
+        self.tail: list[tuple[int, int, bytes, int, int]] = []
+        """Time, number and bytes of the last frames of the chunks before, where what copies have in common begins in them, and how many
+        bytes the frame had from there on."""
 
     def leave_out(self, table: ChunkTable) -> CopyRows:
         """The copies of a chunk. Their headers are removed from the table, so that nobody takes them for packets."""
@@ -109,7 +111,8 @@ class Copies:
         Frames that were cut off before the end of their BTH are equal although their PSNs are not.
         """
         loc, numbered = table.located, _numbers(table)
-        rows, behind, later, size = self._repeated(chunk, begin, numbered)
+        wire = table.chunk.length - (begin - table.chunk.offset)
+        rows, behind, later, size = self._repeated(chunk, begin, wire, numbered)
         packet = loc.at("bth")[rows] >= 0
         known = (table.chunk.caplen[rows] == table.chunk.length[rows]) | packet
         rows, behind, later, size, packet = rows[known], behind[known], later[known], size[known], packet[known]
@@ -119,24 +122,24 @@ class Copies:
         good = ((later <= SURELY_NS) & ~acknowledged) | (packet & ~answers & (later <= AT_MOST_NS)) | (np.abs(numbered[rows]) > 1) | share
         self.frames, self.repeated = self.frames + len(chunk), self.repeated + len(rows)
         first = max(0, len(chunk) - APART)
-        last = [(int(chunk.time_ns[row]), int(numbered[row]), *_frame(chunk, begin, row)) for row in range(first, len(chunk))]
+        last = [(int(chunk.time_ns[row]), int(numbered[row]), *_frame(chunk, begin, wire, row)) for row in range(first, len(chunk))]
         self.tail = (self.tail + last)[-APART:]
         good = np.flatnonzero(good)
         return CopyRows(rows[good], behind[good], later[good], size[good], np.zeros(len(good), np.int64))
 
-    def _repeated(self, chunk: Chunk, begin: Int, numbered: Int) -> Found:
+    def _repeated(self, chunk: Chunk, begin: Int, wire: Int, numbered: Int) -> Found:
         """Rows that repeat a frame of shortly before, how many frames and nanoseconds before, and how many bytes are equal."""
         times = chunk.time_ns
-        found = near(chunk.data, times, *map(np.ascontiguousarray, (chunk.offset, chunk.caplen, begin, numbered)))
+        found = near(chunk.data, times, *map(np.ascontiguousarray, (chunk.offset, chunk.caplen, begin, wire, numbered)))
         pairs = {row: (behind, later, equal) for row, behind, later, equal in found}
         for row in range(min(APART, len(chunk))):
             number, since = int(numbered[row]), numbered[:row]
             closed = number in (0, -1) or bool((since < 0).any() or (since == number).any())
             for behind in range(row + 1, min(APART, row + len(self.tail)) + 1):
-                time_ns, other, data, first = self.tail[row - behind]
+                time_ns, other, data, first, length = self.tail[row - behind]
                 later_ns = abs(int(times[row]) - time_ns)
                 near_by = later_ns <= AT_MOST_NS or (number == other and not closed and later_ns <= NUMBERED_NS)
-                if row not in pairs and near_by and (equal := _equal(*_frame(chunk, begin, row), data, first)) >= SHORTEST:
+                if row not in pairs and near_by and (equal := _equal(*_frame(chunk, begin, wire, row), data, first, length)) >= SHORTEST:
                     pairs[row] = behind, later_ns, equal
                 closed = closed or number == other or other < 0
         return numbers([(row, *pairs[row]) for row in sorted(pairs)], 4)
@@ -145,12 +148,19 @@ class Copies:
 def _numbers(table: ChunkTable) -> Int:
     """Of packets whose sender numbers them in their IPv4 header who that is, the number, and where it was captured, else 0; negative of
     NAKs, -1 without one."""
-    loc = table.located
+    loc, data = table.located, table.chunk.data
     found = np.zeros(len(table), np.int64)
     if "bth" not in loc.start or "ip4" not in loc.start:
         return found
-    columns = {"bth": loc.at("bth"), "ip4": loc.at("ip4"), "limit": loc.limit, "taps": table.chunk.interface}
-    Senders(table.chunk.data).numbers({name: np.ascontiguousarray(column) for name, column in columns.items()}, found)
+    ip, bth = loc.at("ip4"), loc.at("bth")
+    rows = np.flatnonzero((ip >= 0) & (bth >= 0))
+    number = gather(data, ip[rows] + IPv4.identification.bit // 8, 2).view(">u2")[:, 0].astype(np.int64)
+    source = gather(data, ip[rows] + IPv4.source.bit // 8, 4).view(">u4")[:, 0].astype(np.int64)
+    place = (table.chunk.interface[rows].astype(np.int64) & 0x7FFF) << 48
+    found[rows] = np.where(number > 0, place | source << 16 | number, 0)
+    acks = rows[(loc.opcode[rows] & OPERATION == ACKNOWLEDGE) & (loc.limit[rows] >= bth[rows] + BTH.size + AETH.size)]
+    asking = acks[(data[bth[acks] + BTH.size] >> 5 & RNR) > 0]
+    found[asking] = np.minimum(-found[asking], -1)
     return found
 
 
@@ -166,13 +176,17 @@ def joined(found: CopyRows, more: Found, routed: Int = _NO_ROWS) -> CopyRows:
     return CopyRows(rows, behind, later, size, marks, routed[new] if len(routed) else found.routed)
 
 
-def _frame(chunk: Chunk, begin: Int, row: int) -> tuple[bytes, int]:
-    """The bytes of a frame, and where what copies have in common begins in them."""
-    return chunk.frame_bytes(row), int(begin[row] - chunk.offset[row])
+def _frame(chunk: Chunk, begin: Int, wire: Int, row: int) -> tuple[bytes, int, int]:
+    """The bytes of a frame, where what copies have in common begins in them, and how many bytes the frame had from there on."""
+    return chunk.frame_bytes(row), int(begin[row] - chunk.offset[row]), int(wire[row])
 
 
-def _equal(one: bytes, start: int, other: bytes, begin: int) -> int:
-    """How many bytes two frames have in common: all, or those from `start` and `begin` on; 0 if those differ."""
+def _equal(one: bytes, start: int, wire: int, other: bytes, begin: int, length: int) -> int:
+    """How many bytes two frames have in common: all, or those from `start` and `begin` on as far as both were captured; 0 if those differ,
+    or the frames did not have equally many."""
     if one == other:
         return len(one)
-    return len(one) - start if one[start:] == other[begin:] else 0
+    mine, theirs = one[start:], other[begin:]
+    size = min(len(mine), len(theirs))
+    same = mine[:size] == theirs[:size] and (len(mine) == len(theirs) or wire == length)
+    return size if same else 0

@@ -107,15 +107,16 @@ _DS4 = cython.declare(cython.Py_ssize_t, _at(IPv4.dsfield))
 _DS6 = cython.declare(cython.Py_ssize_t, _at(IPv6.traffic_class))
 
 
-def near(data: Any, times: Any, starts: Any, sizes: Any, begins: Any, numbers: Any) -> list[tuple[int, int, int, int]]:
+def near(data: Any, times: Any, starts: Any, sizes: Any, begins: Any, wire: Any, numbers: Any) -> list[tuple[int, int, int, int]]:
     """Rows that repeat a frame of the last AT_MOST_NS: row, how many frames and nanoseconds before, and how many bytes are equal.
 
-    int64[n] each: times, where frames start in the data, their sizes, where what copies have in common begins, and `numbers`: of frames
+    int64[n] each: times, where frames start in the data, how many bytes were captured, where what copies have in common begins, `wire`, how
+    many bytes the frame had from there on (if one was cut before the other, what both have is compared), and `numbers`: of frames
     that their sender numbered who that is and the number, 0 of others; negative of NAKs, -1 if they are not numbered. Numbered frames
     repeat one of the last NUMBERED_NS, if no other one between has their number, and no NAK asked for it.
     """
     found: list[tuple[int, int, int, int]] = []
-    window = Frames(data, times, starts, sizes, begins, numbers)
+    window = Frames(data, times, starts, sizes, begins, wire, numbers)
     row: cython.Py_ssize_t
     for row in range(1, window.rows):
         behind: cython.Py_ssize_t = window.copied(row)
@@ -130,8 +131,8 @@ def near(data: Any, times: Any, starts: Any, sizes: Any, begins: Any, numbers: A
 class Frames:
     """The frames of one window."""
 
-    def __init__(self, data: Any, times: Any, starts: Any, sizes: Any, begins: Any, numbers: Any) -> None:
-        self.data, self.times, self.numbers = memoryview(data), memoryview(times), memoryview(numbers)
+    def __init__(self, data: Any, times: Any, starts: Any, sizes: Any, begins: Any, wire: Any, numbers: Any) -> None:
+        self.data, self.times, self.numbers, self.wire = memoryview(data), memoryview(times), memoryview(numbers), memoryview(wire)
         self.starts, self.sizes, self.begins = memoryview(starts), memoryview(sizes), memoryview(begins)
         self.rows, self.rising = len(self.times), True
         row: cython.Py_ssize_t
@@ -168,7 +169,9 @@ class Frames:
         end: cython.Py_ssize_t = self.starts[one] + self.sizes[one]
         stop: cython.Py_ssize_t = self.starts[other] + self.sizes[other]
         size: cython.Py_ssize_t = end - self.begins[one]
-        if size != stop - self.begins[other] or size < _SHORTEST:
+        if size != stop - self.begins[other]:
+            return self.alike_so_far(one, other, min(size, stop - self.begins[other]))
+        if size < _SHORTEST:
             return 0
         back: cython.Py_ssize_t
         for back in range(1, size + 1):  # the last bytes hold a CRC or payload: nearly all pairs differ there already
@@ -180,6 +183,18 @@ class Frames:
             if self.data[end - back] != self.data[stop - back]:
                 return size
         return self.sizes[one]
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def alike_so_far(self, one: cython.Py_ssize_t, other: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The same of frames that were cut at different places, and had equally many bytes."""
+        if size < _SHORTEST or self.wire[one] != self.wire[other]:
+            return 0
+        at: cython.Py_ssize_t
+        for at in range(size):
+            if self.data[self.begins[one] + at] != self.data[self.begins[other] + at]:
+                return 0
+        return size
 
 
 @cython.final

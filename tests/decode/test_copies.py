@@ -86,6 +86,23 @@ def test_copies_may_differ_below_ip(rows: int, monkeypatch: pytest.MonkeyPatch) 
     assert copies([bytes(routed), frame], 500) == ([], [1, 2]), "hops do not grow"
 
 
+@pytest.mark.parametrize("rows", [1, records.ROWS])
+@pytest.mark.parametrize(("more", "found"), [(0, [(2, 1, 500), (3, 1, 500)]), (4, [(3, 2, 1000)])])
+def test_copies_may_be_cut_at_different_places(
+    more: int, found: list[tuple[int, int, int]], rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a tag less of the packet is captured; one that had more bytes is another packet."""
+    monkeypatch.setattr(records, "ROWS", rows)
+    plain, tagged = FRAMES[0], FRAMES[0][:12] + b"\x81\0\0\x05" + FRAMES[0][12:]
+    lengths = np.array([len(plain), len(tagged) + more, len(plain)])
+    told, state = list[tuple[int, int, int]](), Copies()
+    for chunk in open_capture(io.BytesIO(ethernet_pcap([plain[:62], tagged[:60], plain[:58]], step_ns=500))).chunks():
+        here = slice(chunk.first - 1, chunk.first - 1 + len(chunk))
+        copy = state.leave_out(ChunkTable(replace(chunk, length=lengths[here])))
+        told += zip((copy.rows + chunk.first).tolist(), copy.behind.tolist(), copy.later_ns.tolist(), strict=True)
+    assert told == found
+
+
 def test_the_size_of_a_copy_is_what_is_equal() -> None:
     frame = FRAMES[0]
     tagged = frame[:12] + b"\x81\0\0\x05" + frame[12:]

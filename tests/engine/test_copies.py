@@ -190,7 +190,7 @@ def test_frames_that_repeat_a_near_one() -> None:
                     wanted.append((row, behind, later, len(one) if one == other else len(mine)))
                     break
         for engine in BOTH:
-            assert engine.near(data, times, starts, sizes, begins, np.zeros(len(frames), np.int64)) == wanted
+            assert engine.near(data, times, starts, sizes, begins, starts + sizes - begins, np.zeros(len(frames), np.int64)) == wanted
         found += len({size for *_, size in wanted})
     assert found >= 6
 
@@ -216,5 +216,5 @@ def test_numbered_frames_that_repeat_one(numbers: tuple[int, ...], step_ns: int,
         for back in (0, 1):  # a clock that was set back between others changes nothing
             times = np.arange(4) * step_ns - np.array([0, 0, 0, back * 10**9])
             starts, sizes = np.append(begins, 16), np.full(4, 16)
-            found = engine.near(data, times, starts, sizes, starts, np.array([*numbers, 0], np.int64))
+            found = engine.near(data, times, starts, sizes, starts, sizes, np.array([*numbers, 0], np.int64))
             assert [(row, behind) for row, behind, *_ in found if row < 3] == wanted
