@@ -8,8 +8,8 @@ mutant runs in a process forked from a prepared parent. If the mistake is in a f
 replaced and only those tests run; otherwise the mistake is made before the tests are imported, and all of them run. A mutant that
 takes too much time or memory counts as noticed. Modules of the engine are interpreted, compiled or not. No file is written, and runs
 are reproducible: Hypothesis uses the same examples.
-`--quick` plants mistakes in functions only and leaves out the proofs of rules: it takes a tenth of the time, and notices no more than all
-tests do. What it prints can be tried again with all tests (--among).
+`--quick` plants mistakes in functions only and leaves out the proofs of rules: it takes much less time, and notices no more than all tests
+do. What it prints can be tried again with all tests (--among).
 mutmut does not fit: it skips decorated functions and class bodies, which make up most of a rule.
 """
 
@@ -504,9 +504,9 @@ def main() -> int:
         print(f"{len(chosen)} of {len(every)} mutants of {len(files)} files", flush=True)
         statuses, seconds = in_place(chosen, trees, [*arguments, *tests])
         for index, one in enumerate(chosen):
-            if index not in statuses and options.quick:
+            if index not in statuses and options.quick:  # no test calls the function
                 statuses[index] = 0
-                print(f"{one} (no test calls it)", flush=True)
+                print(one, flush=True)
             elif index not in statuses:
                 code = compiled(trees[one.file], one)
                 first = [str(path.relative_to(ROOT)) for pattern in target.first for path in sorted(ROOT.glob(pattern))]
