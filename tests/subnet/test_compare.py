@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tests.conftest import SHARED
 from tests.decode.made import native_table
 from tests.subnet.files.made_files import subnet_of
 from tests.subnet.files.samples import SAMPLES
-from tests.subnet.made import answer, node, p_keys
+from tests.subnet.made import SET, answer, ask, node, p_keys
 
 FABRICS = sorted((SHARED / "knowledge").glob("*/changes.json"))
 DISCOVERED = SAMPLES["ibnetdiscover"]
@@ -133,11 +134,12 @@ def test_a_port_at_another_place() -> None:
         assert len(lines) == (2 if "99" in place else 1)
 
 
-def p_key_tables(*blocks: tuple[int, ...], guid: int = 0) -> Subnet:
+def p_key_tables(*blocks: tuple[int, ...], more: Sequence[bytes] = ()) -> Subnet:
     """A channel adapter that shows blocks of its P_Key table."""
     follower = FabricFollower()
-    frames = [answer(5, 0x11, node(5, partition_cap=64, **({"port_guid": guid} if guid else {})))]
+    frames = [answer(5, 0x11, node(5, partition_cap=64))]
     frames += [answer(5, 0x16, p_keys(*keys), modifier=number) for number, keys in enumerate(blocks) if keys]
+    frames += more
     for _ in follower.feed(native_table(frames)):
         pass
     return follower.subnet
@@ -152,6 +154,12 @@ def test_p_keys_are_compared_in_blocks_that_both_sides_know() -> None:
     assert changed(p_key_tables((0xFFFF,), (0x8003,)), p_key_tables((0xFFFF, 0x8000), (0x8003,))) == {}
     assert changed(p_key_tables((), (0x8003,)), p_key_tables((0xFFFF,))) == {}, "no block is known on both sides"
     assert [*changed(p_key_tables((), (0x8003,)), p_key_tables((0xFFFF,), (0x8004,)))] == ["pkeys_changed", "partitions_gone"]
+
+
+def test_a_block_that_was_written_and_not_shown_since_is_unknown() -> None:
+    written = ask(5, 0x16, method=SET, body=p_keys(0x8009), modifier=0)
+    before, after = ((0xFFFF, 0x8001), (0x8003,)), p_key_tables((0xFFFF, 0x8001), (0x8003,), more=[written])
+    assert changed(p_key_tables(*before), after) == changed(after, p_key_tables(*before)) == {}
 
 
 def test_partitions_that_came_and_went() -> None:
