@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ibdissect.lint.applicability import PortFacts, compares_copies, declared, port_kinds
+from ibdissect.lint.applicability import PortFacts, applying, compares_copies, declared, port_kinds
 from ibdissect.lint.rule import REGISTRY, Rule
 from ibdissect.subnet.model import Subnet
 from ibdissect.wire.expr import Expr
@@ -174,3 +174,8 @@ def test_a_copy_counts_only_where_nobody_knows_what_the_port_has(before: int | N
     frames = [CA, *shown, ask(5, PORT_INFO, method=SET, body=port_info(5, mtu_cap=copy, capability_mask=0), modifier=1)]
     found = lint(erf_pcap(frames), rules=[Low, Zero])
     assert [one.code for one in found if one.frame == len(frames)] == ["ZYA004"] * low + ["ZYA005"]
+
+
+def test_a_set_is_judged_as_it_is_written_where_nothing_is_known() -> None:
+    table = native_table([ask(5, PORT_INFO, method=SET, body=port_info(5, mtu_cap=cap), modifier=1) for cap in (0, 1, 5)])
+    assert applying(table, PortInfo, PortInfo.mtu_cap < 2, 0, np.array([True, True, False]), None).tolist() == [False, True, False]

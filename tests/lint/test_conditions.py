@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ibdissect.decode.reassembled import SaRecord
 from ibdissect.failures import Failures
-from ibdissect.lint.conditions import _flat, _quoted, _spans, hit_at, judged
+from ibdissect.lint.conditions import _flat, _quoted, _spans, hit_at, judged, of_records
 from ibdissect.lint.finding import Finding, Severity, Span
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY, Rule, Seen
@@ -219,3 +220,10 @@ def test_a_rule_that_raises_does_not_stop_others_about_its_structure(kinds: tupl
     linter.feed(table_of_frames([answer(2, 0x11, build(NodeInfo, **NODE))]))
     assert [(one.code, one.frame) for one in linter.finish()] == [("ZZD004", 1)]
     assert "rule ZZD003" in (failures.text()) and "ZZD004" not in (failures.text())
+
+
+def test_which_joined_bytes_are_records_or_pdus() -> None:
+    """Not the window itself, which comes first, nor messages."""
+    message, pdu = SimpleNamespace(stream=None), SimpleNamespace(stream="s")
+    shown: Any = SimpleNamespace(joined=[(0, message), (1, SaRecord(0, b"", (), None)), (1, pdu), (2, message)])
+    assert of_records(shown).tolist() == [False, False, True, True, False]

@@ -8,6 +8,7 @@ import pytest
 
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.history import SECOND_NS
+from ibdissect.failures import Failures
 from ibdissect.lint import consequences, grouping
 from ibdissect.lint.consequences import Consequences, chains
 from ibdissect.lint.finding import Finding, Related, Severity
@@ -491,3 +492,73 @@ def test_causes_are_cut_back_at_the_end_of_each_chunk(monkeypatch: pytest.Monkey
     _, linter = found(Consequence, EverySmp)
     dropped = linter.findings.consequences.dropped
     assert sorted(linter.findings.consequences.causes["ZZB007"]) == [2, 3] and (dropped.count, dropped.frame, dropped.time_ns) == (1, 3, 0)
+
+
+def waiting_cause(*, holds: bool) -> type[Rule]:
+    """A cause in all frames that is judged at the end."""
+
+    class Waits(Rule):
+        """Something may be wrong."""
+
+        code, name, message, explains, waits = "ZZB008", "waits", "cause", ("ZZA905", "ZZA906"), True
+
+        @on_chunk
+        def chunk(self, table: ChunkTable, _context: Context) -> list[Hit]:
+            return [Hit(frame=frame, time_ns=0, arguments={}) for frame in (1, 2, 3)]
+
+        def stands(self, hit: Hit, context: Context) -> bool:
+            return holds
+
+    REGISTRY.pop("ZZB008")
+    return Waits
+
+
+class Given(Rule):
+    """Something follows, and a list says so."""
+
+    code, name, message = "ZZA905", "given", "consequence"
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, _context: Context) -> list[Hit]:
+        return [Hit(frame=frame, time_ns=0, arguments={}) for frame in (1, 2, 3)]
+
+
+class Held(Rule):
+    """Something follows where a condition holds."""
+
+    code, name, message, when, at = "ZZA906", "held", "consequence", MAD.method == 1, MAD.method
+
+
+class Stumbles(Rule):
+    """It raises when it is asked at the end whether a hit stands."""
+
+    code, name, message, waits = "ZZA907", "stumbles", "x", True
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, _context: Context) -> list[Hit]:
+        return [Hit(frame=2, time_ns=0, arguments={})]
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        raise KeyError("nothing")
+
+
+for rule in (Given, Held, Stumbles):
+    REGISTRY.pop(rule.code)
+
+
+@pytest.mark.parametrize("holds", [False, True])
+@pytest.mark.parametrize("consequence", [Given, Held])
+def test_consequences_of_a_cause_that_waits_are_reported_if_it_does_not_stand(consequence: type[Rule], holds: bool) -> None:
+    """Each once, with the bytes of its own frame."""
+    findings, _ = found(consequence, waiting_cause(holds=holds))
+    code = "ZZB008" if holds else consequence.code
+    assert [(one.code, one.frame, one.count) for one in findings] == [(code, frame, 1) for frame in (1, 2, 3)]
+    for one in findings if consequence is Held and not holds else ():
+        assert [(span.frame, span.length) for span in one.spans] == [(one.frame, 1)]
+
+
+def test_what_raises_at_the_end_takes_nothing_from_others() -> None:
+    linter = Linter((Stumbles, waiting_cause(holds=True)), failures=(failures := Failures()))
+    for table in tables_of(erf_pcap([smp(1, 0x11)] * 3)):
+        linter.feed(table)
+    assert [one.code for one in linter.finish()] == ["ZZB008"] * 3 and "rule ZZA907 failed in frame 2: KeyError" in failures.text()

@@ -11,11 +11,13 @@ import pytest
 
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Severity
+from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.lint.toml_rules import rules_of
 from ibdissect.pipeline.check import CheckOptions, check
 from tests import commands
 from tests.craft import erf_pcap, native, rc, ud
+from tests.decode.made import tables_of
 
 GOOD = {
     "code": "TOML001", "name": "wrong-lane", "severity": "error", "when": "bth.opcode == 100 and lrh.sl != 3 and frame.len > 40",
@@ -188,3 +190,18 @@ def test_a_configured_severity_holds_for_findings_and_counts(tmp_path: Path, sev
     report = check(capture(tmp_path, FRAMES), CheckOptions(rules=[rule], severities={"TOML001": severity}))
     assert {finding.severity for finding in report.findings} == {severity}
     assert {name: count for name, count in report.counts.items() if count} == {severity.value: 2}
+
+
+@pytest.mark.parametrize(("most", "kept"), [(None, [1, 5]), (2, [1, 5]), (1, [1]), (0, [])])
+def test_every_frame_is_told_also_beyond_what_is_kept(most: int | None, kept: list[int]) -> None:
+    told: list[tuple[list[int], bool, int, int]] = []
+
+    def tell(_rule: object, _lowered: object, one: object, frames: Any, at: int, size: int) -> None:
+        told.append((list(frames), one is not None, at, size))
+
+    linter = Linter(rules_of([GOOD], "site.toml"), max_findings=most, on_occurrence=tell)
+    for table in tables_of(erf_pcap(FRAMES)):
+        linter.feed(table)
+    assert [one.frame for one in linter.finish()] == kept
+    more = [frame for frame in (1, 5) if frame not in kept]
+    assert told == [([frame], True, 8 + 40 * (frame == 5), 1) for frame in kept] + [(more, False, 0, 0)] * bool(more)
