@@ -22,6 +22,7 @@ ENGINE = (
     "requester_responder",
     "psn_order",
     "hosts",
+    "pairing",
     "lanes",
     "facts",
     "ports",
@@ -34,6 +35,7 @@ ENGINE = (
     "copies",
     "mirror_passing",
     "seen_before",
+    "flow_counts",
 )
 """Modules of ibdissect/engine that are compiled; the others are Python."""
 STABLE = ("Py_LIMITED_API", "0x030b0000")

@@ -17,12 +17,12 @@ from ibdissect.decode import reassembled, rmpp_places
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.diagnosis import frame_times
 from ibdissect.diagnosis.stories import Stories
-from ibdissect.engine import connection_setups, episodes, lanes, pairing, psn_gaps, psn_order, smps, waiting_packets
+from ibdissect.engine import connection_setups, episodes, flow_counts, lanes, pairing, psn_gaps, psn_order, smps, waiting_packets
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import Rule
 from ibdissect.mad import rmpp_reassembly
 from ibdissect.rules import load
-from ibdissect.subnet import model, multicast_groups, nodes
+from ibdissect.subnet import early_packets, model, multicast_groups, nodes
 from ibdissect.transport import rpc_rdma_chunks
 from tests.crowds import crowd
 from tests.test_limits import fed
@@ -55,6 +55,7 @@ OTHERS = {
     "tries": connection_setups.MAX_ALL_TRIES * 160,
     "set-ups": connection_setups.MAX_SETUPS * (2600 + 2 * 300),
     "times of frames": frame_times.MAX_TIMES * 8,
+    "early flows": early_packets.MAX_FLOWS * (8 * flow_counts.VALUES + 64),
     "places of segments": rmpp_places.MAX_FRAMES * 10,
     "repetitions of segments": rmpp_places.MAX_TRANSFERS * rmpp_places.MAX_AGAIN * 44,
 }
@@ -129,7 +130,7 @@ def setup(i):
         one.agreed[name] = 7777 * i
     one.mra, one.rep, one.rtu, one.rej = (i + 10000, i << 40, 3), (i + 20000, i << 40), (i + 30000, i << 40), (i + 40000, i << 40, 3, 1)
     return one
-for make in (lambda i: Lane(i << 40, i, host, host, i, 0, i), half, lambda i: ((i, i + 1 << 40), Host(i, i << 40, i)), setup):
+for make in (lambda i: Lane(i << 40, host, host, i, 0, i), half, lambda i: ((i, i + 1 << 40), Host(i, i << 40, i)), setup):
     gc.collect()
     before = int(open('/proc/self/statm').read().split()[1])
     kept.append([make(i) for i in range(5000)])

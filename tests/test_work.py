@@ -89,8 +89,8 @@ def checked(data: bytes) -> None:
     ("made", "short", "long", "most_calls", "most_held"),
     [
         pytest.param(sweeps, 5, 25, 8.8, 2300, id="sweeps"),
-        pytest.param(partial(traffic, roce=False), 12000, 24000, 5.4, 900, id="native"),
-        pytest.param(partial(traffic, roce=True), 8000, 16000, 4.7, 800, id="roce"),
+        pytest.param(partial(traffic, roce=False), 12000, 24000, 1.4, 900, id="native"),
+        pytest.param(partial(traffic, roce=True), 8000, 16000, 2.3, 800, id="roce"),
     ],
 )
 def test_work_per_packet(
@@ -98,8 +98,7 @@ def test_work_per_packet(
 ) -> None:
     """Bounds are a little above what was counted: one more Python step for each packet exceeds them.
 
-    The traffic has many short connections without set-ups; finding which two queue pairs are one (`engine.pairing`) takes two calls a
-    packet of theirs, and what explains each is judged at the end (`diagnosis`).
+    The traffic has many short connections without set-ups; what explains each is judged at the end (`diagnosis`).
     """
     (few, number), (many, more) = made(repo, short), made(repo, long)
     checked(few)  # what is imported or compiled on first use

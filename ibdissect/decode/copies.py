@@ -8,14 +8,13 @@ from msgspec import field
 from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
-from ibdissect.capture.scattered import gather
 from ibdissect.engine.copies import APART, NUMBERED_NS, SHORTEST, WHOLE, Datagrams, near
 from ibdissect.engine.copies import AT_MOST_NS as AT_MOST_NS  # also for `points`, which does not know the engine
 from ibdissect.engine.copies import CE as CE
 from ibdissect.engine.mirror_passing import PassingPackets
 from ibdissect.engine.opcode_parts import IS_RESPONSE
-from ibdissect.wire.encapsulation import IPv4
-from ibdissect.wire.headers import AETH, BTH, ICRC, RNR
+from ibdissect.engine.seen_before import Senders
+from ibdissect.wire.headers import ICRC
 from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION
 
 from .chunk_table import ChunkTable
@@ -148,19 +147,12 @@ class Copies:
 def _numbers(table: ChunkTable) -> Int:
     """Of packets whose sender numbers them in their IPv4 header who that is, the number, and where it was captured, else 0; negative of
     NAKs, -1 without one."""
-    loc, data = table.located, table.chunk.data
+    loc = table.located
     found = np.zeros(len(table), np.int64)
     if "bth" not in loc.start or "ip4" not in loc.start:
         return found
-    ip, bth = loc.at("ip4"), loc.at("bth")
-    rows = np.flatnonzero((ip >= 0) & (bth >= 0))
-    number = gather(data, ip[rows] + IPv4.identification.bit // 8, 2).view(">u2")[:, 0].astype(np.int64)
-    source = gather(data, ip[rows] + IPv4.source.bit // 8, 4).view(">u4")[:, 0].astype(np.int64)
-    place = (table.chunk.interface[rows].astype(np.int64) & 0x7FFF) << 48
-    found[rows] = np.where(number > 0, place | source << 16 | number, 0)
-    acks = rows[(loc.opcode[rows] & OPERATION == ACKNOWLEDGE) & (loc.limit[rows] >= bth[rows] + BTH.size + AETH.size)]
-    asking = acks[(data[bth[acks] + BTH.size] >> 5 & RNR) > 0]
-    found[asking] = np.minimum(-found[asking], -1)
+    columns = {"bth": loc.at("bth"), "ip4": loc.at("ip4"), "limit": loc.limit, "taps": table.chunk.interface}
+    Senders(table.chunk.data).numbers({name: np.ascontiguousarray(column) for name, column in columns.items()}, found)
     return found
 
 

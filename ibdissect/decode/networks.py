@@ -11,11 +11,11 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import gather
-from ibdissect.engine.seen_before import NewPairs
+from ibdissect.engine.seen_before import NewNumbers
 from ibdissect.wire.encapsulation import GENEVE, VLAN, VXLAN, VXLANGPE
 from ibdissect.wire.numbers import DIRECTED, PERMISSIVE, RESPONSE_BIT
 
-from .addresses import ENDS, GID_SIZE, by_header
+from .addresses import ENDS, GID_SIZE, addresses_hash, by_header
 from .bit_fields import extract
 from .chunk_table import ChunkTable
 from .locate import Int, around
@@ -78,7 +78,7 @@ class Networks:
         """By what packets show, in order of appearance: the number of the network, that of the first of those that are one."""
         self._most_alone = 2 * MAX_PAIRS + 2
         """Directions of pairs that are remembered until there is a second network."""
-        self._new = NewPairs(self._most_alone)
+        self._new = NewNumbers(self._most_alone)
         self._halves = Counter[tuple[int, int]]()
         """How many pairs have one direction in either of two networks."""
         self._alone = np.zeros((5, 0), np.uint64)
@@ -91,7 +91,7 @@ class Networks:
         if found is None and not self.number and table.chunk.interfaces is None and not table.located.start.keys() & {"ip4", "ip6", "eth"}:
             return None  # as in most captures of InfiniBand
         there = np.zeros(len(table), np.uint16) if found is None else found
-        values, first = np.unique(there, return_index=True)
+        values, first = np.unique(there if found is not None else there[:1], return_index=True)
         for value in values[np.argsort(first)].tolist():
             self.number.setdefault(value, value)
         numbers = there.copy()
@@ -123,11 +123,10 @@ class Networks:
 
     def _first_of_pairs(self, table: ChunkTable) -> Int:
         """Rows of the first packets from one address to another, and all that have a MAD: others show no new pair."""
-        start, none = table.located.start, np.full(len(table), -1, np.int64)
-        if "bth" not in start:
-            return none[:0]
-        columns = {name: np.ascontiguousarray(start.get(name, none)) for name in ("bth", "mad", "lrh", "grh", "ip4", "ip6")}
-        return np.array(self._new.feed(table.chunk.data, columns), np.int64)
+        mads, bth = table.located.at("mad") >= 0, table.located.at("bth") >= 0
+        rows = np.flatnonzero(bth & ~mads)
+        new = rows[np.array(self._new.feed(addresses_hash(table, rows).view(np.int64)), np.int64)]
+        return np.sort(np.concatenate((new, np.flatnonzero(bth & mads))))
 
     def _keep(self, table: ChunkTable, rows: Int, found: U64) -> None:
         """Remember the pairs of a capture that shows one network so far."""

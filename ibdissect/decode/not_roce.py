@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ibdissect.engine.offsets import NO_BTH
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE
 
@@ -27,9 +28,11 @@ def find(table: ChunkTable) -> Int:
     """Rows of other datagrams, int64[k].
 
     RoCE has one partition, and senders clear the version and the reserved bits of the BTH. A datagram that violates both and has a wrong
-    ICRC is not RoCE: damage seldom changes both, and a faulty sender computes the ICRC of what it sends.
+    ICRC is not RoCE: damage seldom changes both, and a faulty sender computes the ICRC of what it sends. Nor is one that is too short
+    for a BTH: nothing in it says that it is.
     """
     located = table.located
+    short = np.flatnonzero((located.malformed == NO_BTH) & (located.at("udp") >= 0)) if "udp" in located.start else np.empty(0, np.int64)
     rows = np.flatnonzero((located.at("bth") >= 0) & (located.at("udp") >= 0)) if "udp" in located.start else np.empty(0, np.int64)
     at = located.at("bth").take(rows)
     odd = np.flatnonzero(u16(located.front.part(rows, at, 4), BTH.p_key.bit // 8) & BASE != BASE)
@@ -37,7 +40,7 @@ def find(table: ChunkTable) -> Int:
     head = located.front.part(rows, at[odd], BTH.size)
     rows = rows[np.any([extract(head, field.bit, field.bits) for field in (BTH.tver, BTH.reserved6, BTH.reserved7)], axis=0)]
     if not len(rows):
-        return rows
+        return short
     sums = icrc_sums(table, rows)
-    found: Int = rows[~is_in(rows, sums.rows[(sums.stored == sums.wanted) | (sums.stored == 0)])]
-    return found
+    others = rows[~is_in(rows, sums.rows[(sums.stored == sums.wanted) | (sums.stored == 0)])]
+    return np.union1d(others, short)

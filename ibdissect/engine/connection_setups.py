@@ -14,12 +14,12 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CM_CLASS
 from ibdissect.wire.spec import Field
 
-from .copies import DATAGRAMS_NS
-
 MAX_SETUPS = 50_000
 """Set-ups that are kept, refused ones included."""
 MAX_TRIES, MAX_ALL_TRIES = 64, 1 << 17
 """REQs of one connection whose frames are kept, and those of all."""
+SOONEST_NS = 50_000_000
+"""Nobody repeats a message of connection management sooner: timers are 4 s or, rarely, a tenth of that."""
 Address = Any
 """Of an end: hashable; the engine's are pairs of numbers, those of `decode.connections` its `End`."""
 
@@ -59,11 +59,13 @@ class Repetitions:
     def __init__(self) -> None:
         self.count = self.frame = self.time = 0
 
-    def take(self, frame: int, time: int) -> None:
-        """It was captured once more."""
-        if not self.count or abs(time - self.time) > DATAGRAMS_NS:
+    def take(self, frame: int, time: int) -> bool:
+        """It was captured once more. Whether it was sent once more."""
+        anew = not self.count or abs(time - self.time) >= SOONEST_NS
+        if anew:
             self.count, self.frame = self.count + 1, frame
         self.time = time
+        return anew
 
 
 class SetUp:
@@ -83,7 +85,7 @@ class SetUp:
         """The first PSN of the packets to the asker, and of those to the other end."""
         self.reqs: list[tuple[int, int]] = []
         self.tries = self.last_req = 0
-        """REQs, and the time of the latest."""
+        """REQs without copies of another mirror, and the time of the latest."""
         self.mra: tuple[int, int, int, int | None] | None = None
         """The latest: frame, time, the exponent of the time it asks for, and the message whose answer it delays (0 REQ, 1 REP, 2 LAP)."""
         self.rep: tuple[int, int] | None = None
@@ -201,10 +203,10 @@ class SetUps(Generic[Kind]):
                 return None
             setup.ids[0] = local
             self.by_id.put((src, local), setup)
-        setup.tries += 1
-        setup.requests.take(frame, time)
+        anew = setup.requests.take(frame, time)
+        setup.tries += anew
         setup.last_req = time
-        if len(setup.reqs) < MAX_TRIES and (not setup.reqs or self.tries < MAX_ALL_TRIES):
+        if anew and len(setup.reqs) < MAX_TRIES and (not setup.reqs or self.tries < MAX_ALL_TRIES):
             setup.reqs.append((frame, time))
             self.tries += 1
         setup.qpns[0] = qpn

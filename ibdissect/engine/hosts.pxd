@@ -14,13 +14,17 @@ cdef class Lane:
     cdef public Lane peer
     cdef public Half requests, answers
     cdef public Order stream
-    cdef public i64 last_frame, last_time, pkey, versions, checked
-    cdef public i64 first_frame, first_time, side, pkeys, service, order
+    cdef public i64 last_frame, last_time, checked
+    cdef public int pkey, versions, side, service
+    cdef public i64 first_frame, first_time, pkeys, order
     cdef public i64 cnps, cnp_frame, cnp_last, wrong, wrong_first, wrong_last, version_frame
-    cdef public u64 pair
     cdef public int first_asked, newest, first_answer, newest_answer, crowd, claim, rival
     cdef public Lane claimant
     cdef public bint settled, reads, long_reads, over
-    cdef public i64 begun, front, active
+    cdef public i64 begun, front, active, way, back
     cdef public u64 begun_content
     cdef public object setup, backlog, hits
+
+cdef int join(dict index, i64 key, Lane lane) except? -1
+cdef object living(dict known)
+cdef int leave(dict index, i64 key, Lane lane) except? -1

@@ -4,14 +4,16 @@ from ibdissect.engine.requester_responder cimport Half
 from ibdissect.engine.hosts cimport Host, Lane
 from ibdissect.engine.psn_order cimport Order
 from ibdissect.engine.packet_fields cimport Packet, Reader
+from ibdissect.engine.pairing cimport Pairing
 from ibdissect.engine.waiting_packets cimport Room
 
 cdef class Lanes:
-    cdef public dict lanes, hosts, paths, expected, waiting, older, fronts, near_psns
+    cdef public dict lanes, hosts, paths, expected
+    cdef public Pairing pairing
     cdef public list near, near_hosts
     cdef public object told, setups, finished, queue
     cdef public Room room
-    cdef public i64 hosts_dropped, remembered, halves, held, dropped, order, collisions, last_time, first_time, frames
+    cdef public i64 hosts_dropped, halves, held, dropped, order, collisions, last_time, first_time, frames
     cdef Packet packet
     cpdef Order facing(self, Order one)
     cdef int follow(self, Lane lane, Packet p) except? -1

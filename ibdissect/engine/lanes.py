@@ -24,6 +24,7 @@ if cython.compiled:
     from cython.cimports.ibdissect.engine.common import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, REQUEST, i64, mix, u64
     from cython.cimports.ibdissect.engine.hosts import Host, Lane
     from cython.cimports.ibdissect.engine.packet_fields import Packet, Reader
+    from cython.cimports.ibdissect.engine.pairing import Pairing
     from cython.cimports.ibdissect.engine.psn_order import Order
     from cython.cimports.ibdissect.engine.requester_responder import Half
     from cython.cimports.ibdissect.engine.waiting_packets import Path, Room
@@ -32,6 +33,7 @@ else:
     from .hosts import Host, Lane
     from .packet_fields import Packet, Reader
     from .packet_kinds import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, REQUEST
+    from .pairing import Pairing
     from .psn_order import Order
     from .requester_responder import Half
     from .waiting_packets import Path, Room
@@ -64,8 +66,8 @@ class Lanes:
     """All lanes of a capture. Feed windows in order, then call `finish` once."""
 
     def __init__(self) -> None:
-        self.lanes, self.hosts, self.paths, self.expected, self.waiting, self.older = {}, {}, {}, {}, {}, {}
-        self.fronts, self.near_psns, self.remembered = {}, {}, 0
+        self.lanes, self.hosts, self.paths, self.expected = {}, {}, {}, {}
+        self.pairing = Pairing(self.lanes)
         self.setups, self.finished, self.queue = SetUps(), [], []
         places: list[Any] = [None] * (_NEAR + 1)
         self.near, self.near_hosts = places, places[:]
@@ -239,12 +241,13 @@ class Lanes:
         if len(self.lanes) + len(self.finished) >= MAX_LANES:
             return None
         self.order += 1
-        lane: Lane = Lane(key, mix(src.number, dst.number), src, dst, qpn, network, self.order)
+        lane: Lane = Lane(key, src, dst, qpn, network, self.order)
         before = self.lanes.get(key)
         if before is not None:
             self.settle(before)
-            pairing.over(self, before)
+            self.pairing.over(before)
             self.finished.append(before)
+        self.pairing.name(lane)
         self.lanes[key] = self.near[key & _NEAR] = lane
         hint = self.expected.pop(key, None)
         if hint is not None:
@@ -355,7 +358,7 @@ class Lanes:
     @cython.exceptval(-1)
     def unpaired(self, lane: Lane, p: Packet) -> cython.int:
         """A packet of a lane of which it is not known where the answers come."""
-        other = pairing.match(self, lane, p)
+        other: Lane = self.pairing.match(lane, p)
         if other is not None:
             lane.backlog.append(p.copy())
             self.held += 1
@@ -375,8 +378,8 @@ class Lanes:
 
     def pair(self, one: Lane, other: Lane) -> None:
         """Two lanes are the two ways of a connection; what waited of both is read in the order of its frames."""
-        pairing.forget(self, one)
-        pairing.forget(self, other)
+        self.pairing.forget(one)
+        self.pairing.forget(other)
         one.peer, other.peer = other, one
         if one.setup is None and other.setup is not None:
             one.setup, one.side = other.setup, 1 - other.side

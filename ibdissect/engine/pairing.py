@@ -1,3 +1,4 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 """Which lane carries the answers to another one's requests? By connection management first, then by PSNs.
 
 Many programs start all their queue pairs at PSN 0, so that one equal PSN proves nothing where several lanes have near PSNs: a "crowd". In
@@ -9,12 +10,29 @@ cannot be told apart stays alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ibdissect.wire import cm
 
 from .connection_setups import SetUp
-from .packet_kinds import ANSWER, REQUEST
+
+try:
+    import cython
+except ImportError:
+    from . import without_cython as cython
+if cython.compiled:
+    from cython.cimports.ibdissect.engine.common import ANSWER, REQUEST, i64
+    from cython.cimports.ibdissect.engine.hosts import Lane, join, leave, living
+    from cython.cimports.ibdissect.engine.packet_fields import Packet
+else:
+    from .hosts import Lane, join, leave, living
+    from .packet_fields import Packet
+    from .packet_kinds import ANSWER, REQUEST
+
+    if TYPE_CHECKING:
+        i64 = int
+    else:
+        i64 = None
 
 MAX_CANDIDATES = 16
 """Lanes between two hosts that are compared with the answers of one; of more, nobody can say which one is answered."""
@@ -35,223 +53,274 @@ STARTS = 32
 """A READ or a coalesced ACK may begin that many PSNs after the first one agreed."""
 ROUNDS = 8
 """At the end of a capture, each lane that is paired may make others certain; so often they are looked at."""
-ASKS, BACK = 0, 1
-_MIDDLE, _LAST, _ACK = 14, 15, 17
-_READS = (12, 19, 20)
-_PSN = 0xFFFFFF
+ASKS, BACK = cython.declare(cython.int, 0), cython.declare(cython.int, 1)
+_MIDDLE, _LAST, _ACK = cython.declare(cython.int, 14), cython.declare(cython.int, 15), cython.declare(cython.int, 17)
+_PSN = cython.declare(cython.longlong, 0xFFFFFF)
+_PSN_BITS, _HOST = cython.declare(cython.int, 24), cython.declare(cython.int, 17)  # and those of numbers of hosts: `lanes.MAX_HOSTS`
+_NEAR, _START = cython.declare(cython.int, NEAR_BITS), cython.declare(cython.int, START_BITS)
+_AGAINST, _STARTS = cython.declare(cython.longlong, AGAINST), cython.declare(cython.longlong, STARTS)
 
 
-def place(network: int, src: Any, dst: Any, psn: int) -> int:
-    """The key of a PSN among the lanes from one host to another. Any: the classes of `lanes`, compiled or not."""
-    key: int = (network << 20 ^ src.number) << 44 ^ dst.number << 24 ^ psn
-    return key
+@cython.final
+@cython.cclass
+class Pairing:
+    """What lanes without a peer sent lately, by way and PSN. `lanes`: all of a capture; `ways`: numbers of who sends to whom."""
 
+    def __init__(self, lanes: dict[int, Lane]) -> None:
+        self.lanes, self.remembered = lanes, 0
+        self.ways, self.waiting, self.older, self.fronts, self.near_psns = {}, {}, {}, {}, {}
 
-def match(lanes: Any, lane: Any, p: Any) -> Any:
-    """The lane that this packet shows to be the other way; None if it is not certain. Requests are remembered, answers looked up."""
-    if p.kind == REQUEST:
-        ask(lanes, lane, p)
-    elif p.kind == ANSWER and p.op != _MIDDLE and p.op != _LAST:  # those have PSNs that no request has
-        return answered(lanes, lane, p)
-    return None
+    @cython.ccall
+    @cython.exceptval(-1)
+    def name(self, lane: Lane) -> cython.int:
+        """Number the way of a new lane and the way back."""
+        here: i64 = lane.src.number
+        there: i64 = lane.dst.number
+        lane.way = self.ways.setdefault(lane.network << 2 * _HOST | here << _HOST | there, len(self.ways))
+        lane.back = self.ways.setdefault(lane.network << 2 * _HOST | there << _HOST | here, len(self.ways))
+        return 0
 
+    @cython.ccall
+    def match(self, lane: Lane, p: Packet) -> Lane | None:
+        """The lane that this packet shows to be the other way; None if it is not certain. Requests are remembered, answers looked up."""
+        if p.kind == REQUEST:
+            self.ask(lane, p)
+        elif p.kind == ANSWER and p.op != _MIDDLE and p.op != _LAST:  # those have PSNs that no request has
+            return self.answered(lane, p)
+        return None
 
-def ask(lanes: Any, lane: Any, p: Any) -> None:
-    """A lane has sent a request."""
-    if lane.newest < 0:
-        if not lane.packets and not lane.backlog:
-            remember(lanes, lane, p.psn - 1 & _PSN)  # a capture that begins in the midst shows the ACK of the one before
-        lane.first_asked = p.psn
-        count(lanes, lane, ASKS, p.psn, START_BITS, 1)
-    remember(lanes, lane, p.psn)
-    if lane.newest >= 0 and p.psn - lane.newest - 1 & 0x800000:
-        return  # again, or late
-    here = place(lane.network, lane.src, lane.dst, 0)
-    if lane.newest >= 0:
-        leave(lanes.fronts, here ^ lane.newest, lane)
-    join(lanes.fronts, here ^ p.psn, lane)
-    move(lanes, lane, ASKS, lane.newest, p.psn)
-    lane.newest, lane.reads = p.psn, p.op in _READS
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def ask(self, lane: Lane, p: Packet) -> cython.int:
+        """A lane has sent a request."""
+        if lane.newest < 0:
+            if not lane.packets and not lane.backlog:
+                self.remember(lane, (p.psn - 1) & _PSN)  # a capture that begins in the midst shows the ACK of the one before
+            lane.first_asked = p.psn
+            self.count(lane.way, ASKS, p.psn, _START, 1)
+        self.remember(lane, p.psn)
+        if lane.newest >= 0:
+            if (p.psn - lane.newest - 1) & 0x800000:
+                return 0  # again, or late
+            leave(self.fronts, lane.way << _PSN_BITS | lane.newest, lane)
+        join(self.fronts, lane.way << _PSN_BITS | p.psn, lane)
+        self.move(lane, ASKS, lane.newest, p.psn)
+        lane.newest, lane.reads = p.psn, p.op == 12 or p.op == 19 or p.op == 20
+        return 0
 
+    @cython.cfunc
+    def answered(self, lane: Lane, p: Packet) -> Lane | None:
+        """A lane has sent an answer: which lane does it speak for?"""
+        again: cython.bint = p.psn == lane.newest_answer
+        if not again:
+            if lane.newest_answer < 0:
+                lane.first_answer = p.psn
+                self.count(lane.way, BACK, p.psn, _START, 1)
+            self.move(lane, BACK, lane.newest_answer, p.psn)
+            lane.newest_answer = p.psn
+        here: i64 = lane.back << _PSN_BITS | p.psn
+        sent: list[Any] = []
+        for index in (self.waiting, self.older):
+            known = index.get(here)
+            if type(known) is dict:
+                for one in known:
+                    if one.over:
+                        known = living(known)
+                        break
+            if known is not None and (type(known) is dict or not known.over):
+                sent.append(known)
+        number: i64 = 0
+        alone: cython.bint = len(sent) == 1 and type(sent[0]) is not dict
+        if not alone or not self.begins_alone(lane, sent[0]):
+            number = self.crowd(lane.back, lane.way, p.psn, _NEAR)
+            alone = alone and number < 2
+        if not alone:
+            lane.crowd = max(lane.crowd, number)
+            if number > MAX_CROWD or lane.settled or again:
+                return None
+            if p.op == _ACK and p.syndrome >= 0 and p.syndrome & 0x60:  # a NAK may name what was not sent
+                return None
+        self.weigh(lane, p, here, sent, alone, number)
+        other: Lane = self.best(lane, number, False)
+        if other is not None:
+            other.crowd = lane.crowd = max(lane.crowd, other.crowd)
+        return other
 
-def answered(lanes: Any, lane: Any, p: Any) -> Any:
-    """A lane has sent an answer: which lane does it speak for?"""
-    again = p.psn == lane.newest_answer
-    if not again:
-        if lane.newest_answer < 0:
-            lane.first_answer = p.psn
-            count(lanes, lane, BACK, p.psn, START_BITS, 1)
-        move(lanes, lane, BACK, lane.newest_answer, p.psn)
-        lane.newest_answer = p.psn
-    here = place(lane.network, lane.dst, lane.src, p.psn)
-    sent = []
-    for known in (lanes.waiting.get(here), lanes.older.get(here)):
-        if type(known) is dict:
-            for one in known:
-                if one.over:
-                    known = living(known)
-                    break
-        if known is not None and (type(known) is dict or not known.over):
-            sent.append(known)
-    number, alone = 0, len(sent) == 1 and type(sent[0]) is not dict
-    if not alone or not begins_alone(lanes, lane, sent[0]):
-        number = crowd(lanes, lane.dst, lane.src, lane.network, p.psn)
-        alone = alone and number < 2
-    if not alone:
-        lane.crowd = max(lane.crowd, number)
-        if number > MAX_CROWD or lane.settled or again:
-            return None
-        if p.op == _ACK and p.syndrome >= 0 and p.syndrome & 0x60:  # a NAK may name what was not sent
-            return None
-    weigh(lanes, lane, p, here, sent, alone, number)
-    other = best(lanes, lane, number)
-    if other is not None:
-        other.crowd = lane.crowd = max(lane.crowd, other.crowd)
-    return other
-
-
-def weigh(lanes: Any, lane: Any, p: Any, here: int, sent: list[Any], alone: bool, number: int) -> None:
-    """Count an answer for and against the lanes it may belong to. `sent`: those that sent this PSN; `alone`: it is one, without a crowd."""
-    hits: dict[Any, int] = lane.hits if lane.hits is not None else {}
-    reads = p.op != _ACK
-    for other, score in list(hits.items()):
-        if other.peer is not None:
-            del hits[other]
-        elif not any(known is other or (type(known) is dict and other in known) for known in sent):
-            if number < 2 and other.reads and p.psn - other.newest & _PSN <= STARTS:
-                continue  # of a READ, of which another response should be the first
-            hits[other] = max(score - AGAINST, -2 * AGAINST)
-        elif other.newest == p.psn:
-            if alone or other.reads == reads:
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def weigh(self, lane: Lane, p: Packet, here: i64, sent: list[Any], alone: cython.bint, number: i64) -> cython.int:
+        """Count an answer for and against the lanes it may belong to. `sent`: those that sent its PSN; `alone`: one, without a crowd."""
+        hits: dict[Lane, int] = lane.hits if lane.hits is not None else {}
+        reads: cython.bint = p.op != _ACK
+        other: Lane
+        score: i64
+        for other in list(hits):
+            score = hits[other]
+            if other.peer is not None:
+                del hits[other]
+            elif not is_among(sent, other):
+                if number < 2 and other.reads and (p.psn - other.newest) & _PSN <= _STARTS:
+                    continue  # of a READ, of which another response should be the first
+                hits[other] = max(score - _AGAINST, -2 * _AGAINST)
+            elif other.newest == p.psn:
+                if alone or other.reads == reads:
+                    hits[other] = score + 1
+                    claim(other, lane, score + 1)
+                else:
+                    hits[other] = max(score - _AGAINST, -2 * _AGAINST)
+            elif alone:
                 hits[other] = score + 1
-                claim(other, lane, score + 1)
-            else:
-                hits[other] = max(score - AGAINST, -2 * AGAINST)
-        elif alone:
-            hits[other] = score + 1
-    for known in (sent if alone else [lanes.fronts.get(here)]):
-        for other in known if type(known) is dict else (known,):
-            if len(hits) >= MAX_CANDIDATES:
-                break
-            if other is not None and other.peer is None and other not in hits and (alone or other.reads == reads):
-                hits[other] = 1
-    lane.hits = hits or None
+        for known in (sent if alone else [self.fronts.get(here)]):
+            for other in known if type(known) is dict else (known,):
+                if len(hits) >= MAX_CANDIDATES:
+                    break
+                if other is not None and other.peer is None and other not in hits and (alone or other.reads == reads):
+                    hits[other] = 1
+        lane.hits = hits or None
+        return 0
+
+    @cython.ccall
+    def best(self, lane: Lane, number: i64, last: cython.bint) -> Lane | None:
+        """The candidate that is certain: in a crowd of `number` lanes by answers that only it can have got. `last`: no more will come."""
+        other: Lane = None
+        one: Lane
+        score: i64 = 0
+        rival: i64 = 0
+        several: cython.bint = False
+        for one, found in (lane.hits or {}).items():
+            if one.peer is not None:
+                continue
+            if other is None or found > score or (found == score and one.order < other.order):
+                several, rival = other is not None, score
+                other, score = one, found
+            elif not several or found > rival:
+                several, rival = True, found
+        if other is None:
+            return None
+        alone: cython.bint = self.begins_alone(lane, other)
+        if not alone and other.newest >= 0:
+            number = max(number, self.crowd(other.way, other.back, other.newest, _NEAR))
+        if number < 2 or alone:
+            was: cython.bint = max(lane.crowd, other.crowd) > 1
+            if was and (lane.settled or other.settled):
+                return None  # what one of them told before is lost
+            if was or not (last or other.settled or (alone and other.first_asked)):
+                return other if score >= ALONE else None
+            return other if score >= (1 if last or len(self.lanes) < CROWD else 2) else None
+        least: i64 = 2
+        while number > 1:  # twice as many bits as numbers below it have
+            number, least = (number + 1) // 2, least + 2
+        rival = max(rival if several else 0, other.rival if other.claimant is lane else other.claim)
+        if score < least or 2 * (score - rival) < least or lane.settled or other.settled:
+            return None
+        return other
+
+    # -- what is remembered
+
+    @cython.ccall
+    @cython.exceptval(-1)
+    def remember(self, lane: Lane, psn: i64) -> cython.int:
+        """A lane has sent a PSN."""
+        if self.remembered >= MAX_PSNS:
+            self.older, self.waiting, self.remembered = self.waiting, {}, 0
+        self.remembered += join(self.waiting, lane.way << _PSN_BITS | psn, lane)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def move(self, lane: Lane, role: cython.int, old: i64, new: i64) -> cython.int:
+        """The newest PSN of a lane that asks or answers is another one; -1: there is none."""
+        if old >= 0 and new >= 0 and old >> _NEAR == new >> _NEAR:
+            return 0
+        if old >= 0:
+            self.count(lane.way, role, old, _NEAR, -1)
+        if new >= 0:
+            self.count(lane.way, role, new, _NEAR, 1)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def count(self, way: i64, role: cython.int, psn: i64, bits: cython.int, step: i64) -> cython.int:
+        """There is one lane more or less near a PSN that asks or answers."""
+        key = near(way, psn >> bits, bits, role)
+        number: i64 = self.near_psns.get(key, 0) + step
+        if number:
+            self.near_psns[key] = number
+        else:
+            del self.near_psns[key]
+        return 0
+
+    @cython.ccall
+    @cython.exceptval(-1)
+    def crowd(self, to: i64, fro: i64, psn: i64, bits: cython.int) -> i64:
+        """How many lanes of two ways, without known peers, have PSNs near this one: those that ask, or answer, whichever are more."""
+        asks: i64 = 0
+        back: i64 = 0
+        step: i64
+        for step in range(-1, 2):
+            bucket: i64 = ((psn >> bits) + step) & (_PSN >> bits)
+            asks += self.near_psns.get(near(to, bucket, bits, ASKS), 0)
+            back += self.near_psns.get(near(fro, bucket, bits, BACK), 0)
+        return max(asks, back)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def begins_alone(self, lane: Lane, other: Lane) -> cython.bint:
+        """Whether the answers of a lane begin near the requests of another one, and nobody else's ever did."""
+        if other.first_asked < 0 or (lane.first_answer - other.first_asked + (1 << _START)) & _PSN > 2 << _START:
+            return False
+        return self.crowd(lane.back, lane.way, lane.first_answer, _START) < 2
+
+    @cython.ccall
+    @cython.exceptval(-1)
+    def forget(self, lane: Lane) -> cython.int:
+        """A lane has found its peer, or another connection has its queue pair."""
+        if lane.newest >= 0:
+            leave(self.fronts, lane.way << _PSN_BITS | lane.newest, lane)
+            self.move(lane, ASKS, lane.newest, -1)
+        if lane.newest_answer >= 0:
+            self.move(lane, BACK, lane.newest_answer, -1)
+        lane.hits = None
+        return 0
+
+    @cython.ccall
+    @cython.exceptval(-1)
+    def over(self, lane: Lane) -> cython.int:
+        """Another connection has the queue pair of a lane."""
+        self.forget(lane)
+        lane.over = True
+        if lane.first_asked >= 0:
+            self.count(lane.way, ASKS, lane.first_asked, _START, -1)
+        if lane.first_answer >= 0:
+            self.count(lane.way, BACK, lane.first_answer, _START, -1)
+        return 0
 
 
-def claim(other: Any, lane: Any, score: int) -> None:
+@cython.cfunc
+@cython.exceptval(-1)
+def is_among(sent: list[Any], lane: Lane) -> cython.bint:
+    """Whether a lane is one of some, or in one of the dicts among them."""
+    return any([known is lane or (type(known) is dict and lane in known) for known in sent])
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def claim(other: Lane, lane: Lane, score: i64) -> cython.int:
     """So many answers of a lane speak for this one. Kept: whose are most, and how many the next best has."""
     if lane is not other.claimant:
         if score <= other.claim:
             other.rival = max(other.rival, score)
-            return
+            return 0
         other.rival, other.claimant = other.claim, lane
     other.claim = score
+    return 0
 
 
-def best(lanes: Any, lane: Any, number: int, last: bool = False) -> Any:
-    """The candidate that is certain: in a crowd of `number` lanes by answers that only it can have got."""
-    ranked = sorted(((score, -other.order, other) for other, score in (lane.hits or {}).items() if other.peer is None), reverse=True)
-    if not ranked:
-        return None
-    score, _, other = ranked[0]
-    alone = begins_alone(lanes, lane, other)
-    if not alone and other.newest >= 0:
-        number = max(number, crowd(lanes, other.src, other.dst, other.network, other.newest))
-    if number < 2 or alone:
-        was = max(lane.crowd, other.crowd) > 1
-        if was and (lane.settled or other.settled):
-            return None  # what one of them told before is lost
-        if was or not (last or other.settled or (alone and other.first_asked)):
-            return other if score >= ALONE else None
-        return other if score >= (1 if last or len(lanes.lanes) < CROWD else 2) else None
-    least = 2 + 2 * (number - 1).bit_length()
-    rival = max(ranked[1][0] if len(ranked) > 1 else 0, other.rival if other.claimant is lane else other.claim)
-    if score < least or 2 * (score - rival) < least or lane.settled or other.settled:
-        return None
-    return other
-
-
-# -- what is remembered
-
-
-def remember(lanes: Any, lane: Any, psn: int) -> None:
-    """A lane has sent a PSN."""
-    if lanes.remembered >= MAX_PSNS:
-        lanes.older, lanes.waiting, lanes.remembered = lanes.waiting, {}, 0
-    lanes.remembered += join(lanes.waiting, place(lane.network, lane.src, lane.dst, psn), lane)
-
-
-def join(index: dict[int, Any], key: int, lane: Any) -> int:
-    """Add a lane under a key, alone as it is, several in a dict; 1 if it was not there."""
-    known = index.get(key)
-    if known is None:
-        index[key] = lane
-    elif known is lane or (type(known) is dict and lane in known):
-        return 0
-    elif type(known) is dict:
-        known[lane] = None
-    else:
-        index[key] = {known: None, lane: None}
-    return 1
-
-
-def living(known: dict[Any, None]) -> Any:
-    """What the lanes of a key are without those that are over: one as it is, several in a dict, None if there are none."""
-    live = {lane: None for lane in known if not lane.over}
-    return live if len(live) > 1 else next(iter(live), None)
-
-
-def leave(index: dict[int, Any], key: int, lane: Any) -> None:
-    """Take a lane away again."""
-    known = index.get(key)
-    if type(known) is dict:
-        known.pop(lane, None)
-        if not known:
-            del index[key]
-    elif known is lane:
-        del index[key]
-
-
-def move(lanes: Any, lane: Any, role: int, old: int, new: int) -> None:
-    """The newest PSN of a lane that asks or answers is another one; -1: there is none."""
-    if old >= 0 and new >= 0 and old >> NEAR_BITS == new >> NEAR_BITS:
-        return
-    if old >= 0:
-        count(lanes, lane, role, old, NEAR_BITS, -1)
-    if new >= 0:
-        count(lanes, lane, role, new, NEAR_BITS, 1)
-
-
-def count(lanes: Any, lane: Any, role: int, psn: int, bits: int, step: int) -> None:
-    """There is one lane more or less near a PSN that asks or answers."""
-    key = near(lane.network, lane.src, lane.dst, psn >> bits, bits, role)
-    number = lanes.near_psns.get(key, 0) + step
-    if number:
-        lanes.near_psns[key] = number
-    else:
-        del lanes.near_psns[key]
-
-
-def near(network: int, src: Any, dst: Any, bucket: int, bits: int, role: int) -> int:
-    """The key of lanes from one host to another that have near PSNs."""
-    return place(network, src, dst, bucket & _PSN >> bits) << 2 | (bits == START_BITS) << 1 | role
-
-
-def crowd(lanes: Any, asker: Any, responder: Any, network: int, psn: int, bits: int = NEAR_BITS) -> int:
-    """How many lanes between two hosts, without known peers, have PSNs near this one: those that ask, or answer, whichever are more."""
-    to, fro = near(network, asker, responder, 0, bits, ASKS), near(network, responder, asker, 0, bits, BACK)
-    here, last, get, asks, back = psn >> bits, _PSN >> bits, lanes.near_psns.get, 0, 0
-    for bucket in (here - 1 & last, here, here + 1 & last):
-        asks += get(to ^ bucket << 2, 0)
-        back += get(fro ^ bucket << 2, 0)
-    return max(asks, back)
-
-
-def begins_alone(lanes: Any, lane: Any, other: Any) -> bool:
-    """Whether the answers of a lane begin near the requests of another one, and nobody else's ever did."""
-    if other.first_asked < 0 or (lane.first_answer - other.first_asked + (1 << START_BITS) & _PSN) > 2 << START_BITS:
-        return False
-    return crowd(lanes, lane.dst, lane.src, lane.network, lane.first_answer, START_BITS) < 2
+@cython.cfunc
+@cython.exceptval(-1)
+def near(way: i64, bucket: i64, bits: cython.int, role: cython.int) -> i64:
+    """The key of lanes of a way that have near PSNs."""
+    return way << _PSN_BITS | bucket << 2 | (bits == _START) << 1 | role
 
 
 def merged(one: Any, other: Any) -> Iterator[tuple[Any, Any]]:
@@ -268,8 +337,8 @@ def pair_rest(lanes: Any) -> None:
         before = len(left)
         for lane in left:
             if lane.peer is None and lane.hits:
-                number = crowd(lanes, lane.dst, lane.src, lane.network, lane.newest_answer)
-                other = None if lane.settled else best(lanes, lane, number, True)
+                number = lanes.pairing.crowd(lane.back, lane.way, lane.newest_answer, NEAR_BITS)
+                other = None if lane.settled else lanes.pairing.best(lane, number, True)
                 if other is not None:
                     other.crowd = lane.crowd
                     lanes.pair(lane, other)
@@ -282,17 +351,17 @@ def pair_rest(lanes: Any) -> None:
 
 def pair_near(lanes: Any, left: list[Any]) -> None:
     """Lanes whose first PSNs are near belong together if no others are near, and no answer speaks against it."""
-    asking: dict[tuple[int, Any, Any], list[Any]] = {}
+    asking: dict[int, list[Any]] = {}
     for lane in left:
         if lane.backlog[0].kind == REQUEST:
-            asking.setdefault((lane.network, lane.src.number, lane.dst.number), []).append(lane)
+            asking.setdefault(lane.way, []).append(lane)
     for lane in left:
-        some = asking.get((lane.network, lane.dst.number, lane.src.number), ())
+        some = asking.get(lane.back, ())
         if lane.peer is not None or lane.backlog[0].kind != ANSWER or lane.hits or len(some) > CROWD:
             continue
         psn = lane.backlog[0].psn
         some = [other for other in some if other.peer is None and (psn - other.backlog[0].psn + STARTS & _PSN) <= 2 * STARTS]
-        if len(some) == 1 and crowd(lanes, lane.dst, lane.src, lane.network, psn) < 2:
+        if len(some) == 1 and lanes.pairing.crowd(lane.back, lane.way, psn, NEAR_BITS) < 2:
             lanes.pair(lane, some[0])
 
 
@@ -301,41 +370,22 @@ def note_crowds(lanes: Any, left: list[Any]) -> None:
     found: dict[int, int] = {}
     for lane in left:
         if lane.peer is None:
-            for key in places(lane, lane.src, lane.dst):
+            for key in places(lane, lane.way):
                 found[key] = found.get(key, 0) + 1
     for lane in left:
         if lane.peer is None:
-            lane.crowd = max((found.get(key, 0) for key in places(lane, lane.dst, lane.src, 1, (-1, 0, 1))), default=0)
+            lane.crowd = max((found.get(key, 0) for key in places(lane, lane.back, 1, (-1, 0, 1))), default=0)
 
 
-def places(lane: Any, source: Any, target: Any, flip: int = 0, steps: tuple[int, ...] = (0,)) -> set[int]:
-    """Where the first and the newest PSN of a lane are among those from one host to another that ask, or with `flip` answer."""
+def places(lane: Any, way: int, flip: int = 0, steps: tuple[int, ...] = (0,)) -> set[int]:
+    """Where the first and the newest PSN of a lane are among those of a way that ask, or with `flip` answer."""
     return {
-        near(lane.network, source, target, (psn >> NEAR_BITS) + step, NEAR_BITS, role ^ flip)
+        near(way, (psn >> NEAR_BITS) + step & 0xFFFFFF >> NEAR_BITS, NEAR_BITS, role ^ flip)
         for role, psns in ((ASKS, (lane.first_asked, lane.newest)), (BACK, (lane.first_answer, lane.newest_answer)))
         for psn in psns
         if psn >= 0
         for step in steps
     }
-
-
-def forget(lanes: Any, lane: Any) -> None:
-    """A lane has found its peer, or another connection has its queue pair."""
-    if lane.newest >= 0:
-        leave(lanes.fronts, place(lane.network, lane.src, lane.dst, lane.newest), lane)
-    for role, psn in ((ASKS, lane.newest), (BACK, lane.newest_answer)):
-        if psn >= 0:
-            move(lanes, lane, role, psn, -1)
-    lane.hits = None
-
-
-def over(lanes: Any, lane: Any) -> None:
-    """Another connection has the queue pair of a lane."""
-    forget(lanes, lane)
-    lane.over = True
-    for role, psn in ((ASKS, lane.first_asked), (BACK, lane.first_answer)):
-        if psn >= 0:
-            count(lanes, lane, role, psn, START_BITS, -1)
 
 
 def named(lanes: Any, setup: SetUp, hosts: list[Any], side: int) -> Any:
@@ -360,7 +410,7 @@ def expect(lanes: Any, setup: SetUp, message: int) -> None:
                 lanes.pair(to_other, to_asker)
         elif setup.psns[1] is not None:
             for more in range(STARTS):
-                remember(lanes, to_other, setup.psns[1] + more & 0xFFFFFF)
+                lanes.pairing.remember(to_other, setup.psns[1] + more & 0xFFFFFF)
     elif message == cm.REQ_ID and setup.tries == 1 and setup.qpns[0] is not None:
         key = lanes.key_of(hosts[1], hosts[0], setup.qpns[0], setup.network)
         if key not in lanes.lanes:

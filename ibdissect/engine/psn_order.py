@@ -37,6 +37,7 @@ _UNKNOWN_PART = cython.declare(cython.int, 4)
 _READ = cython.declare(cython.int, 3)
 _STARTS_WRITE = cython.declare(cython.int, 16)
 _READ_REQUEST = cython.declare(cython.int, 12)
+_READ_RESPONSE = cython.declare(cython.int, 13)  # the first of four: First, Middle, Last, Only
 _ACKNOWLEDGE = cython.declare(cython.int, 17)
 _PSNS = cython.declare(cython.longlong, 1 << 24)
 _HALF = cython.declare(cython.longlong, 1 << 23)
@@ -111,6 +112,8 @@ class Order:
         self.answer(p, back is None)
         if back is not None and p.syndrome >= 0 and (p.syndrome >> 5 == 1 or p.syndrome >> 5 == 3):
             back.requested(p)
+        elif back is not None and back.tries and p.psn == back.retry_psn and _READ_RESPONSE <= p.op < _ACKNOWLEDGE:
+            back.tries = 0  # a requester that drops READ responses asks again without a timeout
         return 0
 
     @cython.cfunc

@@ -6,11 +6,14 @@ cdef class Marks:
     cdef const i64[::1] places
     cdef i64[::1] found
 
-cdef class NewPairs:
+cdef class Senders:
     cdef const u8[::1] data
-    cdef const i64[::1] bth, mads, lrh, grh, ip4, ip6
+    cdef const i64[::1] bth, ip4, limit
+    cdef const unsigned short[::1] taps
+    cdef i64[::1] found
+
+cdef class NewNumbers:
+    cdef const i64[::1] numbers
     cdef i64[::1] table
     cdef i64 most, count, mask
-    cdef bint is_new(self, i64 key) except? -1
-    cdef i64 pair(self, Py_ssize_t row) except? -1
-    cdef i64 hash(self, Py_ssize_t source, Py_ssize_t destination, Py_ssize_t size) except? -1
+    cdef bint is_new(self, i64 number) except? -1

@@ -1,13 +1,14 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""What is seen again? Hashes of the bytes at many places, and pairs of ends that were seen before."""
+"""What is seen again? Hashes of the bytes at many places, what senders number in their packets, and numbers that are new."""
 
 from __future__ import annotations
 
 from array import array
 from typing import TYPE_CHECKING, Any
 
-from ibdissect.wire.encapsulation import IPv4, IPv6
-from ibdissect.wire.headers import GRH, LRH
+from ibdissect.wire.encapsulation import IPv4
+from ibdissect.wire.headers import AETH, BTH, RNR
+from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION
 from ibdissect.wire.spec import Field
 
 try:
@@ -15,31 +16,27 @@ try:
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import hashed, i64, u64
+    from cython.cimports.ibdissect.engine.common import b16, b32, hashed, i64, mix
 else:
-    from .common import hashed
+    from .common import b16, b32, hashed, mix
 
     if TYPE_CHECKING:
-        i64 = u64 = int
+        i64 = int
     else:
-        i64 = u64 = None
+        i64 = None
 
 
 def _at(field: Field[Any]) -> int:
     return field.bit // 8
 
 
-_SLID = cython.declare(cython.Py_ssize_t, _at(LRH.slid))
-_DLID = cython.declare(cython.Py_ssize_t, _at(LRH.dlid))
-_LID = cython.declare(cython.Py_ssize_t, LRH.slid.bits // 8)
-_SGID = cython.declare(cython.Py_ssize_t, _at(GRH.sgid))
-_DGID = cython.declare(cython.Py_ssize_t, _at(GRH.dgid))
-_GID = cython.declare(cython.Py_ssize_t, GRH.sgid.bits // 8)
 _SOURCE4 = cython.declare(cython.Py_ssize_t, _at(IPv4.source))
-_DESTINATION4 = cython.declare(cython.Py_ssize_t, _at(IPv4.destination))
-_IP4 = cython.declare(cython.Py_ssize_t, IPv4.source.bits // 8)
-_SOURCE6 = cython.declare(cython.Py_ssize_t, _at(IPv6.source))
-_DESTINATION6 = cython.declare(cython.Py_ssize_t, _at(IPv6.destination))
+_IDENTIFICATION = cython.declare(cython.Py_ssize_t, _at(IPv4.identification))
+_BTH = cython.declare(cython.Py_ssize_t, BTH.size)
+_WITH_AETH = cython.declare(cython.Py_ssize_t, BTH.size + AETH.size)
+_OPERATION = cython.declare(cython.int, OPERATION)
+_ACKNOWLEDGE = cython.declare(cython.int, ACKNOWLEDGE)
+_NEGATIVE = cython.declare(cython.int, RNR << 5)  # the bit that RNR NAKs and NAKs have
 _POSITIVE = cython.declare(cython.ulonglong, (1 << 63) - 1)  # of hashes that are kept among signed numbers
 
 
@@ -63,11 +60,42 @@ class Marks:
 
 @cython.final
 @cython.cclass
-class NewPairs:
-    """Which packets are the first from their sender to their receiver? Feed windows in order."""
+class Senders:
+    """What senders of one window number in their IPv4 headers."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = memoryview(data)
+
+    def numbers(self, columns: dict[str, Any], found: Any) -> None:
+        """Of numbered packets who sent it, the number, and where it was captured, into `found`, int64[n]; else 0. Negative of NAKs, -1
+        without a number. `columns`: where headers start, int64[n], -1 where a row has none: bth, ip4; how far they may be read: limit;
+        uint16[n]: taps.
+        """
+        self.bth, self.ip4, self.limit = memoryview(columns["bth"]), memoryview(columns["ip4"]), memoryview(columns["limit"])
+        self.taps, self.found = memoryview(columns["taps"]), memoryview(found)
+        row: cython.Py_ssize_t
+        for row in range(len(self.bth)):
+            ip: cython.Py_ssize_t = self.ip4[row]
+            at: cython.Py_ssize_t = self.bth[row]
+            if ip < 0 or at < 0:
+                self.found[row] = 0
+                continue
+            number: i64 = b16(self.data, ip + _IDENTIFICATION)
+            if number:
+                number |= (cython.cast(i64, self.taps[row]) & 0x7FFF) << 48 | b32(self.data, ip + _SOURCE4) << 16
+            known: cython.bint = self.data[at] & _OPERATION == _ACKNOWLEDGE and self.limit[row] >= at + _WITH_AETH
+            if known and self.data[at + _BTH] & _NEGATIVE:
+                number = min(-number, -1)
+            self.found[row] = number
+
+
+@cython.final
+@cython.cclass
+class NewNumbers:
+    """Which numbers are new? Feed columns in order."""
 
     def __init__(self, most: int) -> None:
-        """`most`: pairs that are remembered; no further one counts as new."""
+        """`most`: numbers that are remembered; no further one counts as new."""
         self.most, self.count = most, 0
         places: i64 = 8
         while places < 2 * most:
@@ -75,63 +103,32 @@ class NewPairs:
         self.mask = places - 1
         self.table = memoryview(array("q"))
 
-    def feed(self, data: Any, columns: dict[str, Any]) -> list[int]:
-        """Rows of the first packets of new pairs, and all rows with a MAD: its header does not say which way a directed route goes.
-
-        Where headers start, int64[n], -1 where a row has none: bth, lrh, grh, ip4, ip6, mad.
-        """
-        self.data = memoryview(data)
-        self.bth, self.mads, self.lrh = memoryview(columns["bth"]), memoryview(columns["mad"]), memoryview(columns["lrh"])
-        self.grh, self.ip4, self.ip6 = memoryview(columns["grh"]), memoryview(columns["ip4"]), memoryview(columns["ip6"])
-        if not len(self.table):
-            self.table = memoryview(array("q", bytes(8 * (self.mask + 1))))
+    def feed(self, numbers: Any, renewed: bool = False) -> list[int]:
+        """Where the new ones stand in a column, int64[n]. `renewed`: all are forgotten first where there is no room for as many."""
+        self.numbers = memoryview(numbers)
+        if not len(self.table) or (renewed and self.count + len(self.numbers) > self.most):
+            self.table, self.count = memoryview(array("q", bytes(8 * (self.mask + 1)))), 0
         found: list[int] = []
         last: i64 = 0
-        row: cython.Py_ssize_t
-        for row in range(len(self.bth)):
-            if self.bth[row] < 0:
-                continue
-            if self.mads[row] >= 0:
-                found.append(row)
-                continue
-            key: i64 = self.pair(row)
-            if key != last and self.is_new(key):
-                found.append(row)
-            last = key
+        i: cython.Py_ssize_t
+        for i in range(len(self.numbers)):
+            number: i64 = self.numbers[i] or 1
+            if number != last and self.is_new(number):
+                found.append(i)
+            last = number
         return found
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def is_new(self, key: i64) -> cython.bint:
-        """Whether a pair is seen for the first time, and remembered."""
-        at: cython.Py_ssize_t = key & self.mask
+    def is_new(self, number: i64) -> cython.bint:
+        """Whether a number is seen for the first time, and remembered."""
+        at: cython.Py_ssize_t = mix(number, 0) & self.mask
         while self.table[at]:
-            if self.table[at] == key:
+            if self.table[at] == number:
                 return False
             at = (at + 1) & self.mask
         if self.count >= self.most:
             return False
         self.count += 1
-        self.table[at] = key
+        self.table[at] = number
         return True
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def pair(self, row: cython.Py_ssize_t) -> i64:
-        """A hash of the addresses that identify both ends, never 0; without addresses 1."""
-        if self.lrh[row] >= 0:
-            return self.hash(self.lrh[row] + _SLID, self.lrh[row] + _DLID, _LID)
-        if self.grh[row] >= 0:
-            return self.hash(self.grh[row] + _SGID, self.grh[row] + _DGID, _GID)
-        if self.ip4[row] >= 0:
-            return self.hash(self.ip4[row] + _SOURCE4, self.ip4[row] + _DESTINATION4, _IP4)
-        if self.ip6[row] >= 0:
-            return self.hash(self.ip6[row] + _SOURCE6, self.ip6[row] + _DESTINATION6, _GID)
-        return 1
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def hash(self, source: cython.Py_ssize_t, destination: cython.Py_ssize_t, size: cython.Py_ssize_t) -> i64:
-        """A hash of two addresses of a size."""
-        h: u64 = hashed(self.data, source, source + size, 0)
-        return hashed(self.data, destination, destination + size, h) & _POSITIVE | 1

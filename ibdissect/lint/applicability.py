@@ -26,7 +26,7 @@ from ibdissect.decode.conditions import Judge
 from ibdissect.decode.operand_values import NumberSeries, Series
 from ibdissect.decode.rows import places_in
 from ibdissect.subnet import ChunkFollowed, Subnet
-from ibdissect.subnet.earlier_answers import PortInfos, kinds_of_ports
+from ibdissect.subnet.earlier_answers import PortInfos, is_lid, kinds_of_ports
 from ibdissect.wire import numbers
 from ibdissect.wire.expr import Expr, Not, Value
 from ibdissect.wire.mad import MAD
@@ -174,7 +174,7 @@ def _port_kinds(table: ChunkTable, struct: type[Struct], facts: PortFacts | None
             owners = (facts.subnet.owner(lid, frame)[0] for lid, frame in zip(lids, frames, strict=True))
             kind[record] = [port.node.kind if port is not None else 0 for port in owners]
     # most records of tables are of adapters, which number their ports from 1
-    has_lid = value_at(data, found.at, PortInfo.lid) != 0 if struct is PortInfo else ~smp
+    has_lid = is_lid(value_at(data, found.at, PortInfo.lid)) if struct is PortInfo else ~smp
     maybe = kinds_of_ports(kind, number, has_lid)
     maybe[~smp & (number == 0) & (kind == 0)] = PORT_ZERO
     return maybe

@@ -24,6 +24,8 @@ class VisibleAnswers:
         """Receivers by LID, bool[65536]."""
         self.addresses = KeptDict[bytes, None](MAX_ADDRESSES, "addresses that are answered")
         """Receivers by IP address or GID."""
+        self.senders = np.zeros(LID_COUNT, np.bool_)
+        """Senders by LID, bool[65536]."""
         self.directed = False
         """Whether there are directed-route answers, which have no receiver address."""
 
@@ -37,12 +39,18 @@ class VisibleAnswers:
         for header, _, at in by_header(table, rows, ENDS):
             if header.size == LID_SIZE:
                 self.lids[u16(data, at + header.destination)] = True
+                self.senders[u16(data, at + header.source)] = True
                 continue
             # `return_index` keeps np.unique from importing numpy.ma (10 ms).
             found = np.unique(gather(data, at + header.destination, header.size), axis=0, return_index=True)[0]
             for address in map(bytes, found):
                 self.addresses.keep(address, None, table.chunk.first + int(rows[0]), int(table.chunk.time_ns[rows[0]]))
         return ()
+
+    def shows_none_of(self, request: Request) -> bool:
+        """Whether the capture certainly shows no answer of the LID that a request went to, to anybody."""
+        lid = request.target.lid
+        return request.route is None and lid is not None and not self.senders[lid]
 
     def would_show(self, request: Request) -> bool:
         """Whether an answer to this request would be in the capture; true for LID 0, which is not an address."""

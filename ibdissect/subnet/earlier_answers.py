@@ -51,6 +51,11 @@ def kinds_of_ports(kind: Int, number: Int, has_lid: npt.NDArray[np.bool_]) -> In
     return np.select([kind == CA, kind == ROUTER, kind == SWITCH], [ADAPTER_PORT, ROUTER_PORT, switch], unknown)
 
 
+def is_lid(value: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which numbers a port may have as its LID, bool[n]; what else it shows is none."""
+    return (value > 0) & (value <= numbers.LAST_UNICAST)
+
+
 class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
     """SMPs of one attribute (seldom several) in a chunk, requests and answers with status 0, in frame order."""
 
@@ -94,7 +99,7 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
     def have(self, of: Field[Any]) -> npt.NDArray[np.bool_]:
         """Whether the port concerned by a PortInfo certainly has a component of it, bool[n]."""
         found: npt.NDArray[np.bool_] = (
-            kinds_of_ports(self.kind, self.number, self.now(PortInfo.lid) != 0) & ~of.ports == 0
+            kinds_of_ports(self.kind, self.number, is_lid(self.now(PortInfo.lid))) & ~of.ports == 0
             if of.ports and self.about_ports else np.ones(len(self), np.bool_)
         )  # fmt: skip
         return found

@@ -158,7 +158,7 @@ class Learner:
                 return
             port = self.steps.table_port(hop, modifier & 0xFFFF)
             if port is not None and 1 <= modifier >> 16 <= 4:
-                qos = port.lanes()
+                qos = self.subnet.lanes(port)
                 qos.learn_arbitration(modifier >> 16, self.subnet.share(body), frame)
                 qos.arbitration = self.subnet.share(qos.arbitration)
             return
@@ -181,14 +181,14 @@ class Learner:
         if node.kind != SWITCH:
             port = self.steps.table_port(hop, 0)
             if port is not None:
-                port.lanes().learn_map(0, entries, frame)
+                self.subnet.lanes(port).learn_map(0, entries, frame)
             return
         every = range(node.num_ports + 1)
         inputs = every if modifier >> 17 & 1 else (modifier >> 8 & 0xFF,)
         for number in every if modifier >> 16 & 1 else (modifier & 0xFF,):
             port = self.steps.table_port(hop, number)
             if port is not None:
-                port.lanes().learn_maps(inputs, entries, frame)
+                self.subnet.lanes(port).learn_maps(inputs, entries, frame)
 
     def _switch_info(self, node: Node, body: bytes, frame: int) -> None:
         facts, linear_top, multicast_top, port_state_change = _in_switch_info(body)

@@ -18,6 +18,7 @@ from .nodes import DOWN, NEVER, ROUTER, STATE_AT, SWITCH, UNCABLED, Node, Port, 
 from .p_keys import PKeys
 from .recent_flows import RecentFlows
 from .roce_network import RoceNetwork
+from .switch_tables import Qos
 
 MAX_NODES = 49152
 """Nodes remembered: one per possible unicast LID."""
@@ -80,6 +81,8 @@ class Subnet:
         """Frame that showed or set the first M_Key; 0: none."""
         self.partitioned = False
         """Whether any P_Key table is known."""
+        self.mapped = False
+        """Whether any SL to VL or VL arbitration table is known."""
         self.clock = Clock()
         """The times of the latest frames."""
         self.recent = RecentFlows()
@@ -275,6 +278,12 @@ class Subnet:
         """The P_Key table of a port of which nothing is known yet."""
         self.partitioned, port.p_keys = True, PKeys()
         return port.p_keys
+
+    def lanes(self, port: Port) -> Qos:
+        """The SL to VL and VL arbitration tables of a port; created empty if none is known."""
+        if port.qos is None:
+            self.mapped, port.qos = True, Qos()
+        return port.qos
 
     def sm(self, guid: int) -> Sm:
         """The subnet manager with a port GUID, created if missing."""

@@ -187,12 +187,6 @@ class Port(PortState):
             size = facts.partition_cap if facts is not None and node.kind else 0
         return size or (self.p_keys.size if self.p_keys is not None else 0) or None
 
-    def lanes(self) -> Qos:
-        """Its SL to VL and VL arbitration tables; created empty if none is known."""
-        if self.qos is None:
-            self.qos = Qos()
-        return self.qos
-
     def drops(self, sl: int, frame: int) -> bool:
         """Whether an adapter's or router's port drops what it sends with an SL: its SL to VL table maps that to VL 15.
 

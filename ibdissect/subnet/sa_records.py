@@ -143,14 +143,14 @@ def _sl_to_vl(subnet: Subnet, record: Any, frame: int) -> None:
     port = _at(subnet, record.lid, record.output_port_num, frame)
     if port is not None:
         number = record.input_port_num if port.node.kind == SWITCH else 0
-        if port.lanes().map(number) is None:
-            port.lanes().learn_map(number, subnet.share(_body(record, 8, 8)), frame)
+        if subnet.lanes(port).map(number) is None:
+            subnet.lanes(port).learn_map(number, subnet.share(_body(record, 8, 8)), frame)
 
 
 def _arbitration(subnet: Subnet, record: Any, frame: int) -> None:
     port = _at(subnet, record.lid, record.output_port_num, frame)
-    if port is not None and 1 <= record.block_num <= 4 and not port.lanes().arbitration[record.block_num - 1]:
-        port.lanes().learn_arbitration(record.block_num, subnet.share(_body(record, 8)), frame)
+    if port is not None and 1 <= record.block_num <= 4 and not subnet.lanes(port).arbitration[record.block_num - 1]:
+        subnet.lanes(port).learn_arbitration(record.block_num, subnet.share(_body(record, 8)), frame)
 
 
 def _p_keys(subnet: Subnet, record: Any, frame: int) -> None:

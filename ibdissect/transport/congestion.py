@@ -10,14 +10,16 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.bounded import KeptDict
+from ibdissect.capture.records import ROWS
 from ibdissect.capture.scattered import looked_up
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_hash, ends_of
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.header_cache import FieldReader
 from ibdissect.decode.history import SECOND_NS
-from ibdissect.decode.rows import SLOTS, SPREAD, U64, by_value, slot_of_hash
+from ibdissect.decode.rows import SPREAD, by_value
 from ibdissect.engine.copies import BECN, CE, FECN
+from ibdissect.engine.seen_before import NewNumbers
 from ibdissect.wire.encapsulation import IP6_FRAGMENT, UDP, IPv4, IPv6
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import CNP_OPCODE
@@ -74,9 +76,9 @@ class Congestion:
         self.last_ns = 0
 
     @cached_property
-    def _known(self) -> U64:
-        """Hashes of recent connections by slot, of which each has two; packets of a known connection are skipped."""
-        return np.zeros((2, SLOTS), np.uint64)
+    def _known(self) -> NewNumbers:
+        """Connections seen before, whose packets are skipped."""
+        return NewNumbers(ROWS)
 
     def feed(self, table: ChunkTable) -> None:
         if len(table):
@@ -162,30 +164,16 @@ class Congestion:
 
     def _ports(self, table: ChunkTable, rows: Int) -> None:
         """Record each source port and queue pair of RoCE connections once."""
-        loc = table.located
-        udp = loc.start.get("udp")
+        udp = table.located.start.get("udp")
         if udp is None:
             return
-        rows = rows[udp[rows] >= 0]
-        if not len(rows):
-            return
-        port, queue_pair = (table.values_at(field, rows).astype(np.int64) for field in (UDP.source_port, BTH.destqp))
-        connected = (queue_pair > SPECIAL_QP) & looked_up(loc.opcode.take(rows), CONNECTED)
-        if not connected.all():
-            rows, port, queue_pair = rows[connected], port[connected], queue_pair[connected]
-        if not len(rows):
-            return
-        key = ends_hash(table, rows) ^ ((port << 24 | queue_pair).astype(np.uint64) * SPREAD)
-        fresh, left = np.arange(len(key)), key
-        for known, bits in zip(self._known, (48, 32), strict=True):
-            place = slot_of_hash(left, bits)
-            new = np.flatnonzero(known[place] != left)
-            fresh, left, place = fresh[new], left[new], place[new]
-            known[place] = left
-        if not len(fresh):
-            return
-        fresh = fresh[np.sort(np.unique(left, return_index=True)[1])]
-        for pair, one, number in zip(self._pairs(table, rows[fresh]), port[fresh].tolist(), queue_pair[fresh].tolist(), strict=True):
+        rows = rows[(udp[rows] >= 0) & looked_up(table.located.opcode.take(rows), CONNECTED)]
+        ports, queue_pairs = (table.values_at(field, rows).astype(np.uint64) for field in (UDP.source_port, BTH.destqp))
+        key = ends_hash(table, rows) ^ ((ports << np.uint64(24) | queue_pairs) * SPREAD)
+        new = np.array(self._known.feed(key.view(np.int64), True), np.int64)
+        new = new[queue_pairs[new] > SPECIAL_QP]
+        rows, ports, queue_pairs = rows[new], ports[new], queue_pairs[new]
+        for pair, one, number in zip(self._pairs(table, rows), ports.tolist(), queue_pairs.tolist(), strict=True):
             if pair is not None:
                 if len(pair.ports) < MAX_PORTS:
                     pair.ports.add(one)
@@ -228,11 +216,11 @@ def _marked(table: ChunkTable) -> bool:
     return bool(in_bth or any((table.values(field) == CE).any() for field in (IPv4.ecn, IPv6.ecn)))
 
 
-def traffic_class(table: ChunkTable, rows: Int) -> Int:
-    """DSCP and ECN of the IP header of each row, int64[n]; -1 without IP."""
+def traffic_class(table: ChunkTable, rows: Int, around: str = "") -> Int:
+    """DSCP and ECN of the IP header of each row, int64[n]; -1 without IP. `around`: of that around a tunnel, as `.0`."""
     start = table.located.start
     found = np.full(len(rows), -1, np.int64)
-    for name, declared in (("ip4", IPv4.dsfield), ("ip6", IPv6.traffic_class)):
+    for name, declared in (("ip4" + around, IPv4.dsfield), ("ip6" + around, IPv6.traffic_class)):
         if name in start:
             index = np.flatnonzero(start[name][rows] >= 0)
             some = rows[index]

@@ -45,8 +45,8 @@ def answered_early(streams: Streams, within_ns: int) -> bool:
     return False
 
 
-def open_reads(streams: Streams) -> Iterator[Stream]:
-    """Streams whose last READ, `read_frame`, is not answered to its end."""
+def open_reads(streams: Streams) -> Iterator[tuple[Stream, int]]:
+    """Streams whose last READ, `read_frame`, is not answered to its end, and the last PSN that was answered."""
     for one in streams.all:
         peer = streams.other(one) if one.read_psn >= 0 else None
         if peer is None:
@@ -60,4 +60,4 @@ def open_reads(streams: Streams) -> Iterator[Stream]:
         if streams.moved(one, one.read_psn, one.read_frame):
             continue
         if not (peer.naks or {}).keys() - {0}:  # a NAK with another code is an answer
-            yield one
+            yield one, peer.high

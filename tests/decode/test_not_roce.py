@@ -58,6 +58,19 @@ def test_without_an_icrc_nothing_is_reported() -> None:
     assert codes(frame) == {"BTH003", "ROC005", "ROC012"}
 
 
+def test_datagrams_too_short_for_a_bth_are_something_else() -> None:
+    """A program got port 4791 by chance; one with a BTH, whose AETH does not fit, is a damaged packet."""
+    ack = roce2(0x11, ext={"AETH": {"syndrome": 0, "msn": 1}})
+
+    def short(size: int) -> bytes:
+        frame = bytearray(ack[: 42 + size])
+        frame[16:18], frame[38:40] = (28 + size).to_bytes(2, "big"), (8 + size).to_bytes(2, "big")
+        return bytes(frame)
+
+    assert not any(codes(short(size)) for size in (1, 3, 8, 11))
+    assert codes(short(13)) == {"BTH009"}
+
+
 def test_only_the_datagram_is_left_out() -> None:
     table = ethernet_table([roce2(), datagram(TEXT + bytes(2)), roce2(bth={"p_key": 1})])
     assert leave_out(table).tolist() == [1] and (table.located.at("bth") >= 0).tolist() == [True, False, True]

@@ -20,20 +20,21 @@ def req(number: int = 0xA0, **more: object) -> bytes:
 def test_tries_are_one_connection_and_another_asker_has_its_own() -> None:
     ups = SetUps()
     for frame in (1, 2, 3):
-        ups.take(req(), A, B, 0, frame, frame * 10)
-    ups.take(req(), C, B, 0, 4, 40)
-    ups.take(req(0xA1), A, B, 0, 5, 50)
+        ups.take(req(), A, B, 0, frame, frame * 50_000_000)
+    ups.take(req(), A, B, 0, 4, 199_999_999)  # of another mirror, or interface
+    ups.take(req(), C, B, 0, 4, 200_000_000)
+    ups.take(req(0xA1), A, B, 0, 5, 250_000_000)
     assert [(one.ends[0], one.tries) for one in ups.all] == [(A, 3), (C, 1), (A, 1)]
     rep = mad(7, 3, cm.REP_ID, build(cm.REP, local_communication_id=0xB0, remote_communication_id=0xA0, local_qpn=0x22, starting_psn=9))
-    found = ups.take(rep, B, A, 0, 6, 60)
+    found = ups.take(rep, B, A, 0, 6, 300_000_000)
     assert found is not None and found[0] is ups.all[0] and ups.all[0].qpns == [0x11, 0x22] and ups.all[0].psns == [5, 9]
     assert terms(ups.all[0]) == (1024, 4096 << 13) and ups.all[1].rep is None
 
 
 def test_another_service_is_another_connection_and_the_first_rep_stands() -> None:
     ups = SetUps()
-    for service in (0x99, 0x99, 0x98):
-        ups.take(req(service_id=service), A, B, 0, 1, 10)
+    for frame, service in enumerate((0x99, 0x99, 0x98), 1):
+        ups.take(req(service_id=service), A, B, 0, frame, frame * 50_000_000)
     assert [one.tries for one in ups.all] == [2, 1]
     for frame, qpn in ((4, 0x22), (5, 0x23)):
         rep = mad(7, 3, cm.REP_ID, build(cm.REP, local_communication_id=0xB0, remote_communication_id=0xA0, local_qpn=qpn))

@@ -195,7 +195,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     follower = ConnectionFollower()
     monkeypatch.setattr(pairing, "MAX_PSNS", 50)
     diagnosis(crowd(60).pcap(), follower)
-    assert len(follower.lanes.waiting) <= 51 and len(follower.lanes.older) <= 51
+    assert len(follower.lanes.pairing.waiting) <= 51 and len(follower.lanes.pairing.older) <= 51
 
 
 @pytest.mark.parametrize(("asked", "kept"), [(2, [1, 2]), (3, [2, 3]), (4, [3, 4])])

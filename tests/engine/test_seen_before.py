@@ -1,4 +1,4 @@
-"""Do compiled and interpreted steps find the same new pairs and hashes, and those that a set finds?"""
+"""Do compiled and interpreted steps find the same new numbers and hashes, and those that a set finds?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ibdissect.engine import seen_before
 from tests.engine.plain import plain
@@ -28,45 +29,51 @@ def test_equal_bytes_have_equal_hashes() -> None:
         assert len({*found}) == len({data[place : place + size] for place in at})
 
 
-LONG = (("lrh", 2), ("grh", 16), ("ip4", 4), ("ip6", 16))
-"""Headers in the order in which their addresses identify, and the size of these."""
-PLACES = {"lrh": (6, 2), "grh": (8, 24), "ip4": (12, 16), "ip6": (8, 24)}
-"""Where sender and receiver stand in each header."""
+def sent(luck: random.Random, rows: int) -> tuple[bytes, dict[str, Any], list[int]]:
+    """Packets with an IPv4 header and a BTH, one of them, or none, and the number of each as `Senders.numbers` has it."""
+    data, wanted = bytearray(), []
+    columns: dict[str, list[int]] = {name: [] for name in ("ip4", "bth", "limit", "taps")}
+    for _ in range(rows):
+        ip, bth = (at if luck.random() < 0.9 else -1 for at in (len(data), len(data) + 20))
+        source, number, tap = luck.randbytes(4), luck.choice((0, 1, 0xFFFF)), luck.choice((0, 1, 0x8001))
+        opcode, syndrome = luck.choice((4, 0x11, 0x51, 0x12)), luck.choice((0x1F, 0x20, 0x60, 0x40))
+        data += bytes(4) + number.to_bytes(2, "big") + bytes(6) + source + bytes(4) + bytes([opcode, *bytes(11), syndrome, 0, 0, 0])
+        limit = len(data) - luck.choice((0, 1))
+        for name, value in zip(columns, (ip, bth, limit, tap), strict=True):
+            columns[name].append(value)
+        mark = ((tap & 0x7FFF) << 48 | int.from_bytes(source, "big") << 16 | number) if number else 0
+        if ip < 0 or bth < 0:
+            mark = 0
+        elif opcode & 0x1F == 0x11 and limit == len(data) and syndrome & 0x20:
+            mark = min(-mark, -1)
+        wanted.append(mark)
+    return bytes(data), {name: np.array(column, np.uint16 if name == "taps" else np.int64) for name, column in columns.items()}, wanted
 
 
-def window(luck: random.Random, rows: int) -> tuple[bytes, dict[str, Any], list[object]]:
-    """Random headers of few addresses; the pair of each row, None without a BTH, "mad" with a MAD."""
-    data, columns, pairs = bytearray(), {name: [-1] * rows for name in ("bth", "mad", *dict(LONG))}, list[object]()
-    for row in range(rows):
-        columns["bth"][row] = 0 if luck.random() < 0.9 else -1
-        columns["mad"][row] = 0 if luck.random() < 0.1 else -1
-        pair: object = ""
-        for name, size in LONG:
-            if luck.random() < 0.5:
-                columns[name][row] = len(data)
-                header = bytearray(40)
-                ends = [bytes([luck.randrange(3), *bytes(size - 2), luck.randrange(2)]) for _ in range(2)]
-                for at, end in zip(PLACES[name], ends, strict=True):
-                    header[at : at + size] = end
-                data += header
-                pair = pair or (size, *ends)
-        pairs.append(None if columns["bth"][row] < 0 else "mad" if columns["mad"][row] >= 0 else pair)
-    return bytes(data), {name: np.array(at, np.int64) for name, at in columns.items()}, pairs
+def test_numbers_of_senders() -> None:
+    data, columns, wanted = sent(random.Random(5), 400)
+    assert len({number == 0 for number in wanted}) == 2 and -1 in wanted and min(wanted) < -1
+    for engine in BOTH:
+        found = np.empty(400, np.int64)
+        engine.Senders(data).numbers(columns, found)
+        assert found.tolist() == wanted
 
 
-def test_the_first_packet_of_a_pair_is_new_once() -> None:
-    luck = random.Random(1)
-    windows = [window(luck, 200) for _ in range(3)]
-    for most in (0, 1, 7, 1000):
-        seen, wanted = set[object](), list[list[int]]()
-        for _, _, pairs in windows:
+@pytest.mark.parametrize("renewed", [False, True])
+def test_a_number_is_new_once(renewed: bool) -> None:
+    luck = random.Random(2)
+    columns = [[luck.choice((-7, 1, 2, 1 << 62, luck.randrange(kinds))) for _ in range(300)] for kinds in (50, 2, 400)]
+    for most in (0, 1, 300, 301, 400, 1000):
+        seen, wanted = set[int](), list[list[int]]()
+        for column in columns:
+            if renewed and len(seen) + len(column) > most:
+                seen = set()
             wanted.append([])
-            for row, pair in enumerate(pairs):
-                if pair is None or (pair != "mad" and (pair in seen or len(seen) >= most)):
-                    continue
-                seen |= {pair} - {"mad"}
-                wanted[-1].append(row)
+            for i, number in enumerate(column):
+                if (number or 1) not in seen and len(seen) < most:
+                    seen.add(number or 1)
+                    wanted[-1].append(i)
         for engine in BOTH:
-            state = engine.NewPairs(most)
-            assert [state.feed(data, columns) for data, columns, _ in windows] == wanted
-    assert len(seen) > 50
+            state = engine.NewNumbers(most)
+            assert [state.feed(np.array(column, np.int64), renewed) for column in columns] == wanted
+    assert len(wanted[0]) > 20 > len(wanted[1])

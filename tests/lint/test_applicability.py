@@ -45,7 +45,8 @@ def test_kinds_of_ports(who: bytes, number: int, codes: set[str]) -> None:
 
 
 @pytest.mark.parametrize(("number", "lid", "codes"), [(0, 5, {"SEM062"}), (1, 5, {"SEM003", "SEM062"}), (1, 0, {"SEM003"}),
-                                                     (4, 5, {"SEM003", "SEM062"}), (5, 5, {"SEM003"})])  # fmt: skip
+                                                     (4, 5, {"SEM003", "SEM062"}), (5, 5, {"SEM003"}), (1, 0xFFFF, {"SEM003"}),
+                                                     (1, 0xBFFF, {"SEM003", "SEM062"})])  # fmt: skip
 def test_unknown_nodes(number: int, lid: int, codes: set[str]) -> None:
     """Number 0 may be a switch's, a numbered port without a LID, or with a number that no adapter has, an external one."""
     assert found(answer(5, PORT_INFO, port_info(lid, **BAD), modifier=number)) == codes

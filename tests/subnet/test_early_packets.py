@@ -1,4 +1,4 @@
-"""Are early packets counted exactly whose flows share a slot, also when flows are forgotten?"""
+"""Are early packets counted exactly, also when flows are forgotten?"""
 
 from __future__ import annotations
 

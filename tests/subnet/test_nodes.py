@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from ibdissect.decode.history import History
+from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import CA, NO_FACTS, ROUTER, STATE_AT, SWITCH, UNCABLED, Node, Origin, Port, SwitchFacts
 from ibdissect.subnet.p_keys import PKeys
 from ibdissect.wire.sm_port import PortInfo
@@ -115,14 +116,14 @@ def test_how_many_p_keys_a_port_holds(
     ],
 )  # fmt: skip
 def test_which_ports_drop_what_they_send(info: dict[str, int] | None, vl: int | None, kind: int, drops: bool) -> None:
-    node = Node(1, 0, 1)
+    node, subnet = Node(1, 0, 1), Subnet()
     node.kind = kind
     port = Port(node, 1, 1)
     if vl is not None:
-        port.lanes().learn_map(0, bytes([vl] * 8), 5)  # SL 1, 3, .. to this VL, the others to 0
+        subnet.lanes(port).learn_map(0, bytes([vl] * 8), 5)  # SL 1, 3, .. to this VL, the others to 0
     if info is not None:
         port.infos.learn(craft.build(PortInfo, 64, **info), 5)
-    assert port.drops(1, 9) is drops and not port.drops(0, 9) and port.lanes() is port.lanes()
+    assert port.drops(1, 9) is drops and not port.drops(0, 9) and subnet.lanes(port) is subnet.lanes(port) and subnet.mapped
 
 
 def test_a_virtual_port_shares_the_lid() -> None:

@@ -16,7 +16,6 @@ from ibdissect.decode.lrh_packets import Native
 from ibdissect.lint.rule import ERROR, Context, Hit, Moment, fault, on_chunk, on_end
 from ibdissect.rules.shared.connection_rule import JUDGED, SERVICE_SHIFT, AgreedRule, of_pair
 from ibdissect.rules.shared.unanswered import lowered_severity
-from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.transport.psn_streams import Stream, Streams
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import SERVICES
@@ -39,7 +38,7 @@ class OtherService(AgreedRule):
     message = "{service} packet from LID {slid} to QP 0x{qp:x} of LID {dlid}; the connection was set up for {asked}"
     example = "REQ for UC and its REP, then an RC packet of the connection"
     field = BTH.opcode
-    needs = (Connections, Streams, CaptureLoss)
+    needs = (*AgreedRule.needs, Streams)
 
     def __init__(self) -> None:
         super().__init__()

@@ -247,11 +247,12 @@ class FileDamaged(_Damaged):
 class FrameMalformed(Rule):
     """A frame is too short for the headers or the management datagram that it announces.
 
-    A receiver drops it. It was damaged, built by a faulty tool, or is something else (a UDP packet to port 4791 that is not RoCE).
+    A receiver drops it. It was damaged, built by a faulty tool, or is something else.
 
     Look at the frame's bytes from the marked place on. One such frame may be chance; a series comes from one sender.
 
-    One whole frame. Silent where LNK003, LNK004, BTH009, BTH019 or SMP001 reports the wrong length.
+    One whole frame. Silent where LNK003, LNK004, BTH009, BTH019 or SMP001 reports the wrong length, and for UDP datagrams to the port of
+    RoCE that are too short for a BTH: programs get that port by chance.
     """
 
     code, name, severity = "CAP015", "frame-malformed", WARNING

@@ -55,8 +55,8 @@ class TooManyRequests(Rule):
 
     Check that the other side is alive and listens on QP1, then look at the sender's CM.
 
-    The REQs of a connection, or the REPs to one REQ; those within five milliseconds of another are the copies of a second mirror. Silent if
-    they are a minute apart: that is another try with the same id.
+    The REQs of a connection, or the REPs to one REQ; those within fifty milliseconds of another are the copies of a second mirror. Silent
+    if they are a minute apart: that is another try with the same id.
     """
 
     code, name, severity = "CM005", "cm-retransmit-count", WARNING

@@ -209,7 +209,7 @@ class DroppedServiceLevel(LearntFactRule):
     @on_chunk
     def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         subnet = context.get(FabricFollower).subnet
-        for message in table.once(messages) if subnet.lids else ():
+        for message in table.once(messages) if subnet.mapped else ():
             if not isinstance(message.view, REQ | LAP):
                 continue
             seen = Seen(table, message.frame - table.chunk.first)
@@ -230,7 +230,7 @@ class DroppedServiceLevel(LearntFactRule):
                         path.field("sl"), of=path.view, key=(own, sl), about=(port.node.slot,),
                         proof=[(max(qos.maps_frame(seen.frame), since), "the latest SL to VL table")],
                     )  # fmt: skip
-        if subnet.lids:
+        if subnet.mapped:  # what was sent before the first table does not matter
             self._note_sent(table)
 
     def _note_sent(self, table: ChunkTable) -> None:

@@ -11,11 +11,12 @@ from ibdissect.capture.scattered import looked_up
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_hash, ends_of
 from ibdissect.decode.rows import by_value
+from ibdissect.engine.offsets import MAX_DEPTH
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, fault, on_chunk
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.roce_network import RoceNetwork
 from ibdissect.transport.congestion import ANSWERED, CONNECTED, ecn, traffic_class
-from ibdissect.wire.encapsulation import VLAN, IPv4, IPv6
+from ibdissect.wire.encapsulation import VLAN, IPv4, IPv6, OuterVLAN
 from ibdissect.wire.spec import Field
 
 Fault = tuple[End, Field[Any], int | str, int, dict[str, Any]]
@@ -71,9 +72,9 @@ def _tagged(table: ChunkTable, rows: Int, field: Field[int]) -> Int:
     return values[rows]
 
 
-def _dscp(table: ChunkTable, rows: Int) -> Int:
-    """The DSCP of each row; -1 without IP."""
-    return traffic_class(table, rows) >> 2
+def _dscp(table: ChunkTable, rows: Int, around: str = "") -> Int:
+    """The DSCP of each row; -1 without IP. `around`: of the header around a tunnel, as `.0`."""
+    return traffic_class(table, rows, around) >> 2
 
 
 ROUTED = 1 << 12
@@ -147,7 +148,8 @@ class RoceLossy(_RoceRule):
     Correct the traffic class of the application or the card (`cma_roce_tos`, `NCCL_IB_TC`), or the file.
 
     Packets of connections, by DSCP (where a file maps DSCPs to priorities; others count by their upper three bits) or else by VLAN tag.
-    Congestion notifications and datagrams may travel elsewhere. Silent without `lossless` in a file.
+    Congestion notifications and datagrams may travel elsewhere. Silent without `lossless` in a file, and for packets in a tunnel whose own
+    DSCP or tag is of a lossless priority: switches queue by that.
     """
 
     code, name = "DRF008", "roce-lossy-priority"
@@ -159,8 +161,13 @@ class RoceLossy(_RoceRule):
         if network.priorities:
             mapped = np.array([*map(network.priority, range(64)), -1])
             found = mapped[_dscp(table, rows)]
+            tunnels = [mapped[_dscp(table, rows, f".{depth}")] for depth in range(MAX_DEPTH)]
         else:
-            found = _tagged(table, rows, VLAN.priority)
+            found, tunnel = _tagged(table, rows, VLAN.priority), np.full(len(table), -1, np.int64)
+            tunnel[table.occurrences(OuterVLAN).rows] = table.values(OuterVLAN.priority)
+            tunnels = [tunnel[rows]]
+        for tunnel in tunnels:
+            found = np.where(np.isin(tunnel, list(network.lossless)), tunnel, found)
         return np.where(looked_up(table.located.opcode[rows], CONNECTED), found, -1)
 
     def faults(self, source: End, destination: End, value: int, network: RoceNetwork) -> Iterator[Fault]:

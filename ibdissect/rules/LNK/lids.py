@@ -14,10 +14,11 @@ from ibdissect.decode.identity import Frame, Guid, LidId, PortId
 from ibdissect.decode.rows import common, groups, members
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
+from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
 from ibdissect.rules.shared.stale_facts import RefutableRule
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.unanswered import PATIENCE_NS, LearntFactRule
 from ibdissect.subnet import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node, Port, Subnet
 from ibdissect.subnet.events import LidAssigned
 from ibdissect.subnet.lid_writes import LidWrites
@@ -67,11 +68,12 @@ class LidConflict(LearntFactRule):
     Find the second subnet manager, and let one of them reassign all LIDs (opensm: `-r`).
 
     PortInfo of two active, cabled ports; port 0 of a switch counts as cabled if any other port of it is. Ports that become active later,
-    as in a first sweep, must both show the LID then. An `info` in five cases: no known cables and switches lead from one to the other;
+    as in a first sweep, must both show the LID then. An `info` in six cases: no known cables and switches lead from one to the other;
     the first port has another LID later (a manager may be exchanging LIDs); the second had another one before, and the capture shows
-    neither who wrote the new one nor the LID of the first port again; the capture misses packets between the two; a SubnSet was not
-    answered. Silent if the directed route to the first node now leads to another (the node may have been replaced), if no sender of
-    directed routes found both nodes (they may be in two subnets), or if nothing joins two ports of one adapter.
+    neither who wrote the new one nor the LID of the first port again; it ends within a second after that (a manager that exchanges LIDs
+    would write the other one then); the capture misses packets between the two; a SubnSet was not answered. Silent if the directed route
+    to the first node now leads to another (the node may have been replaced), if no sender of directed routes found both nodes (they may be
+    in two subnets), or if nothing joins two ports of one adapter.
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR
@@ -96,7 +98,8 @@ class LidConflict(LearntFactRule):
         other, port = self.others.get(hit.key), subnet.by_key(hit.key[0].key)
         moved, writes = other is None or any(change > hit.frame for change in other.lids.changes()), context.get(LidWrites)
         if other is not None and port is not None and port.lids.at(hit.frame - 1)[0] is not None:
-            moved |= writes.changed_unseen(port, hit.frame - 1) and writes.last_shown(other, AFTER_ALL) <= hit.frame
+            ends = context.get(Transactions).last_ns - hit.time_ns < PATIENCE_NS
+            moved |= (ends or writes.changed_unseen(port, hit.frame - 1)) and writes.last_shown(other, AFTER_ALL) <= hit.frame
         joined = other is not None and port is not None and context.get(ConnectedComponents).join(subnet, other, port)
         return super().severity_at_end(hit, context) if joined and not moved else INFO
 

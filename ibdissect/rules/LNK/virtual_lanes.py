@@ -51,7 +51,7 @@ class MappedToNothing(Rule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         subnet = event.subnet
-        if not subnet.lids:
+        if not subnet.mapped:
             return
         native = event.table.once(Native)
         suspects = [lid for lid in native.slids[native.slids < FIRST_MULTICAST].tolist() if _drops(subnet, lid)]
@@ -103,7 +103,7 @@ class UnmappedLane(LearntFactRule):
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         subnet = event.subnet
         native = event.table.once(Native)
-        if not subnet.lids or not len(native.rows):
+        if not subnet.mapped or not len(native.rows):
             return
         nodes = (*subnet.slots.values(), *subnet.gone.values())
         known = [port.qos for node in nodes for port in node.ports.values() if port.qos is not None]

@@ -14,7 +14,7 @@ from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.history import AFTER_ALL, SECOND_NS
 from ibdissect.decode.identity import Code, Frame, KeyValue, LidId, PortId, one_range
-from ibdissect.lint.finding import Evidence, value_of
+from ibdissect.lint.finding import Evidence, Severity, value_of
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, for_all, on_chunk, on_end, on_event
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.answered import Reply
@@ -278,7 +278,8 @@ class TwoWriters(LearntFactRule):
 
     Two Sets from LIDs that no LMC joins, or from different ports as NodeInfo and PortInfo showed them. A directed route names no sender:
     its origin must be known from a NodeInfo of the manager's own port, because one manager that restarts, or that changes from
-    directed routes to LIDs, looks like two. With a site policy that names M_Keys, any other key is reported, whoever wrote it.
+    directed routes to LIDs, looks like two. An `info` where the second one presents the key in force, and the first one gives the port no
+    key again: it is the successor, and knows the key. With a site policy that names M_Keys, any other key is reported, whoever wrote it.
     """
 
     code, name, severity = "MKY013", "mkey-changed-by-second-sm", WARNING
@@ -290,12 +291,20 @@ class TwoWriters(LearntFactRule):
     def __init__(self) -> None:
         self.writers = KeptDict[PortId, tuple[int, SetSender, int]](MAX_KEYS, "ports whose M_Key was written")
         """Key, sender and frame by port."""
+        self.returned = KeptDict[PortId, int](MAX_KEYS, "ports to which a manager came back")
+        """The latest Set of a manager after another one took over, by port."""
+        self.predecessors = KeptDict[PortId, SetSender](MAX_KEYS, "ports whose manager another one succeeded")
 
     site = also(foreign_keys_held, zero=False)
 
     def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
         """That the port accepts the Set is what this is about."""
         return False
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info about a successor: the first one never comes back."""
+        succeeds = hit.arguments.get("knows") and self.returned.get(hit.key, 0) <= hit.frame
+        return INFO if succeeds else super().severity_at_end(hit, context)
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -307,12 +316,19 @@ class TwoWriters(LearntFactRule):
         for smp, number, directed in zip(smps.each(keyed), senders.tolist(), hidden.tolist(), strict=True):
             frame, port, key = smp.frame, PortId.of(smp.key), smp.now(PortInfo.m_key)
             sender = SetSender(0 if directed else number, port_of_sender(event, context, number, directed, frame)[0])
-            known = self.writers.get(port)
+            known, former = self.writers.get(port), self.predecessors.get(port)
+            if former is not None and not former.differs(sender):
+                self.returned.keep(port, frame, frame, smp.time_ns)
             if known is None or known[0] == key or not known[1].differs(sender):
                 self.writers.keep(port, (key, sender, frame), frame, smp.time_ns)
                 continue
             yield fault(
-                smp, {"port": smp.name, "key": value_of(PortInfo.m_key, key), "before": value_of(PortInfo.m_key, known[0])},
+                smp,
+                {"port": smp.name, "key": value_of(PortInfo.m_key, key), "before": value_of(PortInfo.m_key, known[0]),
+                 "knows": smp.m_key == known[0]},
                 PortInfo.m_key, value_of(PortInfo.m_key, key), start=smp.body_at,
                 proof=[(known[2], "the other sender's Set")], key=port,
             )  # fmt: skip
+            if smp.m_key == known[0]:
+                self.predecessors.keep(port, known[1], frame, smp.time_ns)
+                self.writers.keep(port, (key, sender, frame), frame, smp.time_ns)

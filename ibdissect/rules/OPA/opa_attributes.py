@@ -8,14 +8,16 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.identity import LidId, RouteId, SenderId
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Hit, Rule, Seen, fault, on_struct
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_struct
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet.route_senders import Senders
 from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
-from ibdissect.wire.numbers import GET_RESP, SET, STATUS
+from ibdissect.wire.numbers import GET, GET_RESP, LID_ROUTED, SET, STATUS, SWITCH_INFO
 from ibdissect.wire.opa import STLSMPDirected, STLSwitchInfo
 from ibdissect.wire.sm import DR_MAX_HOPS
 from ibdissect.wire.spec import Field
@@ -60,13 +62,15 @@ class _SwitchRule(LearntFactRule):
     evidence = (
         "An answer of the switch alone; a Set, and the capacity that the switch answered before. Where it did not, the capacity in the Set "
         "counts, unless it is 0: read-only components of a Set mean nothing to the switch. An `info` where the capture may have missed a "
-        "change in between."
+        "change in between, and where SwitchInfo was asked for again and the capture does not show the answer."
     )
     holds_ns = CONFIGURED_NS
 
     def __init__(self) -> None:
         self.shown = BoundedDict[Place, SwitchAnswers](MAX_SWITCHES, "switches of Omni-Path")
         self.senders = Senders()
+        self.asked = BoundedDict[LidId, int](MAX_SWITCHES, "switches of Omni-Path that were asked")
+        """The latest Get of SwitchInfo to a LID, in the chunks before this one."""
 
     @on_struct(STLSwitchInfo)
     def switch(self, view: STLSwitchInfo, seen: Seen) -> Iterator[Hit]:
@@ -84,9 +88,32 @@ class _SwitchRule(LearntFactRule):
         known = None if answer else self.shown.get(place)
         yield from self.judge(view, seen, place, known if known is not None else _shown(view, 0), own=answer or known is None)
 
+    @on_chunk
+    def note_gets(self, table: ChunkTable, _context: Context) -> None:
+        """Who was asked in this chunk; it counts for the next ones, as the Sets of this one were judged before."""
+        for row in _gets(table).tolist():
+            lid, frame = LidId(int(table.values_at(LRH.dlid, np.array([row]))[0])), row + table.chunk.first
+            self.asked.put(lid, frame, frame, int(table.chunk.time_ns[row]))
+
+    def doubt(self, seen: Seen, place: Place, shown: SwitchAnswers) -> Severity | None:
+        """INFO if a switch was asked again after its answer, and its LID may have another one since then."""
+        if not isinstance(place, LidId):
+            return None
+        rows = _gets(seen.table)
+        mine = rows[(rows < seen.row) & (seen.table.values_at(LRH.dlid, rows) == place.lid)]
+        latest = int(mine[-1]) + seen.table.chunk.first if len(mine) else self.asked.get(place, 0)
+        return INFO if latest > shown.frame > 0 else None
+
     def judge(self, view: STLSwitchInfo, seen: Seen, place: Place, shown: SwitchAnswers, *, own: bool) -> Iterator[Hit]:
         """Faults of an answer or a Set. `shown`: what counts; `own`: it is in the same packet."""
         raise NotImplementedError
+
+
+def _gets(table: ChunkTable) -> Int:
+    """Rows of Omni-Path's Gets of SwitchInfo by LID."""
+    rows = table.attributes().get((LID_ROUTED, SWITCH_INFO), np.empty(0, np.int64))
+    mine: Int = rows[(table.values_at(MAD.method, rows) == GET) & (table.values_at(MAD.base_version, rows) == BASE_VERSION_OPA)]
+    return mine
 
 
 def _shown(view: STLSwitchInfo, frame: int) -> SwitchAnswers:
@@ -110,7 +137,8 @@ class _TopRule(_SwitchRule):
         top, cap = self.top.__get__(view, type(view)), getattr(shown, self.cap)
         if cap and self.is_beyond(top, cap, view):
             proof = [(shown.frame, "SwitchInfo of that switch")] if shown.frame and not own else []
-            yield fault(seen, {self.top.name: top, self.cap: cap}, self.top, of=view, proof=proof)
+            how = self.doubt(seen, place, shown) if proof else None
+            yield fault(seen, {self.top.name: top, self.cap: cap}, self.top, of=view, proof=proof, severity=how)
 
 
 class PortGroupTop(_TopRule):
@@ -204,5 +232,5 @@ class OpaMasksFixed(_SwitchRule):
             if asked != before:
                 yield fault(
                     seen, {"field": field.label, "asked": asked, "shown": before}, field, of=view,
-                    proof=[(shown.frame, "SwitchInfo of that switch")], key=(place, field.label),
+                    proof=[(shown.frame, "SwitchInfo of that switch")], key=(place, field.label), severity=self.doubt(seen, place, shown),
                 )  # fmt: skip

@@ -145,7 +145,8 @@ class NoSuchPort(LearntFactRule):
 
     The NodeInfo that the node answered before the request. Silent for LIDs whose node is not known, for requests with
     a GRH, and for nodes to which another agent redirected its requests. An `info` where that LID answers for
-    several such ports: it belongs to another node by now.
+    several such ports: it belongs to another node by now; and where a switch answers for one: it may have been restarted with its ports
+    split.
     """
 
     code, name, severity = "PM001", "portselect-zero", WARNING
@@ -161,8 +162,10 @@ class NoSuchPort(LearntFactRule):
         """Numbers of such ports by the node with the LID, up to `SEVERAL` of them."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        served = len(self.served.get(hit.key[0], ())) >= SEVERAL
-        return INFO if served else super().severity_at_end(hit, context)
+        slot, _, number = hit.key
+        node, served = context.get(FabricFollower).subnet.by_slot(slot), self.served.get(slot, set())
+        split = node is not None and node.kind == SWITCH and number in served
+        return INFO if split or len(served) >= SEVERAL else super().severity_at_end(hit, context)
 
     def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
         """An agent may answer for one port that its node lacks."""

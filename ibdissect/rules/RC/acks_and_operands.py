@@ -121,8 +121,9 @@ class RKeyZero(AcceptedRule):
 
     Check how the application sent the R_Key to its peer; it was probably never sent or filled in.
 
-    One request is enough. Silent if the responder answers the requester later without a NAK, or the requester sends on to that queue pair
-    for a second: a refusal would have ended the connection.
+    One request, in a capture that shows what comes back. Silent if the responder answers the requester later without a NAK, or the
+    requester sends on to that queue pair for a second: a refusal would have ended the connection. An `info` where no response of the
+    responder is seen.
     """
 
     code, name, severity = "RC018", "rkey-zero", WARNING
@@ -148,6 +149,13 @@ class RKeyZero(AcceptedRule):
         since = self.first.get((hit.arguments["pair"], queue_pair), hit.time_ns)
         sent = [one for one in context.get(Streams).to_queue_pair(queue_pair) if not one.response and one.first_frame <= hit.frame]
         return not any(one.last_ns - since > SECOND_NS for one in sent) and super().stands(hit, context)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info where nothing comes back from the receiver: it may take the packet."""
+        streams = context.get(Streams)
+        sent = [one.ends for one in streams.to_queue_pair(hit.arguments["queue_pair"]) if not one.response]
+        heard = any((one.service, one.destination, one.source, True) in streams.between for one in sent)
+        return super().severity_at_end(hit, context) if heard else INFO
 
 
 class LengthZeroWrite(PacketRule):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from ibdissect.decode.history import SECOND_NS
-from ibdissect.engine.psn_gaps import PSNS, Gap
+from ibdissect.engine.psn_gaps import PSNS, Gap, distance
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, DeferredHit, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
@@ -51,8 +51,8 @@ class SilenceRule(Rule):
     evidence = (
         "The capture goes on for ten seconds and shows that it misses nothing: in ERF by its traffic (a thousand packets that follow "
         "each other or were answered), elsewhere no packet is missing within ten seconds. An `info` where nothing at all was recorded "
-        "for more than a second afterwards, as between two recordings, and where the connection was ended (DREQ) before the requester's "
-        "timer."
+        "for more than a second afterwards, as between two recordings, where the connection was ended (DREQ) before the requester's "
+        "timer, and where the requester goes on for ten seconds without a repetition: its answers came another way."
     )
     needs = (CaptureLoss, Streams)
 
@@ -64,7 +64,8 @@ class SilenceRule(Rule):
     @staticmethod
     def lowered(context: Context, stream: Stream, frame: int, time_ns: int) -> Severity | None:
         """INFO if recording may have stopped within a second of a packet, or nobody waits for the rest of the connection."""
-        return INFO if context.get(CaptureLoss).stopped(frame, time_ns + SECOND_NS) or _ended(stream, time_ns) else None
+        over = _ended(stream, time_ns) or _goes_on(stream, time_ns)
+        return INFO if context.get(CaptureLoss).stopped(frame, time_ns + SECOND_NS) or over else None
 
 
 def _ended(stream: Stream, time_ns: int) -> bool:
@@ -74,6 +75,11 @@ def _ended(stream: Stream, time_ns: int) -> bool:
         return False
     timer = min(4 * timeout_ns(setup.agreed["ack_timeout"] or USUAL_TIMEOUT), SECOND_NS)
     return any(0 <= ended - time_ns <= timer for _, ended, _ in setup.dreqs)
+
+
+def _goes_on(stream: Stream, time_ns: int) -> bool:
+    """Whether a requester sends on for longer than any timer after a packet, and repeats nothing."""
+    return bool(stream.last_ns - time_ns >= PATIENCE * SECOND_NS and stream.retry_ns < time_ns)
 
 
 class RequestsLost(SilenceRule):
@@ -221,8 +227,9 @@ class ReadUnanswered(SilenceRule):
 
     code, name, severity = "RC012", "read-response-missing", WARNING
     evidence = (
-        f"{SilenceRule.evidence} A READ that was sent twice stays a warning. The end of a connection that somebody cut out of a file, "
-        "without a gap in time, looks like a hanging READ."
+        f"{SilenceRule.evidence} An `info`, too, where the request before the READ was not answered either, and the requester repeats none "
+        "of them. A READ that was sent twice stays a warning. The end of a connection that somebody cut out of a file, without a gap in "
+        "time, looks like a hanging READ."
     )
     reference = "IBA 9.7.5.1.9; python-rdma RETH"
     message = "{ends}: RDMA READ up to PSN {psn} was not answered to its end"
@@ -231,13 +238,14 @@ class ReadUnanswered(SilenceRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        for stream in open_reads(context.get(Streams)):
+        for stream, answered in open_reads(context.get(Streams)):
             frame, time_ns, ends, psn = stream.read_frame, stream.read_ns, stream.ends, stream.read_psn
             if self.silent(context, time_ns, self.patience):
-                again = stream.tried_again(psn)
+                again = stream.tried_again(psn) or (stream.waited and 0 < distance(stream.retry_psn, answered) <= distance(psn, answered))
+                moved = INFO if distance(psn, answered) > 1 else None  # one of the answers before may be missing, hardly several
                 yield fault(
                     Moment(frame, time_ns), {"ends": ends.text, "psn": psn}, BTH.psn, psn, evidence=LEARNT, key=ends,
-                    severity=None if again else self.lowered(context, stream, frame, time_ns),
+                    severity=None if again else moved or self.lowered(context, stream, frame, time_ns),
                 )  # fmt: skip
 
 
@@ -290,7 +298,8 @@ class RetriesExhausted(Rule):
 
     Look at the responder, which does not answer, and at the requester's driver, which does not give up.
 
-    Repetitions of one packet a millisecond or more apart, without a NAK in between. Without the REQ in the capture, seven retries are
+    Repetitions of one packet a millisecond or more apart, without a NAK in between, or the data of a READ: a requester that drops it (a
+    page fault, for example) asks again. Without the REQ in the capture, seven retries are
     allowed, since the counter has three bits. The capture must show the other direction: of this connection, or packets of the responder
     that belong to others. RoCE is not judged: adapters with adaptive retransmission start with short timers and limit the time, not the
     number of tries.

@@ -13,6 +13,7 @@ from ibdissect.decode.addresses import ends_at
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.connections import Connections
 from ibdissect.decode.identity import Content, MacId, PairId, PKey
+from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end
 from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule, pair_of
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
@@ -217,11 +218,13 @@ class TimeToLive(AcceptedRule):
             self.senders.get_or_make(mac, set, seen.frame, seen.time_ns)
         if left:
             self.last_hop.keep(pair_of(seen), None, seen.frame, seen.time_ns)
-        return {"left": left, "where": where, "mac": mac, **super().computed(seen, i)}
+        return {"left": left, "where": where, "mac": mac, "sender": ends_at(seen.table, seen.row)[0], **super().computed(seen, i)}
 
     @on_chunk
-    def senders_of(self, table: ChunkTable, _context: Context) -> None:
+    def senders_of(self, table: ChunkTable, context: Context) -> None:
         """Which addresses a MAC address sends for that sent a packet with a time to live of 1."""
+        if "udp" in table.located.start:
+            table.once(context.get(Congestion).feed)
         for (mac,), sources in self.senders.items():
             if len(sources) > 1:
                 continue
@@ -233,6 +236,11 @@ class TimeToLive(AcceptedRule):
     def stands(self, hit: Hit, context: Context) -> bool:
         neighbours = hit.arguments["left"] and hit.arguments["pair"].back in self.last_hop
         return not neighbours and len(self.senders.get(hit.arguments["mac"], ())) < 2 and super().stands(hit, context)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info behind the last router, as it seems, or before the first one: nobody knows."""
+        near = not hit.arguments["left"] or any(to == hit.arguments["sender"] for _, to in context.get(Congestion).pairs)
+        return super().severity_at_end(hit, context) if near else INFO
 
 
 class RoceManagementQKey(Rule):

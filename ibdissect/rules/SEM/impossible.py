@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from ibdissect.bounded import KeptDict
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Content, Frame
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
 from ibdissect.lint.sequence import previous
+from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.attribute_rule import WRITTEN, AgainstPortGuid, AttributeRule, Fault, Mask
 from ibdissect.rules.shared.mad_conditions import DOWN, HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.subnet.vantage import AGES_NS
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import LAST_UNICAST
@@ -28,6 +33,7 @@ SEVERAL_LANES = 2
 """VLCap from which on a port has more than one data VL."""
 LARGEST_TABLE, LARGEST_ARBITRATION = 0xC000, 64
 PREFIX_BYTES = PortInfo.gid_prefix.bits // 8
+MAX_PREFIXES = 64
 LARGEST_MULTICAST = 0x4000
 """All multicast LIDs, and the permissive one, which some switches count, too."""
 
@@ -48,7 +54,14 @@ class ImpossibleValue(Rule):
         view: Struct = seen.table.view(self.on, i)
         values = {field: field.__get__(view, type(view)) for field in type(view).fields}
         wrong = [(field, text) for field, (_, text) in self.faults.items() if self.is_wrong(field, values)]
-        return {"what": "; ".join(f"{field.label} {values[field]}, {text}" for field, text in wrong)}
+        return {
+            "what": "; ".join(f"{field.label} {values[field]}, {text}" for field, text in wrong),
+            "harmless": all(self.is_harmless(field, values) for field, _ in wrong),
+        }
+
+    def is_harmless(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
+        """Whether a wrong component concerns nobody."""
+        return False
 
     def is_wrong(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
         """Whether the component of one structure is named in the message."""
@@ -74,7 +87,7 @@ class PortInfoImpossible(ImpossibleValue):
 
     One answer is enough. Components that the kind of port does not have are not judged: links of port 0 of a switch, for example, or the
     active speed of a port that is down. A port that shows 0 for both arbitration tables has none, and one that shows no width at all has
-    no link.
+    no link. An `info` where nothing is wrong but tables of a port with one VL: some adapters (qib) keep them, and nobody uses them.
     """
 
     code, name, severity = "SEM066", "portinfo-impossible", WARNING
@@ -82,6 +95,7 @@ class PortInfoImpossible(ImpossibleValue):
     message = "impossible in PortInfo: {what}"
     example = "GetResp(PortInfo) with PortState 7"
     on, at = PortInfo, PortInfo.port_state
+    waits = True
     faults: Mapping[Field[Any], tuple[Expr, str]] = {
         PortInfo.port_state: ((PortInfo.port_state > 5) & READ, "states are 1 to 4 (5 is ActiveDefer)"),
         PortInfo.port_physical_state: ((PortInfo.port_physical_state > 7) & READ, "physical states are 1 to 7"),
@@ -112,6 +126,12 @@ class PortInfoImpossible(ImpossibleValue):
             PortInfo.master_sm_lid: value > LAST_UNICAST,
         }  # fmt: skip
         return found[field]
+
+    def is_harmless(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
+        return field in (_HIGH, _LOW) and values[PortInfo.vl_cap] == 1 and values[field] <= LARGEST_ARBITRATION
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        return INFO if hit.arguments["harmless"] else None
 
 
 class SwitchInfoImpossible(ImpossibleValue):
@@ -195,7 +215,8 @@ class OtherPrefix(AttributeRule):
     Compare `subnet_prefix` of the managers that write to this port.
 
     PortInfo of at least two other ports with one prefix, and at the end of the capture still no other port with the new one: a manager that
-    changes the prefix writes it to all. An `info` for the manager's own port, with which it begins, as the capture may end there.
+    changes the prefix writes it to all. An `info` for the manager's own port, with which it begins, and where the capture ends within ten
+    seconds, unless it shows that somebody writes the usual prefix.
     """
 
     code, name, severity = "SEM070", "gid-prefix-differs", WARNING
@@ -203,13 +224,18 @@ class OtherPrefix(AttributeRule):
     message = "Set(PortInfo) of {port} with GidPrefix 0x{now:016x}, {others} other ports have 0x{usual:016x}"
     example = "GetResp(PortInfo) of three ports with prefix fe80::, then a Set with another prefix to one of them"
     at = PortInfo.gid_prefix
-    needs = (FabricFollower,)
+    needs = (*AttributeRule.needs, FabricFollower)
     waits = True
+
+    def __init__(self) -> None:
+        self.prefixes = KeptDict[Content, None](MAX_PREFIXES, "GID prefixes that managers write")
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         prefix = smps.now(PortInfo.gid_prefix)
         found = smps.sets & (smps.slot >= 0) & (prefix != 0)
         for one in {*prefix[found].tolist()}:
+            first = int(np.flatnonzero(found & (prefix == one))[0])
+            self.prefixes.keep(int(one).to_bytes(PREFIX_BYTES, "big"), None, int(smps.frames[first]), int(smps.event.table.times[0]))
             found &= (prefix != one) | (smps.frames < _usual_since(smps.event, one))
         return found
 
@@ -230,10 +256,12 @@ class OtherPrefix(AttributeRule):
         if len(frames) < 2:
             return None
         own = smp.now(PortInfo.lid) == smp.now(PortInfo.master_sm_lid)
-        return {"others": len(frames), "usual": int.from_bytes(usual, "big"), "own": own}, [(max(frames), "PortInfo of another port")]
+        about = {"others": len(frames), "usual": int.from_bytes(usual, "big"), "own": own, "known": usual in self.prefixes}
+        return about, [(max(frames), "PortInfo of another port")]
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        return INFO if hit.arguments["own"] else super().severity_at_end(hit, context)
+        ends = not hit.arguments["known"] and context.get(Transactions).last_ns - hit.time_ns < AGES_NS
+        return INFO if ends or hit.arguments["own"] else super().severity_at_end(hit, context)
 
     def stands(self, hit: Hit, context: Context) -> bool:
         subnet = context.get(FabricFollower).subnet

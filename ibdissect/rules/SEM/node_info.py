@@ -15,9 +15,9 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit
 from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.attribute_rule import WRITTEN, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
+from ibdissect.rules.shared.unanswered import RESTARTS_NS
 from ibdissect.subnet import SWITCH, ChunkFollowed
 from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps, DescriptionsRecorded, NodeInfos, NodesRecorded, PortGuids
-from ibdissect.subnet.vantage import AGES_NS
 from ibdissect.wire.mad import BASE_VERSION_OPA
 from ibdissect.wire.sm import NodeDescription, NodeInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -157,8 +157,8 @@ class NodeInconsistent(AttributeRule):
     Compare the GUIDs burnt into both adapters.
 
     Two answers with one NodeGUID, or a NodeRecord and a later answer. An `info` where a switch has another number of ports: its split mode
-    may have changed; where only the SystemImageGUID differs: a node may change it and report that with trap 145; and after a NodeRecord,
-    after a link of the node was down, and where the answers are far apart: the node may have new firmware since then.
+    may have changed; where only the SystemImageGUID differs: a node may change it and report that with trap 145; after a NodeRecord; and
+    where more than a second lies between the answers: the node may have been restarted with new firmware.
     """
 
     code, name, severity = "SEM034", "nodeinfo-inconsistent-ports", ERROR
@@ -169,7 +169,7 @@ class NodeInconsistent(AttributeRule):
     at = NodeInfo.node_guid
     records = NodesRecorded
     why = "said otherwise of the same NodeGUID"
-    holds_ns = AGES_NS
+    holds_ns = RESTARTS_NS
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         different = (smps.bodies != smps.before)[:, OF_NODE].any(axis=1)
@@ -208,8 +208,8 @@ class PortGuidTwice(AttributeRule):
 
     Two NodeInfos with one PortGUID, of different nodes or of different ports of an adapter or router. Or one port of an adapter or router
     that answers behind two ports of one switch, within a tenth of a second: no cable is moved so fast. Or two NodeInfos of one switch
-    with different PortGUIDs, since all its ports show that of its port 0. An `info` after a link of the node was down, and where the
-    answers are far apart: the adapter may have been replaced.
+    with different PortGUIDs, since all its ports show that of its port 0. An `info` where more than a second lies between the answers: the
+    adapter may have been replaced.
     """
 
     code, name, severity = "SEM035", "portguid-not-unique-ca", ERROR
@@ -219,7 +219,7 @@ class PortGuidTwice(AttributeRule):
     source = PortGuids
     at = NodeInfo.port_guid
     why = "the other port"
-    holds_ns = AGES_NS
+    holds_ns = RESTARTS_NS
 
     def __init__(self) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End, lid_end
 from ibdissect.decode.bit_fields import value_at
 from ibdissect.decode.history import NEIGHBOURS_NS, SECOND_NS
-from ibdissect.decode.identity import AddressNumber, LidId
+from ibdissect.decode.identity import AddressNumber, Code, Frame, LidId
 from ibdissect.decode.rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts, slot_of_hash
 from ibdissect.decode.sending_order import in_time
 from ibdissect.lint.finding import Severity
@@ -26,12 +26,14 @@ from ibdissect.mad.agents import Agents
 from ibdissect.mad.datagrams import Queries
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.answer_patience import announced
+from ibdissect.rules.shared.answered import KEPT, RepliesToFindings
 from ibdissect.rules.shared.unanswered import QuotingRule
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.model import Sm
+from ibdissect.subnet.vantage import ALSO_TOOLS
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, MAD_SIZE
-from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, SET, SM_INFO
+from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, MASTER, SET, SM_INFO
 
 SHORTEST_TIMEOUT_NS = 50_000_000
 """No requester gives up earlier, so two requests with one transaction id within this time are outstanding together."""
@@ -47,6 +49,7 @@ NOBODY = (-1, 0, 0)
 MILLISECOND = 1_000_000
 MAX_ANSWERED = 4096
 """Pairs of requesters and receivers whose answers are shown; of further ones that is unknown."""
+MAX_FLOODS = 1024
 MAX_KEPT, MAX_ASKED = 65536, 1 << 18
 Column = npt.NDArray[Any]
 
@@ -210,19 +213,25 @@ class Flood(Rule):
 
     Find the sender: a tool without a pause between its requests, a retry timer that is far too short, or `ibping -f`.
 
-    Requests that agree in sender, receiver and all their contents except the low half of the transaction id.
+    Requests that agree in sender, receiver and all their contents except the low half of the transaction id. An `info` where all of them
+    were answered, as those of a program that waits for each answer: then the agent keeps up.
     """
 
     code, name, severity = "TXN018", "mad-flood", WARNING
     reference = "opensm smp_max_on_wire 4; IBA 13.4.6"
+    waits = True
     message = "{what}: the same request {count} times within a second"
     example = "101 PerformanceGets of one port within half a second"
+
+    needs = (Transactions,)
 
     def __init__(self) -> None:
         self.kind = np.empty(0, np.uint64)
         self.time = np.empty(0, np.int64)
         """Requests of the last second before the chunk."""
         self.dropped = Dropped("requests within a second")
+        self.watched = KeptDict[Code, list[Frame]](MAX_FLOODS, "floods of requests")
+        """The first requests of each flood, whose answers matter."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -256,10 +265,24 @@ class Flood(Rule):
             i = int(index[mine[0]])
             row = int(asked.rows[i])
             what = text(int(asked.mgmt_class[i]), int(asked.method[i]), int(asked.attribute[i]))
+            kept = self.watched.get_or_make(Code(int(kind[mine[0]])), list, table.chunk.first + row, int(table.chunk.time_ns[row]))
+            if kept is not None and len(kept) < KEPT:
+                kept += (asked.rows[index[mine[: KEPT - len(kept)]]] + table.chunk.first).tolist()
             yield fault(
                 Moment(table.chunk.first + row, int(table.chunk.time_ns[row])), {"what": what, "count": FLOOD + 1}, MAD.method,
                 int(asked.method[i]), frames=asked.rows[index[mine]] + table.chunk.first, key=int(kind[mine[0]]),
             )  # fmt: skip
+
+    @on_chunk
+    def note_answers(self, table: ChunkTable, context: Context) -> None:
+        table.once(context.get(RepliesToFindings).take)
+
+    def watch(self, hit: Hit, context: Context) -> None:
+        context.get(RepliesToFindings).watch(hit, context.table)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info if all of its requests were answered, as far as they are watched: the same for all parts of a flood."""
+        return INFO if context.get(RepliesToFindings).answered(self.watched.get(Code(hit.key), ())) else None
 
     @staticmethod
     def _kinds(table: ChunkTable, asked: Queries, index: Int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
@@ -280,7 +303,8 @@ class TwoManagers(Rule):
     Check their priorities, their SM_Keys and whether they see each other: both believe that they are master (SEM044).
 
     SMInfo of both managers, and LID-routed Sets of the first, the second and the first again within a second. A manager that takes
-    over from a dead one is not judged, nor is a handover.
+    over from a dead one is not judged, nor is a handover. Silent for what tools set, too (ports, notices), while only one of the two is
+    Master: somebody runs a tool on the host of the other.
     """
 
     code, name, severity = "TXN019", "mixed-sm-senders", WARNING
@@ -306,9 +330,9 @@ class TwoManagers(Rule):
         rows, data = asks.rows[sets], table.chunk.data
         lrh = table.located.at("lrh")[rows]
         by_lid = (lrh >= 0) & (value_at(data, table.chunk.offset[rows] + asks.mad[sets], MAD.mgmt_class) != DIRECTED)
-        rows, lrh = rows[by_lid], lrh[by_lid]
+        rows, lrh, tools = rows[by_lid], lrh[by_lid], np.isin(asks.attribute[sets][by_lid], ALSO_TOOLS)
         order = in_time(table.chunk.time_ns[rows])
-        rows, lrh = (rows, lrh) if order is None else (rows[order], lrh[order])
+        rows, lrh, tools = (rows, lrh, tools) if order is None else (rows[order], lrh[order], tools[order])
         networks = table.networks[rows] if table.networks is not None else np.zeros_like(rows)
         slid, dlid = value_at(data, lrh, LRH.slid), value_at(data, lrh, LRH.dlid)
         for i in np.flatnonzero(np.isin(slid, [one.lid for one in managers])).tolist():  # few: managers usually set by directed route
@@ -316,7 +340,7 @@ class TwoManagers(Rule):
             target = lid_end(lid, int(networks[i]))
             frame, time_ns = table.chunk.first + row, int(table.chunk.time_ns[row])
             since = _manager_since(managers[LidId(sender)], sender, frame)
-            if not since:
+            if not since or (tools[i] and not _is_master(managers[LidId(sender)], sender, frame)):
                 continue
             latest, other = self.last.get(target, (NOBODY, NOBODY))
             if latest is not NOBODY or len(self.last) < MAX_KEPT:
@@ -333,6 +357,11 @@ class TwoManagers(Rule):
                     {"dlid": lid, "one": latest[0], "two": sender, "milliseconds": (time_ns - latest[2]) // MILLISECOND}, MAD.method,
                     SET, proof=[(latest[1], "the other manager's"), (other[1], "this manager's, before it")], key=target,
                 )  # fmt: skip
+
+
+def _is_master(managers: Iterable[Sm], lid: int, frame: int) -> bool:
+    """Whether the manager at a LID had said when `frame` was sent that it is the master."""
+    return any(facts is not None and facts.lid == lid and facts.state == MASTER for facts, _ in (sm.at(frame) for sm in managers))
 
 
 def _manager_since(managers: Iterable[Sm], lid: int, frame: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,15 +12,17 @@ from ibdissect.decode import Bool
 from ibdissect.decode.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
 from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
 from ibdissect.decode.history import SECOND_NS
-from ibdissect.decode.identity import Frame
+from ibdissect.decode.identity import AgentId, Frame, Side
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Locatable, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
-from ibdissect.mad.request_outcomes import AnsweredAgain, AnsweredMany, RepressAlone, TrapAnswered
+from ibdissect.mad.request_outcomes import AnsweredAgain, AnsweredMany, RepressAlone, Request, TrapAnswered
+from ibdissect.mad.visible_answers import VisibleAnswers
 from ibdissect.rules.shared.answer_patience import lifetime_ns
 from ibdissect.rules.shared.unanswered import PATIENCE_NS, QuotingRule, UnansweredRule, warm
 from ibdissect.rules.shared.wrong_responder import WrongResponderRule
 from ibdissect.subnet import FabricFollower
 from ibdissect.traffic.capture_loss import CaptureLoss
+from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.cm import MRA
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.mad import MAD, RESPONSE_OF, method_name
@@ -49,10 +52,11 @@ class RequestUnanswered(UnansweredRule):
     Check whether one target or attribute stands out, whether the node is alive, its keys, and drops on VL15, which switches may discard.
 
     The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, if the answer is not due yet by the
-    RespTimeValue that the agent announced, if the capture misses packets within ten seconds, or if nothing at all was recorded for more
-    than a second after the only try, as between two recordings. Silent if the answer was recorded just before the request, or an answer to
-    the same request less than a second before it, as with two mirrors. Silent, too, if another finding says why the request was dropped
-    (keys, partitions, checksums, lengths, LIDs): it lists this as its consequence.
+    RespTimeValue that the agent announced, if the capture misses packets within ten seconds, if nothing at all was recorded for more
+    than a second after the only try, as between two recordings, or if the requester asks a LID several times, once each, of which the
+    capture shows no answer at all: its answers may take another way, and the requester got them. Silent if the answer was recorded just
+    before the request, or an answer to the same request less than a second before it, as with two mirrors. Silent, too, if another finding
+    says why the request was dropped (keys, partitions, checksums, lengths, LIDs): it lists this as its consequence.
     """
 
     code, name, severity = "TXN001", "request-unanswered", WARNING
@@ -64,9 +68,14 @@ class RequestUnanswered(UnansweredRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        loss = context.get(CaptureLoss)
-        for request in self.unanswered(context, self.patience * SECOND_NS):
-            due = self.is_due(context, request)
+        loss, answers = context.get(CaptureLoss), context.get(VisibleAnswers)
+        requests = [*self.unanswered(context, self.patience * SECOND_NS)]
+        tries = defaultdict[tuple[Side, AgentId], list[int]](list)
+        for request in requests:
+            tries[self._ways(request)].append(request.tries)
+        for request in requests:
+            due, mine = self.is_due(context, request), tries[self._ways(request)]
+            due &= not (len(mine) > 1 == max(mine) and answers.shows_none_of(request))
             stopped = request.tries == 1 and loss.stopped(request.frame, request.last_ns + PATIENCE_NS)
             about = {"what": request.what(context.catalog), "to": request.to, "tries": counted(request.tries, "request")}
             yield fault(
@@ -74,6 +83,11 @@ class RequestUnanswered(UnansweredRule):
                 proof=[(request.last_frame, "last try")] if request.tries > 1 else (), evidence=LEARNT,
                 severity=None if due and not loss.erf and not stopped and loss.proves_silence(request.last_ns) else INFO,
             )  # fmt: skip
+
+
+    @staticmethod
+    def _ways(request: Request) -> tuple[Side, AgentId]:
+        return Side.of(request.source), AgentId(Side.of(request.target), request.mgmt_class)
 
 
 class AnswerTwice(Rule):
@@ -201,7 +215,7 @@ class PatienceExceeded(QuotingRule):
 
     Look at what the application does before it accepts; give the MRA a longer ServiceTimeout.
 
-    Packets of both sides, and the answer is late or never comes. An RTU proves that the REP came.
+    Packets of both sides, and the answer is late or never comes. An RTU proves that the REP came, and so do packets of the connection.
     The other side waits for the ServiceTimeout and the way there and back:
     twice the packet lifetime, where PortInfo showed it. An `info` if the connection was set up nevertheless. Silence counts only where the
     capture shows that it misses nothing: in ERF by its traffic, elsewhere no packet is missing within ten seconds; a late answer is an
@@ -213,7 +227,7 @@ class PatienceExceeded(QuotingRule):
     reference = "IBA 12.6.6, 12.9.8.7; python-rdma MRA"
     message = "{ends}: MRA for {allowed} ms, {what} after {milliseconds} ms"
     example = "a REQ, an MRA with ServiceTimeout 18 (1.07 s), and the REP four seconds later"
-    needs = (CaptureLoss, Connections, FabricFollower)
+    needs = (CaptureLoss, Connections, FabricFollower, Streams)
     patience = Setting(1.0, "seconds that an answer may be later than the MRA says", 0.0)
 
     def __init__(self) -> None:
@@ -249,6 +263,7 @@ class PatienceExceeded(QuotingRule):
             waits |= connection.mra_of == OF_LAP and not connection.apr_frame and connection.mra_frame > connection.lap_frame
             waits &= connections.both_speak(connection) and not connection.dreq_frame
             waits &= connection.mra_of != OF_REQ or connection.rtu_frame < connection.mra_frame  # an RTU proves that the REP arrived
+            waits &= connection.mra_of != OF_REQ or not self._works(context.get(Streams), connection)
             if connection.mra_frame and waits and loss.proves_silence(connection.mra_ns):
                 unanswered = Moment(connection.mra_frame, connection.mra_ns)
                 late += self._late(context, connection, unanswered, connections.last_ns, "nothing")
@@ -256,6 +271,14 @@ class PatienceExceeded(QuotingRule):
             worked = 0 < connection.rep_frame < connection.rtu_frame and connection.mra_of == OF_REQ
             hit.severity = INFO if worked or loss.stopped(connection.mra_frame, until_ns, IDLE_NS) else None
             yield hit
+
+    @staticmethod
+    def _works(streams: Streams, connection: Connection) -> bool:
+        """Whether the passive side sends to the active side's queue pair: then its REP came."""
+        return any(
+            one.ends.source == connection.passive and one.ends.destination == connection.active and one.last_frame > connection.mra_frame
+            for one in streams.to_queue_pair(connection.active_qpn)
+        )
 
     def _late(self, context: Context, connection: Connection, where: Locatable, until_ns: int, what: str) -> Iterator[Late]:
         allowed, took = timeout_ns(connection.mra_timeout), until_ns - connection.mra_ns

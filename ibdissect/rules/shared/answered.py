@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -158,6 +159,10 @@ class RepliesToFindings:
         if found:
             return next((one for one in found if one.good), found[0])
         return Reply(hit.frame, True, True) if self.dropped.count and hit.frame not in self._watched else None
+
+    def answered(self, frames: Sequence[int]) -> bool:
+        """Whether something came back for each of some packets that were watched, or nothing is known of it."""
+        return all(frame in self.replies or (frame not in self._watched and self.dropped.count) for frame in frames)
 
 
 def _content(table: ChunkTable, frame: int) -> Bytes:

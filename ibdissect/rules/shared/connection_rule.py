@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ibdissect.bounded import BoundedDict, KeptDict
+from ibdissect.bounded import KeptDict
 from ibdissect.decode import Bool, ChunkTable, Int
-from ibdissect.decode.addresses import lid_end
 from ibdissect.decode.connection_events import Connection, QueuePair
 from ibdissect.decode.connections import Connections
-from ibdissect.decode.identity import Code, ConnectionId, QueuePairId
+from ibdissect.decode.identity import Code, ConnectionId
+from ibdissect.decode.last_packets import LastPackets
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.decode.rows import distinct_values
 from ibdissect.lint.finding import Severity
@@ -28,8 +28,6 @@ JUDGED = ("RC", "UC")
 """Transport services whose packets are compared with what the connection agreed on."""
 QUIET_NS = CONFIGURED_NS
 """A connection of which nothing is seen for so long may have ended unseen: hosts crash, and DREQs are lost."""
-MAX_ACTIVE = 4096
-"""Queue pairs whose latest packets are remembered; of others a connection counts as silent."""
 MAX_OTHER = 4096
 """Connections with values that were not agreed; how long a further one was silent is unknown: an info."""
 SERVICE_SHIFT = 5
@@ -43,12 +41,10 @@ class AgreedRule(QuotingRule):
         "A packet between the REP of its connection and the connection's end. Silent for connections whose REQ and REP are not "
         "in the capture, an `info` where the capture misses packets meanwhile, or shows none of the connection for half an hour."
     )
-    needs: ClassVar[tuple[type[Any], ...]] = (*QuotingRule.needs, Connections)
+    needs: ClassVar[tuple[type[Any], ...]] = (*QuotingRule.needs, Connections, LastPackets)
     field: ClassVar[Field[int]]
 
     def __init__(self) -> None:
-        self.active = BoundedDict[QueuePairId, int](MAX_ACTIVE, "queue pairs of connections")
-        """When the latest window ended that holds packets to a queue pair."""
         self.quiet = KeptDict[tuple[ConnectionId, Code], int](MAX_OTHER, "connections with values that were not agreed")
         """For how long a connection was silent before the first packet with such a value."""
 
@@ -76,23 +72,10 @@ class AgreedRule(QuotingRule):
                     for hit in self.found(table, native, index[ways == way], pair, end, seen):
                         first = ConnectionId(pair.req_frame), Code(seen)
                         if first not in self.quiet:
-                            quiet = hit.time_ns - self._last_active(table, native, index, pair, hit)
+                            quiet = hit.time_ns - context.get(LastPackets).of(pair, hit.frame)
                             self.quiet.keep(first, quiet, hit.frame, hit.time_ns)
                         hit.arguments["quiet"] = self.quiet.get(first, QUIET_NS + 1)
                         yield hit
-        begin, end_ns = int(table.chunk.time_ns[0]), int(table.chunk.time_ns[-1])
-        for place in distinct_values(ways >> 16):
-            self.active.put(_id(place >> 24, place & 0xFFFFFF), end_ns, table.chunk.first, begin)
-
-    def _last_active(self, table: ChunkTable, native: Native, index: Int, pair: Connection, hit: Hit) -> int:
-        """When the capture last showed a packet of a connection before a hit, or its REP; 0 if that was in an earlier window."""
-        before = index[native.rows[index] < hit.frame - table.chunk.first]
-        ends = native.dlid[before] << 24 | native.dest_qp[before]
-        mine = before[np.isin(ends, [lid << 24 | qpn for lid, qpn in pair.every_queue_pair])]
-        if len(mine):
-            return int(table.chunk.time_ns[native.rows[mine[-1]]])
-        rep = pair.rep_frame - table.chunk.first
-        return max(int(table.chunk.time_ns[rep]) if rep >= 0 else 0, *(self.active.get(_id(*one), 0) for one in pair.every_queue_pair))
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """Also INFO if the connection was silent for long: it may have ended unseen."""
@@ -113,10 +96,6 @@ class AgreedRule(QuotingRule):
             self.field, seen.value(self.field), rows=native.rows[mine], key=(end, pair.req_frame, value),
             proof=[(pair.req_frame, "REQ of the connection"), (pair.rep_frame, "REP of the connection")],
         )  # fmt: skip
-
-
-def _id(lid: int, qpn: int) -> QueuePairId:
-    return QueuePairId(lid_end(lid), qpn)
 
 
 def of_pair(table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair) -> Bool:

@@ -188,7 +188,7 @@ class LearntFactRule(Rule):
     ages: ClassVar[bool] = True
     """Whether a manager may change the facts at any time, so that they hold for a while only where the capture does not show it."""
     holds_ns: ClassVar[int] = AGES_NS
-    """That while: for what a manager changes as hosts come and go, or `CONFIGURED_NS`."""
+    """That while: for what a manager changes as hosts come and go, `CONFIGURED_NS`, or `RESTARTS_NS` for what a node is."""
 
     refutable: ClassVar[bool] = False
     """Whether a good answer also refutes what a packet says by itself."""
@@ -247,6 +247,8 @@ class LearntFactRule(Rule):
         if any(vantage.astray(one, first, last, nodes) for one in self.written) or vantage.handed_over(first, last, nodes):
             return True
         age = loss.nanoseconds_between(first, last)
+        if self.holds_ns < AGES_NS:
+            return age > self.holds_ns  # no manager changes it, and none would see it change
         if age > RESTARTS_NS and any(node.kind != SWITCH and node.lost_link(first, last) for node in nodes or ()):
             return True  # restarted or replaced
         if age <= AGES_NS:

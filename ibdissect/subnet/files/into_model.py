@@ -129,9 +129,9 @@ class _Learner:
             self._table(line, table, port)
         for line, lanes, port in self._ported(facts.LanesFact):
             if port.node.kind == SWITCH or lanes.end.number < 0:
-                port.lanes().learn_map(lanes.entered, self.subnet.share(lanes.entries), line)
+                self.subnet.lanes(port).learn_map(lanes.entered, self.subnet.share(lanes.entries), line)
         for line, weights, port in self._ported(facts.WeightsFact):
-            port.lanes().learn_arbitration(weights.block, self.subnet.share(weights.entries), line)
+            self.subnet.lanes(port).learn_arbitration(weights.block, self.subnet.share(weights.entries), line)
         for line, key, port in self._ported(facts.MKeyFact):
             protect, lease = (shown.m_key_protect_bits, shown.m_key_lease_period) if (shown := port.info) is not None else (0, 0)
             port.guard = port.guard or MKeyState()

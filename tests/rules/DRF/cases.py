@@ -108,6 +108,13 @@ for code in ("DRF006", "DRF007"):
     in_tunnel = [wrapped(kind, over())[0] for kind in ("MPLS", "IP in IPv6")]
     roce(code, over(102) if code == "DRF006" else over(100, 0), *in_tunnel)
 roce("DRF008", over(dscp=0), over(dscp=24))
+# switches queue by the DSCP or the tag of a tunnel
+for around, at in ((wrapped("VXLAN", over(dscp=0))[0], 15), (wrapped("VXLAN over IPv6", over(dscp=0))[0], 19)):
+    lossless = bytearray(around)
+    lossless[at] = 26 << 2 if at == 15 else 0x80
+    if at == 19:
+        lossless[18] = 0x66  # version 6, and the first bits of DSCP 26
+    roce("DRF008", around, bytes(lossless))
 roce("DRF009", over(ecn=0), over(ecn=1), over(opcode=ACK, ecn=0))
 roce("DRF010", over(source=9), over(source=3))
 # behind a router a packet is in its receiver's VLAN; a time to live of 63 shows that it passed one

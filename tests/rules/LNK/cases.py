@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import Any
 
 from ibdissect.lint.policy import SitePolicy
@@ -225,7 +226,10 @@ case("LNK024", [*ASSIGNED, HOSTS[4], HOSTS[6]], [*ASSIGNED, HOSTS[6]], frames=[7
 CHANGES: Any = {"path": [1, 5], "header": {"transaction_id": 0x99}}
 KEEPS = port_info(5, port_state=0, port_physical_state=0)
 WRITES = [smp(SET, PORT_INFO, KEEPS, **CHANGES), smp(ANSWER, PORT_INFO, port_info(5), **CHANGES)]
-case("LNK024", [*port_sweep(6), *WRITES], [*port_sweep(6)], frames=[9], severity="error")
+IDLE_PORTS = [smp(1, NODE_INFO, path=[], header={"transaction_id": 0x98})]
+for step_ms, severity in ((1000, "error"), (999, "info")):  # the capture ends before the manager could write the other port's
+    case("LNK024", [*port_sweep(6), *WRITES, *IDLE_PORTS], [*port_sweep(6), *IDLE_PORTS], frames=[9], severity=severity,
+         file=partial(erf_pcap, step_ns=step_ms * 1_000_000))  # fmt: skip
 case("LNK024", [*port_sweep(6), WRITES[1]], [*port_sweep(6)], frames=[8], severity="info")
 case("LNK024", [*port_sweep(6), WRITES[1], HOSTS[4]], [*port_sweep(6), HOSTS[4]], frames=[8], severity="error")
 # answers without requests: the capture misses packets, and one of them may have told another LID of the first port

@@ -115,9 +115,9 @@ case("MKY002", [key_shown(), *TAKEN, tried(3)], [key_shown(), *TAKEN], frames=[6
      also=[*PLAIN_ALSO, "MKY015"], twin_also=PLAIN_ALSO)  # fmt: skip
 
 
-def given(key: int, slid: int) -> bytes:
+def given(key: int, slid: int, presents: int = 0) -> bytes:
     body = port_info(5, m_key=key, m_key_protect_bits=1, port_state=0, port_physical_state=0)
-    return ask(5, PORT_INFO, method=SET, slid=slid, body=body)
+    return ask(5, PORT_INFO, method=SET, slid=slid, body=body, m_key=presents)
 
 
 def routed(key: int, agent: int) -> bytes:
@@ -132,6 +132,12 @@ def origin(lid: int, agent: int) -> list[bytes]:
 
 
 case("MKY013", [CA, given(3, 1), given(4, 2)], [CA, given(3, 1), given(4, 1)], frames=[3], also=PLAIN_ALSO, twin_also=PLAIN_ALSO)
+# a successor knows the key in force and changes it; the first manager comes back, or the second one did not know the key
+for rest, how in (([], "info"), ([given(3, 1, 4)], "warning"), ([given(5, 2, 4)], "info")):
+    case("MKY013", [CA, given(3, 1), given(4, 2, 3), *rest], [CA, given(3, 1), given(4, 1, 3)], frames=[3], severity=how, also=PLAIN_ALSO,
+         twin_also=PLAIN_ALSO)  # fmt: skip
+case("MKY013", [CA, given(3, 1), given(4, 2, 9)], [CA, given(3, 1), given(4, 1, 3)], frames=[3], severity="warning",
+     also=PLAIN_ALSO, twin_also=PLAIN_ALSO)  # fmt: skip
 # one manager that was restarted, or goes over from directed routes to LIDs
 TWO = [*origin(1, 7), *origin(2, 8), routed(3, 7), routed(4, 8)]
 case("MKY013", TWO, [*origin(1, 7), *origin(1, 8), routed(3, 7), routed(4, 8)], frames=[6], also=PLAIN_ALSO, twin_also=PLAIN_ALSO)

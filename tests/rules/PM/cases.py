@@ -79,6 +79,10 @@ def serves(*ports: int) -> list[bytes]:
 
 case("PM001", serves(3), serves(1, 1), severity="warning")
 case("PM001", serves(3, 4), serves(1, 1), severity="info")
+# a switch that answers for a port beyond those it showed may have been restarted with its ports split; an adapter has no more ports
+for status, how in ((0, "info"), (0x1C, "warning")):
+    SPLIT = gmp(4, GET_RESP, 0x12, build(PortCounters, port_select=3), slid=2, dlid=1, header={"status": status})
+    case("PM001", [*sweep(), subnet_counters(3, 2), SPLIT], [*sweep(), subnet_counters(2, 2)], severity=how)
 # an hour later a switch may have been restarted in another mode
 HOURS = partial(erf_pcap, step_ns=400_000_000_000)
 case("PM001", [*sweep(), subnet_counters(3, 2)], [*sweep(), subnet_counters(2, 2)], severity="info", file=HOURS)

@@ -11,7 +11,7 @@ from tests.rules.cases import case
 from tests.rules.made.connections import ACTIVE, LEAVE, PASSIVE, READY, data, reply, request
 
 SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND, WRITE_FIRST, WRITE_LAST = 0x00, 0x01, 0x02, 0x04, 0x06, 0x08
-READ, READ_FIRST, READ_MIDDLE, READ_LAST, ACK, UC_SEND, UC_WRITE = 0x0C, 0x0D, 0x0E, 0x0F, 0x11, 0x24, 0x2A
+READ, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACK, UC_SEND, UC_WRITE = 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x11, 0x24, 0x2A
 THERE, BACK = bytes([192, 168, 0, 1]), bytes([192, 168, 0, 2])
 SLOW: Any = partial(ethernet_pcap, step_ns=1_000_000_000)
 
@@ -63,6 +63,17 @@ case("RC012", [ASK_3000, answer(1, 1, READ_FIRST, bytes(1024)), answer(2, 0, REA
 # the path MTU is unknown, but there is no response at all
 UNHEARD = [ask(1), answer(1, 1), ask(2, READ, b"", RETH={"r_key": 7, "dmalen": 3000})]
 case("RC012", [*UNHEARD, *IDLE], [*UNHEARD, answer(2, 1, syndrome=0x62), *IDLE], frames=[3], twin_also=["CNX011"], file=SLOW)
+# the answers stopped between two READs, and the requester repeats none of them: they may come another way
+GO_ON = [*UNHEARD, *[ask(psn, READ, b"", RETH={"r_key": 7, "dmalen": 100}) for psn in (5, 6)]]
+case("RC012", [*GO_ON, *IDLE], [*GO_ON, answer(2, 1, syndrome=0x62), *IDLE], frames=[5], severity="info", twin_also=["CNX011"], file=SLOW)
+case("RC012", [*GO_ON, UNHEARD[-1], *IDLE], [*GO_ON, answer(2, 1, syndrome=0x62), *IDLE], frames=[6], severity="warning",
+     also=["RC002", "CNX004"], twin_also=["CNX011"], file=SLOW)  # fmt: skip
+# the requester goes on for longer than its timer, and repeats nothing: it has the acknowledgements
+SENDS_ON = [ask(psn) for psn in range(4, 15)]
+case("RC001", [ask(1), answer(1, 1), ask(3), *SENDS_ON[:9], *IDLE], [ask(1), answer(1, 1), ask(2), *IDLE], frames=[3], severity="warning",
+     file=SLOW)  # fmt: skip
+case("RC001", [ask(1), answer(1, 1), ask(3), *SENDS_ON[:10], *IDLE], [ask(1), answer(1, 1), ask(2), *IDLE], frames=[3], severity="info",
+     file=SLOW)  # fmt: skip
 # nothing at all was recorded for longer than a second after it: recording may have stopped there, unless the requester tries again
 PAUSE: Any = partial(ethernet_pcap, step_ns=1_100_000_000)
 case("RC001", [ask(1), answer(1, 1), ask(3), *IDLE], [ask(1), answer(1, 1), ask(2), *IDLE], frames=[3], severity="info", file=PAUSE)
@@ -103,6 +114,11 @@ TOO_OFTEN = [ONE, ACKED, *[TWO] * 9]
 SLOW_NATIVE: Any = partial(erf_pcap, step_ns=1_000_000_000)
 case("RC019", TOO_OFTEN, [*TOO_OFTEN[:10]], frames=[11], also=["RC002", "CNX004"], twin_also=["RC002", "CNX004"], file=SLOW_NATIVE)
 case("RC019", TOO_OFTEN, [*TOO_OFTEN[:6], NOT_READY, *[TWO] * 5], also=["RC002", "CNX004"], twin_also=["RC002", "RC007"], file=SLOW_NATIVE)
+# a READ whose data the requester drops, as of a page that is not there yet, is asked for again; one that is not answered is not
+READ_TWO = rc(READ, ext={"RETH": {"r_key": 7, "dmalen": 8}}, bth={"psn": 2, "destqp": 0x12}, slid=1, dlid=2)
+DATA_TWO = rc(READ_ONLY, bytes(8), ext={"AETH": {"syndrome": 0x1F, "msn": 2}}, bth={"psn": 2, "destqp": 0x34}, slid=2, dlid=1)
+case("RC019", [ONE, ACKED, *[READ_TWO] * 9], [ONE, ACKED, *[READ_TWO, DATA_TWO] * 9], frames=[11], also=["RC002", "CNX004"],
+     twin_also=["RC002"], file=SLOW_NATIVE)  # fmt: skip
 # a responder that says nothing of this queue pair, of whom the capture shows other packets; not where it shows one direction only
 OTHER_ANSWER = rc(ACK, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, bth={"psn": 1 << 20, "destqp": 0x35}, slid=2, dlid=1)
 case("RC019", [OTHER_ANSWER, *[TWO] * 9, ONE], [*[TWO] * 9, ONE], frames=[10],
@@ -146,6 +162,8 @@ case("RC006", ack(0xC0), ack(0x1F))
 case("RC006", ack(0x40), ack(0x1F))
 case("RC016", rc(0x14, b"1234", ext={"AtomicETH": {"r_key": 9}}), rc(0x14, ext={"AtomicETH": {"r_key": 9}}))
 case("RC018", write(b"12345", dmalen=5), write(b"12345", dmalen=5, r_key=9))
+# one direction only, in which some adapters have such memory
+case("RC018", write(b"12345", dmalen=5), write(b"12345", dmalen=5, r_key=9), severity="info")
 # the responder accepts it
 ACCEPTS, REFUSES = (rc(0x11, ext={"AETH": {"syndrome": syndrome, "msn": 1}}, slid=2, dlid=1) for syndrome in (0x1F, 0x62))
 case("RC018", [write(b"12345", dmalen=5), REFUSES], [write(b"12345", dmalen=5), ACCEPTS], frames=[1], also=["CNX011"])

@@ -149,7 +149,13 @@ AWAY = {"source": bytes([10, 0, 0, 1]), "destination": BACK}
 HOME = {"source": BACK, "destination": bytes([10, 0, 0, 1])}
 NAK_BACK = bytes(range(20, 32)) + roce2(0x11, ext={"AETH": {"syndrome": 0x60, "msn": 1}}, bth={"destqp": 0x34}, ip=HOME)[12:]
 ONE_HOP = roce2(ip={"ttl": 1, **AWAY})
-case("ROC010", [NAK_BACK, ONE_HOP], [ONE_HOP, NAK_BACK], frames=[2], file=ethernet_pcap)
+case("ROC010", [NAK_BACK, ONE_HOP], [ONE_HOP, NAK_BACK], frames=[2], file=ethernet_pcap, severity="warning")
+# one direction only: behind the last router, or between two prefixes of one link; a time to live of 0 is wrong anywhere
+ELSE: dict[str, Any] = {"ip": {**HOME, "source": bytes([192, 168, 0, 9])}}
+OTHERS_BACK = bytes(range(20, 32)) + roce2(0x11, ext={"AETH": {"syndrome": 0, "msn": 1}}, **ELSE)[12:]
+case("ROC010", [ONE_HOP], [roce2(ip={"ttl": 2, **AWAY})], frames=[1], file=ethernet_pcap, severity="info")
+case("ROC010", [ONE_HOP, OTHERS_BACK], [ONE_HOP, NAK_BACK], frames=[1], file=ethernet_pcap, severity="warning")
+case("ROC010", [roce2(ip={"ttl": 0, **AWAY})], [roce2(ip={"ttl": 2, **AWAY})], frames=[1], file=ethernet_pcap, severity="warning")
 
 
 def datagram(ttl: int, ends: dict[str, bytes], mac: int) -> bytes:

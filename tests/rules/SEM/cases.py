@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import Any
 
 from ibdissect.wire.mad import RMPP
@@ -360,7 +361,11 @@ case("SEM066", port_answer(vl_arbitration_high_cap=65), port_answer(vl_arbitrati
 case("SEM066", port_answer(vl_arbitration_low_cap=0), port_answer(vl_arbitration_low_cap=1))
 ONE_LANE = {"vl_cap": 1, "operational_vls": 1}
 case("SEM066", port_answer(vl_arbitration_high_cap=1, vl_arbitration_low_cap=0, **ONE_LANE),
-     port_answer(vl_arbitration_high_cap=0, vl_arbitration_low_cap=0, **ONE_LANE))  # fmt: skip
+     port_answer(vl_arbitration_high_cap=0, vl_arbitration_low_cap=0, **ONE_LANE), severity="info")  # fmt: skip
+# qib keeps its tables with one VL; a table that is too large is wrong there, too
+for cap, how in ((16, "info"), (65, "warning")):
+    case("SEM066", port_answer(vl_arbitration_high_cap=cap, vl_arbitration_low_cap=16, **ONE_LANE),
+         port_answer(vl_arbitration_high_cap=0, vl_arbitration_low_cap=0, **ONE_LANE), severity=how)  # fmt: skip
 case("SEM066", written(master_sm_lid=0xC001), written(master_sm_lid=0xBFFF))
 case("SEM066", port_answer(port_state=7), port_answer(0, port_state=7))  # perhaps port 0 of a switch
 case("SEM057", port_answer(link_width_active=8), port_answer(link_width_active=1))
@@ -384,7 +389,14 @@ OTHERS = [frame for lid in (5, 6, 7) for frame in (answer(lid, NODE_INFO, port_n
 NEW_PREFIX, SAME_PREFIX = (
     ask(5, PORT_INFO, method=SET, body=set_port(gid_prefix=prefix << 48), header={"transaction_id": 77}) for prefix in (0xFEC0, 0xFE80)
 )
-case("SEM070", [*OTHERS, NEW_PREFIX], [*OTHERS, SAME_PREFIX], frames=[7])
+case("SEM070", [*OTHERS, NEW_PREFIX], [*OTHERS, SAME_PREFIX], frames=[7], severity="info")  # the capture ends there
+for step_ms, severity in ((10_000, "warning"), (9_999, "info")):
+    case("SEM070", [*OTHERS, NEW_PREFIX, ask(1, NODE_INFO)], [*OTHERS, SAME_PREFIX, ask(1, NODE_INFO)], frames=[7],
+         severity=severity, file=partial(erf_pcap, step_ns=step_ms * 1_000_000))  # fmt: skip
+WRITES_USUAL = ask(6, PORT_INFO, method=SET, body=set_port(6, gid_prefix=0xFE80 << 48), header={"transaction_id": 78})
+TAKES_USUAL = answer(6, PORT_INFO, port_info(6), header={"transaction_id": 78})
+case("SEM070", [*OTHERS, WRITES_USUAL, TAKES_USUAL, NEW_PREFIX], [*OTHERS, WRITES_USUAL, TAKES_USUAL, SAME_PREFIX], frames=[9],
+     severity="warning")  # fmt: skip
 # a manager that changes it writes it to all, to its own port first
 OF_ITSELF = ask(5, PORT_INFO, method=SET, body=set_port(gid_prefix=0xFEC0 << 48, master_sm_lid=5), header={"transaction_id": 77})
 case("SEM070", [*OTHERS, OF_ITSELF], [*OTHERS, SAME_PREFIX], frames=[7], severity="info")

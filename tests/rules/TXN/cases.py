@@ -21,6 +21,7 @@ from tests.rules.made.connections import WAIT as CM_WAIT
 from tests.rules.made.conversations import agent, counters
 from tests.rules.made.conversations import perf as gsi_perf
 from tests.rules.made.mads import table
+from tests.rules.made.ports import set_port
 from tests.subnet.files.made_files import parsed
 from tests.subnet.made import answer, node, port_info
 
@@ -186,6 +187,11 @@ case("TXN004", QUICK, LAZY, frames=[4], file=partial(erf_pcap, step_ns=20_000_00
 # TXN018
 FLOOD = [counters(GET, n) for n in range(1, 102)]
 case("TXN018", FLOOD, FLOOD[:100], frames=[101])
+# each is answered before the next: the agent keeps up; it does not where a tenth is lost
+COUNTED = [counters(RESPONSE, n) for n in range(1, 203)]
+POLLS = [frame for n in range(1, 203) for frame in (counters(GET, n), COUNTED[n - 1])]
+for polls, first, how in ((POLLS, 201, "info"), ([frame for i, frame in enumerate(POLLS) if i % 20 != 19], 191, "warning")):
+    case("TXN018", polls, POLLS[:200], frames=[first], severity=how)
 case("TXN018", FLOOD, [counters(GET, n, port_select=1 + n % 2) for n in range(1, 102)], frames=[101])
 
 
@@ -209,6 +215,13 @@ MANAGERS += [answer(lid, 0x20, build(SMInfo, guid=0x0002C90300001001 + (lid << 4
 BY_5, BY_6 = (smp(SET, 0x10, slid=lid, dlid=7) for lid in (5, 6))
 case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, BY_5, BY_5, BY_5], frames=[11], also=["SEM065"],
      twin_also=["SEM065"])  # fmt: skip
+# somebody runs ibportstate on the host of the standby; two masters both set
+PORT_BY_5, PORT_BY_6 = (smp(SET, 0x15, set_port(7), slid=lid, dlid=7) for lid in (5, 6))
+BOTH_MASTERS = [*MANAGERS, answer(6, 0x20, build(SMInfo, guid=0x0002C90300001061, sm_state=3))]
+case("TXN019", [*BOTH_MASTERS, PORT_BY_5, PORT_BY_6, PORT_BY_5], [*MANAGERS, PORT_BY_5, PORT_BY_6, PORT_BY_5], frames=[12],
+     also=["SMP025"], twin_also=["SMP025"])  # fmt: skip
+case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, PORT_BY_5, PORT_BY_6, BY_5], frames=[11], also=["SEM065"],
+     twin_also=["SEM065", "SMP025"])  # fmt: skip
 # the second takes over from the first, which died
 case("TXN019", [*MANAGERS, BY_5, BY_6, BY_5], [*MANAGERS, BY_5, BY_6, BY_6], frames=[11], also=["SEM065"],
      twin_also=["SEM065"])  # fmt: skip

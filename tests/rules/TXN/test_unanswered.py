@@ -1,14 +1,18 @@
-"""Do findings about requests name the attribute, also one that only a plugin knows?"""
+"""Which requests without an answer are warnings, and do findings name the attribute, also one that only a plugin knows?"""
 
 from __future__ import annotations
 
 import io
+from operator import itemgetter
 
 import pytest
 
 import ibdissect
+from ibdissect.capture.chunk import LINK_INFINIBAND
+from ibdissect.wire.pm import PortCounters
 from tests.conftest import REPO
-from tests.craft import erf_pcap, gmp
+from tests.craft import build, erf_pcap, gmp, interfaces_pcapng
+from tests.rules.test_rules import lint
 
 
 @pytest.mark.parametrize(
@@ -35,3 +39,26 @@ def test_findings_name_the_attribute(mgmt_class: int, attribute: int, what: str)
         "TXN001": f"{what} from LID 1 to LID 2 was not answered (1 request)",
         "TXN003": f"{response} from LID 2 to LID 1: {what} is answered again",
     }
+
+
+def ask(second: float, lid: int, transaction: int, method: int = 0x01) -> tuple[int, bytes]:
+    """LID 1 asks another one, or gets an answer."""
+    way = {"slid": lid, "dlid": 1} if method & 0x80 else {"slid": 1, "dlid": lid}
+    frame = gmp(4, method, 0x12, build(PortCounters, port_select=1), header={"transaction_id": transaction}, **way)
+    return 1_700_000_000_000_000_000 + round(second * 1e9), frame
+
+
+def judged(*frames: tuple[int, bytes]) -> list[str]:
+    """The severity of each request without an answer, in a capture that shows answers of LID 6."""
+    every = sorted([*frames, *(ask(i + 0.1, 6, 900 + i, method) for i in range(20) for method in (0x01, 0x81))], key=itemgetter(0))
+    capture = interfaces_pcapng([(0, frame) for _, frame in every], times=[time for time, _ in every], link=LINK_INFINIBAND)
+    return [str(one.severity) for one in lint(capture) if one.code == "TXN001"]
+
+
+def test_answers_of_one_lid_take_another_link() -> None:
+    """Its requester asks once each time and goes on: it got the answers, of which the capture shows none."""
+    polls = [ask(i, 5, 100 + i) for i in range(5)]
+    assert judged(*polls) == ["info"] * 5
+    assert judged(*polls, ask(5.5, 5, 104)) == ["warning"] * 5, "it repeats a request, as the answer did not come"
+    assert judged(*polls, ask(6, 5, 106), ask(6.1, 5, 106, 0x81)) == ["warning"] * 5, "its answers take this link"
+    assert judged(polls[0]) == ["warning"], "one request alone says nothing"
