@@ -33,6 +33,8 @@ PART_OF_ROUTE = 0.05
 """A point that saw at least this share of a route's delivered packets, but not ON_PATH, misses packets or sees one of several paths."""
 PORTS = 1 << 17
 """Number of classes up to which UDP source ports are distinguished."""
+LED_AROUND = 0.02
+"""A point that lacks more of a flow's packets that arrived hardly missed them all: some took another way."""
 WHY = ("", "absent", "absent-twice", "nak")
 OUTCOMES = ("passed", "lost", "ambiguous", "unknown")
 """What became of a packet: `passed` the points on its route, or was answered; `ambiguous`: equal packets are too close together."""
@@ -213,6 +215,7 @@ def judge(classes: Classes, directions: Directions, flows: PointFlows, paused: B
     surely_before = np.where((why == 3) & ~(lacking & complete).any(axis=1), -1, _next_point(lacking, place, complete))
     likely = np.where(why == 1, ~((absent & complete & (each_missed <= CHANCE_SHARE)).any(axis=1) | backed), likely & (why == 2))
     known = absent & _shown(alike, count)
+    likely |= (why == 3) & (np.count_nonzero(lacking, axis=1) == 1) & (lacking & _led_around(alike, routes, count)).any(axis=1)
     likely |= ((why == 1) & ~backed & ~(known & complete).any(axis=1)) | ((why == 2) & (np.count_nonzero(known, axis=1) < 2))
     lost = why > 0
     journey = PacketPath(
@@ -228,6 +231,17 @@ def _shown(alike: PacketClass, count: Int) -> Bool:
     seen = [np.bincount(flow, alike.seen[:, i] * count) > 0 for i in range(alike.seen.shape[1])]
     found: Bool = np.stack(seen, axis=1)[flow]
     return found
+
+
+def _led_around(alike: PacketClass, routes: PointRoutes, count: Int) -> Bool:
+    """Which points lack many of a flow's packets that arrived, as if adaptive routing led some around them, bool[n, points]: one that is
+    asked for may have arrived late.
+    """
+    flow, around = numbered(alike.flow.astype(np.int64)), np.zeros(alike.seen.shape, np.bool_)
+    for i in range(alike.seen.shape[1]):
+        away, there = (np.bincount(flow, which[:, i] * count) for which in (routes.missing, routes.there))
+        around[:, i] = (away > LED_AROUND * (away + there))[flow]
+    return around
 
 
 def _by_chance(absent: Bool, count: Int, due: Int, tested: Int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

@@ -178,3 +178,15 @@ def test_what_a_point_never_recorded(tmp_path: Path) -> None:
                 world.packet(4_000_000 + 500 * number, missing=missing, psn=number, payload=bytes([number] * 16), **what)
             faults = point_faults(world.compare(tmp_path))[0].by_rule[code]
             assert len(faults) == 20 - shown and {one.sure for one in faults} == {sure}
+
+
+@pytest.mark.parametrize(("points", "around", "sure"), [
+    (("client", "tap"), 3, True), (("client", "tap"), 12, False), (("client", "tap", "server"), 12, True)])  # fmt: skip
+def test_adaptive_routing_around_the_only_point_behind(tmp_path: Path, points: tuple[str, ...], around: int, sure: bool) -> None:
+    """A packet that the receiver asks for may come late, past a point that lacks many packets that arrived; the next one may miss some."""
+    world = World(points=points)
+    late = {psn: "tap" for psn in (60, 160, 260)}
+    elsewhere = {psn: [points[1]] for psn in range(10, 10 + 20 * around, 20)}
+    world.conversation(300, lost=late, missing={psn: where for psn, where in elsewhere.items() if psn not in late})
+    faults = point_faults(world.compare(tmp_path))[0].by_rule["PTS001"]
+    assert len(faults) == 3 and {one.sure for one in faults} == {sure}
