@@ -126,7 +126,7 @@ class TransportVersion(PacketRule):
 
     code, name, severity = "BTH003", "bth-version-not-0", ERROR
     reference = "IBA 9.2"
-    when = BTH.tver != 0
+    when = (BTH.tver != 0) & (BTH.opcode < MANUFACTURER)
     message = "transport header version {tver}, only 0 exists"
     example = "a packet with TVer 1"
 

@@ -21,8 +21,8 @@ from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST, LINK_LOCAL
 from ibdissect.wire.spec import Field
 
-SCOPES = frozenset({0x1, 0x2, 0x4, 0x5, 0x8, 0xE})
-"""Interface, link, administration, site, organisation, global: those of IPv6, which RFC 4391 gives to groups of IP over InfiniBand."""
+SCOPES = frozenset({0x1, 0x2, 0x3, 0x4, 0x5, 0x8, 0xE})
+"""Interface, link, realm, administration, site, organisation, global: those of IPv6, which groups of IP over InfiniBand have (RFC 4391)."""
 ZERO = bytes(16)
 MAX_SENDERS, SEVERAL = 4096, 2
 # In captures of IP over InfiniBand the 40 bytes before a datagram are undefined if it came without a GRH.
@@ -224,7 +224,8 @@ class MulticastFlags(_GroupGid):
 class MulticastScope(_GroupGid):
     """A multicast GID has a scope that does not exist.
 
-    Scopes are link (2), administration (4), site (5), organisation (8) and global (E). Routers do not know a group with another one.
+    Scopes are link (2), realm (3), administration (4), site (5), organisation (8) and global (E). Routers do not know a group with another
+    one.
 
     Correct the application that composed the group's address.
 
@@ -232,7 +233,7 @@ class MulticastScope(_GroupGid):
     """
 
     code, name, severity = "GRH011", "mgid-scope-invalid", WARNING
-    reference = "IBA 4.1.1; RFC 3513 2.7; opensm scopes"
+    reference = "IBA 4.1.1; RFC 3513 2.7; RFC 7346 2; opensm scopes"
     when = present(LRH) & gid_bytes(GRH.dgid, lambda gid: (gid[:, 0] == 0xFF) & ~np.isin(gid[:, 1] & 0x0F, list(SCOPES)))
-    message = "the multicast GID {dgid} has a scope (its fourth digit) that does not exist; scopes are 1, 2, 4, 5, 8 and e"
-    example = "a packet to ff13::1"
+    message = "the multicast GID {dgid} has a scope (its fourth digit) that does not exist; scopes are 1 to 5, 8 and e"
+    example = "a packet to ff16::1"

@@ -129,7 +129,7 @@ class BroadcastOutside(LearntFactRule):
 
     The refused join of a port that did not send before, or a join and an accepted leave, and a packet at least a second later. A port that
     asked to join again in between is not judged, nor one that the SA calls a member in any answer, nor one for which another port asked. An
-    `info` where the capture misses packets in between.
+    `info` where the capture misses packets in between, and after a refusal: the port may have been a member since before the capture.
     """
 
     code, name, severity = "MCG005", "ipoib-broadcast-not-joined", WARNING
@@ -220,6 +220,7 @@ class BroadcastOutside(LearntFactRule):
                     Seen(table, int(rows[index[0]])),
                     {"source": sender.source_text, "group": sender.group_text, "what": step.what, "frame": step.frame}, GRH.dgid,
                     proof=[(step.frame, step.what)], rows=rows[index], key=_member(sender),
+                    severity=INFO if step.asker else None,
                 )  # fmt: skip
 
 

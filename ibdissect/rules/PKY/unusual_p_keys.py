@@ -13,7 +13,7 @@ from ibdissect.decode.rows import places_in
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
-from ibdissect.rules.shared.packet_flows import PacketRule, gid_bytes, is_ipoib
+from ibdissect.rules.shared.packet_flows import MANUFACTURER, PacketRule, gid_bytes, is_ipoib
 from ibdissect.rules.shared.site_policy import forbidden_entries
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, GRH, LRH
@@ -75,7 +75,7 @@ class PKeyZero(PacketRule):
 
     code, name, severity = "PKY002", "pkey-zero", ERROR
     reference = "opensm ib_pkey_is_invalid (C10-116)"
-    when = ((BTH.p_key & BASE) == 0) & (BTH.destqp != 0)
+    when = ((BTH.p_key & BASE) == 0) & (BTH.destqp != 0) & (BTH.opcode < MANUFACTURER)
     message = "P_Key 0x{p_key:04x} belongs to partition 0, which does not exist"
     example = "an RC packet with P_Key 0x8000"
 
@@ -121,12 +121,13 @@ class GeneralManagementPKey(Rule):
 class DefaultPartitionMissing(Rule):
     """The first entry of a P_Key table holds no partition, though others do.
 
-    Software uses index 0 by default. With an empty entry its packets leave with P_Key 0 and are dropped.
+    Software uses index 0 by default. With an empty entry its packets leave with P_Key 0 and are dropped. Some adapters keep entry 0 free,
+    and a manager that removes the default partition from a port leaves the other entries where they are.
 
     Let the subnet manager put the default partition (0xFFFF or 0x7FFF) first; see the `pkeys` options of its configuration.
     """
 
-    code, name, severity = "PKY008", "default-table-missing", WARNING
+    code, name, severity = "PKY008", "default-table-missing", INFO
     reference = "Shanley, non-volatile memory"
     on = PKeyTable
     when = HAS_CONTENT & Where(PKeyTable, _no_default)

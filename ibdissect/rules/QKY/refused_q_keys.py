@@ -42,7 +42,7 @@ class WrongGroupQKey(GroupRule):
     The sender has an outdated record: let it join the group again, or look up the service's queue pair again.
 
     The record of the group, which is certain. Or the port's latest SIDR_REP for this queue pair: then a warning, as the service may have
-    ended, and an `info` if the queue pair sends to the sender afterwards.
+    ended, and an `info` if the queue pair sends to the sender afterwards, or where a GRH may lead to another port with that LID.
     """
 
     code, name, severity = "QKY004", "qkey-mismatch-group", ERROR
@@ -99,6 +99,7 @@ class WrongGroupQKey(GroupRule):
         for i, (source, destination) in zip(index.tolist(), ends, strict=True):
             kinds.setdefault((QueuePairId(destination, int(qpn[i])), source, int(q_keys[i])), []).append(int(rows[i]))
         for (target, source, q_key), mine in kinds.items():
+            how = INFO if target.end.gid else None
             service = self.services.get(target)
             for seen, part in stretches(table, np.array(mine), service.changes()) if service is not None else ():
                 held, since = service.at(seen.frame) if service is not None else (None, 0)
@@ -109,6 +110,7 @@ class WrongGroupQKey(GroupRule):
                     yield fault(
                         Seen(table, int(part[0])), {"qp": target.number, "q_key": value, "held": value_of(DETH.q_key, held)}, DETH.q_key,
                         value, rows=part, proof=[(since, "the service's answer")], key=(target, source, q_key), message=SERVICE,
+                        severity=how,
                     )  # fmt: skip
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:

@@ -18,6 +18,7 @@ from ibdissect.wire.sa_service import ServiceRecord
 
 LARGEST = 3
 _JOIN = mask_for(MCMemberRecord, ("mgid", "port_gid", "join_state"))
+_CREATE = mask_for(MCMemberRecord, ("port_gid", "q_key", "t_class", "p_key", "sl", "flow_label", "join_state"))
 _SET = (MAD.method == SET) & SA_REQUEST
 
 
@@ -43,12 +44,14 @@ class JoinIncomplete(Rule):
     components", and the port gets no multicast traffic.
 
     Set bits 0, 1 and 16 of the component mask. To create a group, Q_Key, TClass, P_Key, SL and FlowLabel are needed too.
+
+    One request is enough. Silent for one that creates a group and lets the SA compose its MGID.
     """
 
     code, name, severity = "SA009", "mcmember-join-without-required", ERROR
     reference = "IBA 15.2.5.17; opensm JOIN_MC_COMP_MASK"
     on = MCMemberRecord
-    when = ((SAFormat.component_mask & _JOIN) != _JOIN) & _SET
+    when = ((SAFormat.component_mask & _JOIN) != _JOIN) & ((SAFormat.component_mask & _CREATE) != _CREATE) & _SET
     at = SAFormat.component_mask
     message = "join with component mask 0x{SAFormat.component_mask:x}: MGID (bit 0), PortGID (1) and JoinState (16) are required"
     example = "SubnAdmSet(MCMemberRecord) with JoinState alone in the mask"

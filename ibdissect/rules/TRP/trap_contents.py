@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.decode.identity import one_range
-from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Rule, Seen
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
 from ibdissect.rules.shared.mad_conditions import BY_SMP, NO_ERROR
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, TrapRule
 from ibdissect.subnet import SWITCH, FabricFollower, Port
@@ -130,7 +131,8 @@ class IssuerLid(TrapRule):
     Update the firmware of the sender.
 
     One LID-routed trap, and the port's LIDs. Where its LMC is not known, LIDs that one LMC can join may be one port's. Silent for a LID
-    that the port had before: a trap is repeated with the notice of its first time.
+    that the port had before: a trap is repeated with the notice of its first time; and for the permissive LID, of a port that has none yet.
+    An `info` where the port supports virtual ports, which may have LIDs of their own.
     """
 
     code, name, severity = "TRP001", "trap-issuer-wrong", WARNING
@@ -140,12 +142,17 @@ class IssuerLid(TrapRule):
 
     def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         issuer = Notice(event.notice).issuer_lid
-        if event.directed or event.slid in (0, PERMISSIVE) or issuer in (0, event.slid):
+        if event.directed or event.slid in (0, PERMISSIVE) or issuer in (0, event.slid, PERMISSIVE):
             return None
         if event.port is None:
             return None if one_range(issuer, event.slid) else ({"issuer": issuer}, ())
         owns = event.port.has_had(issuer, event.frame) or event.port.owns(issuer, event.frame)
         return None if owns or owns is None else ({"issuer": issuer}, [(event.port.lids.at(event.frame)[1], "the sender's LIDs")])
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        ports = [port.info for node in self.facts_used_of(hit, context) or () for port in node.ports.values()]
+        virtual = any(info is not None and info.is_virtualization_supported for info in ports)
+        return INFO if virtual else super().severity_at_end(hit, context)
 
 
 class LinkTrapLid(TrapRule):

@@ -36,6 +36,7 @@ case("BTH001", native(0xBF), native(0xC0))  # class bits 110 and 111 are the man
 case("BTH001", native(0x82), native(0x80))  # the congestion notification of InfiniBand
 case("BTH002", native(0x44, bytes(32)), native(0x04))
 case("BTH003", native(bth={"tver": 1}), native())
+case("BTH003", native(0xBF, bth={"tver": 1}), native(0xC0, bth={"tver": 1}), also=["BTH001"])  # a manufacturer's
 case("BTH004", native(bth={"reserved7": 1}), native())
 case("BTH004", native(bth={"reserved6": 32}), native())
 case("BTH004", native(bth={"reserved7": 1}), native(0xC1, bth={"reserved7": 1}))  # a manufacturer's

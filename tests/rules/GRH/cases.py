@@ -58,10 +58,11 @@ case("GRH008", ud(b"1234", dest_qp=0xFFFFFF, src_qp=9, q_key=0xB1B, dlid=0xC001)
 # a manufacturer's packet
 case("GRH008", native(0xBF, b"1234", dlid=0xC001), native(0xC0, b"1234", dlid=0xC001), also=["BTH001", "BTH012", "BTH013"])
 case("GRH010", group("ff92::1"), group("ff92:401b:ffff::1"))
-case("GRH011", group("ff13::1"), group("ff15::1"))
-case("GRH011", group("ff13:401b:ffff::ffff:ffff"), group("ff14:401b:ffff::ffff:ffff"))  # RFC 4391: scopes are those of RFC 3513
+case("GRH011", group("ff16::1"), group("ff15::1"))
+case("GRH011", group("ff16::1"), group("ff13::1"))  # RFC 7346: realm-local
+case("GRH011", group("ff16:401b:ffff::ffff:ffff"), group("ff14:401b:ffff::ffff:ffff"))  # RFC 4391: scopes are those of RFC 3513
 # a group that the SA has made is one; Ethernet is not routed by GIDs, and IPv6 has other scopes there
-for code, mgid in (("GRH010", "ff92::1"), ("GRH011", "ff13::1")):
+for code, mgid in (("GRH010", "ff92::1"), ("GRH011", "ff16::1")):
     case(code, group(mgid), [join(mgid), join(mgid, 0x81), group(mgid)])
     on_ethernet = ethernet_pcap([roce1(dgid=gid(mgid))])
     case(code, erf_pcap([group(mgid)]), on_ethernet, file=None, twin_also=["ROC005", "ROC015"])

@@ -27,7 +27,7 @@ case("MCG005", [*JOIN, *LEAVE, *WAIT[:2], broadcast()], [*JOIN, *LEAVE, *AGAIN, 
 case("MCG005", [*JOIN, *LEAVE, *WAIT[:2], broadcast()], [*LEAVE, *WAIT[:2], broadcast()], frames=[7], file=SECONDS)
 REFUSED = [gsi_member(SET), gsi_member(GET_RESP, status=0x0200)]
 case("MCG005", [*REFUSED, *WAIT[:2], broadcast()], [*REFUSED, *AGAIN, broadcast()], frames=[5], also=["SA003"], twin_also=["SA003"],
-     file=SECONDS)  # fmt: skip
+     file=SECONDS, severity="info")  # fmt: skip
 # it asked again, and the answer is missing; the SA was only busy
 case("MCG005", [*JOIN, *LEAVE, *WAIT[:2], broadcast()], [*JOIN, *LEAVE, AGAIN[0], *WAIT[:2], broadcast()], frames=[7],
      twin_also=["TXN001"], file=SECONDS)  # fmt: skip

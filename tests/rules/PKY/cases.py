@@ -192,6 +192,7 @@ def trap259(valid: int = 7) -> bytes:
 
 
 case("PKY002", native(bth={"p_key": 0x8000}), native(bth={"p_key": 0x8001}))
+case("PKY002", native(0xBF, bth={"p_key": 0x8000}), native(0xC0, bth={"p_key": 0x8000}), also=["BTH001"])  # a manufacturer's
 case("PKY006", smp(1, 0x11, bth={"p_key": 0x8001}), smp(1, 0x11, bth={"p_key": 0x7FFF}))
 case("PKY007", gmp(4, 1, 0x12, bth={"p_key": 0x8002}), gmp(4, 1, 0x12, bth={"p_key": 0x7FFF}))
 case("PKY008", smp(2, 0x16, keys(0, 0x8001)), smp(2, 0x16, keys(0x7FFF, 0x8001)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ibdissect.wire.cm import SIDRRep, SIDRReq
 from ibdissect.wire.headers import DETH
 from ibdissect.wire.notice import TrapPKey
@@ -36,6 +38,11 @@ case("QKY004", [*SERVICE, ud(b"1234", dest_qp=0x77, src_qp=9, q_key=0x1235, slid
 # what had the key of the group, or the service, until it got another one may be under way for a second
 ANEW = member(q_key=0x777)
 case("QKY004", [member(), ANEW, sent()], [member(), sent(), ANEW, sent()], frames=[3])
+# a GRH may lead to a virtual port with that LID
+AT_99: dict[str, Any] = {"sgid": bytes.fromhex("fe80") + bytes(13) + b"\1", "dgid": bytes.fromhex("fe80") + bytes(13) + b"\x99"}
+for grh, severity in ((None, "warning"), (AT_99, "info")):
+    OTHER_KEY = ud(b"1234", dest_qp=0x77, src_qp=9, q_key=0x1235, slid=1, dlid=2, grh=grh)
+    case("QKY004", [*SERVICE, OTHER_KEY], SERVICE, frames=[3], severity=severity)
 RESTARTED = gmp(7, 3, 0x18, build(SIDRRep, request_id=8, qpn=0x77, q_key=0x4321, service_id=0x01064242), at=24, slid=2, dlid=1)
 ASKED_AGAIN = gmp(7, 3, 0x17, build(SIDRReq, request_id=8, service_id=0x01064242), at=24, slid=1, dlid=2)
 OLD_KEY = [*SERVICE, ASKED_AGAIN, RESTARTED, ud(b"1234", dest_qp=0x77, src_qp=9, q_key=0x1234, slid=1, dlid=2)]

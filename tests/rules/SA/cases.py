@@ -88,6 +88,8 @@ case("SA005", sa(GET_RESP, NODE, mask=1, status=0x0900), sa(GET_RESP, NODE, mask
 case("SA007", sa(GET_RESP, NODE, mask=1, sm_key=1, status=0x0300), sa(GET, NODE, mask=1, sm_key=1), also=["SA003"])
 case("SA008", sa(GET_TABLE, PKEYS, mask=1), sa(GET_TABLE, PKEYS, mask=1, sm_key=1))
 case("SA009", member(SET, 1 << 16), member(SET))
+CREATES = mask_for(MCMemberRecord, ["port_gid", "q_key", "t_class", "p_key", "sl", "flow_label", "join_state"])
+case("SA009", member(SET, CREATES ^ 1 << 2), member(SET, CREATES))  # the SA composes the MGID
 case("SA010", member(SET, join_state=0), member(GET_TABLE, join_state=0))
 case("SA010", member(0x15, join_state=0), member(0x15))
 case("SA011", member(GET_RESP, mlid=5), member(SET, mlid=5))

@@ -89,6 +89,10 @@ case(
     [*OF_SWITCH, plain_trap(129, details(TrapThreshold, lidaddr=5, portno=20), slid=9)],
     frames=[9],
 )
+# a virtual port may have a LID of its own, and a port that has none yet names the permissive one
+VIRTUAL = [WIDE[0], answer(4, PORT_INFO, port_info(4, lmc=2, capability_mask=1 << 15, capability_mask2=4))]
+case("TRP001", [*VIRTUAL, plain_trap(128, AT_5, slid=4, issuer_lid=8)], [*WIDE, plain_trap(128, AT_5, slid=4, issuer_lid=0xFFFF)],
+     frames=[3], severity="info", also=["TRP005"], twin_also=["TRP005"])  # fmt: skip
 # an hour later the LID may be another port's
 LATER = [*WIDE, plain_trap(128, AT_5, slid=4, issuer_lid=8)]
 case(
