@@ -18,6 +18,7 @@ from ibdissect.cli import output
 from ibdissect.cli.common import Common, common_options, grouped, refuse, say
 from ibdissect.cli.each_capture import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.errors import ConfigError
+from ibdissect.export import formats
 from ibdissect.pipeline.check import Stop
 from ibdissect.pipeline.ordered_pool import Stopped
 from ibdissect.pipeline.reading import Progress
@@ -28,12 +29,9 @@ if TYPE_CHECKING:
     from ibdissect.python_interface import Capture
     from ibdissect.tables.rows import Rows
 
-TABLE_ENDINGS = (".parquet", ".arrow", ".feather", ".csv", ".jsonl", ".ndjson")
-LINES = (".csv", ".jsonl", ".ndjson")
-"""Tables whose rows several processes can write."""
 OTHERS = ("findings", "connections", "messages", "records", "points")
 """Options that say what is written instead of the frames."""
-FORMATS = ("parquet", "arrow", "csv", "jsonl", "pcap", "pcapng")
+FORMATS = (*formats.NAMES, "pcap", "pcapng")
 
 
 class ExportArguments(Record):
@@ -70,7 +68,7 @@ class ExportArguments(Record):
     def ending(self) -> str:
         """The extension that says how to write. Raises ConfigError if it cannot hold what is wanted."""
         given = self.format_ or ("csv" if self.target == "-" else None)
-        ending = f".{given}" if given else output.ending_of(self.target, (*TABLE_ENDINGS, *output.FRAME_ENDINGS))
+        ending = f".{given}" if given else output.ending_of(self.target, (*formats.ENDINGS, *output.FRAME_ENDINGS))
         if ending in output.FRAME_ENDINGS:
             hint = "`ibdissect points --write` writes a capture with all frames" if self.points else "name a .csv or .parquet"
             refuse(*OTHERS, "names", "first", reason="does nothing here: a capture holds frames only", hint=hint)
@@ -140,7 +138,7 @@ def command(captures: tuple[str, ...], wanted: ExportArguments, common: Common) 
     if wanted.partition_by is not None:
         return _partitioned(output.units_of(captures, wanted.as_set, quiet=common.quiet), wanted, common)
     ending = wanted.ending
-    if rows != "frames" or ending not in LINES:
+    if rows != "frames" or ending not in formats.LINES:
         refuse("jobs", "engine", reason="is for --partition-by, and for the frames of a capture as .csv or .jsonl")
     if rows == "points":
         rows, count = "sightings", _sightings(captures, wanted.target, ending, common)

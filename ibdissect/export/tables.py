@@ -13,11 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from . import csv
+from .formats import WRITERS
 
 
 def write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes], ending: str) -> int:
-    """Write batches of one schema and return the number of rows. `ending` is one of .parquet .arrow .feather .csv .jsonl."""
-    return _WRITERS[ending](batches, schema, file)
+    """Write batches of one schema and return the number of rows. `ending` is one of `export.formats`."""
+    count: int = globals()[WRITERS[ending]](batches, schema, file)
+    return count
 
 
 def parquet_writer(file: IO[bytes], schema: pa.Schema) -> Any:  # Any: pyarrow has no types
@@ -29,17 +31,17 @@ def parquet_writer(file: IO[bytes], schema: pa.Schema) -> Any:  # Any: pyarrow h
     return parquet.ParquetWriter(file, schema, compression="snappy", use_dictionary=texts)
 
 
-def _parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
+def write_parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
     with parquet_writer(file, schema) as writer:
         return _all(batches, writer.write_batch)
 
 
-def _arrow(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
+def write_arrow(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
     with pa.ipc.new_file(file, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         return _all(batches, writer.write_batch)
 
 
-def _csv(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
+def write_csv(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
     quoted = [not _written(field.type) or pa.types.is_string(field.type) for field in schema]
     blocks = ([as_texts(_joined(column) if pa.types.is_list(column.type) else column) for column in batch.columns] for batch in batches)
     return csv.write(schema.names, quoted, blocks, file)
@@ -101,11 +103,11 @@ def _joined(column: pa.Array) -> pa.Array:
     return pc.binary_join(lists, ",")
 
 
-def _jsonl(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
+def write_jsonl(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
     return _all(batches, lambda batch: file.write("".join(f"{line}\n" for line in _objects(batch)).encode("ascii")))
 
 
-def _json_array(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
+def write_json(batches: Iterable[pa.RecordBatch], schema: pa.Schema, file: IO[bytes]) -> int:
     rows = 0
     for batch in batches:
         for line in _objects(batch):
@@ -141,9 +143,3 @@ def _all(batches: Iterable[pa.RecordBatch], put: Callable[[pa.RecordBatch], Any]
         put(batch)
         rows += batch.num_rows
     return rows
-
-
-_WRITERS: dict[str, Callable[[Iterable[pa.RecordBatch], pa.Schema, IO[bytes]], int]] = {
-    ".parquet": _parquet, ".arrow": _arrow, ".feather": _arrow, ".csv": _csv, ".json": _json_array,
-    ".jsonl": _jsonl, ".ndjson": _jsonl,
-}  # fmt: skip

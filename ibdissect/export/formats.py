@@ -1,0 +1,31 @@
+"""Which formats do tables have? For each a row here, and a function in `export.tables`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class TableFormat(NamedTuple):
+    """A format of tables; `--format` takes its name."""
+
+    writer: str
+    """The function of `export.tables` that writes it."""
+    endings: tuple[str, ...]
+    """How files of that format end, its name first."""
+    by_lines: bool = False
+    """Whether each row is a line by itself, so that several processes can write them."""
+    for_captures: bool = True
+    """Whether `export` writes it; `sql` has one more."""
+
+
+TABLES = (
+    TableFormat("write_parquet", (".parquet",)),
+    TableFormat("write_arrow", (".arrow", ".feather")),
+    TableFormat("write_csv", (".csv",), by_lines=True),
+    TableFormat("write_jsonl", (".jsonl", ".ndjson"), by_lines=True),
+    TableFormat("write_json", (".json",), for_captures=False),
+)
+WRITERS = {ending: one.writer for one in TABLES for ending in one.endings}
+ENDINGS = tuple(ending for one in TABLES if one.for_captures for ending in one.endings)
+LINES = frozenset(ending for one in TABLES if one.by_lines for ending in one.endings)
+NAMES = tuple(one.endings[0].removeprefix(".") for one in TABLES if one.for_captures)
