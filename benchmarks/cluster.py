@@ -201,7 +201,7 @@ def nothing(path: str, stop: object = None) -> object:
 def paths(count: int) -> None:
     """Listing and passing on many captures: what does the client's memory do?"""
     from ibdissect.lint.finding import CaptureReport
-    from ibdissect.pipeline.check import killed
+    from ibdissect.pipeline.capture_report import killed
     from ibdissect.pipeline.cluster import Dask
     from ibdissect.pipeline.ordered_pool import spread
 

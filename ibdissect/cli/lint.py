@@ -40,7 +40,8 @@ from ibdissect.errors import ConfigError
 from ibdissect.heap import uncollected
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.lint.rule_selection import split_codes
-from ibdissect.pipeline.check import CheckOptions, Stop, check, killed
+from ibdissect.pipeline.capture_report import killed
+from ibdissect.pipeline.check import CheckOptions, Stop, check
 from ibdissect.pipeline.ordered_pool import Work
 from ibdissect.pipeline.reading import Progress
 from ibdissect.report import text as text_report

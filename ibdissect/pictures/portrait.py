@@ -15,7 +15,8 @@ from msgspec import Struct as Record
 from ibdissect.decode.addresses import End, ends_of
 from ibdissect.errors import CaptureError
 from ibdissect.lint.finding import CaptureReport, Severity
-from ibdissect.pipeline.check import CheckOptions, judge_reading
+from ibdissect.pipeline.capture_report import judge_reading
+from ibdissect.pipeline.check import CheckOptions
 from ibdissect.pipeline.reading import Progress
 from ibdissect.report import first_of_each
 from ibdissect.screen_model.background_analysis import BackgroundAnalysis, Snapshot

@@ -22,7 +22,8 @@ from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import Rule
 from ibdissect.mad.response_times import Exchange, Exchanges, Kind
 from ibdissect.mad.transactions import Transactions
-from ibdissect.pipeline.check import CheckOptions, linter_of
+from ibdissect.pipeline.check import CheckOptions
+from ibdissect.pipeline.make_linter import linter_of
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Subnet
 from ibdissect.subnet.describe import node_name
 from ibdissect.subnet.node_ends import Ends

@@ -13,7 +13,8 @@ from typing import Any
 from ibdissect.failures import Failures
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.lint.rule import Rule
-from ibdissect.pipeline.check import CheckOptions, linter_of
+from ibdissect.pipeline.check import CheckOptions
+from ibdissect.pipeline.make_linter import linter_of
 
 from .capture_model import STEP, CaptureModel
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ibdissect.lint.finding import CaptureReport
-from ibdissect.pipeline.check import killed
+from ibdissect.pipeline.capture_report import killed
 from ibdissect.pipeline.ordered_pool import spread
 from ibdissect.pipeline.processes import Processes
 from tests.pipeline.dying import checked
