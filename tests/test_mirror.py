@@ -49,6 +49,10 @@ TESTED_BY_OTHERS = {
         "tests/transport/test_flows.py and test_streams.py",
         "agents datagrams loss_times request_outcomes rmpp",
     ),
+    "pipeline": (
+        "tests/pipeline/test_check.py",
+        "capture_report check_options make_linter",
+    ),
     "report": (
         "tests/report/test_formats.py",
         "github json junit sarif",

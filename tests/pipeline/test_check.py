@@ -71,7 +71,7 @@ def test_no_thread_is_started_for_a_small_capture(ahead: list[str], monkeypatch:
 @pytest.mark.slow
 def test_the_state_of_a_check_is_freed_at_its_end_without_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
     state: list[weakref.ref[Any]] = []
-    made = check.linter_of
+    made = passes.linter_of
 
     def noted(*arguments: Any, **options: Any) -> Linter:
         linter = made(*arguments, **options)
@@ -79,7 +79,7 @@ def test_the_state_of_a_check_is_freed_at_its_end_without_the_garbage_collector(
         state.extend(map(weakref.ref, (follower, follower.learner, linter.findings, linter.findings.consequences)))
         return linter
 
-    monkeypatch.setattr(check, "linter_of", noted)
+    monkeypatch.setattr(passes, "linter_of", noted)
     gc.disable()
     try:
         assert report(ROOT / "captures" / CAPTURES[0], 1, 3000).findings
@@ -170,7 +170,7 @@ def test_a_rule_finds_the_same_alone_as_among_all(tmp_path: Path) -> None:
     assert among == {"alone": ["TXN006"], "with its cause": [], "both": ["PM009"]}
     with open_capture(str(tmp_path / "x.pcap")) as reader:
         failures = Failures()
-        linter = check.linter_of(
+        linter = passes.linter_of(
             CheckOptions(rules=[txn006], causes=[pm009]), Reading(reader), failures, on_finding=lambda one: told.append(one.code),
             on_occurrence=lambda rule, *_: told.append(rule.code),
         )  # fmt: skip
