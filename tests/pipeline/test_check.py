@@ -21,7 +21,7 @@ from ibdissect.failures import Failures
 from ibdissect.lint.finding import CaptureReport, Severity
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import ERROR, INFO, REGISTRY, WARNING, Context, Hit, Rule, on_chunk
-from ibdissect.pipeline import check, reading
+from ibdissect.pipeline import check, passes, reading
 from ibdissect.pipeline.check import CheckOptions, check_reading
 from ibdissect.pipeline.reading import Reading
 from ibdissect.rules import load
