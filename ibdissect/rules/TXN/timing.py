@@ -260,25 +260,25 @@ class Flood(Rule):
         late = late[late >= 0]
         if not len(late):
             return
-        text = cache(table.catalog.request_text)
+        text, watched = cache(table.catalog.request_text), list[Frame]()
         for mine in sorted(parts(late, run_starts(kind[late])), key=itemgetter(0)):
             i = int(index[mine[0]])
             row = int(asked.rows[i])
             what = text(int(asked.mgmt_class[i]), int(asked.method[i]), int(asked.attribute[i]))
             kept = self.watched.get_or_make(Code(int(kind[mine[0]])), list, table.chunk.first + row, int(table.chunk.time_ns[row]))
             if kept is not None and len(kept) < KEPT:
-                kept += (asked.rows[index[mine[: KEPT - len(kept)]]] + table.chunk.first).tolist()
+                more = (asked.rows[index[mine[: KEPT - len(kept)]]] + table.chunk.first).tolist()
+                kept += more
+                watched += more
             yield fault(
                 Moment(table.chunk.first + row, int(table.chunk.time_ns[row])), {"what": what, "count": FLOOD + 1}, MAD.method,
                 int(asked.method[i]), frames=asked.rows[index[mine]] + table.chunk.first, key=int(kind[mine[0]]),
             )  # fmt: skip
+        context.get(RepliesToFindings).watch_frames(watched, table)
 
     @on_chunk
     def note_answers(self, table: ChunkTable, context: Context) -> None:
         table.once(context.get(RepliesToFindings).take)
-
-    def watch(self, hit: Hit, context: Context) -> None:
-        context.get(RepliesToFindings).watch(hit, context.table)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info if all of its requests were answered, as far as they are watched: the same for all parts of a flood."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -81,12 +81,16 @@ class RepliesToFindings:
 
     def watch(self, hit: Hit, table: ChunkTable | None) -> None:
         """Await the replies to the packets of a hit in the present chunk."""
-        if table is None:
-            return
-        frames = [frame for frame in ([*hit.frames[:KEPT]] if len(hit.frames) else [hit.frame]) if frame >= table.chunk.first]
+        if table is not None:
+            self.watch_frames([frame for frame in frames_of(hit) if frame >= table.chunk.first], table)
+
+    def watch_frames(self, frames: Sequence[int], table: ChunkTable) -> None:
+        """Await the replies to packets in the present chunk. Those of many findings at once take hardly more time than those of one."""
         fresh = [int(frame) for frame in frames if frame not in self._watched]
+        if not fresh:
+            return
         if len(self._watched) + len(fresh) > MAX_WATCHED:
-            self.dropped.add(hit.frame, hit.time_ns, len(fresh))
+            self.dropped.add(fresh[0], int(table.chunk.time_ns[fresh[0] - table.chunk.first]), len(fresh))
             return
         self._watched.update(fresh)
         rows = np.array(sorted(fresh), np.int64) - table.chunk.first
@@ -106,15 +110,15 @@ class RepliesToFindings:
                 requester, responder = ends_at(table, row)
                 self._sent.setdefault((responder, requester), []).append((psn, frame))
         if self._taken is table:
-            self._look(table)
+            self._look(table, [frame for frame in fresh if frame in self._asked])
 
     def take(self, table: ChunkTable) -> None:
         """Look for replies in a chunk. Call it by `table.once`, when its followers were fed."""
         self._taken = table
-        self._look(table)
+        self._look(table, self._asked)
 
-    def _look(self, table: ChunkTable) -> None:
-        for one in self.transactions.answers_to(self._asked) if self._asked else ():
+    def _look(self, table: ChunkTable, asked: Collection[int]) -> None:
+        for one in self.transactions.answers_to(asked) if asked else ():
             if one.request.attribute != table.values_at(MAD.attribute_id, np.array([one.frame - table.chunk.first]))[0]:
                 continue  # another exchange with this transaction id
             full, written = self._asked.pop(one.request.frame)
@@ -154,7 +158,7 @@ class RepliesToFindings:
 
         Packets that were not watched because too many are count as answered: nothing is known of them.
         """
-        frames = [int(frame) for frame in hit.frames[:KEPT]] if len(hit.frames) else [hit.frame]
+        frames = frames_of(hit)
         found = [self.replies[frame] for frame in frames if frame in self.replies]
         if found:
             return next((one for one in found if one.good), found[0])
@@ -163,6 +167,11 @@ class RepliesToFindings:
     def answered(self, frames: Sequence[int]) -> bool:
         """Whether something came back for each of some packets that were watched, or nothing is known of it."""
         return all(frame in self.replies or (frame not in self._watched and self.dropped.count) for frame in frames)
+
+
+def frames_of(hit: Hit) -> list[int]:
+    """The packets of a hit that are watched."""
+    return [int(frame) for frame in hit.frames[:KEPT]] if len(hit.frames) else [hit.frame]
 
 
 def _content(table: ChunkTable, frame: int) -> Bytes:
