@@ -80,7 +80,7 @@ class TransactionId(NamedTuple):
 
 
 class PairId(NamedTuple):
-    """Who sends to whom, by the addresses in all headers of a packet, which has each kind of them or zeros."""
+    """Who sends to whom, by the addresses in all headers of a packet, which has each kind of them or zeros, and its network."""
 
     sources: tuple[int | bytes, ...]
     destinations: tuple[int | bytes, ...]

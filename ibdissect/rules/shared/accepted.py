@@ -59,8 +59,9 @@ class AcceptedRule(PacketRule):
         refused = nak & np.isin(table.values_at(AETH.error_code, rows), [*self.proved_by])
         accepted = ~nak | self.arrives
         for pair, (accepted_before, refused_before, time_before) in list(self.answers.items()):
-            mine = np.ones(len(rows), np.bool_)
-            for (source, destination), (sender, receiver) in zip(ADDRESSES, zip(*pair, strict=True), strict=True):
+            *ways, (network, _) = zip(*pair, strict=True)
+            mine = (table.networks[rows] if table.networks is not None else np.zeros(len(rows), np.int64)) == network
+            for (source, destination), (sender, receiver) in zip(ADDRESSES, ways, strict=True):
                 mine &= _equal(table, source, rows, receiver) & _equal(table, destination, rows, sender)
             yes, no = rows[mine & accepted], rows[mine & refused]
             latest = (
@@ -76,8 +77,9 @@ class AcceptedRule(PacketRule):
 
 
 def pair_of(seen: Seen) -> PairId:
-    """Who sent a packet to whom."""
-    sources, destinations = (tuple(_plain(seen, way[i]) for way in ADDRESSES) for i in (0, 1))
+    """Who sent a packet to whom, and in which network."""
+    network = int(seen.table.networks[seen.row]) if seen.table.networks is not None else 0
+    sources, destinations = ((*(_plain(seen, way[i]) for way in ADDRESSES), network) for i in (0, 1))
     return PairId(sources, destinations)
 
 
