@@ -89,6 +89,8 @@ class ChunkTable:
         """Whether structures are read by what their conversations have shown before (`kept`)."""
         self.remarked: Remarked | None = None
         """Copies that are not in this table, but show marks of congestion first."""
+        self.news: ChunkTable | None = None
+        """The same without the subnet management packets whose contents an earlier chunk held; None: with them."""
         self.spoken: Conversation | None = None
         """The conversation of the message that is all of the table (`of_message`)."""
         self._shown: ChunkTable | None = None
@@ -143,6 +145,14 @@ class ChunkTable:
         made = ChunkTable(self.chunk, self.catalog, self._services, self._joined, located=located)
         made.times, made.networks, made.frames = self.chunk.time_ns[rows], self.networks, self.frames
         made.leave_out(~rows)
+        return made
+
+    def without(self, rows: Bool) -> ChunkTable:
+        """The same chunk without some packets, bool[n], for conditions of rules alone."""
+        located = replace(self.located, start=dict(self.located.start), malformed=self.located.malformed.copy())
+        made = ChunkTable(self.chunk, self.catalog, self._services, self._joined, located=located)
+        made.times, made.networks, made.frames = self.times, self.networks, self.frames
+        made.leave_out(rows)
         return made
 
     @property

@@ -91,6 +91,10 @@ class PairId(NamedTuple):
         return PairId(self.destinations, self.sources)
 
 
+PortNumber = NewType("PortNumber", int)
+"""A port as one number (`PortId.key`), for tables with an entry for each of many packets."""
+SenderNumber = NewType("SenderNumber", int)
+"""Who sends subnet management packets, as one number: a sender of directed routes as `SenderId` has it, or a LID inverted."""
 AddressNumber = NewType("AddressNumber", int)
 """An address with its network as one number (`mad.datagrams.Queries`), for tables with an entry for each of many packets."""
 ConnectionId = NewType("ConnectionId", int)

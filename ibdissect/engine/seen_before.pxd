@@ -3,8 +3,17 @@ from ibdissect.engine.common cimport i64, u8
 
 cdef class Marks:
     cdef const u8[::1] data
-    cdef const i64[::1] places
+    cdef const i64[::1] places, lrh, bth, mads
     cdef i64[::1] found
+
+cdef class Judged:
+    cdef const i64[::1] contents
+    cdef u8[::1] found
+    cdef i64[::1] table, earlier
+    cdef i64 most, count, mask
+    cdef int make_room(self, Py_ssize_t new) except? -1
+    cdef int remember(self, i64 content) except? -1
+    cdef Py_ssize_t place(self, i64 content) except? -1
 
 cdef class Senders:
     cdef const u8[::1] data

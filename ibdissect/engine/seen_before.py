@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""What is seen again? Hashes of the bytes at many places, what senders number in their packets, and numbers that are new."""
+"""What is seen again? Hashes of the bytes at many places, what senders number in their packets, new numbers, contents judged before."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ibdissect.wire.encapsulation import IPv4
 from ibdissect.wire.headers import AETH, BTH, RNR
+from ibdissect.wire.mad import BASE_VERSION_IB, MAD, MAD_SIZE
 from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION
 from ibdissect.wire.spec import Field
 
@@ -16,14 +17,17 @@ try:
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import b16, b32, hashed, i64, mix
+    from cython.cimports.ibdissect.engine.common import b16, b32, hashed, i64, mix, u64
 else:
     from .common import b16, b32, hashed, mix
 
     if TYPE_CHECKING:
-        i64 = int
+        i64 = u64 = int
     else:
-        i64 = None
+        i64 = u64 = None
+
+_FIRST = 1 << 10
+"""Places of `Judged` at first: small captures need no more."""
 
 
 def _at(field: Field[Any]) -> int:
@@ -37,6 +41,11 @@ _WITH_AETH = cython.declare(cython.Py_ssize_t, BTH.size + AETH.size)
 _OPERATION = cython.declare(cython.int, OPERATION)
 _ACKNOWLEDGE = cython.declare(cython.int, ACKNOWLEDGE)
 _NEGATIVE = cython.declare(cython.int, RNR << 5)  # the bit that RNR NAKs and NAKs have
+_PSN = cython.declare(cython.Py_ssize_t, BTH.psn.span[0])
+_BEHIND_PSN = cython.declare(cython.Py_ssize_t, BTH.psn.span[1])
+_TRANSACTION = cython.declare(cython.Py_ssize_t, MAD.transaction_id.span[0])
+_BEHIND_TRANSACTION = cython.declare(cython.Py_ssize_t, MAD.transaction_id.span[1])
+_MAD = cython.declare(cython.Py_ssize_t, MAD_SIZE[BASE_VERSION_IB])
 _POSITIVE = cython.declare(cython.ulonglong, (1 << 63) - 1)  # of hashes that are kept among signed numbers
 
 
@@ -56,6 +65,108 @@ class Marks:
         for i in range(len(self.places)):
             place: cython.Py_ssize_t = self.places[i]
             self.found[i] = hashed(self.data, place, place + stop, 0) & _POSITIVE
+
+    def packets(self, rows: Any, lrh: Any, bth: Any, mad: Any, found: Any) -> None:
+        """A hash of each native packet with a MAD, from its LRH to the end of the MAD but for PSN and transaction id, into `found`.
+
+        All by row, int64[n]; of `rows` alone. None is 0 or negative.
+        """
+        self.places, self.found = memoryview(rows), memoryview(found)
+        self.lrh, self.bth, self.mads = memoryview(lrh), memoryview(bth), memoryview(mad)
+        i: cython.Py_ssize_t
+        for i in range(len(self.places)):
+            row: cython.Py_ssize_t = self.places[i]
+            transport: cython.Py_ssize_t = self.bth[row]
+            start: cython.Py_ssize_t = self.mads[row]
+            h: u64 = hashed(self.data, self.lrh[row], transport + _PSN, 0)
+            h = hashed(self.data, transport + _BEHIND_PSN, start + _TRANSACTION, h)
+            h = hashed(self.data, start + _BEHIND_TRANSACTION, start + _MAD, h)
+            self.found[row] = h & _POSITIVE | 1
+
+
+@cython.final
+@cython.cclass
+class Judged:
+    """Which contents are left to judge? Those that were not judged before, and those that were blamed; all others were found in order.
+
+    Contents are known by their hashes, positive numbers; 0 stands for one that is judged in any case.
+    """
+
+    def __init__(self, most: int) -> None:
+        """`most`: contents that are remembered; before a further one all are forgotten."""
+        self.most = most
+        self.forget()
+
+    def forget(self) -> None:
+        """Remember nothing."""
+        self.count, self.mask = 0, _FIRST - 1
+        self.table = self.earlier = memoryview(array("q", bytes(8 * _FIRST)))
+
+    def left(self, contents: Any, found: Any) -> None:
+        """Mark in `found`, uint8[n] of zeros, which of the contents, int64[n], are left. They are known from then on, unless blamed."""
+        self.contents, self.found = memoryview(contents), memoryview(found)
+        i: cython.Py_ssize_t
+        new: cython.Py_ssize_t = 0
+        for i in range(len(self.contents)):
+            content: i64 = self.contents[i]
+            if not content or self.table[self.place(content)] != content:
+                self.found[i] = 1
+                new += 1
+        if not new:
+            return
+        if self.count + new > self.most:
+            self.forget()
+        self.make_room(new)
+        for i in range(len(self.contents)):
+            if self.found[i] and self.contents[i] and self.count < self.most:
+                self.remember(self.contents[i])
+
+    def blame(self, contents: Any) -> None:
+        """Some contents are at fault: judge them whenever they are seen."""
+        self.contents = memoryview(contents)
+        i: cython.Py_ssize_t
+        for i in range(len(self.contents)):
+            at: cython.Py_ssize_t = self.place(self.contents[i])
+            if self.table[at] > 0:
+                self.table[at] = -self.table[at]
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def make_room(self, new: cython.Py_ssize_t) -> cython.int:
+        """Make the table larger if so many further contents fill more than half of it."""
+        places: cython.Py_ssize_t = self.mask + 1
+        wanted: cython.Py_ssize_t = min(self.count + new, self.most)
+        while places < 2 * wanted:
+            places *= 2
+        if places == self.mask + 1:
+            return 0
+        self.earlier = self.table
+        self.count, self.mask, self.table = 0, places - 1, memoryview(array("q", bytes(8 * places)))
+        i: cython.Py_ssize_t
+        for i in range(len(self.earlier)):
+            if self.earlier[i]:
+                self.remember(self.earlier[i])
+        self.earlier = self.table
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def remember(self, content: i64) -> cython.int:
+        """Take a place for a content if it has none; negative: one that was blamed."""
+        at: cython.Py_ssize_t = self.place(abs(content))
+        if not self.table[at]:
+            self.table[at] = content
+            self.count += 1
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def place(self, content: i64) -> cython.Py_ssize_t:
+        """Where a content is, negative if it was blamed, or where it would be: half of all places are free."""
+        at: cython.Py_ssize_t = content & self.mask
+        while self.table[at] and self.table[at] != content and self.table[at] != -content:
+            at = (at + 1) & self.mask
+        return at
 
 
 @cython.final

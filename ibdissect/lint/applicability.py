@@ -24,7 +24,7 @@ from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.bit_fields import extract, value_at
 from ibdissect.decode.conditions import Judge
 from ibdissect.decode.operand_values import NumberSeries, Series
-from ibdissect.decode.rows import places_in
+from ibdissect.decode.rows import mix, places_in
 from ibdissect.subnet import ChunkFollowed, Subnet
 from ibdissect.subnet.earlier_answers import PortInfos, is_lid, kinds_of_ports
 from ibdissect.wire import numbers
@@ -59,10 +59,20 @@ class PortFacts(Record, frozen=True, eq=False):
     """PortInfo as the same port answered it before, uint8[n, 64]."""
     since: Int
     """Frame of that answer; 0: there was none."""
+    content: Int
+    """What that answer held (`decode.smp_contents`); 0: unknown."""
     judges: dict[tuple[ChunkTable, type[Struct], int], _Applying] = default(default_factory=dict)
     """Of all Sets of an attribute in a table, about some kinds of port: rules share what they read."""
     kinds_of: dict[tuple[ChunkTable, type[Struct]], Int] = default(default_factory=dict)
     """What `port_kinds` found."""
+
+    def with_content(self, content: Int) -> Int:
+        """One number for what packets of the chunk hold and for all that `applying` asks of their nodes and ports, int64[n]; 0: unknown."""
+        kinds, found = np.zeros_like(content), content.copy()
+        kinds[self.rows] = self.kinds
+        found[found != 0] = mix([found, kinds]).view(np.int64)[found != 0] & np.int64((1 << 63) - 1) | 1
+        found[self.info_rows] = self.content
+        return found
 
     def close(self) -> None:
         """Forget what refers to the chunk, and to these facts: only the garbage collector would free it."""
@@ -73,7 +83,7 @@ class PortFacts(Record, frozen=True, eq=False):
 def port_facts(event: ChunkFollowed, infos: PortInfos) -> PortFacts:
     """The facts that hold for a chunk whose SMPs have been followed."""
     smps = infos.of(event)
-    return PortFacts(event.subnet, event.smps.rows, event.smps.kind, smps.rows, smps.before, smps.since)
+    return PortFacts(event.subnet, event.smps.rows, event.smps.kind, smps.rows, smps.before, smps.since, smps.content)
 
 
 @cache

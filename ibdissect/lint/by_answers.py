@@ -12,15 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.decode import Int
+from ibdissect.decode import Bool, Int
 from ibdissect.decode.conditions import Judge
+from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.operand_values import NumberSeries, Series
+from ibdissect.decode.rows import mix
+from ibdissect.decode.smp_contents import SMALL
 from ibdissect.errors import SpecError
 from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
-from ibdissect.subnet.shown_before import may_be_asked, shown
+from ibdissect.subnet.shown_before import SHOWN, is_own, may_be_asked, shown, shown_content
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.spec import Field
+from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.spec import Field, Struct
 
 from .sequence import Previous, words_of
 
@@ -62,6 +66,44 @@ class AnswersJudge(Judge):
         else:
             return NumberSeries(self.all, self.table.values_at(field, self.rows))
         return NumberSeries(self.all, values if self.picked is None else values[self.picked])
+
+
+def suspects(smps: AttributeSmps, condition: Expr) -> Bool:
+    """SMPs for which a condition holds, bool[n]: of many, only those are judged that say something new (`decode.smp_contents`)."""
+    if len(smps.content) < SMALL:
+        return AnswersJudge(smps).mask(condition)
+    asked = frozenset(field.owner for field in _asked(condition) if not is_own(field.owner, smps.attributes))
+    content, left, some = smps.cached(("suspects", asked), lambda: _left(smps, asked))
+    if some is None:
+        found = AnswersJudge(smps).mask(condition)
+    else:
+        found = np.zeros(len(smps), np.bool_)
+        if len(left):
+            found[left] = AnswersJudge(some).mask(condition)
+    if found.any():
+        smps.event.subnet.judged.blame(content[found])
+    return found
+
+
+def _left(smps: AttributeSmps, asked: frozenset[type[Struct]]) -> tuple[Int, Int, AttributeSmps | None]:
+    """What SMPs say together with what their nodes and ports showed, which are left to judge, and these; None if most are."""
+    content = smps.content
+    if asked:
+        shown_too = [shown_content(smps, struct) if struct in asked else np.zeros(len(smps), np.int64) for struct in SHOWN]
+        unsure = np.logical_or.reduce([content == 0, *(one == AFTER_ALL for one in shown_too)])
+        which = np.full(len(smps), sum(1 << place for place, struct in enumerate(SHOWN) if struct in asked))
+        content = mix([content, which, *shown_too]).view(np.int64) & np.int64((1 << 63) - 1)
+        content[unsure] = 0
+    new = np.zeros(len(smps), np.uint8)
+    smps.event.subnet.judged.left(content, new)
+    left = np.flatnonzero(new)
+    return content, left, smps.part(left) if 2 * len(left) < len(smps) else None
+
+
+@cache
+def _asked(condition: Expr) -> tuple[Field[Any], ...]:
+    """The fields of `previous` in a condition, but for the kind of the node."""
+    return tuple(word.field for word in words_of(condition) if isinstance(word, Previous) and word.field is not NodeInfo.node_type)
 
 
 def value_in(smp: AttributeSmp, operand: Any) -> int:

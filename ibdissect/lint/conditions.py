@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,8 @@ from ibdissect.decode.hidden.unreadable_fields import of_streams
 from ibdissect.decode.ignored_data import undefined
 from ibdissect.decode.reassembled import SaRecord, starts
 from ibdissect.decode.rows import is_in
+from ibdissect.decode.smp_contents import MAX_JUDGED, SMALL, rests_on_content
+from ibdissect.engine.seen_before import Judged
 from ibdissect.wire.places import Inside, Mad
 from ibdissect.wire.spec import Struct
 
@@ -27,35 +29,62 @@ from .rule import Hit, Rule, Seen
 
 Holding = list[tuple[Rule, Bool]]
 """Rules that hold somewhere, and where: bool[k], one per occurrence of `on`, or bool[n], one per row, for rules on frames."""
+HeldInPart = list[tuple[Rule, ChunkTable | None, Bool]]
+"""The same with what is left of the table, in which they hold; None: the whole table, which would refer to itself if it kept them."""
 
 
 class Conditions:
     """The rules that are declared as a condition, by the structure that they judge."""
 
     def __init__(
-        self, rules: Sequence[Rule], by_struct: Mapping[type[Struct] | None, Sequence[int]], failed: Callable[[str, Exception], None],
-        spent: Callable[[Rule, float], None] | None,
+        self, by_struct: Mapping[type[Struct] | None, Sequence[Rule]], about_ports: Collection[str],
+        failed: Callable[[str, Exception], None], spent: Callable[[Rule, float], None] | None,
     ) -> None:  # fmt: skip
-        """`by_struct`: their indices in `rules`, by structure. `failed` is called with what raises, and the exception; `spent` with
+        """`about_ports`: codes of rules that also ask the followers. `failed` is called with what raises, and the exception; `spent` with
         each rule and the seconds that its condition took."""
-        self.rules, self.by_struct, self.failed, self.spent = rules, by_struct, failed, spent
+        self.by_struct, self.about_ports, self.failed, self.spent = by_struct, about_ports, failed, spent
+        self.judged = {late: Judged(MAX_JUDGED) for late in (False, True)}
+        """What rules that do not ask the followers judged of subnet management packets, and what those judged that do."""
 
-    def holding(self, table: ChunkTable) -> Holding:
-        """Where the rules hold; each rule alone if one about the same structure raises."""
-        found: Holding = []
-        for struct, places in self.by_struct.items():
-            rules = [self.rules[place] for place in places]
-            try:
-                found += self.of_rules(struct, rules, table)
-            except Exception:
-                for rule in rules:
-                    try:
-                        found += self.of_rules(struct, [rule], table)
-                    except Exception as error:
-                        self.failed(f"rule {rule.code}", error)
+    def holding(self, table: ChunkTable, content: Int | None, *, late: bool) -> HeldInPart:
+        """Where the rules hold that ask the followers (`late`), or those that do not; each alone if one about the same structure raises.
+
+        `content`: a number for all that they ask of each row, int64[n]; 0: unknown. Rules that ask nothing else judge what is new of it,
+        so tell with `blame` where they found something. None: they judge everything.
+        """
+        rest = table
+        if content is not None and np.count_nonzero(content) >= SMALL:
+            left = np.zeros(len(table), np.uint8)
+            self.judged[late].left(content, left)
+            if 2 * np.count_nonzero(left) < len(table):
+                rest = table.without(left == 0)
+                if not late:
+                    table.news = rest
+        found: HeldInPart = []
+        for struct, every in self.by_struct.items():
+            rules = [rule for rule in every if (rule.code in self.about_ports) == late]
+            new = [rule for rule in rules if rest is not table and rule.when is not None and rests_on_content(struct, rule.when)]
+            found += [(rule, rest, hits) for rule, hits in self._of_struct(struct, new, rest)]
+            found += [(rule, None, hits) for rule, hits in self._of_struct(struct, [rule for rule in rules if rule not in new], table)]
         return found
 
-    def of_rules(self, struct: type[Struct] | None, rules: list[Rule], table: ChunkTable) -> Holding:
+    def blame(self, rule: Rule, content: Int) -> None:
+        """A rule found something: what holds the same is judged again."""
+        self.judged[rule.code in self.about_ports].blame(content)
+
+    def _of_struct(self, struct: type[Struct] | None, rules: Sequence[Rule], table: ChunkTable) -> Holding:
+        found: Holding = []
+        try:
+            found += self.of_rules(struct, rules, table)
+        except Exception:
+            for rule in rules:
+                try:
+                    found += self.of_rules(struct, [rule], table)
+                except Exception as error:
+                    self.failed(f"rule {rule.code}", error)
+        return found
+
+    def of_rules(self, struct: type[Struct] | None, rules: Sequence[Rule], table: ChunkTable) -> Holding:
         """Where rules about one structure hold."""
         if not rules or (struct is not None and not len(table.occurrences(struct))):
             return []

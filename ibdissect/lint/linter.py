@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from ibdissect.capture.chunk import Damage
-from ibdissect.decode import Bool, ChunkTable, crcs, not_roce
+from ibdissect.decode import Bool, ChunkTable, Int, crcs, not_roce
 from ibdissect.decode.connection_packets import LaneFollower
 from ibdissect.decode.copies import Copies
 from ibdissect.decode.hidden.unreadable_fields import in_frame_order
 from ibdissect.decode.networks import Networks
+from ibdissect.decode.smp_contents import contents
 from ibdissect.failures import Failures
 from ibdissect.patience import PATIENCE_OF_RULES_S, patient
 from ibdissect.subnet import ChunkFollowed
@@ -26,7 +27,7 @@ from ibdissect.wire.spec import Struct
 
 from .applicability import PortFacts, applying, port_facts
 from .chunk_with_pdus import ChunkWithPdus
-from .conditions import Conditions, judged
+from .conditions import Conditions, HeldInPart, judged
 from .finding import Finding
 from .grouping import Grouping, OnOccurrence
 from .handlers import Handler, handlers
@@ -83,7 +84,8 @@ class Linter:
         self.copies = self.context.get(Copies)
         """Frames that a mirror delivered twice: no rule sees the second ones."""
         self.handlers = handlers(tuple(map(type, self.rules)))
-        self.conditions = Conditions(self.rules, self.handlers.conditions, self._note_failure, self._add_time if timing else None)
+        by_struct = {struct: [self.rules[place] for place in places] for struct, places in self.handlers.conditions.items()}
+        self.conditions = Conditions(by_struct, self.handlers.about_ports, self._note_failure, self._add_time if timing else None)
         for rule in self.rules if timing else ():
             self.tally[rule.code].seconds = 0.0
         self.port_facts: PortFacts | None = None
@@ -225,19 +227,37 @@ class Linter:
 
         `late`: only those that ask whether a component applies, which the followers know; False: only the others."""
         ranks, about_ports = self.findings.consequences.ranks, self.handlers.about_ports
-        found = [one for one in table.once(self.conditions.holding) if ranks.get(one[0].code, 0) == rank]
-        joined, held = table.once(self._joined), [(rule, table, hits) for rule, hits in found]
+        asked = (self._early, self._late) if late is None else (self._late if late else self._early,)
+        joined, found = table.once(self._joined), [one for holding in asked for one in table.once(holding)]
+        held = [(rule, table if rest is None else rest, hits) for rule, rest, hits in found if ranks.get(rule.code, 0) == rank]
         if table.remarked is not None:
             held += self._of_marks(table.remarked.marked_first, rank)
         for rule, where, hits in self._with_joined(joined, held, rank) if joined else held:
             if late is None or late == (rule.code in about_ports):
                 self._run_timed(rule, self._take_rows, where, hits, selected)
 
+    def _early(self, table: ChunkTable) -> HeldInPart:
+        return self.conditions.holding(table, self._content(table, late=False), late=False)
+
+    def _late(self, table: ChunkTable) -> HeldInPart:
+        return self.conditions.holding(table, self._content(table, late=True), late=True)
+
+    def _content(self, table: ChunkTable, *, late: bool) -> Int | None:
+        """What rules about one packet ask of each row; None if it is unknown."""
+        if table.once(self._joined) or (late and self.port_facts is None):
+            return None
+        found = table.once(contents)
+        return self.port_facts.with_content(found) if late and self.port_facts is not None else found
+
     def _take_rows(self, rule: Rule, table: ChunkTable, hits: Bool, selected: Bool | None) -> None:
-        if rule.code in self.handlers.about_ports:
+        late = rule.code in self.handlers.about_ports
+        if late:
             assert rule.when is not None
             hits = applying(table, rule.on, rule.when, rule.ports, hits, self.port_facts)
         if hits.any():
+            content = self._content(table, late=late)
+            if content is not None:
+                self.conditions.blame(rule, content[hits if rule.on is None else table.occurrences(rule.on).rows[hits]])
             self.findings.take_rows(rule, table, hits, selected)
 
     def _joined(self, table: ChunkTable) -> dict[type[Struct] | None, tuple[ChunkTable, Bool]]:
@@ -258,7 +278,7 @@ class Linter:
         ranks = self.findings.consequences.ranks
         held = [one for one in held if one[0].on not in joined]
         for struct, (shown, known) in joined.items():
-            rules = [self.rules[place] for place in self.handlers.conditions[struct]]
+            rules = self.conditions.by_struct[struct]
             found = self.conditions.of_rules(struct, [rule for rule in rules if ranks.get(rule.code, 0) == rank], shown)
             held += [(rule, shown, hits & known) for rule, hits in found]
         return held

@@ -17,7 +17,8 @@ from ibdissect.capture.scattered import Bytes
 from ibdissect.decode import Int
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.history import AFTER_ALL
-from ibdissect.decode.rows import U64, Columns, Entry
+from ibdissect.decode.rows import U64, Columns, Entry, mix
+from ibdissect.decode.smp_contents import contents
 from ibdissect.wire import numbers
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.places import Mad
@@ -70,6 +71,9 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
     """The attribute in the previous answer with the same key, uint8[n, 64]; zeros if there was none."""
     since: Int = field(default_factory=lambda: np.empty(0, np.int64))
     """Frame of that answer; 0 if there was none."""
+    content: Int = field(default_factory=lambda: np.empty(0, np.int64))
+    """What each holds, and the previous answer, and which kind of node it is, as a number; 0: unknown (`decode.smp_contents`). Empty if
+    nobody may conclude from equal ones."""
     recorded: bool = False
     """Whether these are not the port's own answers, but records of the SA."""
     columns: dict[object, Any] = field(default_factory=dict)
@@ -120,6 +124,13 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
         """Which SMPs are Sets, bool[n]."""
         mask: npt.NDArray[np.bool_] = self.method == numbers.SET
         return mask
+
+    def part(self, index: Int) -> AttributeSmps:
+        """Some of them."""
+        return AttributeSmps(
+            *self.some(index), event=self.event, attributes=self.attributes, about_ports=self.about_ports, key=self.key[index],
+            before=self.before[index], since=self.since[index],
+        )  # fmt: skip
 
     def each(self, mask: Any) -> Iterator[AttributeSmp]:
         """Those where `mask` holds, bool[n], one by one."""
@@ -201,6 +212,8 @@ class _Answers(Columns):
     frame: Int
     body: Bytes
     """The attribute, uint8[n, 64]."""
+    content: Int
+    """What each packet holds (`decode.smp_contents`); 0: unknown."""
 
 
 class AttributeHistory:
@@ -213,7 +226,7 @@ class AttributeHistory:
 
     def __init__(self) -> None:
         self.dropped = Dropped("ports, switches and managers")
-        self._answers = _Answers(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 64), np.uint8))
+        self._answers = _Answers(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 64), np.uint8), np.empty(0, np.int64))
         """Those of the current chunk, and the last one before of each key; by key, then frame."""
 
     def keys(self, smps: AttributeSmps) -> Int:
@@ -237,8 +250,10 @@ class AttributeHistory:
             smps.about_ports = self.attributes == (numbers.PORT_INFO,)
             smps.key = self.keys(smps)
             fresh = np.flatnonzero(smps.answers & (smps.key != NO_KEY))
-            self._learn(event, _Answers(smps.key[fresh], smps.frames[fresh], smps.bodies[fresh]))
-            smps.before, smps.since = self.at(smps.key, smps.frames)
+            content = event.table.once(contents)[smps.rows]
+            self._learn(event, _Answers(smps.key[fresh], smps.frames[fresh], smps.bodies[fresh], content[fresh]))
+            smps.before, smps.since, before = self._at(smps.key, smps.frames)
+            smps.content = combined(content, before, smps.since, smps.kind)
         return smps
 
     def answers(self, key: int) -> list[int]:
@@ -266,10 +281,14 @@ class AttributeHistory:
 
     def at(self, key: Int, frames: Int) -> tuple[Bytes, Int]:
         """The attribute in the last answer before each frame, uint8[n, 64], and its frame (0: none). Call `of` for the chunk first."""
-        before, since = np.zeros((len(key), 64), np.uint8), np.zeros(len(key), np.int64)
+        return self._at(key, frames)[:2]
+
+    def _at(self, key: Int, frames: Int) -> tuple[Bytes, Int, Int]:
+        """The same, and what that answer held."""
+        before, (since, content) = np.zeros((len(key), 64), np.uint8), np.zeros((2, len(key)), np.int64)
         known = self._answers
         if not len(known.key) or not len(key):
-            return before, since
+            return before, since, content
         latest = self._latest()
         number = np.searchsorted(known.key[latest], key)
         span = int(max(known.frame.max(), frames.max()))  # frames count from 1
@@ -277,8 +296,16 @@ class AttributeHistory:
         place = np.searchsorted(order, number * span + frames) - 1
         found = (place >= 0) & (key != NO_KEY)
         found &= known.key[place] == key
-        before[found], since[found] = known.body[place[found]], known.frame[place[found]]
-        return before, since
+        place = place[found]
+        before[found], since[found], content[found] = known.body[place], known.frame[place], known.content[place]
+        return before, since, content
+
+
+def combined(content: Int, before: Int, since: Int, kind: Int) -> Int:
+    """One number for what SMPs hold, for the answers before them (`since` 0: none) and for the kinds of their nodes; 0: unknown."""
+    found = mix([content, before, since > 0, kind]).view(np.int64) & np.int64((1 << 63) - 1) | 1
+    found[(content == 0) | ((since > 0) & (before == 0))] = 0
+    return found
 
 
 def _attributes(event: ChunkFollowed) -> set[int]:
@@ -360,7 +387,7 @@ class NodesRecorded(AttributeHistory):
             frames = found.rows[some] + table.chunk.first
             key = self.of_nodes(event, guid, frames)
             known = np.flatnonzero(key != NO_KEY)
-            self._learn(event, _Answers(key[known], frames[known], bodies[known]))
+            self._learn(event, _Answers(key[known], frames[known], bodies[known], np.zeros(len(known), np.int64)))
         new = np.flatnonzero(smps.answers & (smps.since == 0) & (smps.key != NO_KEY)) if len(smps) else np.empty(0, np.int64)
         first = AttributeSmps(*smps.some(new), event=event, attributes=smps.attributes, key=smps.key[new], recorded=True)
         first.before, first.since = self.at(first.key, first.frames)

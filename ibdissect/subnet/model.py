@@ -8,7 +8,9 @@ from typing import TypeVar
 from ibdissect.bounded import BoundedDict
 from ibdissect.decode.history import AFTER_ALL, Clock, History
 from ibdissect.decode.identity import LidId, PortId
+from ibdissect.decode.smp_contents import MAX_JUDGED
 from ibdissect.engine.ports import Shared, owner_changes
+from ibdissect.engine.seen_before import Judged
 from ibdissect.wire.numbers import FIRST_MULTICAST
 from ibdissect.wire.sm_port import PortInfo
 
@@ -93,6 +95,8 @@ class Subnet:
         """Ports whose GUID is known from files, but whose node is not."""
         self.port_count = self.weight = 0
         self.shared = Shared()
+        self.judged = Judged(MAX_JUDGED)
+        """What conditions judged that ask what ports and nodes showed before (`lint.by_answers`)."""
         self.dropped: dict[str, int] = {}
         """Evictions by kind since the follower last reported them."""
         self._next_slot = 0

@@ -16,7 +16,8 @@ from msgspec import field as default
 from ibdissect.capture.scattered import Bytes
 from ibdissect.decode import Int
 from ibdissect.decode.bit_fields import extract
-from ibdissect.decode.history import History
+from ibdissect.decode.history import AFTER_ALL, History
+from ibdissect.decode.rows import mix
 from ibdissect.wire.numbers import PORT_INFO, SL_TO_VL, VL_ARBITRATION
 from ibdissect.wire.sm import LedInfo, NodeInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -46,8 +47,8 @@ class _Pool(Record, frozen=True, eq=False):
     since: Int
     starts: Int
     """Place of the owner, and frame, as one number: from there on the content counts."""
-    columns: dict[Field[Any], npt.NDArray[Any]] = default(default_factory=dict)
-    """Fields of the contents that were asked for."""
+    columns: dict[object, npt.NDArray[Any]] = default(default_factory=dict)
+    """Fields of the contents that were asked for, and hashes of the contents by `hash`."""
 
 
 def shown(smps: AttributeSmps, field: Field[Any]) -> Shown:
@@ -60,7 +61,7 @@ def may_be_asked(field: Field[Any], attributes: Sequence[int]) -> bool:
     """Whether `shown` knows a field for SMPs of these attributes."""
     if field.kind not in INT_KINDS or field.count > 1 or field.bits > 64:
         return False
-    if field is NodeInfo.node_type or field.owner is PortInfo or _is_own(field.owner, attributes):
+    if field is NodeInfo.node_type or field.owner is PortInfo or is_own(field.owner, attributes):
         return True
     return field.owner in _SOURCES and field.name in _SOURCES[field.owner][1]
 
@@ -69,17 +70,17 @@ OF_PORTS = frozenset({PORT_INFO, SL_TO_VL, VL_ARBITRATION, *attributes_of(LedInf
 """Attributes whose modifier selects a port of a switch, in its lowest byte."""
 
 
-def _is_own(struct: type[Struct], attributes: Sequence[int]) -> bool:
+def is_own(struct: type[Struct], attributes: Sequence[int]) -> bool:
+    """Whether SMPs of these attributes carry a structure themselves."""
     return len(attributes) == 1 and attributes_of(struct) == tuple(attributes)
 
 
 def _shown(smps: AttributeSmps, field: Field[Any]) -> Shown:
-    if _is_own(field.owner, smps.attributes):
+    if is_own(field.owner, smps.attributes):
         return Shown(smps.was(field), smps.since)
     if field is NodeInfo.node_type:
         return Shown(smps.kind, np.where(smps.kind > 0, np.array([node.frame for node in smps.nodes], np.int64)[smps.which], 0))
-    pool, owner = _SOURCES[field.owner][0](smps)
-    which: Int = smps.cached((field.owner, "which"), lambda: _which(smps, pool, owner))
+    pool, which = _pool_of(smps, field.owner)
     values = pool.columns.get(field)
     if values is None:
         if field.owner is PortInfo:
@@ -89,6 +90,30 @@ def _shown(smps: AttributeSmps, field: Field[Any]) -> Shown:
             values = np.array([getattr(one, field.name) if one is not None else 0 for one in pool.contents], np.int64)
         pool.columns[field] = values
     return Shown(values[which], pool.since[which])
+
+
+def shown_content(smps: AttributeSmps, struct: type[Struct]) -> Int:
+    """A number for what `shown` says of a structure of others, for each SMP; AFTER_ALL where it is not the same for all of the chunk."""
+    if struct is PortInfo:
+        pool, which = _pool_of(smps, struct)
+        values = pool.columns.get(hash)
+        if values is None:
+            values = pool.columns[hash] = np.array([0 if one is None else hash(one) for one in pool.contents], np.int64)
+        return values[which]
+    since = smps.event.once(_learnt)[:, 0 if struct is NodeInfo else 1][smps.which]
+    found: Int = np.where(since < smps.event.table.chunk.first, mix([smps.slot, since]).view(np.int64), AFTER_ALL)
+    return found
+
+
+def _learnt(event: ChunkFollowed) -> Int:
+    """The frames that showed what is known of the nodes of a chunk, and of them as switches."""
+    return np.array([(node.facts.since, node.switch.since) for node in event.smps.nodes], np.int64)
+
+
+def _pool_of(smps: AttributeSmps, struct: type[Struct]) -> tuple[_Pool, Int]:
+    pool, owner = _SOURCES[struct][0](smps)
+    which: Int = smps.cached((struct, "which"), lambda: _which(smps, pool, owner))
+    return pool, which
 
 
 def _span(event: ChunkFollowed) -> int:
@@ -152,3 +177,4 @@ _SOURCES: dict[type[Struct], tuple[Callable[[AttributeSmps], tuple[_Pool, Int]],
     NodeInfo: (_nodes, NodeFacts.__struct_fields__), SwitchInfo: (_switches, SwitchFacts._fields), PortInfo: (_ports, ()),
 }  # fmt: skip
 """How an attribute is looked up, and the names of the fields that the model keeps; empty: all."""
+SHOWN = tuple(_SOURCES)

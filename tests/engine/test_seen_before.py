@@ -77,3 +77,35 @@ def test_a_number_is_new_once(renewed: bool) -> None:
             state = engine.NewNumbers(most)
             assert [state.feed(np.array(column, np.int64), renewed) for column in columns] == wanted
     assert len(wanted[0]) > 20 > len(wanted[1])
+
+
+def test_what_is_left_to_judge() -> None:
+    luck = random.Random(5)
+    windows = [[luck.randrange(900) for _ in range(150)] for _ in range(40)]
+    faulty = {*range(1, 900, 41)}
+    for most in (150, 400, 5000):
+        for engine in BOTH:
+            state, known, blamed, repeated = engine.Judged(most), set[int](), set[int](), 0
+            for contents in windows:
+                found = np.zeros(len(contents), np.uint8)
+                state.left(np.array(contents, np.int64), found)
+                left = [content == 0 or content not in known or content in blamed for content in contents]
+                assert found.tolist() == left
+                if len(known) + sum(left) > most:
+                    known, blamed = set(), set()
+                known |= {content for content, judged in zip(contents, left, strict=True) if judged and content}
+                at_fault = [content for content, judged in zip(contents, left, strict=True) if judged and content in faulty]
+                state.blame(np.array(at_fault, np.int64))
+                blamed |= {*at_fault}
+                repeated += left.count(False)
+            assert repeated > 500 or most == 150
+
+
+def test_nothing_is_remembered_without_room() -> None:
+    for engine in BOTH:
+        state = engine.Judged(0)
+        for _ in range(2):
+            found = np.zeros(2, np.uint8)
+            state.left(np.array([7, 8], np.int64), found)
+            state.blame(np.array([7], np.int64))
+            assert found.tolist() == [1, 1]

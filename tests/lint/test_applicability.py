@@ -21,7 +21,7 @@ from tests.subnet.made import SET, answer, ask, node, port_info, switch
 
 NODE_INFO, PORT_INFO = 0x11, 0x15
 CA, SWITCH, ROUTER = (answer(5, NODE_INFO, body) for body in (node(5), switch(5), node(5, node_type=3)))
-NO_FACTS = (*[np.empty(0, np.int64)] * 3, np.empty((0, 64), np.uint8), np.empty(0, np.int64))
+NO_FACTS = (*[np.empty(0, np.int64)] * 3, np.empty((0, 64), np.uint8), *[np.empty(0, np.int64)] * 2)
 BAD = {"neighbor_mtu": 9, "capability_mask": 1}
 
 

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ibdissect.bounded import Dropped, KeptDict
-from ibdissect.decode import ChunkTable
+from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.conditions import occurrences_where
 from ibdissect.decode.history import History
-from ibdissect.decode.identity import Frame, LidId, PortId, SenderId
+from ibdissect.decode.identity import Frame, PortId, PortNumber, SenderNumber
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, DeferredHit, FaultDetails, Hit, each, fault, on_chunk, on_end, on_event
 from ibdissect.lint.sequence import previous
 from ibdissect.mad.transactions import Transactions
@@ -181,24 +181,27 @@ class CounterWritten(AttributeRule):
     when = WRITTEN & Or(tuple(one > previous(one) for one in counters))
 
     def __init__(self) -> None:
-        self.readers = KeptDict[tuple[PortId, LidId | SenderId], None](MAX_PORTS // 2, "ports whose PortInfo somebody read")
-        """Ports, and who got their answers: a LID, or the sender of a directed route."""
+        self.readers = KeptDict[tuple[PortNumber, SenderNumber], None](MAX_PORTS // 2, "ports whose PortInfo somebody read")
+        """Ports, and who got their answers."""
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        found = super().suspicious(smps)
-        for i, smp in zip(np.flatnonzero(smps.answers).tolist(), smps.each(smps.answers), strict=True):
-            self.readers.keep((PortId.of(smp.key), self._asker(smps, i, LRH.dlid)), None, smp.frame, smp.time_ns)
-        return found
+        came, times = np.flatnonzero(smps.answers), smps.event.table.chunk.time_ns
+        ports, askers = smps.key[came].tolist(), self._askers(smps, came, LRH.dlid).tolist()
+        for i, reader in zip(came.tolist(), zip(ports, askers, strict=True), strict=True):
+            if reader not in self.readers:
+                self.readers.keep(reader, None, int(smps.frames[i]), int(times[smps.rows[i]]))
+        return super().suspicious(smps)
 
     @staticmethod
-    def _asker(smps: AttributeSmps, i: int, lid: Field[int]) -> LidId | SenderId:
-        if smps.smps.directed[smps.index[i]]:
-            return SenderId(int(smps.sender[i]))
-        return LidId(int(smps.event.table.values_at(lid, smps.rows[i : i + 1])[0]))
+    def _askers(smps: AttributeSmps, index: Int, lid: Field[int]) -> Int:
+        """Who sent or gets some SMPs, as `SenderNumber`; `lid`: where the LID of it is."""
+        found: Int = np.where(smps.directed[index], smps.sender[index], ~smps.event.table.values_at(lid, smps.rows[index]).astype(np.int64))
+        return found
 
     def made(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
         hit = super().made(smp, arguments, proof)
-        read = (PortId.of(smp.key), self._asker(smp.columns, smp.i, LRH.slid)) in self.readers
+        asker = int(self._askers(smp.columns, np.array([smp.i]), LRH.slid)[0])
+        read = (PortNumber(smp.key), SenderNumber(asker)) in self.readers
         hit.severity = None if read else INFO
         return hit
 

@@ -208,11 +208,12 @@ class MasterSmLid(TrapRule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> None:
-        self.masters[event.table.values(PortInfo.master_sm_lid)] = True
-        self.levels[event.table.values(PortInfo.master_smsl)] = True
-        of_manager = event.table.occurrences(SMInfo).rows[event.table.values(SMInfo.sm_state) == MASTER]
-        answers = of_manager[event.table.values_at(MAD.method, of_manager) == GET_RESP]
-        self.masters[event.table.values_at(LRH.slid, answers)] = True
+        table = event.table if event.table.news is None else event.table.news
+        self.masters[table.values(PortInfo.master_sm_lid)] = True
+        self.levels[table.values(PortInfo.master_smsl)] = True
+        of_manager = table.occurrences(SMInfo).rows[table.values(SMInfo.sm_state) == MASTER]
+        answers = of_manager[table.values_at(MAD.method, of_manager) == GET_RESP]
+        self.masters[table.values_at(LRH.slid, answers)] = True
 
     @on_event(RepressSeen)
     def repressed(self, event: RepressSeen, context: Context) -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict
 from ibdissect.decode.identity import Code, PortId
-from ibdissect.lint.by_answers import AnswersJudge, all_compared, check, holds_in, value_in
+from ibdissect.lint.by_answers import all_compared, check, holds_in, suspects, value_in
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import Context, DeferredHit, FaultDetails, Hit, fault, on_event
 from ibdissect.lint.sequence import previous
@@ -108,7 +108,7 @@ class AttributeRule(LearntFactRule):
     def suspicious(self, smps: AttributeSmps) -> Mask:
         """SMPs that are wrong, or may be: where `when` and one of `faults` hold."""
         assert self._fault is not None
-        return AnswersJudge(smps).mask(self._fault)
+        return suspects(smps, self._fault)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         """Further arguments of the message about an SMP, and the frames that prove it; None if it is in order after all."""
