@@ -134,14 +134,6 @@ class AnsweredMany(Record, frozen=True, eq=False):
         """Indices of the answers that were matched by columns, whose requests are in `asked`; ascending."""
         return np.delete(np.arange(len(self)), list(self.singles))
 
-    def targets(self) -> Int:
-        """Destination LIDs of the requests, int64[n]; 0 for none, -1 for GIDs and IP addresses."""
-        to = self.mads.destination.take(self.asked)
-        found = np.where(to.size == LID_SIZE, to.low.astype(np.int64), -1)
-        for k, request in self.singles.items():
-            found[k] = request.target.lid if request.target.lid is not None else -1
-        return found
-
     def each(self) -> Iterator[Answered]:
         """All of them, one by one."""
         return self.some(np.ones(len(self), np.bool_))

@@ -188,22 +188,17 @@ class AnswerLate(Rule):
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         agents, subnet, event = context.get(Agents), context.get(FabricFollower).subnet, context.get(Transactions).matched
-        slow = np.flatnonzero((event.latency_ns > SLOW_NS) & (event.mgmt_class != DIRECTED)) if event is not None else ()
-        if event is None or not len(slow):
+        if event is None:
             return
-        asked = event.mgmt_class[slow].tolist(), event.targets()[slow].tolist(), event.request_frames[slow].tolist()
-        limit, since = np.array([announced(agents, subnet, *way) for way in zip(*asked, strict=True)], np.int64).T
-        late = np.zeros(len(event), np.bool_)
-        late[slow] = (since < event.request_frames[slow]) & (event.latency_ns[slow] > limit)
-        limits = np.zeros((len(event), 2), np.int64)
-        limits[slow] = np.stack([limit, since], axis=1)
-        for one, (allowed, frame) in zip(event.some(late), limits[late].tolist(), strict=True):
+        for one in event.some((event.latency_ns > SLOW_NS) & (event.mgmt_class != DIRECTED)):
             request = one.request
-            took, limit = one.latency_ns // MILLISECOND, allowed // MILLISECOND
-            yield fault(
-                one, {"what": request.what(context.catalog), "took": took, "limit": limit}, MAD.transaction_id,
-                proof=[(frame, "announced"), (request.last_frame, "request")], key=(request.mgmt_class, request.target),
-            )  # fmt: skip
+            limit, since = announced(agents, subnet, request.mgmt_class, request.target, request.frame)
+            if since < request.frame and one.latency_ns > limit:
+                took, allowed = one.latency_ns // MILLISECOND, limit // MILLISECOND
+                yield fault(
+                    one, {"what": request.what(context.catalog), "took": took, "limit": allowed}, MAD.transaction_id,
+                    proof=[(since, "announced"), (request.last_frame, "request")], key=(request.mgmt_class, request.target),
+                )  # fmt: skip
 
 
 class Flood(Rule):

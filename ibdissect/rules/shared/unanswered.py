@@ -297,8 +297,8 @@ class UnansweredRule(Rule):
     @staticmethod
     def is_due(context: Context, request: Request) -> bool:
         """Whether the capture goes on for as long as the agent announced that its answers may take."""
-        lid = request.target.lid if request.route is None else None
-        if lid is None:
+        if request.route is not None:
             return True
         agents, subnet = context.get(Agents), context.get(FabricFollower).subnet
-        return context.get(Transactions).last_ns - request.last_ns >= announced(agents, subnet, request.mgmt_class, lid, request.frame)[0]
+        limit, _ = announced(agents, subnet, request.mgmt_class, request.target, request.frame)
+        return context.get(Transactions).last_ns - request.last_ns >= limit

@@ -179,6 +179,11 @@ case("TXN002", [ONE, OTHER, *GSI_DONE], [ONE, OTHER, GSI_DONE[1]])
 # TXN004
 case("TXN004", [*agent(), counters(GET, 8), counters(GET_RESP, 8)], [*agent(resp_time_value=21), counters(GET, 8), counters(GET_RESP, 8)],
      frames=[4], file=GSI_SLOW)  # fmt: skip
+# an agent of RoCE, which an IP address identifies; the twin's agent is another host's
+ANNOUNCED, ASKED = agent(), [counters(GET, 8), counters(GET_RESP, 8)]
+BETWEEN_HOSTS = [over_ethernet(frame, end) for frame, end in zip([*ANNOUNCED, *ASKED], (1, 2, 1, 2), strict=True)]
+OTHER_HOST = [over_ethernet(frame, end) for frame, end in zip([*ANNOUNCED, *ASKED], (2, 1, 1, 2), strict=True)]
+case("TXN004", BETWEEN_HOSTS, OTHER_HOST, frames=[4], file=partial(ethernet_pcap, step_ns=6_000_000_000))
 ASK = [smp(GET, 0x10, slid=1, dlid=5), answer(5, 0x10, b"node")]
 QUICK, LAZY = (
     [answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5, subnet_time_out=10, resp_time_value=code)), *ASK] for code in (10, 14)
