@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.decode import Bool, Int
-from ibdissect.decode.addresses import LID_SIZE, End
+from ibdissect.decode.addresses import End
 from ibdissect.wire.catalog import Catalog
 
 from .datagrams import DatagramLists, Datagrams
