@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ibdissect.lint.chunk_with_pdus import ChunkWithPdus
+from ibdissect.wire.ulp.ip import TCP
 from tests import commands
 from tests.craft import ethernet_pcap
+from tests.decode.made import table_of
 from tests.transport.test_tcp_streams import PLUGIN, opening, pdu, segment
 
 RULE = """
@@ -39,3 +42,9 @@ def test_it_sees_each_pdu_once(tmp_path: Path) -> None:
     done = commands.run(*words, text=True)
     found = [(line.split("::frame ")[1].split(":")[0], line.rsplit(": ", 1)[1]) for line in done.stdout.splitlines()]
     assert found == [("2", "PDU of 6 in row 1"), ("2", "PDU of 6 in row 1"), ("4", "PDU of 90 in row 3")], done
+
+
+def test_it_has_all_that_a_table_has() -> None:
+    table = table_of(ethernet_pcap(opening()))
+    both = ChunkWithPdus(table)
+    assert both.located is table.located and both.catalog is table.catalog and both.of(TCP) is table and both.chunk is table.chunk
