@@ -24,6 +24,7 @@ from ibdissect.subnet.events import LidAssigned
 from ibdissect.subnet.lid_writes import LidWrites
 from ibdissect.subnet.nodes import ACTIVE, ARMED
 from ibdissect.subnet.topology import ConnectedComponents
+from ibdissect.subnet.vantage import AGES_NS
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import LAST_UNICAST, MAX_LMC, PERMISSIVE, PORT_INFO, SET
@@ -68,12 +69,13 @@ class LidConflict(LearntFactRule):
     Find the second subnet manager, and let one of them reassign all LIDs (opensm: `-r`).
 
     PortInfo of two active, cabled ports; port 0 of a switch counts as cabled if any other port of it is. Ports that become active later,
-    as in a first sweep, must both show the LID then. An `info` in six cases: no known cables and switches lead from one to the other;
-    the first port has another LID later (a manager may be exchanging LIDs); the second had another one before, and the capture shows
-    neither who wrote the new one nor the LID of the first port again; it ends within a second after that (a manager that exchanges LIDs
-    would write the other one then); the capture misses packets between the two; a SubnSet was not answered. Silent if the directed route
-    to the first node now leads to another (the node may have been replaced), if no sender of directed routes found both nodes (they may be
-    in two subnets), or if nothing joins two ports of one adapter.
+    as in a first sweep, must both show the LID then. An `info` in seven cases: no known cables and switches lead from one to the other;
+    the first port has another LID later (a manager may be exchanging LIDs); the second gets another one within ten seconds, as a port of
+    a subnet that was joined; the second had another one before, and the capture shows neither who wrote the new one nor the LID of the
+    first port again; it ends within a second after that (a manager that exchanges LIDs would write the other one then); the capture misses
+    packets between the two; a SubnSet was not answered. Silent if the directed route to the first node now leads to another (the node may
+    have been replaced), if no sender of directed routes found both nodes (they may be in two subnets), or if nothing joins two ports of
+    one adapter.
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR
@@ -84,8 +86,8 @@ class LidConflict(LearntFactRule):
     written = (PORT_INFO,)
 
     def __init__(self) -> None:
-        self.others = KeptDict[tuple[PortId, LidId], Port](MAX_FLOWS, "ports that share a LID")
-        """The port that had the LID before, by key of the finding."""
+        self.others = KeptDict[tuple[PortId, LidId], tuple[Port, int]](MAX_FLOWS, "ports that share a LID")
+        """The port that had the LID before, and the time of the finding, by key of the finding; not of one that soon got another LID."""
         self.inactive = KeptDict[tuple[PortId, LidId], tuple[Port, Hit]](MAX_FLOWS, "ports that share a LID")
         """The port that took the LID, and the finding, where not both were active."""
 
@@ -95,7 +97,7 @@ class LidConflict(LearntFactRule):
         If the other port shows the LID again, it had it all the time.
         """
         subnet = context.get(FabricFollower).subnet
-        other, port = self.others.get(hit.key), subnet.by_key(hit.key[0].key)
+        other, port = self._other(hit.key), subnet.by_key(hit.key[0].key)
         moved, writes = other is None or any(change > hit.frame for change in other.lids.changes()), context.get(LidWrites)
         if other is not None and port is not None and port.lids.at(hit.frame - 1)[0] is not None:
             ends = context.get(Transactions).last_ns - hit.time_ns < PATIENCE_NS
@@ -105,28 +107,34 @@ class LidConflict(LearntFactRule):
 
     def facts_used_of(self, hit: Hit, context: Context) -> list[Node]:
         """The nodes of both ports."""
-        ports = context.get(FabricFollower).subnet.by_key(hit.key[0].key), self.others.get(hit.key)
+        ports = context.get(FabricFollower).subnet.by_key(hit.key[0].key), self._other(hit.key)
         return [port.node for port in ports if port is not None]
 
     def stands(self, hit: Hit, context: Context) -> bool:
         """Two ports of one adapter may be in two subnets, unless cables and switches join them."""
         subnet = context.get(FabricFollower).subnet
-        other, port = self.others.get(hit.key), subnet.by_key(hit.key[0].key)
+        other, port = self._other(hit.key), subnet.by_key(hit.key[0].key)
         return other is None or port is None or other.node is not port.node or context.get(ConnectedComponents).join(subnet, other, port)
 
     @on_event(ChunkFollowed)
     def look(self, event: ChunkFollowed, context: Context) -> None:
         event.once(context.get(LidWrites).take)
 
+    def _other(self, key: tuple[PortId, LidId]) -> Port | None:
+        return self.others[key][0] if key in self.others else None
+
     @on_event(LidAssigned)
     def assigned(self, event: LidAssigned, context: Context) -> Iterator[Hit]:
+        before = event.port.id, LidId((event.port.lids.at(event.frame - 1)[0] or (0, 0))[0])
+        if before in self.others and event.time_ns - self.others[before][1] <= AGES_NS:
+            del self.others[before]
         other = event.taken_from
         if other is None or not other.node.guid or not event.port.node.guid:
             return
         if not self._together(other, event.port, context):
             return
         key = event.port.id, LidId(event.lid)
-        self.others.keep(key, other, event.frame, event.time_ns)
+        self.others.keep(key, (other, event.time_ns), event.frame, event.time_ns)
         lids = f"one of LIDs {event.lid} to {event.lid + (1 << event.lmc) - 1}" if event.lmc else f"LID {event.lid}"
         hit = fault(
             event, {"port": str(event.port), "other": str(other), "lids": lids}, PortInfo.lid, event.lid,
@@ -141,7 +149,7 @@ class LidConflict(LearntFactRule):
     def end(self, context: Context) -> Iterator[Hit]:
         """Report ports that are active by now, and showed since that they still have the LID."""
         for key, (port, hit) in self.inactive.items():
-            other = self.others.get(key)
+            other = self._other(key)
             if (
                 other is not None
                 and self._together(other, port, context)

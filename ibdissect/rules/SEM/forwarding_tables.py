@@ -51,6 +51,8 @@ class LinearPortRange(_PortRange):
     Packets to that LID are dropped at this switch.
 
     Look at the subnet manager that wrote the block, or at the switch firmware if it answers with another block.
+
+    The SMP, and NodeInfo of the switch. Not judged: the entry of LID 0, which nobody has, and entries above LinearFDBTop.
     """
 
     code, name, severity = "SEM027", "lft-port-range", ERROR
@@ -60,12 +62,16 @@ class LinearPortRange(_PortRange):
     at = LinearForwardingTable.port
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
-        beyond = self._beyond(smps.bodies, smps.ports[:, None]).any(axis=1)
-        return (smps.answers | smps.sets) & (smps.kind == SWITCH) & (smps.ports > 0) & beyond
+        return (smps.answers | smps.sets) & (smps.kind == SWITCH) & (smps.ports > 0) & self._beyond(smps).any(axis=1)
 
     @staticmethod
-    def _beyond(bodies: Any, ports: Any) -> Mask:
-        return (bodies > ports) & (bodies != UNREACHABLE)
+    def _beyond(smps: AttributeSmps) -> Any:
+        def beyond() -> Any:
+            found = (smps.bodies > smps.ports[:, None]) & (smps.bodies != UNREACHABLE)
+            found[smps.modifier == 0, 0] = False  # LID 0 is nobody's
+            return found
+
+        return smps.cached("entries beyond the ports", beyond)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         """Entries above LinearFDBTop, or behind the end of the table, lead nowhere."""
@@ -74,9 +80,8 @@ class LinearPortRange(_PortRange):
         return super().judge(smp) if self.beyond(smp)[0] <= last else None
 
     def beyond(self, smp: AttributeSmp) -> tuple[int, int]:
-        body = smp.body
-        entry = int(np.flatnonzero(self._beyond(body, smp.ports))[0])
-        return smp.modifier * LINEAR_BLOCK + entry, int(body[entry])
+        entry = int(np.flatnonzero(self._beyond(smp.columns)[smp.i])[0])
+        return smp.modifier * LINEAR_BLOCK + entry, int(smp.body[entry])
 
 
 class RandomPortRange(_PortRange):

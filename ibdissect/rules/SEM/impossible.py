@@ -187,7 +187,8 @@ class ManagerGuid(AgainstPortGuid):
 
     Set the GUID that the manager binds to (opensm: `-g`), and restart it.
 
-    SMInfo, and NodeInfo of the port that answers.
+    SMInfo, and NodeInfo of the port that answers. Silent for an alias GUID that the port shows in GUIDInfo: its manager may be that of a
+    virtual machine.
     """
 
     code, name, severity = "SEM069", "sminfo-guid-wrong", WARNING

@@ -33,7 +33,7 @@ class FirstGuidWritten(AgainstPortGuid):
 
     Write the PortGUID into entry 0.
 
-    The Set, and NodeInfo of the port. 0 in entry 0 leaves it alone.
+    The Set, and NodeInfo of the port. 0 in entry 0 leaves it alone, and so does a GUID that the port itself shows in GUIDInfo.
     """
 
     code, name, severity = "SEM047", "guidinfo-entry0-write", ERROR
@@ -41,6 +41,7 @@ class FirstGuidWritten(AgainstPortGuid):
     message = "Set(GUIDInfo) of {port} with 0x{guid:016x} in entry 0, the PortGUID is 0x{own:016x}"
     example = "NodeInfo of a port, then SubnSet(GUIDInfo) of block 0 with another GUID in entry 0"
     at = GUIDInfo.guid_block
+    compared = "guid"
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & adapters(smps) & (smps.modifier == 0)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
-from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER, SMP_SET
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, HAS_LINK, ON_LINK, READ, SMP_ANSWER, SMP_SET
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.sm import SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -28,7 +28,7 @@ class MTUReserved(Rule):
 
     code, name, severity = "SEM003", "portinfo-mtu-reserved", ERROR
     reference = "IBA 14.2.5.6"
-    when = ((PortInfo.neighbor_mtu > MTU_TOP) | (PortInfo.mtu_cap > MTU_TOP)) & HAS_CONTENT | (
+    when = ((PortInfo.neighbor_mtu > MTU_TOP) & ON_LINK) | ((PortInfo.mtu_cap > MTU_TOP) & HAS_CONTENT) | (
         ((PortInfo.neighbor_mtu == 0) | (PortInfo.mtu_cap == 0)) & (PortInfo.port_state == ACTIVE) & READ
     )
     message = "NeighborMTU {neighbor_mtu}, MTUCap {mtu_cap}: codes are 1 (256 bytes) to 5 (4096)"
@@ -41,11 +41,13 @@ class MTUAboveCap(Rule):
     The port is told to accept packets that it cannot hold. Long packets are lost while short ones pass.
 
     Correct the subnet manager or its configuration: NeighborMTU is the smaller MTUCap of both ends of the link.
+
+    One packet is enough. Silent for a port that is down: what it shows is of its last link.
     """
 
     code, name, severity = "SEM004", "portinfo-mtu-gt-cap", WARNING
     reference = "IBA 14.2.5.6"
-    when = (PortInfo.neighbor_mtu > PortInfo.mtu_cap) & (PortInfo.mtu_cap != 0) & (PortInfo.neighbor_mtu <= MTU_TOP) & HAS_CONTENT
+    when = (PortInfo.neighbor_mtu > PortInfo.mtu_cap) & (PortInfo.mtu_cap != 0) & (PortInfo.neighbor_mtu <= MTU_TOP) & ON_LINK
     message = "NeighborMTU {neighbor_mtu!t} is above MTUCap {mtu_cap!t}"
     example = "SubnSet(PortInfo) with NeighborMTU 5 (4096) and MTUCap 3 (1024)"
 
@@ -75,13 +77,13 @@ class OperationalVLsAboveCap(Rule):
     Correct the subnet manager (max_op_vls of OpenSM).
 
     One packet is enough. 0 means no change in a Set; it counts where a port answers that is Active: a numbered one, or of a node that its
-    NodeInfo showed to be no switch.
+    NodeInfo showed to be no switch. Silent for a port that is down: what it shows is of its last link.
     """
 
     code, name, severity = "SEM006", "portinfo-opervls-gt-cap", ERROR
     reference = "IBA 14.2.5.6"
-    when = ((PortInfo.operational_vls > VL_TOP) & HAS_CONTENT) | (
-        ((PortInfo.operational_vls > PortInfo.vl_cap) & PortInfo.vl_cap.between(1, VL_TOP) & HAS_CONTENT)
+    when = ((PortInfo.operational_vls > VL_TOP) & ON_LINK) | (
+        ((PortInfo.operational_vls > PortInfo.vl_cap) & PortInfo.vl_cap.between(1, VL_TOP) & ON_LINK)
         | ((PortInfo.operational_vls == 0) & (PortInfo.port_state == ACTIVE) & READ)
     )
     message = "OperationalVLs {operational_vls!t} is reserved, or not what VLCap {vl_cap!t} allows"
@@ -236,11 +238,15 @@ class LifeTimeInfinite(Rule):
     port holds its buffers forever.
 
     Set packet_life_time to 19 or less (the default of OpenSM is 18).
+
+    One packet is enough. Silent where a switch answers whose LinearFDBTop is still 0: no manager has set it up yet.
     """
 
     code, name, severity = "SEM019", "lifetime-infinite", WARNING
     reference = "IBA 14.2.5.4, 18.2.5.4"
-    when = (SwitchInfo.life_time_value > LONGEST) & HAS_CONTENT
+    when = (SwitchInfo.life_time_value > LONGEST) & (
+        SMP_SET | (((SwitchInfo.linear_fdb_top != 0) | (SwitchInfo.linear_fdb_cap == 0)) & READ)
+    )
     flow = (SwitchInfo.life_time_value, LRH.slid)
     message = "LifeTimeValue {life_time_value} lets the switch keep packets forever; times end with 19"
     example = "SubnSet(SwitchInfo) with LifeTimeValue 31"

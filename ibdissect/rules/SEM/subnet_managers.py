@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict
+from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Guid
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
@@ -25,6 +27,9 @@ from ibdissect.wire.sm import SMInfo
 HANDOVER, ACKNOWLEDGE, DISABLE, STAND_BY, DISCOVER = range(1, 6)
 """Attribute modifiers of Set(SMInfo): the command."""
 MAX_MASTERS = 64
+SETTLED = -1
+MERGES_NS = 30 * SECOND_NS
+"""Masters of subnets that were joined find each other in their next sweeps (OpenSM: every 10 s), and one hands over."""
 
 
 class SMStateReserved(Rule):
@@ -105,8 +110,8 @@ class TwoMasters(AttributeRule):
     Find out why they do not see each other: different M_Keys or SM_Keys, or two subnets that were joined.
 
     Answers of both as master, in turns, those of the first at most 10 s apart; it was not restarted in between (its ActCount did not fall),
-    and no manager sent another one a command. An `info` unless cables
-    and switches lead from one to the other: they may be in two subnets.
+    and no manager sent another one a command. An `info` where one of them hands over or yields within half a minute, as after two subnets
+    were joined, and unless cables and switches lead from one to the other: they may be in two subnets.
     """
 
     code, name, severity = "SEM044", "two-masters", ERROR
@@ -119,6 +124,8 @@ class TwoMasters(AttributeRule):
     def __init__(self) -> None:
         self.masters = KeptDict[Guid, Mastership](MAX_MASTERS, "master subnet managers")
         """By GUID."""
+        self.claims = KeptDict[tuple[Guid, ...], int](MAX_MASTERS, self.masters.dropped)
+        """The time of the first finding, by the GUIDs of all masters then; SETTLED once one of them stopped being master soon."""
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers | smps.sets
@@ -127,9 +134,11 @@ class TwoMasters(AttributeRule):
         guid, frame = Guid(smp.now(SMInfo.guid)), smp.frame
         if not smp.answers:
             self.masters.clear()  # a command between managers, which moves mastership although its answer may be lost
+            self._settle(smp.time_ns, None)
             return None
         if smp.now(SMInfo.sm_state) != MASTER:
             self.masters.pop(guid, None)
+            self._settle(smp.time_ns, guid)
             return None
         count = smp.now(SMInfo.act_count)
         known = self.masters.get(guid)
@@ -139,19 +148,25 @@ class TwoMasters(AttributeRule):
         self.masters.keep(guid, Mastership(first, frame, smp.time_ns, count), frame, smp.time_ns)
         for other, shown in self.masters.items():
             if other != guid and first < shown.latest:  # it was master before and after the other claimed to be
+                self.claims.get_or_make(self.flow_of(smp), partial(int, smp.time_ns), frame, smp.time_ns)
                 others = [(one.latest, "another master") for one_guid, one in self.masters.items() if one_guid != guid]
                 return {"guid": guid, "other": other}, others
         return None
 
+    def _settle(self, time_ns: int, guid: Guid | None) -> None:
+        """A manager is no longer master, or one (None) sent a command: that ends claims of the last half minute."""
+        soon = [claim for claim, since in self.claims.items() if time_ns - since <= MERGES_NS and (guid is None or guid in claim)]
+        self.claims.update(dict.fromkeys(soon, SETTLED))
+
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """An info unless both are known to be in one subnet."""
+        """An info unless both are known to be in one subnet, and both remain master."""
         subnet: Subnet = context.get(FabricFollower).subnet
         guids = hit.arguments["guid"], hit.arguments["other"]
         one, other = ([port for port in subnet.ports() if port.guid == guid] for guid in guids)
         joined = one and other and context.get(ConnectedComponents).join(subnet, one[0], other[0])
-        return super().severity_at_end(hit, context) if joined else INFO
+        return super().severity_at_end(hit, context) if joined and self.claims.get(hit.key, SETTLED) != SETTLED else INFO
 
-    def flow_of(self, smp: AttributeSmp) -> Any:
+    def flow_of(self, smp: AttributeSmp) -> tuple[Guid, ...]:
         return tuple(sorted(self.masters))
 
 

@@ -14,6 +14,7 @@ from ibdissect.decode.identity import Code
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit
 from ibdissect.rules.shared.attribute_rule import VLS, AttributeRule, Mask
+from ibdissect.rules.shared.mad_conditions import DOWN
 from ibdissect.subnet import SWITCH, FabricFollower, Port
 from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps, port_key
 from ibdissect.subnet.nodes import ACTIVE, ARMED
@@ -172,9 +173,9 @@ class ArbitrationEmpty(_QosRule):
 
     Give every VL in use a weight (opensm: `qos_vlarb_low`).
 
-    The Set, and PortInfo of the port. Silent if all data VLs in use have a weight in the high-priority table, or if that table has no limit
-    and is not known. An adapter's SL to VL table tells which VLs are in use. An `info` if the high-priority table that the port holds at
-    the end gives a weight to all of them: managers write the low-priority table first.
+    The Set, and PortInfo of the port. Silent for a port that is down, if all data VLs in use have a weight in the high-priority table, or
+    if that table has no limit and is not known. An adapter's SL to VL table tells which VLs are in use. An `info` if the high-priority
+    table that the port holds at the end gives a weight to all of them: managers write the low-priority table first.
     """
 
     code, name, severity = "SEM025", "vlarb-all-zero", WARNING
@@ -188,7 +189,7 @@ class ArbitrationEmpty(_QosRule):
 
     def arguments(self, smp: AttributeSmp, info: PortInfo) -> dict[str, Any] | None:
         vls = int(VLS[info.operational_vls])
-        if vls <= 1 or not 0 < info.vl_arbitration_low_cap <= HALF or self._all_high(smp, info, vls):
+        if info.port_state == DOWN or vls <= 1 or not 0 < info.vl_arbitration_low_cap <= HALF or self._all_high(smp, info, vls):
             return None
         return {"vls": vls}
 

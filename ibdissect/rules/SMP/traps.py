@@ -21,7 +21,7 @@ from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import Notice
-from ibdissect.wire.numbers import GET_RESP, LID_COUNT, MASTER, PERMISSIVE, PORT_INFO
+from ibdissect.wire.numbers import GET, GET_RESP, LID_COUNT, MASTER, PERMISSIVE, PORT_INFO
 from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_port import PortInfo
 
@@ -145,7 +145,8 @@ class RepressAnswered(AttributeRule):
 
     Update the firmware of the port.
 
-    The TrapRepress, and later a response of that port with the same transaction id. A Get with that id in between accounts for it.
+    The TrapRepress, and later a response of that port with the same transaction id. A Get or Set with that id in between accounts for it;
+    an `info` where the capture may have missed one.
     """
 
     code, name, severity = "SMP018", "trap-repress-answered", WARNING
@@ -153,6 +154,7 @@ class RepressAnswered(AttributeRule):
     message = "{port} answers the TrapRepress with transaction id 0x{tid:016x}"
     example = "SubnTrapRepress with transaction id 7, then GetResp(Notice) of that port with transaction id 7"
     source = others(0x02)
+    holds_ns = AGES_NS
 
     def __init__(self) -> None:
         self.repressed = BoundedDict[tuple[PortId, Code, LidId], tuple[Frame, ...]](MAX_TRAPS, "repressed traps")
@@ -166,7 +168,7 @@ class RepressAnswered(AttributeRule):
             self.repressed.put(key, frames, event.frame, event.time_ns)
 
     def suspicious(self, smps: AttributeSmps) -> Any:
-        return (smps.answers | (smps.method == 0x01)) & (smps.slot >= 0)
+        return (smps.answers | smps.sets | (smps.method == GET)) & (smps.slot >= 0)
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         tid, of_asker = smp.transaction, LRH.dlid if smp.answers else LRH.slid
@@ -176,8 +178,9 @@ class RepressAnswered(AttributeRule):
         later = tuple(frame for frame in frames if frame > smp.frame)
         if len(later) == len(frames):
             return None
-        self.repressed[key] = later  # a Get with the same transaction id accounts for the answer
-        return ({"tid": tid}, self.earlier(smp)) if smp.answers else None
+        self.repressed[key] = later  # a request with the same transaction id accounts for the answer
+        latest = max(frame for frame in frames if frame <= smp.frame)
+        return ({"tid": tid}, [(latest, "the TrapRepress")]) if smp.answers else None
 
 
 class MasterSmLid(TrapRule):

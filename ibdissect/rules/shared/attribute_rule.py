@@ -10,6 +10,8 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict
+from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Code, PortId
 from ibdissect.lint.by_answers import all_compared, check, holds_in, suspects, value_in
 from ibdissect.lint.finding import Severity, value_of
@@ -18,7 +20,15 @@ from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.answered import Reply
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node
-from ibdissect.subnet.earlier_answers import AttributeHistory, AttributeSmp, AttributeSmps, NodesRecorded, attributes_of, history_of
+from ibdissect.subnet.earlier_answers import (
+    AttributeHistory,
+    AttributeSmp,
+    AttributeSmps,
+    NodesRecorded,
+    attributes_of,
+    history_of,
+    port_key,
+)
 from ibdissect.subnet.nodes import SwitchFacts
 from ibdissect.subnet.shown_before import shown
 from ibdissect.subnet.vantage import CONFIGURED_NS
@@ -27,6 +37,7 @@ from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET_RESP, SET
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import GUIDInfo
 from ibdissect.wire.spec import INT_KINDS, Field
 
 VLS = np.array([0, 1, 2, 4, 8, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
@@ -171,16 +182,31 @@ class AttributeRule(LearntFactRule):
         return fault(smp, about, self.at, value, start=smp.body_at, proof=proof, key=self.flow_of(smp), about=(smp.slot,))
 
 
+GUIDS = history_of(GUIDInfo, kept=True)
+GUID_BLOCKS, GUID_SIZE = 32, 8
+"""Blocks of GUIDs of a port, and bytes of a GUID."""
+
+
 class AgainstPortGuid(AttributeRule):
-    """Base of rules that compare a GUID with the port's own. Silent where the port showed several."""
+    """Base of rules that compare a GUID with the port's own. Silent where NodeInfo showed several, or GUIDInfo that one."""
 
     by_entry = True
+    compared: ClassVar = "now"
+    """What the message calls the GUID."""
+
+    @on_event(ChunkFollowed)
+    def note_guids(self, event: ChunkFollowed, context: Context) -> None:
+        context.get(GUIDS).of(event)
 
     def stands(self, hit: Hit, context: Context) -> bool:
         slot, entered = hit.key
         node = context.get(FabricFollower).subnet.by_slot(slot)
         port = node.manager(entered) if node is not None else None
-        return port is None or not port.renamed
+        if node is None or port is None:
+            return True
+        key = port_key(np.array([slot]), np.array([0 if node.kind == SWITCH else entered])) << 32 | np.arange(GUID_BLOCKS)
+        shown = extract(context.get(GUIDS).at(key, np.full(GUID_BLOCKS, AFTER_ALL))[0].reshape(-1, GUID_SIZE), 0, 8 * GUID_SIZE)
+        return not port.renamed and hit.arguments[self.compared] not in shown
 
 
 MAX_WRITTEN = 2048

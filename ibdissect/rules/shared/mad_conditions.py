@@ -49,6 +49,8 @@ DOWN = 1
 """PortState without a link."""
 HAS_LINK = PortInfo.port_state != DOWN
 """What is active on a link (speed, width) means nothing where there is none."""
+ON_LINK = SMP_SET | (READ & HAS_LINK)
+"""What a link uses (MTU, lanes) is written, or answered by a port that has a link; another one shows what its last link had, or nothing."""
 METHODS_WITH_CONTENT = frozenset({numbers.SET, numbers.GET_RESP, numbers.GET_TABLE_RESP})
 """A Get may carry anything (infiniband-diags leave old bytes there)."""
 _BASIC, _TRAPS = frozenset({numbers.GET, numbers.SET, numbers.GET_RESP}), frozenset({numbers.TRAP, numbers.TRAP_REPRESS})

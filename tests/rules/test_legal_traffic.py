@@ -1,0 +1,151 @@
+"""Is traffic that looks like a fault, but is in order, told from the fault? Each with its nearest true neighbour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ibdissect.decode.history import SECOND_NS
+from ibdissect.wire.sm import SMInfo
+from ibdissect.wire.sm_tables import GUIDInfo, VLArbitrationTable
+from tests.craft import build, smp
+from tests.rules.findings import lint
+from tests.rules.made.subnets import NODE_INFO, PORT_INFO, SWITCH_INFO, back, sweep
+from tests.rules.made.traps import CA, PORT, notice, repress, trap
+from tests.subnet.made import GUID, SET, answer, ask, node, port_info, switch, switch_info
+
+GUID_INFO, LINEAR, ARBITRATION, SM_INFO, NOTICE = 0x14, 0x19, 0x18, 0x20, 0x02
+GUID_1, GUID_5 = (GUID + (lid << 4) + 1 for lid in (1, 5))
+MASTER, STANDBY, DOWN = 3, 2, 1
+STATES: dict[str, Any] = {"port_state": 0, "port_physical_state": 0}
+Frames = Sequence[bytes]
+
+
+def severities(code: str, frames: Frames, **file: Any) -> list[str]:
+    """How loud a rule is about a capture."""
+    return [str(one.severity) for one in lint(frames, code, **file)]
+
+
+def exchange(attribute: int, body: bytes, path: list[int], shown: bytes | None = None, modifier: int = 0) -> list[bytes]:
+    """A Set by directed route, and its answer."""
+    more: Any = {"path": path, "modifier": modifier, "header": {"transaction_id": 0x1299}}
+    return [smp(SET, attribute, body, **more), smp(0x81, attribute, body if shown is None else shown, **more)]
+
+
+def external(**values: Any) -> bytes:
+    """What port 2 of a switch shows."""
+    return answer(2, PORT_INFO, port_info(0, **values), modifier=2)
+
+
+# a port that is down shows what its last link had
+UP_AND_DOWN = {
+    "SEM003": {"neighbor_mtu": 9}, "SEM004": {"neighbor_mtu": 5, "mtu_cap": 4}, "SEM006": {"operational_vls": 5, "vl_cap": 4},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", UP_AND_DOWN)
+def test_what_a_link_used_that_is_down(code: str) -> None:
+    values = UP_AND_DOWN[code]
+    assert severities(code, [external(**values, port_state=DOWN)]) == []
+    assert severities(code, [external(**values, port_state=2)]) != []
+    assert severities(code, [ask(2, PORT_INFO, method=SET, body=port_info(0, **values, port_state=DOWN), modifier=2)]) != []
+
+
+def test_lanes_of_a_port_that_is_down() -> None:
+    """Nobody knows how many it will use."""
+    known = [answer(2, NODE_INFO, switch(2)), answer(2, SWITCH_INFO, switch_info())]
+    empty = ask(2, ARBITRATION, method=SET, body=build(VLArbitrationTable), modifier=0x10002)
+    assert severities("SEM025", [*known, external(port_state=DOWN), empty]) == []
+    assert severities("SEM025", [*known, external(port_state=2), empty]) == ["warning"]
+
+
+def test_a_switch_that_nobody_has_set_up() -> None:
+    """LinearFDBTop 0: what it shows is what it was built with."""
+    forever = {"life_time_value": 20}
+    assert severities("SEM019", [answer(2, SWITCH_INFO, switch_info(**forever, linear_fdb_top=0))]) == []
+    assert severities("SEM019", [answer(2, SWITCH_INFO, switch_info(**forever, linear_fdb_top=1))]) == ["warning"]
+    assert severities("SEM019", [answer(2, SWITCH_INFO, switch_info(**forever, linear_fdb_top=0, linear_fdb_cap=0))]) == ["warning"]
+    assert severities("SEM019", [ask(2, SWITCH_INFO, method=SET, body=switch_info(**forever, linear_fdb_top=0))]) == ["warning"]
+
+
+def test_lid_0_leads_nowhere() -> None:
+    """Its entry means nothing; that of LID 64 stands as the first of its block, too."""
+    known = [answer(2, NODE_INFO, switch(2)), answer(2, SWITCH_INFO, switch_info(linear_fdb_top=100))]
+    entries = {place: bytes([99 if i == place else 1 for i in range(64)]) for place in (0, 1)}
+    for block, place, found in ((0, 0, []), (0, 1, ["error"]), (1, 0, ["error"])):
+        assert severities("SEM027", [*known, ask(2, LINEAR, method=SET, body=entries[place], modifier=block)]) == found
+
+
+# GUIDs that the port itself shows
+SHOWN = answer(5, GUID_INFO, build(GUIDInfo, guid_block=[GUID_5, 0xA1]))
+OTHER_FIRST = answer(5, GUID_INFO, build(GUIDInfo, guid_block=[0xA1, 0]))
+BLOCK_3 = answer(5, GUID_INFO, build(GUIDInfo, guid_block=[0, 0xA1]), modifier=3)
+OF_PORT_6 = [answer(6, NODE_INFO, node(6)), answer(6, GUID_INFO, build(GUIDInfo, guid_block=[0, 0xA1]))]
+KEEPS = answer(5, GUID_INFO, build(GUIDInfo, guid_block=[GUID_5]))
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_guid_that_a_port_shows_is_its_own(rows: int) -> None:
+    """A manager of a virtual machine has an alias GUID; who writes the GUIDs copies what it read."""
+    of_alias = answer(5, SM_INFO, build(SMInfo, guid=0xA1, act_count=1, sm_state=STANDBY))
+    written = ask(5, GUID_INFO, method=SET, body=build(GUIDInfo, guid_block=[0xA1, 7]))
+
+    def found(code: str, *frames: bytes) -> list[str]:
+        return severities(code, frames, chunks=[1] * (len(frames) - 1) if rows else [])
+
+    for shown in (SHOWN, BLOCK_3, OTHER_FIRST):
+        assert found("SEM069", CA, shown, of_alias) == []
+    for shown in (KEEPS, CA):
+        assert found("SEM069", CA, shown, of_alias) == ["warning"]
+    assert found("SEM069", CA, *OF_PORT_6, of_alias) == ["warning"], "another port's"
+    assert found("SEM047", CA, OTHER_FIRST, written) == []
+    assert found("SEM047", CA, KEEPS, written) == ["error"]
+
+
+# two managers of one subnet
+def says(lid: int, state: int, count: int) -> bytes:
+    return answer(lid, SM_INFO, build(SMInfo, guid=GUID_1 if lid == 1 else GUID_5, act_count=count, sm_state=state))
+
+
+TWO_MASTERS = [*sweep(), says(1, MASTER, 1), says(5, MASTER, 1), says(1, MASTER, 2)]
+HANDOVER = smp(SET, SM_INFO, build(SMInfo, guid=GUID_5, act_count=3, sm_state=MASTER), modifier=1, slid=5, dlid=1)
+
+
+@pytest.mark.parametrize("end", [HANDOVER, says(5, STANDBY, 2), says(1, STANDBY, 3)], ids=["handover", "other", "first"])
+def test_masters_that_find_each_other(end: bytes) -> None:
+    """After two subnets were joined, one of both hands over in its next sweep; two that remain master for long are a fault."""
+    assert severities("SEM044", TWO_MASTERS) == severities("SEM044", [*TWO_MASTERS, says(5, MASTER, 2)]) == ["error"]
+    assert severities("SEM044", [*TWO_MASTERS, end]) == ["info"]
+    beside = ask(5, PORT_INFO)
+    for wait, found in ((30, "info"), (31, "error")):
+        assert severities("SEM044", [*TWO_MASTERS, *[beside] * (wait - 1), end], step_ns=SECOND_NS) == [found]
+
+
+# a port of a joined subnet with a LID that is given already
+JOINED = [*sweep(), back(NODE_INFO, switch(2, 4, local_port_num=1), [1]), back(NODE_INFO, node(8), [1, 3])]
+STRANGER = back(PORT_INFO, port_info(5, master_sm_lid=77, operational_vls=1), [1, 3])
+GETS_8 = exchange(PORT_INFO, port_info(8, **STATES), [1, 3], port_info(8))
+
+
+def test_a_port_of_a_joined_subnet_gets_a_lid_at_once() -> None:
+    beside = ask(5, PORT_INFO)
+    assert severities("LNK024", [*JOINED, STRANGER]) == ["error"]
+    assert severities("LNK024", [*JOINED, STRANGER, *GETS_8]) == ["info"]
+    again = exchange(PORT_INFO, port_info(5, **STATES), [1, 3], port_info(5))
+    assert severities("LNK024", [*JOINED, STRANGER, *again]) == ["error"], "the same one"
+    for wait, found in ((10, "info"), (11, "error")):
+        assert severities("LNK024", [*JOINED, STRANGER, *[beside] * (wait - 2), *GETS_8], step_ns=SECOND_NS) == [found]
+
+
+def test_an_answer_to_a_request_with_the_number_of_a_trap() -> None:
+    """A Set accounts for it like a Get, as does one that the capture may have missed."""
+    known, answered = [CA, PORT, trap(144), repress(144)], answer(5, NOTICE, notice(144), header={"transaction_id": 7})
+    set_ = ask(5, NOTICE, method=SET, body=notice(144), header={"transaction_id": 7})
+    assert severities("SMP018", [*known, answered]) == ["warning"]
+    assert severities("SMP018", [*known, set_, answered]) == []
+    assert severities("SMP018", [*known, answered], lost={5}) == ["info"]
+    for seconds, found in ((10, "warning"), (11, "info")):
+        beside = [trap(128, slid=6)] * (seconds - 1)
+        assert severities("SMP018", [*known, *beside, answered], step_ns=SECOND_NS) == [found]
