@@ -41,8 +41,11 @@ from ibdissect.tables.columns import DEFAULT
 from ibdissect.tables.rows import Rows, named_columns
 from ibdissect.traffic.statistics import Statistics
 from ibdissect.wire.text import plain
+from tests.craft import erf_pcap, rc
 from tests.crowds import PERIOD_NS, crowd
+from tests.decode.made import tables_of
 from tests.rules.CAP.cases import asking
+from tests.rules.made.connections import PASSIVE, data, reply, request
 
 pytestmark = pytest.mark.slow
 
@@ -139,7 +142,8 @@ def requests(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 UNSAID = {"gaps of one stream", "GIDs with another port's LID", "paths with another port's LID", "addresses that are answered"}
 UNSAID |= {"frames with a finding that explains another", "switches with too many groups"}
 UNSAID |= {"agents that speak for others", "connections in other partitions", "pairs of addresses"}
-UNSAID |= {"times of answers that subnet files are compared with", "congestion control nodes"}
+UNSAID |= {"times of answers that subnet files are compared with", "congestion control nodes", "queue pairs of connections"}
+UNSAID |= {"ports to which a manager came back", "ports whose manager another one succeeded"}
 """Limits that the proofs cannot reach, or that are reached only after CAP016 has reported."""
 
 
@@ -172,6 +176,15 @@ def reported(chunks: Iterable[Chunk]) -> list[Finding]:
     for _ in fed(linter, chunks):
         pass
     return [finding for finding in linter.finish() if finding.code == "CAP016"]
+
+
+@pytest.mark.parametrize(("most", "told"), [(1, ["queue pairs of connections"]), (2, [])])
+def test_more_queue_pairs_than_are_remembered_are_reported_once(most: int, told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibdissect.decode.last_packets.MAX_QUEUE_PAIRS", most)
+    back = [rc(0x04, b"data", bth={"destqp": number, "psn": 500}, **PASSIVE) for number in (0x100, 0x101)]
+    frames = [request(), reply(), data(900), *back, data(901), data(902), data(903)]
+    found = reported(table.chunk for table in tables_of(erf_pcap(frames, step_ns=1_000_000_000), 350))
+    assert [finding.arguments["what"] for finding in found] == told
 
 
 def test_a_usual_capture_forgets_nothing(repo: Path) -> None:
