@@ -15,7 +15,7 @@ from ibdissect.wire.encapsulation import ERF
 from ibdissect.wire.expr import And, Arith, Compare, Expr, In, Not, Or, Present
 from ibdissect.wire.headers import BTH, ICRC, VCRC
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, MAD_SIZE
-from ibdissect.wire.numbers import SMP_CLASSES
+from ibdissect.wire.numbers import DIRECTED, LID_ROUTED
 from ibdissect.wire.places import MadFormat
 from ibdissect.wire.spec import Field, Struct
 
@@ -35,7 +35,7 @@ def contents(table: ChunkTable) -> Int:
     """
     mads, loc, chunk = table.once(Mads), table.located, table.chunk
     found = np.zeros(len(table), np.int64)
-    rows = mads.rows[np.isin(mads.mgmt_class, list(SMP_CLASSES))]
+    rows = mads.rows[(mads.mgmt_class == LID_ROUTED) | (mads.mgmt_class == DIRECTED)]
     if not len(rows):
         return found
     lrh, link = loc.at("lrh"), chunk.link[rows]
