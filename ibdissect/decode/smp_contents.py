@@ -34,10 +34,10 @@ def contents(table: ChunkTable) -> Int:
     CRCs. 0: of other packets, of tunnels, and of those that are not whole. Call as `table.once(contents)`.
     """
     mads, loc, chunk = table.once(Mads), table.located, table.chunk
-    found = np.zeros(len(table), np.int64)
     rows = mads.rows[(mads.mgmt_class == LID_ROUTED) | (mads.mgmt_class == DIRECTED)]
     if not len(rows):
-        return found
+        return np.broadcast_to(np.int64(0), len(table))
+    found = np.zeros(len(table), np.int64)
     lrh, link = loc.at("lrh"), chunk.link[rows]
     whole = loc.complete[rows] & (lrh[rows] >= 0) & (loc.malformed[rows] == 0) & (loc.at("mad")[rows] + _SIZE == loc.payload_end[rows])
     whole &= (link == LINK_ERF) | (link == LINK_INFINIBAND)

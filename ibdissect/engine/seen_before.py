@@ -111,7 +111,7 @@ class Judged:
             content: i64 = self.contents[i]
             if not content or self.table[self.place(content)] != content:
                 self.found[i] = 1
-                new += 1
+                new += content != 0
         if not new:
             return
         if self.count + new > self.most:

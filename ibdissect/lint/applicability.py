@@ -68,6 +68,8 @@ class PortFacts(Record, frozen=True, eq=False):
 
     def with_content(self, content: Int) -> Int:
         """One number for what packets of the chunk hold and for all that `applying` asks of their nodes and ports, int64[n]; 0: unknown."""
+        if not content.any():
+            return content
         kinds, found = np.zeros_like(content), content.copy()
         kinds[self.rows] = self.kinds
         found[found != 0] = mix([found, kinds]).view(np.int64)[found != 0] & np.int64((1 << 63) - 1) | 1

@@ -91,7 +91,7 @@ def test_what_is_left_to_judge() -> None:
                 state.left(np.array(contents, np.int64), found)
                 left = [content == 0 or content not in known or content in blamed for content in contents]
                 assert found.tolist() == left
-                if len(known) + sum(left) > most:
+                if len(known) + sum(judged for content, judged in zip(contents, left, strict=True) if content) > most:
                     known, blamed = set(), set()
                 known |= {content for content, judged in zip(contents, left, strict=True) if judged and content}
                 at_fault = [content for content, judged in zip(contents, left, strict=True) if judged and content in faulty]
@@ -99,6 +99,15 @@ def test_what_is_left_to_judge() -> None:
                 blamed |= {*at_fault}
                 repeated += left.count(False)
             assert repeated > 500 or most == 150
+
+
+def test_what_is_judged_in_any_case_takes_no_room() -> None:
+    for engine in BOTH:
+        state = engine.Judged(2)
+        for seen in (False, True, True):
+            found = np.zeros(5, np.uint8)
+            state.left(np.array([0, 7, 0, 8, 0], np.int64), found)
+            assert found.tolist() == ([1, 0, 1, 0, 1] if seen else [1] * 5)
 
 
 def test_nothing_is_remembered_without_room() -> None:

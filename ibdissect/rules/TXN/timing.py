@@ -26,7 +26,7 @@ from ibdissect.mad.agents import Agents
 from ibdissect.mad.datagrams import Queries
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.answer_patience import announced
-from ibdissect.rules.shared.answered import KEPT, RepliesToFindings
+from ibdissect.rules.shared.answered import KEPT_FRAMES, RepliesToFindings
 from ibdissect.rules.shared.unanswered import QuotingRule
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.model import Sm
@@ -261,8 +261,8 @@ class Flood(Rule):
             row = int(asked.rows[i])
             what = text(int(asked.mgmt_class[i]), int(asked.method[i]), int(asked.attribute[i]))
             kept = self.watched.get_or_make(Code(int(kind[mine[0]])), list, table.chunk.first + row, int(table.chunk.time_ns[row]))
-            if kept is not None and len(kept) < KEPT:
-                more = (asked.rows[index[mine[: KEPT - len(kept)]]] + table.chunk.first).tolist()
+            if kept is not None and len(kept) < KEPT_FRAMES:
+                more = (asked.rows[index[mine[: KEPT_FRAMES - len(kept)]]] + table.chunk.first).tolist()
                 kept += more
                 watched += more
             yield fault(

@@ -26,7 +26,7 @@ from ibdissect.wire.spec import Field
 
 MAX_WATCHED = 1 << 17
 """Packets of findings whose answers are awaited."""
-KEPT = 64
+KEPT_FRAMES = 64
 """Packets watched of each finding."""
 WINDOW = 1 << 12
 """An acknowledgement stands for packets that are fewer PSNs before it: senders have no more in flight."""
@@ -171,7 +171,7 @@ class RepliesToFindings:
 
 def frames_of(hit: Hit) -> list[int]:
     """The packets of a hit that are watched."""
-    return [int(frame) for frame in hit.frames[:KEPT]] if len(hit.frames) else [hit.frame]
+    return [int(frame) for frame in hit.frames[:KEPT_FRAMES]] if len(hit.frames) else [hit.frame]
 
 
 def _content(table: ChunkTable, frame: int) -> Bytes:
