@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from ibdissect.public_names import public_name, without_secrets
+
 
 def defined_in(kind: type) -> str:
     """The file that defines a class; the module's name if there is no file."""
@@ -30,6 +32,9 @@ def nearest(word: str, known: Iterable[str], otherwise: str | None = None, least
 class IbdissectError(Exception):
     """Base of all exceptions that this package raises on purpose; the command line turns them into exit status 2."""
 
+    def __init__(self, text: str = "") -> None:
+        super().__init__(without_secrets(text))
+
     def __reduce__(self) -> tuple[object, ...]:
         return type(self).__new__, (type(self), *self.args), vars(self)  # for other processes; `__init__` wants other arguments
 
@@ -38,7 +43,12 @@ class CaptureError(IbdissectError):
     """A capture cannot be opened or read at all (no such file, not a capture, unsupported link type)."""
 
     def __init__(self, path: str, reason: str, *, offset: int | None = None, hint: str = "") -> None:
-        self.path, self.reason, self.offset, self.hint = path, reason, offset, hint
+        self.path, self.reason, self.offset, self.hint = path, reason, offset, hint = (
+            public_name(path),
+            without_secrets(reason),
+            offset,
+            hint,
+        )
         where = f"{path}: " if offset is None else f"{path}, byte {offset}: "
         super().__init__(where + reason + (f"; {hint}" if hint else ""))
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from msgspec import Struct as Record
 
 from ibdissect.patience import Interrupted, NotCalled, patient
+from ibdissect.public_names import without_secrets
 
 NAMED = 8
 """Failures that an error message lists individually."""
@@ -88,7 +89,7 @@ class Failures:
 def error_text(error: BaseException, *, show_keys: bool = False) -> str:
     """The kind and text of an exception in one line, unless keys are shown without what may be one."""
     try:
-        text = " ".join(str(error).split())
+        text = without_secrets(" ".join(str(error).split()))
     except Exception:  # plugin code
         text = "its text cannot be read"
     text = text if show_keys else re.sub(VALUE, "#", text)

@@ -6,6 +6,8 @@ from typing import Any
 
 MOST_TEXT = 16 << 20
 """Most characters of a file; a device file may be endless."""
+MOST_BITS = 128
+"""Most bits of a number: those of a GID. Python refuses to print numbers of thousands of digits."""
 MOST_PARTS = 32
 """Most parts of a dotted key: `tomllib` takes minutes for a key of 100 KB."""
 _PART = r"""(?:(?<![\w-])[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
@@ -24,4 +26,17 @@ def tables(text: str) -> dict[str, Any]:
     if found := re.search(_LONG_KEY, text):
         line = text.count("\n", 0, found.start()) + 1
         raise ValueError(f"A key of more than {MOST_PARTS} parts (at line {line}, column 1)")
-    return tomllib.loads(text)
+    found_tables = tomllib.loads(text)
+    _refuse_large_numbers(found_tables)
+    return found_tables
+
+
+def _refuse_large_numbers(content: dict[str, Any]) -> None:
+    """Raise ValueError with the key of a number that is too large."""
+    left: list[tuple[str, Any]] = [*content.items()]
+    while left:
+        key, value = left.pop()
+        if isinstance(value, int) and value.bit_length() > MOST_BITS:
+            raise ValueError(f"{key} holds a number of more than {MOST_BITS} bits")
+        inner = value.items() if isinstance(value, dict) else [("", one) for one in value] if isinstance(value, list) else ()
+        left += [(f"{key}.{name}" if name else key, one) for name, one in inner]

@@ -13,9 +13,10 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.capture.opening import looks_like_capture, open_capture, seekable
-from ibdissect.capture.remote import filesystem, in_archive, is_url, public_name, tried
+from ibdissect.capture.remote import filesystem, in_archive, is_url, tried
 from ibdissect.capture.sets import NUMBERED_ENDING, OTHERWISE_PACKED, SUFFIXES, CaptureSet, Irregular, SetPart, part_of
 from ibdissect.errors import CaptureError
+from ibdissect.public_names import public_name
 
 
 class FoundFiles(Record):
@@ -51,7 +52,7 @@ def _expand(path: str, found: FoundFiles) -> list[str]:
         return _remote(path, found)
     if os.path.isdir(path):
         return _directory(path, found)
-    if path == "-" or os.path.lexists(path):
+    if path == "-" or os.path.lexists(path) or "://" in path:
         return [path]
     import glob  # the shell has expanded most patterns
 

@@ -23,6 +23,7 @@ from ibdissect.capture.records import Records
 from ibdissect.capture.sets import NUMBERED_ENDING, CaptureSet, Irregular
 from ibdissect.capture.stream import PACKED, WINDOW, FileBytes, ObjectBytes, read_up_to, unpacked, waited
 from ibdissect.errors import CaptureError, nearest
+from ibdissect.public_names import public_name
 
 FOREIGN = {
     b"snoop\0\0\0": "snoop capture", b"RTSS": "Network Monitor capture", b"GMBU": "Network Monitor capture",
@@ -165,10 +166,8 @@ def _url(url: str) -> CaptureSource:
         return _archived(url)
     found = remote.Remote(url)
     if found.size is None:
-        return _once(remote.public_name(url), found.once(), found.close)
-    return CaptureSource(
-        path=remote.public_name(url), start=lambda: remote.RemoteBytes(found), rereadable=True, close=found.close, far=True
-    )
+        return _once(public_name(url), found.once(), found.close)
+    return CaptureSource(path=public_name(url), start=lambda: remote.RemoteBytes(found), rereadable=True, close=found.close, far=True)
 
 
 def _archived(url: str) -> CaptureSource:
@@ -178,7 +177,7 @@ def _archived(url: str) -> CaptureSource:
     kind, member, archive = archives.split(url)
     outer, close = seekable(archive)
     return CaptureSource(
-        path=remote.public_name(url), start=lambda: archives.opened(kind, outer, member, remote.public_name(url)), rereadable=True,
+        path=public_name(url), start=lambda: archives.opened(kind, outer, member, public_name(url)), rereadable=True,
         close=close, far=remote.is_url(archive),
     )  # fmt: skip
 
@@ -192,7 +191,7 @@ def seekable(path: str) -> tuple[Callable[[], io.RawIOBase], Callable[[], None]]
         return lambda: open(path, "rb", buffering=0), descriptor.close
     found = remote.Remote(path)
     if found.size is None:
-        raise CaptureError(remote.public_name(path), "an archive cannot be read from a server that sends no ranges", hint="copy it first")
+        raise CaptureError(public_name(path), "an archive cannot be read from a server that sends no ranges", hint="copy it first")
     return lambda: remote.RemoteBytes(found), found.close
 
 
@@ -226,7 +225,8 @@ def _file(path: str) -> CaptureSource:
         if descriptor < 0:
             raise CaptureError(path, "was not opened: interrupted")
     except FileNotFoundError:
-        raise CaptureError(path, "no such file", hint=_neighbour(path)) from None
+        hint = "URLs are SCHEME://..., members of archives zip:// or tar://MEMBER::ARCHIVE" if "://" in path else _neighbour(path)
+        raise CaptureError(path, "no such file", hint=hint) from None
     except PermissionError:
         raise CaptureError(path, "permission denied") from None
     except OSError as error:

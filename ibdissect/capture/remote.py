@@ -1,6 +1,6 @@
 """How is a capture read that a URL names? In ranges of bytes through fsspec, never as a local copy.
 
-Passwords and signatures in URLs are for the server alone: everything shown or raised here uses `public_name(url)`.
+Passwords and signatures in URLs are for the server alone: everything shown or raised here uses `public_names`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from ibdissect.capture.stream import ByteStream, ReadInterrupted, ended
 from ibdissect.errors import CaptureError
+from ibdissect.public_names import without_secrets
 
 T = TypeVar("T")
 FIRST = 1 << 18
@@ -57,29 +58,12 @@ def in_archive(path: str) -> bool:
     return path.startswith(ARCHIVES)
 
 
-def public_name(path: str) -> str:
-    """A path or URL without user names of web servers, passwords and query strings."""
-    return "::".join(map(_shown, path.split("::"))) if is_url(path) else path
-
-
-def _shown(link: str) -> str:
-    scheme, mark, rest = link.partition("://")
-    if not mark or in_archive(link):
-        return link
-    rest, asked, _ = rest.partition("?")
-    if scheme in ("http", "https"):
-        rest = re.sub(r"^(?:[^/@]*|[^/@:]*:(?!\d+/).*)@", "", rest)
-    else:
-        rest = re.sub(r"^([^/@:]*):(?!\d+/).*@", r"\1@", rest)
-    return f"{scheme}://{rest}" + ("?..." if asked else "")
-
-
 def _words(error: BaseException, url: str) -> str:
     """What a library said, without secrets of the URL."""
     from urllib.parse import unquote  # with ipaddress, which it imports, a hundredth of every start
 
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    text = re.sub(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\")\]]+", lambda found: public_name(found[0]), text)
+    text = without_secrets(text)
     for link in url.split("::"):
         rest, _, asked = link.partition("://")[2].partition("?")
         given = re.match(r"[^/@:]*:(?!\d+/)(.*)@", rest)
@@ -92,7 +76,15 @@ def _words(error: BaseException, url: str) -> str:
 def filesystem(url: str) -> tuple[Any, str]:
     """fsspec's file system for a URL, and the path there. CaptureError without fsspec or the library for that kind of URL."""
     import logging
+    from urllib.parse import urlsplit
 
+    if url.startswith(WEB):
+        try:
+            known = bool(urlsplit(url).hostname) and urlsplit(url).port != 0
+        except ValueError:
+            known = False
+        if not known:
+            raise CaptureError(url, "is not a valid URL", hint="write http://HOST:PORT/PATH; an IPv6 address in brackets, http://[::1]/PATH")
     for logger in map(logging.getLogger, _LOGGERS):
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
@@ -100,7 +92,7 @@ def filesystem(url: str) -> tuple[Any, str]:
         import fsspec
     except ModuleNotFoundError:
         hint = "install what reads URLs: python -m pip install 'ibdissect[remote]'"
-        raise CaptureError(public_name(url), "fsspec is not installed", hint=hint) from None
+        raise CaptureError(url, "fsspec is not installed", hint=hint) from None
     found: tuple[Any, str] = tried(lambda: fsspec.core.url_to_fs(url), url)
     return found
 
@@ -148,7 +140,7 @@ def tried(request: Callable[[], T], url: str) -> T:
         try:
             return _waited(request)
         except _Interrupted:
-            raise CaptureError(public_name(url), "was not opened: interrupted") from None
+            raise CaptureError(url, "was not opened: interrupted") from None
         except Exception as raised:  # libraries raise what they like
             error = _answer(raised, url)
             if attempt == ATTEMPTS - 1 or time.monotonic() - start > LONGEST_S or _lasting(error) or ended():
@@ -174,20 +166,22 @@ def _lasting(error: Exception) -> bool:
 
 def _failure(error: Exception, url: str) -> CaptureError:
     if isinstance(error, FileNotFoundError):
-        return CaptureError(public_name(url), "no such file")
+        return CaptureError(url, "no such file")
     if isinstance(error, PermissionError):
         hint = "credentials come from where the library of that store looks for them"
-        return CaptureError(public_name(url), "permission denied", hint=hint)
+        return CaptureError(url, "permission denied", hint=hint)
     if isinstance(error, ImportError):
-        return CaptureError(public_name(url), f"a library is missing: {_words(error, url).partition(': ')[2]}")
+        return CaptureError(url, f"a library is missing: {_words(error, url).partition(': ')[2]}")
     if re.search(_NO_HADOOP, str(error)):
         hint = "set JAVA_HOME, HADOOP_HOME and CLASSPATH (the output of `hadoop classpath --glob`)"
-        return CaptureError(public_name(url), "needs Java and Hadoop's libhdfs, which were not found", hint=hint)
+        return CaptureError(url, "needs Java and Hadoop's libhdfs, which were not found", hint=hint)
     if _UNTRUSTED in str(error):
         name = next((name for start, name in _CERTIFICATES.items() if url.startswith(start)), "")
         hint = f"if it is yours: {name}=FILE names a file with its certificate" if name else ""
-        return CaptureError(public_name(url), f"the server's certificate is not trusted: {_words(error, url)}", hint=hint)
-    return CaptureError(public_name(url), f"cannot be read: {_words(error, url)}")
+        return CaptureError(url, f"the server's certificate is not trusted: {_words(error, url)}", hint=hint)
+    if isinstance(error, (TypeError, AttributeError, LookupError)) or "to unpack" in str(error):
+        return CaptureError(url, f"cannot be read: the library for {url.partition(':')[0]}:// does not understand it")
+    return CaptureError(url, f"cannot be read: {_words(error, url)}")
 
 
 class Remote:
@@ -258,7 +252,7 @@ class Remote:
             try:
                 data = _waited(partial(self._asked, position, min(step, left)))
                 if len(data) > min(step, left):
-                    raise CaptureError(public_name(self.url), f"the server sent {len(data)} bytes where {min(step, left)} were asked for")
+                    raise CaptureError(self.url, f"the server sent {len(data)} bytes where {min(step, left)} were asked for")
                 if not data:
                     raise EOFError(f"the server sent nothing at byte {position} of {self.size}")
             except CaptureError:

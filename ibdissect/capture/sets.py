@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
-from ibdissect.capture.remote import WEB, in_archive, public_name
+from ibdissect.capture.remote import WEB, in_archive
+from ibdissect.public_names import public_name
 
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".erf", ".dmp", ".sniffer")
 PACKED = ("", ".gz", ".zst", ".xz", ".bz2", ".lz4")

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ibdissect.capture.named_files import NamedFiles
-from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit, series_of
 from ibdissect.cli.common import say
 from ibdissect.errors import ConfigError
@@ -22,6 +21,7 @@ from ibdissect.lint.baseline import (
 )
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.pipeline.check import CheckOptions
+from ibdissect.public_names import public_name
 from ibdissect.report import first_of_each
 from ibdissect.wire.text import counted
 

@@ -96,7 +96,7 @@ def check_options(
     if config.per_path_ignores:
         from ibdissect.lint.path_ignores import PathIgnores
 
-        options.ignored = PathIgnores(config.folder, config.per_path_ignores)
+        options.ignored = PathIgnores(config.folder, config.per_path_ignores, config.source)
     return options
 
 

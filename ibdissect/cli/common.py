@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from msgspec import Struct as Record
 
 from ibdissect.errors import ConfigError
+from ibdissect.public_names import public_name, without_secrets
 from ibdissect.wire.text import Paint, counted, plain, printable, visible_json
 
 from .config import Config, configured_by
@@ -294,8 +295,8 @@ def columns(stream: IO[str]) -> int | None:
 
 
 def say(text: str) -> None:
-    """Print one line on standard error; escapes line breaks and all else that a terminal or CI system could interpret."""
-    echo(printable(text), err=True)
+    """Print one line on standard error, without secrets of URLs; what a terminal or CI system could interpret is escaped."""
+    echo(printable(without_secrets(text)), err=True)
 
 
 WORDS = "ibdissect.words"
@@ -305,8 +306,6 @@ WORDS = "ibdissect.words"
 def command_line() -> str:
     """The command line, as a shell would take it, without secrets of URLs, values of the site's keys, and the file that is written."""
     import shlex
-
-    from ibdissect.capture.remote import public_name
 
     context = click.get_current_context(silent=True)
     words: list[str] = context.meta.get(WORDS, []) if context is not None else []

@@ -13,7 +13,6 @@ from msgspec import Struct as Record
 
 from ibdissect import engine
 from ibdissect.capture.chunk import SetMember
-from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit
 from ibdissect.cli.common import Common, common_options, say, without
 from ibdissect.cli.console import echo
@@ -27,6 +26,7 @@ from ibdissect.heap import uncollected
 from ibdissect.pipeline.check import Stop
 from ibdissect.pipeline.ordered_pool import Stopped
 from ibdissect.pipeline.reading import Progress
+from ibdissect.public_names import public_name
 from ibdissect.wire.text import visible_json
 
 if TYPE_CHECKING:

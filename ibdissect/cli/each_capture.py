@@ -19,13 +19,13 @@ from msgspec.structs import replace
 
 from ibdissect import failures, patience
 from ibdissect.capture.chunk import Damage
-from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.capture.stream import allow_reads, interrupt_reads
 from ibdissect.errors import ConfigError, IbdissectError, missing_extra
 from ibdissect.pipeline.check import Stop
 from ibdissect.pipeline.ordered_pool import Engine, Stopped, Work, spread
 from ibdissect.pipeline.reading import Progress
+from ibdissect.public_names import public_name
 
 from .common import Common, say
 from .console import progress_bar

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibdissect.capture.chunk import SetMember
-from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit
 from ibdissect.cli.common import Common, common_options, refuse, say, without, write_json
 from ibdissect.cli.console import echo
 from ibdissect.cli.output import opened_capture, selection_of, set_option, source_of
 from ibdissect.errors import ConfigError
 from ibdissect.lint.set_members import members_object, with_files
+from ibdissect.public_names import public_name
 from ibdissect.wire.text import Paint, counted, printable
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ibdissect import report as formats
 from ibdissect.capture.discover import rings
-from ibdissect.capture.remote import is_url, public_name
+from ibdissect.capture.remote import is_url
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.cli.checking import (
     check_options,
@@ -44,6 +44,7 @@ from ibdissect.pipeline.capture_report import killed
 from ibdissect.pipeline.check import CheckOptions, Stop, check
 from ibdissect.pipeline.ordered_pool import Work
 from ibdissect.pipeline.reading import Progress
+from ibdissect.public_names import public_name
 from ibdissect.report import text as text_report
 from ibdissect.wire.text import plain
 

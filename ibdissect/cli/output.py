@@ -213,7 +213,7 @@ def refuse_captures(files: Sequence[str], **targets: str | None) -> None:
 
 def write_text(result: str, output: str | None) -> None:
     """Write a report to standard output or a file. CaptureError if the file cannot be written."""
-    if output in (None, "/dev/stdout"):  # also appends if it is redirected to a file
+    if output in (None, "-", "/dev/stdout"):  # also appends if it is redirected to a file
         echo(result, nl=False)
         return
     from ibdissect.export.files import replacing

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibdissect import report as formats
-from ibdissect.capture.remote import public_name
 from ibdissect.cli.checking import check_options, checked_selection, followed, ignore_option, say_followed
 from ibdissect.cli.common import Common, common_options, refuse, without
 from ibdissect.cli.console import echo
@@ -24,6 +23,7 @@ from ibdissect.cli.stats import table_lines
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.pipeline.check import CheckOptions, check
+from ibdissect.public_names import public_name
 from ibdissect.report import lines as line_report
 from ibdissect.report.json import finding_object
 from ibdissect.wire.text import Paint, counted, plain, printable, visible_json

@@ -15,7 +15,7 @@ from ibdissect.errors import ConfigError
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="File to write, instead of standard output.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="File to write; - is standard output, as without it.")
 @click.option(
     "--compare", "compared", metavar="BEFORE",
     help="Show new and fixed findings since BEFORE: captures, a report of lint --format json, or a baseline.",
@@ -43,7 +43,7 @@ def command(
     docs/numbers.md defines each number.
     """
     require_extra("jinja2", extra="report")
-    if output is None and sys.stdout.isatty():
+    if output in (None, "-") and sys.stdout.isatty():
         raise ConfigError("--output", "FILE", "is missing", hint="name the page: -o report.html")
     options = check_options(common, selected=selected, ignored=ignored, crc=not no_crc, max_findings=None)
     options.selection = checked_selection(common, options)

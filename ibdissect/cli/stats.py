@@ -12,7 +12,6 @@ import click
 from msgspec import Struct as Record
 
 from ibdissect.capture.chunk import SetMember
-from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.cli.common import Common, common_options, write_json
 from ibdissect.cli.console import echo, progress_bar
@@ -22,6 +21,7 @@ from ibdissect.lint.set_members import members_object, place_text
 from ibdissect.pipeline.check import Stop
 from ibdissect.pipeline.ordered_pool import Stopped
 from ibdissect.pipeline.reading import Progress
+from ibdissect.public_names import public_name
 from ibdissect.wire.text import Paint, counted, printable, visible_json
 
 

@@ -14,11 +14,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.capture.remote import is_url, public_name
+from ibdissect.capture.remote import is_url
 from ibdissect.cli.common import Common, common_options, refuse, without
 from ibdissect.cli.output import early_options, set_option, source_of
 from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError
+from ibdissect.public_names import public_name
 
 if TYPE_CHECKING:
     from ibdissect.pipeline.check import CheckOptions

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from ibdissect import failures
 from ibdissect.capture.chunk import Damage
-from ibdissect.capture.remote import public_name
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.errors import ConfigError, IbdissectError
 from ibdissect.pipeline.check import Stop
 from ibdissect.pipeline.ordered_pool import spread
+from ibdissect.public_names import public_name
 
 from .common import Common
 from .console import progress_bar

@@ -18,10 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ibdissect.capture.owners import followed
-from ibdissect.capture.remote import is_url, public_name
+from ibdissect.capture.remote import is_url
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.decode.rows import run_starts
 from ibdissect.errors import CaptureError, writing
+from ibdissect.public_names import public_name
 from ibdissect.wire.text import printable
 
 from .files import mode_of

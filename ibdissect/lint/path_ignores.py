@@ -16,6 +16,9 @@ from ibdissect.errors import ConfigError
 from .rule import Rule
 from .rule_selection import matches
 
+MOST_GLOB = 1024
+"""Most characters of a glob: RE2 gives up on patterns of many thousands while it searches, and only prints that it did."""
+
 
 class PathIgnores(Record, frozen=True):
     """Rules that do not check captures at certain paths."""
@@ -24,6 +27,8 @@ class PathIgnores(Record, frozen=True):
     """Absolute folder of the configuration file; globs are relative to it."""
     entries: tuple[tuple[str, tuple[str, ...]], ...]
     """Each a glob, and the codes, prefixes or names of the rules it ignores."""
+    source: str = ""
+    """The configuration file, for errors."""
 
     def rules_for(self, path: str, rules: Iterable[type[Rule]]) -> list[type[Rule]]:
         """The rules that check the capture at `path`, which is relative to the working directory."""
@@ -32,7 +37,12 @@ class PathIgnores(Record, frozen=True):
         names = {os.path.relpath(full, self.folder), os.path.relpath(os.path.realpath(path), os.path.realpath(self.folder))}
         if "://" in path:  # a URL has no place among the folders; both sides of the comparison are normalized alike
             full, names = path, {os.path.normpath(path)}
-        ignored = [code for glob, codes in self.entries if _matches(glob, names, full) for code in codes]
+        ignored = list[str]()
+        for glob, codes in self.entries:
+            try:
+                ignored += codes if _matches(glob, names, full) else ()
+            except ValueError as error:
+                raise ConfigError(self.source, f"per-path-ignores.{glob[:60]}", str(error)) from None
         return [rule for rule in rules if not any(matches(rule, code) for code in ignored)]
 
 
@@ -44,9 +54,20 @@ def _matches(glob: str, names: Iterable[str], full: str) -> bool:
     return any(_pattern(glob).fullmatch(name.replace(os.sep, "/").encode(errors="replace").decode()) for name in names)
 
 
+def _options() -> Any:
+    options = re2.Options()
+    options.log_errors = False  # RE2 would print them itself
+    return options
+
+
 @lru_cache(maxsize=256)
 def _pattern(glob: str) -> Any:
-    """A glob as a regular expression: `*` and `?` stay within a name, `**` crosses folders, a folder matches all below it."""
+    """A glob as a regular expression: `*` and `?` stay within a name, `**` crosses folders, a folder matches all below it.
+
+    Raises ValueError.
+    """
+    if len(glob) > MOST_GLOB:
+        raise ValueError(f"is a pattern of more than {MOST_GLOB} characters")
     glob = os.path.normpath(glob).replace(os.sep, "/")
     parts = []
     for token in re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|.", glob, re.S):
@@ -63,9 +84,9 @@ def _pattern(glob: str) -> Any:
         else:
             parts.append(re2.escape(token))
     try:
-        return re2.compile("(?s)" + "".join(parts) + "(?:/.*)?")
+        return re2.compile("(?s)" + "".join(parts) + "(?:/.*)?", _options())
     except re2.error as error:
-        raise ConfigError("per-path-ignores", glob[:60], f"is not a valid pattern: {error.args[0]}") from error
+        raise ValueError(f"is not a valid pattern: {error.args[0]}") from error
 
 
 def _choice(token: str) -> str:
@@ -74,7 +95,7 @@ def _choice(token: str) -> str:
     inner = re.sub(r"([\\\[\]^&~|])", r"\\\1", token[1 + negated : -1])
     text = f"[{'^/' if negated else ''}{inner}]"
     try:
-        re2.compile(text)
+        re2.compile(text, _options())
     except re2.error:  # a reversed range such as [z-a]: match the characters literally
         return str(re2.escape(token))
     return text

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ibdissect.cli.report_targets import LISTED, MOST_LISTED, Target, digests_of, limited, most_listed, targets_of
 from ibdissect.errors import ConfigError
+from tests.commands import run
 from tests.report.test_formats import finding, report
 
 
@@ -41,3 +44,11 @@ def test_files_are_read_once_more_only_for_a_format_that_shows_it(tmp_path_facto
     path.write_bytes(b"abc")
     assert digests_of([Target("json")], [str(path)]) == {}
     assert digests_of([Target("text"), Target("sarif", "x")], [str(path), "-"])[str(path)].size == 3
+
+
+def test_a_dash_is_standard_output_for_every_report(tmp_path: Path, repo: Path) -> None:
+    lab = str(repo / "captures/pkey-lab.pcap")
+    for words in (["lint", lab, "-o"], ["report", lab, "-o"], ["report", lab, "--output"], ["lint", lab, "--output-file"]):
+        target = "json=-" if words[-1] == "--output-file" else "-"
+        done = run(*words, target, cwd=tmp_path, text=True)
+        assert len(done.stdout) > 100 and not [*tmp_path.iterdir()], words

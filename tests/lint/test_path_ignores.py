@@ -11,6 +11,7 @@ from ibdissect.lint import path_ignores
 from ibdissect.lint.path_ignores import PathIgnores, _pattern
 from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
+from tests.commands import run
 
 
 def codes(rules: list[type[Rule]]) -> set[str]:
@@ -80,6 +81,25 @@ def test_choices_of_characters(glob: str, names: list[str], missed: list[str]) -
 def test_a_pattern_that_cannot_be_compiled_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     glob = "x" * 100
     monkeypatch.setattr(path_ignores.re2, "escape", lambda _: "(")
-    with pytest.raises(ConfigError, match=r"is not a valid pattern: .*missing") as caught:
-        _pattern.__wrapped__(glob)
-    assert caught.value.key == "x" * 60
+    _pattern.cache_clear()
+    with pytest.raises(ConfigError, match=r"^x\.toml: .*is not a valid pattern: .*missing") as caught:
+        PathIgnores("/x", ((glob, ("PKY",)),), "x.toml").rules_for("a.pcap", load())
+    assert caught.value.key == "per-path-ignores." + "x" * 60
+
+
+@pytest.mark.parametrize(("size", "fits"), [(path_ignores.MOST_GLOB, True), (path_ignores.MOST_GLOB + 1, False)])
+def test_a_glob_that_is_too_large_is_an_error_with_file_and_key(size: int, fits: bool) -> None:
+    ignores = PathIgnores("/x", (("**/" * (size // 3) + "a" * (size % 3), ("PKY",)),), "x.toml")
+    if fits:
+        assert ignores.rules_for("a.pcap", load())
+    else:
+        with pytest.raises(ConfigError, match=r"^x\.toml: per-path-ignores\.\*\*/.*: is a pattern of more than 1024 characters$"):
+            ignores.rules_for("a.pcap", load())
+
+
+def test_re2_prints_nothing_itself(tmp_path: Path, repo: Path) -> None:
+    """A glob within the limit that RE2 needs much memory for, and one that it refuses."""
+    for glob in ("**/a" * 250 + "**", "[" * 1000, "?" * 1000, "[!-" * 300):
+        (tmp_path / "ibdissect.toml").write_text(f"[per-path-ignores]\n'{glob}' = ['PKY']\n")
+        done = run("lint", "-q", str(repo / "captures/pkey-lab.pcap"), cwd=tmp_path, text=True)
+        assert "re2" not in done.stderr.lower() and "absl" not in done.stderr, (glob[:9], done.stderr)

@@ -17,12 +17,13 @@ from msgspec.structs import replace as changed
 from ibdissect.capture import pcap, pcapng
 from ibdissect.capture.named_files import NamedFiles
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.remote import is_url, public_name
+from ibdissect.capture.remote import is_url
 from ibdissect.capture.sets import ENDINGS
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.services import Services
 from ibdissect.errors import CaptureError, SubnetFileError
 from ibdissect.heap import uncollected
+from ibdissect.public_names import public_name
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.describe import describe
 from ibdissect.subnet.file_lines import KnownFile
