@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 import io
 import os
+import posixpath
+import stat
 import struct
 import tarfile
 import zipfile
@@ -32,6 +34,20 @@ LOCAL_HEADER = 30
 BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RecursionError, NotImplementedError, ValueError, RuntimeError)
 """What the libraries raise for damaged archives."""
 
+TWICE = "is in the archive more than once"
+"""Why a member is not read whose name does not say which of several it is."""
+
+
+UNIX = 3
+"""Where a zip was made whose members have the modes of files."""
+
+
+class _Link(Record):
+    """A link in a tar, by the name of the member that it leads to."""
+
+    target: str
+
+
 Outer = Callable[[], io.RawIOBase]
 """Opens the archive's file, from its start."""
 
@@ -48,7 +64,7 @@ def split(path: str) -> tuple[str, str, str]:
 
 
 class ArchiveFiles(Record):
-    """The files in an archive by name, in their order: a ZipInfo, or where a tar has the data and how much."""
+    """The files in an archive by name, in their order: a ZipInfo, or where a tar has the data and how much, or why it is not read (str)."""
 
     files: dict[str, Any] = {}
     damage: str | None = None
@@ -56,14 +72,11 @@ class ArchiveFiles(Record):
 
 
 def members(kind: str, outer: Outer, path: str) -> ArchiveFiles:
-    """The files in an archive, and its damage if there is any behind them. CaptureError if there are no files, or too many.
-
-    Names that could be taken for another place are left out: nothing in an archive decides what is opened.
-    """
+    """The files in an archive, and its damage if there is any behind them. CaptureError if there are no files, or too many."""
     listed = _listed(kind, outer(), path)
     if not listed.files and listed.damage is not None:
         raise CaptureError(path, listed.damage)
-    return ArchiveFiles({name: found for name, found in listed.files.items() if "::" not in name and "://" not in name}, listed.damage)
+    return listed
 
 
 def opened(kind: str, outer: Outer, member: str, path: str) -> io.RawIOBase:
@@ -73,6 +86,8 @@ def opened(kind: str, outer: Outer, member: str, path: str) -> io.RawIOBase:
     found = listed.files.get(member)
     if found is None:
         raise CaptureError(path, listed.damage or "no such file in the archive")
+    if isinstance(found, str):
+        raise CaptureError(path, found, hint="unpack the archive")
     try:
         if kind == "zip":
             if found.flag_bits & 1:
@@ -115,31 +130,64 @@ def _list(kind: str, file: io.RawIOBase, path: str) -> ArchiveFiles:
     listed = ArchiveFiles()
     try:
         for name, found in _zip_files(file) if kind == "zip" else _tar_files(file, path):
-            listed.files.setdefault(name, found)
+            listed.files[name] = TWICE if name in listed.files else found
     except (*BROKEN, OSError) as error:
         if isinstance(error, OSError) and error.errno != errno.EINVAL:  # of a member larger than any file
             raise
-        listed.damage = f"is a damaged {kind} archive ({error})"
+        listed.damage = f"is a damaged {kind} archive ({_damage(error)})"
     if len(listed.files) > MOST_MEMBERS:
         raise _too_many(path)
+    _follow(listed.files)
     return listed
+
+
+def _damage(error: BaseException) -> str:
+    """What a library says of damage; a sentence of ours where it only stumbled over it."""
+    stumbled = isinstance(error, RecursionError) or "unpack" in str(error) or "int()" in str(error)
+    return "its headers make no sense" if stumbled else str(error)
+
+
+def _follow(files: dict[str, Any]) -> None:
+    """Put in place of each link the file of the archive that it leads to, or else why it is not read. Links to folders are dropped."""
+    folders = {folder for name in files for folder in _above(name)}
+    for name, found in [*files.items()]:
+        seen = set[str]()
+        while isinstance(found, _Link) and found.target not in seen:
+            seen.add(found.target)
+            if found.target in folders:
+                break
+            found = files.get(found.target, f"is a link to {found.target}, which is not in the archive")
+        files[name] = "is a link to itself" if isinstance(found, _Link) and found.target not in folders else found
+    for name in [name for name, found in files.items() if isinstance(found, _Link)]:
+        del files[name]
+
+
+def _above(name: str) -> Iterator[str]:
+    """The folders that a member lies in."""
+    while name := posixpath.dirname(name):
+        if name == "/":
+            return
+        yield name
 
 
 def _too_many(path: str) -> CaptureError:
     return CaptureError(path, f"has more than {MOST_MEMBERS} members", hint="unpack it first")
 
 
-def _zip_files(file: io.RawIOBase) -> Iterator[tuple[str, zipfile.ZipInfo]]:
+def _zip_files(file: io.RawIOBase) -> Iterator[tuple[str, zipfile.ZipInfo | str]]:
     with zipfile.ZipFile(_Limited(file, MOST_LIST)) as archive:
-        yield from ((info.filename, info) for info in archive.infolist() if not info.is_dir())
+        for info in archive.infolist():
+            if not info.is_dir() or info.file_size:
+                linked = info.create_system == UNIX and stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR)
+                yield info.filename, "is a folder with data" if info.is_dir() else "is a link or no file" if linked else info
 
 
 def _tar_stream(file: io.RawIOBase, path: str) -> _Limited:
     return _Limited(file if file.seekable() and not _packed(file) else unpacked(file, path), MOST_HEADER)
 
 
-def _tar_files(file: io.RawIOBase, path: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The plain files of a tar, compressed or not."""
+def _tar_files(file: io.RawIOBase, path: str) -> Iterator[tuple[str, Any]]:
+    """The files of a tar, compressed or not, and what is no folder."""
     archive: Any = tarfile.TarFile(fileobj=_tar_stream(file, path))
     for _ in range(MOST_MEMBERS + 1):
         info = archive.next()
@@ -147,8 +195,16 @@ def _tar_files(file: io.RawIOBase, path: str) -> Iterator[tuple[str, tuple[int, 
             return
         archive.members.clear()  # otherwise all that was read stays in memory
         archive.pax_headers.clear()
-        if info.isfile() and not info.issparse():
+        if info.issym():
+            yield info.name, _Link(posixpath.normpath(posixpath.join(posixpath.dirname(info.name), info.linkname)))
+        elif info.islnk():
+            yield info.name, _Link(info.linkname)
+        elif info.issparse():
+            yield info.name, "is a sparse file, which is not read"
+        elif info.isfile() or info.type not in tarfile.SUPPORTED_TYPES:  # POSIX reads other types as files
             yield info.name, (info.offset_data, info.size)
+        elif not info.isdir():
+            yield info.name, "is a pipe" if info.isfifo() else "is a device"
     raise _too_many(path)
 
 

@@ -88,10 +88,10 @@ def _remote(url: str, found: FoundFiles) -> list[str]:
         system.invalidate_cache()  # the list of a large bucket is a large list
         # What comes before the path: s3://, or sftp://user@host
         front = link.rstrip("/").removesuffix(path.rstrip("/"))
-        files = [front + file + chain + rest for file in files]
+        files = [(Irregular if "::" in file else str)(front + file + chain + rest) for file in files]
     if not many and not folder:
         return [url]
-    kept = [file for file in sorted(files) if many or re.search(NUMBERED_ENDING, file.partition("::")[0].lower())]
+    kept = [file for file in sorted(files) if many or _named_like_one(file)]
     found.left_out += len(files) - len(kept)
     if not kept:
         reason = "matches no file" if many else "is a folder without captures"
@@ -123,7 +123,15 @@ def _members(url: str, pattern: str, many: bool, folder: bool) -> list[str]:
         close()
     matches = [name for name in listed.files if (fnmatch.fnmatchcase(name, pattern) if many else name.startswith(pattern))]
     # Further members of a damaged archive are one capture that cannot be read, and says why.
-    return [*(f"{kind}://{name}::{archive}" for name in matches), *([url] if listed.damage is not None else [])]
+    named = [(Irregular if "::" in name else str)(f"{kind}://{name}::{archive}") for name in matches]
+    return [*named, *([url] if listed.damage is not None else [])]
+
+
+def _named_like_one(url: str) -> bool:
+    """Whether a URL names a capture, packed or not, by its ending; of a name with `::` each part may end it."""
+    names = [name.rstrip("/") for name in url.lower().split("::")]
+    names = names[:-1] if isinstance(url, Irregular) and in_archive(url) else names if isinstance(url, Irregular) else names[:1]
+    return any(re.search(ending, name) for name in names for ending in (NUMBERED_ENDING, OTHERWISE_PACKED))
 
 
 def _directory(path: str, found: FoundFiles) -> list[str]:

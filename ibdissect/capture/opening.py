@@ -156,7 +156,7 @@ def _origin(source: str | os.PathLike[str] | IO[bytes]) -> CaptureSource:
             if sys.stdin is None:
                 raise CaptureError("-", "there is no standard input")
             return _object(sys.stdin.buffer, "-")
-        return _url(path) if remote.is_url(path) else _file(path)
+        return _url(path) if remote.is_url(path) and not isinstance(path, Irregular) else _file(path)
     name = getattr(source, "name", None)
     return _object(source, name if isinstance(name, str) else "file object")
 
@@ -207,6 +207,8 @@ def _neighbour(path: str) -> str:
 
 def _irregular(path: str) -> str:
     """Why a path that no user named is not opened; empty if it is a regular file by now."""
+    if remote.is_url(path):
+        return "has :: in its name, which no command can name"
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:

@@ -17,6 +17,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.capture.sets import CaptureSet
 from ibdissect.capture.stream import Unpacking
 from ibdissect.errors import CaptureError
+from tests.commands import run
 from tests.conftest import REPO
 
 LAB = REPO / "captures/pkey-lab.pcap"
@@ -89,11 +90,15 @@ def test_errors_say_what_is_wrong(folder: Path, path: str, said: str) -> None:
 
 
 def test_no_member_decides_what_is_opened(folder: Path) -> None:
-    """A member's name that would be a URL is left out, so that no archive causes a request."""
+    """A member's name that would be a URL is read as a name, or is an error, so that no archive causes a request."""
     with zipfile.ZipFile("evil.zip", "w") as packed:
         for name in ("a.pcap::http://127.0.0.1/x.zip", "http://127.0.0.1/b.pcap", "c.pcap"):
             packed.writestr(name, LAB.read_bytes())
-    assert discover(["zip://*.pcap::evil.zip"]).files == ["zip://c.pcap::evil.zip"]
+    names = ["zip://a.pcap::http://127.0.0.1/x.zip::evil.zip", "zip://c.pcap::evil.zip", "zip://http://127.0.0.1/b.pcap::evil.zip"]
+    assert discover(["zip://::evil.zip"]).files == names and sorted(discover(["zip://*::evil.zip"]).files) == names
+    assert frames(names[2]) == frames(names[1])
+    with pytest.raises(CaptureError, match=r"evil\.zip: has :: in its name"):
+        open_capture(discover(["zip://::evil.zip"]).files[0])
 
 
 def test_a_member_cut_short_is_damage(folder: Path) -> None:
@@ -180,3 +185,65 @@ def test_the_list_of_an_archive_is_read_once(folder: Path, monkeypatch: pytest.M
     with zipfile.ZipFile("x.zip", "a") as packed:
         packed.write(LAB, "c.pcap")
     assert frames("zip://c.pcap::x.zip") == frames(str(LAB)) and len(lists) == 3
+
+
+def made(file: str, *members: tuple[str, bytes, str]) -> None:
+    """A tar of members: a name, a type and the target of a link; files hold the lab's capture."""
+    with tarfile.open(file, "w") as tar:
+        for name, kind, target in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, target
+            data = LAB.read_bytes() if kind in (b"0", b"Z") else b""
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data) if kind == b"0" else None)
+            if kind == b"Z":
+                assert tar.fileobj is not None
+                tar.fileobj.write(data + bytes(-len(data) % 512))
+
+
+def outcomes(url: str) -> dict[str, str]:
+    """By member what became of it: `read`, or the error."""
+    found = {}
+    for file in discover([url]).files:
+        name = file.partition("://")[2].rpartition("::")[0]
+        try:
+            found[name] = "read" if frames(file) == frames(str(LAB)) else "?"
+        except CaptureError as error:
+            found[name] = error.reason
+    return found
+
+
+def test_every_member_that_looks_like_a_capture_is_read_or_an_error(folder: Path) -> None:
+    made(
+        "links.tar", ("x/data.bin", b"0", ""), ("x/sym.pcap", b"2", "data.bin"), ("up.pcap", b"2", "x/../x/data.bin"),
+        ("chain.pcap", b"2", "up.pcap"),
+        ("hard.pcap", b"1", "x/data.bin"), ("none.pcap", b"2", "../none"), ("self.pcap", b"2", "self.pcap"), ("folder.pcap", b"2", "x"),
+        ("fifo.pcap", b"6", ""), ("device.pcap", b"3", ""), ("new.pcap", b"Z", ""), ("fifo", b"6", ""), ("README", b"2", "none"),
+        ("a::b.pcap", b"0", ""),
+        ("twice.pcap", b"0", ""), ("twice.pcap", b"0", ""), ("./twice.pcap", b"0", ""),
+        ("x.pcap.7z", b"0", ""), ("LOUD.PCAP", b"0", ""), ("d.pcap/", b"5", ""),
+    )  # fmt: skip
+    assert outcomes("tar://::links.tar") == {
+        **dict.fromkeys(("x/sym.pcap", "up.pcap", "chain.pcap", "hard.pcap", "new.pcap", "./twice.pcap", "x.pcap.7z", "LOUD.PCAP"), "read"),
+        "none.pcap": "is a link to ../none, which is not in the archive", "self.pcap": "is a link to itself", "fifo.pcap": "is a pipe",
+        "device.pcap": "is a device", "a::b.pcap": "has :: in its name, which no command can name",
+        "twice.pcap": "is in the archive more than once",
+    }  # fmt: skip
+    with zipfile.ZipFile("odd.zip", "w") as packed, pytest.warns(UserWarning, match="Duplicate name"):
+        for name in ("good.pcap", "twice.pcap", "twice.pcap", "y.pcap/", "a::b.pcap", "a::b.txt"):
+            packed.writestr(zipfile.ZipInfo(name), LAB.read_bytes())
+        link = zipfile.ZipInfo("link.pcap")
+        link.external_attr = 0o120777 << 16
+        packed.writestr(link, "good.pcap")
+    assert outcomes("zip://::odd.zip") == {
+        "good.pcap": "read", "twice.pcap": "is in the archive more than once", "y.pcap/": "is a folder with data",
+        "a::b.pcap": "has :: in its name, which no command can name", "link.pcap": "is a link or no file",
+    }  # fmt: skip
+
+
+def test_commands_say_what_of_an_archive_was_not_read(folder: Path) -> None:
+    made("x.tar", ("good.pcap", b"0", ""), ("a::b.pcap", b"0", ""), ("fifo.pcap", b"6", ""))
+    by_capture = ["export", "-o", "ds", "--partition-by", "capture"]
+    for words in (["lint", "--exit-zero", "--jobs", "2"], ["lint", "--exit-zero", "--set"], by_capture):
+        done = run(*words, "tar://::x.tar", text=True, cwd=folder)
+        assert done.returncode == 2 and ("a::b.pcap" in done.stderr or "fifo.pcap" in done.stderr), (words, done.stderr)
