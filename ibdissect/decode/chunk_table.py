@@ -147,14 +147,6 @@ class ChunkTable:
         made.leave_out(~rows)
         return made
 
-    def without(self, rows: Bool) -> ChunkTable:
-        """The same chunk without some packets, bool[n], for conditions of rules alone."""
-        located = replace(self.located, start=dict(self.located.start), malformed=self.located.malformed.copy())
-        made = ChunkTable(self.chunk, self.catalog, self._services, self._joined, located=located)
-        made.times, made.networks, made.frames = self.times, self.networks, self.frames
-        made.leave_out(rows)
-        return made
-
     @property
     def services(self) -> Services:
         """The services of connections, learnt from the capture so far, or from this chunk if it is used alone."""

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND
 from ibdissect.engine.seen_before import Marks
@@ -22,6 +23,7 @@ from ibdissect.wire.spec import Field, Struct
 from .chunk_table import ChunkTable
 from .locate import Int
 from .mads import Mads
+from .rows import mix
 
 MAX_JUDGED = 1 << 17
 """Contents that are remembered of what was judged, by each who asks."""
@@ -45,6 +47,11 @@ def contents(table: ChunkTable) -> Int:
     if len(rows) and "inner" not in loc.start:
         Marks(chunk.data).packets(rows, lrh, loc.at("bth"), loc.at("mad"), found)
     return found
+
+
+def together(*columns: npt.NDArray[Any]) -> Int:
+    """One positive number for what all columns say of a row, int64[n]: equal for equal rows."""
+    return mix(columns).view(np.int64) & np.int64((1 << 63) - 1) | 1
 
 
 _SIZE = MAD_SIZE[BASE_VERSION_IB]

@@ -24,7 +24,8 @@ from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.bit_fields import extract, value_at
 from ibdissect.decode.conditions import Judge
 from ibdissect.decode.operand_values import NumberSeries, Series
-from ibdissect.decode.rows import mix, places_in
+from ibdissect.decode.rows import places_in
+from ibdissect.decode.smp_contents import together
 from ibdissect.subnet import ChunkFollowed, Subnet
 from ibdissect.subnet.earlier_answers import PortInfos, is_lid, kinds_of_ports
 from ibdissect.wire import numbers
@@ -70,9 +71,9 @@ class PortFacts(Record, frozen=True, eq=False):
         """One number for what packets of the chunk hold and for all that `applying` asks of their nodes and ports, int64[n]; 0: unknown."""
         if not content.any():
             return content
-        kinds, found = np.zeros_like(content), content.copy()
+        kinds = np.zeros_like(content)
         kinds[self.rows] = self.kinds
-        found[found != 0] = mix([found, kinds]).view(np.int64)[found != 0] & np.int64((1 << 63) - 1) | 1
+        found = np.where(content != 0, together(content, kinds), 0)
         found[self.info_rows] = self.content
         return found
 

@@ -16,8 +16,7 @@ from ibdissect.decode import Bool, Int
 from ibdissect.decode.conditions import Judge
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.operand_values import NumberSeries, Series
-from ibdissect.decode.rows import mix
-from ibdissect.decode.smp_contents import SMALL
+from ibdissect.decode.smp_contents import SMALL, together
 from ibdissect.errors import SpecError
 from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.subnet.shown_before import SHOWN, is_own, may_be_asked, shown, shown_content
@@ -92,7 +91,7 @@ def _left(smps: AttributeSmps, asked: frozenset[type[Struct]]) -> tuple[Int, Int
         shown_too = [shown_content(smps, struct) if struct in asked else np.zeros(len(smps), np.int64) for struct in SHOWN]
         unsure = np.logical_or.reduce([content == 0, *(one == AFTER_ALL for one in shown_too)])
         which = np.full(len(smps), sum(1 << place for place, struct in enumerate(SHOWN) if struct in asked))
-        content = mix([content, which, *shown_too]).view(np.int64) & np.int64((1 << 63) - 1)
+        content = together(content, which, *shown_too)
         content[unsure] = 0
     new = np.zeros(len(smps), np.uint8)
     smps.event.subnet.judged.left(content, new)

@@ -57,7 +57,7 @@ class Conditions:
             left = np.zeros(len(table), np.uint8)
             self.judged[late].left(content, left)
             if 2 * np.count_nonzero(left) < len(table):
-                rest = table.without(left == 0)
+                rest = table.only_rows(left != 0)
                 if not late:
                     table.news = rest
         found: HeldInPart = []

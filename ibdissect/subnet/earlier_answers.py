@@ -17,8 +17,8 @@ from ibdissect.capture.scattered import Bytes
 from ibdissect.decode import Int
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.history import AFTER_ALL
-from ibdissect.decode.rows import U64, Columns, Entry, mix
-from ibdissect.decode.smp_contents import contents
+from ibdissect.decode.rows import U64, Columns, Entry
+from ibdissect.decode.smp_contents import contents, together
 from ibdissect.wire import numbers
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.places import Mad
@@ -303,7 +303,7 @@ class AttributeHistory:
 
 def combined(content: Int, before: Int, since: Int, kind: Int) -> Int:
     """One number for what SMPs hold, for the answers before them (`since` 0: none) and for the kinds of their nodes; 0: unknown."""
-    found = mix([content, before, since > 0, kind]).view(np.int64) & np.int64((1 << 63) - 1) | 1
+    found = together(content, before, since > 0, kind)
     found[(content == 0) | ((since > 0) & (before == 0))] = 0
     return found
 
