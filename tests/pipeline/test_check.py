@@ -7,7 +7,7 @@ import pickle
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,25 @@ def test_the_state_of_a_check_is_freed_at_its_end_without_the_garbage_collector(
     try:
         assert report(ROOT / "captures" / CAPTURES[0], 1, 3000).findings
         assert state and not any(one() is not None for one in state)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_no_window_waits_for_the_garbage_collector(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows: list[weakref.ref[ChunkTable]] = []
+    made = Reading.table_of
+
+    def noted(self: Reading, chunk: Chunk, frames: Sequence[int] | None = None) -> ChunkTable:
+        table = made(self, chunk, frames)
+        windows.append(weakref.ref(table))
+        return table
+
+    monkeypatch.setattr(Reading, "table_of", noted)
+    gc.disable()
+    try:
+        report(ROOT / "captures" / name, 1, 3000)
+        assert windows and not any(one() is not None for one in windows)
     finally:
         gc.enable()
 

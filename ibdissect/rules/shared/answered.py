@@ -77,7 +77,6 @@ class RepliesToFindings:
         """PSN and frame of packets that wait for an acknowledgement, by responder and requester."""
         self._watched: set[Frame] = set()
         self.dropped = Dropped("packets whose answers matter")
-        self._taken: ChunkTable | None = None
 
     def watch(self, hit: Hit, table: ChunkTable | None) -> None:
         """Await the replies to the packets of a hit in the present chunk."""
@@ -109,12 +108,11 @@ class RepliesToFindings:
             elif opcode >> SERVICE_AT in RELIABLE and not IS_RESPONSE[opcode]:
                 requester, responder = ends_at(table, row)
                 self._sent.setdefault((responder, requester), []).append((psn, frame))
-        if self._taken is table:
+        if table.has(self.take):
             self._look(table, [frame for frame in fresh if frame in self._asked])
 
     def take(self, table: ChunkTable) -> None:
         """Look for replies in a chunk. Call it by `table.once`, when its followers were fed."""
-        self._taken = table
         self._look(table, self._asked)
 
     def _look(self, table: ChunkTable, asked: Collection[int]) -> None:
