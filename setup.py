@@ -30,7 +30,7 @@ ENGINE = (
     "smps",
     "offsets",
     "tunnels",
-    "links",
+    "link_headers",
     "locate",
     "copies",
     "mirror_passing",

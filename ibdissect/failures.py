@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct as Record
 
-from ibdissect.patience import Interrupted, NotCalled, patient
+from ibdissect.plugin_timeout import Interrupted, NotCalled, patient
 from ibdissect.public_names import without_secrets
 
 NAMED = 8

@@ -22,8 +22,8 @@ from msgspec import Struct as Record
 from ibdissect.errors import ConfigError, IbdissectError, PluginError
 from ibdissect.failures import complain, error_text
 from ibdissect.lint.rule import REGISTRY, Rule
-from ibdissect.patience import patient
 from ibdissect.plugin_declarations import check_modules, check_names, check_nesting, check_rules
+from ibdissect.plugin_timeout import patient
 from ibdissect.rules import load as load_rules
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
 from ibdissect.wire.text import hex_text, printable

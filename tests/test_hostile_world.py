@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.stream import zstd_library
+from ibdissect.capture.compressed import zstd_library
 from ibdissect.decode.hidden.key_numbers import MAX_KEYS, KeyNumbering
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dissect.shown_value import Presenter

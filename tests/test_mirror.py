@@ -39,7 +39,7 @@ TESTED_BY_OTHERS = {
     ),
     "export": (
         "tests/export/test_export.py",
-        "answers files formats frames tables",
+        "answers files formats frames writers",
     ),
     "layers": (
         "tests/layers/test_captures.py and test_building.py",

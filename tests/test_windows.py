@@ -16,11 +16,11 @@ import pytest
 
 from ibdissect.capture import records
 from ibdissect.capture.chunk import LINK_ERF
+from ibdissect.capture.compressed import zstd_library
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.stream import zstd_library
 from ibdissect.lint import by_answers, conditions
 from ibdissect.lint.point_faults import PointFaults
-from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.pipeline.check import CheckOptions, check_reading
 from ibdissect.pipeline.reading import Reading
 from ibdissect.report import Run

@@ -10,9 +10,9 @@ from msgspec import Struct as Record
 
 from ibdissect.errors import CaptureError
 
+from .compressed import unpacked
 from .remote import is_url
 from .sets import Unit, files_of
-from .stream import unpacked
 
 PIECE = 1 << 20
 """Bytes read at once."""

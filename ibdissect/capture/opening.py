@@ -17,11 +17,12 @@ from msgspec.structs import replace
 from ibdissect.capture import pcap, pcapng, remote
 from ibdissect.capture.chained import ChainedReader
 from ibdissect.capture.chunk import Reader
+from ibdissect.capture.compressed import PACKED, unpacked
 from ibdissect.capture.erf import ErfRecords, looks_like_erf
 from ibdissect.capture.reader import CaptureReader, CaptureSource
 from ibdissect.capture.records import Records
 from ibdissect.capture.sets import NUMBERED_ENDING, CaptureSet, Irregular
-from ibdissect.capture.stream import PACKED, WINDOW, FileBytes, ObjectBytes, read_up_to, unpacked, waited
+from ibdissect.capture.stream import WINDOW, FileBytes, ObjectBytes, read_up_to, waited
 from ibdissect.errors import CaptureError, nearest
 from ibdissect.public_names import public_name
 

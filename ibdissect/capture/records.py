@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from ibdissect.capture import scan
 from ibdissect.capture.chunk import FRONT, Chunk, Comments, Damage
+from ibdissect.capture.compressed import TooMuch
 from ibdissect.capture.scan import Mask, Stride
 from ibdissect.capture.scattered import Bytes, Ints
-from ibdissect.capture.stream import TooMuch
 from ibdissect.engine import packet_kinds
 
 ROWS = packet_kinds.ROWS

@@ -89,7 +89,7 @@ def check_options(
 
         options.settings = checked_settings(config.options, {rule.code: rule for rule in everything}, config.source)
     if config.site is not None:
-        from ibdissect.lint.policy import SitePolicy, subnets_of
+        from ibdissect.lint.site_policy import SitePolicy, subnets_of
 
         options.policy = SitePolicy.of(config.site, config.source)
         options.division = subnets_of(config.site, config.source)

@@ -210,7 +210,7 @@ class Common(Record, dict=True):
 
 def _limited(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
     """Parse a size, and make it the limit of this command."""
-    from ibdissect.capture.stream import Unpacking
+    from ibdissect.capture.compressed import Unpacking
 
     if text is None:
         Unpacking.most = Unpacking.usual

@@ -64,7 +64,7 @@ class Config(Record, frozen=True, kw_only=True):
     baseline: str | None = None
     """File of known findings, which are hidden."""
     site: dict[str, Any] | None = None
-    """What the site allows (`lint.policy`)."""
+    """What the site allows (`lint.site_policy`)."""
     rule: tuple[dict[str, Any], ...] = ()
     """Rules declared in the file (`lint.toml_rules`)."""
     plugins: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ import click
 from msgspec import Struct as Record
 from msgspec.structs import replace
 
-from ibdissect import failures, patience
+from ibdissect import failures, plugin_timeout
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.sets import Unit, files_of
 from ibdissect.capture.stream import allow_reads, interrupt_reads
@@ -103,7 +103,7 @@ def interruptible() -> Iterator[Stop]:
         try:
             interrupt_reads()  # a read from a pipe may block for hours
         finally:
-            patience.end_plugins()  # a plugin's function may run for ever
+            plugin_timeout.end_plugins()  # a plugin's function may run for ever
 
     # Signals can be handled only in the main thread; if SIGINT is ignored (background job of a script), leave it so.
     main = threading.current_thread() is threading.main_thread()
@@ -116,7 +116,7 @@ def interruptible() -> Iterator[Stop]:
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         allow_reads()
-        patience.allow_plugins()
+        plugin_timeout.allow_plugins()
 
 
 @contextmanager

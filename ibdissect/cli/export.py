@@ -186,11 +186,11 @@ def _writer(opened: Capture, wanted: ExportArguments, ending: str) -> tuple[Rows
 
         columns = _columns_of(Rows, opened, wanted)
         return columns, partial(write_rows, columns)
-    from ibdissect.export import tables
+    from ibdissect.export import writers
     from ibdissect.tables.arrow import ArrowColumns
 
     made = _columns_of(ArrowColumns, opened, wanted)
-    return made, lambda chosen, file: tables.write((made.batch(table, rows) for table, rows in chosen), made.schema, file, ending)
+    return made, lambda chosen, file: writers.write((made.batch(table, rows) for table, rows in chosen), made.schema, file, ending)
 
 
 def _columns(opened: Capture, wanted: ExportArguments, ending: str, file: IO[bytes]) -> int:
@@ -215,7 +215,7 @@ def _by_windows(capture: Unit, wanted: ExportArguments, ending: str, common: Com
 
 def _others(opened: Capture, wanted: ExportArguments, ending: str, common: Common, file: IO[bytes]) -> int:
     """Write findings, connections, messages or records and return the number of rows."""
-    from ibdissect.export import tables
+    from ibdissect.export import writers
     from ibdissect.tables import connections, findings, messages, records
 
     masked = Counter[str]()
@@ -228,7 +228,7 @@ def _others(opened: Capture, wanted: ExportArguments, ending: str, common: Commo
         schema, batches = messages.SCHEMA, messages.batches(opened)
     else:
         schema, batches = records.SCHEMA, records.batches(opened, masked)
-    count = tables.write(batches, schema, file, ending)
+    count = writers.write(batches, schema, file, ending)
     _tell_masked(masked.total())
     return count
 
@@ -241,11 +241,11 @@ def _tell_masked(count: int) -> None:
 def _sightings(captures: Sequence[str], target: str, ending: str, common: Common) -> int:
     """Write the sightings of packets at several points and return their number."""
     from ibdissect.cli.points import compared
-    from ibdissect.export import sightings, tables
+    from ibdissect.export import sightings, writers
 
     comparison = compared(captures, common)
     with _written(target, captures[0]) as file:
-        return tables.write(sightings.batches(comparison), sightings.SCHEMA, file, ending)
+        return writers.write(sightings.batches(comparison), sightings.SCHEMA, file, ending)
 
 
 def _partitioned(units: Sequence[Unit], wanted: ExportArguments, common: Common) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.failures import complain
-from ibdissect.patience import patient
+from ibdissect.plugin_timeout import patient
 from ibdissect.wire.column import ComputedField, evaluate
 from ibdissect.wire.expr import Arith
 from ibdissect.wire.kept import remember

@@ -26,7 +26,7 @@ from ibdissect.capture.chunk import (
     LINKS_RAW_IP,
     Chunk,
 )
-from ibdissect.engine import links
+from ibdissect.engine import link_headers
 from ibdissect.engine.locate import Finder
 from ibdissect.engine.offsets import MAX_DEPTH
 from ibdissect.wire import encapsulation, headers
@@ -40,15 +40,16 @@ Bool = npt.NDArray[np.bool_]
 StructType = type[Struct]
 
 _FORMS = {
-    LINK_INFINIBAND: links.INFINIBAND, LINK_ERF: links.ERF, LINK_ETHERNET: links.ETHERNET, LINK_SLL: links.COOKED,
-    LINK_SLL2: links.COOKED2, LINK_IPOIB: links.IPOIB, LINK_NULL: links.LOOPBACK, LINK_LOOP: links.LOOPBACK, LINK_PPP: links.PPP,
-    **dict.fromkeys(LINKS_RAW_IP, links.RAW_IP),
+    LINK_INFINIBAND: link_headers.INFINIBAND, LINK_ERF: link_headers.ERF, LINK_ETHERNET: link_headers.ETHERNET,
+    LINK_SLL: link_headers.COOKED, LINK_SLL2: link_headers.COOKED2, LINK_IPOIB: link_headers.IPOIB,
+    LINK_NULL: link_headers.LOOPBACK, LINK_LOOP: link_headers.LOOPBACK, LINK_PPP: link_headers.PPP,
+    **dict.fromkeys(LINKS_RAW_IP, link_headers.RAW_IP),
 }  # fmt: skip
 
 
 def _by_link_type(forms: dict[int, int]) -> bytes:
     """The form of each link type: 65,536 look-ups would take 4 ms of every start."""
-    table = bytearray([links.UNKNOWN]) * (1 << 16)
+    table = bytearray([link_headers.UNKNOWN]) * (1 << 16)
     for link, form in forms.items():
         table[link] = form
     return bytes(table)

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 from ibdissect.engine.common cimport i64, u8
-from ibdissect.engine.links cimport Links
+from ibdissect.engine.link_headers cimport LinkHeaders
 
-cdef class Finder(Links):
+cdef class Finder(LinkHeaders):
     cdef const u8[::1] before_payload
     cdef const unsigned short[::1] links
     cdef const u8[::1] forms

@@ -12,7 +12,7 @@ from ibdissect.wire.headers import BTH, GRH, LRH, RWH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.opcodes import OPCODES
 
-from .links import ERF, ETHERNET, INFINIBAND, extension_headers
+from .link_headers import ERF, ETHERNET, INFINIBAND, extension_headers
 from .offsets import (
     GRH_LENGTH,
     IP_LARGE,
@@ -34,10 +34,10 @@ except ImportError:
     from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import b16
-    from cython.cimports.ibdissect.engine.links import Links
+    from cython.cimports.ibdissect.engine.link_headers import LinkHeaders
 else:
     from .common import b16
-    from .links import Links
+    from .link_headers import LinkHeaders
 
 
 def _behind_bth() -> bytes:
@@ -113,7 +113,7 @@ _PROTOCOL_FRAGMENT = cython.declare(cython.int, wire.IP6_FRAGMENT)
 
 @cython.final
 @cython.cclass
-class Finder(Links):
+class Finder(LinkHeaders):
     """Finds the headers of the rows of one window; `run` it once. Never raises, whatever the bytes."""
 
     def ports(self, roce_ports: Sequence[int]) -> None:
@@ -122,7 +122,7 @@ class Finder(Links):
         self.before_payload = memoryview(BEFORE_PAYLOAD)
 
     def run(self, links: Any, forms: bytes, pseudo: Any) -> None:
-        """All rows. uint16[n] link types, the form of each link type (`links.INFINIBAND` ...), int64[n] ERF headers (-1: none)."""
+        """All rows. uint16[n] link types, the form of each link type (`link_headers.INFINIBAND` ...), int64[n] ERF headers (-1: none)."""
         self.links, self.forms, self.pseudo = memoryview(links), memoryview(forms), memoryview(pseudo)
         first: cython.Py_ssize_t
         row: cython.Py_ssize_t

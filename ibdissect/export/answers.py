@@ -10,17 +10,17 @@ import pyarrow as pa
 from ibdissect.tables.sql import Database
 from ibdissect.wire.text import printable
 
-from . import tables
+from . import writers
 
 SHOWN_ROWS = 10_000
 """Most rows of the text table; the other formats write all."""
 
 
 def write(database: Database, query: str, file: IO[bytes], ending: str) -> int:
-    """Write the result in a format of `tables.write`; return the number of rows."""
+    """Write the result in a format of `writers.write`; return the number of rows."""
     reader = database.run(query)
     try:
-        return tables.write(reader, reader.schema, file, ending)
+        return writers.write(reader, reader.schema, file, ending)
     except (pa.ArrowException, OverflowError, ValueError) as error:  # as a date that Python does not have
         raise database.refused(query, error) from error
 
@@ -31,7 +31,7 @@ def text(database: Database, query: str) -> Iterator[str]:
     rows: list[tuple[str, ...]] = []
     try:
         for batch in reader:
-            rows += zip(*(map(printable, tables.as_texts(column)) for column in batch.columns), strict=True)
+            rows += zip(*(map(printable, writers.as_texts(column)) for column in batch.columns), strict=True)
             if len(rows) > SHOWN_ROWS:
                 break
     except (pa.ArrowException, OverflowError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Which formats do tables have? For each a row here, and a function in `export.tables`."""
+"""Which formats do tables have? For each a row here, and a function in `export.writers`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class TableFormat(NamedTuple):
     """A format of tables; `--format` takes its name."""
 
     writer: str
-    """The function of `export.tables` that writes it."""
+    """The function of `export.writers` that writes it."""
     endings: tuple[str, ...]
     """How files of that format end, its name first."""
     by_lines: bool = False

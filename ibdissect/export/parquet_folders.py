@@ -26,7 +26,7 @@ from ibdissect.public_names import public_name
 from ibdissect.wire.text import printable
 
 from .files import mode_of
-from .tables import parquet_writer
+from .writers import parquet_writer
 
 KEYS = {"capture": 0, "day": 10, "hour": 13}
 """What folders can be named after, with the number of characters of a time in ISO 8601."""

@@ -16,7 +16,7 @@ from ibdissect.decode.hidden.unreadable_fields import in_frame_order
 from ibdissect.decode.networks import Networks
 from ibdissect.decode.smp_contents import contents
 from ibdissect.failures import Failures
-from ibdissect.patience import PATIENCE_OF_RULES_S, patient
+from ibdissect.plugin_timeout import PATIENCE_OF_RULES_S, patient
 from ibdissect.subnet import ChunkFollowed
 from ibdissect.subnet.earlier_answers import PortInfos
 from ibdissect.subnet.file_lines import KnownFile

@@ -22,7 +22,7 @@ from .reading import Selection
 if TYPE_CHECKING:
     from ibdissect.lint.path_ignores import PathIgnores
     from ibdissect.lint.point_faults import PointFaults
-    from ibdissect.lint.policy import SitePolicy
+    from ibdissect.lint.site_policy import SitePolicy
     from ibdissect.subnet.files import SubnetFiles
 
 Stop = Callable[[], bool]

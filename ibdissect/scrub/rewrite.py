@@ -15,7 +15,7 @@ from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.hidden.key_numbers import secret_fields
 from ibdissect.decode.ignored_data import as_read
 from ibdissect.decode.services import Services
-from ibdissect.engine.links import extension_headers
+from ibdissect.engine.link_headers import extension_headers
 from ibdissect.python_interface import Capture
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.encapsulation import IP6_EXTENSIONS, IP6_FRAGMENT, HopByHop, IP6Fragment, IPv6

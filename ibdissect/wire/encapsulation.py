@@ -282,7 +282,7 @@ IP6_EXTENSIONS: dict[int, type[Struct]] = {
     IP6_HOP_BY_HOP: HopByHop, IP6_ROUTING: RoutingHeader, IP6_DESTINATION: DestinationOptions, IP6_FRAGMENT: IP6Fragment,
     IP6_AUTHENTICATION: IP6Authentication,
 }  # fmt: skip
-"""Headers that may stand between IPv6 and what it carries, by their number; `engine.links.extension_headers` says how long they are."""
+"""Headers that may stand between IPv6 and what it carries, by their number; `engine.link_headers` says how long they are."""
 
 
 class UDP(Struct):

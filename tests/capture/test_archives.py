@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture import archives
+from ibdissect.capture.compressed import Unpacking
 from ibdissect.capture.discover import discover, one_set
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.sets import CaptureSet
-from ibdissect.capture.stream import Unpacking
 from ibdissect.errors import CaptureError
 from tests.commands import run
 from tests.conftest import REPO

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect.capture.compressed import zstd_library
 from ibdissect.capture.opening import looks_like_capture, open_capture
-from ibdissect.capture.stream import zstd_library
 from ibdissect.errors import CaptureError
 from tests.capture.built import Packet, enhanced, erf_record, interface, pcap, pcap_rows, read, rows_of, section, simple
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.stream import Unpacking
+from ibdissect.capture.compressed import Unpacking
 from ibdissect.cli import run
 from ibdissect.decode.hidden.key_numbers import KeyNumbering
 from tests import commands

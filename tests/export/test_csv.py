@@ -33,7 +33,7 @@ def test_a_csv_reader_reads_the_written_values() -> None:
 
 def test_columns_need_no_pyarrow(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = str(repo / "captures/pkey-lab.pcap")
-    for name in ("pyarrow", "ibdissect.export.tables", "ibdissect.tables.arrow"):
+    for name in ("pyarrow", "ibdissect.export.writers", "ibdissect.tables.arrow"):
         monkeypatch.setitem(sys.modules, name, None)
     names = ("frame.number", "frame.time", "frame.time_relative", "bth.p_key", "bth.a", "ibdissect.code", "_ws.col.info", "ip.src")
     assert run(["export", lab, "--output", str(tmp_path / "x.csv"), "-q", *(word for name in names for word in ("-e", name))]) == 0

@@ -124,7 +124,7 @@ def test_every_name_can_be_written(native: Path, first: bool) -> None:
     import io
 
     from ibdissect.dfilter.names import names_of
-    from ibdissect.export import tables
+    from ibdissect.export import writers
     from ibdissect.python_interface import Capture
     from ibdissect.tables.arrow import ArrowColumns
     from ibdissect.tables.rows import named_columns
@@ -135,7 +135,7 @@ def test_every_name_can_be_written(native: Path, first: bool) -> None:
         batches = [made.batch(table, rows) for table, rows in opened.selected()]
     assert len(made.schema) > 1000
     for ending in (".csv", ".jsonl", ".parquet", ".arrow"):
-        assert tables.write(batches, made.schema, io.BytesIO(), ending) == len(all_frames())
+        assert writers.write(batches, made.schema, io.BytesIO(), ending) == len(all_frames())
 
 
 def test_csv_cells_are_no_formulas(native: Path, tmp_path: Path) -> None:

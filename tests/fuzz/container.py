@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 from ibdissect.capture.chunk import LINK_ERF
-from ibdissect.capture.stream import zstd_library
+from ibdissect.capture.compressed import zstd_library
 
 from .mutate import EDGES, Packet
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ibdissect.capture.sets import CaptureSet
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.pipeline import cache as session_cache
 from ibdissect.pipeline.cache import Cache
 from ibdissect.pipeline.check import CheckOptions

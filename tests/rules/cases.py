@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ibdissect.capture.chunk import Damage
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.point_faults import PointFaults
-from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.files import SubnetFile, learn
 from tests import craft

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.wire.cc import CACongestionSetting
 from ibdissect.wire.pm import PortCounters
 from ibdissect.wire.sa import mask_for

@@ -20,9 +20,9 @@ from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.point_faults import PointFaults
-from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.rule_page import EVIDENCE, TO_DO, WHY, page, sections, summary
+from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.rules import load
 from ibdissect.subnet.files import SubnetFile
 from tests.conftest import REFERENCE

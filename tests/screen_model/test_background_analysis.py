@@ -11,7 +11,7 @@ import pytest
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.path_ignores import PathIgnores
-from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
 from ibdissect.screen_model.background_analysis import BackgroundAnalysis

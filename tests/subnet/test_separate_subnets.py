@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.lint.policy import subnets_of
+from ibdissect.lint.site_policy import subnets_of
 from ibdissect.mad.transactions import Transactions
 from ibdissect.pipeline.check import CheckOptions, check, check_reading
 from ibdissect.pipeline.reading import Reading

@@ -12,8 +12,8 @@ from ibdissect.decode import Int
 from ibdissect.decode.identity import one_block
 from ibdissect.decode.rows import by_value
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
+from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.smp_senders import port_of_sender, sender_changes, senders_of

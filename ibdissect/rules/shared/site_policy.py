@@ -15,8 +15,8 @@ from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.decode.rows import by_value
 from ibdissect.lint.finding import value_of
-from ibdissect.lint.policy import SitePolicy
 from ibdissect.lint.rule import Context, Hit, Rule, Seen, fault, on_chunk, on_event
+from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.rules.shared.smp_senders import senders_of
 from ibdissect.subnet import SWITCH, ChunkFollowed
 from ibdissect.subnet.earlier_answers import PKeyTables, PortInfos, port_key

@@ -6,7 +6,7 @@ import struct
 from functools import partial
 from typing import Any
 
-from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.site_policy import SitePolicy
 from tests.craft import build, erf_pcap, gmp, native, smp, ud, vcrc
 from tests.rules.cases import case
 from tests.rules.made.lanes import send

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.site_policy import SitePolicy
 from tests.craft import erf_pcap, ethernet_pcap, interfaces_pcapng, smp, ud
 from tests.rules.cases import case
 from tests.rules.made.attributes import sm

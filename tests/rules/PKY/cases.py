@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import tests.rules.CNX.cases  # noqa: F401  # the first case of CNX008 is there, whichever test is imported first
-from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.wire.cm import APR, LAP, SIDRRep, SIDRReq
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.notice import Notice, TrapPKey, TrapSwitchPKey

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.wire.notice import TrapLocalChange
 from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_port import PortInfo

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from ibdissect.lint.policy import SitePolicy
+from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.wire.cm import APR, LAP, MRA, RTU
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.notice import Notice

@@ -88,7 +88,7 @@ _FRAGMENT_AT, _FRAGMENT_RESERVED = wire.IP6Fragment.offset_.bit // 8, 6
 
 
 @cython.cclass
-class Links(Tunnels):
+class LinkHeaders(Tunnels):
     """The steps of a row from its link to IP or RoCE v1."""
 
     @cython.cfunc

@@ -9,7 +9,7 @@ import pytest
 
 from ibdissect.capture.chunk import LINK_LOOP, LINK_NULL, LINK_PPP, LINKS_RAW_IP
 from ibdissect.decode.crcs import icrc
-from ibdissect.engine.links import MAX_EXTENSIONS
+from ibdissect.engine.link_headers import MAX_EXTENSIONS
 from ibdissect.wire.encapsulation import IP6Fragment, IPv6, Pause, PriorityPause, RoutingHeader
 from ibdissect.wire.headers import BTH
 from tests import commands, craft

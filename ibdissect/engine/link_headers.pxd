@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 from ibdissect.engine.tunnels cimport Tunnels
 
-cdef class Links(Tunnels):
+cdef class LinkHeaders(Tunnels):
     cdef int roce1(self, Py_ssize_t at) except? -1
     cdef int ip(self, Py_ssize_t at) except? -1
     cdef int cooked(self, Py_ssize_t name, Py_ssize_t at, Py_ssize_t type_at, Py_ssize_t size) except? -1

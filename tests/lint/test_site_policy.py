@@ -10,7 +10,7 @@ import pytest
 
 from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Finding
-from ibdissect.lint.policy import SitePolicy, subnets_of
+from ibdissect.lint.site_policy import SitePolicy, subnets_of
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
 from ibdissect.subnet.separate_subnets import LID, PREFIX

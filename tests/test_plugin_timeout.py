@@ -8,9 +8,9 @@ from time import sleep
 
 import pytest
 
-from ibdissect import patience
+from ibdissect import plugin_timeout
 from ibdissect.failures import guarded
-from ibdissect.patience import TookTooLong, patient
+from ibdissect.plugin_timeout import TookTooLong, patient
 from tests.conftest import REPO
 
 
@@ -25,12 +25,12 @@ def endless() -> None:
 
 @pytest.mark.slow
 def test_a_function_that_does_not_end_is_stopped_and_not_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "PATIENCE_S", 1)
+    monkeypatch.setattr(plugin_timeout, "PATIENCE_S", 1)
     with pytest.raises(TookTooLong, match="did not end within 1 s"), patient(endless):
         endless()
     with pytest.raises(TookTooLong, match="not called again"), patient(endless):
         raise AssertionError("was called")
-    assert not patience._CALLS
+    assert not plugin_timeout._CALLS
 
 
 @pytest.mark.slow
@@ -39,25 +39,25 @@ def test_slow_functions_and_ours_are_not_stopped(monkeypatch: pytest.MonkeyPatch
         sleep(2.5)
         return [1]
 
-    monkeypatch.setattr(patience, "PATIENCE_S", 8)
+    monkeypatch.setattr(plugin_timeout, "PATIENCE_S", 8)
     assert guarded(slow, limit=1) == ([1], True)
     slow.__module__ = "ibdissect.wire.x"
-    monkeypatch.setattr(patience, "PATIENCE_S", 1)
+    monkeypatch.setattr(plugin_timeout, "PATIENCE_S", 1)
     assert guarded(slow, limit=1) == ([1], True)
 
 
 STOPPED = """
 import sys
-import ibdissect.patience as patience
+from ibdissect import plugin_timeout
 
 def endless():
     while True:
         pass
 
 try:
-    with patience.patient(endless, 1):
+    with plugin_timeout.patient(endless, 1):
         endless()
-except patience.TookTooLong:
+except plugin_timeout.TookTooLong:
     sys.setprofile(lambda *_: None)
     (lambda: 0)()
     sys.setprofile(None)
