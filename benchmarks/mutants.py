@@ -97,7 +97,7 @@ TARGETS = {
         "ibdissect/wire/*.py ibdissect/wire/ulp/*.py",
         (
             "tests/wire/test_*.py",
-            "tests/ulp/test_*.py",
+            "tests/wire/ulp/test_*.py",
             "tests/dissect/test_*.py",
             "tests/test_coverage.py",
             "tests/decode/hidden/test_unreadable_fields.py",
@@ -114,7 +114,7 @@ TARGETS = {
             "tests/decode/hidden/test_*.py",
             "tests/dfilter/test_[cklmnpv]*.py",
             "tests/tables/test_columns.py",
-            "tests/ulp/test_services.py",
+            "tests/wire/ulp/test_services.py",
             "tests/wire/test_tail.py",
             "tests/points/test_*.py",
             "tests/transport/test_*.py",

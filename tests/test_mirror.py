@@ -116,7 +116,7 @@ TOPICS = {
     "subnet/files": "fabric_numbers knowledge",
     "transport": "flows repetitions stream_ends table",
     "tui": "ending hostile_text snapshots terminal",
-    "ulp": "services tshark",
+    "wire/ulp": "services tshark",
     "wire": "declared fields_csv gs_tshark libibmad roundtrip_spec sm_tshark structs vendor_cc vendor_fields",
 }
 """Folder: test files that are about a topic across modules; the first line of each says which question it asks."""

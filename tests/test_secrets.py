@@ -30,7 +30,7 @@ from tests.craft import build
 from tests.fuzz.container import pcapng
 from tests.fuzz.seeds import management, of_declarations
 from tests.subnet.made import answer, port_info
-from tests.ulp.test_services import nvme_frames
+from tests.wire.ulp.test_services import nvme_frames
 
 pytestmark = pytest.mark.slow
 

@@ -127,19 +127,19 @@ class ExportArguments(Record):
 )  # fmt: skip
 @common_options
 def command(captures: tuple[str, ...], wanted: ExportArguments, common: Common) -> int:
-    """Write CAPTURE as a table (.parquet .arrow .feather .csv .jsonl) or its frames as a capture (.pcap .pcapng).
+    """Write CAPTURE as a table, or its frames as a capture. The extension of FILE names the format; --format lists them.
 
     `--output -` writes to standard output. A field that can occur several times in a frame becomes a list (in CSV separated by
     commas). Keys are null unless --show-keys is given; frames in a capture are unchanged, including their keys. All formats of
     tables but .csv need the extra `export`. docs/numbers.md defines each number. Several processes (--jobs,
-    --engine) share the rows of a .csv or .jsonl, or the captures of --partition-by.
+    --engine) share the captures of --partition-by, or the rows of a format that has one on each line, such as .csv.
     """
     rows = wanted.rows
     if wanted.partition_by is not None:
         return _partitioned(output.units_of(captures, wanted.as_set, quiet=common.quiet), wanted, common)
     ending = wanted.ending
     if rows != "frames" or ending not in formats.LINES:
-        refuse("jobs", "engine", reason="is for --partition-by, and for the frames of a capture as .csv or .jsonl")
+        refuse("jobs", "engine", reason=f"is for --partition-by, and for the frames of a capture as {formats.BY_LINES}")
     if rows == "points":
         rows, count = "sightings", _sightings(captures, wanted.target, ending, common)
     else:

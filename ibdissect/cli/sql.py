@@ -10,6 +10,7 @@ import click
 from ibdissect.cli.common import Common, common_options
 from ibdissect.cli.console import echo, lifted
 from ibdissect.cli.output import captures_argument, findings_of, opened_capture, require_extra, set_option, source_of
+from ibdissect.export.formats import PRINTED
 
 
 @click.command()
@@ -18,7 +19,7 @@ from ibdissect.cli.output import captures_argument, findings_of, opened_capture,
 @set_option
 @click.option("-e", "names", multiple=True, metavar="NAME", help="Another column of `packets`; repeat for more.")
 @click.option("--points", is_flag=True, help="Match several captures of the same traffic: the table `sightings`; others are of the first.")
-@click.option("--format", "format_", type=click.Choice(("text", "csv", "json", "jsonl")), default="text", show_default=True)
+@click.option("--format", "format_", type=click.Choice(("text", *PRINTED)), default="text", show_default=True)
 @common_options
 def command(captures: tuple[str, ...], query: str, as_set: bool, names: tuple[str, ...], points: bool, format_: str, common: Common) -> int:
     """Run QUERY (DuckDB's SQL) over the tables packets, mads, connections, messages, records, requests, findings and ports of CAPTURE.

@@ -1,4 +1,4 @@
-"""Which formats do tables have? For each a row here, and a function in `export.writers`."""
+"""Which formats do tables have? For each a row here, and a function in `export.writers`; options and help of commands follow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TableFormat(NamedTuple):
     by_lines: bool = False
     """Whether each row is a line by itself, so that several processes can write them."""
     for_captures: bool = True
-    """Whether `export` writes it; `sql` has one more."""
+    """Whether `export` writes it, not only `sql`."""
 
 
 TABLES = (
@@ -29,3 +29,7 @@ WRITERS = {ending: one.writer for one in TABLES for ending in one.endings}
 ENDINGS = tuple(ending for one in TABLES if one.for_captures for ending in one.endings)
 LINES = frozenset(ending for one in TABLES if one.by_lines for ending in one.endings)
 NAMES = tuple(one.endings[0].removeprefix(".") for one in TABLES if one.for_captures)
+BY_LINES = " or ".join(one.endings[0] for one in TABLES if one.by_lines)
+"""For sentences."""
+PRINTED = tuple(one.endings[0].removeprefix(".") for one in TABLES if one.by_lines or not one.for_captures)
+"""Formats that are text, so that `sql` prints them."""
