@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import run
+
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("pyarrow")
@@ -33,12 +35,7 @@ def test_python_of_the_page(repo: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_rule_of_the_page_is_that_of_its_file(repo: Path) -> None:
-    import tomllib
-
-    page = (repo / "docs/getting-data-out.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```toml\n(.*?)^```$", page, re.M | re.S)
-    (shown,), (whole,) = (
-        tomllib.loads(text)["rule"] for text in (block, (repo / "docs/examples/site-rules.toml").read_text(encoding="utf-8"))
-    )
-    assert shown == {key: value for key, value in whole.items() if key in shown} and set(whole) - set(shown) == {"docs", "reference"}
+def test_the_rules_of_a_site_find_the_partition_it_does_not_have(repo: Path) -> None:
+    rules, capture = repo / "docs/examples/site-rules.toml", repo / "captures/pkey-lab.pcap"
+    done = run("lint", "--plugin", str(rules), "--select", "SITE", "--format", "concise", str(capture), text=True)
+    assert ":33: warning SITE001 P_Key 0x8999 from LID 4 to LID 3" in done.stdout and done.returncode == 0

@@ -48,8 +48,8 @@ class Diagnosed(Record):
     help="The captures are of the same traffic, at several points: one story of each connection, with where packets were lost.",
 )
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
-@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Connections told, also of each host.")
-@click.option("--all", "every", is_flag=True, help="Tell of healthy and unclear connections, too.")
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Connections shown, also of each host.")
+@click.option("--all", "every", is_flag=True, help="Show healthy and unclear connections, too.")
 @jobs_option("Follow N captures at a time, in processes.")
 @engine_option
 @without(
@@ -66,9 +66,9 @@ def command(
 
     All frames are read, and -Y is refused: packets that a filter leaves out would look lost. Filter the connections of --format json.
 
-    Several captures are told one by one. With --points they are captures of the same traffic (client.pcap server.pcap): their clocks are
-    aligned and packets matched, as `points` does, each connection is told once, and packets that one point has and another one lacks show
-    where they were lost. Exit status 2 if they share no packet. docs/numbers.md defines each number.
+    Several captures are reported one after the other. With --points they are captures of the same traffic (client.pcap server.pcap):
+    their clocks are aligned and packets matched, as `points` does, and each connection is reported once, with where packets were lost.
+    Exit status 2 if they share no packet. docs/numbers.md defines each number.
     """
     if points and as_set:
         raise ConfigError("--points", "--set", "a set is one capture in several files", hint="merge each set into one file first")

@@ -199,7 +199,7 @@ def begins(diagnosis: Diagnosis) -> str:
     ends = [{end.address for end in one.ends} for one in diagnosis.connections]
     common = set.intersection(*ends) if not diagnosis.points and len(set().union(*ends)) > 2 else set[str]()
     return (
-        f"It begins on {day(start)} at {clock(start)} UTC and lasts {moment(start, diagnosis.end_ns)}. Times count from its begin. "
+        f"It begins on {day(start)} at {clock(start)} UTC and lasts {moment(start, diagnosis.end_ns)}. Times count from its beginning. "
         "A → B: A asked for the connection (REQ), or sends the requests if that is not captured."
         + (" An end without QP: its number is not captured, or it has none (refused)." if unknown else "")
         + (f" The set-up of {unseen:,} connections is not captured." if unseen and len(ends) > 1 else "")
@@ -213,7 +213,7 @@ def points_text(diagnosis: Diagnosis) -> str:
     clocks = ", ".join(f"that of {printable(one.name)} is {_ahead(one)}" for one in others)
     return (
         f"Captures of the same traffic; times are those of {printable(first.name)}'s clock, {clocks}. "
-        "Each connection is told from one of them: `at NAME` names it, and its frames are numbered as there."
+        "Each connection is reported as one of them shows it: `at NAME` names that capture, and frames are numbered as there."
     )
 
 

@@ -1,8 +1,7 @@
 """The rules: what is wrong in this capture? A folder for each family, named as its code.
 
-To find a rule: `ibdissect rules PKY005` prints its page and names its file. In most families `packet.py` holds the rules that need
-one packet; the other files are named after what their rules compare it with (`ports`, `groups`, `streams`, `answers`) or what they are
-about.
+To find a rule: `ibdissect rules PKY005` prints its page and names its file. Files are named after what their rules judge
+(`header_fields`) or compare it with (`agreements`, `tables`).
 
 A rule is a class whose docstring is its page (docs/first-rule.md). Without state it is a declaration, `when` and `message`.
 With state it handles structures, events or chunks, or fills in a base class of `shared`:

@@ -22,7 +22,7 @@ class TargetRule(AttributeRule):
     evidence = (
         "The request, and the NodeInfo, SwitchInfo or PortInfo that its target answered before. Silent for targets that the "
         "capture has not shown. An `info` if the request was answered with status 0, if another node may be there by now, or if the "
-        "capture shows no answer to a later Get of what it rests on."
+        "capture lacks the answer to a later Get of that attribute."
     )
     refusable = True
     why = "NodeInfo: {kind}"

@@ -265,7 +265,8 @@ class AnotherPortsPath(PathLidsRule):
 
     The application uses an outdated path record: let it ask the SA again, and clear path caches.
 
-    The GUID in a NodeInfo, and the port's LID: the capture shows its Sets, or it answered the same LID before and after the REQ or LAP.
+    NodeInfo with the GUID of the port, and its LID: the capture shows the Sets that assign LIDs, or the port answered
+    with the same LID before and after the REQ or LAP.
     """
 
     code, name, severity = "CM020", "req-lid-of-another-port", WARNING

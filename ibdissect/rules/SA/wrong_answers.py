@@ -62,7 +62,8 @@ class PathLids(PathLidsRule):
 
     The SA works with outdated LIDs, or a client cached the record: restart the sweep and clear path caches.
 
-    The GUID in a NodeInfo, and the port's LID: the capture shows its Sets, or it answered the same LID before and after the path.
+    NodeInfo with the GUID of the port, and its LID: the capture shows the Sets that assign LIDs, or the port answered
+    with the same LID before and after the path.
     """
 
     code, name, severity = "SA015", "path-record-lid-mismatch", WARNING
