@@ -10,6 +10,7 @@ from msgspec import field
 
 from ibdissect.engine.connection_setups import SetUp
 from ibdissect.engine.packet_kinds import ROCE1, ROCE2, SOON_NS
+from ibdissect.engine.psn_gaps import FAR, distance
 from ibdissect.wire.headers import RNR_TIMER_US
 
 from .accesses import Access
@@ -74,6 +75,8 @@ class CaptureContext(Record):
     """What a request in a frame wants to access, if that is remembered."""
     asked: AskedHosts = field(default_factory=AskedHosts)
     nearby: Nearby = field(default_factory=Nearby)
+    by_pair: dict[tuple[int | None, int | None], list[tuple[Raw, int]]] = field(default_factory=dict)
+    """Connections by the queue pairs of both ends, which are known, with the side of the first one; each from both sides."""
     large_only: set[int] = field(default_factory=set)
     """The paths (their `id`) on which several queue pairs were given up, each with packets larger than any that was acknowledged there."""
 
@@ -127,7 +130,7 @@ def _not_connected(raw: Raw, capture: CaptureContext, _: ConnectionTimes | None)
         decisive = setup.rej[0] if setup.rej is not None else setup.mra[0] if setup.mra is not None else asked[-1]
         limit = setup.agreed["max_cm_retries"]
         goes_on = setup.rej is None and setup.mra is None and setup.tries <= (MOST_CM_RETRIES if limit is None else limit)
-        severity = INFO if _cancelled(setup) else WARNING if goes_on else ERROR
+        severity = INFO if _cancelled(setup) or (goes_on and setup.tries == 1) else WARNING if goes_on else ERROR
         first, facts = asked[0] if asked else decisive, dict[str, Any](asked_for_time=setup.mra is not None)
         facts["quiet_ns"] = capture.end_ns - setup.last_time
         facts |= capture.asked.answers(raw.hosts[1].number, setup)
@@ -260,6 +263,8 @@ def given_up(raw: Raw, half: Any, capture: CaptureContext) -> bool:
         return False
     if half.tries < 2 or half.last_try_end <= half.una:
         return _abandoned(raw, half)
+    if _went_on(half) or _taken_leave_of(raw, half) or _moved(raw, half, capture):
+        return False
     setup = raw.setup
     if not half.answers and not sees(raw, raw.requester if half is raw.main else 1 - raw.requester)[1]:
         return bool(half.rounds >= ONE_WAY_ROUNDS and half.last_try == half.last_request)
@@ -269,6 +274,29 @@ def given_up(raw: Raw, half: Any, capture: CaptureContext) -> bool:
         return True
     quiet = capture.end_ns - max(half.last_request_time, half.last_answer_time)
     return ended or (limit is not None and half.tries > limit) or quiet > 2 * max(half.longest_wait, 1)
+
+
+def _went_on(half: Any) -> bool:
+    """Whether a requester none of whose answers is captured sent something new, longer after its last try than it ever waited."""
+    return bool(not half.answers and half.last_request_time - half.last_try_time > half.longest_wait)
+
+
+def _taken_leave_of(raw: Raw, half: Any) -> bool:
+    """Whether the responder ended the connection (DREQ) before the first repetition: what came after that it does not answer."""
+    responder = 1 - raw.requester if half is raw.main else raw.requester
+    setup, until = raw.setup, half.first_try_time + half.longest_wait
+    return setup is not None and any(by == responder and time < until for _, time, by in setup.dreqs)
+
+
+def _moved(raw: Raw, half: Any, capture: CaptureContext) -> bool:
+    """Whether the same queue pairs went on with the unacknowledged packet over another path or link: a migration, a failover."""
+    side = raw.requester if half is raw.main else 1 - raw.requester
+    for other, asks in capture.by_pair.get((raw.qpn(side), raw.qpn(1 - side)), ()):
+        later, lane = other.half(asks), other.lanes[asks]
+        begun_later = other is not raw and lane is not None and lane.first_time >= half.first_try_time
+        if begun_later and later is not None and 0 < distance(later.front, half.una) <= FAR:
+            return True
+    return False
 
 
 def _abandoned(raw: Raw, half: Any) -> bool:
@@ -398,7 +426,9 @@ def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterato
     detail["tries"] = half.tries
     if shown:
         detail["scope"] = "qp" if alive else "host"
-    yield CauseFound("retries-exhausted", first=first, decisive=tried, blamed=1 - side, detail=detail, facts=facts)
+    elsewhere = not half.answers and half.tries > MOST_RETRIES + 1  # so many tries have RNR NAKs between them, and the capture none
+    severity = INFO if elsewhere else ERROR
+    yield CauseFound("retries-exhausted", severity=severity, first=first, decisive=tried, blamed=1 - side, detail=detail, facts=facts)
 
 
 def _slow(raw: Raw, half: Any, side: int, times: ConnectionTimes | None) -> Iterator[CauseFound]:

@@ -34,12 +34,17 @@ class Verdicts:
     def __init__(self, raws: list[Raw], lanes: Any, checksums: Checksums, when: FrameTimes, accesses: Accesses) -> None:
         """Any: `Lanes`, compiled or not."""
         earlier: dict[tuple[int, int], list[Raw]] = {}
+        by_pair: dict[tuple[int | None, int | None], list[tuple[Raw, int]]] = {}
         for raw in raws:
             for side in (0, 1):
                 qpn = raw.qpn(side)
                 if qpn is not None:
                     earlier.setdefault((raw.hosts[side].number, qpn), []).append(raw)
-        self.capture = CaptureContext(int(lanes.last_time), int(lanes.first_time), lambda host: checksums.of(bytes_of(host)), earlier)
+                if qpn is not None and (other := raw.qpn(1 - side)) is not None:
+                    by_pair.setdefault((qpn, other), []).append((raw, side))
+        self.capture = CaptureContext(
+            int(lanes.last_time), int(lanes.first_time), lambda host: checksums.of(bytes_of(host)), earlier, by_pair=by_pair
+        )
         self.capture.large_only = large_only(raws, self.capture)
         self.capture.asked, self.capture.nearby = AskedHosts(raws), Nearby(raws)
         self.capture.access = accesses.of

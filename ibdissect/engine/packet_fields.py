@@ -265,7 +265,7 @@ class Reader:
         if where and at + where + _AETH <= end:
             p.syndrome, p.msn = self.data[at + where], b24(self.data, at + where + _MSN)
         if p.kind == REQUEST:  # pad, ICRC and the header's flags may differ in a repetition
-            end = min(end, stop - _CHECKSUM)
+            end = min(end, stop - _CHECKSUM if op < 6 or op > 11 else ext)  # so may the memory that a WRITE sends
             p.content = hashed(self.data, at + _BTH, max(at + _BTH, min(end, at + _BTH + _SAME)), mix(opcode, p.size)) & _POSITIVE
         return 0
 

@@ -16,9 +16,9 @@ from ibdissect.decode.identity import AddressNumber, TransactionId
 from ibdissect.decode.mads import WORD, DirectedRoutes, Mads
 from ibdissect.decode.rows import U64, Entry, mix, places_in
 from ibdissect.decode.sending_order import in_time
-from ibdissect.wire.headers import LRH
+from ibdissect.wire.headers import DETH, LRH
 from ibdissect.wire.mad import MAD, RESPONSE_OF, RMPP, RMPP_CLASSES
-from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, LID_COUNT, RESPONSE_BIT, TRAP
+from ibdissect.wire.numbers import CM_CLASS, DATA, DIRECTED, GSI_QP, LID_COUNT, RESPONSE_BIT, TRAP
 from ibdissect.wire.sm import SMPDirected
 
 ASKS: Bool = flags(method for method in RESPONSE_OF if method != TRAP)
@@ -87,6 +87,8 @@ class Datagrams:
         """RMPPType; 0 if RMPP is not in use."""
         self.rmpp_flags = mads.column(RMPP.rmpp_flags, MAD.size)
         self.segment, self.data2 = mads.column(RMPP.data1, MAD.size), mads.column(RMPP.data2, MAD.size)
+        self.answered_elsewhere: Bool = table.values_at(DETH.srcqp, mads.rows) > GSI_QP
+        """Sent by another queue pair than 0 and 1, to which the answer goes: what goes there is not taken for a management datagram."""
         self.source, self.destination = _addresses(table, mads.rows)
         routes = table.once(DirectedRoutes)
         self.directed = routes.index
@@ -176,7 +178,7 @@ class Datagrams:
 
 _COLUMNS = (
     "rows", "frames", "times", "mgmt_class", "method", "status", "transaction", "attribute", "modifier", "rmpp_type", "rmpp_flags",
-    "segment", "data2",
+    "segment", "data2", "answered_elsewhere",
 )  # fmt: skip
 
 

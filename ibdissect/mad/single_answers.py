@@ -29,7 +29,7 @@ def roles(mads: Datagrams) -> tuple[npt.NDArray[np.uint8], Bool]:
     if segments.any():
         # Later segments belong to the same request or answer as the first one.
         role[segments & ((kind != DATA) | (mads.segment > 1))] = NOTHING
-    other = mads.mgmt_class == CM_CLASS
+    other = (mads.mgmt_class == CM_CLASS) | ((role == REQUEST) & mads.answered_elsewhere)
     role[other] = NOTHING
     return role, segments & ~other
 

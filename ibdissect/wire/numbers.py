@@ -16,7 +16,7 @@ MGID_IPV4, MGID_IPV6, MGID_COMPOSED = 0x401B, 0x601B, 0xA01B
 
 MANAGEMENT_VL = 15
 """The lane of subnet management (IBA 7.6); in an SL to VL table it means that packets are dropped."""
-GSI_Q_KEY = 0x80010000
+GSI_QP, GSI_Q_KEY = 1, 0x80010000
 """The well-known Q_Key of queue pair 1."""
 
 # -- P_Keys (IBA 10.9)

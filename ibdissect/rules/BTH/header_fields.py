@@ -10,7 +10,8 @@ import numpy.typing as npt
 from ibdissect.capture.scattered import looked_up
 from ibdissect.decode import Bool, ChunkTable, locate
 from ibdissect.engine import offsets
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen
 from ibdissect.rules.shared.packet_flows import (
     KNOWN_HEADERS,
     MANUFACTURER,
@@ -138,7 +139,8 @@ class TransportReservedBits(PacketRule):
 
     Report it to the vendor of the sender; it breaks nothing today.
 
-    One packet is enough. OpCodes from 0xC0 on belong to manufacturers, who may use the bits.
+    One packet is enough. OpCodes from 0xC0 on belong to manufacturers, who may use the bits. An `info` for RoCE: adapters mark packets
+    there that may arrive in any order, for switches with adaptive routing.
     """
 
     code, name, severity = "BTH004", "bth-reserved", WARNING
@@ -147,6 +149,13 @@ class TransportReservedBits(PacketRule):
     at = BTH.reserved7
     message = "reserved bits of the BTH are 0x{reserved6:02x} (behind BECN) and 0x{reserved7:02x} (before the PSN) instead of 0"
     example = "a packet whose reserved bits before the PSN are 1"
+    waits = True
+
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        return {"native": seen.first(LRH) is not None}
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        return super().severity_at_end(hit, context) if hit.arguments["native"] else INFO
 
 
 class PadCount(Rule):

@@ -52,7 +52,7 @@ class RequestUnanswered(StoryRule):
 
     All REQs of the connection, and that the capture goes on for longer than an answer may take. Silent if the capture shows nothing that
     goes to the asker, unless it sent Max CM Retries and one more. An `info` if the asker takes its only REQ back (REJ, reason 4) before
-    an answer is due.
+    an answer is due, or asks once although it may ask again: then it has an answer that came another way, or was stopped.
     """
 
     code, name, severity = "CNX002", "connection-request-unanswered", ERROR
@@ -69,10 +69,13 @@ class UsedAgain(StoryRule):
 
     Let the host choose other queue pair numbers after a restart, or wait until the other side has given up the old connection.
 
-    The earlier connection of that queue pair, no DREQ, and the REJ with reason 10.
+    The earlier connection of that queue pair, no DREQ, and the REJ with reason 10. An `info` if the host connects to that service later.
     """
 
     code, name, severity = "CNX003", "queue-pair-used-again", ERROR
     reference = "IBA 12.9.8.3.1, 12.6.7.2"
     cause = "duplicate-qp-after-restart"
     example = "packets of a queue pair, and then a REQ with it that is refused with reason 10"
+
+    def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
+        return INFO if stories.connected_later(one) else super().severity_of(one, stories)

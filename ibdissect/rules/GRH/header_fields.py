@@ -10,8 +10,10 @@ from ibdissect.bounded import KeptDict
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.identity import Guid, LidId
-from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Rule, Seen
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen
 from ibdissect.rules.LNK.header_fields import GLOBAL, LOCAL, length_disagrees
+from ibdissect.rules.shared.accepted import AcceptedRule
 from ibdissect.rules.shared.packet_flows import MANUFACTURER, gid_bytes, is_ipoib
 from ibdissect.subnet import ROUTER, FabricFollower
 from ibdissect.transport.multicast import Multicast
@@ -90,7 +92,7 @@ class PayloadLength(Rule):
     example = "a packet whose PayLen is 4 bytes too large"
 
 
-class HopLimit(GidRule):
+class HopLimit(AcceptedRule):
     """A packet to another subnet may not pass a router.
 
     A router decrements the hop limit and drops the packet at 0. With 0 or 1 at the sender, it never leaves the subnet.
@@ -98,18 +100,21 @@ class HopLimit(GidRule):
     Take the hop limit from the path record (OpenSM gives 255 between subnets). After the last router, 1 may be right.
 
     One packet is enough. Silent where a router has forwarded it: if it comes from the LID of a router, or from a LID that sends so for
-    several ports, or goes to a port with the destination's prefix. Silent on Ethernet, where no router takes part.
+    several ports, or goes to a port with the destination's prefix, or if its receiver answers the sender later, if only by a NAK. An
+    `info` for a hop limit of 1 where no PortInfo shows that the sending port has the source's prefix: that may be behind the last router.
+    Silent on Ethernet, where no router takes part.
     """
 
     code, name, severity = "GRH004", "grh-hoplimit-zero-routed", WARNING
     reference = "opensm IB_HOPLIMIT_MAX"
     when = (GRH.hop_lmt <= 1) & present(LRH) & Where(GRH, _leaves_subnet)
+    at, flow, arrives = GRH.hop_lmt, GID_FLOW, True
     needs = (FabricFollower,)
-    waits = True
     message = "hop limit {hop_lmt} from {sgid} to {dgid} in another subnet: the first router drops the packet"
     example = "a packet between two subnet prefixes with hop limit 1"
 
     def __init__(self) -> None:
+        super().__init__()
         self.senders = KeptDict[LidId, set[Guid]](MAX_SENDERS, "senders to other subnets")
         """The ports whose packets come from a LID."""
 
@@ -119,15 +124,28 @@ class HopLimit(GidRule):
         ports = self.senders.get_or_make(LidId(slid), set, seen.frame, seen.time_ns)
         if ports is not None and hop_limit and len(ports) < SEVERAL:
             ports.add(Guid(int.from_bytes(sgid[8:], "big")))
-        return {"slid": slid, "dlid": seen.value(LRH.dlid), "prefix": int.from_bytes(dgid[:8], "big"), "hops": hop_limit}
+        there, here = (int.from_bytes(gid[:8], "big") for gid in (dgid, sgid))
+        about = {"slid": slid, "dlid": seen.value(LRH.dlid), "prefix": there, "own": here, "hops": hop_limit}
+        return {**about, **super().computed(seen, i)}
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        subnet, about = context.get(FabricFollower).subnet, hit.arguments
-        sender, receiver = (subnet.owner(about[lid], hit.frame)[0] for lid in ("slid", "dlid"))
-        info = receiver.info_at(hit.frame)[0] if receiver is not None else None
-        arrived = info is not None and info.gid_prefix == about["prefix"]
-        forwarded = arrived or len(self.senders.get(LidId(about["slid"]), ())) >= SEVERAL
+        about = hit.arguments
+        sender = context.get(FabricFollower).subnet.owner(about["slid"], hit.frame)[0]
+        arrived = self._has(context, hit, "dlid", about["prefix"])
+        forwarded = arrived or len(self.senders.get(LidId(about["slid"]), ())) >= SEVERAL or not super().stands(hit, context)
         return not (about["hops"] and forwarded) and (sender is None or sender.node.kind != ROUTER)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info where a router may have sent it."""
+        near = not hit.arguments["hops"] or self._has(context, hit, "slid", hit.arguments["own"])
+        return super().severity_at_end(hit, context) if near else INFO
+
+    @staticmethod
+    def _has(context: Context, hit: Hit, end: str, prefix: int) -> bool:
+        """Whether the port at one end is known to have a subnet prefix."""
+        port = context.get(FabricFollower).subnet.owner(hit.arguments[end], hit.frame)[0]
+        info = port.info_at(hit.frame)[0] if port is not None else None
+        return info is not None and info.gid_prefix == prefix
 
 
 class SourceGidMulticast(GidRule):

@@ -123,7 +123,7 @@ class RKeyZero(AcceptedRule):
 
     One request, in a capture that shows what comes back. Silent if the responder answers the requester later without a NAK, or the
     requester sends on to that queue pair for a second: a refusal would have ended the connection. An `info` where no response of the
-    responder is seen.
+    responder is seen, or the capture ends within a second and before it refuses.
     """
 
     code, name, severity = "RC018", "rkey-zero", WARNING
@@ -151,8 +151,10 @@ class RKeyZero(AcceptedRule):
         return not any(one.last_ns - since > SECOND_NS for one in sent) and super().stands(hit, context)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """An info where nothing comes back from the receiver: it may take the packet."""
+        """An info where nothing comes back from the receiver, or may still come: it may take the packet."""
         streams = context.get(Streams)
+        if streams.last_ns - hit.time_ns < SECOND_NS and not self.refused(hit):
+            return INFO
         sent = [one.ends for one in streams.to_queue_pair(hit.arguments["queue_pair"]) if not one.response]
         heard = any((one.service, one.destination, one.source, True) in streams.between for one in sent)
         return super().severity_at_end(hit, context) if heard else INFO

@@ -77,6 +77,12 @@ def _ended(stream: Stream, time_ns: int) -> bool:
     return any(0 <= ended - time_ns <= timer for _, ended, _ in setup.dreqs)
 
 
+def _left(stream: Stream, time_ns: int) -> Severity | None:
+    """INFO if a requester that has tries left ended the connection (DREQ) after a packet: it waited for nothing."""
+    setup = stream.lane.setup
+    return INFO if setup is not None and setup.agreed["retry_count"] and any(ended >= time_ns for _, ended, _ in setup.dreqs) else None
+
+
 def _goes_on(stream: Stream, time_ns: int) -> bool:
     """Whether a requester sends on for longer than any timer after a packet, and repeats nothing."""
     return bool(stream.last_ns - time_ns >= PATIENCE * SECOND_NS and stream.retry_ns < time_ns)
@@ -178,7 +184,8 @@ class MsnRegression(Rule):
 
     Check whether two connections use the same queue pair numbers in this capture; otherwise look at the responder's firmware.
 
-    Two acknowledgements of one connection, the second of a later PSN. An `info` where the times of neighbouring records are not in order.
+    Two acknowledgements of one connection, the second of a later PSN. An `info` where the times of neighbouring records are not in order,
+    and for MSN 1, with which a queue pair begins that was made again.
     """
 
     code, name, severity = "RC009", "msn-regression", ERROR
@@ -194,7 +201,8 @@ class MsnRegression(Rule):
         yield of_stream(event, (event.before_frame, "the higher MSN"), msn=event.msn, before=event.before)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        return INFO if context.get(CaptureLoss).disordered(hit.related[0].frame, hit.frame) else None
+        anew = hit.arguments["msn"] <= 1
+        return INFO if anew or context.get(CaptureLoss).disordered(hit.related[0].frame, hit.frame) else None
 
 
 class MsnJump(Rule):
@@ -228,8 +236,8 @@ class ReadUnanswered(SilenceRule):
     code, name, severity = "RC012", "read-response-missing", WARNING
     evidence = (
         f"{SilenceRule.evidence} An `info`, too, where the request before the READ was not answered either, and the requester repeats none "
-        "of them. A READ that was sent twice stays a warning. The end of a connection that somebody cut out of a file, without a gap in "
-        "time, looks like a hanging READ."
+        "of them, or ended the connection (DREQ) although it may try again. A READ that was sent twice stays a "
+        "warning. The end of a connection that somebody cut out of a file, without a gap in time, looks like a hanging READ."
     )
     reference = "IBA 9.7.5.1.9; python-rdma RETH"
     message = "{ends}: RDMA READ up to PSN {psn} was not answered to its end"
@@ -245,7 +253,7 @@ class ReadUnanswered(SilenceRule):
                 moved = INFO if distance(psn, answered) > 1 else None  # one of the answers before may be missing, hardly several
                 yield fault(
                     Moment(frame, time_ns), {"ends": ends.text, "psn": psn}, BTH.psn, psn, evidence=LEARNT, key=ends,
-                    severity=None if again else moved or self.lowered(context, stream, frame, time_ns),
+                    severity=None if again else moved or _left(stream, time_ns) or self.lowered(context, stream, frame, time_ns),
                 )  # fmt: skip
 
 

@@ -190,7 +190,8 @@ class TimeToLive(AcceptedRule):
 
     One packet is enough. Silent if its receiver answers the sender later, if only by a NAK: then it arrived. Silent, too, if packets with 1
     come back from there, so that no router is between both, or if its source MAC address sends for other hosts as well: that is a
-    router's, perhaps the last one.
+    router's, perhaps the last one. An `info` for a datagram, which is not acknowledged, and where nothing goes to the sender: that may be
+    behind the last router. A time to live of 0 is wrong anywhere.
     """
 
     code, name, severity = "ROC010", "roce-ttl-1", WARNING
@@ -239,7 +240,8 @@ class TimeToLive(AcceptedRule):
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info behind the last router, as it seems, or before the first one: nobody knows."""
-        near = not hit.arguments["left"] or any(to == hit.arguments["sender"] for _, to in context.get(Congestion).pairs)
+        heard = any(to == hit.arguments["sender"] for _, to in context.get(Congestion).pairs)
+        near = not hit.arguments["left"] or (heard and not hit.arguments["datagram"])
         return super().severity_at_end(hit, context) if near else INFO
 
 
@@ -304,8 +306,8 @@ class Fragmented(AcceptedRule):
 
     Make the path MTU of the queue pairs fit the smallest Ethernet MTU on the way, with 60 to 80 bytes to spare for headers.
 
-    One packet is enough. Silent if its receiver answers the sender later: software (rxe) takes fragments. Of IPv4 only: what a fragment
-    of IPv6 carries is not read, and CAP018 says so of a capture that holds nothing else.
+    One packet is enough. Silent if its receiver answers the sender later: software (rxe) takes fragments. An `info` for a datagram, which
+    is not acknowledged. Of IPv4 only: what a fragment of IPv6 carries is not read, and CAP018 says so of a capture that holds nothing else.
     """
 
     code, name, severity = "ROC013", "roce-fragmented", WARNING
@@ -314,6 +316,9 @@ class Fragmented(AcceptedRule):
     flow = (IPv4.source, IPv4.destination)
     message = "a RoCE packet was split into IP fragments, of which this is the first: the receiver drops them"
     example = "a RoCE v2 packet with More Fragments set"
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        return INFO if hit.arguments["datagram"] else super().severity_at_end(hit, context)
 
 
 class RoceVersion1(Rule):

@@ -209,7 +209,8 @@ class Flood(Rule):
     Find the sender: a tool without a pause between its requests, a retry timer that is far too short, or `ibping -f`.
 
     Requests that agree in sender, receiver and all their contents except the low half of the transaction id. An `info` where all of them
-    were answered, as those of a program that waits for each answer: then the agent keeps up.
+    were answered, as those of a program that waits for each answer: then the agent keeps up; or where it answers one after the other, and
+    the capture ends within a second.
     """
 
     code, name, severity = "TXN018", "mad-flood", WARNING
@@ -227,6 +228,10 @@ class Flood(Rule):
         self.dropped = Dropped("requests within a second")
         self.watched = KeptDict[Code, list[Frame]](MAX_FLOODS, "floods of requests")
         """The first requests of each flood, whose answers matter."""
+        self.began: dict[Code, tuple[int, int, int, int]] = {}
+        """Requester, target, frame and time of its first request that is watched."""
+        self.heard: set[Code] = set()
+        """Floods whose target answers the requester, be it other requests."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -260,8 +265,11 @@ class Flood(Rule):
             i = int(index[mine[0]])
             row = int(asked.rows[i])
             what = text(int(asked.mgmt_class[i]), int(asked.method[i]), int(asked.attribute[i]))
-            kept = self.watched.get_or_make(Code(int(kind[mine[0]])), list, table.chunk.first + row, int(table.chunk.time_ns[row]))
+            flood = Code(int(kind[mine[0]]))
+            kept = self.watched.get_or_make(flood, list, table.chunk.first + row, int(table.chunk.time_ns[row]))
             if kept is not None and len(kept) < KEPT_FRAMES:
+                ends = int(asked.source[i]), int(asked.destination[i])
+                self.began.setdefault(flood, (*ends, table.chunk.first + row, int(table.chunk.time_ns[row])))
                 more = (asked.rows[index[mine[: KEPT_FRAMES - len(kept)]]] + table.chunk.first).tolist()
                 kept += more
                 watched += more
@@ -274,10 +282,21 @@ class Flood(Rule):
     @on_chunk
     def note_answers(self, table: ChunkTable, context: Context) -> None:
         table.once(context.get(RepliesToFindings).take)
+        silent = self.began.keys() - self.heard
+        if not silent:
+            return
+        asked = table.once(Queries)
+        came = np.flatnonzero(~asked.asks)
+        ways = zip(asked.destination[came].tolist(), asked.source[came].tolist(), strict=True)
+        latest = dict(zip(ways, (asked.rows[came] + table.chunk.first).tolist(), strict=True))
+        self.heard |= {flood for flood in silent if latest.get(self.began[flood][:2], 0) > self.began[flood][2]}
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info if all of its requests were answered, as far as they are watched: the same for all parts of a flood."""
-        return INFO if context.get(RepliesToFindings).answered(self.watched.get(Code(hit.key), ())) else None
+        flood, last_ns = Code(hit.key), context.get(Transactions).last_ns
+        done = [context.get(RepliesToFindings).answered([frame]) for frame in self.watched.get(flood, ())]
+        waits = flood in self.heard and last_ns - self.began[flood][-1] < SECOND_NS and done == sorted(done, reverse=True)
+        return INFO if all(done) or waits else None
 
     @staticmethod
     def _kinds(table: ChunkTable, asked: Queries, index: Int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

@@ -12,7 +12,7 @@ from ibdissect.decode.identity import PairId
 from ibdissect.lint.rule import Context, Hit, Seen, on_chunk
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.wire.encapsulation import IPv4, IPv6
-from ibdissect.wire.headers import AETH, BTH, GRH, LRH
+from ibdissect.wire.headers import AETH, BTH, DETH, GRH, LRH
 from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
 from ibdissect.wire.spec import Field
 
@@ -46,7 +46,7 @@ class AcceptedRule(PacketRule):
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         pair = pair_of(seen)
         self.answers.get_or_make(pair, lambda: (0, 0, 0), seen.frame, seen.time_ns)
-        return {"pair": pair}
+        return {"pair": pair, "datagram": seen.first(DETH) is not None}
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> None:
@@ -72,8 +72,12 @@ class AcceptedRule(PacketRule):
             self.answers.keep(pair, latest, latest[0], 0)
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        accepted, refused, latest = self.answers.get(hit.arguments["pair"], (0, 0, 0))
-        return (accepted < hit.frame and latest <= hit.time_ns) or refused > hit.frame
+        accepted, _, latest = self.answers.get(hit.arguments["pair"], (0, 0, 0))
+        return (accepted < hit.frame and latest <= hit.time_ns) or self.refused(hit)
+
+    def refused(self, hit: Hit) -> bool:
+        """Whether the receiver refused something later."""
+        return self.answers.get(hit.arguments["pair"], (0, 0, 0))[1] > hit.frame
 
 
 def pair_of(seen: Seen) -> PairId:

@@ -274,3 +274,61 @@ case("CNX002", taken_back(60 * MS), shown(works), severity="info", file=None)
 case("CNX002", taken_back(80 * MS), shown(works), severity="error", file=None)
 # the RNR NAKs of a responder that is not captured
 case("CNX004", shown(tries(4)), shown(works), severity="info", also=["RC002"], file=None)
+# an asker that may ask again and does not has an answer, which came another way, or was stopped
+for number, severity in ((1, "info"), (2, "warning")):
+    case("CNX002", shown(lambda lab, number=number: lab.req(0, number), busy), shown(works, busy), severity=severity, file=None)
+
+
+def restarted(service: int) -> bytes:
+    """A queue pair that is used again, and a later connection."""
+    lab = Lab()
+    lab.frames += [(time - 20 * SEC, frame) for time, frame in of_reboot().frames]
+    lab.req(0, local_communication_id=0xA9, local_qpn=0x119, service_id=service)
+    lab.rep(MS, remote_communication_id=0xA9, local_communication_id=0xB9, local_qpn=0x339)
+    lab.short(2 * MS, cm.RTU_ID, cm.RTU, local_communication_id=0xA9, remote_communication_id=0xB9)
+    return lab.pcap()
+
+
+def of_reboot() -> Lab:
+    lab = Lab()
+    works(lab)
+    lab.req(SEC, local_communication_id=0xA7)
+    lab.short(SEC + MS, cm.REJ_ID, cm.REJ, back=True, reason=10, local_communication_id=0, remote_communication_id=0xA7)
+    return lab
+
+
+case("CNX003", restarted(0x1061144), again(leave=True), severity="info", file=None)
+case("CNX003", restarted(0x1061145), again(leave=True), severity="error", file=None)
+# more tries than any retry count allows: RNR NAKs come between them, and take a way that is not captured
+WAITS: Any = {"also": ["RC002"], "twin_also": ["RC002"], "file": None}
+for number, severity in ((8, "error"), (12, "info")):
+    ANSWERED = told(110, at=(number - 1) * TIMEOUT + US)
+    case("CNX004", shown(busy, tries(number)), shown(busy, tries(number), ANSWERED), severity=severity, **WAITS)
+# the requester goes on without a repetition; the responder had taken leave; the queue pairs go on over another path
+case("CNX004", shown(busy, tries(12)), shown(busy, tries(12), tries(1, 111, start=2 * SEC)), **WAITS)
+
+
+def left(at: int) -> Script:
+    """B ends the connection so long after the first try of the last packet."""
+    return lambda lab: lab.short(SEC + at, cm.DREQ_ID, cm.DREQ, back=True, remote_qpn=lab.qa)
+
+
+case("CNX004", shown(works, busy, tries(5), left(2 * TIMEOUT)), shown(works, busy, tries(5), left(US)), also=["RC002", "CM017"],
+     twin_also=["RC002", "CM017"], file=None)  # fmt: skip
+
+
+def migrated(qpn: int) -> bytes:
+    """A gives up a packet and sends it to B's other address: from the same queue pair, or another one."""
+    lab, path = Lab(), Lab(b=bytes([10, 0, 1, 2]), a=bytes([10, 0, 1, 1]), qa=qpn)
+    for step in (works, busy, tries(5)):
+        step(lab)
+    path.good(2 * SEC, 110, 10)
+    return joined(lab, path).pcap()
+
+
+case("CNX004", migrated(0x133), migrated(0x111), **WAITS)
+# a WRITE that is sent again sends what is in memory then
+REWRITTEN = tries(1, 110, start=SEC + 10 * MS, opcode=WRITE_ONLY, fill=0x42)
+AGAIN = [works, tries(1, 110, opcode=WRITE_ONLY), told(110, msn=110, at=50 * US), told(110, msn=110, at=11 * MS)]
+case("CNX015", shown(*AGAIN, tries(1, 110, start=SEC + 10 * MS, opcode=WRITE_ONLY, size=32)), shown(*AGAIN, REWRITTEN), also=["RC002"],
+     twin_also=["RC002"], file=None)  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.wire.sa_paths import MCMemberRecord
-from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, ud
+from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, rc, ud
 from tests.rules.cases import case
 from tests.rules.made.gids import gid
 from tests.rules.made.subnets import data, member, packet, sent, sweep, works
@@ -101,3 +101,10 @@ case("GRH009", [*TOLD_TWICE, sent()], [*TOLD_TWICE, sent(dlid=0xC005)], frames=[
 case("GRH009", [*TOLD_TWICE, sent(dlid=0xC002)], [*TOLD_TWICE, sent(dlid=0xC005)], frames=[3], severity="error")
 case("GRH009", [member(), CHANGED, sent()], [member(), member(by=9), sent()], frames=[3], severity="error")
 case("GRH015", group("fe80::2"), group("ff12::2"))
+# its sender's port is known to be in the other subnet; else a router may have sent it; the receiver answers, if only by a NAK
+SENDER = answer(1, 0x15, port_info(1, gid_prefix=0x2001000000000000))
+BACK_THERE = {"sgid": AWAY["dgid"], "dgid": AWAY["sgid"], "hop_lmt": 64}
+NAKED = rc(0x11, ext={"AETH": {"syndrome": 0x60, "msn": 1}}, slid=2, dlid=1, grh=BACK_THERE)
+case("GRH004", [SENDER, LAST], [SENDER, LAST, NAKED], frames=[2], severity="warning", twin_also=["RC004"])
+case("GRH004", [LAST], [LAST, NAKED], frames=[1], severity="info", twin_also=["RC004"])
+case("GRH004", [routed(**AWAY, hop_lmt=0)], [routed(**AWAY, hop_lmt=2)], frames=[1], severity="warning")

@@ -206,3 +206,20 @@ case("RC018", erf_pcap(KEYLESS, step_ns=400_000_000), erf_pcap(KEYLESS, step_ns=
 # the program may have been started again, with the same queue pairs
 case("RC021", [UC[0], UC[2], *IN_ORDER], UC, severity="info", file=partial(ethernet_pcap, step_ns=3_000_000_000))
 case("RC021", [UC[0], roce2(UC_SEND, b"data", bth={"psn": 5}), *IN_ORDER], UC, severity="info", file=ethernet_pcap)
+# the capture ends before the responder may have answered
+BEFORE = rc(0x11, ext={"AETH": {"syndrome": 0x1F, "msn": 1}}, slid=2, dlid=1)
+KEYLESS_LAST = write(b"12345", dmalen=5)
+for step, severity in ((600_000_000, "warning"), (400_000_000, "info")):
+    case("RC018", erf_pcap([BEFORE, KEYLESS_LAST, *QUIET[:2]], step_ns=step), erf_pcap([BEFORE, KEYLESS_LAST, ACCEPTS], step_ns=step),
+         frames=[2], severity=severity, file=None)  # fmt: skip
+# a queue pair that is made again counts from 1
+for msn, severity in ((2, "error"), (1, "info")):
+    case("RC009", [answer(5, 20), answer(6, msn)], [answer(5, 0xFFFFFF), answer(6, 0)], severity=severity, file=ethernet_pcap)
+# a requester that ends the connection, and tried once of eight times, has the data
+READS = [request(), reply(), READY, data(900), ACK_900, rc(READ, ext={"RETH": {"r_key": 7, "dmalen": 8}}, bth={"psn": 901, "destqp": 0x200},
+                                                         **ACTIVE)]  # fmt: skip
+ANSWERED_READ = rc(READ_ONLY, bytes(8), ext={"AETH": {"syndrome": 0x1F, "msn": 2}}, bth={"psn": 901, "destqp": 0x100}, **PASSIVE)
+for retries, severity in ((0, "warning"), (7, "info")):
+    HANGS = [request(retry_count=retries), *READS[1:], *QUIET_TENTHS[:5], LEAVE, *QUIET_TENTHS]
+    case("RC012", HANGS, [*READS, ANSWERED_READ, *QUIET_TENTHS[:5], LEAVE, *QUIET_TENTHS], severity=severity, also=["CAP009", "CM017"],
+         twin_also=["CAP009", "CM017"], file=TENTHS)  # fmt: skip

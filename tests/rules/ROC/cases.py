@@ -172,3 +172,9 @@ case("ROC013", [PART, ASKS_AGAIN], [PART, TAKEN, ASKS_AGAIN], file=ethernet_pcap
 # a tap that writes the time of a frame into its source MAC address
 STAMPED = [FRAME[:6] + bytes([3, 1, 2, 3, 4, stamp]) + FRAME[12:] for stamp in range(4)]
 case("ROC017", STAMPED[:3], STAMPED, file=ethernet_pcap, frames=[1])
+# nobody acknowledges a datagram: software may take its fragments, and it may be behind the last router
+PART_OF_DATAGRAM = roce2(0x64, b"data", ext={"DETH": {"q_key": 5, "srcqp": 7}}, ip={"more_fragments": 1, "dont_fragment": 0})
+case("ROC013", [PART_OF_DATAGRAM], [roce2()], file=ethernet_pcap, severity="info")
+case("ROC013", [PART], [roce2()], file=ethernet_pcap, severity="warning")
+case("ROC010", [datagram(1, AWAY, 1), datagram(64, HOME, 2)], [datagram(2, AWAY, 1), datagram(64, HOME, 2)], file=ethernet_pcap,
+     severity="info")  # fmt: skip

@@ -288,3 +288,13 @@ case("TXN002", ethernet_pcap([ONE, OTHER], link=247), ethernet_pcap([ONE, ONE], 
 # the REP is not captured, but the RTU that answers it
 ACCEPTED = [*SILENT[:2], over_ethernet(message(0x14, RTU, IDS, ACTIVE), 1), SILENT[2]]
 case("TXN010", ethernet_pcap(SILENT, step_ns=4_000_000_000), ethernet_pcap(ACCEPTED, step_ns=4_000_000_000), frames=[2], file=None)
+# the answer to another queue pair than 0 and 1 is not taken for a management datagram
+OWN_QP = perf(GET, 2, src_qp=0x48)
+case("TXN001", [*DONE, perf(GET, 2), other(1), other(2)], [*DONE, OWN_QP, perf(GET_RESP, 2, dest_qp=0x48), other(2)], frames=[3], file=SLOW)
+# the agent answers one after the other, and the capture ends
+BURST = [counters(GET, n) for n in range(1, 151)]
+for answered, how in (([*range(1, 60)], "info"), ([n for n in range(1, 130) if n != 120], "warning")):
+    case("TXN018", [*BURST, *[counters(RESPONSE, n) for n in answered]], BURST[:100], frames=[101], severity=how)
+# it does not answer the rest for a second
+case("TXN018", [*BURST, *[counters(RESPONSE, n) for n in range(1, 60)], *[other(psn) for psn in range(1200)]], BURST[:100], frames=[101],
+     severity="warning")  # fmt: skip
