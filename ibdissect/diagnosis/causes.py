@@ -77,6 +77,8 @@ class CaptureContext(Record):
     nearby: Nearby = field(default_factory=Nearby)
     by_pair: dict[tuple[int | None, int | None], list[tuple[Raw, int]]] = field(default_factory=dict)
     """Connections by the queue pairs of both ends, which are known, with the side of the first one; each from both sides."""
+    one_of_paths: bool = False
+    """Whether answers to requests that are not captured show that connections take several paths."""
     large_only: set[int] = field(default_factory=set)
     """The paths (their `id`) on which several queue pairs were given up, each with packets larger than any that was acknowledged there."""
 
@@ -426,8 +428,8 @@ def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterato
     detail["tries"] = half.tries
     if shown:
         detail["scope"] = "qp" if alive else "host"
-    elsewhere = not half.answers and half.tries > MOST_RETRIES + 1  # so many tries have RNR NAKs between them, and the capture none
-    severity = INFO if elsewhere else ERROR
+    waits = half.tries > MOST_RETRIES + 1  # so many tries have RNR NAKs between them
+    severity = INFO if not half.answers and (waits or (capture.one_of_paths and raw.setup is None)) else ERROR
     yield CauseFound("retries-exhausted", severity=severity, first=first, decisive=tried, blamed=1 - side, detail=detail, facts=facts)
 
 

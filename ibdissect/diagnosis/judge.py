@@ -14,7 +14,7 @@ from .accesses import Access, Accesses
 from .advice import advice
 from .asked_hosts import AskedHosts
 from .assemble import Raw, bytes_of, text_of
-from .causes import CaptureContext, CauseFound, asking_side, judge, large_only, sees, unanswered
+from .causes import SURELY, CaptureContext, CauseFound, asking_side, judge, large_only, sees, unanswered
 from .connection import Connection, ConnectionEnd, ConnectionTimes, Diagnosis, SetUpState
 from .frame_times import FrameTimes
 from .measures import counts_of, episodes_of, round_trip_of, times_of
@@ -48,6 +48,8 @@ class Verdicts:
         self.capture.large_only = large_only(raws, self.capture)
         self.capture.asked, self.capture.nearby = AskedHosts(raws), Nearby(raws)
         self.capture.access = accesses.of
+        halves = [half for raw in raws for half in (raw.half(0), raw.half(1)) if half is not None]
+        self.capture.one_of_paths = any(half.answers > SURELY and not half.requests for half in halves)
         self.raws, self.when, self.notes = raws, when, notes_of(lanes, raws)
         self.times = [times_of(raw.main) for raw in raws]
         self.found = [judge(raw, self.capture, times) for raw, times in zip(raws, self.times, strict=True)]

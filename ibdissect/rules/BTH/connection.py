@@ -13,9 +13,10 @@ from ibdissect.decode.connection_events import Connection, QueuePair
 from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
 from ibdissect.decode.identity import LaneId, QueuePairId
 from ibdissect.decode.lrh_packets import Native
-from ibdissect.lint.rule import ERROR, Context, Hit, Moment, fault, on_chunk, on_end
-from ibdissect.rules.shared.connection_rule import JUDGED, SERVICE_SHIFT, AgreedRule, of_pair
+from ibdissect.lint.rule import ERROR, INFO, Context, Hit, Moment, fault, on_chunk, on_end
+from ibdissect.rules.shared.connection_rule import JUDGED, QUIET_NS, SERVICE_SHIFT, AgreedRule, of_pair
 from ibdissect.rules.shared.unanswered import lowered_severity
+from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.transport.psn_streams import Stream, Streams
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import SERVICES
@@ -29,7 +30,7 @@ class OtherService(AgreedRule):
     Compare the queue pair types that both programs create with the TransportServiceType of the REQ.
 
     The first packets of a direction, after REQ and REP. Silent once the direction used the right service: the queue pair number may have
-    been reused since. An `info` where the capture misses packets meanwhile.
+    been reused since. An `info` where the capture misses packets meanwhile, or shows none of the connection for half an hour.
     """
 
     code, name, severity = "BTH018", "opcode-header-vs-service", ERROR
@@ -96,17 +97,24 @@ class OtherService(AgreedRule):
             right = first.get(lane._replace(service=pair.service))
             agrees = right is not None and pair.rep_frame < right.first_frame <= frame
             if service in JUDGED and frame < pair.ended and not agrees:
-                yield _of_stream(context, pair, stream)
+                yield _of_stream(context, pair, stream, quiet=not _in_use(pair, first, frame))
 
 
-def _of_stream(context: Context, pair: Connection, stream: Stream) -> Hit:
-    """The finding about a stream of another service than its connection's."""
+def _in_use(pair: Connection, first: dict[LaneId, Stream], frame: int) -> bool:
+    """Whether either side of a connection sent to the other between its REP and a frame."""
+    sides = [QueuePairId(*side) for side in pair.sides]
+    return any(lane.target in sides and pair.rep_frame < stream.first_frame < frame for lane, stream in first.items())
+
+
+def _of_stream(context: Context, pair: Connection, stream: Stream, *, quiet: bool) -> Hit:
+    """The finding about a stream of another service than its connection's; `quiet`: nothing is seen of that between them."""
     ends, where = stream.ends, Moment(stream.first_frame, stream.first_ns)
     source, destination = str(ends.source), str(ends.destination)
+    ended = quiet and context.get(CaptureLoss).nanoseconds_between(pair.rep_frame, where.frame) > QUIET_NS
     return fault(
         where, {"service": ends.service, "source": source, "qp": ends.dest_qp, "destination": destination, "asked": pair.service},
         BTH.opcode, stream.first_opcode, key=(ends.destination, ends.dest_qp, pair.req_frame, ends.service),
         proof=[(pair.req_frame, "REQ of the connection"), (pair.rep_frame, "REP of the connection")],
-        severity=lowered_severity(context, where.time_ns),
+        severity=INFO if ended else lowered_severity(context, where.time_ns),
         message="{service} packet from {source} to QP 0x{qp:x} of {destination}; the connection was set up for {asked}",
     )  # fmt: skip

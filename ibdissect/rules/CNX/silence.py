@@ -23,8 +23,9 @@ class NeverAcknowledged(StoryRule):
     See whether the process and the host at the other end still run, then whether the network carries packets to it.
 
     All tries, and no acknowledgement of them. An `info` if the capture shows nothing that goes to the requester: RNR NAKs look the same
-    then; if nothing at all comes from the responder and there are more tries than any retry count allows, which only RNR NAKs explain;
-    if the capture misses packets meanwhile; and below four tries: a copy from a second mirror, or a host that restarted, looks the same.
+    then; if no answer to this queue pair is seen, and there are more tries than any retry count allows, which only RNR NAKs explain, or
+    answers to others without their requests, as connections take several paths; if the capture misses packets meanwhile; and below four
+    tries: a copy from a second mirror, or a host that restarted, looks the same.
     """
 
     code, name, severity = "CNX004", "never-acknowledged", ERROR

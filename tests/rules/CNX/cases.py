@@ -9,7 +9,7 @@ from ibdissect.wire import cm
 from ibdissect.wire.encapsulation import Ethernet
 from ibdissect.wire.headers import AETH, BTH, GRH
 from tests.craft import build, flipped
-from tests.diagnosis.lab import MS, READ, RESPONSE_ONLY, SEC, TIMEOUT, US, WRITE_FIRST, WRITE_ONLY, A, B, Lab, joined
+from tests.diagnosis.lab import MS, READ, RESPONSE_ONLY, SEC, TIMEOUT, US, WRITE_FIRST, WRITE_ONLY, A, B, C, Lab, joined
 from tests.rules.cases import case
 
 Script = Callable[[Lab], object]
@@ -304,6 +304,16 @@ WAITS: Any = {"also": ["RC002"], "twin_also": ["RC002"], "file": None}
 for number, severity in ((8, "error"), (12, "info")):
     ANSWERED = told(110, at=(number - 1) * TIMEOUT + US)
     case("CNX004", shown(busy, tries(number)), shown(busy, tries(number), ANSWERED), severity=severity, **WAITS)
+# connections take several paths: the capture shows the answers of another one, and none of its requests
+
+
+def answered_only(lab: Lab) -> None:
+    for i in range(10):
+        lab.put(i * MS, C, lab.a, 0x11, 0x155, 500 + i, ext={"AETH": {"syndrome": 31, "msn": i}})
+
+
+case("CNX004", shown(busy, tries(5), answered_only), shown(busy, tries(5), told(110, at=5 * TIMEOUT)), severity="info", **WAITS)
+case("CNX004", shown(works, busy, tries(5), answered_only), shown(busy, tries(5), told(110, at=5 * TIMEOUT)), severity="error", **WAITS)
 # the requester goes on without a repetition; the responder had taken leave; the queue pairs go on over another path
 case("CNX004", shown(busy, tries(12)), shown(busy, tries(12), tries(1, 111, start=2 * SEC)), **WAITS)
 
