@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import zip_longest
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -148,6 +148,15 @@ class Transactions:
         first = next(self.open_requests(), None)
         if first is not None:
             yield from (one.time_ns for one in self.unmatched.values() if first.frame < one.frame < self.first_match)
+
+    def answered_early(self, asked: Iterable[Request]) -> set[int]:
+        """Frames of LID-routed requests with an answer of their transaction that nobody asked for, recorded before them: clocks may differ.
+
+        The interface of the answer may not have been known to show the same network yet.
+        """
+        early = {(*key[:2], key[2].address, key[3].address): known.frame for key, known in self.unmatched.items() if key[0] != DIRECTED}
+        keys = ((one.mgmt_class, one.transaction, one.source.address, one.target.address, one.frame) for one in asked if one.route is None)
+        return {frame for *key, frame in keys if early.get(tuple(key), frame) < frame}
 
     def answers_to(self, frames: Collection[int]) -> Iterator[requests.Answered]:
         """The answers in the present chunk to the requests that were first sent in some frames."""

@@ -16,6 +16,7 @@ from ibdissect.decode.identity import AgentId, Frame, Side
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Locatable, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.mad.request_outcomes import AnsweredAgain, AnsweredMany, RepressAlone, Request, TrapAnswered
+from ibdissect.mad.transactions import Transactions
 from ibdissect.mad.visible_answers import VisibleAnswers
 from ibdissect.rules.shared.answer_patience import lifetime_ns
 from ibdissect.rules.shared.unanswered import PATIENCE_NS, QuotingRule, UnansweredRule, warm
@@ -54,7 +55,8 @@ class RequestUnanswered(UnansweredRule):
     The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, if the answer is not due yet by the
     RespTimeValue that the agent announced, if the capture misses packets within ten seconds, if nothing at all was recorded for more
     than a second after the only try, as between two recordings, or if the requester asks a LID several times, once each, of which the
-    capture shows no answer at all: its answers may take another way, and the requester got them. Silent if the answer was recorded just
+    capture shows no answer at all: its answers may take another way, and the requester got them; or if the answer was recorded long before
+    the request, as where two recordings are merged whose clocks differ. Silent if the answer was recorded just
     before the request, or an answer to the same request less than a second before it, as with two mirrors. Silent, too, if another finding
     says why the request was dropped (keys, partitions, checksums, lengths, LIDs): it lists this as its consequence.
     """
@@ -73,8 +75,9 @@ class RequestUnanswered(UnansweredRule):
         tries = defaultdict[tuple[Side, AgentId], list[int]](list)
         for request in requests:
             tries[self._ways(request)].append(request.tries)
+        early = context.get(Transactions).answered_early(requests)
         for request in requests:
-            due, mine = self.is_due(context, request), tries[self._ways(request)]
+            due, mine = self.is_due(context, request) and request.frame not in early, tries[self._ways(request)]
             due &= not (len(mine) > 1 == max(mine) and answers.shows_none_of(request))
             stopped = request.tries == 1 and loss.stopped(request.frame, request.last_ns + PATIENCE_NS)
             about = {"what": request.what(context.catalog), "to": request.to, "tries": counted(request.tries, "request")}

@@ -14,7 +14,7 @@ from ibdissect.wire.mad import RMPP
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.pm import PortCountersExtended
 from ibdissect.wire.sm import SMInfo
-from tests.craft import build, erf_pcap, ethernet_pcap, gmp, roce2, smp, ud
+from tests.craft import build, erf_pcap, ethernet_pcap, gmp, interfaces_pcapng, roce2, smp, ud
 from tests.rules.cases import case
 from tests.rules.made.connections import ACTIVE, BACK, BROKEN, IDS, PASSIVE, REFUSED, message, over_ethernet, reply, request
 from tests.rules.made.connections import WAIT as CM_WAIT
@@ -298,3 +298,12 @@ for answered, how in (([*range(1, 60)], "info"), ([n for n in range(1, 130) if n
 # it does not answer the rest for a second
 case("TXN018", [*BURST, *[counters(RESPONSE, n) for n in range(1, 60)], *[other(psn) for psn in range(1200)]], BURST[:100], frames=[101],
      severity="warning")  # fmt: skip
+# two recordings are merged whose clocks differ: an answer stands seconds before its request
+NO_ERF: Any = partial(ethernet_pcap, step_ns=1_000_000_000, link=247)
+for transaction, severity in ((1, "warning"), (2, "info")):
+    case("TXN001", [perf(GET_RESP, transaction), other(1), perf(GET, 2), other(2), other(3)], DONE, frames=[3], severity=severity,
+         also=["CAP009"], twin_also=["CAP009"], file=NO_ERF)  # fmt: skip
+for transaction, severity in ((1, "warning"), (2, "info")):
+    recorded = [(1, perf(GET_RESP, transaction)), (0, perf(GET, 2)), (0, other(2)), (0, other(3))]
+    case("TXN001", interfaces_pcapng(recorded, step_ns=1_000_000_000), NO_ERF(DONE), frames=[2], severity=severity, also=["CAP009"],
+         twin_also=["CAP009"], file=None)  # fmt: skip
