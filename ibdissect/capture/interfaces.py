@@ -89,6 +89,11 @@ class Interfaces:
         """Name of an interface; empty if the file does not give it."""
         return next((value.rstrip(b"\0").decode("utf-8", "replace") for code, value in self.options[index] if code == OPT_NAME), "")
 
+    def ticks_ns(self) -> Ints:
+        """How long a tick of each interface's timestamps lasts, in nanoseconds, rounded down; int64[n]."""
+        every, none = np.arange(len(self)), np.zeros(len(self), np.uint64)
+        return self.nanoseconds(every, none + np.uint64(1)) - self.nanoseconds(every, none)
+
     def nanoseconds(self, index: Ints, ticks: Ticks) -> Ints:
         """Time of packets captured on interface `index` with 64-bit timestamps `ticks`; rounded down."""
         resolution = self.columns["resolution"][index]

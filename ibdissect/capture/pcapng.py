@@ -203,6 +203,9 @@ class PcapngRecords(Records):
             found = erf.erf_rows(raw, offset[inside], caplen[inside])
             for column in ("offset", "caplen", "length", "link", "pseudo"):
                 getattr(rows, column)[inside] = getattr(found, column)
+            within = found.time_ns - time_ns[inside]  # mergecap 4.0 writes whole seconds in the blocks of ERF records
+            finer = inside[(found.pseudo >= 0) & (within > 0) & (within < self.interfaces.ticks_ns()[interface[inside]])]
+            time_ns[finer] += within[np.searchsorted(inside, finer)]
         return rows
 
     def _say_unknown(self, links: npt.NDArray[np.uint16]) -> None:

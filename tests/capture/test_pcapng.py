@@ -91,6 +91,17 @@ def test_erf_blocks_keep_the_time_and_interface_of_the_block() -> None:
     assert chunk.card_ports(np.array([0])).tolist() == [2]
 
 
+@pytest.mark.parametrize(
+    ("resolution", "ticks", "time_ns"),
+    [(0, 7, 7_250_000_000), (6, 7_250_000, 7_250_000_000), (3, 7_249, 7_249_000_000), (0, 8, 8_000_000_000)],
+)
+def test_an_erf_record_may_say_the_time_of_its_block_more_precisely(resolution: int, ticks: int, time_ns: int) -> None:
+    """Whole seconds, as mergecap writes them, are too coarse to tell what came first. Where both differ, the block's time holds."""
+    record = erf_record(b"q" * 33, second=7, fraction=1 << 30)
+    blob = section("<") + interface("<", 197, (9, bytes([resolution]))) + enhanced("<", 0, ticks, record)
+    assert [row[0] for row in read(blob)[0]] == [time_ns]
+
+
 def test_frames_of_an_unknown_link_type_are_missed() -> None:
     """Once for each type, and only if there are frames; what carries no InfiniBand, as WLAN, is not missed."""
     blob = section("<") + b"".join(interface("<", link) for link in (1, 105, 999, 998, 147))

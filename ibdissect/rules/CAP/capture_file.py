@@ -359,13 +359,14 @@ class StateWasEvicted(Rule):
 
 
 class SubnetsAreMixed(Rule):
-    """The capture holds packets of two subnets.
+    """The capture holds packets of two subnets, or of two managers that cannot be told apart.
 
     LIDs and directed routes mean different things in each subnet. If capture interfaces, the origins of directed routes or GID prefixes
     distinguish the subnets, each is checked alone, and packets that could belong to several are checked only by rules that need one
     packet. Otherwise the rules that rely on the subnet's state report nothing.
 
-    Capture each subnet alone, or name the addresses of each in `[[site.subnets]]` of the configuration.
+    Capture each subnet alone, two managers at the port of one; or name the addresses of each subnet in `[[site.subnets]]` of the
+    configuration.
 
     Two senders of directed routes found ports with the same LIDs, and no node in common. Or four facts of at least two kinds contradict
     earlier packets, although a subnet does not change them by itself: the port with a LID, the node at the end of a directed route, the

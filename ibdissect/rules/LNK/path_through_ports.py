@@ -129,9 +129,9 @@ class UnassignedLid(LinkRule):
     Before the packet, a sweep that read every link and port. Or files given with --subnet that list all ports, such as the output of
     ibnetdiscover, PortInfoRecords of all ports that are up, or a capture with such a sweep, if no port shows the LID; then a source LID
     that nobody has is reported as well. Silent in subnets with routers or with virtual ports (IsVirtualizationSupported), whose LIDs
-    appear in no PortInfo. An `info` where that LID may have been assigned unseen: it sends packets itself, a PathRecord names it after the
-    sweep, the sender's LID is not assigned either, or the capture missed packets since the sweep. With a site policy, LIDs outside its
-    ranges are reported too.
+    appear in no PortInfo, and for a LID that a later PortInfo names as the manager's (MasterSMLID). An `info` where that LID may have
+    been assigned unseen: it sends packets itself, a PathRecord names it after the sweep, the sender's LID is not assigned either, or
+    the capture missed packets since the sweep. With a site policy, LIDs outside its ranges are reported too.
     """
 
     code, name, severity = "LNK020", "lid-not-assigned", WARNING
@@ -161,6 +161,8 @@ class UnassignedLid(LinkRule):
     def __init__(self) -> None:
         self.senders = np.zeros(LID_COUNT, np.bool_)
         """LIDs that packets came from, bool[65536]."""
+        self.managers = np.zeros(LID_COUNT, np.int64)
+        """The last frame whose PortInfo names a LID as that of the port's manager, by LID; 0: none. Nobody but itself may read its port."""
         self.virtual: bool | None = None
         """Whether the capture shows virtual ports, known at its end."""
 
@@ -176,9 +178,9 @@ class UnassignedLid(LinkRule):
         return INFO if foreign or named or self.senders[hit.arguments["dlid"]] else super().severity_at_end(hit, context)
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        """A port may show later that it has a LID that no file lists, or that it may have virtual ports."""
+        """Ports may show later that their manager has the LID, that they have it though no file lists it, or that they may be virtual."""
         if "lid" not in hit.arguments:
-            return True
+            return "dlid" not in hit.arguments or self.managers[hit.arguments["dlid"]] < hit.related[0].frame
         subnet = context.get(FabricFollower).subnet
         if self.virtual is None:
             self.virtual = has_virtual_ports(subnet)
@@ -192,6 +194,8 @@ class UnassignedLid(LinkRule):
         subnet, native = event.subnet, event.table.once(Native)
         event.table.once(context.get(NamedByPaths).take)
         self.senders[native.slids] = True
+        infos = event.table.occurrences(PortInfo).rows
+        self.managers[event.table.values(PortInfo.master_sm_lid)] = infos + event.table.chunk.first  # ascending: the last one stays
         if not subnet.listed:
             return
         for end, distinct, field, verb in (

@@ -162,6 +162,9 @@ case("LNK020", [*sweep(), data(dlid=7)], [*sweep()[:-1], data(dlid=7)], frames=[
 # virtual ports have LIDs that no PortInfo tells
 VIRTUAL = back(PORT_INFO, port_info(5, operational_vls=1, capability_mask2=4), [1, 2])
 case("LNK020", [*sweep(), data(dlid=7)], [*sweep()[:-1], VIRTUAL, data(dlid=7)], frames=[10])
+# a manager that sets its own port needs no wire for it; the other ports name its LID afterwards
+case("LNK020", [back(PORT_INFO, port_info(5, operational_vls=1, master_sm_lid=7), [1, 2]), *sweep(), data(dlid=7)],
+     [*sweep(), back(PORT_INFO, port_info(5, operational_vls=1, master_sm_lid=7), [1, 2]), data(dlid=7)], frames=[11])  # fmt: skip
 FILTERING = [*sweep()[:5], back(PORT_INFO, port_info(0, operational_vls=1, filter_raw_inbound=1), [1], modifier=1), *sweep()[6:]]
 BARE = native(slid=1, dlid=5, lrh={"lnh": 0})
 case("LNK015", [*FILTERING, BARE], [*sweep(), BARE], frames=[10], also=["LNK014"], twin_also=["LNK014"])
