@@ -15,6 +15,10 @@ SHOWN = 5
 """Findings per rule that a failure shows; it also gives their total number."""
 
 
+WHOSE = pytest.StashKey[str]()
+"""The configuration that decides about the captures, with its keys; empty if there is none."""
+
+
 class NotClean(AssertionError):
     """A capture has findings, or cannot be read."""
 
@@ -33,25 +37,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--ibdissect-config", metavar="FILE", help="configuration file (ibdissect.toml, pyproject.toml)")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Learn which configuration the captures are checked by; one that is wrong ends the run before its first test."""
+    if not config.getoption("--ibdissect"):
+        return
+    from ibdissect.cli.config import read_config
+    from ibdissect.errors import IbdissectError
+    from ibdissect.report import Followed
+
+    try:
+        settings = read_config(config.getoption("--ibdissect-config"))
+    except IbdissectError as error:
+        raise pytest.UsageError(f"ibdissect: {printable(str(error))}") from None
+    options = {"select": "select", "fail_on": "fail-on", "baseline": "baseline"}
+    keys = settings.followed(*(name for name, option in options.items() if config.getoption(f"--ibdissect-{option}")))
+    config.stash[WHOSE] = Followed(settings.shown, keys).text if keys else ""
+
+
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Which configuration the captures are checked by: a green run says whose rules it followed."""
-    return _whose(config) if config.getoption("--ibdissect") else None
+    whose = config.stash.get(WHOSE, "")
+    return f"ibdissect: {whose}" if whose else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """The same at the end with -q, which leaves out the header."""
-    if config.getoption("--ibdissect") and config.get_verbosity() < 0 and (whose := _whose(config)) is not None:
-        terminalreporter.write_line(whose)
-
-
-def _whose(config: pytest.Config) -> str | None:
-    from ibdissect.cli.config import read_config
-    from ibdissect.report import Followed
-
-    settings = read_config(config.getoption("--ibdissect-config"))
-    options = {"select": "select", "fail_on": "fail-on", "baseline": "baseline"}
-    keys = settings.followed(*(name for name, option in options.items() if config.getoption(f"--ibdissect-{option}")))
-    return f"ibdissect: {Followed(settings.shown, keys).text}" if keys else None
+    if config.get_verbosity() < 0 and (whose := config.stash.get(WHOSE, "")):
+        terminalreporter.write_line(f"ibdissect: {whose}")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -106,8 +118,8 @@ class CaptureItem(pytest.Item):
         below = self.path.is_relative_to(Path.cwd())
         plugins = self.config.getoption("--ibdissect-plugin")
         path = str(self.path.relative_to(Path.cwd()) if below else self.path)
-        if (whose := _whose(self.config)) is not None:
-            self.user_properties.append(("ibdissect", whose.removeprefix("ibdissect: ")))
+        if whose := self.config.stash[WHOSE]:
+            self.user_properties.append(("ibdissect", whose))
         assert_clean(path if self.path.is_file() else Irregular(path), plugins=plugins, **given)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

@@ -114,6 +114,34 @@ def test_options_and_configuration_decide(project: Path) -> None:
     assert wrong.returncode == 1 and "no rule has this code" in wrong.stdout and "Traceback" not in wrong.stdout
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("select = [", "file: not valid TOML"), ('selct = ["PKY"]', "selct: there is no such key"), ("select = 3", "select: must be"),
+        ('fail-on = "x"', "fail-on: "), ('severity.AM001 = "x"', "severity.AM001: "),
+        (f"select = [0x{'f' * 5000}]", "file: not valid TOML"),
+        ("\0\xff", "file: not valid TOML"), ('"a\\u001b]0;\\n::error::" = 1', r"a\x1b]0;\x0a::error::: there is no such key"),
+    ],
+    ids=range(8),
+)  # fmt: skip
+def test_a_wrong_configuration_that_was_found_is_a_usage_error(text: str, key: str, project: Path) -> None:
+    (project / "ibdissect.toml").write_text(text)
+    for words in (), ("-q",):
+        done = run(*words, "--ibdissect", "captures")
+        assert done.returncode == pytest.ExitCode.USAGE_ERROR and f"ERROR: ibdissect: {project}/ibdissect.toml: {key}" in done.stderr
+        assert "INTERNALERROR" not in done.stdout and "\x1b" not in done.stderr and "Traceback" not in done.stderr
+    assert run("captures").returncode == pytest.ExitCode.NO_TESTS_COLLECTED, "who does not ask for captures is not disturbed"
+
+
+@pytest.mark.parametrize("name", ["pipe", "gone", "..", "/dev/zero"])
+def test_a_baseline_that_cannot_be_read_fails_the_test(name: str, project: Path) -> None:
+    os.mkfifo(project / "pipe")
+    (project / "ibdissect.toml").write_text(f'baseline = "{name}"')
+    done = run("--ibdissect", "captures/clean.pcap")
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED and f"{project}/ibdissect.toml: baseline: " in done.stdout
+    assert "INTERNALERROR" not in done.stdout and "Traceback" not in done.stdout
+
+
 def test_rules_of_plugins_are_checked(project: Path) -> None:
     (project / "site.toml").write_text('[[rule]]\ncode = "SITE001"\nname = "any"\nseverity = "error"\nwhen = "lrh"\nmessage = "seen"\n')
     done = run("--ibdissect", "--ibdissect-plugin", "site.toml", "captures/clean.pcap")

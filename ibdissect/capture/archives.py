@@ -15,6 +15,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from msgspec import Struct as Record
@@ -37,8 +38,8 @@ BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, RecursionE
 
 TWICE = "is in the archive more than once"
 """Why a member is not read whose name does not say which of several it is."""
-
-
+SHARED = "shares its bytes with another member"
+"""Why a member of a zip is not read whose bytes are those of another: a small archive could hold any number of them."""
 UNIX = 3
 """Where a zip was made whose members have the modes of files."""
 
@@ -70,11 +71,18 @@ class ArchiveFiles(Record):
     files: dict[str, Any] = {}
     damage: str | None = None
     """Why there may be more files."""
+    captures: set[str] = set()
+    """Files that begin like a capture, if somebody looked (`Looks`)."""
+    looked: bool = False
 
 
-def members(kind: str, outer: Outer, path: str) -> ArchiveFiles:
+Looks = Callable[[str, io.RawIOBase], bool]
+"""Tells from name and first bytes of a member whether it is a capture."""
+
+
+def members(kind: str, outer: Outer, path: str, looks: Looks | None = None) -> ArchiveFiles:
     """The files in an archive, and its damage if there is any behind them. CaptureError if there are no files, or too many."""
-    listed = _listed(kind, outer(), path)
+    listed = _listed(kind, outer(), path, looks)
     if not listed.files and listed.damage is not None:
         raise CaptureError(path, listed.damage)
     return listed
@@ -95,12 +103,7 @@ def opened(kind: str, outer: Outer, member: str, path: str) -> io.RawIOBase:
                 raise CaptureError(path, "is encrypted")
             if found.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise CaptureError(path, f"is packed with method {found.compress_type}, which is not read", hint="unpack it first")
-            file.seek(found.header_offset)
-            head = read_up_to(file, LOCAL_HEADER)
-            if head[:4] != b"PK\x03\x04" or len(head) < LOCAL_HEADER:
-                raise zipfile.BadZipFile("a file's header is not where the list says")
-            file.seek(sum(struct.unpack_from("<HH", head, LOCAL_HEADER - 4)), io.SEEK_CUR)
-            return _Member(zipfile.ZipExtFile(file, "r", found, close_fileobj=True), None)
+            return _zip_member(file, found, close=True)
         at, size = found
         stream = _tar_stream(file, path)
         stream.most = PIECE
@@ -110,28 +113,41 @@ def opened(kind: str, outer: Outer, member: str, path: str) -> io.RawIOBase:
         raise CaptureError(path, f"is in a damaged {kind} archive ({error})") from None
 
 
+def _zip_member(file: io.RawIOBase, info: zipfile.ZipInfo, *, close: bool) -> _Member:
+    """The bytes of a member of a zip. What is in BROKEN."""
+    file.seek(info.header_offset)
+    head = read_up_to(file, LOCAL_HEADER)
+    if head[:4] != b"PK\x03\x04" or len(head) < LOCAL_HEADER:
+        raise zipfile.BadZipFile("a file's header is not where the list says")
+    file.seek(sum(struct.unpack_from("<HH", head, LOCAL_HEADER - 4)), io.SEEK_CUR)
+    kind: Any = zipfile.ZipExtFile  # Any: its type takes no bool
+    return _Member(kind(file, "r", info, close_fileobj=close), None)
+
+
 _LATEST: dict[tuple[Any, ...], ArchiveFiles] = {}
 """The list of the archive read last: without it, opening n members would read the list n times."""
 
 
-def _listed(kind: str, file: io.RawIOBase, path: str) -> ArchiveFiles:
+def _listed(kind: str, file: io.RawIOBase, path: str, looks: Looks | None = None) -> ArchiveFiles:
     """All files in an archive. A local file's list is kept until another archive, or a changed one, is read."""
     try:
         status = os.fstat(file.fileno())
         key = kind, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
     except OSError:  # at a URL
-        return _list(kind, file, path)
-    if key not in _LATEST:
+        return _list(kind, file, path, looks)
+    if key not in _LATEST or (looks is not None and not _LATEST[key].looked):
         _LATEST.clear()
-        _LATEST[key] = _list(kind, file, path)
+        _LATEST[key] = _list(kind, file, path, looks)
     return _LATEST[key]
 
 
-def _list(kind: str, file: io.RawIOBase, path: str) -> ArchiveFiles:
-    listed = ArchiveFiles()
+def _list(kind: str, file: io.RawIOBase, path: str, looks: Looks | None) -> ArchiveFiles:
+    listed = ArchiveFiles(looked=looks is not None)
     try:
-        for name, found in _zip_files(file) if kind == "zip" else _tar_files(file, path):
+        for name, found, start in _zip_files(file) if kind == "zip" else _tar_files(file, path):
             listed.files[name] = TWICE if name in listed.files else found
+            if looks is not None and start is not None and looks(name, start):
+                listed.captures.add(name)
     except (*BROKEN, OSError) as error:
         if isinstance(error, OSError) and error.errno != errno.EINVAL:  # of a member larger than any file
             raise
@@ -175,21 +191,29 @@ def _too_many(path: str) -> CaptureError:
     return CaptureError(path, f"has more than {MOST_MEMBERS} members", hint="unpack it first")
 
 
-def _zip_files(file: io.RawIOBase) -> Iterator[tuple[str, zipfile.ZipInfo | str]]:
+Found = tuple[str, Any, "io.RawIOBase | None"]
+"""Name of a member, as in `ArchiveFiles.files`, and its first bytes if it has any that can be read."""
+
+
+def _zip_files(file: io.RawIOBase) -> Iterator[Found]:
     with zipfile.ZipFile(_Limited(file, MOST_LIST)) as archive:
-        for info in archive.infolist():
+        taken = 0  # up to here other members have their bytes
+        for info in sorted(archive.infolist(), key=lambda info: info.header_offset):
+            shared, taken = info.header_offset < taken, max(taken, info.header_offset + LOCAL_HEADER + info.compress_size)
             if not info.is_dir() or info.file_size:
                 linked = info.create_system == UNIX and stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR)
-                yield info.filename, "is a folder with data" if info.is_dir() else "is a link or no file" if linked else info
+                why = "is a folder with data" if info.is_dir() else "is a link or no file" if linked else SHARED if shared else ""
+                yield info.filename, why or info, None if why else _Start(partial(_zip_member, file, info, close=False))
 
 
 def _tar_stream(file: io.RawIOBase, path: str) -> _Limited:
     return _Limited(file if file.seekable() and not _packed(file) else unpacked(file, path), MOST_HEADER)
 
 
-def _tar_files(file: io.RawIOBase, path: str) -> Iterator[tuple[str, Any]]:
+def _tar_files(file: io.RawIOBase, path: str) -> Iterator[Found]:
     """The files of a tar, compressed or not, and what is no folder."""
-    archive: Any = tarfile.TarFile(fileobj=_tar_stream(file, path))
+    stream = _tar_stream(file, path)
+    archive: Any = tarfile.TarFile(fileobj=stream)
     for _ in range(MOST_MEMBERS + 1):
         info = archive.next()
         if info is None:
@@ -197,15 +221,15 @@ def _tar_files(file: io.RawIOBase, path: str) -> Iterator[tuple[str, Any]]:
         archive.members.clear()  # otherwise all that was read stays in memory
         archive.pax_headers.clear()
         if info.issym():
-            yield info.name, _Link(posixpath.normpath(posixpath.join(posixpath.dirname(info.name), info.linkname)))
+            yield info.name, _Link(posixpath.normpath(posixpath.join(posixpath.dirname(info.name), info.linkname))), None
         elif info.islnk():
-            yield info.name, _Link(info.linkname)
+            yield info.name, _Link(info.linkname), None
         elif info.issparse():
-            yield info.name, "is a sparse file, which is not read"
+            yield info.name, "is a sparse file, which is not read", None
         elif info.isfile() or info.type not in tarfile.SUPPORTED_TYPES:  # POSIX reads other types as files
-            yield info.name, (info.offset_data, info.size)
+            yield info.name, (info.offset_data, info.size), _Start(partial(_tar_member, stream, info))
         elif not info.isdir():
-            yield info.name, "is a pipe" if info.isfifo() else "is a device"
+            yield info.name, "is a pipe" if info.isfifo() else "is a device", None
     raise _too_many(path)
 
 
@@ -214,6 +238,29 @@ def _packed(file: io.RawIOBase) -> bool:
     head = file.read(6) or b""
     file.seek(0)
     return head.startswith(PACKED)
+
+
+def _tar_member(stream: _Limited, info: tarfile.TarInfo) -> io.BytesIO:
+    """The first bytes of a member, but not the last of its block, from which on the next header is looked for."""
+    stream.seek(info.offset_data)
+    return io.BytesIO(stream.read(min(info.size, tarfile.BLOCKSIZE - 2)))
+
+
+class _Start(ByteStream):
+    """The bytes of a member that is opened when somebody reads it; none where that fails."""
+
+    def __init__(self, opening: Callable[[], io.RawIOBase | io.BytesIO]) -> None:
+        self.opening: Callable[[], io.RawIOBase | io.BytesIO] | None = opening
+        self.file: io.RawIOBase | io.BytesIO = io.BytesIO()
+
+    def some(self, count: int) -> bytes:
+        try:
+            if self.opening is not None:
+                opening, self.opening = self.opening, None
+                self.file = opening()
+            return self.file.read(count) or b""
+        except BROKEN:
+            return b""
 
 
 class _Limited(ByteStream):

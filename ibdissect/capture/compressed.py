@@ -5,16 +5,19 @@ from __future__ import annotations
 import io
 import sys
 import zlib
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ibdissect.errors import CaptureError
 
 from .stream import PIECE, ByteStream, ObjectBytes, read_up_to
 
-if TYPE_CHECKING:
-    from lzma import LZMADecompressor
-
+COMPRESSED_PIECE = 1 << 13
+"""Compressed bytes given to a decompressor at once; what is left of them after each member is copied."""
+SMALL, MOST_SMALL = 256, 16_384
+"""How many members of a compressed capture may unpack to fewer bytes than this: each takes as much time as some thousand bytes do."""
 UNPACKED_PIECE = 4096
 """Decompressed bytes requested at once: the most that is lost before corrupt compressed data."""
 MEMORY = 192 << 20
@@ -60,12 +63,12 @@ class DecompressedStream(ByteStream):
         self.rest = memoryview(b"")
         self.unpacked = 0
         # Imported here and below only when needed: each takes a millisecond.
-        from gzip import BadGzipFile
         from lzma import LZMAError
 
-        self.errors: tuple[type[BaseException], ...] = (EOFError, zlib.error, BadGzipFile, LZMAError)
-        openers = {GZIP: self._gzip, ZSTD: self._zstd, XZ: self._xz, BZIP2: self._bzip2, LZ4: self._lz4}
-        self.name, self.read_piece = openers[kind](raw, path)
+        self.errors: tuple[type[BaseException], ...] = (EOFError, zlib.error, LZMAError)
+        makers = {GZIP: self._gzip, ZSTD: self._zstd, XZ: self._xz, BZIP2: self._bzip2, LZ4: self._lz4}
+        self.name, fresh = makers[kind](path)
+        self.read_piece = _Members(io.BufferedReader(raw, PIECE), fresh, padded=kind in (GZIP, XZ)).read
 
     def readinto(self, buffer: Any) -> int:  # Any: the buffer protocol has no type before Python 3.12
         view = memoryview(buffer)
@@ -93,36 +96,35 @@ class DecompressedStream(ByteStream):
         self.broken = Unpacking.too_much(self.unpacked)
         return data if self.broken is None else b""
 
-    def _gzip(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:
-        from gzip import GzipFile
+    def _gzip(self, _path: str) -> tuple[str, Callable[[], Any]]:
+        return "gzip", _Gzip
 
-        return "gzip", GzipFile(fileobj=io.BufferedReader(raw, PIECE), mode="rb").read1
-
-    def _zstd(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:
+    def _zstd(self, path: str) -> tuple[str, Callable[[], Any]]:
         try:
             zstd = zstd_library()
         except ImportError:
             raise CaptureError(path, "is compressed with zstd", hint="pip install backports.zstd, or unpack it first") from None
         self.errors += (zstd.ZstdError,)
-        limit = {zstd.DecompressionParameter.window_log_max: 27}
-        return "zstd", zstd.ZstdFile(io.BufferedReader(raw, PIECE), options=limit).read1
+        return "zstd", partial(zstd.ZstdDecompressor, options={zstd.DecompressionParameter.window_log_max: 27})
 
-    def _xz(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:
-        return "xz", _XzPieces(raw).read
+    def _xz(self, _path: str) -> tuple[str, Callable[[], Any]]:
+        from lzma import FORMAT_XZ, LZMADecompressor
 
-    def _bzip2(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:
-        from bz2 import BZ2File
+        return "xz", partial(LZMADecompressor, FORMAT_XZ, memlimit=MEMORY)
+
+    def _bzip2(self, _path: str) -> tuple[str, Callable[[], Any]]:
+        from bz2 import BZ2Decompressor
 
         self.errors += (OSError,)  # its only error
-        return "bzip2", BZ2File(io.BufferedReader(raw, PIECE)).read1
+        return "bzip2", BZ2Decompressor
 
-    def _lz4(self, raw: io.RawIOBase, path: str) -> tuple[str, Any]:
+    def _lz4(self, path: str) -> tuple[str, Callable[[], Any]]:
         try:
             frame = import_module("lz4.frame")
         except ImportError:
             raise CaptureError(path, "is compressed with lz4", hint="pip install lz4, or unpack it first") from None
         self.errors += (RuntimeError,)
-        return "lz4", frame.LZ4FrameFile(io.BufferedReader(raw, PIECE)).read1
+        return "lz4", frame.LZ4FrameDecompressor
 
 
 def zstd_library() -> Any:
@@ -130,33 +132,59 @@ def zstd_library() -> Any:
     return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
 
-class _XzPieces:
-    """Concatenated xz streams with a memory limit, which lzma.LZMAFile lacks."""
+class _Gzip:
+    """A member of a gzip file, with the interface that the other decompressors have."""
 
-    def __init__(self, raw: io.RawIOBase) -> None:
-        self.raw, self.decompressor, self.rest = raw, self._fresh(), b""
+    def __init__(self) -> None:
+        self.member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
 
-    @staticmethod
-    def _fresh() -> LZMADecompressor:
-        from lzma import FORMAT_XZ, LZMADecompressor
+    @property
+    def eof(self) -> bool:
+        return self.member.eof
 
-        return LZMADecompressor(FORMAT_XZ, memlimit=MEMORY)
+    @property
+    def needs_input(self) -> bool:
+        return not self.member.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self.member.unused_data
+
+    def decompress(self, data: bytes, size: int) -> bytes:
+        """At most `size` bytes of the rest of earlier data, then of these."""
+        return self.member.decompress(self.member.unconsumed_tail + data, size)
+
+
+class _Members:
+    """The bytes of a compressed file's members, one after the other, of which there are not too many: its streams, or frames."""
+
+    def __init__(self, raw: io.BufferedReader, fresh: Callable[[], Any], *, padded: bool) -> None:
+        """`fresh` makes the decompressor of one member. `padded`: zeros may follow each (gzip(1); xz file format 2.2)."""
+        self.raw, self.fresh, self.padding = raw, fresh, b"\0" if padded else b""
+        self.member, self.rest = fresh(), b""
+        self.members, self.size = 1, 0
 
     def read(self, size: int) -> bytes:
+        """At most `size` bytes; none at the end. EOFError where it ends within a member, or has too many."""
         while True:
-            if self.decompressor.eof:
-                # Stream padding is a multiple of four zero bytes (xz file format 2.2).
-                self.rest = (self.decompressor.unused_data or self.rest).lstrip(b"\0")
-                if not self.rest:
-                    self.rest = (self.raw.read(PIECE) or b"").lstrip(b"\0")
-                if not self.rest:
-                    return b""
-                self.decompressor = self._fresh()
-            elif self.decompressor.needs_input:
-                self.rest = self.raw.read(PIECE) or b""
-                if not self.rest:
-                    raise EOFError("it ends too early")
-            data = self.decompressor.decompress(self.rest, size)
+            if self.member.eof:
+                self.rest = (self.member.unused_data or b"").lstrip(self.padding)
+                while not self.rest:
+                    if not (more := self.raw.read1(COMPRESSED_PIECE)):
+                        return b""
+                    self.rest = more.lstrip(self.padding)
+                self.member = self.fresh()
+                self.members += 1
+                if self.members > MOST_SMALL + self.size // SMALL:
+                    raise EOFError(f"it has {self.members:,} parts, more than {MOST_SMALL:,} of them smaller than {SMALL} bytes")
+            ended = False
+            if self.member.needs_input and not self.rest:
+                self.rest = self.raw.read1(COMPRESSED_PIECE)
+                ended = not self.rest
+            data: bytes = self.member.decompress(self.rest, size)
             self.rest = b""
+            self.size += len(data)
             if data:
                 return data
+            if ended and not self.member.eof:
+                raise EOFError("it ends too early")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.capture.opening import looks_like_capture, open_capture, seekable
+from ibdissect.capture.folders import below, matches
+from ibdissect.capture.opening import is_member, looks_like_capture, open_capture, seekable
 from ibdissect.capture.remote import filesystem, in_archive, is_url, tried
 from ibdissect.capture.sets import NUMBERED_ENDING, OTHERWISE_PACKED, SUFFIXES, CaptureSet, Irregular, SetPart, part_of
 from ibdissect.errors import CaptureError
@@ -58,16 +59,21 @@ def _expand(path: str, found: FoundFiles) -> list[str]:
 
     if not glob.has_magic(path):
         return [path]
-    matches = sorted(glob.glob(path, recursive=True))
-    if not matches:
+    found_by = sorted(matches(path))
+    if not found_by:
         raise CaptureError(path, "matches no file")
-    files = [file if os.path.isfile(file) else Irregular(file) for file in matches if not os.path.isdir(file)]
-    for directory in matches:
-        if os.path.isdir(directory) and not any(file.startswith(os.path.join(directory, "")) for file in files):
+    files = [file if os.path.isfile(file) or isinstance(file, Irregular) else Irregular(file) for file in found_by if _no_folder(file)]
+    for directory in found_by:
+        if not _no_folder(directory) and not any(file.startswith(os.path.join(directory, "")) for file in files):
             files += _captures_below(directory, found)
     if not files:
         raise CaptureError(path, "matches no capture", hint=f"captures are named *{' *'.join(SUFFIXES)}")
     return files
+
+
+def _no_folder(path: str) -> bool:
+    """Whether a glob found no folder, or one that is not walked."""
+    return isinstance(path, Irregular) or not os.path.isdir(path)
 
 
 def _remote(url: str, found: FoundFiles) -> list[str]:
@@ -80,8 +86,9 @@ def _remote(url: str, found: FoundFiles) -> list[str]:
     folder = not many and (place.endswith("/") or (archived and not place))
     if not many and not folder and re.search(NUMBERED_ENDING, link.partition("?")[0].lower()):
         return [url]
+    captures = set[str]()
     if archived:
-        files = _members(url, place, many, folder)
+        files, captures = _members(url, place, many, folder)
     else:
         system, path = filesystem(url)
         files, folder = tried(partial(_listed, system, path, many, folder), url)
@@ -91,7 +98,7 @@ def _remote(url: str, found: FoundFiles) -> list[str]:
         files = [(Irregular if "::" in file else str)(front + file + chain + rest) for file in files]
     if not many and not folder:
         return [url]
-    kept = [file for file in sorted(files) if many or _named_like_one(file)]
+    kept = [file for file in sorted(files) if many or file in captures or _named_like_one(file)]
     found.left_out += len(files) - len(kept)
     if not kept:
         reason = "matches no file" if many else "is a folder without captures"
@@ -102,29 +109,32 @@ def _remote(url: str, found: FoundFiles) -> list[str]:
 def _listed(system: Any, path: str, many: bool, folder: bool) -> tuple[list[str], bool]:
     """Files that a glob matches, or below a folder; and whether the path is one."""
     if many:
-        matches = system.glob(path, detail=True)
-        return [name for name, about in matches.items() if about["type"] == "file"], False
+        globbed = system.glob(path, detail=True)
+        return [name for name, about in globbed.items() if about["type"] == "file"], False
     if folder or system.isdir(path):
         return system.find(path), True
     return [], False
 
 
-def _members(url: str, pattern: str, many: bool, folder: bool) -> list[str]:
-    """Members of an archive that a glob matches, or below a folder of it."""
+def _members(url: str, pattern: str, many: bool, folder: bool) -> tuple[list[str], set[str]]:
+    """Members of an archive that a glob matches, or below a folder of it; and which of them begin like a capture.
+
+    At a URL nobody looks how they begin: it would take a request for each.
+    """
     if not many and not folder:
-        return []
+        return [], set()
     from ibdissect.capture import archives  # rarely needed
 
     kind, _, archive = archives.split(url)
     outer, close = seekable(archive)
     try:
-        listed = archives.members(kind, outer, public_name(url))
+        listed = archives.members(kind, outer, public_name(url), None if many or is_url(archive) else is_member)
     finally:
         close()
-    matches = [name for name in listed.files if (fnmatch.fnmatchcase(name, pattern) if many else name.startswith(pattern))]
+    chosen = [name for name in listed.files if (fnmatch.fnmatchcase(name, pattern) if many else name.startswith(pattern))]
     # Further members of a damaged archive are one capture that cannot be read, and says why.
-    named = [(Irregular if "::" in name else str)(f"{kind}://{name}::{archive}") for name in matches]
-    return [*named, *([url] if listed.damage is not None else [])]
+    named = {name: (Irregular if "::" in name else str)(f"{kind}://{name}::{archive}") for name in chosen}
+    return [*named.values(), *([url] if listed.damage is not None else [])], {named[name] for name in chosen if name in listed.captures}
 
 
 def _named_like_one(url: str) -> bool:
@@ -142,40 +152,19 @@ def _directory(path: str, found: FoundFiles) -> list[str]:
 
 
 def _captures_below(path: str, found: FoundFiles) -> list[str]:
-    files, closed = list[str](), list[str]()
-    for file in below(path, closed):
+    files, refused = list[str](), list[Irregular]()
+    for file in below(path, refused):
         if is_capture(file):
             files.append(file if os.path.isfile(file) else Irregular(file))
         else:
             found.left_out += 1
-    return files + [Irregular(folder) for folder in closed]
+    return files + refused
 
 
 def is_capture(path: str) -> bool:
     """Whether a file in a folder is to be checked: its name is that of a capture, packed or not, or its first bytes are."""
     name = path.lower()
     return re.search(NUMBERED_ENDING, name) is not None or re.search(OTHERWISE_PACKED, name) is not None or looks_like_capture(path)
-
-
-def below(top: str, closed: list[str] | None = None) -> Iterator[str]:
-    """All files below `top`, sorted. Follows links, but enters each directory once. `closed` collects the folders that cannot be listed."""
-    entered: set[tuple[int, int]] = set()
-
-    def cannot(error: OSError) -> None:
-        if closed is not None and not isinstance(error, FileNotFoundError):  # removed since it was listed
-            closed.append(os.fspath(error.filename))
-
-    for folder, folders, files in os.walk(top, onerror=cannot, followlinks=True):
-        folders.sort()
-        try:
-            status = os.stat(folder)
-        except OSError:
-            continue  # removed since it was listed
-        if (status.st_dev, status.st_ino) in entered:
-            folders.clear()
-            continue
-        entered.add((status.st_dev, status.st_ino))
-        yield from (os.path.join(folder, file) for file in sorted(files))
 
 
 def rings(files: Iterable[str]) -> dict[str, dict[str, SetPart]]:

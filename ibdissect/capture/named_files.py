@@ -4,16 +4,14 @@ regular ones below its folder, within limits.
 
 from __future__ import annotations
 
-import fnmatch
 import glob
 import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import IO, NoReturn, cast
 
-from ibdissect.capture.discover import below
+from ibdissect.capture.folders import below, matches
 from ibdissect.errors import ConfigError
 
 MOST_FILES, MOST_BYTES, MOST_S, MOST_PARTS = 10_000, 64 << 20, 30.0, 64
@@ -28,10 +26,11 @@ def kind_of(mode: int) -> str:
 
 
 class NamedFiles:
-    """Files that the user named on the command line: any. What may never end, a FIFO or a device, is told."""
+    """Files that the user named: any. What may never end, a FIFO or a device, is told."""
 
-    def __init__(self, tell: Callable[[str], object] = lambda _: None) -> None:
-        self.tell = tell
+    def __init__(self, tell: Callable[[str], object] = lambda _: None, named_by: str = "") -> None:
+        """`named_by`: file and key of the configuration that names the files, which errors repeat; empty: the command line does."""
+        self.tell, self.named_by = tell, named_by
 
     def open(self, path: str) -> IO[bytes]:
         """Raises OSError."""
@@ -48,7 +47,7 @@ class NamedFiles:
 
     def matches(self, pattern: str) -> Iterable[str]:
         """The files and folders that a glob matches."""
-        return glob.iglob(pattern, recursive=True)
+        return matches(pattern)
 
     def spend(self, count: int) -> None:
         """Bytes were read in some other way than by `open`."""
@@ -58,7 +57,7 @@ class Confined(NamedFiles):
     """Files that a key of a found configuration names. What it may not name is a ConfigError with file and key."""
 
     def __init__(self, source: str, key: str) -> None:
-        super().__init__()
+        super().__init__(named_by=f"{source}: {key}")
         self.source, self.key = source, key
         self.folder = os.path.realpath(os.path.dirname(os.path.abspath(source)))
         self._files = self._bytes = 0
@@ -94,35 +93,10 @@ class Confined(NamedFiles):
         while glob.has_magic(fixed):
             fixed = os.path.dirname(fixed)
         self._inside(fixed)
-        parts = [part for part in pattern[len(fixed) :].split(os.sep) if part]
-        for found in self._below(fixed, tuple(parts), set()) if parts else super().matches(pattern):
+        for found in matches(pattern, follow=False, entering=lambda: self.spend(0)):
             self._count(found)
             self._inside(found)
             yield found
-
-    def _below(self, folder: str, parts: tuple[str, ...], seen: set[tuple[str, int]]) -> Iterator[str]:
-        """What a glob matches below a folder, as `glob.iglob` finds it, but each once, for a limited time, and `**` follows no links."""
-        self.spend(0)
-        if (folder, len(parts)) in seen:
-            return
-        seen.add((folder, len(parts)))
-        part, *rest = parts
-        with suppress(OSError), os.scandir(folder or os.curdir) as entries:
-            shown = sorted((entry.name, entry.is_dir(), entry.is_dir(follow_symlinks=False)) for entry in entries if entry.name[0] != ".")
-            if part == "**" and rest:
-                yield from self._below(folder, tuple(rest), seen)
-            for name, is_folder, is_own in shown:
-                path = os.path.join(folder, name)
-                if part == "**":
-                    if not rest:
-                        yield path
-                    if is_own:
-                        yield from self._below(path, parts, seen)
-                elif fnmatch.fnmatchcase(name, part):
-                    if not rest:
-                        yield path
-                    elif is_folder:
-                        yield from self._below(path, tuple(rest), seen)
 
     def spend(self, count: int) -> None:
         self._bytes += count

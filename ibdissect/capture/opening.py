@@ -8,7 +8,7 @@ import re
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import IO
 
@@ -36,8 +36,8 @@ ZIP = b"PK\x03\x04"
 TAR, TAR_AT = b"ustar", 257
 """What stands in the first header of a tar, and where."""
 CONVERT = "convert it: editcap -F pcap IN OUT"
-TAR_BLOCK, TAR_HEAD = 512, 1 << 16
-"""Bytes of a header in a tar, and those from its start in which captures are looked for."""
+TAR_BLOCK, TAR_HEAD = 512, 1 << 20
+"""Bytes of a header in a tar, and those from the start of a compressed one in which captures are looked for."""
 ERF_HEAD = 1 << 17
 """Bytes checked before a file without magic number is accepted as ERF; a record has at most 65535."""
 
@@ -114,7 +114,7 @@ def _archive(head: bytes) -> str:
 
 
 def looks_like_capture(path: str) -> bool:
-    """Whether the first bytes of a file, packed or not, are those of a capture, or of an archive that holds one by its name.
+    """Whether the first bytes of a file, packed or not, are those of a capture, or of an archive that holds one (`is_member`).
 
     ERF has no magic number: its name must say it. Never raises; what is no regular file, or cannot be read, does not look like one.
     """
@@ -124,14 +124,30 @@ def looks_like_capture(path: str) -> bool:
         with _at_once(path) as file:
             stream = unpacked(file, path)
             head = read_up_to(stream, TAR_BLOCK)
-            if head[:4] in pcap.MAGICS or head[:4] == pcapng.MAGIC or _foreign(head):
-                return True
             kind = _archive(head)
-            if kind == "tar":
+            if not kind:
+                return _begins_like_one(head)
+            if not isinstance(stream, ObjectBytes):  # packed as a whole
                 head += read_up_to(stream, TAR_HEAD - len(head))
-            return bool(kind) and any(re.search(NUMBERED_ENDING, name.lower()) for name in _names(kind, path, head))
+                return _holds_one(kind, ObjectBytes(io.BytesIO(head)), path)
+        with _at_once(path) as file:
+            return _holds_one(kind, file, path)
     except (OSError, ValueError, CaptureError):
         return False
+
+
+def is_member(name: str, start: io.RawIOBase) -> bool:
+    """Whether a member of an archive is a capture: its name says it, or its first bytes do."""
+    if re.search(NUMBERED_ENDING, name.lower()):
+        return True
+    try:
+        return _begins_like_one(read_up_to(unpacked(start, name), TAR_BLOCK))
+    except (OSError, ValueError, CaptureError):
+        return False
+
+
+def _begins_like_one(head: bytes) -> bool:
+    return head[:4] in pcap.MAGICS or head[:4] == pcapng.MAGIC or bool(_foreign(head))
 
 
 def _at_once(path: str) -> io.FileIO:
@@ -139,14 +155,11 @@ def _at_once(path: str) -> io.FileIO:
     return io.FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
 
 
-def _names(kind: str, path: str, head: bytes) -> Iterable[str]:
-    """The files of an archive by name: of a tar those in its first bytes, `head`."""
+def _holds_one(kind: str, file: io.RawIOBase, path: str) -> bool:
+    """Whether an archive holds a capture."""
     from ibdissect.capture import archives  # rarely needed
 
-    if kind == "tar":
-        return archives.members(kind, lambda: ObjectBytes(io.BytesIO(head)), path).files
-    with _at_once(path) as file:
-        return archives.members(kind, lambda: file, path).files
+    return bool(archives.members(kind, lambda: file, path, is_member).captures)
 
 
 def _origin(source: str | os.PathLike[str] | IO[bytes]) -> CaptureSource:
@@ -206,8 +219,10 @@ def _neighbour(path: str) -> str:
     return nearest(name, names, "", least=0.8)
 
 
-def _irregular(path: str) -> str:
+def _irregular(path: Irregular) -> str:
     """Why a path that no user named is not opened; empty if it is a regular file by now."""
+    if path.reason:
+        return path.reason
     if remote.is_url(path):
         return "has :: in its name, which no command can name"
     try:
@@ -219,9 +234,9 @@ def _irregular(path: str) -> str:
 
 
 def _file(path: str) -> CaptureSource:
-    irregular, path = isinstance(path, Irregular), str(path)
+    irregular, path = path if isinstance(path, Irregular) else None, str(path)
     try:
-        if irregular and (reason := _irregular(path)):
+        if irregular is not None and (reason := _irregular(irregular)):
             raise CaptureError(path, reason, hint="name it itself to read it" if reason.endswith("pipe") else "")
         # Opening a named pipe blocks until a writer opens it.
         descriptor = waited(partial(os.open, path), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0), -1)

@@ -34,6 +34,14 @@ class Irregular(str):
     writer, a device may never end.
     """
 
+    reason: str
+    """Why it is not read; empty: what it is says it."""
+
+    def __new__(cls, path: str, reason: str = "") -> Irregular:
+        made = super().__new__(cls, path)
+        made.reason = reason
+        return made
+
 
 class CaptureSet(Record, frozen=True):
     """Files that are read as one capture."""

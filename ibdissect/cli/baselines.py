@@ -157,15 +157,17 @@ def _series(names: Iterable[str], name_of: Callable[[str], str]) -> dict[str, li
 
 def read_baseline(path: str, named: NamedFiles | None = None) -> Baseline:
     """The baseline in a file. Raises ConfigError if the file is missing or damaged, or if `named` refuses it."""
+    named = named or NamedFiles()
+    by = named.named_by or "--baseline"
     try:
-        with (named or NamedFiles()).open(path) as file:
+        with named.open(path) as file:
             text = file.read(MOST_TEXT + 1).decode()
         if len(text) > MOST_TEXT:
-            raise ConfigError("--baseline", path, f"is not a baseline: longer than {MOST_TEXT >> 20} million bytes")
+            raise ConfigError(by, path, f"is not a baseline: longer than {MOST_TEXT >> 20} million bytes")
         return parse_baseline(text, path)
     except FileNotFoundError as error:
-        raise ConfigError("--baseline", path, "no such file", hint=f"write it: --write-baseline {path}") from error
+        raise ConfigError(by, path, "no such file", hint=f"write it: --write-baseline {path}") from error
     except OSError as error:
-        raise ConfigError("--baseline", path, f"cannot be read: {error.strerror}") from error
+        raise ConfigError(by, path, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(path, "file", "is a damaged baseline: no text", hint="write it anew with --write-baseline") from error

@@ -143,7 +143,9 @@ class Common(Record, dict=True):
         """How files are opened that the user, or else a key of the configuration, has named."""
         from ibdissect.capture.named_files import Confined, NamedFiles
 
-        return NamedFiles(self.tell) if by_user or not self.settings.found else Confined(self.settings.source, key)
+        if self.settings.found and not by_user:
+            return Confined(self.settings.source, key)
+        return NamedFiles(self.tell, "" if by_user else f"{self.settings.source}: {key}")
 
     @cached_property
     def subnet_files(self) -> SubnetFiles | None:

@@ -37,14 +37,30 @@ MAX_OPEN, MAX_FILES = 64, 10_000
 @contextmanager
 def unfinished_files(folder: str) -> Iterator[str]:
     """A hidden folder for files that are not finished, in the folder of a dataset; removed at the end, also after a killed process."""
-    with writing(folder):
-        followed(folder)
-        os.makedirs(folder, exist_ok=True)
-        private = tempfile.mkdtemp(prefix=".", suffix=".part", dir=folder)
-    try:
+    with ExitStack() as stack:
+        with writing(folder):
+            followed(folder)
+            stack.enter_context(_made(folder))
+            private = tempfile.mkdtemp(prefix=".", suffix=".part", dir=folder)
+            stack.callback(shutil.rmtree, private, ignore_errors=True)
         yield private
+
+
+@contextmanager
+def _made(folder: str) -> Iterator[None]:
+    """Make a folder, with those above it; those of them that are empty at the end, as on a full disk, are removed."""
+    missing = list[str]()
+    above = os.path.abspath(folder)
+    while not os.path.lexists(above):
+        missing.append(above)
+        above = os.path.dirname(above)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        yield
     finally:
-        shutil.rmtree(private, ignore_errors=True)
+        for one in missing:
+            with suppress(OSError):  # it was not made, or is not empty
+                os.rmdir(one)
 
 
 def keys_of(folder: str) -> tuple[str, ...]:
@@ -134,8 +150,8 @@ class Partitions:
         content = digest.hexdigest()[:32]
         place = os.path.join(self.folder, partition, f"{content}.parquet")
         os.chmod(private, mode_of(place))
-        os.makedirs(os.path.dirname(followed(place)), exist_ok=True)
-        os.replace(private, place)
+        with _made(os.path.dirname(followed(place))):
+            os.replace(private, place)
 
 
 def _name(source: str) -> str:

@@ -56,6 +56,29 @@ def test_the_break_is_named() -> None:
     assert "gzip data breaks here" in reader.damage[0].reason
 
 
+@pytest.mark.parametrize("pack", PACKS, ids=NAMES)
+def test_members_are_read_one_after_the_other(pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any size, with empty ones between them, in whatever pieces they arrive; of gzip and xz with zeros behind them."""
+    whole = pcap(MADE)
+    padding = bytes(4) if NAMES[PACKS.index(pack)] in ("gzip", "xz") else b""
+    packed = b"".join(pack(whole[i : i + 400]) + pack(b"") + padding for i in range(0, len(whole), 400))
+    for piece in (1, 50, compressed.COMPRESSED_PIECE):
+        monkeypatch.setattr(compressed, "COMPRESSED_PIECE", piece)
+        assert compressed.unpacked(io.BytesIO(packed), "x").read() == whole
+
+
+@pytest.mark.parametrize("pack", PACKS, ids=NAMES)
+@pytest.mark.parametrize("content", [b"", b"x"], ids=["empty", "one byte"])
+def test_very_many_small_members_are_damage(pack: Pack, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compressed, "MOST_SMALL", 20)
+    for size, ends in ((0, True), (compressed.SMALL - 30, True), (compressed.SMALL, False)):
+        stream = compressed.unpacked(io.BytesIO(pack(b"first" + bytes(size)) + pack(content) * 19 + pack(bytes(size)) * 200), "x")
+        assert isinstance(stream, compressed.DecompressedStream)
+        size = len(stream.read())
+        assert (stream.broken is not None) == ends and (size > 200 * compressed.SMALL) == (not ends)
+        assert not ends or "parts, more than 20 of them smaller than 256 bytes" in str(stream.broken)
+
+
 @pytest.mark.slow
 def test_a_bomb_costs_no_memory() -> None:
     # 64 MiB of zeros are zero-length records; only a few windows may be alive at a time.

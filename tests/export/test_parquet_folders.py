@@ -147,7 +147,30 @@ def test_nothing_is_left_of_a_killed_process(captures: Path, tmp_path: Path, mon
     monkeypatch.setattr(parquet_folders.Partitions, "add", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     done = run("export", str(captures), "--output", str(tmp_path / "ds"), "--partition-by", "hour", "--jobs", "2", text=True, here=True)
     assert done.returncode == 2 and "a.pcap: the process that worked on it died" in done.stderr
-    assert files(tmp_path / "ds") == [] and list((tmp_path / "ds").iterdir()) == []
+    assert not (tmp_path / "ds").exists()
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("what", ["parquet_writer", "os.replace", "os.makedirs"])
+def test_a_full_disk_leaves_no_folder(what: str, jobs: str, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither that of the dataset nor those of its partitions, nor those above; what was there stays."""
+    import os
+
+    from ibdissect.export import parquet_folders
+
+    def full(path: str, *_: object, **__: object) -> None:
+        if what == "os.makedirs" and path == target:
+            made(os.path.dirname(path), exist_ok=True)
+        raise OSError(28, "No space left on device")
+
+    target, made = str(tmp_path / "new/ds"), os.makedirs
+    monkeypatch.setattr(f"{parquet_folders.__name__}.{what}", full)
+    done = run("export", str(captures), "--output", target, "--partition-by", "capture,hour", "--jobs", jobs, text=True, here=True)
+    assert done.returncode == 2 and "No space left on device" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["captures"]
+    (tmp_path / "new").mkdir()
+    run("export", str(captures), "--output", target, "--partition-by", "hour", "--jobs", jobs, text=True, here=True)
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.suffix != ".pcap") == ["captures", "new"]
 
 
 def test_other_keys_are_refused(captures: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import shutil
 import signal
 import socket
@@ -31,6 +32,11 @@ NEEDS_SERVE = pytest.mark.skipif(find_spec("textual_serve") is None, reason="nee
 NEEDS_EXPORT = pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow")
 MODULES = (sys.stdlib_module_names | packages_distributions().keys()) - set(sys.builtin_module_names) - {"ibdissect", "__main__"}
 """What a process may import by its first name."""
+_LIST = (REPO / "SECURITY.md").read_text().partition("imports before our first line: ")[2].partition("Python 3")[0]
+BEFORE_US = set(re.findall(r"`(\w+)`", _LIST))
+"""What Python imports for `python -m` before our first line, as SECURITY.md lists it."""
+WITHOUT_SITE = {"PYTHONPATH": os.pathsep.join([str(REPO), *(path for path in sys.path if path.endswith("-packages"))])}
+"""For `python -S`: what a .pth file of this environment imports beforehand, as those of editable installs do, is imported later."""
 SCRIPT = "from ibdissect.__main__ import main\n\nif __name__ == '__main__':\n    main()\n"
 SPAWNING = (
     "from multiprocessing import get_context\n\nfrom ibdissect.pipeline import processes\n\n"
@@ -145,8 +151,42 @@ OTHERS: list[Any] = [
 @pytest.mark.parametrize("words", IN_PROCESSES, ids=" ".join)
 @pytest.mark.parametrize("how", ["module", "spawning"])
 def test_nothing_in_the_working_directory_runs_however_it_starts(hostile: Path, how: str, words: tuple[str, ...]) -> None:
-    program = ["-m", "ibdissect"] if how == "module" else [str(hostile.parent / "program/spawning")]
-    _runs_nothing([sys.executable, *program, *words], hostile, CI="1")
+    if how == "module":
+        _runs_nothing([sys.executable, "-S", "-m", "ibdissect", *words], without_those_before_us(hostile), CI="1", **WITHOUT_SITE)
+    else:
+        _runs_nothing([sys.executable, str(hostile.parent / "program/spawning"), *words], hostile, CI="1")
+
+
+def without_those_before_us(hostile: Path) -> Path:
+    """The folder without the modules that `python -m` imports there before our first line."""
+    for name in BEFORE_US:
+        (hostile / f"{name}.py").unlink()
+    return hostile
+
+
+def test_what_python_imports_before_us_is_listed(tmp_path: Path) -> None:
+    """The package that says it stands for ours; modules that are built in or frozen are not looked for in folders."""
+    (tmp_path / "ibdissect").mkdir()
+    (tmp_path / "ibdissect/__init__.py").write_text(
+        "import sys\n"
+        "print(*{n.partition('.')[0] for n, m in sys.modules.items() if 'SourceFileLoader' in str(getattr(m, '__loader__', ''))})\n"
+    )
+    (tmp_path / "ibdissect/__main__.py").touch()
+
+    def imported(*words: str) -> set[str]:
+        words = (sys.executable, "-S", *words)
+        return set(subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split()) - {"ibdissect"}
+
+    before = imported("-m", "ibdissect") - imported("-c", "import ibdissect")
+    assert before <= BEFORE_US, before - BEFORE_US
+    assert before == BEFORE_US or sys.version_info >= (3, 12)
+
+
+@pytest.mark.parametrize("words", [("-P", "-m", "ibdissect"), ("-m", "ibdissect")], ids=" ".join)
+def test_what_runs_as_a_module(hostile: Path, words: tuple[str, ...]) -> None:
+    """With -P nothing there runs, as SECURITY.md says; without it what it lists does."""
+    done = subprocess.run([sys.executable, "-S", *words, "--version"], cwd=hostile, env={**os.environ, **WITHOUT_SITE}, check=False)
+    assert (done.returncode == 0) == (not (hostile / "ran").exists()) == ("-P" in words)
 
 
 @pytest.mark.parametrize("words", [*IN_PROCESSES, *OTHERS], ids=" ".join)
@@ -164,8 +204,10 @@ def _runs_nothing(words: list[str], hostile: Path, **more: str) -> None:
 @pytest.mark.parametrize("words", [("0.pcap",), pytest.param(("serve", "0.pcap"), marks=NEEDS_SERVE)], ids=" ".join)
 @pytest.mark.parametrize("how", ["program", "module"])
 def test_nothing_there_runs_with_a_screen(hostile: Path, how: str, words: tuple[str, ...]) -> None:
-    program = [str(hostile.parent / "program/ibdissect")] if how == "program" else ["-m", "ibdissect"]
-    with on_a_terminal([sys.executable, *program, *words], hostile) as (process, printed):
+    program, more = [str(hostile.parent / "program/ibdissect")], dict[str, str]()
+    if how == "module":
+        hostile, program, more = without_those_before_us(hostile), ["-S", "-m", "ibdissect"], WITHOUT_SITE
+    with on_a_terminal([sys.executable, *program, *words], hostile, **more) as (process, printed):
         assert until(lambda: b"http://127.0.0.1" in printed() or len(printed()) > 4000), printed().decode()
         if words[0] == "serve":
             import asyncio
