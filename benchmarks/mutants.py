@@ -1,7 +1,7 @@
 """Do the tests notice a mistake in the code?
 
-    python benchmarks/mutants.py wire|decode|subnet|lint|engine|diagnosis|points|masking|scrub|pkey|mkey
-                                 [--sample N --seed S] [--quick] [--only TEXT] [--among FILE]
+    python benchmarks/mutants.py wire|decode|subnet|lint|tables|engine|diagnosis|points|masking|scrub|pkey|mkey
+                                 [--sample N --seed S] [--quick] [--only TEXT] [--among FILE] [--tests GLOB ...]
 
 Makes one small mistake at a time (a mutant), runs the tests of that package, and prints the mutants that no test noticed. Each
 mutant runs in a process forked from a prepared parent. If the mistake is in a function that tests call, the function's code is
@@ -9,7 +9,10 @@ replaced and only those tests run; otherwise the mistake is made before the test
 takes too much time or memory counts as noticed. Modules of the engine are interpreted, compiled or not. No file is written, and runs
 are reproducible: Hypothesis uses the same examples.
 `--quick` plants mistakes in functions only and leaves out the proofs of rules: it takes much less time, and notices no more than all tests
-do. What it prints can be tried again with all tests (--among).
+do. `--tests` runs only these, as `--only lint/setting --tests tests/lint/test_setting.py`. What it prints can be tried again with all tests
+(`--among`).
+Mistakes that change nothing are listed with the reason in `equivalent_mutants.csv`, by file, function and what is printed: they are not
+planted.
 mutmut does not fit: it skips decorated functions and class bodies, which make up most of a rule.
 """
 
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import csv
 import gc
 import importlib
 import importlib.abc
@@ -41,6 +45,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
+EQUIVALENT = ROOT / "benchmarks" / "equivalent_mutants.csv"
 PROOFS = "tests/rules/test_rules.py"
 """The first proof of each rule is in the fast lane."""
 RULE_TESTS = ("tests/rules/test_rules.py::test_proof", "tests/rules/test_alone.py::test_alone")
@@ -61,6 +66,9 @@ class Target(NamedTuple):
     """Test files that run alone, in front of all, for mistakes that are made before the tests are imported: they notice most of them."""
     interpreted: bool = False
     """Whether the files are compiled by Cython: their sources run instead."""
+    built: bool = False
+    """Whether functions of the files run when modules are imported: a mistake in one that no test noticed is made before that, too, for
+    the tests `first`."""
 
 
 TARGETS = {
@@ -102,10 +110,13 @@ TARGETS = {
             "tests/test_coverage.py",
             "tests/decode/hidden/test_unreadable_fields.py",
             "tests/layers/test_*.py",
+            "tests/test_plugin_declarations.py",
+            "tests/lint/test_hidden_keys.py",
             PROOFS,
         ),
         fast=True,
-        first=("tests/wire/test_declared.py", "tests/wire/test_structs.py", "tests/wire/test_roundtrip_spec.py"),
+        first=("tests/wire/test_declared.py", "tests/wire/test_structs.py", "tests/wire/test_roundtrip_spec.py", "tests/wire/test_crc.py"),
+        built=True,
     ),
     "decode": Target(
         "ibdissect/decode/*.py ibdissect/decode/hidden/*.py",
@@ -150,6 +161,7 @@ TARGETS = {
         fast=True,
         first=("tests/lint/test_*.py",),
     ),
+    "tables": Target("ibdissect/tables/*.py", ("tests/tables/test_*.py", "tests/export/test_export.py")),
     "diagnosis": Target("ibdissect/diagnosis/*.py", ("tests/diagnosis/test_*.py", "tests/rules/CNX/test_*.py"), ("CNX",), fast=True),
     "points": Target("ibdissect/points/*.py", ("tests/points/test_*.py",)),
     "scrub": Target("ibdissect/scrub/*.py", ("tests/scrub/test_[!sv]*.py", "tests/scrub/test_s*.py", "tests/scrub/test_verify.py")),
@@ -182,9 +194,17 @@ class Mutant(NamedTuple):
     new: ast.AST | None
     function: int
     """First line of the outermost function whose body contains it; 0: none."""
+    where: str
+    """The classes and functions around it, as `Struct.view`."""
+
+    @property
+    def listed(self) -> tuple[str, str, str]:
+        """What a row of EQUIVALENT says of it: file, function, mistake."""
+        return str(self.file.relative_to(ROOT)), self.where, _text(self.parent, _child(self), self.new)
 
     def __str__(self) -> str:
-        return f"{self.file.relative_to(ROOT)}:{self.line}: {_text(self.parent, _child(self), self.new)}"
+        file, where, mistake = self.listed
+        return f"{file}:{self.line}: {where}: {mistake}" if where else f"{file}:{self.line}: {mistake}"
 
 
 def _child(mutant: Mutant) -> Any:
@@ -233,7 +253,7 @@ def alternatives(node: ast.AST, parent: ast.AST, name: str) -> Iterator[ast.AST 
         yield ast.UnaryOp(ast.Not(), node)
 
 
-def mutants(file: Path, node: ast.AST, line: int = 0, function: int = 0) -> Iterator[Mutant]:
+def mutants(file: Path, node: ast.AST, line: int = 0, function: int = 0, where: str = "") -> Iterator[Mutant]:
     """All mutants below a node, in source order, except of annotations, decorators' arguments, type names, and what never runs."""
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "ctx") or (isinstance(node, ast.Assert)):
@@ -241,6 +261,8 @@ def mutants(file: Path, node: ast.AST, line: int = 0, function: int = 0) -> Iter
         within = 0
         if isinstance(node, ast.FunctionDef) and name == "body":
             within = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and name == "body":
+            where = f"{where}.{node.name}" if where else node.name
         for index, child in enumerate(value) if isinstance(value, list) else ((None, value),):
             if not isinstance(child, ast.AST) or isinstance(child, ast.Import | ast.ImportFrom) or _never_runs(child):
                 continue
@@ -250,9 +272,9 @@ def mutants(file: Path, node: ast.AST, line: int = 0, function: int = 0) -> Iter
                 continue
             here = getattr(child, "lineno", line)
             for new in alternatives(child, node, name):
-                yield Mutant(file, here, node, name, index, new, function or within)
+                yield Mutant(file, here, node, name, index, new, function or within, where)
             if name != "decorator_list":
-                yield from mutants(file, child, here, function or within)
+                yield from mutants(file, child, here, function or within, where)
 
 
 def _never_runs(node: ast.AST) -> bool:
@@ -375,10 +397,10 @@ def afresh(mutant: Mutant, code: CodeType, arguments: list[str]) -> int:
 class InPlace:
     """A pytest plugin that runs the collected tests once per mutant."""
 
-    def __init__(self, chosen: Sequence[Mutant], trees: dict[Path, ast.Module], seconds: int, out: int) -> None:
+    def __init__(self, chosen: Sequence[Mutant], trees: dict[Path, ast.Module], seconds: int, out: int | None) -> None:
         self.chosen, self.trees, self.seconds = chosen, trees, seconds  # at least so many; twice what all tests take without a mistake
         self.out = out
-        """Descriptor for what no test noticed."""
+        """Descriptor for what no test noticed; None: it is not printed."""
         self.statuses: dict[int, int] = {}
         """By index of the mutant; without mutants that must be made before the tests are imported."""
 
@@ -408,7 +430,7 @@ class InPlace:
                 tests = [session.items[i] for _, i in about]
                 limit = max(10, int(3 * sum(seconds for seconds, _ in about)))
                 self.statuses[index] = tried(limit, lambda: self.replaced(session, same, code, tests))  # noqa: B023
-                if not self.statuses[index]:
+                if self.out is not None and not self.statuses[index]:
                     os.write(self.out, f"{mutant}\n".encode())
         return True
 
@@ -487,49 +509,63 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="only mistakes in functions, without the proofs of rules")
     parser.add_argument("--only", default="", help="mutants whose line (FILE:LINE: what) contains this")
     parser.add_argument("--among", type=Path, help="mutants whose lines this file holds: those that an earlier run printed")
+    parser.add_argument("--tests", nargs="+", help="glob patterns of the test files that run, instead of those of the target")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         target = TARGETS[options.target]
         if options.quick:
             target = target._replace(tests=tuple(one for one in target.tests if one != PROOFS), codes=())
+        if options.tests:
+            target = target._replace(tests=tuple(options.tests), codes=(), first=())
         files, arguments, tests = prepare(target, scratch)
         trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
         every = [one for file in files for one in mutants(file, trees[file])]
-        chosen = [one for one in every if options.only in str(one) and (one.function or not options.quick)]
+        listed = equivalent(files)
+        chosen = [one for one in every if options.only in str(one) and (one.function or not options.quick) and one.listed not in listed]
+        for row in sorted(listed - {one.listed for one in every}):
+            print("listed as equivalent, and no mutant:", *row)
         if options.among is not None:
             earlier = set(options.among.read_text(encoding="utf-8").splitlines())
             chosen = [one for one in chosen if str(one) in earlier]
         if options.sample is not None and options.sample < len(chosen):
             chosen = [chosen[i] for i in sorted(random.Random(options.seed).sample(range(len(chosen)), options.sample))]
         print(f"{len(chosen)} of {len(every)} mutants of {len(files)} files", flush=True)
-        statuses, seconds = in_place(chosen, trees, [*arguments, *tests])
+        statuses, seconds = in_place(chosen, trees, [*arguments, *tests], target.built)
+        first = [str(path.relative_to(ROOT)) for pattern in target.first for path in sorted(ROOT.glob(pattern))]
         for index, one in enumerate(chosen):
-            if index not in statuses and options.quick:  # no test calls the function
-                statuses[index] = 0
+            if statuses.get(index) or (index in statuses and not target.built):
+                continue
+            runs = [first] if first and (target.built or not options.quick) else []
+            if index not in statuses and not options.quick:
+                runs.append(tests)
+            code = compiled(trees[one.file], one)
+            found = (tried(seconds, lambda: afresh(one, code, [*arguments, *some])) for some in runs)  # noqa: B023
+            statuses[index] = next((status for status in found if status), 0)
+            if not statuses[index]:
                 print(one, flush=True)
-            elif index not in statuses:
-                code = compiled(trees[one.file], one)
-                first = [str(path.relative_to(ROOT)) for pattern in target.first for path in sorted(ROOT.glob(pattern))]
-                for some in (first, tests) if first else (tests,):
-                    statuses[index] = tried(seconds, lambda: afresh(one, code, [*arguments, *some]))  # noqa: B023
-                    if statuses[index]:
-                        break
-                else:
-                    print(one, flush=True)
     killed, hung = sum(map(bool, statuses.values())), sum(status < 0 for status in statuses.values())
     print(f"killed {killed} of {len(chosen)} ({100 * killed / max(1, len(chosen)):.1f} %), {hung} by the limits of time and memory")
     return 0
 
 
-def in_place(chosen: Sequence[Mutant], trees: dict[Path, ast.Module], arguments: list[str]) -> tuple[dict[int, int], int]:
-    """Statuses of mutants in functions that tests call, and the limit of seconds.
+def equivalent(files: Sequence[Path]) -> set[tuple[str, str, str]]:
+    """File, function and mistake of the rows of EQUIVALENT that are about `files`."""
+    names = {str(file.relative_to(ROOT)) for file in files}
+    with EQUIVALENT.open(encoding="utf-8", newline="") as lines:
+        return {(row["file"], row["function"], row["mistake"]) for row in csv.DictReader(lines) if row["file"] in names}
+
+
+def in_place(
+    chosen: Sequence[Mutant], trees: dict[Path, ast.Module], arguments: list[str], tried_again: bool
+) -> tuple[dict[int, int], int]:
+    """Statuses of mutants in functions that tests call, and the limit of seconds; prints those that are not `tried_again`.
 
     Runs in a child, so that this process never imports the target.
     """
     with tempfile.TemporaryFile() as told:
 
         def run() -> int:
-            plugin = InPlace(chosen, trees, 30, os.dup(1))
+            plugin = InPlace(chosen, trees, 30, None if tried_again else os.dup(1))
             silent()
             status = int(pytest.main(arguments, [plugin]))
             told.write(pickle.dumps((plugin.statuses, plugin.seconds)))

@@ -94,7 +94,7 @@ class Columns(Tabular):
 
     def read(self, names: Iterable[str]) -> None:
         """Read several columns in one pass. Raises FilterError for an unknown name."""
-        wanted = named_columns(self._capture.catalog, [name for name in names if name not in self._found])
+        wanted = [column for column in named_columns(self._capture.catalog, names) if column.name not in self._found]
         parts: dict[str, list[tuple[Int, npt.NDArray[Any], Bool]]] = {column.name: [] for column in wanted}
         state = self._capture.state(parts)
         for table, chosen in self._chosen():

@@ -254,7 +254,7 @@ def cut_tail(cls: StructType, own: list[Field[Any]]) -> list[Field[Any]]:
     """Make structures of the parts from the first one of variable size on; returns the fields before, and one that holds the tail: a `rest`
     just before them, which gives their bytes a name, or one that is made.
     """
-    if cls.__mro__[1].tail is not None:  # type: ignore[attr-defined]
+    if cls.tail is not None:
         raise SpecError(cls.__name__, "", f"is derived from {cls.__mro__[1].__name__}, which ends with parts of variable size")
     first = next(i for i, field in enumerate(own) if _varies(field))
     runs: list[list[Field[Any]]] = []

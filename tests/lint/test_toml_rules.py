@@ -13,10 +13,10 @@ from ibdissect.errors import ConfigError
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY
-from ibdissect.lint.toml_rules import rules_of
+from ibdissect.lint.toml_rules import MOST_SHOWN, rules_of
 from ibdissect.pipeline.check import CheckOptions, check
 from tests import commands
-from tests.craft import erf_pcap, native, rc, ud
+from tests.craft import erf_pcap, ethernet_pcap, gmp, native, rc, roce2, ud
 from tests.decode.made import tables_of
 
 GOOD = {
@@ -81,6 +81,93 @@ def test_keys_in_values_are_masked(tmp_path: Path) -> None:
     assert check(path, CheckOptions(rules=rules_of([table], "x"), show_keys=True)).findings[0].value == 0xC0FFEE
     table = {**GOOD, "when": "invariant.crc", "message": "ICRC {invariant.crc}"}
     assert check(path, CheckOptions(rules=rules_of([table], "x"))).findings[0].message.endswith(": ICRC (hidden)")
+
+
+def found_in(tmp_path: Path, frames: bytes, **change: str) -> list[tuple[int, str, Any, list[tuple[int, int]]]]:
+    """Frame, message, value and marked bytes of the findings of one rule; without who it was."""
+    (tmp_path / "x.pcap").write_bytes(frames)
+    report = check(str(tmp_path / "x.pcap"), CheckOptions(rules=rules_of([{**GOOD, **change}], "x"), show_keys=True))
+    spans = [[(span.offset, span.length) for span in one.spans] for one in report.findings]
+    return [(one.frame, one.message.rpartition(": ")[2], one.value, at) for one, at in zip(report.findings, spans, strict=True)]
+
+
+def test_of_fields_of_one_name_the_first_in_the_frame_is_meant(tmp_path: Path) -> None:
+    """A packet of IP over InfiniBand in RoCE: the outer address, although the structure of the inner one is declared first."""
+    inner = b"\x08\0\0\0\x45\0\0\x14" + bytes(8) + b"\x0b\0\0\x01\x0b\0\0\x02"
+    frame = roce2(0x64, inner, ext={"DETH": {"q_key": 0xB1B}})
+    outer = ".".join(map(str, frame[26:30]))
+    (found,) = found_in(tmp_path, ethernet_pcap([frame]), when="ip.src", message="{ip.src} {ipoib.type} {ipv6.src}")
+    assert found == (1, f"{outer} 2048 ?", outer, [(26, 4)])
+    packets = ethernet_pcap([frame])
+    (found,) = found_in(tmp_path, packets, code="TOML002", when="ip.src == 11.0.0.1", message="{ip.version} {ip.dsfield.dscp}")
+    assert found[0] == 1 and found[3] == [(26, 4)]
+
+
+def test_a_field_that_does_not_apply_is_not_shown(tmp_path: Path) -> None:
+    """What an ACK has where DATA has the length."""
+    frames = [gmp(0x03, 0x92, 0x35, b"\1" + bytes((kind, 1, 0)) + b"\0\0\0\5\0\0\0\7", at=24) for kind in (1, 2, 3)]
+    message = "{rmpp.payloadlength} {rmpp.newwindowlast} {rmpp.segmentnumber}"
+    found = found_in(tmp_path, erf_pcap(frames), when="rmpp.rmpptype", message=message)
+    assert [one[1] for one in found] == ["7 ? 5", "? 7 5", "? ? ?"]
+    found = found_in(tmp_path, erf_pcap(frames), code="TOML002", when="rmpp.newwindowlast == 7", message="x")
+    assert [(one[0], one[2], one[3][0][1]) for one in found] == [(2, 7, 4)]
+
+
+def test_bytes_to_the_end_are_marked_and_not_shown(tmp_path: Path) -> None:
+    (found,) = found_in(tmp_path, erf_pcap([rc(0x04, b"abcdefgh")]), when="infiniband.payload contains 61:62", message="x")
+    assert found == (1, "x", None, [(20, 8)])
+
+
+@pytest.mark.parametrize(("number", "good"), [(MOST_SHOWN - 1, True), (MOST_SHOWN, True), (MOST_SHOWN + 1, False)])
+def test_as_many_fields_as_a_message_may_show(number: int, good: bool) -> None:
+    if good:
+        (rule,) = rules_of([{**GOOD, "message": "{lrh.sl:999}" * number}], "site.toml")
+        assert len(rule.message.split("}")) == number + 1
+        return
+    with pytest.raises(ConfigError, match="shows more than 32 fields"):
+        rules_of([{**GOOD, "message": "{lrh.sl:999}" * number}], "site.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "said"),
+    [
+        ("lrh.sl", "0999", "too wide"), ("lrh.sl", "999", ""), ("lrh.sl", "1000", "too wide"), ("lrh.sl", "04x", ""),
+        ("grh.sgid", "x", "code 'x'"),
+        ("grh.sgid", ">99", ""), ("frame.number", "d", ""), ("_ws.malformed", "d", "code 'd'"), ("_ws.malformed", "<3", ""),
+    ],
+)  # fmt: skip
+def test_formats_that_suit_the_values(name: str, spec: str, said: str) -> None:
+    if not said:
+        assert rules_of([{**GOOD, "message": f"{{{name}:{spec}}}"}], "site.toml")
+        return
+    with pytest.raises(ConfigError, match=f"{name} cannot be written as '{spec}': .*{said}"):
+        rules_of([{**GOOD, "message": f"{{{name}:{spec}}}"}], "site.toml")
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({}, ("Wrong lane.", "site.toml", "0.1", "a frame that matches ")),
+        ({"docs": "Why.", "reference": "Our lanes 3", "since": "2.5", "example": "SL 5"}, ("Why.", "Our lanes 3", "2.5", "SL 5")),
+    ],
+)  # fmt: skip
+def test_what_a_rule_says_of_itself(change: dict[str, str], rule: tuple[str, str, str, str]) -> None:
+    (made,) = rules_of([{**GOOD, **change}], "site.toml")
+    assert (made.__doc__, made.reference, made.since) == rule[:3] and made.example.startswith(rule[3])
+    assert made.example.removeprefix("a frame that matches ") == (change.get("example") or GOOD["when"])
+
+
+@pytest.mark.parametrize(
+    ("when", "marked"),
+    [
+        ("lrh.sl == 0 and bth.psn", "infiniband.lrh.sl"), ("not (grh or bth.psn == 5)", "infiniband.bth.psn"),
+        ('not frame contains "bth.psn" and lrh.slid == 1 and bth.psn', "infiniband.lrh.slid"), ("frame.len > 4", None),
+    ],
+)  # fmt: skip
+def test_the_first_field_that_a_condition_names_is_marked(tmp_path: Path, when: str, marked: str | None) -> None:
+    path = capture(tmp_path, [rc(0x04, b"rc")])
+    (finding,) = check(path, CheckOptions(rules=rules_of([{**GOOD, "when": when, "message": "x"}], "x"))).findings
+    assert finding.field == marked
 
 
 @pytest.mark.parametrize(

@@ -109,3 +109,57 @@ def test_each_node_that_is_written_is_managed(lids: list[int], handovers: int) -
     nodes = {lid: port.node for lid in (5, 6, 7) if (port := vantage.follower.subnet.by_lid(lid)) is not None}
     assert [lid for lid, one in nodes.items() if vantage.manages([one], 99)] == lids and vantage.manages([nodes[lid] for lid in lids], 99)
     assert not handovers or not vantage.manages([nodes[lids[0]]], 3)
+
+
+@pytest.mark.parametrize("window", [1, 1 << 20])
+@pytest.mark.parametrize(
+    ("after", "before", "wrote"),
+    [(0, 2, False), (0, 3, True), (1, 3, True), (2, 3, False), (1, 2, False), (2, 4, False), (2, 5, True), (3, 9, True), (4, 9, False)],
+)
+def test_a_table_of_partitions_is_written_between_two_frames(after: int, before: int, wrote: bool, window: int) -> None:
+    """Of whichever node; neither of the two frames counts, and other attributes do not."""
+    other = ask(6, P_KEY_TABLE, method=SET, body=p_keys(1))
+    vantage, _ = seen([*NODE, WRITE, TOOL, other, ask(5, P_KEY_TABLE), answer(5, P_KEY_TABLE, p_keys(1))], window)
+    assert vantage.repartitions(after, before) is wrote
+
+
+@pytest.mark.parametrize("name", ["MAX_NODES", "MAX_ASTRAY", "MAX_HANDOVERS", "MAX_AMBIGUOUS"])
+def test_from_the_first_thing_that_was_forgotten_on_nothing_is_known(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"ibdissect.subnet.vantage.{name}", 1)
+    lost = smp(SET, P_KEY_TABLE, p_keys(1), path=[1, 9])
+    here, there = (smp(ANSWER, 0x11, node(lid), path=[]) for lid in (1, 2))
+    answered = smp(ANSWER, P_KEY_TABLE, p_keys(1), path=[3])
+    frames = {
+        "MAX_NODES": [WRITE, WRITE, WRITE], "MAX_ASTRAY": [lost, lost, lost], "MAX_HANDOVERS": [HANDOVER, HANDOVER, HANDOVER],
+        "MAX_AMBIGUOUS": [here, there, answered, answered, answered],
+    }[name]  # fmt: skip
+    vantage, five = seen([*NODE, *frames])
+    first, count = {"MAX_AMBIGUOUS": (4, 3)}.get(name, (3, 2))
+    assert (vantage.dropped.frame, vantage.dropped.count) == (first, count)
+    for before in (first, first + 1):
+        assert vantage.repartitions(99, before) is vantage.astray(PORT_INFO, 99, before, [five]) is (before > first)
+
+
+@pytest.mark.parametrize("method", [GET, ANSWER, SET])
+@pytest.mark.parametrize("window", [1, 1 << 20])
+def test_whom_a_writer_asks_it_manages(method: int, window: int) -> None:
+    """Along directed routes, before the next handover; by LID anybody may ask."""
+    other = smp(ANSWER, 0x11, node(6), path=[2])
+    asks = smp(method, P_KEY_TABLE, p_keys(1), path=[2])
+    vantage, five = seen([*NODE, *BY_ROUTE, other, asks, HANDOVER, *NODE], window)
+    six = vantage.follower.routes.origins[0].hops[b"\2"].node
+    assert six is not five
+    assert vantage.manages([five], 5) and vantage.manages([six], 5) and vantage.manages([five, six], 5)
+    assert not vantage.manages([six], 7) and not vantage.manages([five, six], 6)
+    vantage, five = seen([*NODE, smp(ANSWER, 0x11, node(5), path=[1]), smp(GET, PORT_INFO, port_info(5), path=[1])], window)
+    assert not vantage.manages([five], 9), "who only asks need not be a manager"
+
+
+def test_which_unknown_routes_may_lead_to_a_node() -> None:
+    vantage, five = seen([*NODE, *BY_ROUTE, smp(ANSWER, 0x11, node(6), path=[2])])
+    (sender,) = vantage.follower.routes.origins
+    six, seven = vantage.follower.routes.origins[sender].hops[b"\2"].node, vantage.follower.subnet.node(77, 5)[0]
+    assert not vantage.may_lead(sender, [five]) and not vantage.may_lead(sender, [five, six]) and not vantage.may_lead(sender, [])
+    assert vantage.may_lead(sender, [seven]) and vantage.may_lead(sender, [five, seven]) and vantage.may_lead(sender + 1, [five])
+    vantage.follower.routes.origins[sender].shared = 3
+    assert vantage.may_lead(sender, [five])

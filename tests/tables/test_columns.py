@@ -11,7 +11,7 @@ import pytest
 
 import ibdissect
 from ibdissect.errors import ConfigError, FilterError
-from tests.craft import erf_pcap, native, ud
+from tests.craft import erf_pcap, native, smp, ud
 from tests.dissect.frames import all_frames
 
 DATA = erf_pcap(all_frames())
@@ -127,3 +127,66 @@ def test_arrays_hide_keys_and_what_reveals_one(frames: bytes) -> None:
         assert table["lrh.slid"].value.tolist() == [7, 1, 9]
     with ibdissect.open(io.BytesIO(frames), show_keys=True) as capture:
         assert capture.table()["deth.q_key"].value.tolist() == [0xC0FFEE]
+
+
+def test_columns_are_read_once_and_of_the_selected_frames(frames: bytes) -> None:
+    with ibdissect.open(io.BytesIO(frames)) as capture:
+        table = capture.table()
+        slid = table["lrh.slid"]
+        assert (
+            table["infiniband.lrh.slid"] is slid and len(slid) == 3 and (slid.frame.tolist(), slid.value.tolist()) == ([1, 2, 3], [7, 1, 9])
+        )
+        table.read(["bth.psn", "frame.number", "lrh.slid"])
+        assert table["frame.number"].value.tolist() == [1, 2, 3] and table["lrh.slid"] is slid
+        assert table["bth.psn"].frame.tolist() == [1, 3]
+        some = table.filter("lrh.slid != 1")
+        assert [(some[name].frame.tolist()) for name in ("lrh.slid", "bth.psn", "frame.len")] == [[1, 3]] * 3
+        assert some.filter("lrh.slid == 9")["frame.number"].value.tolist() == [3]
+        none = table.filter("lrh.slid == 99")
+        assert none.frames().tolist() == [] and none["frame.number"].value.tolist() == [] and none["lrh.slid"].value.dtype == np.uint64
+        assert "lrh.slid" in table and "infiniband.lrh.slid" in table and "lrh.slidd" not in table
+
+
+def test_windows_of_a_capture_are_one_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = erf_pcap([native(0x04, slid=slid) for slid in range(1, 8)])
+    with ibdissect.open(io.BytesIO(data)) as capture:
+        whole = capture.table()["lrh.slid"]
+    monkeypatch.setattr("ibdissect.capture.opening.WINDOW", 100)
+    with ibdissect.open(io.BytesIO(data)) as capture:
+        table = capture.table()
+        assert table["lrh.slid"].value.tolist() == whole.value.tolist() == [*range(1, 8)]
+        assert table["lrh.slid"].frame.tolist() == table.frames().tolist() == [*range(1, 8)]
+        assert table.filter("lrh.slid > 4")["lrh.slid"].frame.tolist() == [5, 6, 7]
+
+
+def test_a_frame_has_one_value_where_the_first_is_asked_for() -> None:
+    pytest.importorskip("pyarrow")
+    data = erf_pcap([smp(0x81, 0x16, bytes(range(64))), native(0x04), smp(0x81, 0x16, bytes(range(64, 128)))])
+    with ibdissect.open(io.BytesIO(data)) as capture:
+        table = capture.table().filter("infiniband.p_keytable")
+        lists = table.to_arrow("p_keytable.p_key")[0].to_pylist()
+        assert [(len(one), one[0]) for one in lists] == [(32, 0x0001), (32, 0x4041)]
+        assert table.to_arrow("p_keytable.p_key", first=True)[0].to_pylist() == [one[0] for one in lists]
+        assert [one for batch in table.batches("p_keytable.p_key", first=True) for one in batch.column(0).to_pylist()] == [0x0001, 0x4041]
+
+
+def test_text_and_bytes_of_any_length() -> None:
+    with ibdissect.open(io.BytesIO(DATA), show_keys=True) as capture:
+        table = capture.table()
+        for name in ("nodedescription.nodestring", "infiniband.payload", "grh.sgid", "bth.a"):
+            found = table[name]
+            assert len(found.value) == len(found.frame) and (np.diff(found.frame) >= 0).all(), name
+        assert all(isinstance(one, str) for one in table["nodedescription.nodestring"].value)
+        assert all(isinstance(one, bytes) for one in table["infiniband.payload"].value)
+        assert table["grh.sgid"].value.shape[1:] == (16,) and table["bth.a"].value.dtype == np.bool_
+
+
+def test_what_a_notebook_and_a_prompt_show(frames: bytes) -> None:
+    with ibdissect.open(io.BytesIO(frames)) as capture:
+        table = capture.table().select("frame.number", "lrh.slid")
+        html = table._repr_html_()
+        assert html.count("<tr>") == 4 and '<th style="text-align:left">infiniband.lrh.slid</th>' in html and ">9</td>" in html
+        assert repr(table) == f"<Columns of frames of {capture.path}: frame.number, lrh.slid>"
+        assert table.select().names == table.names
+        with pytest.raises(FilterError):
+            table.select("no.such")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 from pathlib import Path
@@ -9,6 +10,9 @@ from typing import Any
 
 import pytest
 
+import ibdissect
+from ibdissect.dfilter.compile import compile_filter
+from ibdissect.dissect.tree import Node
 from ibdissect.wire.sa_service import ServiceRecord
 from tests.commands import run
 from tests.craft import build, erf_pcap, gmp
@@ -66,3 +70,41 @@ def test_keys_are_null_unless_asked_for(tmp_path: Path) -> None:
 def _data(number: int, flags: int, length: int) -> bytes:
     """The headers of a segment of ServiceRecords."""
     return struct.pack(">BBBBII8xHxx8x", 1, 1, flags, 0, number, length, 176 // 8)
+
+
+@pytest.mark.parametrize(("most", "sizes"), [(4096, [5]), (5, [5]), (4, [4, 1]), (1, [1] * 5)])
+def test_all_columns_of_records(monkeypatch: pytest.MonkeyPatch, most: int, sizes: list[int]) -> None:
+    pytest.importorskip("pyarrow")
+    from ibdissect.tables import records
+
+    monkeypatch.setattr(records, "BATCH", most)
+    with ibdissect.open(io.BytesIO(erf_pcap(FRAMES))) as opened:
+        rows = [*opened.records()]
+        assert [batch.num_rows for batch in opened.records().batches()] == sizes and list(rows[0]) == records.SCHEMA.names
+    assert [row["record"] for row in rows] == [0, 1, 2, 3, 4]
+    common = ("layer", "source", "destination", "mgmt_class", "method", "attribute", "segments", "complete")
+    assert {tuple(row[name] for name in common) for row in rows} == {
+        ("NodeRecord", "LID 1", "LID 2", 3, "SubnAdmGetTableResp", "NodeRecord", 3, True)
+    }
+    assert len({row["time"] for row in rows}) == 1 and len({row["transaction"] for row in rows}) == 1
+    assert all(sum(row["lengths"]) == 112 and len(row["offsets"]) == len(row["frames"]) for row in rows)
+
+
+@pytest.mark.parametrize(("only", "found"), [(1, [0, 1]), (2, [3, 4]), (3, []), (4, [1, 2, 3])])
+def test_records_of_which_a_frame_is_selected(only: int, found: list[int]) -> None:
+    pytest.importorskip("pyarrow")
+    with ibdissect.open(io.BytesIO(erf_pcap(FRAMES))) as opened:
+        opened.selection = compile_filter(f"frame.number == {only}", opened.catalog)
+        assert [row["record"] for row in opened.records()] == found
+
+
+def test_fields_of_one_name_are_a_list() -> None:
+    pytest.importorskip("pyarrow")
+    from ibdissect.tables.records import _leaves, _values
+
+    def node(name: str, value: object, *inside: Node) -> Node:
+        return Node(name, "", 0, 0, 0, 0, value, "", list(inside))
+
+    made = [node("a", 1), node("", 2), node("b", None, node("c", 3), node("b", None, node("c", 4), node("d", 0))), node("e", None)]
+    assert _values(made) == {"a": 1, "c": [3, 4], "d": 0, "e": None}
+    assert [leaf.name for leaf in _leaves(made)] == ["a", "", "c", "c", "d", "e"]

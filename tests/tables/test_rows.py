@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import pytest
 
 import ibdissect
+from ibdissect.decode import ChunkTable
 from ibdissect.dfilter.names import names_of
 from ibdissect.dissect import named_values
-from ibdissect.tables.rows import Rows, named_columns, texts
-from ibdissect.wire.catalog import builtin
-from tests.craft import erf_pcap, ethernet_pcap, native, ud
+from ibdissect.errors import FilterError
+from ibdissect.tables.rows import Cells, NamedColumn, Rows, named_columns, texts
+from ibdissect.wire.catalog import BOTH, builtin
+from ibdissect.wire.encapsulation import AROUND_TUNNELS
+from ibdissect.wire.text import plain_value
+from tests.craft import erf_pcap, ethernet_pcap, interfaces_pcapng, native, smp, ud
 from tests.dissect.frames import all_frames, ethernet_frames
 
 
@@ -53,3 +60,151 @@ def test_seconds_as_text() -> None:
     """Seconds are made for all at once; the texts are those of single numbers."""
     for times in ([0, 1, 999_999_999, 1_000_000_000, 1_700_000_000_123_456_789], [-1, 5, -1_000_000_001], []):
         assert named_values.seconds_texts(np.array(times, np.int64)) == list(map(named_values.seconds_text, times))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "full"),
+    [
+        ("bth.a", "bool", "infiniband.bth.a"), ("lrh.sl", "uint8", "infiniband.lrh.sl"), ("bth.opcode", "uint8", "infiniband.bth.opcode"),
+        ("lrh.pktlen", "uint16", "infiniband.lrh.pktlen"), ("lrh.slid", "uint16", "infiniband.lrh.slid"),
+        ("bth.psn", "uint32", "infiniband.bth.psn"), ("deth.q_key", "uint32", "infiniband.deth.q_key"),
+        ("mad.transactionid", "uint64", "infiniband.mad.transactionid"), ("grh.sgid", "text", "infiniband.grh.sgid"),
+        ("infiniband.payload", "text", "infiniband.payload"), ("ip.hdr_len", "int64", "ip.hdr_len"), ("eth.addr", "text", "eth.addr"),
+        ("frame.number", "int64", "frame.number"), ("frame.time", "time", "frame.time"), ("_ws.malformed", "text", "_ws.malformed"),
+        ("frame.time_relative", "seconds", "frame.time_relative"), ("frame.interface_id", "int32", "frame.interface_id"),
+        ("_ws.col.info", "text", "_ws.col.info"), ("portinfo.portstate.name", "text", "infiniband.portinfo.portstate.name"),
+    ],
+)  # fmt: skip
+def test_the_type_of_a_column(name: str, kind: str, full: str) -> None:
+    """Integers are as wide as the field, beside each bound of a width; a column has the full name."""
+    (column,) = named_columns(builtin(), [name])
+    assert (column.type, column.name, column.meaning) == (kind, full, name.endswith(".name"))
+    assert column.dtype == {"text": object, "time": np.int64, "seconds": np.int64}.get(kind, kind)
+    assert not named_columns(builtin(), [name], first=True)[0].repeats
+
+
+@pytest.mark.parametrize(
+    ("name", "repeats"),
+    [
+        ("frame.number", False), ("frame.comment", True), ("ibdissect.code", True), ("tcp.port", True), ("udp.port", True),
+        ("ip.src", True), ("ibdissect.request_frame", False), ("bth.psn", False),
+        ("mad.method", False), ("reth.r_key", False), ("portinfo.lid", True),
+        ("infiniband.nodeinfo.nodeguid", True), ("p_keytable.p_key", True), ("infiniband.smpdirected.d", False),
+        ("infiniband.portcounters.portrcverrors", False),
+    ],
+)  # fmt: skip
+def test_what_a_frame_may_have_several_times(name: str, repeats: bool) -> None:
+    assert named_columns(builtin(), [name])[0].repeats is repeats
+
+
+def test_names_of_columns_come_once_in_their_order() -> None:
+    columns = named_columns(builtin(), ["bth.psn", "frame.number", "infiniband.bth.psn", "bth.opcode"])
+    assert [one.name for one in columns] == ["infiniband.bth.psn", "frame.number", "infiniband.bth.opcode"]
+    for wrong in ("bth.psn.name", "bth.nothing", "frame.number.name", "nothing.name"):
+        with pytest.raises(FilterError):
+            named_columns(builtin(), [wrong])
+
+
+def test_what_codes_mean() -> None:
+    data = erf_pcap([smp(0x81, 0x15, bytes(32) + bytes((0x04, 0x52)) + bytes(30)), smp(1, 0x15), native(0x04)])
+    names = ("portinfo.portstate.name", "portinfo.portphysicalstate.name", "mad.method.name", "bth.opcode.name")
+    (state, physical, method, opcode), _ = lines(data, *names)
+    assert (state[0], physical[0]) == ("Active", "LinkUp") and [state[2], method[2]] == ["", ""]
+    assert method[:2] == ["GetResp", "Get"] and opcode[2] == "RC SEND Only"
+
+
+def own_values(table: ChunkTable, column: NamedColumn) -> list[list[str]]:
+    """Each row's values by views on its structures, in the order of their bytes."""
+    found: list[list[tuple[int, int, str]]] = [[] for _ in range(len(table))]
+    for name in BOTH.get(column.name, (column.name,)):
+        for field in builtin().fields(name):
+            if field.kind in ("nested", "hole") or (field.owner in AROUND_TUNNELS and not column.repeats):
+                continue
+            places = table.shown.occurrences(field.owner)
+            for i, (row, at) in enumerate(zip(places.rows.tolist(), places.at.tolist(), strict=True)):
+                view = table.shown.view(field.owner, i)
+                value: Any = field.__get__(view, field.owner)
+                values = () if not field.applies(view) else value if field.count > 1 else (value,)
+                for k, one in enumerate(values):
+                    found[row].append((at + (field.bit + k * field.bits) // 8, field.bit + k, str(plain_value(field, one))))
+    return [[text for *_, text in sorted(row)] for row in found]
+
+
+def chosen(size: int) -> Iterator[list[int]]:
+    yield from (list(range(size)), list(range(0, size, 2)), list(range(1, size, 3)), [size - 1], [0], [])
+
+
+COLUMNS = (
+    "bth.opcode", "bth.psn", "bth.a", "lrh.slid", "grh.sgid", "deth.q_key", "deth.srcqp", "reth.dmalen", "aeth.syndrome", "mad.method",
+    "mad.transactionid", "portinfo.lid", "portinfo.portstate", "nodeinfo.nodeguid", "nodedescription.nodestring", "p_keytable.p_key",
+    "smpdirected.initialpath", "infiniband.payload", "ip.src", "ip.dst", "udp.port", "eth.addr", "ipv6.src", "invariant.crc",
+    "rmpp.segmentnumber",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("link", ["native", "ethernet"])
+def test_cells_are_what_the_structures_of_their_rows_hold(link: str) -> None:
+    """Of all rows, some, one and none: the same values as views give, in the order of the bytes."""
+    data = erf_pcap(all_frames()) if link == "native" else ethernet_pcap(ethernet_frames())
+    seen = 0
+    with ibdissect.open(io.BytesIO(data), show_keys=True) as capture:
+        columns = [one for one in named_columns(capture.catalog, COLUMNS) if one.type != "bool"]
+        firsts = [one for one in named_columns(capture.catalog, COLUMNS, first=True) if one.type != "bool"]
+        (table,) = capture.tables()
+        for of in (columns, firsts):
+            made = Rows(of, capture.state(COLUMNS))
+            wanted = [own_values(table, column) for column in of]
+            for rows in chosen(len(table)):
+                for cells, column, want in zip(made.cells(table, np.array(rows, np.int64)), of, wanted, strict=True):
+                    assert column.repeats == (cells.counts is not None)
+                    here = [",".join(want[row] if column.repeats else want[row][:1]) for row in rows]
+                    assert texts(cells, column) == here, (column.name, rows)
+                    assert cells.counts is None or cells.counts.tolist() == [len(want[row]) for row in rows]
+                    seen += sum(map(bool, here))
+            assert made.masked == 0
+    assert seen > 80
+
+
+def test_hidden_values_leave_nothing_and_are_counted() -> None:
+    data = erf_pcap([ud(b"x", q_key=0xC0FFEE), native(0x04, b"y"), ud(b"z", q_key=0xC0FFED), ud(b"z", q_key=5)])
+    with ibdissect.open(io.BytesIO(data)) as capture:
+        columns = named_columns(capture.catalog, ["deth.q_key", "deth.srcqp"])
+        made = Rows(columns, capture.state(["deth.q_key"]))
+        (table,) = capture.tables()
+        keys, pairs = made.cells(table, np.arange(4))
+        assert keys.values.tolist() == [0, 0, 0, 0] and keys.null.tolist() == [True] * 4
+        assert pairs.null.tolist() == [False, True, False, False]
+        assert made.masked == 3 and not made.numbers_keys
+        made.cells(table, np.array([0]))
+        assert made.masked == 6
+        assert Rows(named_columns(capture.catalog, ["_ws.col.info"]), capture.state([])).numbers_keys
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "said"),
+    [
+        ("text", np.array(["a", "b\n", ""], object), ["a", "b\n", ""]), ("bool", np.array([True, False, True]), ["true", "false", "true"]),
+        ("uint8", np.array([0, 255, 7], np.uint8), ["0", "255", "7"]),
+        ("time", np.array([0, 1, 1_700_000_000_123_456_789], np.int64), [
+            "1970-01-01 00:00:00.000000000Z", "1970-01-01 00:00:00.000000001Z", "2023-11-14 22:13:20.123456789Z",
+        ]),
+        ("seconds", np.array([0, 1, -1], np.int64), ["0.000000000", "0.000000001", "-0.000000001"]),
+    ],
+)  # fmt: skip
+def test_texts_of_cells(kind: str, values: Any, said: list[str]) -> None:
+    """With and without a value, one a row and in lists of any length."""
+    (source,) = named_columns(builtin(), ["frame.number"])
+    column = NamedColumn(source.source, "x", (), kind, False)
+    for null in ([False] * 3, [True, False, False], [False, False, True], [True] * 3):
+        want = ["" if gone else one for gone, one in zip(null, said, strict=True)]
+        assert texts(Cells(values, np.array(null)), column) == want
+        assert texts(Cells(values, np.array(null), np.array([1, 0, 2])), column) == [want[0], "", ",".join(want[1:])]
+        assert texts(Cells(values, np.array(null), np.array([0, 3])), column) == ["", ",".join(want)]
+
+
+def test_numbers_of_the_frame() -> None:
+    data = interfaces_pcapng([(1, native(0x04)), (0, native(0x04)[:9])], times=(10**18, 10**18 + 5))
+    names = ("frame.number", "frame.interface_id", "frame.time_relative", "frame.cap_len", "_ws.malformed")
+    assert lines(data, *names)[0] == [
+        ["1", "2"], ["1", "0"], ["0.000000000", "0.000000005"], [str(len(native(0x04))), "9"], ["", "LRH.PktLen is larger than the frame"],
+    ]  # fmt: skip

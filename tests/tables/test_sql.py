@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
 import pytest
 
 import ibdissect
+from ibdissect.dfilter.names import names_of
 from ibdissect.errors import FilterError
+from ibdissect.wire.catalog import builtin
 from tests.commands import NEEDS_DUCKDB
 from tests.craft import erf_pcap, native, smp
+from tests.decode.made import native_table
 from tests.subnet.made import SET, answer, ask, port_info
 
 pytestmark = NEEDS_DUCKDB
@@ -43,3 +47,62 @@ def test_ports_are_what_answers_report_and_a_status_has_no_direction() -> None:
         assert opened.sql("select portinfo_lid from ports").to_pydict() == {"portinfo_lid": [2, 6]}
         told = opened.sql("select mad_status, smpdirected_d from mads").to_pydict()
     assert told["mad_status"] == [0, BUSY, 0x8000, 0, 0, REFUSED] and told["smpdirected_d"] == [None] * 4 + [True, True]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("infiniband.bth.destqp", "bth_destqp"), ("_ws.col.info", "info"), ("_ws.malformed", "malformed"), ("frame.number", "frame_number"),
+        ("a-b.infiniband.c", "a_b_infiniband_c"),
+    ],
+)  # fmt: skip
+def test_names_in_sql(name: str, plain: str) -> None:
+    from ibdissect.tables import sql
+
+    assert sql._plain(name) == plain
+
+
+@pytest.mark.slow
+def test_which_columns_there_are_and_what_they_hold() -> None:
+    import pyarrow as pa
+
+    from ibdissect.tables import sql
+
+    assert sql._there(("frame.x", "_ws.y", "a.b", "a.b.name", "c.d", "c.d.name"), {"a.b": ()}) == ["frame.x", "_ws.y", "a.b", "a.b.name"]
+    names = names_of(builtin())
+    assert sql._label(names, "infiniband.portinfo.portstate.name") == "PortState: what the code means"
+    assert sql._label(names, "infiniband.portinfo.portstate") == "PortState"
+    tree = [{"n": 1, "children": [{"n": 2}, {"n": 3, "children": [{"n": 4}]}]}, {"n": 5}]
+    assert [node["n"] for node in sql._nodes(tree)] == [1, 2, 3, 4, 5]
+    schema = sql._of_sql(pa.schema([("frame.time", pa.timestamp("ns", "UTC")), ("infiniband.bth.psn", pa.uint32())]))
+    assert [(field.name, str(field.type)) for field in schema] == [("frame_time", "timestamp[ns]"), ("bth_psn", "uint32")]
+
+
+@pytest.mark.slow
+def test_which_rows_tables_have() -> None:
+    from ibdissect.tables import sql
+
+    table = native_table([native(), *WITH_PORTS, smp(0x81, 0x11)])
+    assert np.flatnonzero(sql._holds("mads", table)).tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert np.flatnonzero(sql._holds("ports", table)).tolist() == [1, 5]
+    rows = np.arange(1, 8)
+    assert sql._status(table, rows).tolist() == [0, BUSY, 0x8000, 0, 0, REFUSED, 0]
+    assert sql._status(table, rows[5:6]).tolist() == [REFUSED]
+
+
+@pytest.mark.slow
+def test_a_batch_of_mads_has_statuses_without_direction_where_it_has_any() -> None:
+    import pyarrow as pa
+
+    from ibdissect.tables import sql
+
+    table, rows = native_table(WITH_PORTS), np.arange(6)
+    status, other = pa.array([9] * 6, pa.uint16()), pa.array(range(6), pa.int64())
+    mads = pa.RecordBatch.from_arrays([other, status], ["x", "infiniband.mad.status"])
+    assert sql._without_direction(mads, table, rows).to_pydict() == {
+        "x": [*range(6)],
+        "infiniband.mad.status": [0, BUSY, 0x8000, 0, 0, REFUSED],
+    }
+    alone = pa.RecordBatch.from_arrays([other], ["x"])
+    assert sql._without_direction(alone, table, rows) is alone

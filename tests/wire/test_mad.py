@@ -36,6 +36,33 @@ def test_classes(mgmt_class: int, name: str, qp: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("mgmt_class", "name", "short", "of_vendor"),
+    [
+        (0x08, "SNMP Tunneling", "SNMP", False), (0x09, "Vendor (range 1)", "vendor 0x09", True),
+        (0x0F, "Vendor (range 1)", "vendor 0x0f", True),
+        (0x10, "Device Administration", "DevAdm", False), (0x13, "Application", "application 0x13", False),
+        (0x2F, "Application", "application 0x2f", False), (0x30, "Vendor (range 2)", "vendor 0x30", True),
+        (0x4F, "Vendor (range 2)", "vendor 0x4f", True), (0x50, "Reserved", "class 0x50", False), (0x82, "Reserved", "class 0x82", False),
+    ],
+)  # fmt: skip
+def test_classes_beside_the_bounds_of_their_ranges(mgmt_class: int, name: str, short: str, of_vendor: bool) -> None:
+    assert (mad.class_name(mgmt_class), mad.short_class_name(mgmt_class), mad.is_vendor(mgmt_class)) == (name, short, of_vendor)
+    assert mad.class_text(mgmt_class) == f"{name} (0x{mgmt_class:02x})"
+    assert mad.method_name(mgmt_class, 1).startswith("Vend") == of_vendor
+
+
+@pytest.mark.parametrize(
+    ("back", "method", "key"),
+    [
+        (False, 0x12, (3, 7, b"a", b"b", 0)), (False, 0x92, (3, 7, b"a", b"b", 0x80)),
+        (True, 0x12, (3, 7, b"b", b"a", 0x80)), (True, 0x92, (3, 7, b"b", b"a", 0)),
+    ],
+)  # fmt: skip
+def test_both_directions_are_one_transfer(back: bool, method: int, key: mad.TransferKey) -> None:
+    assert mad.transfer_key(3, 7, b"a", b"b", method, back=back) == key
+
+
+@pytest.mark.parametrize(
     ("status", "mgmt_class", "text"),
     [
         (0x0000, 0x01, "ok"), (0x0001, 0x01, "busy"), (0x001C, 0x01, "invalid field value"), (0x8000, 0x81, "ok"),

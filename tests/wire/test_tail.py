@@ -18,10 +18,11 @@ from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import outline
 from ibdissect.errors import PluginError, SpecError
 from ibdissect.python_interface import Capture
+from ibdissect.wire.kept import kept
 from ibdissect.wire.places import UdpPort
-from ibdissect.wire.spec import Struct, nested, pad, raw, rest, text, uint
+from ibdissect.wire.spec import Struct, nested, pad, raw, rest, secret, text, uint
 from ibdissect.wire.tail import case, choice, optional, repeat, text_until
-from ibdissect.wire.tail_walk import walk
+from ibdissect.wire.tail_walk import MOST_FIXED, walk
 from tests import commands
 from tests.craft import erf_pcap, mad, ud
 from tests.fuzz.container import pcapng
@@ -130,6 +131,105 @@ def test_a_list_without_progress_or_end_is_not_read_for_ever() -> None:
     walked = walk(Endless, data[:102], 0, 102)
     assert [len(places) for places in walked.parts.values()] == [100]
     assert (walked.whole, walked.why) == (False, "One should have 65,535 entries, 100 are there")
+
+
+@pytest.mark.parametrize("count", [0, 1, MOST_FIXED - 1, MOST_FIXED, MOST_FIXED + 1])
+@pytest.mark.parametrize("entry", ["number", "key", "text"])
+def test_no_more_entries_of_one_size_than_a_pdu_has_bytes(entry: str, count: int) -> None:
+    """What is left over is skipped where it holds numbers only; keys and texts may lie in others, so the structure is not whole."""
+
+    class Counted(Struct):
+        key, size = "counted", 4
+        number = uint(32, "Number")
+        many = repeat({"number": uint(8, "One"), "key": secret(8, "K", "One"), "text": raw(1, "One")}[entry], count=number)
+        last = uint(8, "Last")
+
+    data = count.to_bytes(4, "big") + bytes(count) + b"\x07"
+    assert Counted.tail is not None
+    found = walk(Counted, data, 0, len(data))
+    assert len(found.parts[id(Counted.tail.parts[0])]) == min(count, MOST_FIXED)
+    over = count > MOST_FIXED
+    assert found.why == ("the first 65,536 entries of One are shown, 1 more are not" if over and entry != "number" else "")
+    assert found.whole == (entry == "number" or not over) and Counted(data).last == (7 if found.whole else None)
+
+
+class Sized(Struct):
+    """An entry that says its size."""
+
+    key, size = "sized", 2
+    kind = uint(8, "Kind")
+    length = uint(8, "Length")
+    value = raw(length, "Value")
+
+
+class Named(Struct):
+    """An entry that ends where a text in it ends, so that it is walked through."""
+
+    key, size = "named", 1
+    kind = uint(8, "Kind")
+    name = text_until(b"\0", "Name")
+
+
+@pytest.mark.parametrize(
+    ("entry", "count", "data", "entries", "whole", "why"),
+    [
+        (Sized, 2, b"\0\1a\0\1b", 2, True, ""), (Sized, 3, b"\0\1a\0\1b", 2, False, "Entry should have 3 entries, 2 fit"),
+        (Sized, None, b"\0\1a\0\2b", 2, False, ""), (Sized, None, b"\0\1a\0\1b", 2, True, ""), (Sized, 0, b"\0\1a", 0, True, ""),
+        (Sized, None, b"\0\1a\0", 1, False, "Entry number 2 does not fit into the 1 bytes that are left"),
+        (Sized, None, b"\0", 0, False, "Entry number 1 does not fit into the 1 bytes that are left"),
+        (Named, None, b"\1a\0\2b\0", 2, True, ""), (Named, 3, b"\1a\0\2b\0", 2, False, "Named needs 1 bytes, 0 are there"),
+    ],
+)  # fmt: skip
+def test_why_a_list_ends_early(entry: type[Struct], count: int | None, data: bytes, entries: int, whole: bool, why: str) -> None:
+    """An entry that begins and does not fit says so itself."""
+
+    class Lists(Struct):
+        key, size = "lists", 1
+        number = uint(8, "Number")
+        many = repeat(nested(entry, "Entry"), count=count)
+
+    assert Lists.tail is not None
+    found = walk(Lists, b"\0" + data, 0, 1 + len(data))
+    assert (len(found.parts[id(Lists.tail.parts[0])]), found.whole, found.why) == (entries, whole, why)
+
+
+def test_a_structure_without_room_says_what_it_needs() -> None:
+    class Two(Struct):
+        key, size = "two", 2
+        number = uint(16, "Number")
+
+    class Holds(Struct):
+        key, size = "holds", 1
+        kind = uint(8, "Kind")
+        skip = raw(kind, "Skip")
+        body = choice(kind, {0: Two, 1: Two, 2: Two}, "Body")
+
+    said = [walk(Holds, bytes([size]) + bytes(size), 0, size + 1 + more).why for size, more in ((0, 1), (1, 0), (1, 1), (2, 2))]
+    assert said == ["Two needs 2 bytes, 1 are there", "Two needs 2 bytes, 0 are there", "Two needs 2 bytes, 1 are there", ""]
+
+
+def test_what_is_read_by_an_earlier_message_says_so() -> None:
+    class Hello(Struct):
+        key, size = "hello", 1
+        version = uint(8, "Version")
+
+    class Reply(Struct):
+        key, size = "reply", 1
+        first = uint(8, "First")
+        body = raw(kept(Hello.version), "Body")
+
+    class Known(Struct):
+        key, size = "known", 1
+        first = uint(8, "First")
+        data = rest("Data")
+        body = raw(kept(Hello.version), "Body")
+
+    assert Reply.fields[-1].label == "Variable part (read by infiniband.hello.version)" and Known.data.label == "Data"
+
+
+def test_nothing_is_derived_from_a_structure_of_variable_size() -> None:
+    with pytest.raises(SpecError, match="Longer: is derived from Sized, which ends with parts of variable size"):
+        type(Struct)("Longer", (Sized,), {"key": "longer", "more": raw(Sized.length, "More")})
 
 
 def nodes(capture: Capture, name: str) -> list[str]:
