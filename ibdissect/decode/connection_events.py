@@ -42,6 +42,13 @@ class Connection(SetUp):
         self.ended = AFTER_ALL
         """Frame of its REJ, DREQ or DREP, or of the REQ of the next connection on one of its queue pairs."""
 
+    def side_of(self, end: End) -> int:
+        """0: the active side, 1: the passive one, -1: neither. Once it has moved to an alternate path, its messages take that one, too."""
+        side = super().side_of(end)
+        if side < 0 and end.lid is not None and end.network == self.active.network:
+            return next((lids.index(end.lid) for lids in self.alternates if end.lid in lids), -1)
+        return side
+
     @property
     def active(self) -> End:
         """The side that sent the REQ."""

@@ -205,6 +205,7 @@ class Connections:
             connection.apr_frame, connection.ap_status = frame, view.ap_status
             if not view.ap_status and connection.in_subnet and connection.lap_path != events.NO_PATH:
                 connection.alternates, connection.granted = (*connection.alternates[:1], connection.lap_path), frame
+                self._name(connection)
                 self._occupy(connection, frame, time_ns)
             yield events.PathAnswered(frame, time_ns, connection)
         elif isinstance(view, (cm.DREQ, cm.DREP)):
@@ -234,12 +235,24 @@ class Connections:
         connection.served = _served(view.service_id, bytes(view.private_data))
         connection.alternates = tuple(path for path in (_alternate(view),) if path != events.NO_PATH)
         self.all.keep(connection, message.frame, message.time_ns)
+        self._name(connection)
+        for one in self.by_side.get((sender, view.local_qpn), ()) if view.local_qpn else ():
+            if one is not connection:
+                one.ended = min(one.ended, message.frame)  # who asks with a queue pair has given up its last connection
+
+    def _name(self, connection: Connection) -> None:
+        """Its ids also name it in messages along its alternate paths."""
+        for ends in connection.alternates if connection.in_subnet else ():
+            for side, lid, number in zip(connection.ends, ends, connection.ids, strict=True):
+                if number is not None:
+                    self.setups.by_id.put((side.at(lid), number), connection)
 
     def _reply(self, connection: Connection, message: CmMessage) -> None:
         frame, time_ns = message.frame, message.time_ns
         if connection.rep_frame != frame:
             return
         self.begun.append(connection)
+        self._name(connection)
         for side in connection.sides:
             before = self.by_side.get(side, [])
             for one in before:

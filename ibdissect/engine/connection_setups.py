@@ -109,6 +109,10 @@ class SetUp:
         """Whether it was refused or ended."""
         return self.rej is not None or self.drep is not None or bool(self.dreqs)
 
+    def side_of(self, end: Address) -> int:
+        """0: the asker, 1: the other end, -1: neither."""
+        return self.ends.index(end) if end in self.ends else -1
+
     def seen(self, frame: int, time: int) -> None:
         if not self.first_frame:
             self.first_frame, self.first_time = frame, time
@@ -149,7 +153,14 @@ class SetUps(Generic[Kind]):
     def known(self, src: Address, dst: Address, local: int, remote: int | None) -> Kind | None:
         """The connection of a message other than a REQ, by its ids; None if none of its messages was seen."""
         # The receiver's id first, which names the connection that is answered.
-        return (self.by_id.get((dst, remote)) if remote is not None else None) or self.by_id.get((src, local))
+        found = self.by_id.get((dst, remote)) if remote is not None else None
+        if found is not None:
+            return found
+        found = self.by_id.get((src, local))
+        if found is None or found.side_of(dst) < 0:
+            return None  # the sender uses the id again, with somebody else
+        other = found.ids[found.side_of(dst)]
+        return found if not remote or other in (None, remote, local) else None
 
     def take(self, mad: bytes, src: Address, dst: Address, network: int, frame: int, time: int) -> tuple[Kind, int] | None:
         """A datagram, cut off or not; returns its set-up and which message it is, None if it is none of connection management."""
@@ -166,7 +177,7 @@ class SetUps(Generic[Kind]):
         elif attribute in (cm.MRA_ID, cm.REJ_ID, cm.REP_ID, cm.RTU_ID, cm.DREQ_ID, cm.DREP_ID):
             remote = field_of(body, cm.REP.remote_communication_id)
             found = self.known(src, dst, local, remote)
-            if found is None or src not in found.ends:
+            if found is None or found.side_of(src) < 0 or (attribute == cm.REP_ID and found.over and found.ids[0] != remote):
                 if attribute not in (cm.REP_ID, cm.REJ_ID, cm.DREQ_ID) or remote is None:
                     return None
                 # A REP or REJ goes to the asker, but who refuses without knowing the other's number asked; who sends a DREQ may be either.
@@ -194,7 +205,9 @@ class SetUps(Generic[Kind]):
 
     def _request(self, body: bytes, local: int, src: Address, dst: Address, network: int, frame: int, time: int) -> Kind | None:
         known, qpn, service = self.by_id.get((src, local)), field_of(body, cm.REQ.local_qpn), field_of(body, cm.REQ.service_id)
-        same = known is not None and known.ends == (src, dst) and known.qpns[0] in (qpn, None) and not known.over
+        psn = field_of(body, cm.REQ.starting_psn)  # another try of the application has another one
+        same = known is not None and known.ends == (src, dst) and not known.over
+        same = same and known is not None and known.qpns[0] in (qpn, None) and (psn is None or known.psns[0] in (psn, None))
         if known is not None and same and known.agreed["service_id"] in (service, None):
             setup = known
         else:
@@ -211,14 +224,14 @@ class SetUps(Generic[Kind]):
             self.tries += 1
         setup.qpns[0] = qpn
         if setup.psns[0] is None:
-            setup.psns[0] = field_of(body, cm.REQ.starting_psn)
+            setup.psns[0] = psn
         for name, field in AGREED.items():
             if setup.agreed[name] is None:  # a repeated REQ says the same; another one with its numbers is of another network
                 setup.agreed[name] = field_of(body, field)
         return setup
 
     def _message(self, setup: Kind, attribute: int, body: bytes, src: Address, local: int, frame: int, time: int) -> None:
-        side = setup.ends.index(src)
+        side = setup.side_of(src)
         if attribute == cm.MRA_ID:
             setup.mra = frame, time, field_of(body, cm.MRA.service_timeout) or 0, field_of(body, cm.MRA.message_mraed)
         elif attribute == cm.REP_ID:

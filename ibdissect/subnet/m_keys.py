@@ -54,6 +54,8 @@ class MKeyState(GuardState):
         held = self.held.now
         if held is None or held.key == 0 or method not in CHECKED:
             return None
+        if method == GET and self.pending is not None:
+            return None  # a Set is under way that may allow reading
         if presented == held.key or (self.pending is not None and presented == self.pending):
             self.timer.learn(None, frame)
             return None

@@ -201,7 +201,7 @@ class AgreedMTU(QuotingRule):
         streams = context.get(Streams)
         for connection in _set_up(context):
             for stream in (_stream(streams, connection, way) for way in ways(connection)):
-                if connection.mtu and stream is not None and stream.largest > connection.mtu:
+                if connection.mtu and stream is not None and stream.largest > connection.mtu and connection.lasts(stream.largest_frame):
                     assert connection.rep is not None
                     yield fault(
                         Moment(stream.largest_frame, context.get(Stories).time_of(stream.largest_frame)),

@@ -10,7 +10,7 @@ from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import QueuePairId
 from ibdissect.diagnosis.connection import Connection as Story
-from ibdissect.lint.finding import value_of
+from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.story_rule import RefusedRule
@@ -22,6 +22,8 @@ from ibdissect.wire.convert import timeout_ns
 WARM_UP_NS = 60_000_000_000
 """CM gives up within a minute, so exchanges that began before the capture are over by then."""
 BEHIND = "which has rejected the REQ"
+WRONG_SIDE = "which sent the REQ", "which did not send the REQ"
+"""Of a REP, and of an RTU."""
 
 
 class RejectAlone(Rule):
@@ -55,8 +57,9 @@ class TooManyRequests(Rule):
 
     Check that the other side is alive and listens on QP1, then look at the sender's CM.
 
-    The REQs of a connection, or the REPs to one REQ; those within fifty milliseconds of another are the copies of a second mirror. Silent
-    if they are a minute apart: that is another try with the same id.
+    The REQs of a connection, or its REPs, of which each repeated REQ may ask for one more; those within fifty milliseconds of another are
+    the copies of a second mirror. Silent if they are a minute apart, or a REQ has another PSN: that is another try with the same id. An
+    `info` after an MRA.
     """
 
     code, name, severity = "CM005", "cm-retransmit-count", WARNING
@@ -67,12 +70,14 @@ class TooManyRequests(Rule):
     @on_event(Requested, Replied)
     def sent(self, event: Requested | Replied, _context: Context) -> Iterator[Hit]:
         connection = event.connection
-        what, sent = ("REQ", connection.requests) if isinstance(event, Requested) else ("REP", connection.replies)
+        asks = isinstance(event, Requested)
+        what, sent = ("REQ", connection.requests) if asks else ("REP", connection.replies)
+        allowed = connection.max_cm_retries + (0 if asks else max(connection.requests.count - 1, 0))
         apart = event.time_ns - connection.reqs[0][1] > WARM_UP_NS * (sent.count - 1)
-        if sent.count == connection.max_cm_retries + 2 and sent.frame == event.frame and not apart:
+        if sent.count == allowed + 2 and sent.frame == event.frame and not apart:
             yield fault(
                 event, {"ends": connection.text, "what": what, "sent": sent.count, "allowed": connection.max_cm_retries},
-                REQ.max_cm_retries, proof=[(connection.req_frame, "first REQ")],
+                REQ.max_cm_retries, proof=[(connection.req_frame, "first REQ")], severity=INFO if connection.mra_frame else None,
             )  # fmt: skip
 
 
@@ -211,27 +216,35 @@ class WrongTurn(Rule):
 
     Look at the sender's connection manager.
 
-    The messages of the connection. Silent if the request was sent again, or if the capture may have missed one: in ERF captures unless
-    the traffic shows that nothing is missing, in others if packets are missing within ten seconds.
+    The messages of the connection. After a rejection silent if the request was sent again, or if the capture may have missed one: in ERF
+    captures unless the traffic shows that nothing is missing, in others if packets are missing within ten seconds. From the wrong side an
+    `info` where the capture may have missed the other side's own REQ, also in its first minute: two sides may ask each other (peer to
+    peer).
     """
 
     code, name, severity = "CM004", "cm-wrong-side", WARNING
     reference = "IBA 12.9.7; Linux core/cm.c states"
     message = "{ends}: {what} from {sender}, {why}"
     example = "a REQ of LID 1 to LID 2, and a REP for it from LID 1"
-    needs = (CaptureLoss,)
+    needs = (CaptureLoss, Connections)
     waits = True
 
     def stands(self, hit: Hit, context: Context) -> bool:
         """A REQ that the capture missed would explain a REP after the rejection."""
         return hit.arguments["why"] != BEHIND or context.get(CaptureLoss).proves_silence(hit.time_ns)
 
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO where the receiver's own REQ, which the capture missed, would explain a message from the wrong side."""
+        begins = hit.time_ns - context.get(Connections).first_ns < WARM_UP_NS
+        missed = hit.arguments["why"] in WRONG_SIDE and (begins or not context.get(CaptureLoss).proves_silence(hit.time_ns))
+        return INFO if missed else super().severity_at_end(hit, context)
+
     @on_event(Replied, Confirmed)
     def answered(self, event: Replied | Confirmed, _context: Context) -> Iterator[Hit]:
         connection, reply = event.connection, isinstance(event, Replied)
         proof = [(connection.req_frame, "REQ")]
         if event.sender == (connection.active if reply else connection.passive) and connection.active != connection.passive:
-            why = "which sent the REQ" if reply else "which did not send the REQ"
+            why = WRONG_SIDE[not reply]
         elif connection.rejected_by == event.sender and connection.reps == 1 and (connection.tries == 1 if reply else connection.rej_frame):
             why = BEHIND if reply else "which has rejected the REP"
         else:

@@ -13,7 +13,7 @@ from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.addresses import End, lid_end
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.conditions import occurrences_where
-from ibdissect.decode.connections import messages
+from ibdissect.decode.connections import Connections, messages
 from ibdissect.decode.identity import Code, PortId
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.lint.finding import Severity
@@ -266,11 +266,13 @@ class AnotherPortsPath(PathLidsRule):
     The application uses an outdated path record: let it ask the SA again, and clear path caches.
 
     NodeInfo with the GUID of the port, and its LID: the capture shows the Sets that assign LIDs, or the port answered
-    with the same LID before and after the REQ or LAP.
+    with the same LID before and after the REQ or LAP. An `info` for the primary path
+    of a connection that is set up.
     """
 
     code, name, severity = "CM020", "req-lid-of-another-port", WARNING
     reference = "IBA 12.7.11, 12.7.12, 12.7.21"
+    needs = (*PathLidsRule.needs, Connections)
     message = "{struct} with {which} {lid} for port GUID 0x{guid:016x}, which had LID {held} and never that one"
     example = "PortInfo with LID 5 of a port, set and answered, and a REQ with Alternate Remote Port LID 9 for its GID"
     structs: ClassVar[Mapping[type[Struct], tuple[PathEnd, ...]]] = {
@@ -280,3 +282,9 @@ class AnotherPortsPath(PathLidsRule):
 
     def judged(self, table: ChunkTable, struct: type[Struct]) -> Bool:
         return occurrences_where(MAD.method == SEND, table, struct)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO if the other end answers and the connection is set up: its messages took the primary path."""
+        primary = hit.arguments["struct"] == REQ.__name__ and hit.arguments["which"].startswith("Primary")
+        works = primary and any(one.rtu_frame > hit.frame for one in context.get(Connections).all if one.req_frame == hit.frame)
+        return INFO if works else super().severity_at_end(hit, context)

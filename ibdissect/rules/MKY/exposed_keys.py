@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ibdissect.lint.rule import INFO, WARNING, FaultDetails, Rule
+from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.attribute_rule import WRITTEN, AttributeRule
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.rules.shared.site_policy import also, foreign_keys_held
@@ -54,8 +55,9 @@ class ProtectionWithoutKey(AttributeRule):
 
     Set m_key in the configuration of the subnet manager, or the protection level to 0.
 
-    One Set is enough. External ports of switches have no key of their own: a Set of one is not judged, nor is one without a LID to a node
-    whose NodeInfo was not seen. With a site policy that names M_Keys, every Set that removes a port's key is reported.
+    One Set is enough, unless it repeats what the port showed: its key may be hidden. External ports of switches have no key of their own:
+    a Set of one is not judged, nor is one without a LID to a node whose NodeInfo was not seen. With a site policy that names M_Keys, every
+    Set that removes a port's key is reported.
     """
 
     code, name, severity = "MKY007", "mkey-zero-with-protection", WARNING
@@ -64,7 +66,7 @@ class ProtectionWithoutKey(AttributeRule):
     example = "SubnSet(PortInfo) with M_Key 0 and M_KeyProtectBits 2"
     at = PortInfo.m_key_protect_bits
     says: ClassVar = {"m_key_protect_bits": PortInfo.m_key_protect_bits}
-    when = WRITTEN & (PortInfo.m_key == 0) & (at != 0)
+    when = WRITTEN & (PortInfo.m_key == 0) & (at != 0) & ~((previous(at) == at) & (previous(PortInfo.m_key) == 0))
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         return {} if smp.node is not NOBODY else {"port": f"the port with LID {smp.now(PortInfo.lid)}"}, ()

@@ -311,12 +311,16 @@ class TwoWriters(LearntFactRule):
         smps = context.get(PortInfos).of(event)
         if not len(smps):
             return
-        keyed = smps.bodies[:, slice(*PortInfo.m_key.span)].any(axis=1) & smps.sets & (smps.key != -1)
+        keyed = smps.sets & (smps.key != -1)
         senders, hidden = senders_of(event.table, smps, keyed)
         for smp, number, directed in zip(smps.each(keyed), senders.tolist(), hidden.tolist(), strict=True):
             frame, port, key = smp.frame, PortId.of(smp.key), smp.now(PortInfo.m_key)
             sender = SetSender(0 if directed else number, port_of_sender(event, context, number, directed, frame)[0])
             known, former = self.writers.get(port), self.predecessors.get(port)
+            if not key:  # taken off, if the sender knows it
+                if known is not None and (smp.m_key == known[0] or not known[1].differs(sender)):
+                    del self.writers[port]
+                continue
             if former is not None and not former.differs(sender):
                 self.returned.keep(port, frame, frame, smp.time_ns)
             if known is None or known[0] == key or not known[1].differs(sender):

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from ibdissect.bounded import Dropped, KeptDict
-from ibdissect.decode.history import SECOND_NS
-from ibdissect.decode.identity import Frame, PortId
+from ibdissect.decode.history import AFTER_ALL, SECOND_NS
+from ibdissect.decode.identity import Frame, LidId, NodeId, PortId
 from ibdissect.decode.rows import is_in
-from ibdissect.lint.finding import value_of
+from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_event
+from ibdissect.mad.transactions import Transactions
+from ibdissect.rules.shared.smp_senders import senders_of
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS
 from ibdissect.rules.shared.unanswered import LearntFactRule
-from ibdissect.subnet import SWITCH, ChunkFollowed, Port
+from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Port
+from ibdissect.subnet.earlier_answers import PortInfos
 from ibdissect.subnet.events import MKeyLearnt, WrongMKey
-from ibdissect.wire.numbers import GET, SET
+from ibdissect.wire.numbers import GET, SET, STATUS
 from ibdissect.wire.sm import SMP
+from ibdissect.wire.sm_port import PortInfo
 
 MAX_PORTS = 65536
+DIRECTED = 0
+"""In place of the LID of who asks along a directed route."""
 
 
 class LeaseExpired(LearntFactRule):
@@ -31,8 +38,10 @@ class LeaseExpired(LearntFactRule):
 
     Find out why the subnet manager did not reach the port in time; choose a lease longer than its sweep interval.
 
-    The port's lease in PortInfo, a request with a wrong key, and none with the right key until the lease is over. An `info` where the
-    capture misses packets in that time, or shows the right key in a request along a directed route whose end is not known.
+    The port's lease and protect bits in PortInfo, a request with a wrong key that gets no good answer, and none with the right key until
+    the lease is over. An `info` where the capture misses packets in that time, or shows the right key in a request along a directed route
+    whose end is not known; where it does not show the port's manager asking or writing it; and where the port still shows protect bits
+    afterwards, before anybody writes them.
     """
 
     code, name, severity = "MKY008", "mkey-lease-expiry", WARNING
@@ -45,16 +54,27 @@ class LeaseExpired(LearntFactRule):
         """Refused requests that started a timer, by frame."""
         self.astray = set[Frame]()
         """Those after which the right key went to an unknown place."""
+        self.asked = KeptDict[tuple[NodeId, LidId], Frame](MAX_PORTS, "who asks ports with a lease period")
+        """The first request from a LID to a node."""
+        self.over = KeptDict[PortId, Frame](MAX_TRAPS, "ports whose lease expired")
+        """When it expired, until the port shows its protect bits or somebody writes them."""
+        self.refuted = set[PortId]()
+        """Ports that show protect bits afterwards."""
 
     @on_event(WrongMKey)
     def refused(self, event: WrongMKey, context: Context) -> None:
         guard = event.port.guard
-        if event.held.lease and not event.trap and guard is not None and guard.timer.at(event.frame) == (event.time_ns, event.frame):
+        starts = guard is not None and guard.timer.at(event.frame) == (event.time_ns, event.frame)
+        if event.held.lease and event.held.protect and not event.trap and starts:
             self.watched.keep(event.frame, event, event.frame, event.time_ns)
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         first, times, asks = event.table.chunk.first, event.table.chunk.time_ns, event.requests
+        self._note(event, context)
+        for answer in context.get(Transactions).answers_to(self.watched):
+            if not answer.status & STATUS:
+                self.watched.pop(answer.request.frame, None)  # the port took it
         unplaced = np.flatnonzero(asks.slot < 0) if len(self.watched) else np.empty(0, np.int64)
         for started, of in list(self.watched.items()):
             guard, lease = of.port.guard, of.held.lease
@@ -70,11 +90,48 @@ class LeaseExpired(LearntFactRule):
                 del self.watched[started]
                 self.astray.discard(started)
             if len(late) and runs:
+                self.over.keep(of.port.id, first + row, first + row, int(times[row]))
                 yield fault(
                     Moment(first + row, int(times[row])),
                     {"port": of.port.name_at(first + row), "lease": lease, "after": (int(times[row]) - of.time_ns) / SECOND_NS},
                     proof=[(started, "the request with a wrong key")], key=of.port.key, severity=INFO if doubtful else None,
+                    about=(of.port.node.slot,),
                 )  # fmt: skip
+        self._refute(event, context)
+
+    def _note(self, event: ChunkFollowed, context: Context) -> None:
+        """Who sends requests to which node, along LIDs or, with a key, along directed routes."""
+        asks, chunk = event.requests, event.table.chunk
+        senders, hidden = senders_of(event.table, asks, slice(None))
+        index = np.flatnonzero((asks.slot >= 0) & (~hidden | (asks.m_key != 0)))
+        each, at = np.unique(asks.slot[index] << 16 | np.where(hidden, DIRECTED, senders)[index], return_index=True)
+        for way, row in zip(each.tolist(), asks.rows[index[at]].tolist(), strict=True):
+            who, frame = (NodeId(way >> 16), LidId(way & 0xFFFF)), row + chunk.first
+            self.asked.get_or_make(who, partial(int, frame), frame, int(chunk.time_ns[row]))
+
+    def _refute(self, event: ChunkFollowed, context: Context) -> None:
+        """Look at what ports show after their leases were over."""
+        smps = context.get(PortInfos).of(event)
+        if not self.over or not len(smps):
+            return
+        for smp in smps.each(np.isin(smps.key, [one.key for one in self.over]) & (smps.sets | smps.answers)):
+            port = PortId.of(smp.key)
+            if smp.frame <= self.over.get(port, AFTER_ALL):
+                continue
+            del self.over[port]
+            if not smps.sets[smp.i] and smp.now(PortInfo.m_key_protect_bits):
+                self.refuted.add(port)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Also INFO if the port shows that nothing expired, or its manager may send what the capture does not show."""
+        port = PortId.of(hit.key)
+        nodes = self.facts_used_of(hit, context)
+        known = context.get(FabricFollower).subnet.by_key(hit.key)
+        master = known.info.master_sm_lid if known is not None and known.info is not None else 0
+        asked = (self.asked.get((NodeId(node.slot), LidId(lid)), AFTER_ALL) for node in nodes or () for lid in (master, DIRECTED))
+        if port in self.refuted or not any(frame < hit.frame for frame in asked):
+            return INFO
+        return super().severity_at_end(hit, context)
 
 
 class LeaseTooShort(Rule):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from ibdissect.decode import ChunkTable
+from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Frame
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, Context, Hit, Seen, fault, on_end, on_event
@@ -47,7 +48,7 @@ class RefusingTable(LearntFactRule, RefutableRule):
         event.once(context.get(EarlyPackets).take)
         event.once(context.get(LidWrites).take)
         for refused in event.once(REFUSED[self.side]):
-            if refused.verdict is self.verdict:
+            if refused.verdict is self.verdict and not (self.verdict is Verdict.LIMITED and _loops(event, refused)):
                 yield hit_of(event.table, refused, ENDS[self.side])
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
@@ -83,12 +84,21 @@ class RefusingTable(LearntFactRule, RefutableRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
+        subnet = context.get(FabricFollower).subnet
         for early, flow, p_key, slid, port, shown, count in context.get(EarlyPackets).refusals(self.verdict, self.side):
+            if self.verdict is Verdict.LIMITED and subnet.owner(slid, AFTER_ALL)[0] is port:
+                continue  # to itself
             yield fault(
                 early, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
                 proof=_proof(shown, ENDS[self.side], LATER), evidence=INFERRED,
                 start=early.start, count=count, key=("earlier", port.key, flow),
             )  # fmt: skip
+
+
+def _loops(event: ChunkFollowed, refused: RefusedPackets) -> bool:
+    """Whether the packets go from a port to itself: it is its own only partner."""
+    seen = Seen(event.table, refused.row)
+    return event.subnet.loops(refused.slid, int(seen.value(LRH.dlid)), seen.frame)
 
 
 def hit_of(table: ChunkTable, refused: RefusedPackets, end: str) -> Hit:
@@ -120,7 +130,7 @@ class LimitedToLimited(RefusingTable):
     """A limited member of a partition sends to another limited member.
 
     Limited members may talk to full members only, so the destination drops the packet silently, counts a P_Key violation and may send trap
-    257. Applications see timeouts.
+    257. Applications see timeouts. A port that sends to itself is not judged.
 
     Make one of the two ports a full member (opensm: `full` in partitions.conf), or stop them from talking to each other.
     """

@@ -22,6 +22,8 @@ from ibdissect.lint.finding import Severity, Span
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, Context, Hit, fault, on_chunk, on_end
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import FabricFollower
+from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.headers import BTH, GRH
 from ibdissect.wire.numbers import BASE, FIRST_MULTICAST, FULL
 from ibdissect.wire.opcodes import RD
@@ -64,7 +66,8 @@ class BothLimited(LearntFactRule):
     capture; or the only connected queue pair between two LIDs, with one transport service. The last is an `info` if no PSN of one
     direction is answered in the other: the capture may miss another queue pair. Silent if one direction has a full P_Key. An `info` if the
     P_Key table of an end changed between the two directions, as the ends may have been limited members in turn, or a LID was given to
-    another port. Connections between subnets are not judged, as a router's LID stands for many hosts.
+    another port, or half an hour lies between them. Connections between subnets are not judged, as a router's LID stands for many hosts,
+    nor is what a port sends to itself.
     """
 
     code, name, severity = "PKY021", "limited-both-directions", ERROR
@@ -94,7 +97,7 @@ class BothLimited(LearntFactRule):
         connections = context.get(Connections)
         if not len(native.rows):
             return
-        ordinary = (native.dest_qp > 1) & (native.dlid > 0) & (native.dlid < FIRST_MULTICAST)
+        ordinary = (native.dest_qp > 1) & (native.dlid > 0) & (native.dlid < FIRST_MULTICAST) & (native.dlid != native.slid)
         connected = ordinary & (native.opcode < RD)  # RC and UC: one destination QP, no source QP
         way = (native.slid << 16) | native.dlid
         to = (way << 24) | native.dest_qp
@@ -198,8 +201,10 @@ class BothLimited(LearntFactRule):
                 yield hit
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """It rests on the packets of both directions: an info only if a table changed between them, or a LID was given to another port."""
+        """It rests on packets of both directions: an info only if a table may have changed between them, or a LID was given away."""
         subnet, frames = context.get(FabricFollower).subnet, sorted((hit.frame, hit.related[0].frame))
+        if context.get(CaptureLoss).nanoseconds_between(*frames) > CONFIGURED_NS:
+            return INFO
         for lid in (hit.arguments["near"], hit.arguments["far"]):
             if not subnet.kept(lid, *frames):
                 return INFO

@@ -12,7 +12,7 @@ from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Code, Frame
 from ibdissect.decode.lrh_packets import Native
-from ibdissect.lint.finding import Span
+from ibdissect.lint.finding import Severity, Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.lint.sequence import previous
 from ibdissect.mad.transactions import Transactions
@@ -38,9 +38,9 @@ from ibdissect.subnet.events import BlockOfSeveralLearnt
 from ibdissect.subnet.p_keys import BLOCK, keys_in
 from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.expr import Where
-from ibdissect.wire.mad import MAD
+from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.notice import TrapPKey
-from ibdissect.wire.numbers import BASE, FULL, P_KEY_TABLE, SA_CLASS
+from ibdissect.wire.numbers import BASE, FULL, GET, P_KEY_TABLE, SA_CLASS
 from ibdissect.wire.sa_records import PKeyTableRecord
 from ibdissect.wire.sm import SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -55,14 +55,20 @@ class BlockPastTable(AttributeRule):
     A write there has no effect and a read gives zeros: P_Keys that the subnet manager wrote are not in force.
 
     Compare with PartitionCap (NodeInfo) or PartitionEnforcementCap (SwitchInfo, for external ports, which have no table if it is 0).
+
+    A Set. A Get is an `info`: it changes nothing, and tools read until nothing comes.
     """
 
     code, name, severity = "PKY011", "block-past-capability", ERROR
     reference = "IBA 14.2.5.7"
     message = "{method}(P_KeyTable) of block {block} of {port}, whose table has {cap} entries"
-    example = "NodeInfo with PartitionCap 64, then SubnGet(P_KeyTable) with AttributeModifier 5"
+    example = "NodeInfo with PartitionCap 64, then SubnSet(P_KeyTable) with AttributeModifier 5"
     at = PKeyTable.p_key_table_block
     refusable = True
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info for a Get."""
+        return INFO if hit.arguments["method"] == METHODS[GET] else super().severity_at_end(hit, context)
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         entry, external = (smps.modifier & 0xFFFF) * BLOCK, switches(smps) & (smps.modifier >> 16 > 0)

@@ -7,14 +7,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.bounded import KeptDict
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.history import AFTER_ALL
+from ibdissect.decode.identity import Frame
 from ibdissect.decode.rows import places_in
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_event
+from ibdissect.rules.shared.answered import Reply
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.rules.shared.packet_flows import MANUFACTURER, PacketRule, gid_bytes, is_ipoib
 from ibdissect.rules.shared.site_policy import forbidden_entries
+from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.subnet import SWITCH, ChunkFollowed
+from ibdissect.subnet.earlier_answers import PKeyTables
+from ibdissect.subnet.p_keys import BLOCK
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.mad import MAD
@@ -27,6 +35,7 @@ from ibdissect.wire.sm_tables import PKeyEntry, PKeyTable
 
 Keys = npt.NDArray[np.uint16]
 DEFAULT = frozenset({0xFFFF, 0x7FFF})
+MAX_HARMLESS = 4096
 
 
 def _table_keys(table: ChunkTable) -> Keys:
@@ -137,14 +146,15 @@ class DefaultPartitionMissing(Rule):
     example = "SubnSet(P_KeyTable) of block 0 with 0x0000, 0x8001"
 
 
-class FullMemberOfNothing(Rule):
+class FullMemberOfNothing(LearntFactRule):
     """A subnet manager writes the P_Key 0x8000 into a table.
 
     Partition 0 does not exist; an empty entry is 0x0000. Ports may refuse the whole block, or count the entry as used.
 
     Look for a partition with number 0 in the subnet manager's configuration.
 
-    One Set is enough. With a site policy, partitions that it does not allow are reported as well.
+    One Set is enough. Silent for entries behind the end of the table, and for those that the port showed with 0x8000 before. An `info`
+    if the port answers that it took the block. With a site policy, partitions that it does not allow are reported as well.
     """
 
     code, name, severity = "PKY010", "pkey-set-invalid-value", WARNING
@@ -153,6 +163,29 @@ class FullMemberOfNothing(Rule):
     at = PKeyEntry.p_key
     message = "Set(P_KeyTable) with an entry 0x8000: partition 0 does not exist, an empty entry is 0x0000"
     example = "SubnSet(P_KeyTable) with an entry 0x8000"
+    refutable = True
+
+    def __init__(self) -> None:
+        self.harmless = KeptDict[Frame, None](MAX_HARMLESS, "Sets with an entry 0x8000 that changes nothing")
+
+    @on_event(ChunkFollowed)
+    def note_harmless(self, event: ChunkFollowed, context: Context) -> None:
+        smps = context.get(PKeyTables).of(event)
+        for smp in smps.each(smps.sets & (smps.bodies.view(">u2") == FULL).any(axis=1)) if len(smps) else ():
+            ports = smp.node.ports
+            port = ports.get(smp.modifier >> 16) if smp.node.kind == SWITCH else next(iter(ports.values()), None)
+            size = (port.p_key_capacity(smp.frame) if port is not None else None) or AFTER_ALL
+            first = (smp.modifier & 0xFFFF) * BLOCK
+            news = (smp.body.view(">u2") == FULL) & ((smp.before.view(">u2") != FULL) | (smp.since == 0))
+            if not news[: max(size - first, 0)].any():
+                self.harmless.keep(smp.frame, None, smp.frame, smp.time_ns)
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return bool(hit.message) or hit.frame not in self.harmless  # the site's policy has a message of its own
+
+    def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
+        """An answer with the same entries."""
+        return reply.good and reply.repeats(PKeyTable.p_key_table_block)
 
     site = forbidden_entries
 

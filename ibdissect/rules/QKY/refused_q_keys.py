@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_of
 from ibdissect.decode.bit_fields import value_at
 from ibdissect.decode.connection_events import Resolved
+from ibdissect.decode.connections import Connections
 from ibdissect.decode.history import History
 from ibdissect.decode.identity import Code, Frame, KeyValue, QueuePairId
 from ibdissect.decode.lrh_packets import Native
@@ -42,7 +43,8 @@ class WrongGroupQKey(GroupRule):
     The sender has an outdated record: let it join the group again, or look up the service's queue pair again.
 
     The record of the group, which is certain. Or the port's latest SIDR_REP for this queue pair: then a warning, as the service may have
-    ended, and an `info` if the queue pair sends to the sender afterwards, or where a GRH may lead to another port with that LID.
+    ended, and an `info` if the sender did not ask for the service itself, asked again and the capture shows no answer, if the queue pair
+    sends to the sender afterwards, or where a GRH may lead to another port with that LID. Silent after a SIDR_REP that refuses the service.
     """
 
     code, name, severity = "QKY004", "qkey-mismatch-group", ERROR
@@ -62,6 +64,9 @@ class WrongGroupQKey(GroupRule):
         """Q_Key over time by queue pair."""
         self.qpns: set[Code] = set()
         """The numbers of these queue pairs, to preselect packets quickly."""
+        self.places = KeptDict[tuple[End, Code], set[QueuePairId]](MAX_SERVICES, "datagram services by id")
+        """Queue pairs of each service of an end."""
+        self.askers = KeptDict[tuple[QueuePairId, End], None](MAX_REPLIES, "ends that asked for datagram services")
         self.replies = BoundedDict[tuple[QueuePairId, End], Frame](MAX_REPLIES)
         """The latest frame from a service's queue pair to each receiver."""
         self.forgotten = False
@@ -70,12 +75,19 @@ class WrongGroupQKey(GroupRule):
     @on_event(Resolved)
     def resolved(self, event: Resolved, _context: Context) -> None:
         resolution = event.resolution
-        if resolution.status == 0 and resolution.qpn > 0:
+        places = self.places.get_or_make((event.sender, Code(resolution.service_id)), set, event.frame, event.time_ns)
+        if resolution.status:
+            for place in places or ():
+                self.services[place].learn(None, event.frame)  # it is gone
+        elif resolution.qpn > 0:
             key = QueuePairId(event.sender, resolution.qpn)
+            self.askers.keep((key, resolution.source), None, event.frame, event.time_ns)
             if key not in self.services:
                 self.services.put(key, History(), event.frame, event.time_ns)
                 self.qpns = {qpn for _, qpn in self.services}
             self.services[key].learn(resolution.q_key, event.frame)
+            if places is not None:
+                places.add(key)
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -114,10 +126,17 @@ class WrongGroupQKey(GroupRule):
                     )  # fmt: skip
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """INFO where the queue pair sends to the sender afterwards: another program that both know has it by now."""
+        """INFO where the queue pair sends to the sender afterwards, or the sender did not ask, or asked again: another program has it."""
         lowered = super().severity_at_end(hit, context)
         if hit.message != SERVICE:
             return lowered
+        target, source, _ = hit.key
+        again = any(
+            (one.source, one.destination) == (source, target.end) and not one.reply_frame and hit.related[0].frame < one.frame < hit.frame
+            for one in context.get(Connections).resolutions
+        )
+        if again or (target, source) not in self.askers:
+            return INFO
         return INFO if self.forgotten or self.replies.get(hit.key[:2], 0) > hit.frame else lowered or WARNING
 
 

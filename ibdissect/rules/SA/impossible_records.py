@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.decode import Bool, ChunkTable
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, NamesRequest, chosen
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import DELETE, FIRST_MULTICAST, LAST_MULTICAST, PERMISSIVE, SET
+from ibdissect.wire.numbers import DELETE, FIRST_MULTICAST, LAST_MULTICAST, PERMISSIVE, RESPONSE_BIT, SET
 from ibdissect.wire.sa import SAFormat, mask_for
 from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
 from ibdissect.wire.sa_service import ServiceRecord
@@ -96,7 +97,8 @@ class ScopeMismatch(Rule):
 
     Correct the client (for IPoIB, the scope of the broadcast address) or the SA's group file.
 
-    One answer, or one request that selects both components. Scope 0 is not judged: OpenSM repeats it if the creator gave none.
+    One request that selects both components. An answer is an `info`: OpenSM repeats what a member wrote there without selecting it, and
+    Linux writes the scope of the broadcast group. Scope 0 is not judged.
     """
 
     code, name, severity = "SA012", "mcmember-scope-mismatch", WARNING
@@ -104,11 +106,17 @@ class ScopeMismatch(Rule):
     on = MCMemberRecord
     when = Where(MCMemberRecord, _other_scope) & (SA_ANSWER | (chosen(MCMemberRecord, "mgid", "scope") & SA_REQUEST))
     at = MCMemberRecord.scope
+    waits = True
     message = "Scope {scope} in a record whose MGID has scope {of_mgid}"
     example = "SubnAdmSet(MCMemberRecord) with Scope 5 and an MGID ff12::"
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
-        return {"of_mgid": int(seen.table.values(MCMemberRecord.mgid)[i, 1]) & 15}
+        asked = seen.value(MAD.method) < RESPONSE_BIT
+        return {"of_mgid": int(seen.table.values(MCMemberRecord.mgid)[i, 1]) & 15, "asked": asked}
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info if the SA answers it."""
+        return None if hit.arguments["asked"] else INFO
 
 
 class LargestWithValue(Rule):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from operator import itemgetter
@@ -30,6 +31,8 @@ from ibdissect.wire.numbers import GET_RESP, INFORM, NOTICE, REPORT, SA_CLASS, S
 from ibdissect.wire.sa import SAFormat
 
 MAX_STATES = 64
+BUSY_NS = 30 * SECOND_NS
+"""An SA that restarts answers nobody until its first sweep."""
 
 
 class KeyedRequest(Record):
@@ -51,7 +54,8 @@ class SmKeyWrong(UnansweredRule, LearntFactRule):
     Give the requester the SA's key (opensm: `sa_key`), or none for requests that need no trust.
 
     The SA answers requests with another key, and none with this key. The capture goes on for a second and shows other answers to the
-    sender.
+    sender. An `info` where the SA answers requests with several keys, as it does not look at them, or leaves requests of anybody without
+    this key unanswered within half a minute: it is busy, or starts.
     """
 
     code, name, severity = "SA006", "sa-smkey-wrong", WARNING
@@ -96,15 +100,21 @@ class SmKeyWrong(UnansweredRule, LearntFactRule):
             if keyed.frame not in over:
                 taken.setdefault(keyed.destination, keyed)
                 accepted.add((keyed.destination, keyed.key))
+        keys_of = Counter(agent for agent, _ in accepted)
         for keyed in self.keyed.values():
             right, request = taken.get(keyed.destination), silent.get(keyed.frame)
             if right is None or request is None or (keyed.destination, keyed.key) in accepted:
                 continue
             value, key = (value_of(SAFormat.sm_key, one.key) for one in (keyed, right))
+            alike = {one.frame for one in self.keyed.values() if one.key == keyed.key}
+            busy = any(
+                other.target == request.target and frame not in alike and abs(other.time_ns - keyed.time_ns) < BUSY_NS
+                for frame, other in silent.items()
+            )
             yield fault(
                 keyed, {"what": request.what(context.catalog), "to": request.to, "key": value, "taken": key}, SAFormat.sm_key, value,
                 proof=[(right.frame, "was answered")], spans=(Span(keyed.frame, keyed.at, 8),),
-                key=(request.source, request.target, keyed.key),
+                key=(request.source, request.target, keyed.key), severity=INFO if busy or keys_of[keyed.destination] > 1 else None,
             )  # fmt: skip
 
 

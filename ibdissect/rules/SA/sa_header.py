@@ -15,7 +15,17 @@ from ibdissect.rules.shared.mad_conditions import BY_SA, SA_REQUEST, SA_TABLE, N
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD, SA_STATUS
-from ibdissect.wire.numbers import DELETE_RESP, GET, GET_RESP, GET_TABLE, P_KEY_TABLE_RECORD, REPORT_RESP, SA_CLASS, TABLE_RESPONSES
+from ibdissect.wire.numbers import (
+    DELETE_RESP,
+    GET,
+    GET_RESP,
+    GET_TABLE,
+    GET_TRACE,
+    P_KEY_TABLE_RECORD,
+    REPORT_RESP,
+    SA_CLASS,
+    TABLE_RESPONSES,
+)
 from ibdissect.wire.sa import SAFormat, components_of
 from ibdissect.wire.spec import Struct
 
@@ -23,8 +33,14 @@ COMMON = frozenset({0x0001, 0x0002, 0x0003})
 """ClassPortInfo, Notice and InformInfo: attributes without components."""
 INCOMPLETE = frozenset({0x0019, 0x003E})
 """Records whose components or length no public source gives in full."""
-OFFSETS = {0x0012: frozenset({8, 9}), 0x00F3: frozenset({8, 10})}
-"""Lengths in 8-byte words where sources differ: PortInfoRecord (PortInfo of 60 or 64 bytes), InformInfoRecord (64 or 80)."""
+OFFSETS = {0x0012: frozenset({8, 9}), 0x003A: frozenset({8}), 0x00F3: frozenset({8, 10})}
+"""Lengths in 8-byte words where sources differ: PortInfoRecord (PortInfo of 60 or 64 bytes), InformInfoRecord (64 or 80). A table that
+answers a MultiPathRecord holds PathRecords, whichever of the two its AttributeID names.
+"""
+
+
+BEFORE_RECORDS = 20
+"""Bytes of a segment from SM_Key to ComponentMask."""
 
 
 def of_records(table: ChunkTable, when: Expr) -> Iterator[tuple[int, type[Struct], Bool]]:
@@ -47,7 +63,7 @@ class MaskBeyondRecord(Rule):
 
     Correct the client: bit 0 is the first field of the record, counted from the least significant bit of the mask.
 
-    One request is enough.
+    One request is enough. Silent for GetTraceTable, whose request holds a MultiPathRecord.
     """
 
     code, name, severity = "SA001", "compmask-beyond-attr", ERROR
@@ -59,7 +75,7 @@ class MaskBeyondRecord(Rule):
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
         """Requests only: responses repeat the mask."""
-        for _, struct, requests in of_records(table, SA_REQUEST):
+        for _, struct, requests in of_records(table, SA_REQUEST & (MAD.method != GET_TRACE)):
             known = len(components_of(struct))
             beyond = requests & (table.values(SAFormat.component_mask) >> np.uint64(known) != 0)
             for _, seen, view in each(table, SAFormat, beyond) if 0 < known < 64 else ():
@@ -110,7 +126,7 @@ class AttributeOffset(Rule):
 
     Correct the SA, or check whether both ends use different versions of the record.
 
-    The first segment of a table that holds at least one record.
+    The first segment of a table that holds at least one record. An `info` for offset 0 in a table of one: there is nothing to step over.
     """
 
     code, name, severity = "SA004", "sa-attr-offset-wrong", ERROR
@@ -127,7 +143,11 @@ class AttributeOffset(Rule):
             expected = sorted(OFFSETS.get(attr_id, {-(-struct.size // 8)}))
             words = " or ".join(map(str, expected))
             for _, seen, view in each(table, SAFormat, answers & ~np.isin(offsets, expected)):
-                yield fault(seen, {"words": view.attribute_offset, "record": struct.title, "expected": words}, self.at, of=view)
+                single = not view.attribute_offset and view.rmpp.payload_length - BEFORE_RECORDS <= 8 * expected[-1]
+                yield fault(
+                    seen, {"words": view.attribute_offset, "record": struct.title, "expected": words}, self.at, of=view,
+                    severity=INFO if single else None,
+                )  # fmt: skip
 
 
 class ClassStatusUnknown(Rule):

@@ -10,13 +10,14 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import gather
 from ibdissect.decode import ChunkTable, Int
-from ibdissect.decode.bit_fields import value_at
+from ibdissect.decode.bit_fields import extract, value_at
 from ibdissect.decode.conditions import occurrences_where
-from ibdissect.decode.identity import LidId
+from ibdissect.decode.identity import Frame, LidId, NodeId
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.decode.rows import by_value, mix
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, Context, Hit, Seen, fault, on_event
+from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER
 from ibdissect.rules.shared.refused_packets import note_flows, under_way
@@ -26,9 +27,10 @@ from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.multicast_groups import GroupFacts, MulticastGroup
 from ibdissect.subnet.vantage import LIFETIME_NS
 from ibdissect.wire.headers import BTH, DETH, GRH, LRH
-from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE
+from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE, PORT_INFO, SA_CLASS, SET
 from ibdissect.wire.opcodes import DATAGRAMS
 from ibdissect.wire.sa_paths import MCMemberRecord
+from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import gid_text
 
@@ -59,6 +61,8 @@ def _datagrams(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, 
         yield gid, int(native.dlid[index[i]]), int(native.p_key[index[i]]), int(q_key[i]), rows[mine]
 
 
+MAX_ANEW = 65536
+MEMBER_RECORD = MCMemberRecord.carried_by[0].attr_id
 MAX_LIDS = 64
 
 
@@ -67,9 +71,17 @@ class Administrators:
 
     def __init__(self) -> None:
         self.lids = KeptDict[LidId, None](MAX_LIDS, "managers that told of groups")
+        self.anew = KeptDict[tuple[NodeId, Frame], None](MAX_ANEW, "ports that were told to register again")
+        """Nodes with such ports, and the frames of the Sets."""
 
-    def take(self, table: ChunkTable) -> None:
-        """Process a chunk. Call it by `table.once`."""
+    def take(self, event: ChunkFollowed) -> None:
+        """Process a chunk. Call it by `event.once`."""
+        smps, table = event.smps, event.table
+        index = np.flatnonzero((smps.attribute == PORT_INFO) & (smps.method == SET))
+        index = index[extract(smps.bodies[index], PortInfo.client_reregister.bit, 1) != 0] if len(index) else index
+        for i in index.tolist():
+            frame = int(smps.rows[i]) + table.chunk.first
+            self.anew.keep((NodeId(int(smps.slot[i])), Frame(frame)), None, frame, int(table.chunk.time_ns[smps.rows[i]]))
         found = table.occurrences(MCMemberRecord)
         if not len(found):
             return
@@ -77,6 +89,10 @@ class Administrators:
         for slid, mine in by_value(table.of_rows(LRH.slid)[0][rows].astype(np.int64)):
             row = int(rows[mine[0]])
             self.lids.keep(LidId(slid), None, table.chunk.first + row, int(table.chunk.time_ns[row]))
+
+    def restarted(self, after: int, before: int) -> bool:
+        """Whether clients had to register again between two frames, not only a new host: then groups are made anew."""
+        return len({node for node, frame in self.anew if after < frame < before}) > 1 or bool(self.anew.dropped.count)
 
 
 class GroupRule(LearntFactRule, RefutableRule):
@@ -86,7 +102,8 @@ class GroupRule(LearntFactRule, RefutableRule):
         "The group's record (MCMemberRecord), seen before the packet. Silent for groups without one. An `info` where other "
         "connections work although the facts forbid them: the record may be another subnet's; or where the record is of another "
         "interface, or so old that the group may have been made anew unseen. The same where two managers tell different facts of the group "
-        "and the packet fits one of them. Packets that fitted until a second before may have been under way."
+        "and the packet fits one of them; where a manager told ports to register again since, as it does when it starts, or the capture "
+        "shows no answer to a join since. Packets that fitted until a second before may have been under way."
     )
 
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
@@ -95,7 +112,7 @@ class GroupRule(LearntFactRule, RefutableRule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        event.table.once(context.get(Administrators).take)
+        event.once(context.get(Administrators).take)
         groups = event.subnet.groups.by_mgid
         if groups:
             event.once(note_flows)
@@ -119,7 +136,15 @@ class GroupRule(LearntFactRule, RefutableRule):
                 )  # fmt: skip
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """Also INFO if the packet is right by what another manager says of the group."""
+        """Also INFO if the packet is right by what another manager says of the group, or the group may have been made anew."""
+        told_in = min((one.frame for one in hit.related if 0 < one.frame < hit.frame), default=hit.frame)
+        transactions = context.get(Transactions)
+        joins = (
+            told_in < one.frame < hit.frame and (one.method, one.attribute) == (SET, MEMBER_RECORD)
+            for one in (*transactions.superseded, *transactions.open_requests(SA_CLASS)) if one.mgmt_class == SA_CLASS
+        )  # fmt: skip
+        if context.get(Administrators).restarted(told_in, hit.frame) or any(joins):
+            return INFO
         if len(context.get(Administrators).lids) > 1:
             group: MulticastGroup | None = context.get(FabricFollower).subnet.groups.by_mgid.get(hit.key[0])
             told = [facts for facts, _ in group.facts.values() if facts is not None and facts.mlid] if group is not None else []

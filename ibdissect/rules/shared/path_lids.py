@@ -13,6 +13,7 @@ from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Guid
 from ibdissect.decode.rows import groups, parts, run_starts
+from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import Context, Hit, Seen, fault, on_end, on_event
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, Port
@@ -89,6 +90,14 @@ class PathLidsRule(LearntFactRule):
                         yield hit
                     else:
                         self.uncertain.keep((port, hit), hit.frame, hit.time_ns)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Also INFO if the port gets the LID later: managers tell of paths before they have written all ports."""
+        guid, lid = hit.key
+        for node in self.facts_used_of(hit, context) or ():
+            if any(port.guid == guid and port.has_had(lid, AFTER_ALL) for port in node.ports.values()):
+                return Severity.INFO
+        return super().severity_at_end(hit, context)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ibdissect.wire.cm import APR, LAP, REJ, REP, REQ, RTU
+from ibdissect.wire.cm import APR, DREP, DREQ, LAP, MRA, REJ, REP, REQ, RTU
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, rc, smp, ud
 from tests.rules.cases import case
 from tests.rules.made.connections import (
@@ -113,6 +113,35 @@ def rejected(reason: int) -> bytes:
 case("CM001", classes_request(local_qpn=0), classes_request(local_qpn=0, extended_transport_type=1))
 case("CM002", rejected(99), rejected(35))
 case("CM015", classes_request(primary_local_ack_timeout=0), classes_request(primary_local_ack_timeout=1))
+# each REQ may ask for another REP, a REQ with another PSN is another try, and who had an MRA may wait and ask again
+case("CM005", [ASKING, *[reply()] * 3], [ASKING, reply(), ASKING, *[reply()] * 2], frames=[4], file=TRIED, severity="warning")
+case("CM005", [ASKING] * 3, [*[ASKING] * 2, request(max_cm_retries=1, starting_psn=77)], frames=[3], file=TRIED)
+BE_PATIENT = message(0x11, MRA, {"local_communication_id": 0x2002, "remote_communication_id": 0x1001}, PASSIVE)
+case("CM005", [ASKING, BE_PATIENT, *[ASKING] * 2], [ASKING, BE_PATIENT, ASKING], frames=[4], file=TRIED, severity="info")
+# the other side's own REQ explains a REP of who asked, before the capture too: peer to peer
+WRONG_SIDE = [request(), message(0x13, REP, IDS, ACTIVE, local_qpn=0x100)]
+case("CM004", [*WAIT, *WRONG_SIDE], [*WAIT, request(), reply()], frames=[13], severity="warning", file=PLAIN, also=["CAP009"],
+     twin_also=["CAP009"])  # fmt: skip
+case("CM004", WRONG_SIDE, [request(), reply()], frames=[2], severity="info")
+# a communication id is used again: for another host, or for another connection of this one, whose REQ is not captured
+for other in (2, 3):
+    theirs = {"slid": 1, "dlid": other}
+    over = [
+            gmp(CM, SEND, 0x10, build(REQ, local_communication_id=0x1001, local_qpn=0x111, primary_remote_port_lid=other), at=24, **theirs),
+            message(0x13, REP, {"local_communication_id": 0x77, "remote_communication_id": 0x1001}, {"slid": other, "dlid": 1}),
+            message(0x15, DREQ, {"local_communication_id": 0x1001, "remote_communication_id": 0x77}, theirs),
+            message(0x16, DREP, {"local_communication_id": 0x77, "remote_communication_id": 0x1001}, {"slid": other, "dlid": 1}),
+    ]  # fmt: skip
+    case("CM004", [*BROKEN[:2], message(0x14, RTU, BACK, PASSIVE)], [*over, message(0x13, REP, IDS, ACTIVE, local_qpn=0x100)], frames=[3])
+# who asks anew with its queue pair, or leaves over the alternate path, is not bound any more
+ALTERNATE: dict[str, Any] = {"alternate_local_port_lid": 3, "alternate_remote_port_lid": 4, "alternate_subnet_local": 1}
+TWO_PATHS, MOVED = [request(**ALTERNATE), *BROKEN[1:]], [{"slid": 3, "dlid": 4}, {"slid": 4, "dlid": 3}]
+GONE = [message(0x15, DREQ, IDS, MOVED[0], remote_qpn=0x200), message(0x16, DREP, BACK, MOVED[1])]
+LONG, ODD = data(900, 0x00, bytes(512)), data(500)
+NEXT = request(local_communication_id=0x1005, path_packet_payload_mtu=5, starting_psn=7)
+for code, wrong in (("CM008", ODD), ("CM009", LONG)):
+    case(code, [*TWO_PATHS, wrong], [*TWO_PATHS, *GONE, wrong], frames=[4], severity="warning")
+    case(code, [*BROKEN, wrong], [*BROKEN, NEXT, wrong], frames=[4], severity="warning")
 # REPs are counted as REQs are.
 case("CM005", [ASKING, *[reply()] * 3], [ASKING, *[reply()] * 2], frames=[4], file=TRIED)
 case("CM005", TRIED([ASKING, *[reply()] * 3]), erf_pcap([ASKING, *[reply()] * 3]), frames=[4], file=None)

@@ -241,3 +241,29 @@ case("MKY012", [CA, VIOLATED[0], WROTE, VIOLATED[2]], [CA, VIOLATED[0], WROTE, V
      twin_also=["SEM014"])  # fmt: skip
 # only what it wrote before
 case("MKY012", [CA, VIOLATED[0], VIOLATED[1], WROTE], [CA, VIOLATED[0], WROTE, VIOLATED[1]], frames=[3], twin_also=["SEM014"])
+# a Set that repeats what the port showed: its key is hidden from who does not know it
+HIDDEN, AGAIN = answer(5, PORT_INFO, port_info(5, m_key_protect_bits=1)), {"method": SET, "body": set_port(m_key_protect_bits=1)}
+case("MKY007", [CA, PORT, ask(5, PORT_INFO, **AGAIN)], [CA, HIDDEN, ask(5, PORT_INFO, **AGAIN)], frames=[3])
+# a Set that allows reading is under way
+OPENS = ask(5, PORT_INFO, method=SET, body=set_port(m_key=KEY), m_key=KEY)
+case("MKY003", [CA, shown(2), ask(5, NODE_INFO)], [CA, shown(2), OPENS, ask(5, NODE_INFO)], frames=[3], also=ALSO, twin_also=ALSO)
+# a manager takes its key off before another one comes
+case("MKY013", [CA, given(3, 1), given(4, 2)], [CA, given(3, 1), ask(5, PORT_INFO, method=SET, body=set_port(), m_key=3), given(4, 2)],
+     frames=[3], also=PLAIN_ALSO, twin_also=PLAIN_ALSO)  # fmt: skip
+QUIET = [ud(b"idle", dest_qp=0x40, src_qp=0x41, q_key=7, slid=7, dlid=8, bth={"psn": psn}) for psn in range(3)]
+# a lease runs out only if the port refused the request, showed protect bits before, and does not show them afterwards
+LEASED, AFTER = [CA, key_shown(m_key_lease_period=1), tried(9)], {"transaction_id": 0x301}
+OVER: dict[str, Any] = {"frames": [4], "also": [*PLAIN_ALSO, "MKY002"], "file": partial(erf_pcap, step_ns=1_000_000_000)}
+REFUSAL = [*PLAIN_ALSO, "MKY002"]
+TOOK = answer(5, P_KEY_TABLE, p_keys(0xFFFF), header={"transaction_id": 0x109})
+case("MKY008", [*LEASED, *QUIET], [*LEASED, TOOK, *QUIET], twin_also=PLAIN_ALSO, severity="warning", **OVER)
+NO_BITS = answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_lease_period=1), m_key=KEY)
+case("MKY008", [*LEASED, *QUIET], [CA, NO_BITS, tried(9), *QUIET], twin_also=REFUSAL, severity="warning", **OVER)
+SHOWS = answer(5, PORT_INFO, port_info(5, m_key=KEY, m_key_protect_bits=1, m_key_lease_period=1), m_key=KEY, header=AFTER)
+WRITES = {"method": SET, "body": set_port(m_key=KEY, m_key_protect_bits=1, m_key_lease_period=1)}
+for asks, severity in (({}, "info"), (WRITES, "warning")):  # nothing ran out; or the bits were written again
+    shows = [ask(5, PORT_INFO, m_key=KEY, header=AFTER, **asks), SHOWS]
+    case("MKY008", [*LEASED, QUIET[0], *shows, QUIET[1]], LEASED, twin_also=REFUSAL, severity=severity, **OVER)
+# at the host of a tool: what the port's manager sends is not seen
+TOOL = ask(5, P_KEY_TABLE, method=SET, m_key=9, body=p_keys(0xFFFF), slid=9, header={"transaction_id": 0x109})
+case("MKY008", [*LEASED[:2], TOOL, *QUIET], LEASED, twin_also=REFUSAL, severity="info", **{**OVER, "also": [*REFUSAL, "SMP025"]})

@@ -260,7 +260,20 @@ ENFORCE_OUT = ask(5, PORT_INFO, method=SET, modifier=1, body=set_port(partition_
 case("PKY016", [SWITCH, OUTBOUND_ONLY, ENFORCE], [SWITCH, OUTBOUND_ONLY, ENFORCE_OUT], frames=[3])
 case("PKY016", [SWITCH, OUTBOUND_ONLY, ENFORCE], [SWITCH, ENFORCE, OUTBOUND_ONLY], frames=[3])  # learnt behind the Set
 case("PKY016", [SWITCH, OUTBOUND_ONLY, ENFORCE, INFO], [SWITCH, INFO, ENFORCE, OUTBOUND_ONLY], frames=[3])  # what was offered at that time
-case("PKY011", [CA, ask(5, P_KEY_TABLE, modifier=1)], [CA, ask(5, P_KEY_TABLE)], frames=[2])
+BLOCK_1: dict[str, Any] = {"method": SET, "body": p_keys(0xFFFF), "modifier": 1}
+case("PKY011", [CA, ask(5, P_KEY_TABLE, **BLOCK_1)], [CA, ask(5, P_KEY_TABLE, **{**BLOCK_1, "modifier": 0})], frames=[2])
+case("PKY011", [CA, ask(5, P_KEY_TABLE, modifier=1)], [CA, ask(5, P_KEY_TABLE)], frames=[2], severity="info")  # who reads changes nothing
+# entries behind the end of the table mean nothing, and a manager may write what the port shows
+FOUR, EMPTY = answer(5, NODE_INFO, node(5, partition_cap=4)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x8000))
+case("PKY010", [FOUR, ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF, 0, 0, 0x8000))],
+     [FOUR, ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF, 0, 0, 0, 0x8000))], frames=[2], severity="warning")  # fmt: skip
+case("PKY010", [CA, EMPTY, ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF, 0, 0x8000))],
+     [CA, EMPTY, ask(5, P_KEY_TABLE, method=SET, body=p_keys(0xFFFF, 0x8000))], frames=[3], severity="warning")  # fmt: skip
+# a port talks to itself
+case("PKY001", [*TABLE, send(0x1234)], [*TABLE, send(0x1234, slid=5)], frames=[3], severity="error")
+HERE: dict[str, Any] = {"p_key": 0x123}
+case("PKY021", *([ud(bytes(8), dest_qp=0x40, src_qp=0x50, q_key=7, bth=HERE, slid=lid, dlid=5),
+                  ud(bytes(8), dest_qp=0x50, src_qp=0x40, q_key=7, bth=HERE, slid=5, dlid=lid)] for lid in (3, 5)), frames=[2])  # fmt: skip
 LARGER, SECOND_BLOCK = answer(5, NODE_INFO, node(5, partition_cap=64)), ask(5, P_KEY_TABLE, modifier=1)
 case("PKY011", [CA, SECOND_BLOCK, LARGER], [LARGER, SECOND_BLOCK, CA], frames=[2], also=["SEM034"],
      twin_also=["SEM034"])  # the size at that time counts  # fmt: skip

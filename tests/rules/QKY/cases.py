@@ -12,7 +12,7 @@ from tests.rules.cases import case
 from tests.rules.made.ports import answer_case
 from tests.rules.made.subnets import member, packet, sent
 from tests.rules.made.traps import ENDS, PACKET, details, trap
-from tests.subnet.made import port_info
+from tests.subnet.made import answer, ask, node, port_info
 
 PORT_INFO = 0x15
 case("QKY001", gmp(4, 1, 0x12, q_key=1), ud(b"1234", dest_qp=9, src_qp=1, q_key=1))
@@ -48,3 +48,14 @@ ASKED_AGAIN = gmp(7, 3, 0x17, build(SIDRReq, request_id=8, service_id=0x01064242
 OLD_KEY = [*SERVICE, ASKED_AGAIN, RESTARTED, ud(b"1234", dest_qp=0x77, src_qp=9, q_key=0x1234, slid=1, dlid=2)]
 LATE, SOON = (erf_pcap(OLD_KEY, step_ns=step) for step in (1_200_000_000, 1_000_000_000))
 case("QKY004", LATE, SOON, frames=[5], file=None)
+# who never asked for the service knows its queue pair from elsewhere; who asks again and gets no answer, or no service, may be told another
+STRANGER, ASKER = (ud(b"1234", dest_qp=0x77, src_qp=9, q_key=0x1235, slid=lid, dlid=2) for lid in (5, 1))
+REFUSES = gmp(7, 3, 0x18, build(SIDRRep, request_id=8, status=1, service_id=0x01064242), at=24, slid=2, dlid=1)
+case("QKY004", [*SERVICE, STRANGER], SERVICE, frames=[3], severity="info")
+case("QKY004", [*SERVICE, ASKED_AGAIN, ASKER], SERVICE, frames=[4], severity="info")
+case("QKY004", [*SERVICE, ASKER], [*SERVICE, ASKED_AGAIN, REFUSES, ASKER], frames=[3], severity="warning")
+# a manager that starts tells all ports to register again, and makes the groups anew; a new host alone says nothing
+KNOWN = [answer(lid, 0x11, node(lid)) for lid in (5, 6)]
+REREGISTER = [ask(lid, 0x15, method=2, body=port_info(lid, port_state=0, port_physical_state=0, client_reregister=1)) for lid in (5, 6)]
+for told, severity in ((REREGISTER, "info"), (REREGISTER[:1], "error"), ([], "error")):
+    case("QKY004", [*KNOWN, member(), *told, sent(q_key=0x1111)], [*KNOWN, member(), sent()], severity=severity)

@@ -7,7 +7,7 @@ from typing import Any
 from ibdissect.wire.classport import InformInfo
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.sa import mask_for
-from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
+from ibdissect.wire.sa_paths import MCMemberRecord, MultiPathRecord, PathRecord
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import NodeInfo, SMInfo
@@ -83,7 +83,14 @@ case("SA002", sa(GET, NODE), sa(GET, NODE, mask=1))
 case("SA002", sa(GET, NODE), sa(GET, 1))
 case("SA003", sa(GET_RESP, NODE, mask=1, status=0x0400), sa(GET_RESP, NODE, mask=1, status=0x001C))
 case("SA004", nodes(3), nodes(14))
-case("SA004", nodes(0), nodes(0, payload_length=20))
+case("SA004", nodes(3), nodes(14), severity="error")
+case("SA004", nodes(0), nodes(0, payload_length=20), severity="info")  # nothing to step over
+# GetMulti asks with a MultiPathRecord and gets PathRecords; GetTraceTable asks with one as well
+PATHS: dict[str, Any] = {"rmpp_version": 1, "rmpp_type": 1, "active": 1, "first": 1, "last": 1, "segment_number": 1, "payload_length": 148}
+case("SA004", *(sa(0x94, 0x3A, 2 * build(PathRecord, mtu=4, rate=3), offset=words, rmpp=PATHS) for words in (3, 8)), severity="error")
+BY_PORTS = mask_for(MultiPathRecord, ["sgid_count", "dgid_count"])
+case("SA001", sa(GET_TABLE, 0x39, mask=BY_PORTS), sa(0x13, 0x39, build(MultiPathRecord, sgid_count=1, dgid_count=1), mask=BY_PORTS),
+     also=["MAD018"])  # fmt: skip
 case("SA005", sa(GET_RESP, NODE, mask=1, status=0x0900), sa(GET_RESP, NODE, mask=1, status=0x0800), twin_also=["SA003"])
 case("SA007", sa(GET_RESP, NODE, mask=1, sm_key=1, status=0x0300), sa(GET, NODE, mask=1, sm_key=1), also=["SA003"])
 case("SA008", sa(GET_TABLE, PKEYS, mask=1), sa(GET_TABLE, PKEYS, mask=1, sm_key=1))
@@ -97,7 +104,9 @@ ASKS_MLID = mask_for(MCMemberRecord, ["mlid"])
 case("SA011", member(GET_TABLE, ASKS_MLID, mlid=0), member(GET_TABLE, 1 << 0, mlid=0), severity="warning")
 case("SA011", member(SET, JOIN | mask_for(MCMemberRecord, ["mlid"]), mlid=0xBFFF), member(SET, JOIN, mlid=0xBFFF))
 case("SA012", member(GET_RESP, scope=5), member(SET, scope=5))
-case("SA012", member(GET_RESP, scope=5), member(GET_RESP, scope=0))
+case("SA012", member(GET_RESP, scope=5), member(GET_RESP, scope=0), severity="info")
+ASKS_SCOPE = JOIN | mask_for(MCMemberRecord, ["scope"])
+case("SA012", member(SET, ASKS_SCOPE, scope=5), member(SET, scope=5), severity="warning")
 case(
     "SA013",
     member(SET, JOIN | mask_for(MCMemberRecord, ["mtu_selector", "mtu"]), mtu_selector=3),
@@ -199,3 +208,8 @@ TO_GROUP, TO_PORT = (build(PathRecord, dgid=gid_of(7), sgid=gid_of(5), dlid=lid,
 GROUP_PATH = build(PathRecord, dgid=b"\xff\x12" + bytes(13) + b"\1", sgid=gid_of(5), dlid=0xC005, slid=5, mtu=4, rate=3)
 case("SA027", gsi_sa(GET_RESP, 0x35, TO_GROUP), gsi_sa(GET_RESP, 0x35, TO_PORT))
 case("SA027", gsi_sa(GET_RESP, 0x35, TO_GROUP), gsi_sa(GET_RESP, 0x35, GROUP_PATH))
+# an SA that answers nobody starts or is busy; one that answers requests with several keys does not look at them
+UNKEYED = gsi_sa(GET, SERVICE_RECORD, mask=1, transaction=9)
+NINTH = [gsi_sa(GET, SERVICE_RECORD, mask=1, key=9, transaction=6), gsi_sa(GET_RESP, SERVICE_RECORD, mask=1, transaction=6)]
+for others, severity in (([], "warning"), ([UNKEYED], "info"), (NINTH, "info")):
+    case("SA006", [*TRUSTED, *others, LATE, *WAIT], TRUSTED, severity=severity, file=SECONDS)

@@ -137,12 +137,16 @@ pair(
     *(sa(ANSWER, 0x38, build(MCMemberRecord, **{**GROUP, "p_key": key}), mask=0) for key in (0x9235, 0x9234)),
 )
 # selectors within the facts
-pair("P_KeyTable of port 9 of 8", "PKY011", ask(P_KEYS, modifier=9 << 16), ask(P_KEYS, modifier=8 << 16), known=a_switch())
+pair(
+    "P_KeyTable of port 9 of 8",
+    "PKY011",
+    *(ask(P_KEYS, p_keys(0xFFFF), method=SET, modifier=number << 16) for number in (9, 8)),
+    known=a_switch(),
+)
 pair(
     "P_KeyTable of an external port without one",
     "PKY011",
-    ask(P_KEYS, modifier=3 << 16),
-    ask(P_KEYS),
+    *(ask(P_KEYS, p_keys(0xFFFF), method=SET, modifier=number << 16) for number in (3, 0)),
     known=a_switch(partition_enforcement_cap=0),
 )
 pair("PortInfo of port 9 of 8", "AM007", ask(PORT_INFO, modifier=9), ask(PORT_INFO, modifier=8), known=a_switch())
