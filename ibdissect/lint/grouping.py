@@ -204,14 +204,17 @@ class Grouping:
                 continue
             flows = flows if flows is not None else members(inverse, len(first))
             part = flows[i]
-            before = self.apart.get(flow, 0) if key is not None else 0
+            if key is None:
+                found.append(hit_at(rule, table, index[part]))
+                continue
+            before = self.apart.get(flow, 0)
             for some in [part] if rule.alike else apart(part, before):
                 hit = hit_at(rule, table, index[some[:1]])
                 hit.count, hit.frames, hit.key = len(some), rows[some] + table.chunk.first, key
                 found.append(hit)
-            if rule.alike and key is not None:
+            if rule.alike:
                 self.counting.put(flow, found[-1])
-            elif key is not None:
+            else:
                 self.apart.put(flow, before + min(len(part), KEPT_APART))
         yield from sorted(found, key=lambda hit: hit.frame)
 
