@@ -1,4 +1,8 @@
-"""How does Scapy show a frame, with the layers derived from the declarations? Keys are removed before it dissects."""
+"""How does Scapy show a frame, with the layers derived from the declarations? Keys are removed before it dissects.
+
+A receiver may find a packet where `locate` does not look, behind headers that it does not know. Scapy is one, so a layer of ours is shown
+only where `locate` found its structure: nobody else would have hidden its keys.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_LOOP, LINK_NULL, LINK_SLL, LINK_SLL2, LINKS_RAW_IP
+from ibdissect.capture.chunk import (
+    LINK_ERF,
+    LINK_ETHERNET,
+    LINK_INFINIBAND,
+    LINK_LOOP,
+    LINK_NULL,
+    LINK_PPP,
+    LINK_SLL,
+    LINK_SLL2,
+    LINKS_RAW_IP,
+)
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.find_structures import at_place
 from ibdissect.decode.ignored_data import beside
 from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.shown_value import BESIDE, REVEALS, Presenter
 from ibdissect.dissect.tree import Tree
-from ibdissect.layers import ERF, LRH, layer
+from ibdissect.layers import ERF, LRH, Layer, layer
 from ibdissect.wire.places import CmPayload, QKey
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import counted, printable
 
 _LINE = re.compile(r"^(?P<indent>[\s|]*)(?P<name>\w+)(?P<middle>\s*=\s)(?P<value>.*)$")
 
@@ -37,11 +51,43 @@ def shown(table: ChunkTable, row: int, presenter: Presenter) -> str:
         for at, unread in zip(places.tolist(), bits.tolist(), strict=True):
             data[at] &= 0xFF ^ (unread or 0xFF)  # a byte may hold bits of a request, too
     front = chunk.data[pseudo:offset].tobytes() if pseudo >= 0 else b""
-    packet = _first(int(chunk.link[row]), len(data))(front + bytes(data))
-    _conversed(packet, table, row)
-    text: str = packet.show(dump=True)
+    text = _text(table, row, front + bytes(data), hide=not presenter.show_keys)
     lines = [printable(line) for line in text.split("\n")]
     return "\n".join(_masked(lines, tree) if tree.secret_bytes else lines)
+
+
+def _text(table: ChunkTable, row: int, data: bytes, *, hide: bool) -> str:
+    """What Scapy prints of the bytes of a row, the ERF header included."""
+    from scapy.packet import Raw
+
+    try:
+        packet = _first(int(table.chunk.link[row]), len(data))(data)
+        left_out = _cut(packet, table, row, int(table.located.end[row]) - len(data)) if hide else 0
+        _conversed(packet, table, row)
+        text: str = packet.show(dump=True)
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever Scapy's own classes raise at hostile bytes
+        return f"{Raw(data).show(dump=True)}(Scapy fails at this frame: {type(error).__name__})\n"
+    if left_out:
+        text += f"({counted(left_out, 'byte')} hidden: an InfiniBand packet behind headers that are not read, which may hold keys)\n"
+    return text
+
+
+def _cut(packet: Any, table: ChunkTable, row: int, at: int) -> int:
+    """Remove the first layer of ours, and all behind it, that begins where no such structure was found; returns its bytes, 0 for none.
+    `at`: where the packet starts in the chunk.
+    """
+    below: Any = None
+    while packet:
+        if below is not None and isinstance(packet, Layer) and (not isinstance(below, Layer) or isinstance(below, ERF)):
+            found = table.occurrences(packet.declared)
+            if not ((found.rows == row) & (found.at == at)).any():
+                below.remove_payload()
+                return len(packet.original)
+        at += len(packet.raw_packet_cache) if packet.raw_packet_cache is not None else len(table.chunk.data)
+        below, packet = packet, packet.payload
+    return 0
 
 
 def _conversed(packet: Any, table: ChunkTable, row: int) -> None:
@@ -49,7 +95,7 @@ def _conversed(packet: Any, table: ChunkTable, row: int) -> None:
     from scapy.packet import Raw
 
     payload = int(table.located.at("payload")[row])
-    if payload < 0 or Raw not in packet:
+    if payload < 0 or Raw not in packet or packet[Raw].underlayer is None:
         return
     for place, struct in table.catalog.others:
         if isinstance(place, (CmPayload, QKey)):
@@ -68,11 +114,12 @@ def _first(link: int, size: int) -> Any:  # Any: Scapy's classes have no useful 
         return ERF
     from scapy.layers.inet6 import IPv46
     from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Ether, Loopback, LoopbackOpenBSD
+    from scapy.layers.ppp import PPP
     from scapy.packet import Raw
 
     known = {
         LINK_ETHERNET: (Ether, 14), LINK_SLL: (CookedLinux, 16), LINK_SLL2: (CookedLinuxV2, 20), LINK_NULL: (Loopback, 4),
-        LINK_LOOP: (LoopbackOpenBSD, 4), **dict.fromkeys(LINKS_RAW_IP, (IPv46, 40)),
+        LINK_LOOP: (LoopbackOpenBSD, 4), LINK_PPP: (PPP, 4), **dict.fromkeys(LINKS_RAW_IP, (IPv46, 40)),
     }  # fmt: skip
     first, least = known.get(link, (Raw, 0))
     return first if size >= least else Raw

@@ -118,6 +118,12 @@ class Located(Record, eq=False):
         return found
 
     @property
+    def behind(self) -> Int:
+        """Where the packet ends, its checksums included, int64[n]; meaningful where bth >= 0."""
+        icrc, vcrc = self.at("icrc"), self.at("vcrc")
+        return np.where(icrc < 0, self.limit, np.maximum(icrc + headers.ICRC.size, vcrc + headers.VCRC.size))
+
+    @property
     def without_infiniband(self) -> Bool:
         """Rows with neither an InfiniBand nor a RoCE packet, bool[n]."""
         return (self.at("bth") < 0) & (self.at("lrh") < 0) & (self.at("grh") < 0) & (self.at("link") < 0)

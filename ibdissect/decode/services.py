@@ -152,15 +152,16 @@ class Services:
         history = self._ends.get(qp, {}).get(address, [])
         return next((moment for moment, _, _ in reversed(history) if moment <= time_ns), 0)
 
-    def messages(self, table: ChunkTable, opcodes: Bool = STARTS_MESSAGE) -> tuple[Int, list[int], list[int]]:
+    def messages(self, table: ChunkTable, opcodes: Bool = STARTS_MESSAGE, *, bare: bool = False) -> tuple[Int, list[int], list[int]]:
         """Rows of a chunk whose payload starts a message on a known connection, or that have one of these OpCodes; the service id of each,
-        and the side it goes to."""
+        and the side it goes to. `bare`: also those whose payload is missing.
+        """
         empty: tuple[Int, list[int], list[int]] = (np.empty(0, np.int64), [], [])
         loc = table.located
         payload, bth = loc.at("payload"), loc.start.get("bth")
         if not self._ends or bth is None:
             return empty
-        rows = np.flatnonzero(((payload >= 0) | ~HAS_PAYLOAD[loc.opcode]) & (bth >= 0) & opcodes[loc.opcode])
+        rows = np.flatnonzero(((payload >= 0) | ~HAS_PAYLOAD[loc.opcode] | bare) & (bth >= 0) & opcodes[loc.opcode])
         if "mad" in loc.start:
             rows = rows[loc.start["mad"][rows] < 0]
         qps = table.values_at(BTH.destqp, rows).astype(np.int64)

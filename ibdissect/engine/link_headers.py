@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ibdissect.wire import encapsulation as wire
+from ibdissect.wire import unread_carriers
 from ibdissect.wire.headers import GRH
 
 from .offsets import NAMES, TAGS
@@ -33,6 +34,7 @@ _VLAN_AT = cython.declare(cython.Py_ssize_t, NAMES.index(TAGS[0]))
 _NULL_AT = cython.declare(cython.Py_ssize_t, NAMES.index("null"))
 _PPP_AT = cython.declare(cython.Py_ssize_t, NAMES.index("ppp"))
 _TAGS = cython.declare(cython.Py_ssize_t, len(TAGS))
+_SNAP = cython.declare(cython.Py_ssize_t, unread_carriers.SNAP_SIZE)
 _ETHERNET = cython.declare(cython.Py_ssize_t, wire.Ethernet.size)
 _ETHERTYPE = cython.declare(cython.Py_ssize_t, wire.Ethernet.type.bit // 8)
 _SLL = cython.declare(cython.Py_ssize_t, wire.SLL.size)
@@ -140,6 +142,10 @@ class LinkHeaders(Tunnels):
             return self.pause(at)
         if ethertype in (_TYPE_MPLS, _TYPE_MPLS_UPSTREAM):
             return self.mpls(at)
+        if ethertype in unread_carriers.ETHERTYPES or (ethertype in wire.ETHERTYPES_VLAN and at + _VLAN <= self.end):
+            return self.skip(at)  # also what is behind more tags than are read
+        if ethertype in unread_carriers.LENGTHS and at + _SNAP <= self.end and bytes(self.data[at : at + _SNAP]) in unread_carriers.SNAP:
+            return self.skip(at)
         return 0
 
     @cython.cfunc
@@ -168,6 +174,8 @@ class LinkHeaders(Tunnels):
             return self.ip(at + _LOOPBACK)
         if form == PPP and at + _PPP <= self.end and b16(self.data, at) == wire.PPP_FRAME:
             self.put(_PPP_AT, at)
-            if b16(self.data, at + _PPP_PROTOCOL) in (wire.PPP_IPV4, wire.PPP_IPV6):
+            protocol: cython.int = b16(self.data, at + _PPP_PROTOCOL)
+            if protocol in (wire.PPP_IPV4, wire.PPP_IPV6):
                 return self.ip(at + _PPP)
-        return 0
+            return 0 if protocol & wire.PPP_CONTROL else self.skip(at + _PPP)
+        return self.skip(at)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ibdissect.wire import encapsulation as wire
-from ibdissect.wire import headers
+from ibdissect.wire import headers, unread_carriers
 from ibdissect.wire.headers import BTH, GRH, LRH, RWH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.opcodes import OPCODES
@@ -51,7 +51,7 @@ BEFORE_PAYLOAD = _behind_bth()
 """Per OpCode: bytes from the start of the BTH to the payload."""
 TUNNELS = frozenset({wire.PROTOCOL_IPV4, wire.PROTOCOL_IPV6, wire.PROTOCOL_GRE})
 """IP protocols that carry a packet."""
-MAY_HOLD_KEYS = TUNNELS | {wire.PROTOCOL_TCP, wire.PROTOCOL_UDP}
+MAY_HOLD_KEYS = TUNNELS | unread_carriers.PROTOCOLS | {*wire.IP6_EXTENSIONS, wire.PROTOCOL_TCP, wire.PROTOCOL_UDP}
 """IP protocols that may carry a packet or message with keys: tunnels, UDP (RoCE), and TCP (SMC-R). ICMP and others do not."""
 UD_SEND_ONLY = 0x64
 """The OpCode without its lowest bit, which says that immediate data follow."""
@@ -101,10 +101,14 @@ _UDP_LENGTH = cython.declare(cython.Py_ssize_t, wire.UDP.length.bit // 8)
 _ICMP = cython.declare(cython.Py_ssize_t, 8)  # the header of an ICMP error
 _GRH_LONG = cython.declare(cython.int, GRH_LENGTH)
 _IP_LONG = cython.declare(cython.int, IP_LARGE)
+_TYPE_IP4 = cython.declare(cython.int, wire.ERF_IPV4)
+_TYPE_IP6 = cython.declare(cython.int, wire.ERF_IPV6)
 _TYPE_INFINIBAND = cython.declare(cython.int, wire.ERF_INFINIBAND)
 _TYPE_LINK = cython.declare(cython.int, wire.ERF_INFINIBAND_LINK)
 _IBA = cython.declare(cython.int, IBA)
 _UD_SEND = cython.declare(cython.int, UD_SEND_ONLY)
+_PROTOCOL_TCP = cython.declare(cython.int, wire.PROTOCOL_TCP)
+_PROTOCOL_AUTHENTICATION = cython.declare(cython.int, wire.IP6_AUTHENTICATION)
 _PROTOCOL_UDP = cython.declare(cython.int, wire.PROTOCOL_UDP)
 _PROTOCOL_ICMP = cython.declare(cython.int, wire.PROTOCOL_ICMP)
 _PROTOCOL_ICMPV6 = cython.declare(cython.int, wire.PROTOCOL_ICMPV6)
@@ -155,7 +159,7 @@ class Finder(LinkHeaders):
         if form == _ETHERNET:
             return self.frame(self.start)
         if form != _ERF:
-            return self.linked(form, self.start)
+            return self.linked(form, self.start)  # also of a link that is not read
         if pseudo < 0:
             return self.bad(NO_ERF)
         kind: cython.int = self.data[pseudo + _ERF_TYPE] & 0x7F
@@ -163,7 +167,10 @@ class Finder(LinkHeaders):
             return self.native()
         if kind == _TYPE_LINK and self.start + _FLOW_CONTROL <= self.end:
             self.mark(_LINK_AT, self.start)
-        return 0
+            return 0
+        if kind in (_TYPE_IP4, _TYPE_IP6):
+            return self.ip(self.start)
+        return 0 if kind == _TYPE_LINK or kind in unread_carriers.ERF_WITHOUT_PACKETS else self.skip(self.start)
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -245,6 +252,12 @@ class Finder(LinkHeaders):
         at += size
         if later:
             return self.skip(at) if protocol in MAY_HOLD_KEYS else 0
+        if protocol == _PROTOCOL_AUTHENTICATION:
+            for name, place, announced, behind in extension_headers(self.data, protocol, at, self.end):
+                self.mark(NAMES.index(name), place)
+                protocol, at = announced, behind
+            if protocol == _PROTOCOL_TCP:  # found only directly behind IP
+                return self.skip(at)
         if protocol == _PROTOCOL_UDP:
             return self.udp(at, stop)
         if protocol == _PROTOCOL_ICMP:
@@ -267,6 +280,8 @@ class Finder(LinkHeaders):
             for name, place, announced, behind in extension_headers(self.data, protocol, at, self.end):
                 self.mark(NAMES.index(name), place)
                 protocol, at = announced, behind
+            if protocol == _PROTOCOL_TCP:
+                return self.skip(at)
         if protocol == _PROTOCOL_UDP:
             return self.udp(at, stop)
         if protocol == _PROTOCOL_FRAGMENT:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ibdissect.wire import encapsulation as wire
+from ibdissect.wire import unread_carriers
 from ibdissect.wire.encapsulation import ERSPAN2, ERSPAN3, GENEVE, GENEVE_PORT, GRE, MPLS, VXLAN, VXLAN_GPE_PORT, VXLAN_PORT, VXLANGPE
 
 from .offsets import AROUND, LABELS, MAX_DEPTH, NAMES, OF_FRAME, OF_PACKET
@@ -91,19 +92,20 @@ class Tunnels(Offsets):
     def behind_udp(self, at: cython.Py_ssize_t, port: cython.int) -> cython.int:
         """VXLAN and GENEVE, by the UDP port; not in the first fragment of a datagram."""
         if (port != _VXLAN_PORT and port != _VXLAN_GPE_PORT and port != _GENEVE_PORT) or at + _TUNNEL > self.end:
-            return 0
+            return self.skip(at) if port in unread_carriers.PORTS else 0
         outer: cython.Py_ssize_t = self.at(_IP4)
         if outer >= 0 and self.data[outer + _FLAGS4] & 0x20:
             return self.skip(at)
         first: cython.int = self.data[at]
         what: cython.int = 0
         options: cython.Py_ssize_t = 0
-        if port == _VXLAN_PORT:
+        extended: cython.bint = first & 0x3C == 0x0C and self.data[at + _GPE_PROTOCOL] != 0  # which may have the port of VXLAN
+        if port == _VXLAN_PORT and not extended:
             if first & 0x08:
                 what = FRAME
                 self.outer(_VXLAN_AT, at)
-        elif port == _VXLAN_GPE_PORT:
-            if first & 0x3C == 0x0C and self.data[at + _GPE_PROTOCOL] < len(GPE):
+        elif port != _GENEVE_PORT:
+            if extended and self.data[at + _GPE_PROTOCOL] < len(GPE):
                 what = GPE[self.data[at + _GPE_PROTOCOL]]
                 self.outer(_VXLAN_GPE_AT, at)
         elif first >> 6 == 0 and b16(self.data, at + _GENEVE_PROTOCOL) in CARRIED:
@@ -115,13 +117,15 @@ class Tunnels(Offsets):
     @cython.cfunc
     @cython.exceptval(-1)
     def behind_ip(self, at: cython.Py_ssize_t, protocol: cython.int) -> cython.int:
-        """GRE, and IP in IP, by the protocol of an IP packet that is not a fragment."""
+        """GRE, IP in IP, and what is not read, by the protocol of an IP packet that is not a fragment."""
         if protocol == _PROTOCOL_GRE:
             return self.gre(at)
         if protocol == _PROTOCOL_IPV4:
             return self.inside(at, IP4)
         if protocol == _PROTOCOL_IPV6:
             return self.inside(at, IP6)
+        if protocol in unread_carriers.PROTOCOLS or protocol in wire.IP6_EXTENSIONS:  # more of them than are read, or behind IPv4
+            return self.skip(at)
         return 0
 
     @cython.cfunc

@@ -16,12 +16,12 @@ ETHERTYPE_MAC_CONTROL = 0x8808
 ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM = 0x8847, 0x8848
 ETHERTYPES_VLAN = ETHERTYPE_8021Q, ETHERTYPE_8021AD, ETHERTYPE_QINQ = 0x8100, 0x88A8, 0x9100
 """A VLAN tag follows; 0x9100 is what switches used for an outer tag before 802.1ad."""
-ERF_ETHERNET, ERF_INFINIBAND, ERF_INFINIBAND_LINK = (2, 11, 16, 20), 21, 25
+ERF_ETHERNET, ERF_INFINIBAND, ERF_INFINIBAND_LINK, ERF_IPV4, ERF_IPV6 = (2, 11, 16, 20), 21, 25, 22, 23
 ERF_TYPES = {
     0: "LEGACY", 1: "HDLC_POS", 2: "ETH", 3: "ATM", 4: "AAL5", 5: "MC_HDLC", 6: "MC_RAW", 7: "MC_ATM", 8: "MC_RAW_CHANNEL", 9: "MC_AAL5",
     10: "COLOR_HDLC_POS", 11: "COLOR_ETH", 12: "MC_AAL2", 13: "IP_COUNTER", 14: "TCP_FLOW_COUNTER", 15: "DSM_COLOR_HDLC_POS",
     16: "DSM_COLOR_ETH", 17: "COLOR_MC_HDLC_POS", 18: "AAL2", 19: "COLOR_HASH_POS", 20: "COLOR_HASH_ETH", ERF_INFINIBAND: "INFINIBAND",
-    22: "IPV4", 23: "IPV6", 24: "RAW_LINK", ERF_INFINIBAND_LINK: "INFINIBAND_LINK", 27: "META", 28: "OPA_SNC", 29: "OPA_9B",
+    ERF_IPV4: "IPV4", ERF_IPV6: "IPV6", 24: "RAW_LINK", ERF_INFINIBAND_LINK: "INFINIBAND_LINK", 27: "META", 28: "OPA_SNC", 29: "OPA_9B",
     **{32 + i: f"INTERNAL{i}" for i in range(16)}, 48: "PAD",
 }  # fmt: skip
 """Types of records of Endace, as its own header and that of Wireshark list them."""
@@ -46,6 +46,8 @@ ADDRESS_FAMILIES = {2: "IPv4", 10: "IPv6", 24: "IPv6", 28: "IPv6", 30: "IPv6"}
 """Of a loopback header; each system has a number of its own for IPv6."""
 PPP_FRAME, PPP_IPV4, PPP_IPV6 = 0xFF03, 0x0021, 0x0057
 """Address and control of a frame, and protocols."""
+PPP_CONTROL = 0x8000
+"""Set in protocols that set up a link, and carry no packets."""
 PPP_PROTOCOLS = {PPP_IPV4: "IPv4", PPP_IPV6: "IPv6", 0x8021: "IPCP", 0x8057: "IPv6CP", 0xC021: "LCP"}
 PAUSE, PRIORITY_PAUSE = 0x0001, 0x0101
 PAUSE_OPCODES = {PAUSE: "Pause", PRIORITY_PAUSE: "Priority-based flow control"}

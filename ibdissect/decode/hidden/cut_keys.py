@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.wire.catalog import Catalog
-from ibdissect.wire.headers import ICRC, VCRC
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.sa import SARecordPiece
@@ -138,10 +137,8 @@ def _skipped(table: ChunkTable) -> tuple[Int, Int, Int]:
 def _behind(table: ChunkTable, reveals: Bool) -> tuple[Int, Int]:
     """Start and end of the bytes after the packet in these rows: the rest of an ICRC that was cut off, perhaps the Ethernet checksum."""
     located, chunk = table.located, table.chunk
-    icrc, vcrc = located.at("icrc"), located.at("vcrc")
     rows = np.flatnonzero(reveals & (located.at("bth") >= 0))
-    start = np.where(icrc < 0, located.limit, np.maximum(icrc + ICRC.size, vcrc + VCRC.size))
-    return start[rows], (chunk.offset + chunk.caplen)[rows]
+    return located.behind[rows], (chunk.offset + chunk.caplen)[rows]
 
 
 def cut_keys(table: ChunkTable) -> Bool:

@@ -27,6 +27,8 @@ from ..tcp_segments import segments_of
 from .unreadable_fields import holds_key
 
 Pieces = tuple[Int, Int, Int]
+FILLED = 64
+"""Ethernet fills frames up to so many bytes, its checksum included."""
 
 
 def cut_messages(table: ChunkTable) -> Bool:
@@ -87,6 +89,23 @@ def of_other_types(table: ChunkTable) -> Iterator[Pieces]:
         yield from ((there.rows, there.at + a, there.at + b) for a, b in _reserved(struct))
     rows = rows[of & ~known[rows]]
     yield rows, payload[rows], located.payload_end[rows]
+
+
+def behind_packets(table: ChunkTable) -> Pieces:
+    """Of SENDs on connections to such services, what follows the payload in frames that go on behind the packet: where a length makes the
+    packet end early, it is the rest of the message. Zeros that fill up a short frame of Ethernet are none.
+    """
+    rows, services, _ = table.services.messages(table, IS_SEND, bare=True)
+    of = np.zeros(len(rows), np.bool_)
+    for place in (*_places(table.catalog), *_over(table.catalog)) if len(rows) else ():
+        of |= about(table, place, np.array(services, np.uint64))
+    rows = rows[of]
+    located, stop = table.located, (table.chunk.offset + table.chunk.caplen)[rows]
+    at, end = located.behind[rows], np.where(located.at("payload")[rows] >= 0, located.payload_end[rows], located.limit[rows])
+    there = at < stop
+    rows, at, stop, end = rows[there], at[there], stop[there], end[there]
+    there = any_set(table.chunk.data, at, stop) | (table.chunk.caplen[rows] > FILLED)
+    return rows[there], end[there], stop[there]
 
 
 @cache
@@ -152,6 +171,11 @@ def _rests(table: ChunkTable, owner: StructType, words: list[bytes]) -> Pieces:
 def _places(catalog: Catalog) -> tuple[CmPayload, ...]:
     """Where messages are carried that may hold a key."""
     return tuple({place for struct in _starting(catalog) if holds_key(catalog, struct) for place in _carrying(struct)})
+
+
+def _over(catalog: Catalog) -> list[CmPayload]:
+    """The connections that streams are carried over that may hold a key."""
+    return [place.over for place, _ in _streams(catalog) if isinstance(place.over, CmPayload)]
 
 
 @cache

@@ -1,0 +1,280 @@
+"""Is a key hidden behind whatever header its packet stands, wherever the frame is cut off, and whatever length is wrong?
+
+Each packet has a key of its own, whose bytes are looked for: where filters and columns read (`without_keys`), in what the tree shows, and
+in every output.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scapy.layers.l2 import Ether
+from scapy.packet import bind_layers, split_layers
+
+from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_PPP, LINKS_RAW_IP
+from ibdissect.cli.scapy_text import shown as by_scapy
+from ibdissect.decode.hidden.cut_keys import without_keys
+from ibdissect.dfilter.compile import compile_filter
+from ibdissect.dissect.printers import dump
+from ibdissect.dissect.shown_value import Presenter
+from ibdissect.layers import BTH, GRH
+from ibdissect.python_interface import Capture
+from tests import commands
+from tests.carriers import CARRIERS
+from tests.decode.hidden.test_cut_keys import trees
+from tests.fuzz.container import PCAPNG_LINKS, pcapng
+from tests.keyed import KEYED, MACS, Keyed, frames
+from tests.test_secrets import Planted, shown
+
+LINKS = (*PCAPNG_LINKS, LINK_PPP, 0, 108, *LINKS_RAW_IP)
+Row = tuple[int, bytes, int]
+Case = tuple[Keyed, str, Row]
+FEW = {one.key: one for one in KEYED if one.name in ("infiniband.deth.q_key", "infiniband.reth.r_key", "infiniband.smplid.mkey")}
+OF_LINK_ADDRESSES = {"IPoIB"}
+"""Of a GRH in front of IP, the addresses are those of the connection, which was set up without one here."""
+
+
+def whole(link: int, data: bytes) -> Row:
+    return link, data, len(data)
+
+
+@cache
+def sent(version: int) -> tuple[list[Row], dict[str, bytes]]:
+    """The packets that say what others are, and those with a key by name, as Ethernet frames; version 0: as InfiniBand packets."""
+    before, last = [], {}
+    for number, one in enumerate(KEYED):
+        if version in (0, 1, 6) and not one.native:
+            continue
+        packets = [*one.before, one.packet] if version == 0 else frames(one, version, number)
+        before += [whole(LINK_ETHERNET if version else LINK_INFINIBAND, packet) for packet in packets[:-1]]
+        last[one.name] = packets[-1]
+    return before, last
+
+
+def left_of(key: bytes, data: bytes) -> tuple[int, int]:
+    """Where a key is in a frame, and how many bytes of it: the frame may end within it."""
+    at = data.rfind(key)
+    if at >= 0:
+        return at, len(key)
+    return next(((len(data) - size, size) for size in range(len(key) - 1, 0, -1) if data.endswith(key[:size])), (0, 0))
+
+
+def told(before: list[Row], cases: list[Case]) -> list[str]:
+    """What shows a byte of its key, of frames behind some others."""
+    found = []
+    with Capture(io.BytesIO(pcapng([*before, *(row for _, _, row in cases)], links=LINKS))) as opened:
+        for table in opened.tables():
+            read, seen = table.once(without_keys), dict(trees(table))
+            for row in range(max(len(before) + 1 - table.chunk.first, 0), len(table)):
+                one, what, (_, data, _) = cases[table.chunk.first - 1 + row - len(before)]
+                at, size = left_of(one.key, data)
+                key, begin = np.frombuffer(one.key[:size], np.uint8), int(table.chunk.offset[row]) + at
+                hidden = {place for start, stop in seen[row].secret_bytes for place in range(start, stop)}
+                if ((read[begin : begin + size] == key) & (key != 0)).any():
+                    found.append(f"{one.name}, {what}: filters read it")
+                if any(byte and at + i not in hidden for i, byte in enumerate(key.tolist())):
+                    found.append(f"{one.name}, {what}: the tree shows it")
+    return found
+
+
+def carried(version: int, names: Iterable[str], some: Iterable[Keyed] = KEYED) -> Iterator[Case]:
+    """Packets behind these headers."""
+    _, last = sent(version)
+    for name in names:
+        for one in some:
+            if one.name in last and not (name in OF_LINK_ADDRESSES and one.before):
+                yield one, name, whole(*CARRIERS[name](last[one.name]))
+
+
+def test_a_key_that_is_shown_is_found() -> None:
+    """Behind an Ethertype that nobody knows; and each packet has its key once."""
+    _, last = sent(4)
+    assert len(last) == len(KEYED) > 50
+    assert [one.name for one in KEYED if last[one.name].count(one.key) != 1] == []
+    cases = [(one, "local", whole(LINK_ETHERNET, MACS + struct.pack(">H", LOCAL) + last[one.name][14:])) for one in KEYED]
+    assert len(told([], cases)) == 2 * len(KEYED)
+
+
+def test_behind_every_header() -> None:
+    assert told([], list(carried(4, CARRIERS, list(FEW.values())[:1]))) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [4, 6])
+def test_every_key_behind_every_header(version: int) -> None:
+    assert told(sent(version)[0], list(carried(version, CARRIERS))) == []
+
+
+def shortened(version: int, data: bytes, step: int) -> Iterator[tuple[str, bytes]]:
+    """The frame with other lengths in its headers."""
+    places = {4: {"UDP": (38, 0), "IP": (16, 20)}, 6: {"UDP": (58, 0), "IP": (18, 0)}, 1: {"GRH": (18, 0)}, 0: {"PktLen": (4, 0)}}[version]
+    for size in (*range(0, 60), *range(60, len(data) + 2, step)) if version else range(len(data) // 4 + 2):
+        both = data
+        for name, (at, more) in places.items():
+            length = struct.pack(">H", size + more)
+            both = both[:at] + length + both[at + 2 :]
+            yield f"{name} {size}", data[:at] + length + data[at + 2 :]
+        yield f"all {size}", both
+
+
+def short(version: int, some: Iterable[Keyed], step: int) -> list[Case]:
+    """Frames with shorter lengths, and frames that end around the key."""
+    _, last = sent(version)
+    link, cases = LINK_ETHERNET if version else LINK_INFINIBAND, list[Case]()
+    for one in (one for one in some if one.name in last):
+        data = last[one.name]
+        at = data.rfind(one.key)
+        cases += [(one, what, whole(link, other)) for what, other in shortened(version, data, step)]
+        for end in range(at + 1, min(at + len(one.key) + 9, len(data))):
+            cases += [(one, f"cut behind {end}", (link, data[:end], size)) for size in (end, len(data))]
+    return cases
+
+
+OF_CONNECTIONS = [one for one in KEYED if one.name in ("NVMe", "rping", "SMC-R message")]
+
+
+def test_a_message_with_any_length_and_cut() -> None:
+    before = [whole(LINK_INFINIBAND, data) for data in OF_CONNECTIONS[0].before]
+    assert told(before, short(0, OF_CONNECTIONS[:1], 40)) == []
+    assert told(sent(4)[0], short(4, OF_CONNECTIONS, 200)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [0, 1, 4, 6])
+def test_every_key_with_any_length_and_cut(version: int) -> None:
+    """InfiniBand packets of all connections have the same addresses: each with its own connection only."""
+    if version:
+        assert told(sent(version)[0], short(version, KEYED, 23)) == []
+    for one in KEYED if not version else ():
+        assert told([whole(LINK_INFINIBAND, data) for data in one.before], short(0, [one], 23)) == []
+
+
+@pytest.mark.slow
+def test_a_message_that_a_length_cuts_short_in_a_tunnel() -> None:
+    before, last = sent(4)
+    some = [one for one in OF_CONNECTIONS if one.native]
+    cases = [(one, f"{what} in {kind}", whole(*CARRIERS[kind](other))) for one in some for kind in ("VXLAN", "GRE of IP", "AH", "SLL2")
+             for what, other in shortened(4, last[one.name], 40)]  # fmt: skip
+    assert told(before, cases) == []
+
+
+# -- outputs
+
+FORMATS = ("summary", "tree", "dump", "dotted", "scapy", "json", "jsonl")
+OUTPUTS: dict[str, Callable[[str], tuple[str, ...]]] = {
+    **{f"show {name}": lambda path, name=name: ("show", path, "--format", name) for name in FORMATS},  # type: ignore[misc]
+    **{f"lint {name}": lambda path, name=name: ("lint", path, "--max-findings", "none", "--format", name)  # type: ignore[misc]
+       for name in ("text", "json", "jsonl", "sarif", "junit", "github", "gitlab", "markdown", "html")},
+    **{name: lambda path, name=name: (name, path) for name in ("stats", "fabric", "diagnose", "report")},  # type: ignore[misc]
+    "fields": lambda path: ("show", path, "-e", "frame", "-e", "frame.data", "-e", "infiniband.payload"),
+    "csv": lambda path: ("export", path, "--output", "-", "--format", "csv", "-e", "frame", "-e", "frame.data"),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [4, 6])
+def test_no_output_shows_a_key(version: int, tmp_path: Path) -> None:
+    """One packet behind each header; the keys take turns."""
+    before, last = sent(version)
+    known = [one for one in KEYED if one.name in last and not one.before]
+    cases = [case for number, name in enumerate(CARRIERS) for case in carried(version, [name], [known[number % len(known)]])]
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(pcapng([*before, *(row for _, _, row in cases)], links=LINKS))
+    planted = [Planted(one.name, one.key, number, 0) for number, (one, _, _) in enumerate(cases, len(before))]
+    for name, words in OUTPUTS.items():
+        done = commands.run(*words(str(path)))
+        assert done.returncode in (0, 1), (name, done.stderr)
+        assert b"Traceback" not in done.stderr and shown(done.stdout + done.stderr, planted) == [], name
+
+
+def test_no_filter_finds_a_key() -> None:
+    """One that finds bytes would tell them one after the other."""
+    before, _ = sent(4)
+    cases = [*carried(4, ("4 tags", "LLC/SNAP", "AH", "header 139", "VXLAN-GPE 4789 1", "unread link"), FEW.values())]
+    with Capture(io.BytesIO(pcapng([*before, *(row for _, _, row in cases)], links=LINKS))) as opened:
+        tables = list(opened.tables())
+    for one in FEW.values():
+        pattern = "".join(f"\\x{byte:02x}" for byte in one.key[:4])
+        for text in (f"frame contains {one.key[:4].hex(':')}", f'frame matches "{pattern}"'):
+            assert not any(compile_filter(text, hide_keys=True).rows(table).any() for table in tables), text
+            assert sum(compile_filter(text).rows(table).sum() for table in tables) >= 6, text
+
+
+# -- Scapy
+
+LOCAL = 0x88B5
+"""An Ethertype for experiments, which `locate` does not read."""
+
+
+def scapys(*rows: Row, show_keys: bool = False) -> list[str]:
+    with Capture(io.BytesIO(pcapng(rows, links=LINKS)), show_keys=show_keys) as opened:
+        return [by_scapy(table, row, Presenter(show_keys=show_keys)) for table in opened.tables() for row in range(len(table))]
+
+
+@pytest.mark.parametrize(("upper", "version"), [(GRH, 1), (BTH, 4)])
+def test_scapy_shows_no_packet_that_is_not_read(upper: type, version: int) -> None:
+    """Of Scapy's own layers one may know a header that we do not."""
+    one = next(iter(FEW.values()))
+    data = sent(version)[1][one.name]
+    row = whole(LINK_ETHERNET, data[:12] + struct.pack(">H", LOCAL) + data[14 if version == 1 else 42 :])
+    bind_layers(Ether, upper, type=LOCAL)
+    try:
+        (text,), (open_text,) = scapys(row), scapys(row, show_keys=True)
+    finally:
+        split_layers(Ether, upper, type=LOCAL)
+    assert "BTH" not in text and "bytes hidden" in text and shown(text.encode(), [Planted("", one.key, 0, 0)]) == []
+    assert "BTH" in open_text and f"0x{int.from_bytes(one.key, 'big'):x}" in open_text
+
+
+@pytest.mark.parametrize("size", [0, 2, 19, 20, 23])
+def test_what_scapy_cannot_read_is_no_traceback(size: int) -> None:
+    """An IP header whose length is too small for it; whatever Scapy's classes raise."""
+    _, data = CARRIERS["raw IP 101"](sent(4)[1]["infiniband.deth.q_key"])
+    text = scapys(whole(101, data[:2] + struct.pack(">H", size) + data[4:]))[0]
+    assert text.startswith("###[")
+
+
+def test_what_scapy_raises_is_named() -> None:
+    class Broken(Ether):
+        def do_dissect(self, s: bytes) -> bytes:
+            raise RecursionError("0xdeadbeef")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scapy.layers.l2.Ether", Broken)
+        (text,) = scapys(whole(LINK_ETHERNET, bytes(60)))
+    assert "(Scapy fails at this frame: RecursionError)" in text and "deadbeef" not in text and "Raw" in text
+
+
+@pytest.mark.slow
+def test_ppp_with_messages_of_a_connection() -> None:
+    before, last = sent(4)
+    rows = [whole(*CARRIERS["PPP"](data)) for _, data, _ in before] + [whole(*CARRIERS["PPP"](last["rping"]))]
+    assert "###[ BTH ]###" in scapys(*rows)[-1] and "r_key" in scapys(*rows)[-1]
+
+
+def test_erf_records_of_other_types_are_hidden_and_ip_in_them_is_read() -> None:
+    """Omni-Path, PPP, a link without a name; metadata carry no packet."""
+    one = FEW[next(iter(FEW))]
+    data = sent(4)[1][one.name][14:]
+    kinds = {kind: bytes(8) + struct.pack(">BBHHH", kind, 4, 16 + len(data), 0, len(data)) + data for kind in (22, 24, 27, 28, 29)}
+    with Capture(io.BytesIO(pcapng([whole(LINK_ERF, record) for record in kinds.values()], links=LINKS))) as opened:
+        dumps = {tree.frame: dump(tree) for table in opened.tables() for _, tree in trees(table)}
+    told_by = {kind: shown(dumps[frame].encode(), [Planted("", one.key, 0, 0)]) for frame, kind in enumerate(kinds, 1)}
+    assert [kind for kind, found in told_by.items() if found] == [27]
+    assert ["BTH" in dumps[frame + 1] for frame in range(len(kinds))] == [True, False, False, False, False]
+
+
+def test_what_carries_no_packet_is_shown() -> None:
+    """LCP, which sets up a link of PPP; ARP behind SNAP of other organisations; Ethertypes, protocols and ports of nothing that we know."""
+    data = sent(4)[1]["infiniband.deth.q_key"]
+    other = data[:12] + b"\0\x40\xaa\xaa\3\0\0\x0c\x20\0" + bytes(range(40))
+    rows = [whole(LINK_PPP, b"\xff\3\xc0\x21" + data), whole(LINK_IPOIB, bytes(44)), whole(LINK_ETHERNET, other),
+            whole(LINK_ETHERNET, data[:23] + b"\x63" + data[24:]), whole(LINK_ETHERNET, data[:36] + b"\x12\x34" + data[38:])]  # fmt: skip
+    with Capture(io.BytesIO(pcapng(rows, links=LINKS))) as opened:
+        assert not [tree.secret_bytes for table in opened.tables() for _, tree in trees(table) if tree.secret_bytes]
