@@ -7,6 +7,7 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from ibdissect.wire.notice import TrapLocalChange, TrapPKey, TrapQKey
 from ibdissect.wire.pm import OfPort, PortCounters
 from ibdissect.wire.sm import VendorDiag
 from ibdissect.wire.sm_tables import LinkSpeedWidthPairsTable
-from ibdissect.wire.spec import INT_KINDS, Struct
+from ibdissect.wire.spec import INT_KINDS, Struct, bit, part, uint
 from tests.wire.names import plain, struct_id
 
 STRUCTS = builtin().structs
@@ -180,6 +181,22 @@ def test_derived_structures_keep_their_own_fields() -> None:
     assert all(field.owner is TrapQKey for field in TrapQKey.fields) and TrapPKey.sl.owner is TrapPKey
     assert PortCounters.select_vl15_dropped.part_of == (PortCounters.counter_select, 11)
     assert OfPort not in STRUCTS
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 0), (0, 3), (4, 7), (1, 6), (7, 7), (7, 8), (8, 15), (9, 14), (0, 8), (15, 16), (3, 30), (31, 31)]
+)
+@pytest.mark.parametrize("width", [16, 32, 64])
+def test_parts_of_little_endian_numbers(width: int, low: int, high: int) -> None:
+    """In one byte of the number or over several, beside the bounds of bytes."""
+    low, high = min(low, width - 1), min(high, width - 1)
+    whole, before = uint(width, "Whole", little=True), uint(8, "Before")
+    body = {"key": "little", "before": before, "whole": whole, "some": part(whole, high, low, "Some"), "top": bit(whole, width - 1, "Top")}
+    made: Any = type(Struct)("Little", (Struct,), body)
+    for number in (0x8877665544332211, 0x0102030405060708, (1 << 64) - 1, 1 << low, 1 << high, 1 << width - 1):
+        number &= (1 << width) - 1
+        view = made(b"\xff" + number.to_bytes(width // 8, "little"))
+        assert (view.some, view.top) == (number >> low & (1 << high - low + 1) - 1, bool(number >> width - 1))
 
 
 def test_undecided_bits_have_both_readings() -> None:
