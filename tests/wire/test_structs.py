@@ -193,6 +193,8 @@ def test_parts_of_little_endian_numbers(width: int, low: int, high: int) -> None
     whole, before = uint(width, "Whole", little=True), uint(8, "Before")
     body = {"key": "little", "before": before, "whole": whole, "some": part(whole, high, low, "Some"), "top": bit(whole, width - 1, "Top")}
     made: Any = type(Struct)("Little", (Struct,), body)
+    inside = low // 8 == high // 8
+    assert made.some.span == ((1 + low // 8, 2 + low // 8) if inside else (1, 1 + width // 8)), "what is highlighted"
     for number in (0x8877665544332211, 0x0102030405060708, (1 << 64) - 1, 1 << low, 1 << high, 1 << width - 1):
         number &= (1 << width) - 1
         view = made(b"\xff" + number.to_bytes(width // 8, "little"))
