@@ -150,7 +150,7 @@ class Grouping:
         """The finding of each flow, by code and key; None if it is only counted."""
         self.apart = BoundedDict[tuple[str, bytes | None], int](MAX_FLOWS)
         """Hits of each flow that were kept apart, of rules that wait."""
-        self.counting = BoundedDict[tuple[str, bytes | None], Hit](MAX_WAITING)
+        self.counting = BoundedDict[tuple[str, Any], Hit](MAX_WAITING)
         """The hit that waits for each flow whose hits are `alike`."""
         self.selected = SelectedFrames()
         self.past, self.damaged = LateFrames(), CorruptFrames()
@@ -212,9 +212,7 @@ class Grouping:
                 hit = hit_at(rule, table, index[some[:1]])
                 hit.count, hit.frames, hit.key = len(some), rows[some] + table.chunk.first, key
                 found.append(hit)
-            if rule.alike:
-                self.counting.put(flow, found[-1])
-            else:
+            if not rule.alike:
                 self.apart.put(flow, before + min(len(part), KEPT_APART))
         yield from sorted(found, key=lambda hit: hit.frame)
 
@@ -282,6 +280,8 @@ class Grouping:
         for hit in hits:
             one = hit.make() if isinstance(hit, DeferredHit) else hit
             if self.waiting is not None:
+                if self._is_counted(rule, one):
+                    continue
                 self.consequences.await_end(rule, one)
                 rule.watch(one, self.context)
                 self._keep_waiting(rule, one)
@@ -289,6 +289,17 @@ class Grouping:
             one.severity = one.severity or rule.severity_at_end(one, self.context)
             if rule.stands(one, self.context):
                 self._take(rule, one)
+
+    def _is_counted(self, rule: Rule, hit: Hit) -> bool:
+        """Whether the first hit of the flow, which stands or falls with it, counts a hit that is to wait."""
+        if not rule.alike or hit.key is None or self.on_occurrence is not None or hit.frame not in self.selected:
+            return False
+        first = self.counting.get((rule.code, hit.key))
+        if first is None:
+            self.counting.put((rule.code, hit.key), hit)
+            return False
+        first.count += hit.count
+        return True
 
     def _take(self, rule: Rule, hit: Hit | DeferredHit) -> None:
         if hit.frame in self.past or (self.damaged.known and self.damaged.any_of(proof_frames(hit))):

@@ -9,8 +9,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped
-from ibdissect.capture.scattered import Bytes
-from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_at
 from ibdissect.decode.identity import Frame
 from ibdissect.decode.lrh_packets import Native
@@ -100,11 +99,12 @@ class RepliesToFindings:
         mine = native.rows[at] == rows
         at, rows = at[mine], rows[mine]
         psns = table.values_at(BTH.psn, rows)
-        for i, row, psn in zip(at.tolist(), rows.tolist(), psns.tolist(), strict=True):
+        by_smp = (native.dest_qp[at] == 0) & (table.located.at("mad")[rows] >= 0)
+        contents = _contents(table, rows, by_smp)
+        for k, (i, row, psn) in enumerate(zip(at.tolist(), rows.tolist(), psns.tolist(), strict=True)):
             frame, opcode = row + table.chunk.first, int(native.opcode[i])
             if int(native.dest_qp[i]) < 2:
-                by_smp = int(native.dest_qp[i]) == 0 and table.located.at("mad")[row] >= 0
-                self._asked[frame] = bool(native.p_key[i] & FULL), _content(table, frame).tobytes() if by_smp else b""
+                self._asked[frame] = bool(native.p_key[i] & FULL), contents[k] or b""
             elif opcode >> SERVICE_AT in RELIABLE and not IS_RESPONSE[opcode]:
                 requester, responder = ends_at(table, row)
                 self._sent.setdefault((responder, requester), []).append((psn, frame))
@@ -116,11 +116,13 @@ class RepliesToFindings:
         self._look(table, self._asked)
 
     def _look(self, table: ChunkTable, asked: Collection[int]) -> None:
-        for one in self.transactions.answers_to(asked) if asked else ():
-            if one.request.attribute != table.values_at(MAD.attribute_id, np.array([one.frame - table.chunk.first]))[0]:
+        answers = list(self.transactions.answers_to(asked)) if asked else []
+        rows = np.array([one.frame for one in answers], np.int64) - table.chunk.first
+        contents = _contents(table, rows, is_in(table.values_at(MAD.mgmt_class, rows), np.array(sorted(SMP_CLASSES))))
+        for one, attribute, shown in zip(answers, table.values_at(MAD.attribute_id, rows).tolist(), contents, strict=True):
+            if one.request.attribute != attribute:
                 continue  # another exchange with this transaction id
             full, written = self._asked.pop(one.request.frame)
-            shown = _content(table, one.frame).tobytes() if one.request.mgmt_class in SMP_CLASSES else None
             good = not one.status & STATUS and (shown is None or any(shown))
             self.replies[one.request.frame] = Reply(one.frame, good, full, of_request=True, written=written, shown=shown or b"")
         if self._sent:
@@ -172,10 +174,11 @@ def frames_of(hit: Hit) -> list[int]:
     return [int(frame) for frame in hit.frames[:KEPT_FRAMES]] if len(hit.frames) else [hit.frame]
 
 
-def _content(table: ChunkTable, frame: int) -> Bytes:
-    """The attribute of an SMP in a frame of the chunk."""
-    at = int(table.located.at("mad")[frame - table.chunk.first])
-    return table.chunk.data[at + SMP.data.span[0] : at + SMP.data.span[1]]
+def _contents(table: ChunkTable, rows: Int, of_smps: Bool) -> list[bytes | None]:
+    """The attributes of the SMPs in some rows; None where `of_smps`, bool[n], is false."""
+    start, stop = SMP.data.span
+    at, data = table.located.at("mad")[rows].tolist(), table.chunk.data
+    return [data[mad + start : mad + stop].tobytes() if smp else None for mad, smp in zip(at, of_smps.tolist(), strict=True)]
 
 
 def refusing(table: ChunkTable, rows: Int, opcodes: Int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
