@@ -6,7 +6,7 @@ as one place where the same node answers in both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from msgspec import Struct as Record
@@ -18,6 +18,7 @@ from ibdissect.wire.numbers import GET_RESP
 from ibdissect.wire.sm import NodeInfo, SMInfo
 
 from .chunk_table import ChunkTable
+from .locate import Int
 from .rows import groups
 
 MAX_SCOPES = 255
@@ -49,6 +50,14 @@ class Scopes:
         """Places that are in one subnet, by number."""
         self._seen: dict[int, int] = {}
         """Place in which a port was seen to answer, by GUID."""
+        self._first: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+        """Times of the first and the last frame of each interface, ns."""
+
+    def feed(self, table: ChunkTable) -> tuple[()]:
+        """Process a chunk; emits no events."""
+        table.once(self.take)
+        return ()
 
     def take(self, table: ChunkTable) -> None:
         """Note where the frames of a chunk were captured. Call it by `table.once`."""
@@ -60,6 +69,9 @@ class Scopes:
             vlan[tagged] = u16(table.chunk.data, tags[tagged]) & 0xFFF
         one = (interface == interface[0]).all() and (vlan == vlan[0]).all()  # as in most captures
         first, which = (np.zeros(1, np.int64), np.zeros(len(table), np.int64)) if one else groups((interface, vlan))
+        timed = np.flatnonzero(table.chunk.time_ns > 0)
+        self._first = _first_of_each(interface[timed], table.chunk.time_ns[timed]) | self._first
+        self._last |= _first_of_each(interface[timed[::-1]], table.chunk.time_ns[timed[::-1]])
         numbers = np.array([self._number(Scope(int(interface[i]), int(vlan[i])), table, int(i)) for i in first.tolist()], np.uint8)
         if len(self.known) > 1 and not self._places:
             self._places = bytearray(min(self._frames, MAX_FRAMES))
@@ -107,5 +119,28 @@ class Scopes:
         places = {self._place(frame) for frame in frames}
         return len(places) == 1 and None not in places and MAX_SCOPES not in places
 
+    def goes_on(self, frame: int, since_ns: int) -> int:
+        """For how many nanoseconds after a time the interface of a frame was captured, as its last packet shows: a capture of several
+        ports, or a merged one, may go on when one of them has ended. Negative if it was not captured so long. Beyond MAX_FRAMES or
+        MAX_SCOPES any interface may be meant: the one that ended first counts.
+        """
+        return self._of(frame, self._last, min, since_ns) - since_ns
+
+    def has_run(self, frame: int, until_ns: int) -> int:
+        """The same before a time: of which nothing can be known that was before."""
+        return until_ns - self._of(frame, self._first, max, until_ns)
+
+    def _of(self, frame: int, times: dict[int, int], doubtful: Callable[[Iterable[int]], int], unknown: int) -> int:
+        place = self._places[frame - 1] if 0 < frame <= len(self._places) else MAX_SCOPES if self._places else 0
+        if place < len(self.known) and place != MAX_SCOPES:
+            return times.get([*self.known][place].interface, unknown)
+        return doubtful(times.values()) if times else unknown
+
     def _place(self, frame: int) -> int | None:
         return self._root(self._places[frame - 1]) if 0 < frame <= len(self._places) else None
+
+
+def _first_of_each(keys: Int, values: Int) -> dict[int, int]:
+    """The first value of each key."""
+    found, first = np.unique(keys, return_index=True)
+    return dict(zip(found.tolist(), values[first].tolist(), strict=True))

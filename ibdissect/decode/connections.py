@@ -98,7 +98,6 @@ class Connections:
         """The latest request of each requester and request id."""
         self.speakers: dict[End, int] = {}
         """Ends that sent connection management messages, and the frame of the first."""
-        self.first_ns = self.last_ns = 0
         self._first = 0
         """The first frame of the present chunk."""
         self._missed: set[int] = set()
@@ -108,9 +107,6 @@ class Connections:
 
     def feed(self, table: ChunkTable) -> Iterator[object]:
         """Process a chunk; yields its events in frame order."""
-        if len(table.times):
-            self.first_ns = self.first_ns or int(table.times[0])
-            self.last_ns = int(table.times[-1])
         self._trim()
         self.begun.clear()
         self._first = table.chunk.first

@@ -63,8 +63,8 @@ class CauseFound(Record):
 class CaptureContext(Record):
     """What all connections of a capture share."""
 
-    end_ns: int
-    """Time of its last packet."""
+    goes_on: Callable[[int, int], int]
+    """For how many nanoseconds the interface of a frame was captured after a time (`Scopes.goes_on`)."""
     start_ns: int
     """Time of its first one."""
     how_wrong: Callable[[Any], str | None]
@@ -115,11 +115,11 @@ def unanswered(setup: SetUp, raw: Raw, capture: CaptureContext) -> bool:
         return True
     wait = 4096 << (setup.agreed["cm_timeout"] or 16)
     if setup.mra is not None:
-        return capture.end_ns - setup.mra[1] > (4096 << setup.mra[2]) + wait
+        return capture.goes_on(*setup.mra[:2]) > (4096 << setup.mra[2]) + wait
     limit = setup.agreed["max_cm_retries"]
     if not raw.hosts[0].heard:  # nothing that goes to the asker is captured; but an answer would have ended its tries
-        return limit is not None and setup.tries > limit and capture.end_ns - setup.last_time > wait
-    quiet = capture.end_ns - setup.last_time
+        return limit is not None and setup.tries > limit and capture.goes_on(setup.last_frame, setup.last_time) > wait
+    quiet = capture.goes_on(setup.last_frame, setup.last_time)
     return (quiet > wait and (setup.tries > limit if limit is not None else setup.tries > 1)) or quiet > 4 * wait
 
 
@@ -134,7 +134,7 @@ def _not_connected(raw: Raw, capture: CaptureContext, _: ConnectionTimes | None)
         goes_on = setup.rej is None and setup.mra is None and setup.tries <= (MOST_CM_RETRIES if limit is None else limit)
         severity = INFO if _cancelled(setup) or (goes_on and setup.tries == 1) else WARNING if goes_on else ERROR
         first, facts = asked[0] if asked else decisive, dict[str, Any](asked_for_time=setup.mra is not None)
-        facts["quiet_ns"] = capture.end_ns - setup.last_time
+        facts["quiet_ns"] = capture.goes_on(setup.last_frame, setup.last_time)
         facts |= capture.asked.answers(raw.hosts[1].number, setup)
         return CauseFound("connect-unanswered", severity=severity, first=first, decisive=decisive, blamed=1, facts=facts)
     if setup.rej is None or (setup.rtu is not None and raw.main is not None):
@@ -213,7 +213,7 @@ def _ending(raw: Raw, half: Any, side: int, capture: CaptureContext) -> dict[str
     for frame, time, by in raw.setup.dreqs if raw.setup is not None else ():
         if time >= last:
             return {"dreq": (frame, by)}
-    return {"quiet_ns": capture.end_ns - last} if last else {}
+    return {"quiet_ns": capture.goes_on(half.last_request, last)} if last else {}
 
 
 RANK = {FAILED: 0, ODD: 1, SLOW: 2, CANNOT_TELL: 3, HEALTHY: 4}
@@ -274,7 +274,8 @@ def given_up(raw: Raw, half: Any, capture: CaptureContext) -> bool:
     limit = setup.agreed["retry_count"] if setup is not None else None
     if half.tries > MOST_RETRIES and not half.rnr_count:  # each RNR NAK is a try, too, and has its own count
         return True
-    quiet = capture.end_ns - max(half.last_request_time, half.last_answer_time)
+    last_ns = max(half.last_request_time, half.last_answer_time)
+    quiet = capture.goes_on(half.last_request or half.last_answer, last_ns)
     return ended or (limit is not None and half.tries > limit) or quiet > 2 * max(half.longest_wait, 1)
 
 
@@ -342,7 +343,7 @@ def rnr_exhausted(raw: Raw, half: Any, capture: CaptureContext) -> bool:
         return bool(half.rnr_count > limit != INFINITE)
     side = 0 if half is raw.half(0) else 1
     ended = setup is not None and any(time >= half.rnr_time and by == side for _, time, by in setup.dreqs)
-    return ended or capture.end_ns - half.rnr_time > 4000 * RNR_TIMER_US[half.rnr_code]
+    return ended or capture.goes_on(half.rnr_frame, half.rnr_time) > 4000 * RNR_TIMER_US[half.rnr_code]
 
 
 def _wrong_icrc(raw: Raw, capture: CaptureContext) -> CauseFound | None:
@@ -410,7 +411,7 @@ def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterato
     if agreed is not None and asks is not None and asks.pkey >= 0 and (asks.pkey ^ agreed) & 0x7FFF:
         facts |= {"p_key": asks.pkey, "agreed": agreed}
         yield CauseFound("wrong-partition", first=first, decisive=tried, blamed=side, facts=facts)
-    facts["host_quiet_ns"] = capture.end_ns - target.last_time
+    facts["host_quiet_ns"] = capture.goes_on(last, target.last_time)
     served = capture.nearby.served_after(target.number, half.first_try_time)
     if not shown and served is not None:
         facts["served"] = served

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ibdissect.decode import ChunkTable
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.connection_packets import LaneFollower
 from ibdissect.engine.lanes import Lanes
 
@@ -16,11 +17,13 @@ from .judge import Verdicts
 class ConnectionFollower:
     """Feed windows in order, then ask for the `result`."""
 
-    def __init__(self, times: FrameTimes | None = None, packets: LaneFollower | None = None) -> None:
-        """`times`: remembers the times of frames, for others, too; `packets`: shares the pass over packets with others."""
+    def __init__(self, times: FrameTimes | None = None, packets: LaneFollower | None = None, scopes: Scopes | None = None) -> None:
+        """`times`: remembers the times of frames, for others, too; `packets` shares the pass over packets with others, `scopes` where
+        frames were captured."""
         self.packets, self.accesses = packets if packets is not None else LaneFollower(), Accesses()
         self.packets.start()
         self.times = times if times is not None else FrameTimes()
+        self.scopes = scopes if scopes is not None else Scopes()
 
     @property
     def lanes(self) -> Lanes:
@@ -30,6 +33,7 @@ class ConnectionFollower:
     def feed(self, table: ChunkTable) -> None:
         """The next window."""
         self.times.seen(table)
+        self.scopes.feed(table)
         if "bth" not in table.located.start:
             return
         self.times.feed(table)
@@ -38,7 +42,7 @@ class ConnectionFollower:
 
     def verdicts(self) -> Verdicts:
         """What explains each connection; call once, at the end."""
-        return Verdicts(assemble(self.lanes), self.lanes, self.packets.checksums, self.times, self.accesses)
+        return Verdicts(assemble(self.lanes), self.lanes, self.packets.checksums, self.times, self.accesses, self.scopes)
 
     def result(self, path: str, verdicts: Verdicts | None = None) -> Diagnosis:
         """What became of all connections; call once, at the end. `path`: the capture's name; `verdicts`: if they were asked for before."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.wrong_icrcs import Checksums
 from ibdissect.wire.headers import RETH
 from ibdissect.wire.opcodes import CNP_SERVICE, SERVICES
@@ -31,7 +32,9 @@ R_KEY = RETH.r_key.secret
 class Verdicts:
     """The causes of all connections, in the order of their first frames; each story is told when it is asked for."""
 
-    def __init__(self, raws: list[Raw], lanes: Any, checksums: Checksums, when: FrameTimes, accesses: Accesses) -> None:
+    def __init__(
+        self, raws: list[Raw], lanes: Any, checksums: Checksums, when: FrameTimes, accesses: Accesses, scopes: Scopes,
+    ) -> None:  # fmt: skip
         """Any: `Lanes`, compiled or not."""
         earlier: dict[tuple[int, int], list[Raw]] = {}
         by_pair: dict[tuple[int | None, int | None], list[tuple[Raw, int]]] = {}
@@ -43,7 +46,7 @@ class Verdicts:
                 if qpn is not None and (other := raw.qpn(1 - side)) is not None:
                     by_pair.setdefault((qpn, other), []).append((raw, side))
         self.capture = CaptureContext(
-            int(lanes.last_time), int(lanes.first_time), lambda host: checksums.of(bytes_of(host)), earlier, by_pair=by_pair
+            scopes.goes_on, int(lanes.first_time), lambda host: checksums.of(bytes_of(host)), earlier, by_pair=by_pair
         )
         self.capture.large_only = large_only(raws, self.capture)
         self.capture.asked, self.capture.nearby = AskedHosts(raws), Nearby(raws)

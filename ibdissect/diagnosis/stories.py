@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ibdissect.bounded import Dropped
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.addresses import address_text
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.connection_packets import LaneFollower
 
 from .frame_times import FrameTimes
@@ -27,10 +28,10 @@ Asked = tuple[str, str, int | None]
 class Stories:
     """Follows all connections; `of_cause` tells of them at the end of the capture. Without transport headers it loads and costs nothing."""
 
-    after: ClassVar = (LaneFollower,)
+    after: ClassVar = (LaneFollower, Scopes)
 
-    def __init__(self, packets: LaneFollower | None = None) -> None:
-        self.packets = packets or LaneFollower()
+    def __init__(self, packets: LaneFollower | None = None, scopes: Scopes | None = None) -> None:
+        self.packets, self.scopes = packets or LaneFollower(), scopes or Scopes()
         self.follower: ConnectionFollower | None = None
         self.times = FrameTimes()
         self._lost = Dropped("queue pairs and set-ups of connections")
@@ -43,12 +44,13 @@ class Stories:
     def feed(self, table: ChunkTable) -> Iterable[object]:
         """The next chunk; there are no events before the end."""
         self.times.seen(table)
+        self.scopes.feed(table)
         if "bth" not in table.located.start:
             return ()
         if self.follower is None:
             from .follow import ConnectionFollower
 
-            self.follower = ConnectionFollower(self.times, self.packets)
+            self.follower = ConnectionFollower(self.times, self.packets, self.scopes)
         self.follower.feed(table)
         lanes = self.follower.lanes
         more = lanes.dropped + lanes.hosts_dropped + lanes.setups.dropped - self._lost.count

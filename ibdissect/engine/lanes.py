@@ -71,7 +71,7 @@ class Lanes:
         self.setups, self.finished, self.queue = SetUps(), [], []
         places: list[Any] = [None] * (_NEAR + 1)
         self.near, self.near_hosts = places, places[:]
-        self.held = self.dropped = self.order = self.collisions = self.last_time = self.first_time = self.frames = 0
+        self.held = self.dropped = self.order = self.collisions = self.first_time = self.frames = 0
         self.packet = Packet()
         self.told: Any = None  # `Told`, where somebody asks for the order of packets
         self.room, self.hosts_dropped, self.halves = Room(), 0, 0
@@ -89,7 +89,6 @@ class Lanes:
             if p.again:
                 self.marked(p)
                 continue
-            self.last_time = max(self.last_time, p.time)
             if not self.first_time:
                 self.first_time = p.time
             if p.kind == OTHER:

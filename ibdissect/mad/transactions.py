@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterable, Iterator
 from itertools import zip_longest
 from operator import attrgetter
@@ -113,26 +112,22 @@ class Transactions:
         """Number of answers whose requests the capture shows, too."""
         self.swapped = 0
         """Number of answers that were recorded before their requests, and of copies of requests that were recorded after the answers."""
-        self.first_ns = self.last_ns = 0
         self.matched: requests.AnsweredMany | None = None
         """The matched answers of the present chunk; None if there are none."""
 
     def feed(self, table: ChunkTable) -> Iterator[object]:
         """Process a chunk; yields its events in frame order, then all matched answers."""
-        if len(table.times):
-            self.first_ns = self.first_ns or int(table.times[0])
-            self.last_ns = int(table.times[-1])
         mads = table.once(Datagrams)
         self.matched = None
         if len(mads):
             yield from self._chunk(mads)
 
-    def open_requests(self, mgmt_class: int | None = None, until_ns: int = sys.maxsize) -> Iterator[Request]:
-        """Unanswered requests so far, of one management class or all, oldest first; those whose last try was sent by some time."""
+    def open_requests(self, mgmt_class: int | None = None) -> Iterator[Request]:
+        """Unanswered requests so far, of one management class or all, oldest first."""
         every = (one for request in self.open.values() for one in request.unanswered() if mgmt_class in (None, one.mgmt_class))
-        found = [one for one in every if one.last_ns <= until_ns]
+        found = [*every]
         if self.waiting is not None:
-            index = np.flatnonzero(((self.waiting.mgmt_class == mgmt_class) | (mgmt_class is None)) & (self.waiting.times <= until_ns))
+            index = np.flatnonzero((self.waiting.mgmt_class == mgmt_class) | (mgmt_class is None))
             found += _requests(self.waiting.take(index)) if len(index) else ()
         yield from sorted(found, key=_FRAME)
 

@@ -11,6 +11,7 @@ import numpy as np
 from ibdissect.bounded import Dropped, dropped_of
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import AFTER_ALL, SECOND_NS
 from ibdissect.mad.datagrams import Datagrams
 from ibdissect.mad.loss_times import MAX_SECONDS, MissedPackets
@@ -42,10 +43,10 @@ class CaptureLoss:
     also counts as missed.
     """
 
-    after: ClassVar = (Streams, Transactions)
+    after: ClassVar = (Streams, Transactions, Scopes)
 
-    def __init__(self, streams: Streams | None = None, transactions: Transactions | None = None) -> None:
-        self.streams, self.transactions = streams or Streams(), transactions or Transactions()
+    def __init__(self, streams: Streams | None = None, transactions: Transactions | None = None, scopes: Scopes | None = None) -> None:
+        self.streams, self.transactions, self.scopes = streams or Streams(), transactions or Transactions(), scopes or Scopes()
         self.counted_losses, self.cut = MissedPackets("lost packets"), MissedPackets("cut packets")
         self.gaps = SmpGaps()
         self._forgotten = Dropped("seconds and pauses")
@@ -72,6 +73,7 @@ class CaptureLoss:
     def feed(self, table: ChunkTable) -> tuple[()]:
         """Process a chunk; emits no events."""
         self._known = self._swaps = None
+        self.scopes.feed(table)
         pauses = self.gaps.feed(table)
         self._writes.feed(table.once(Datagrams))
         if (table.chunk.time_ns > 0).any():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from ibdissect.capture.scattered import looked_up
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_hash, ends_of
 from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.header_cache import FieldReader
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.rows import SPREAD, by_value
@@ -71,9 +73,11 @@ class Pair(Record):
 class Congestion:
     """All pairs of ports with marks, RoCE connections or fragments, bounded. Feed chunks in order."""
 
-    def __init__(self) -> None:
+    after: ClassVar = (Scopes,)
+
+    def __init__(self, scopes: Scopes | None = None) -> None:
         self.pairs = KeptDict[tuple[End, End], Pair](MAX_PAIRS, "pairs of ports")
-        self.last_ns = 0
+        self.scopes = scopes or Scopes()
 
     @cached_property
     def _known(self) -> NewNumbers:
@@ -81,8 +85,7 @@ class Congestion:
         return NewNumbers(ROWS)
 
     def feed(self, table: ChunkTable) -> None:
-        if len(table):
-            self.last_ns = int(table.chunk.time_ns[-1])
+        self.scopes.feed(table)
         bth = table.located.start.get("bth")
         rows = np.flatnonzero(bth >= 0) if bth is not None else np.empty(0, np.int64)
         if len(rows) or table.remarked is not None:
@@ -93,7 +96,7 @@ class Congestion:
     def finish(self) -> None:
         """Call at the end of the capture: records marked packets without a notification."""
         for pair in self.pairs.values():
-            if pair.open_frame and self.last_ns - pair.open_ns >= PATIENCE_NS:
+            if pair.open_frame and self.scopes.goes_on(pair.open_frame, pair.open_ns) >= PATIENCE_NS:
                 self._ignored(pair)
 
     @staticmethod

@@ -37,7 +37,6 @@ class Streams:
         """In order of their first packets; a stream's `number` is its place here."""
         self.between: dict[Way, dict[int, list[Stream]]] = {}
         """The streams of each way by their destination queue pair."""
-        self.last_ns = 0
         self._left_out = Dropped("packets of further streams")
         self.dropped: tuple[Dropped, ...] = (self._left_out,)
         self._by_queue_pair: dict[int, list[Stream]] = {}
@@ -48,8 +47,6 @@ class Streams:
     def feed(self, table: ChunkTable) -> Iterator[StreamEvent]:
         """Process a window; yields its events in frame order."""
         self._windows += 1
-        if len(table):
-            self.last_ns = int(table.chunk.time_ns[-1])
         self.lanes.feed(table)
         engine = self.lanes.lanes
         if engine is None or not len(table):

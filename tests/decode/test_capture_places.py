@@ -9,7 +9,8 @@ import pytest
 from ibdissect.decode.capture_places import MAX_SCOPES, Scopes
 from tests.craft import ethernet_pcap, roce2
 from tests.decode.made import tables_of
-from tests.made_interfaces import pcapng_of
+from tests.made_interfaces import START_NS, pcapng_of
+from tests.rules.test_rules import lint
 from tests.subnet.made import answer, node
 from tests.subnet.made import ask as get
 
@@ -57,3 +58,25 @@ def test_a_vlan_has_twelve_bits() -> None:
         table.once(found.take)
     assert sorted(scope.vlan for scope in found.known) == sorted(ids)
     assert all(found.together((4 * i + 1, 4 * i + 4)) for i in range(len(ids))) and not found.together((4, 5))
+
+
+@pytest.mark.parametrize("window", [1, 1 << 20])
+def test_each_interface_ends_with_its_own_last_packet(window: int) -> None:
+    found = scopes([(0, ASKED), (1, ASKED), (1, ASKED), (0, SHOWN), (0, SHOWN)], window)
+    start, step = START_NS, 1_000_000
+    first, second = (found.goes_on(1, start), found.goes_on(2, start))
+    assert first == second + 2 * step and found.goes_on(3, start) == second, "frames 5 and 3"
+    assert found.has_run(5, start + 9 * step) - found.has_run(3, start + 9 * step) == step, "frames 1 and 2"
+
+
+def test_of_frames_in_no_known_place_the_shortest_interface_counts() -> None:
+    found = scopes([(i, ASKED) for i in range(MAX_SCOPES + 2)], window=1)
+    start = START_NS
+    assert found.goes_on(MAX_SCOPES + 2, start) == found.goes_on(1, start) and found.goes_on(2, start) > found.goes_on(1, start)
+
+
+def test_a_request_on_an_interface_that_ends_is_not_found_unanswered() -> None:
+    pages = [(0, ASKED), (0, SHOWN), (0, get(5, 0x10))]
+    alone, beside = ([one.code for one in lint(pcapng_of(frames, step_ns=700_000_000)) if one.severity != "info"] for frames in (
+        [*pages, *[(0, ASKED), (0, SHOWN)] * 2], [*pages, *[(1, ASKED), (1, SHOWN)] * 2]))  # fmt: skip
+    assert alone == ["TXN001"] and beside == []

@@ -13,12 +13,13 @@ import pytest
 from ibdissect.lint.finding import Evidence, Finding, Severity
 from ibdissect.rules.shared.attribute_rule import AttributeRule
 from ibdissect.rules.shared.unanswered import LearntFactRule
+from tests.craft import ud
 from tests.rules.cases import CASES, Case
 from tests.rules.test_rules import BY_CODE, PCAPNG, RULES, lint
 
 from .compare import MEANT
-from .kinds import answered, ids_again, lids_again, other_hosts_ids, other_vlan, paths_answered, second_manager
-from .manipulations import ERF, Pcap, at_time, doubles, mirrors_apart, read_bytes
+from .kinds import MANAGER, answered, erf_record, ids_again, lids_again, other_hosts_ids, other_vlan, paths_answered, second_manager
+from .manipulations import ERF, SECOND, Pcap, at_time, doubles, mirrors_apart, read_bytes
 from .test_proofs import beside, reported
 
 LATER_NS = 50_000_000
@@ -39,6 +40,13 @@ def on_two_interfaces(pcap: Pcap, proof: Case) -> bytes:
     return beside(pcap, twin.with_records([at_time(one, one.time_ns + LATER_NS, twin.link) for one in twin.records]))
 
 
+def beside_a_longer_one(pcap: Pcap, _proof: Case) -> bytes:
+    """Another interface, with nothing but two packets of another subnet, the second an hour after the first."""
+    start = pcap.records[0].time_ns
+    frame = ud(bytes(8), dest_qp=0x777, src_qp=0x778, q_key=0x1234, slid=MANAGER, dlid=MANAGER + 1)
+    return beside(pcap, Pcap(ERF, tuple(erf_record(frame, start + wait * SECOND) for wait in (0, 3600))))
+
+
 def made(change: Callable[[Pcap], Pcap | None]) -> Callable[[Pcap, Case], bytes | None]:
     def packed(pcap: Pcap, _proof: Case) -> bytes | None:
         changed = change(pcap)
@@ -49,6 +57,7 @@ def made(change: Callable[[Pcap], Pcap | None]) -> Callable[[Pcap, Case], bytes 
 
 KINDS: dict[str, Callable[[Pcap, Case], bytes | None]] = {
     "another subnet with the same numbers on another interface": on_two_interfaces,
+    "another interface that is captured for an hour": beside_a_longer_one,
     "a second manager with the same high word": made(second_manager),
     "another host with the same transaction ids": made(other_hosts_ids),
     "transaction ids used again": made(ids_again),

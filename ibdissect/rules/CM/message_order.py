@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ibdissect.bounded import BoundedDict
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.connection_events import Confirmed, Connection, Disconnecting, RejectedAlone, Replied, Requested
 from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
 from ibdissect.decode.history import SECOND_NS
@@ -14,6 +15,7 @@ from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.story_rule import RefusedRule
+from ibdissect.rules.shared.unanswered import warm
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.cm import DREQ, REJ, REP, REQ, RTU
 from ibdissect.wire.cm_names import REJ_INVALID_SERVICE_ID
@@ -38,12 +40,13 @@ class RejectAlone(Rule):
 
     code, name, severity = "CM003", "cm-unexpected-rej", INFO
     reference = "IBA 12.6.7; kernel core/cm.c"
+    needs = (Scopes,)
     message = "REJ from {sender} to {receiver}, reason {reason!t}, of a connection whose REQ is not in the capture"
     example = "a REJ alone, in the second minute of a capture"
 
     @on_event(RejectedAlone)
     def alone(self, event: RejectedAlone, context: Context) -> Iterator[Hit]:
-        if event.time_ns - context.get(Connections).first_ns >= WARM_UP_NS:
+        if warm(event, context, WARM_UP_NS):
             yield fault(
                 event, {"sender": str(event.sender), "receiver": str(event.receiver), "reason": value_of(REJ.reason, event.reason)},
                 REJ.reason, event.reason, evidence=LEARNT, key=(event.sender, event.receiver),
@@ -156,7 +159,7 @@ class DisconnectUnanswered(Rule):
         complete = loss.complete()
         for connection in connections.all:
             patience = max(self.patience * SECOND_NS, RESPONSE_TIMEOUTS * timeout_ns(connection.response_timeout))
-            waited = connections.last_ns - connection.dreq_ns >= patience
+            waited = context.get(Scopes).goes_on(connection.dreq_frame, connection.dreq_ns) >= patience
             if connections.both_speak(connection) and connection.dreq_frame and not connection.drep_frame and waited:
                 certain = complete or (connection.asked_to_end > 1 and loss.proves_silence(connection.dreq_ns))
                 yield fault(

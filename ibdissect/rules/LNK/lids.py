@@ -9,12 +9,12 @@ from typing import Any
 
 from ibdissect.bounded import KeptDict, KeptList
 from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Frame, Guid, LidId, PortId
 from ibdissect.decode.rows import common, groups, members
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
-from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
 from ibdissect.rules.shared.stale_facts import RefutableRule
@@ -100,7 +100,7 @@ class LidConflict(LearntFactRule):
         other, port = self._other(hit.key), subnet.by_key(hit.key[0].key)
         moved, writes = other is None or any(change > hit.frame for change in other.lids.changes()), context.get(LidWrites)
         if other is not None and port is not None and port.lids.at(hit.frame - 1)[0] is not None:
-            ends = context.get(Transactions).last_ns - hit.time_ns < PATIENCE_NS
+            ends = context.get(Scopes).goes_on(hit.frame, hit.time_ns) < PATIENCE_NS
             moved |= (ends or writes.changed_unseen(port, hit.frame - 1)) and writes.last_shown(other, AFTER_ALL) <= hit.frame
         joined = other is not None and port is not None and context.get(ConnectedComponents).join(subnet, other, port)
         return super().severity_at_end(hit, context) if joined and not moved else INFO

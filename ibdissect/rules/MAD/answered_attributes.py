@@ -9,6 +9,7 @@ import numpy as np
 from ibdissect.capture.scattered import flags
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.addresses import LID_SIZE
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.mad.request_outcomes import AnsweredMany
 from ibdissect.mad.transactions import Transactions
@@ -76,6 +77,7 @@ class AnswerAlone(Rule):
 
     code, name, severity = "MAD004", "response-bit-without-request", INFO
     reference = "IBA 13.4.2, 13.4.5"
+    needs = (Scopes,)
     message = "{what} to {receiver} answers no request of this capture"
     example = "a PerformanceGet and its answer, and eleven seconds later an answer alone"
 
@@ -93,7 +95,7 @@ class AnswerAlone(Rule):
     def end(self, context: Context) -> Iterator[Hit]:
         for answer in context.get(Transactions).lone_answers.values():
             lid = answer.target.lid
-            if lid is not None and self.asking[lid] and warm(answer.time_ns, context):
+            if lid is not None and self.asking[lid] and warm(answer, context):
                 yield fault(
                     answer, {"what": answer.what(context.catalog), "receiver": answer.to}, MAD.transaction_id, evidence=LEARNT,
                     key=(answer.source, answer.target, answer.mgmt_class),

@@ -207,7 +207,7 @@ class TrapWithoutRequest(TrapRule):
                 named.append(int(np.uint64(bad.mkey).astype(np.int64)))
             of_port = smps[3 : 3 + len(named), (smps[0] < trap.frame) & (smps[1] >> MAX_LMC == bad.lidaddr >> MAX_LMC)]
             to_it, such = sent[2] == trap.slid, (of_port == np.array(named)[:, None]).all(axis=0)
-            if to_it.any() and not such.any() and warm(trap.time_ns, context, _repetition(trap)):
+            if to_it.any() and not such.any() and warm(trap, context, _repetition(trap)):
                 yield fault(
                     trap,
                     {"port": trap.sender, "method": METHODS.get(bad.method, bad.method), "lid": bad.lidaddr, "attribute": bad.attributeid},

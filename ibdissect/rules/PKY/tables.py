@@ -9,13 +9,13 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Code, Frame
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.lint.finding import Severity, Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.lint.sequence import previous
-from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.PKY.unusual_p_keys import block_numbers, twice
 from ibdissect.rules.shared.attribute_rule import (
     OF_SWITCH,
@@ -171,7 +171,7 @@ class PartitionTwice(LearntFactRule):
         table = port.p_keys if port is not None else None
         held = [table.block(hit.arguments[name]) for name in ("block", "other")] if table is not None else []
         still = all(block is not None and hit.arguments["p_key"] in keys_in(block.now) for block in held)
-        return bool(held) and still and context.get(Transactions).last_ns - hit.time_ns >= PATIENCE_NS
+        return bool(held) and still and context.get(Scopes).goes_on(hit.frame, hit.time_ns) >= PATIENCE_NS
 
     def facts_used_of(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The node with the table."""

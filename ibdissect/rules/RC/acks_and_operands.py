@@ -9,6 +9,7 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.capture.scattered import looked_up
 from ibdissect.decode import Bool, ChunkTable
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Code, PairId
 from ibdissect.lint.finding import Severity
@@ -132,7 +133,7 @@ class RKeyZero(AcceptedRule):
     proved_by = REFUSALS
     message = "{BTH.opcode!t} of {dmalen} bytes with R_Key 0, which no memory of most adapters has"
     example = "an RDMA WRITE of 5 bytes with R_Key 0"
-    needs = (Streams,)
+    needs = (Scopes, Streams)
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,7 +154,7 @@ class RKeyZero(AcceptedRule):
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info where nothing comes back from the receiver, or may still come: it may take the packet."""
         streams = context.get(Streams)
-        if streams.last_ns - hit.time_ns < SECOND_NS and not self.refused(hit):
+        if context.get(Scopes).goes_on(hit.frame, hit.time_ns) < SECOND_NS and not self.refused(hit):
             return INFO
         sent = [one.ends for one in streams.to_queue_pair(hit.arguments["queue_pair"]) if not one.response]
         heard = any((one.service, one.destination, one.source, True) in streams.between for one in sent)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.engine.psn_gaps import PSNS, Gap, distance
 from ibdissect.lint.finding import Severity
@@ -57,9 +58,10 @@ class SilenceRule(Rule):
     needs = (CaptureLoss, Streams)
 
     @staticmethod
-    def silent(context: Context, since_ns: int, patience: float) -> bool:
-        """Whether the capture goes on for `patience` seconds after a time, and misses nothing."""
-        return context.get(Streams).last_ns - since_ns >= patience * SECOND_NS and context.get(CaptureLoss).proves_silence(since_ns)
+    def silent(context: Context, frame: int, since_ns: int, patience: float) -> bool:
+        """Whether the capture goes on for `patience` seconds after a time where a frame was captured, and misses nothing."""
+        goes_on = context.get(Scopes).goes_on(frame, since_ns) >= patience * SECOND_NS
+        return goes_on and context.get(CaptureLoss).proves_silence(since_ns)
 
     @staticmethod
     def lowered(context: Context, stream: Stream, frame: int, time_ns: int) -> Severity | None:
@@ -110,7 +112,7 @@ class RequestsLost(SilenceRule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         for stream, gap, unseen in gaps(context.get(Streams)):
-            if not gap.requested and not unseen and self.silent(context, gap.time_ns, self.patience):
+            if not gap.requested and not unseen and self.silent(context, gap.frame, gap.time_ns, self.patience):
                 yield of_gap(stream, gap, gap.start, severity=self.lowered(context, stream, gap.frame, gap.time_ns))
 
 
@@ -248,7 +250,7 @@ class ReadUnanswered(SilenceRule):
     def end(self, context: Context) -> Iterator[Hit]:
         for stream, answered in open_reads(context.get(Streams)):
             frame, time_ns, ends, psn = stream.read_frame, stream.read_ns, stream.ends, stream.read_psn
-            if self.silent(context, time_ns, self.patience):
+            if self.silent(context, frame, time_ns, self.patience):
                 again = stream.tried_again(psn) or (stream.waited and 0 < distance(stream.retry_psn, answered) <= distance(psn, answered))
                 moved = INFO if distance(psn, answered) > 1 else None  # one of the answers before may be missing, hardly several
                 yield fault(
@@ -342,7 +344,7 @@ class NakIgnored(SilenceRule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         for stream, gap, unseen in gaps(context.get(Streams)):
-            if gap.requested and not unseen and self.silent(context, gap.requested_ns, self.patience):
+            if gap.requested and not unseen and self.silent(context, gap.frame, gap.requested_ns, self.patience):
                 yield of_gap(stream, gap, gap.start, severity=self.lowered(context, stream, gap.frame, gap.requested_ns))
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ibdissect.bounded import KeptDict
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Content, Frame
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
 from ibdissect.lint.sequence import previous
-from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.attribute_rule import WRITTEN, AgainstPortGuid, AttributeRule, Fault, Mask
 from ibdissect.rules.shared.mad_conditions import DOWN, HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER
 from ibdissect.subnet import ChunkFollowed, FabricFollower
@@ -261,7 +261,7 @@ class OtherPrefix(AttributeRule):
         return about, [(max(frames), "PortInfo of another port")]
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        ends = not hit.arguments["known"] and context.get(Transactions).last_ns - hit.time_ns < AGES_NS
+        ends = not hit.arguments["known"] and context.get(Scopes).goes_on(hit.frame, hit.time_ns) < AGES_NS
         return INFO if ends or hit.arguments["own"] else super().severity_at_end(hit, context)
 
     def stands(self, hit: Hit, context: Context) -> bool:

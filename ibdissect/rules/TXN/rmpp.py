@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ibdissect.bounded import KeptDict, KeptList
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.identity import Code, Frame
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
@@ -69,7 +70,7 @@ class SegmentOrphan(Rule):
 
     @on_event(SegmentAlone)
     def alone(self, event: SegmentAlone, context: Context) -> Iterator[Hit]:
-        if warm(event.time_ns, context):
+        if warm(event, context):
             yield of_transfer(event)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
@@ -137,9 +138,8 @@ class SegmentGap(Rule):
         for hit in self.resent:
             hit.severity = INFO if loss.disorderly() or loss.near(hit.time_ns) else None
             yield hit
-        last_ns = context.get(Transactions).last_ns
         for frame, (gap, hit) in self.waiting.items():
-            unseen = not gap.transfer.acknowledged and last_ns - hit.time_ns >= GONE_ON_NS
+            unseen = not gap.transfer.acknowledged and context.get(Scopes).goes_on(frame, hit.time_ns) >= GONE_ON_NS
             if frame not in self.filled and not unseen and loss.proves_silence(hit.time_ns):
                 yield hit
 
@@ -250,15 +250,14 @@ class TransferAbandoned(Rule):
 
     code, name, severity = "TXN020", "rmpp-abandoned", INFO
     reference = "IBA 13.6.3"
-    needs = (Transactions,)
+    needs = (CaptureLoss, Transactions)
     message = "{ends}: nothing followed segment {segment}"
     example = "segment 1 of a table with several, and ten seconds of silence"
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        transactions = context.get(Transactions)
-        for transfer in transactions.transfers.open.values():
-            if transactions.last_ns - transfer.last_ns >= ABANDONED_NS:
+        for transfer in context.get(Transactions).transfers.open.values():
+            if context.get(Scopes).goes_on(transfer.first.frame, transfer.last_ns) >= ABANDONED_NS:
                 first, about = transfer.first, {"ends": transfer.ends, "segment": transfer.next - 1}
                 yield fault(first, about, RMPP.segment_number, evidence=LEARNT)
 

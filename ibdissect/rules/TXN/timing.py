@@ -16,6 +16,7 @@ from ibdissect.capture.scattered import flags
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End, lid_end
 from ibdissect.decode.bit_fields import value_at
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import NEIGHBOURS_NS, SECOND_NS
 from ibdissect.decode.identity import AddressNumber, Code, Frame, LidId
 from ibdissect.decode.rows import SLOTS, digest, digest_at, mix, order_of, parts, run_starts, slot_of_hash
@@ -219,7 +220,7 @@ class Flood(Rule):
     message = "{what}: the same request {count} times within a second"
     example = "101 PerformanceGets of one port within half a second"
 
-    needs = (Transactions,)
+    needs = (Scopes, Transactions)
 
     def __init__(self) -> None:
         self.kind = np.empty(0, np.uint64)
@@ -293,9 +294,10 @@ class Flood(Rule):
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info if all of its requests were answered, as far as they are watched: the same for all parts of a flood."""
-        flood, last_ns = Code(hit.key), context.get(Transactions).last_ns
+        flood = Code(hit.key)
         done = [context.get(RepliesToFindings).answered([frame]) for frame in self.watched.get(flood, ())]
-        waits = flood in self.heard and last_ns - self.began[flood][-1] < SECOND_NS and done == sorted(done, reverse=True)
+        ends = flood in self.heard and context.get(Scopes).goes_on(*self.began[flood][-2:]) < SECOND_NS
+        waits = ends and done == sorted(done, reverse=True)
         return INFO if all(done) or waits else None
 
     @staticmethod

@@ -9,6 +9,7 @@ import numpy as np
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.decode import Bool
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
 from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
 from ibdissect.decode.history import SECOND_NS
@@ -65,7 +66,6 @@ class RequestUnanswered(UnansweredRule):
     reference = "IBA 13.4.6; opensm OSM_DEFAULT_TRANS_TIMEOUT"
     message = "{what} to {to} was not answered ({tries})"
     example = "a PerformanceGet, and no answer for a second"
-    needs = (*UnansweredRule.needs, CaptureLoss)
     patience = Setting(PATIENCE_NS / SECOND_NS, "seconds that the capture must go on after the last try", 0.0)
 
     @on_end
@@ -195,12 +195,13 @@ class RepressWithoutTrap(Rule):
 
     code, name, severity = "TXN009", "unmatched-trap-repress", INFO
     reference = "IBA 13.4.9"
+    needs = (Scopes,)
     message = "TrapRepress to {to} without its Trap"
     example = "a SubnTrapRepress alone, in the eleventh second"
 
     @on_event(RepressAlone)
     def alone(self, event: RepressAlone, context: Context) -> Iterator[Hit]:
-        if warm(event.time_ns, context):
+        if warm(event, context):
             about, key = {"to": event.request.to}, (event.request.source, event.request.to)
             yield fault(event, about, MAD.transaction_id, evidence=LEARNT, key=key)
 
@@ -269,7 +270,8 @@ class PatienceExceeded(QuotingRule):
             waits &= connection.mra_of != OF_REQ or not self._works(context.get(Streams), connection)
             if connection.mra_frame and waits and loss.proves_silence(connection.mra_ns):
                 unanswered = Moment(connection.mra_frame, connection.mra_ns)
-                late += self._late(context, connection, unanswered, connections.last_ns, "nothing")
+                until_ns = connection.mra_ns + context.get(Scopes).goes_on(connection.mra_frame, connection.mra_ns)
+                late += self._late(context, connection, unanswered, until_ns, "nothing")
         for connection, until_ns, hit in late:
             worked = 0 < connection.rep_frame < connection.rtu_frame and connection.mra_of == OF_REQ
             hit.severity = INFO if worked or loss.stopped(connection.mra_frame, until_ns, IDLE_NS) else None

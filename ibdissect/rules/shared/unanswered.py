@@ -14,7 +14,7 @@ from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Code, LidId, NodeId, SenderId
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import SEEN, Context, Hit, Rule, for_all, on_chunk, on_event
+from ibdissect.lint.rule import SEEN, Context, Hit, Locatable, Rule, for_all, on_chunk, on_event
 from ibdissect.mad.agents import Agents
 from ibdissect.mad.request_outcomes import AnsweredMany, Request, Unanswered
 from ibdissect.mad.transactions import Transactions
@@ -147,9 +147,12 @@ def lowered_severity(context: Context, time_ns: int) -> Severity | None:
     return None if context.get(CaptureLoss).proves_silence(time_ns) else Severity.INFO
 
 
-def warm(time_ns: int, context: Context, least_ns: int = 0) -> bool:
+def warm(where: Locatable, context: Context, least_ns: int = 0) -> bool:
     """Whether the capture has run long enough to contain the beginning."""
-    return bool(time_ns - context.get(Transactions).first_ns >= max(WARM_UP_NS, least_ns))
+    scopes = context.get(Scopes)
+    if context.table is not None:
+        context.table.once(scopes.take)  # the event may come before the follower's turn
+    return scopes.has_run(where.frame, where.time_ns) >= max(WARM_UP_NS, least_ns)
 
 
 class QuotingRule(Rule):
@@ -272,7 +275,7 @@ class UnansweredRule(Rule):
         "The request is never answered, the capture goes on for a second and for as long as the agent announced that its answers may take, "
         "and it shows answers to the same requester."
     )
-    needs: ClassVar[tuple[type[Any], ...]] = (VisibleAnswers, Agents, FabricFollower)
+    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, VisibleAnswers, Agents, FabricFollower)
     mgmt_class: ClassVar[int | None] = None
     """Only requests of this class."""
     remembers: ClassVar[str] = "requests without an answer"
@@ -288,9 +291,10 @@ class UnansweredRule(Rule):
 
     def unanswered(self, context: Context, patience_ns: float = PATIENCE_NS) -> Iterator[Request]:
         """Requests that were never answered, or are still open at the end, of requesters to whom the capture shows answers."""
-        transactions, answers = context.get(Transactions), context.get(VisibleAnswers)
-        waiting = transactions.open_requests(self.mgmt_class, int(transactions.last_ns - patience_ns))
-        for request in (*self.given_up, *waiting):
+        answers, scopes = context.get(VisibleAnswers), context.get(Scopes)
+        waiting = context.get(Transactions).open_requests(self.mgmt_class)
+        waited = (one for one in waiting if scopes.goes_on(one.last_frame, one.last_ns) >= patience_ns)
+        for request in (*self.given_up, *waited):
             if answers.would_show(request):
                 yield request
 
@@ -301,4 +305,4 @@ class UnansweredRule(Rule):
             return True
         agents, subnet = context.get(Agents), context.get(FabricFollower).subnet
         limit, _ = announced(agents, subnet, request.mgmt_class, request.target, request.frame)
-        return context.get(Transactions).last_ns - request.last_ns >= limit
+        return context.get(Scopes).goes_on(request.last_frame, request.last_ns) >= limit
