@@ -69,7 +69,8 @@ class Scopes:
             vlan[tagged] = u16(table.chunk.data, tags[tagged]) & 0xFFF
         one = (interface == interface[0]).all() and (vlan == vlan[0]).all()  # as in most captures
         first, which = (np.zeros(1, np.int64), np.zeros(len(table), np.int64)) if one else groups((interface, vlan))
-        timed = np.flatnonzero(table.chunk.time_ns > 0)
+        own = table.own if table.own is not None else np.arange(len(table))
+        timed = own[table.chunk.time_ns[own] > 0]
         self._first = _first_of_each(interface[timed], table.chunk.time_ns[timed]) | self._first
         self._last |= _first_of_each(interface[timed[::-1]], table.chunk.time_ns[timed[::-1]])
         numbers = np.array([self._number(Scope(int(interface[i]), int(vlan[i])), table, int(i)) for i in first.tolist()], np.uint8)

@@ -72,8 +72,8 @@ class ChunkTable:
             data = np.concatenate([chunk.data, *(np.frombuffer(one.data, np.uint8) for _, one in self.joined)])
             chunk = replace(chunk, data=data, front=None)  # that of the last frames would lack the bytes behind the window
         self.chunk = chunk
-        self.times = chunk.time_ns
-        """The times of the packets in this table: of all, or of those of one subnet (`only_rows`)."""
+        self.own: Int | None = None
+        """The rows of the packets in this table; None: all, else those of one subnet (`only_rows`)."""
         self.networks: npt.NDArray[np.uint16] | None = shown_by.networks if shown_by is not None else None
         """The network of each packet, as `Networks.tell_apart` found; None: all are of one."""
         self.catalog = catalog if catalog is not None else builtin_catalog()
@@ -143,7 +143,7 @@ class ChunkTable:
         """The same chunk with only those of the packets where `rows`, bool[n], holds."""
         located = replace(self.located, start=dict(self.located.start), malformed=self.located.malformed.copy())
         made = ChunkTable(self.chunk, self.catalog, self._services, self._joined, located=located)
-        made.times, made.networks, made.frames = self.chunk.time_ns[rows], self.networks, self.frames
+        made.own, made.networks, made.frames = np.flatnonzero(rows), self.networks, self.frames
         made.leave_out(~rows)
         return made
 

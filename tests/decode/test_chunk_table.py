@@ -160,7 +160,7 @@ def test_only_some_packets(keep: list[bool]) -> None:
     table = native_table(sent)
     part = table.only_rows(np.array(keep))
     assert part.values(LRH.slid).tolist() == [number for number, one in zip((1, 2, 3, 4), keep, strict=True) if one]
-    assert (len(part), part.times.tolist()) == (4, table.chunk.time_ns[np.array(keep)].tolist())
+    assert part.own is not None and (len(part), part.own.tolist()) == (4, np.flatnonzero(keep).tolist())
     assert part.located.malformed.tolist() == [code if one else 0 for code, one in zip(table.located.malformed.tolist(), keep, strict=True)]
     assert part.located.at("erf").tolist() == table.located.at("erf").tolist(), "they count losses"
     assert table.values(LRH.slid).tolist() == [1, 2, 3, 4] and table.located.malformed[2], "the whole is as it was"

@@ -59,7 +59,7 @@ def test_other_attributes_with_one_transaction_id_are_other_requests() -> None:
     times = WriteTimes()
     for table in tables_of(craft.erf_pcap([one, other])):
         times.feed(table.once(Datagrams))
-        assert times.others(1, int(table.times[0]))
+        assert times.others(1, int(table.chunk.time_ns[0]))
 
 
 def test_writes_just_before_1970_count() -> None:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from ibdissect.capture.opening import open_capture
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.lint.site_policy import subnets_of
-from ibdissect.mad.transactions import Transactions
 from ibdissect.pipeline.check import CheckOptions, check, check_reading
 from ibdissect.pipeline.reading import Reading
 from ibdissect.rules import load
@@ -118,10 +118,11 @@ def test_each_subnet_begins_and_ends_with_its_own_packets() -> None:
     """Traps before its first packet may have been sent, and requests at its end may still be answered."""
     (table,) = tables_of(mixed(HERE, THERE, interfaces=True))
     other = np.flatnonzero(table.chunk.interface == 1)
-    transactions = Transactions()
-    list(transactions.feed(table.only_rows(table.chunk.interface == 1)))
+    scopes = Scopes()
+    scopes.feed(table.only_rows(table.chunk.interface == 1))
+    frame, (start, stop) = int(other[0]) + 1, table.chunk.time_ns[other[[0, -1]]].tolist()
     assert other[0] > 0 and other[-1] < len(table) - 1
-    assert (transactions.first_ns, transactions.last_ns) == tuple(table.chunk.time_ns[other[[0, -1]]].tolist())
+    assert (scopes.has_run(frame, stop), scopes.goes_on(frame, start)) == (stop - start, stop - start)
 
 
 def test_origins_tell_directed_routes_apart_but_no_other_packets() -> None:

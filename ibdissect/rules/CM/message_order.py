@@ -238,7 +238,7 @@ class WrongTurn(Rule):
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO where the receiver's own REQ, which the capture missed, would explain a message from the wrong side."""
-        begins = hit.time_ns - context.get(Connections).first_ns < WARM_UP_NS
+        begins = not warm(hit, context, WARM_UP_NS)
         missed = hit.arguments["why"] in WRONG_SIDE and (begins or not context.get(CaptureLoss).proves_silence(hit.time_ns))
         return INFO if missed else super().severity_at_end(hit, context)
 

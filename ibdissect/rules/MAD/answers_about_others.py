@@ -233,7 +233,7 @@ class AnotherAnswered(LearntFactRule):
         asked = self.asked[selector]
         left = np.flatnonzero(places_in(answered, asked.frame) < 0)
         if len(left) > MAX_ASKED:
-            self.dropped.add(int(asked.frame[left[0]]), int(table.times[0]), len(left) - MAX_ASKED)
+            self.dropped.add(int(asked.frame[left[0]]), int(table.chunk.time_ns[0]), len(left) - MAX_ASKED)
         left = left[-MAX_ASKED:]
         if len(left):
             self.asked[selector] = SelectedByRequests(asked.frame[left], asked.value[left])

@@ -233,10 +233,10 @@ class OtherPrefix(AttributeRule):
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         prefix = smps.now(PortInfo.gid_prefix)
-        found = smps.sets & (smps.slot >= 0) & (prefix != 0)
+        found, times = smps.sets & (smps.slot >= 0) & (prefix != 0), smps.event.table.chunk.time_ns
         for one in {*prefix[found].tolist()}:
             first = int(np.flatnonzero(found & (prefix == one))[0])
-            self.prefixes.keep(int(one).to_bytes(PREFIX_BYTES, "big"), None, int(smps.frames[first]), int(smps.event.table.times[0]))
+            self.prefixes.keep(int(one).to_bytes(PREFIX_BYTES, "big"), None, int(smps.frames[first]), int(times[0]))
             found &= (prefix != one) | (smps.frames < _usual_since(smps.event, one))
         return found
 
