@@ -23,6 +23,9 @@ EXPECTED: dict[str, dict[int, set[str]]] = {
     "rxe-rping.pcap": {},
     "rxe-nak-bad-rkey.pcap": {5: {"CNX011"}, 12: {"CNX011"}, 19: {"CNX011"}},
     "rxe-atomic-write.pcap": {},
+    "managers.pcap.gz": {},
+    "sa-clients.pcap.gz": {},
+    "two-subnets.pcapng.gz": {},
     "slow-lab.pcap": {82: {"CM012"}, 441: {"CNX005"}},
     "pkey-lab.pcap": {31: {"PKY001"}, 32: {"PKY001", "PKY021"}, 33: {"PKY003", "PKY004"}},
     "pkey-lab-full.pcap": {

@@ -93,8 +93,8 @@ TOPICS = {
     ".": (
         "bad_input budget captures coverage docs fabric_numbers floods guides hostile hostile_pcapng hostile_places "
         "hostile_world numbers integrations interrupts limits offsets old_plugins packaging plugin_docs plugin_package "
-        "plugin_places python_reference secrets planted public secrets_everywhere secrets_more sentences splices tutorial unknown windows "
-        "work wrong_plugins zed"
+        "plugin_places python_reference recordings secrets planted public secrets_everywhere secrets_more sentences splices tutorial "
+        "unknown windows work wrong_plugins zed"
     ),
     "capture": "window_memory",
     "cli": "honest_ends main refusals sets",
