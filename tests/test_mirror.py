@@ -27,7 +27,7 @@ TESTED_BY_OTHERS = {
     ),
     "decode": (
         "tests/decode/test_locate*.py and test_conditions.py",
-        "computed_fields services",
+        "services",
     ),
     "dfilter": (
         "tests/dfilter/test_compile.py, test_corners.py, test_recorded.py and test_tshark.py put filters through all of it",
