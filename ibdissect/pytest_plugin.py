@@ -18,6 +18,9 @@ SHOWN = 5
 WHOSE = pytest.StashKey[str]()
 """The configuration that decides about the captures, with its keys; empty if there is none."""
 
+LINKS = pytest.StashKey[dict[tuple[int, int], Path]]()
+"""The first link to each folder, by device and inode."""
+
 
 class NotClean(AssertionError):
     """A capture has findings, or cannot be read."""
@@ -77,6 +80,23 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return _capture(parent, file_path)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Enter each folder that links lead to once: two links that lead back would be followed for ever."""
+    if not config.getoption("--ibdissect") or not collection_path.is_symlink() or not collection_path.is_dir():
+        return None
+    status, links = collection_path.stat(), config.stash.setdefault(LINKS, {})
+    return links.setdefault((status.st_dev, status.st_ino), collection_path) != collection_path or None
+
+
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A folder of the kernel is a capture that cannot be read: there is no end to what it leads to."""
+    if not parent.config.getoption("--ibdissect"):
+        return None
+    from ibdissect.capture.folders import why_not_searched
+
+    return _capture(parent, path) if why_not_searched(str(path)) else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Add what pytest passes over in a folder: links to nothing, pipes, sockets and devices with the name of a capture, which fail."""
@@ -113,6 +133,7 @@ class CaptureItem(pytest.Item):
     def runtest(self) -> None:
         names = ("select", "ignore", "fail_on", "baseline", "config", "allow_empty")
         given = {name: self.config.getoption(f"--ibdissect-{name.replace('_', '-')}") for name in names}
+        from ibdissect.capture.folders import why_not_searched
         from ibdissect.capture.sets import Irregular
 
         below = self.path.is_relative_to(Path.cwd())
@@ -120,7 +141,8 @@ class CaptureItem(pytest.Item):
         path = str(self.path.relative_to(Path.cwd()) if below else self.path)
         if whose := self.config.stash[WHOSE]:
             self.user_properties.append(("ibdissect", whose))
-        assert_clean(path if self.path.is_file() else Irregular(path), plugins=plugins, **given)
+        reason = why_not_searched(path) if self.path.is_dir() else ""
+        assert_clean(path if self.path.is_file() else Irregular(path, reason), plugins=plugins, **given)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The findings, without a traceback."""

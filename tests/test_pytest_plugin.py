@@ -142,6 +142,21 @@ def test_a_baseline_that_cannot_be_read_fails_the_test(name: str, project: Path)
     assert "INTERNALERROR" not in done.stdout and "Traceback" not in done.stdout
 
 
+def test_collection_ends_wherever_links_lead(project: Path) -> None:
+    """Back, from two places, or to a folder of the kernel, which leads everywhere."""
+    (project / "captures/day").mkdir()
+    for name in ("one", "two", "day/one", "day/two"):
+        (project / "captures" / name).symlink_to(project / "captures")
+    (project / "captures/day/kernel").symlink_to("/proc/self")
+    done = run("-v", "--ibdissect", "captures", "--ibdissect-ignore", "AM,TXN")
+    found = outcomes(done)
+    assert found["captures/clean.pcap::lint"] == "PASSED" and len(found) < 20 and done.returncode == 1
+    if Path("/proc/self").exists():
+        assert found["captures/day/kernel::lint"] == "FAILED"
+        assert "captures/day/kernel: is in a file system of the kernel (proc), which is not searched" in done.stdout
+        assert run("--ibdissect", "/proc/self").returncode == 1
+
+
 def test_rules_of_plugins_are_checked(project: Path) -> None:
     (project / "site.toml").write_text('[[rule]]\ncode = "SITE001"\nname = "any"\nseverity = "error"\nwhen = "lrh"\nmessage = "seen"\n')
     done = run("--ibdissect", "--ibdissect-plugin", "site.toml", "captures/clean.pcap")

@@ -134,6 +134,11 @@ def _within(place: str, folder: str) -> bool:
     return place == folder or place.startswith(os.path.join(folder, ""))
 
 
+def why_not_searched(folder: str) -> str:
+    """Why a folder is not walked; empty if it may be. OSError."""
+    return _of_kernel(_kernel().get(os.stat(folder).st_dev))
+
+
 def _of_kernel(kind: str | None) -> str:
     return f"is in a file system of the kernel ({kind}), which is not searched" if kind is not None else ""
 

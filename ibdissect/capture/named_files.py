@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NoReturn, cast
 
 from ibdissect.capture.folders import below, matches
+from ibdissect.capture.sets import Irregular
 from ibdissect.errors import ConfigError
 
 MOST_FILES, MOST_BYTES, MOST_S, MOST_PARTS = 10_000, 64 << 20, 30.0, 64
@@ -79,10 +80,14 @@ class Confined(NamedFiles):
 
     def below(self, top: str) -> Iterator[str]:
         self._inside(top)
-        for file in below(top):
+        refused = list[Irregular]()
+        for file in below(top, refused):
             self._count(file)
             self._inside(file)
             yield file
+        for folder in refused:
+            if folder.reason:
+                self._refuse(f"{folder} {folder.reason}")
 
     def matches(self, pattern: str) -> Iterable[str]:
         if os.pardir in pattern.split(os.sep):

@@ -13,9 +13,10 @@ import pytest
 from ibdissect.capture import folders
 from ibdissect.capture.discover import discover
 from ibdissect.capture.folders import below, matches
+from ibdissect.capture.named_files import Confined
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.sets import Irregular
-from ibdissect.errors import CaptureError
+from ibdissect.errors import CaptureError, ConfigError
 from ibdissect.subnet.files import read_files
 from tests.commands import run
 
@@ -97,6 +98,9 @@ def test_a_link_to_one_is_an_error_beside_what_was_found(tree: Path) -> None:
         [*below(str(tree))]
     with pytest.raises(CaptureError, match="is in a file system of the kernel"):
         read_files([str(tree / "day/z")])
+    for name in ("day/z/fd", "day", "**"):
+        with pytest.raises(ConfigError, match=r"ibdissect\.toml: site\.subnet: "):
+            read_files([str(tree / name)], named=Confined(str(tree / "ibdissect.toml"), "site.subnet"))
 
 
 def test_links_out_of_a_folder_add_no_more_than_a_bound(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
