@@ -30,7 +30,7 @@ from tests.carriers import CARRIERS
 from tests.decode.hidden.test_cut_keys import trees
 from tests.fuzz.container import PCAPNG_LINKS, pcapng
 from tests.keyed import KEYED, MACS, Keyed, frames
-from tests.test_secrets import Planted, shown
+from tests.test_secrets import COLUMNS, Planted, shown
 
 LINKS = (*PCAPNG_LINKS, LINK_PPP, 0, 108, *LINKS_RAW_IP)
 Row = tuple[int, bytes, int]
@@ -172,8 +172,9 @@ OUTPUTS: dict[str, Callable[[str], tuple[str, ...]]] = {
     **{f"lint {name}": lambda path, name=name: ("lint", path, "--max-findings", "none", "--format", name)  # type: ignore[misc]
        for name in ("text", "json", "jsonl", "sarif", "junit", "github", "gitlab", "markdown", "html")},
     **{name: lambda path, name=name: (name, path) for name in ("stats", "fabric", "diagnose", "report")},  # type: ignore[misc]
-    "fields": lambda path: ("show", path, "-e", "frame", "-e", "frame.data", "-e", "infiniband.payload"),
-    "csv": lambda path: ("export", path, "--output", "-", "--format", "csv", "-e", "frame", "-e", "frame.data"),
+    "fields": lambda path: ("show", path, *COLUMNS),
+    "csv": lambda path: ("export", path, "--output", "-", "--format", "csv", *COLUMNS),
+    "jsonl": lambda path: ("export", path, "--output", "-", "--format", "jsonl", *COLUMNS),
 }  # fmt: skip
 
 
