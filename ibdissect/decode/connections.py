@@ -235,18 +235,22 @@ class Connections:
         for one in self.by_side.get((sender, view.local_qpn), ()) if view.local_qpn else ():
             if one is not connection:
                 one.ended = min(one.ended, message.frame)  # who asks with a queue pair has given up its last connection
+        if connection.rep_frame:  # recorded before the REQ
+            self._begin(connection, message.frame, message.time_ns)
 
     def _name(self, connection: Connection) -> None:
         """Its ids also name it in messages along its alternate paths."""
         for ends in connection.alternates if connection.in_subnet else ():
             for side, lid, number in zip(connection.ends, ends, connection.ids, strict=True):
                 if number is not None:
-                    self.setups.by_id.put((side.at(lid), number), connection)
+                    self.setups.name(side.at(lid), number, connection)
 
     def _reply(self, connection: Connection, message: CmMessage) -> None:
-        frame, time_ns = message.frame, message.time_ns
-        if connection.rep_frame != frame:
-            return
+        if connection.rep_frame == message.frame:
+            self._begin(connection, message.frame, message.time_ns)
+
+    def _begin(self, connection: Connection, frame: int, time_ns: int) -> None:
+        """Its REQ and its REP are known: it has its queue pairs."""
         self.begun.append(connection)
         self._name(connection)
         for side in connection.sides:

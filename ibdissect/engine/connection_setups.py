@@ -119,6 +119,11 @@ class SetUp:
         self.last_frame, self.last_time = frame, time
 
 
+def gid_of(end: Address) -> bytes:
+    """The GID of an end, if its address has one beside."""
+    return cast(bytes, getattr(end, "gid", b""))
+
+
 SERVICE_NVME, NVME_REASON = 4420, 28
 """The port of NVMe over Fabrics, and the reason whose private data then hold its status."""
 
@@ -141,7 +146,8 @@ class SetUps(Generic[Kind]):
         limit = MAX_SETUPS if limit is None else limit
         self.lost = dropped or Dropped("set-ups of connections")
         self.all = KeptList[Kind](limit, self.lost)
-        self.by_id = BoundedDict[tuple[Hashable, int], Kind](2 * limit)
+        self.by_id = BoundedDict[tuple[Hashable, ...], Kind](2 * limit)
+        """By an end and the id that it chose, and by its GID as well: virtual ports share a LID."""
         self.tries = 0
         """REQs whose frames are kept."""
 
@@ -153,14 +159,29 @@ class SetUps(Generic[Kind]):
     def known(self, src: Address, dst: Address, local: int, remote: int | None) -> Kind | None:
         """The connection of a message other than a REQ, by its ids; None if none of its messages was seen."""
         # The receiver's id first, which names the connection that is answered.
-        found = self.by_id.get((dst, remote)) if remote is not None else None
+        found = self.named(dst, remote) if remote is not None else None
         if found is not None:
             return found
-        found = self.by_id.get((src, local))
+        found = self.named(src, local)
         if found is None or found.side_of(dst) < 0:
             return None  # the sender uses the id again, with somebody else
         other = found.ids[found.side_of(dst)]
         return found if not remote or other in (None, remote, local) else None
+
+    def named(self, end: Address, number: int) -> Kind | None:
+        """The latest set-up in which an end chose an id; not that of another GID with its LID."""
+        gid = gid_of(end)
+        found = self.by_id.get((end, gid, number)) or self.by_id.get((end, number))
+        if found is None or not gid:
+            return found
+        own = gid_of(found.ends[found.ends.index(end)]) if end in found.ends else b""
+        return found if own in (b"", gid) else None
+
+    def name(self, end: Address, number: int, setup: Kind) -> None:
+        """From now on this is what `named` says."""
+        self.by_id.put((end, number), setup)
+        if gid := gid_of(end):
+            self.by_id.put((end, gid, number), setup)
 
     def take(self, mad: bytes, src: Address, dst: Address, network: int, frame: int, time: int) -> tuple[Kind, int] | None:
         """A datagram, cut off or not; returns its set-up and which message it is, None if it is none of connection management."""
@@ -189,7 +210,7 @@ class SetUps(Generic[Kind]):
                 found.ids = [*ids]
                 for end, number in zip(found.ends, ids, strict=True):
                     if number:
-                        self.by_id.put((end, number), found)
+                        self.name(end, number, found)
             setup = found
             self._message(setup, attribute, body, src, local, frame, time)
         else:
@@ -204,7 +225,7 @@ class SetUps(Generic[Kind]):
         return len(self.all) > before
 
     def _request(self, body: bytes, local: int, src: Address, dst: Address, network: int, frame: int, time: int) -> Kind | None:
-        known, qpn, service = self.by_id.get((src, local)), field_of(body, cm.REQ.local_qpn), field_of(body, cm.REQ.service_id)
+        known, qpn, service = self.named(src, local), field_of(body, cm.REQ.local_qpn), field_of(body, cm.REQ.service_id)
         psn = field_of(body, cm.REQ.starting_psn)  # another try of the application has another one
         same = known is not None and known.ends == (src, dst) and not known.over
         same = same and known is not None and known.qpns[0] in (qpn, None) and (psn is None or known.psns[0] in (psn, None))
@@ -215,7 +236,7 @@ class SetUps(Generic[Kind]):
             if not self.keep(setup, frame, time):
                 return None
             setup.ids[0] = local
-            self.by_id.put((src, local), setup)
+            self.name(src, local, setup)
         anew = setup.requests.take(frame, time)
         setup.tries += anew
         setup.last_req = time
@@ -239,7 +260,7 @@ class SetUps(Generic[Kind]):
             setup.replies.take(frame, time)
             if setup.rep is None:
                 setup.ids[1], setup.rep = local, (frame, time)
-                self.by_id.put((src, local), setup)
+                self.name(src, local, setup)
                 setup.qpns[1], setup.psns[1] = field_of(body, cm.REP.local_qpn), field_of(body, cm.REP.starting_psn)
                 setup.agreed["resources"] = field_of(body, cm.REP.responder_resources)
                 setup.agreed["rnr_retry_of_rep"] = field_of(body, cm.REP.rnr_retry_count)

@@ -142,6 +142,19 @@ NEXT = request(local_communication_id=0x1005, path_packet_payload_mtu=5, startin
 for code, wrong in (("CM008", ODD), ("CM009", LONG)):
     case(code, [*TWO_PATHS, wrong], [*TWO_PATHS, *GONE, wrong], frames=[4], severity="warning")
     case(code, [*BROKEN, wrong], [*BROKEN, NEXT, wrong], frames=[4], severity="warning")
+
+
+def of_port(number: int, frame: bytes, back: bool = False) -> bytes:
+    """A datagram of a virtual port of LID 1, or to it: its GID is in a GRH."""
+    near, far = (bytes([0xFE, 0x80, *bytes(13), last]) for last in (number, 2))
+    return ud(frame[28:284], grh={"sgid": far, "dgid": near} if back else {"sgid": near, "dgid": far}, **(PASSIVE if back else ACTIVE))
+
+
+# virtual ports of one LID choose the same communication id: each has its own connection, and its own P_Key
+BOTH = [of_port(7, request(partition_key=0x8001)), of_port(8, request(partition_key=0x8002, local_qpn=0x101, starting_psn=501)),
+        of_port(7, reply(), True), of_port(8, reply(local_communication_id=0x2003, local_qpn=0x201, starting_psn=901), True)]  # fmt: skip
+case("PKY005", *([*BOTH, rc(4, b"data", bth={"destqp": 0x200, "psn": 900, "p_key": key}, **ACTIVE)] for key in (0x8002, 0x8001)),
+     frames=[5], severity="error")  # fmt: skip
 # REPs are counted as REQs are.
 case("CM005", [ASKING, *[reply()] * 3], [ASKING, *[reply()] * 2], frames=[4], file=TRIED)
 case("CM005", TRIED([ASKING, *[reply()] * 3]), erf_pcap([ASKING, *[reply()] * 3]), frames=[4], file=None)
@@ -221,6 +234,10 @@ WRITTEN = ask(5, 0x15, method=2, body=port_info(5, port_state=0, port_physical_s
 case("CM020", [*SHOWN, WRITTEN, request(**TO_5)], [*SHOWN, WRITTEN, request(**{**TO_5, "alternate_remote_port_lid": 5})], frames=[4])
 FIRST = {"primary_local_port_gid": NEAR_GID, "primary_remote_port_gid": FAR_GID}
 case("CM020", [*SHOWN, WRITTEN, request(**FIRST)], [*SHOWN, WRITTEN, request(**FIRST, primary_remote_port_lid=5)], frames=[4])
+# a connection that is set up over the path refutes it for the primary one; a manager tells of a LID before it writes it
+DID = answer(5, 0x15, port_info(5), header={"transaction_id": 77})
+for more, severity in (([], "warning"), ([reply(), READY], "info")):
+    case("CM020", [*SHOWN, WRITTEN, DID, request(**FIRST), *more], SHOWN, frames=[5], severity=severity)
 PATH = {name: value for name, value in TO_5.items() if name.startswith("alternate")}
 case("CM020", [*SHOWN, WRITTEN, load(**PATH)], [*SHOWN, WRITTEN, load(**{**PATH, "alternate_remote_port_lid": 5})], frames=[4])
 OTHER_SUBNET = {**TO_5, "alternate_remote_port_gid": bytes([0xFD, *FAR_GID[1:]])}
