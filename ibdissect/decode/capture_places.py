@@ -143,5 +143,5 @@ class Scopes:
 
 def _first_of_each(keys: Int, values: Int) -> dict[int, int]:
     """The first value of each key."""
-    found, first = np.unique(keys, return_index=True)
-    return dict(zip(found.tolist(), values[first].tolist(), strict=True))
+    first, _ = groups((keys,))
+    return dict(zip(keys[first].tolist(), values[first].tolist(), strict=True))
