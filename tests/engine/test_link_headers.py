@@ -122,8 +122,8 @@ def test_pause_frames_are_said_and_counted(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("link", HEADS)
 def test_scapy_shows_them_too(link: int, tmp_path: Path) -> None:
-    """PPP stays bytes; so does a packet that is too short for its class."""
+    """A packet that is too short for its class stays bytes."""
     head = HEADS[link][0]
     (tmp_path / "a.pcap").write_bytes(craft.ethernet_pcap([head + PACKET, head[:2], (head + v6(17, UDP))[:30]], link=link))
     shown = commands.run("show", str(tmp_path / "a.pcap"), "--format", "scapy")
-    assert shown.returncode == 0 and (b"###[ BTH ]###" in shown.stdout) == (link != LINK_PPP)
+    assert shown.returncode == 0 and b"###[ BTH ]###" in shown.stdout

@@ -54,7 +54,7 @@ def keys(tables: Iterable[ChunkTable]) -> Iterator[tuple[int, bytes, str]]:
 
 
 def _frames(tables: Iterable[ChunkTable]) -> list[dict[str, int]]:
-    """What of each frame must stay as it is: sizes, time, link type, verdict, where headers start."""
+    """What of each frame must stay as it is: sizes, time, link type, verdict, where headers that are read start."""
     found: list[dict[str, int]] = []
     for table in tables:
         chunk, located = table.chunk, table.located
@@ -67,6 +67,8 @@ def _frames(tables: Iterable[ChunkTable]) -> list[dict[str, int]]:
             for row, value in enumerate(values.tolist()):
                 found[first + row][name] = value
         for name, at in located.start.items():
+            if name == "skipped":  # zeros in the place of what was not read may look like a chain of headers
+                continue
             for row in np.flatnonzero(at >= 0).tolist():
                 found[first + row][name] = int(at[row] - chunk.offset[row])
     return found
