@@ -61,6 +61,8 @@ class Hit(Record, kw_only=True):
     """Replaces the rule's message, for example when the site policy proves the fault."""
     about: tuple[int, ...] | None = None
     """Slots of the nodes whose facts it rests on; None: the rule says which."""
+    by_lid: bool = False
+    """Whether only a LID says which node it is about: that may be another one's by then."""
     severity: Severity | None = None
     """A lower severity than the rule's if the capture proves less; None: the rule's."""
     explains: bool = True

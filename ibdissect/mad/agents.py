@@ -12,7 +12,7 @@ from ibdissect.decode.history import History
 from ibdissect.decode.identity import AgentId, Code, Frame, LidId, Side
 from ibdissect.wire.classport import ClassPortInfo
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_RESP
+from ibdissect.wire.numbers import CLASS_PORT_INFO, GET, GET_RESP
 
 from .datagrams import Queries
 
@@ -36,13 +36,14 @@ class Agents:
         """Management class and LID to which another agent sends its requests (IBA 13.5.2), and the frame of the first such answer."""
         self.known = BoundedDict[AgentId, History[Agent]](MAX_AGENTS, "management agents")
         """Announcements over time."""
+        self.waits = BoundedDict[AgentId, History[bool]](MAX_AGENTS, "management agents that were asked again")
+        """Whether an agent that announced something was asked for it again, and did not answer, over time."""
 
     def feed(self, table: ChunkTable) -> tuple[()]:
         """Process a chunk; emits no events."""
         asked = table.once(Queries)
-        infos = np.flatnonzero((asked.attribute == CLASS_PORT_INFO) & (asked.method == GET_RESP))
-        if not len(infos):
-            return ()
+        about = asked.attribute == CLASS_PORT_INFO
+        infos = np.flatnonzero(about & (asked.method == GET_RESP))
         rows = asked.rows[infos]
         for one in asked.each(infos[table.first(ClassPortInfo)[rows] >= 0]):
             to = table.view(ClassPortInfo, int(table.first(ClassPortInfo)[one.rows])).redirect_lid
@@ -58,9 +59,22 @@ class Agents:
                 known = History()
                 self.known.put(agent, known, frame, time_ns)
             known.learn(Agent(view.capability_mask, view.resp_time_value), frame)
+        for one in asked.each(np.flatnonzero(about & np.isin(asked.method, (GET, GET_RESP)))) if self.known else ():
+            source, target = ends_at(table, one.rows)
+            agent = AgentId(Side.of(source if one.method == GET_RESP else target), one.mgmt_class)
+            if agent in self.known:
+                frame, time_ns = table.chunk.first + one.rows, int(table.chunk.time_ns[one.rows])
+                if agent not in self.waits:
+                    self.waits.put(agent, History(), frame, time_ns)
+                self.waits[agent].learn(one.method == GET, frame)
         return ()
 
     def at(self, agent: AgentId, frame: int) -> tuple[Agent | None, int]:
         """What an agent had announced when `frame` was sent, and the frame that announced it first."""
         known = self.known.get(agent)
         return known.at(frame) if known is not None else (None, 0)
+
+    def asked_again(self, agent: AgentId, frame: int) -> bool:
+        """Whether an agent was asked again before `frame`, without an answer: it may have told something else."""
+        known = self.waits.get(agent)
+        return known is not None and bool(known.at(frame)[0])

@@ -70,6 +70,12 @@ class LidWrites:
             return False
         return not any(lid == lids[0] and since <= set_at <= change for lid, set_at in self.latest.get(port.key, ()))
 
+    def gained(self, port: Port, after: int) -> bool:
+        """Whether a port may have had other LIDs after a frame than it showed: the first that the capture shows were just written to it."""
+        first = port.lids.past[0][1] if port.lids.past else port.lids.since
+        unsure = self.dropped.count > 0 or not port.node.guid
+        return after < first and (unsure or self.written.get(port.key, AFTER_ALL) <= first)
+
     def change_frames(self, *ports: Port) -> set[int]:
         """Frames at which the answer of `is_certain` may change."""
         found: set[int] = set()

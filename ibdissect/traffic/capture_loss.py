@@ -22,6 +22,7 @@ from ibdissect.transport.losses import answered_early, gaps, in_order
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.transport.stream_packets import cut_off
 from ibdissect.wire.encapsulation import ERF
+from ibdissect.wire.mad import MAD
 
 NEAR = 10
 """A packet lost within this many seconds makes silence doubtful: capture losses under load come in bursts."""
@@ -40,7 +41,7 @@ class CaptureLoss:
     Evidence of a missed packet: an ERF record counts a loss; a request on a connection, or a segment of a multi-packet
     transfer, is acknowledged but not in the capture; a management answer has no request, though the capture shows earlier ones;
     a subnet manager's transaction ids go on while the capture pauses. A packet whose transport headers are cut off by the snap length
-    also counts as missed.
+    also counts as missed. A management datagram whose attribute is cut off may have changed a fact: `unread_between`.
     """
 
     after: ClassVar = (Streams, Transactions, Scopes)
@@ -48,9 +49,11 @@ class CaptureLoss:
     def __init__(self, streams: Streams | None = None, transactions: Transactions | None = None, scopes: Scopes | None = None) -> None:
         self.streams, self.transactions, self.scopes = streams or Streams(), transactions or Transactions(), scopes or Scopes()
         self.counted_losses, self.cut = MissedPackets("lost packets"), MissedPackets("cut packets")
+        self.unread = MissedPackets("cut management datagrams")
+        """Those whose attribute nobody learns: they matter to facts, not to who answered."""
         self.gaps = SmpGaps()
         self._forgotten = Dropped("seconds and pauses")
-        self.dropped = self.counted_losses.dropped, self.cut.dropped, self._forgotten, *dropped_of(self.gaps)
+        self.dropped = self.counted_losses.dropped, self.cut.dropped, self.unread.dropped, self._forgotten, *dropped_of(self.gaps)
         self.erf = False
         """The capture has ERF records; those of ibdump do not count losses."""
         self.set_back = False
@@ -65,6 +68,7 @@ class CaptureLoss:
         """First frame of each second, and the second."""
         self._known: tuple[list[int], list[int]] | None = None
         """First and last second of each time with missed packets; ascending, without overlaps."""
+        self._cut_mads: list[int] | None = None
         self._swaps: bool | None = None
         self._writes = WriteTimes()
         self.card_counts_losses = False
@@ -72,7 +76,7 @@ class CaptureLoss:
 
     def feed(self, table: ChunkTable) -> tuple[()]:
         """Process a chunk; emits no events."""
-        self._known = self._swaps = None
+        self._known = self._swaps = self._cut_mads = None
         self.scopes.feed(table)
         pauses = self.gaps.feed(table)
         self._writes.feed(table.once(Datagrams))
@@ -89,6 +93,8 @@ class CaptureLoss:
         rows = cut_off(table)
         for row in rows[np.unique(table.chunk.time_ns[rows] // SECOND_NS, return_index=True)[1]].tolist() if len(rows) else ():
             self.cut.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
+        for row in _unread(table) if table.located.snapped.any() else ():
+            self.unread.add(table.chunk.first + row, int(table.chunk.time_ns[row]))
         if not (table.chunk.link == LINK_ERF).any():
             return ()
         self.erf = True
@@ -139,16 +145,27 @@ class CaptureLoss:
 
     def between(self, frame: int, time_ns: int) -> bool:
         """Whether a packet between a frame and about a time is missing, so that a fact from that frame may have changed unseen."""
-        return self._any(0 if self.set_back else self._second_of(frame), time_ns // SECOND_NS + NEAR)
+        return self._any(*self._seconds_until(frame, time_ns))
 
     def between_frames(self, frame: int, later: int) -> bool:
         """Whether a packet between two frames is missing; computed to a few seconds."""
         return self._any(*self._seconds_of(frame, later))
 
+    def unread_between(self, frame: int, time_ns: int) -> bool:
+        """Whether a management datagram between a frame and about a time is cut off, so that nobody knows what it told."""
+        first, last = self._seconds_until(frame, time_ns)
+        if self._cut_mads is None:
+            self._cut_mads = sorted(self.unread.seconds)
+        at = bisect_left(self._cut_mads, first)
+        return at < len(self._cut_mads) and self._cut_mads[at] <= last
+
     def counted_between(self, frame: int, later: int) -> bool:
         """The same, by losses that the card counted and packets that are cut off alone."""
         first, last = self._seconds_of(frame, later)
         return any(first <= second <= last for one in (self.counted_losses, self.cut) for second in one.seconds)
+
+    def _seconds_until(self, frame: int, time_ns: int) -> tuple[int, int]:
+        return 0 if self.set_back else self._second_of(frame), time_ns // SECOND_NS + NEAR
 
     def _seconds_of(self, frame: int, later: int) -> tuple[int, int]:
         return (0, AFTER_ALL) if self.set_back else (self._second_of(frame), self._second_of(later) + NEAR)
@@ -215,3 +232,15 @@ class CaptureLoss:
         If the container cannot report losses (ERF of ibdump), the traffic must show that nothing is missing.
         """
         return self.complete() if self.erf else not self.near(time_ns)
+
+
+def _unread(table: ChunkTable) -> list[int]:
+    """Rows of management datagrams that the snap length cut off before the end of their attribute."""
+    found = list[int]()
+    for (mgmt_class, attribute), rows in table.attributes().items():
+        cut = rows[table.located.snapped[rows]]
+        for row, method in zip(cut.tolist(), table.values_at(MAD.method, cut).tolist(), strict=True):
+            struct = table.catalog.attribute(mgmt_class, attribute, method)
+            if struct is not None and table.first(struct)[row] < 0:
+                found.append(row)
+    return found

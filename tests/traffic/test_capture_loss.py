@@ -207,3 +207,13 @@ def test_the_order_of_neighbours_is_doubtful_where_a_time_runs_back(window: int,
     monkeypatch.setattr(capture_loss, "MAX_SECONDS", 1)
     forgotten = of(craft.interfaces_pcapng(frames, times=times), window)
     assert forgotten.disordered(30, 40), "there may have been more of them"
+
+
+def test_an_attribute_that_is_cut_off_may_have_changed_a_fact() -> None:
+    """The header still says who asked and who answered."""
+    for size, cut_off in ((28 + 64, True), (28 + 64 + 100, False)):
+        frames = [(ask(1), 999), (answer(1), 999), (ask(2), 999), (answer(2), size)]
+        records = [Record(i, FIRST + i * SECOND, one[:kept], len(one)) for i, (one, kept) in enumerate(frames)]
+        loss = of(Pcap(247, tuple(records)).packed())
+        assert loss.unread_between(1, FIRST + 4 * SECOND) is cut_off
+        assert not loss.between(1, FIRST + 4 * SECOND) and not loss.cut_near(FIRST + 2 * SECOND)

@@ -88,7 +88,7 @@ class CCKeyWrong(AgentFacts, UnansweredRule):
                         self.keys.put(agent, (info.cc_key, seen.frame), seen.frame, seen.time_ns)
                 continue
             held = self.keys.get(agent)
-            held = held if held is not None and same_agent(subnet, agent, held[1], seen.frame) else None
+            held = held if held is not None and same_agent(context, agent, held[1], seen.frame) else None
             head = seen.first(CongestionControlFormat)
             if held is not None and head is not None and head.cc_key != held[0]:
                 way, at = (agent, head.cc_key), CongestionControlFormat.cc_key
@@ -151,7 +151,7 @@ class ControlTableBeyond(AgentFacts):
                 self.caps.pop(agent, None)  # unknown until it is answered
                 continue
             known = self.caps.get(agent)
-            same = known is not None and same_agent(subnet, agent, known[1], seen.frame)
+            same = known is not None and same_agent(context, agent, known[1], seen.frame)
             if known is not None and same and one.attribute == CONTROL_TABLE and one.modifier >= known[0]:
                 arguments, proof = {"block": one.modifier, "last": known[0] - 1}, [(known[1], "CongestionInfo")]
                 about = nodes_at(subnet, agent, seen.frame)

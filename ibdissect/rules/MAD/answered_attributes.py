@@ -13,7 +13,8 @@ from ibdissect.decode.capture_places import Scopes
 from ibdissect.lint.rule import INFO, LEARNT, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.mad.request_outcomes import AnsweredMany
 from ibdissect.mad.transactions import Transactions
-from ibdissect.rules.shared.unanswered import LearntFactRule, warm
+from ibdissect.rules.shared.second_answers import OwnAnswerRule
+from ibdissect.rules.shared.unanswered import warm
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CLASS_PORT_INFO, GET_TRACE, LID_COUNT, MULTI_PATH, PATH, SA_CLASS
 
@@ -23,7 +24,7 @@ KNOWN_CLASSES = flags((0x01, 0x81, 0x03, 0x04, 0x06, 0x21))
 """Classes whose answers carry the requested attribute; vendors may define otherwise."""
 
 
-class OtherAttribute(LearntFactRule):
+class OtherAttribute(OwnAnswerRule):
     """An answer carries another attribute than its request asked for.
 
     The requester matches answers by transaction id and takes the data for what it asked for.
@@ -31,8 +32,8 @@ class OtherAttribute(LearntFactRule):
     Correct the responder.
 
     A request and its answer, with nothing else of that transaction in between. An `info` if the capture misses packets there: another
-    request may have had that transaction id. A MultiPathRecord request answered with PathRecords and a redirection (ClassPortInfo) are in
-    order.
+    request may have had that transaction id; the same if the request gets another answer, too. A MultiPathRecord request answered with
+    PathRecords and a redirection (ClassPortInfo) are in order.
     """
 
     code, name, severity = "MAD005", "answer-other-attribute", WARNING

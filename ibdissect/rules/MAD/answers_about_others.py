@@ -16,7 +16,7 @@ from ibdissect.decode.identity import Code, Frame
 from ibdissect.decode.rows import U64, is_in, places_in
 from ibdissect.lint.rule import WARNING, Context, Hit, Seen, fault, on_chunk
 from ibdissect.mad.transactions import Transactions
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.second_answers import OwnAnswerRule
 from ibdissect.subnet import SWITCH, FabricFollower
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.mad import MAD, RMPP
@@ -28,8 +28,8 @@ from ibdissect.wire.spec import Field, Struct
 MAX_ASKED = 4096
 """Requests of one attribute that wait for their answer in a later chunk."""
 ALL_PORTS = ALL_BLOCKS = 0xFF
-OF_SWITCHES = frozenset({0x33, 0x35, 0x36})
-"""Records whose port numbers mean something for switches alone: P_Key tables, SL to VL and VL arbitration tables."""
+OF_SWITCHES = frozenset({0x13, 0x33, 0x36})
+"""Records whose port numbers mean something for switches alone: SL to VL, P_Key and VL arbitration tables (opensm osm_sa_slvl_record.c)."""
 Alike = Callable[[U64, U64], Bool]
 """Whether what was answered (second) is what was asked for (first)."""
 
@@ -138,7 +138,7 @@ class SelectedByRequests(Record):
     value: U64
 
 
-class AnotherAnswered(LearntFactRule):
+class AnotherAnswered(OwnAnswerRule):
     """An answer is about something else than its request selected.
 
     A path to another port, the record of another node, the counters of another port: the requester takes them for what it asked for.
@@ -156,7 +156,7 @@ class AnotherAnswered(LearntFactRule):
     message = "{what} selects {field} {asked}, the answer has {held}"
     example = "SubnAdmGet(NodeRecord) of LID 9, answered with the record of LID 3"
     at = MAD.attribute_id
-    needs = (*LearntFactRule.needs, FabricFollower)
+    needs = (*OwnAnswerRule.needs, FabricFollower)
 
     def __init__(self) -> None:
         self.asked: dict[Selector, SelectedByRequests] = {}

@@ -13,18 +13,32 @@ from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, Seen, fault, on_ch
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.MAD.answered_attributes import KNOWN_CLASSES
 from ibdissect.rules.shared.mad_conditions import METHODS_OF, NamesRequest
+from ibdissect.rules.shared.second_answers import OwnAnswerRule
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.wire.attribute_methods import REQUESTS
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, RMPP, RMPP_CLASSES, method_name
-from ibdissect.wire.numbers import BM_CLASS, DATA, GET_RESP, NOTICE, PM_CLASS, PORT_INFO, PORT_INFO_RECORD, SA_CLASS, TRAP, TRAP_REPRESS
+from ibdissect.wire.numbers import (
+    BM_CLASS,
+    DATA,
+    FIRST_VENDOR,
+    GET_RESP,
+    NOTICE,
+    PM_CLASS,
+    PORT_INFO,
+    PORT_INFO_RECORD,
+    SA_CLASS,
+    TRAP,
+    TRAP_REPRESS,
+)
 
 _IB = MAD.base_version == BASE_VERSION_IB
 _NO_CONTROL = ~MAD.mgmt_class.isin(RMPP_CLASSES) | (RMPP.rmpp_type <= DATA)
 """An ACK, STOP or ABORT has the method of the other direction."""
 
 
+_NO_NOTICE = (MAD.attribute_id != NOTICE) & (MAD.attribute_id < FIRST_VENDOR)
 TRAPPING = frozenset(mgmt_class for mgmt_class in REQUESTS if TRAP in METHODS_OF[mgmt_class])
 """Classes with traps."""
 
@@ -42,22 +56,25 @@ def _wrong_method() -> Expr:
     return Or(tuple(parts))
 
 
-class MethodOfAttribute(NamesRequest):
+class MethodOfAttribute(NamesRequest, LearntFactRule):
     """A request has a method that its attribute does not have.
 
     A read-only attribute is written, a message of connection management is read, a record that only the subnet administration makes is
     deleted, a Trap carries something else than a Notice. The receiver answers with status 3 (method/attribute combination), or not at all.
 
     Correct the sender; compare with the methods that the standard gives the attribute.
+
+    One request is enough; an `info` if it is answered with status 0. Traps with attributes of a manufacturer, from 0xff00 on, are not
+    judged.
     """
 
     code, name, severity = "MAD018", "method-not-for-attribute", WARNING
     reference = "IBA 13.4.8, 14.2.5, 15.2.5; python-rdma"
     when = (
-        (_wrong_method() | (MAD.method.isin({TRAP, TRAP_REPRESS}) & (MAD.attribute_id != NOTICE) & MAD.mgmt_class.isin(TRAPPING)))
-        & _IB & _NO_CONTROL
+        (_wrong_method() | (MAD.method.isin({TRAP, TRAP_REPRESS}) & _NO_NOTICE & MAD.mgmt_class.isin(TRAPPING))) & _IB & _NO_CONTROL
     )  # fmt: skip
     on, at = MAD, MAD.method
+    refutable = True
     flow = (LRH.slid, LRH.dlid, MAD.mgmt_class, MAD.method, MAD.attribute_id)
     message = "{what} is not possible: the attribute has {methods}"
     example = "SubnSet(NodeInfo)"
@@ -75,7 +92,7 @@ EXTENDED_SPEEDS = 1 << 31
 """Bit of the modifier of a PortInfo or its record that an old port or SA may not return."""
 
 
-class OtherModifier(LearntFactRule):
+class OtherModifier(OwnAnswerRule):
     """An answer has another attribute modifier than its request.
 
     The modifier says which port, block or page the attribute is of. The requester takes the data for those that it asked for.
@@ -83,7 +100,7 @@ class OtherModifier(LearntFactRule):
     Correct the responder.
 
     A request and its answer, with nothing else of that transaction in between. An `info` if the capture misses packets there: another
-    request may have had that transaction id.
+    request may have had that transaction id; the same if the request gets another answer, too.
     """
 
     code, name, severity = "MAD019", "answer-other-modifier", ERROR

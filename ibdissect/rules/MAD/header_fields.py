@@ -8,13 +8,16 @@ from typing import Any
 from ibdissect.capture.scattered import gather
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.bit_fields import value_at
+from ibdissect.decode.rows import is_in
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, each, fault, on_chunk
+from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.mad_conditions import ANSWER, METHODS_OF, OTHER_VERSION, REFUSED, NamesRequest
+from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, CLASS_VERSION, MAD, RMPP, RMPP_CLASSES, class_text
-from ibdissect.wire.numbers import ABORT, CC_CLASS, DATA, PM_CLASS, SA_CLASS, SMP_CLASSES, STATUS, TRAP_REPRESS
+from ibdissect.wire.numbers import ABORT, CC_CLASS, DATA, FIRST_VENDOR, PM_CLASS, RESPONSE_BIT, SA_CLASS, SMP_CLASSES, STATUS, TRAP_REPRESS
 from ibdissect.wire.pm import PerfMgtFormat
 from ibdissect.wire.undecoded import UNDECODED
 
@@ -22,7 +25,6 @@ JUDGED = frozenset({0x01, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x21, 0x81})
 """Classes whose attributes the standard lists."""
 GENERAL = sorted(METHODS_OF.keys() - {*SMP_CLASSES, PM_CLASS})
 """Classes whose methods MAD003 judges; the others have rules of their own."""
-VENDOR_ATTRIBUTES = 0xFF00
 _IB = MAD.base_version == BASE_VERSION_IB
 _RESPONSE = (MAD.method & 0x80) != 0
 """The status has no meaning in requests."""
@@ -31,7 +33,7 @@ _RESPONSE = (MAD.method & 0x80) != 0
 def is_unknown(table: ChunkTable, mgmt_class: int, attr_id: int) -> bool:
     """Whether a class of the standard has no such attribute."""
     key = mgmt_class, attr_id
-    if mgmt_class not in JUDGED or attr_id >= VENDOR_ATTRIBUTES or key in UNDECODED:
+    if mgmt_class not in JUDGED or attr_id >= FIRST_VENDOR or key in UNDECODED:
         return False
     return not any(place.base_version == BASE_VERSION_IB for place, _ in table.catalog.attributes.get(key, ()))
 
@@ -51,11 +53,13 @@ class BaseVersion(Rule):
     Receivers answer with status 1 (bad version) or discard the datagram. Random values mean that the bytes are not a MAD at all.
 
     Correct the sender; if the ICRC is wrong too, look for the damage on the link instead.
+
+    One packet is enough. Silent for an answer with status 1: it may repeat the header that it refuses.
     """
 
     code, name, severity = "MAD001", "base-version-unknown", ERROR
     reference = "IBA 13.4.3; kernel OPA_MGMT_BASE_VERSION"
-    when = ~MAD.base_version.isin({BASE_VERSION_IB, BASE_VERSION_OPA})
+    when = ~MAD.base_version.isin({BASE_VERSION_IB, BASE_VERSION_OPA}) & ~OTHER_VERSION
     message = "base version 0x{base_version:02x}, InfiniBand has 0x01 and Omni-Path 0x80"
     example = "a SubnGet with BaseVersion 2"
 
@@ -187,14 +191,15 @@ class ClassSpecificReserved(Rule):
     example = "a PerformanceGet with ClassSpecific 7"
 
 
-class UnknownAttribute(Rule):
+class UnknownAttribute(LearntFactRule):
     """A MAD names an attribute that its class does not define.
 
     Nodes answer with status 3, if at all.
 
     Check the sender: the usual cause is a wrong class with a right attribute. A plugin can declare the attribute.
 
-    One packet is enough. Ids from 0xff00 on belong to vendors and are not reported; unknown ids may come from a newer standard.
+    One packet is enough. Ids from 0xff00 on belong to vendors and are not reported. An `info` if such a request is answered with status 0:
+    then the attribute comes from a newer standard. An answer repeats the id of its request, and is judged only if it names another one.
     """
 
     code, name, severity = "MAD011", "attr-unknown-for-class", WARNING
@@ -203,14 +208,19 @@ class UnknownAttribute(Rule):
     at = MAD.attribute_id
     message = "{mgmt_class} has no attribute 0x{attribute_id:04x}"
     example = "a SubnGet of attribute 0x0044"
+    refutable = True
 
     @on_chunk
-    def look(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         for key, rows in table.attributes().items():
             mgmt_class, attr_id = key
             if not is_unknown(table, mgmt_class, attr_id):
                 continue
             rows = rows[table.chunk.data[table.located.at("mad")[rows]] == BASE_VERSION_IB]
+            event, answers = context.get(Transactions).matched, table.values_at(MAD.method, rows) >= RESPONSE_BIT
+            if event is not None and answers.any():
+                answers &= ~is_in(rows + table.chunk.first, event.frames[event.attribute != attr_id])
+            rows = rows[~answers]
             if rows.size:
                 seen = Seen(table, int(rows[0]))
                 arguments = {"mgmt_class": class_text(mgmt_class), "attribute_id": attr_id}

@@ -14,11 +14,13 @@ from ibdissect.decode.history import AFTER_ALL, SECOND_NS
 from ibdissect.decode.identity import Frame, GroupId, LidId, MemberId, NodeId
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Seen, each, fault, on_chunk, on_event
-from ibdissect.mad.transactions import Transactions
+from ibdissect.mad.request_outcomes import Answered, Request
+from ibdissect.mad.transactions import SWAPPED_NS, Transactions
+from ibdissect.rules.shared.group_rule import Administrators
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
 from ibdissect.rules.shared.unanswered import LearntFactRule
-from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node
-from ibdissect.subnet.multicast_groups import Groups
+from ibdissect.subnet import SWITCH, ChunkFollowed, Node, Subnet
+from ibdissect.subnet.vantage import LIFETIME_NS
 from ibdissect.transport.multicast import GroupSender, Multicast
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.mad import MAD
@@ -36,9 +38,10 @@ class TooManyGroups(LearntFactRule):
     Let groups share multicast LIDs (opensm: `consolidate_ipv6_snm_req`), or replace the switch.
 
     The MulticastFDBCap in SwitchInfo, and the multicast LIDs in MCMemberRecords, less those of groups that a Report says are deleted. An
-    `info` where a group may be deleted unseen: some record is old, and the capture does not show the manager. An `info`, too, where the
-    subnet has other switches, as this one may be on the tree of few groups: unless so many have a full member at its ports, or an entry in
-    its table.
+    `info` where a group may be deleted unseen: some record is old, and the capture does not show the manager, or the group is gone a packet
+    lifetime later; and where several managers tell of groups, perhaps of several subnets. An `info`, too, where the subnet has other
+    switches, or was not read to its end, as this one may be on the tree of few groups: unless so many have a full member at its ports, or
+    an entry in its table. Groups without full members need none.
     """
 
     code, name, severity = "MCG006", "mft-cap-exceeded", WARNING
@@ -51,17 +54,22 @@ class TooManyGroups(LearntFactRule):
         """The switches that were reported."""
         self.needed: dict[NodeId, int] = {}
         """How many groups certainly need an entry of theirs."""
+        self.settled: dict[NodeId, Seen] = {}
+        """Findings of less than a packet lifetime ago, by switch."""
+        self.brief: set[NodeId] = set()
+        """Switches that had too many groups for so short a time."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """An info unless all groups need this switch, or as many as it has no room for."""
-        subnet = context.get(FabricFollower).subnet
-        needed = self.needed.get(NodeId(hit.key), 0)
-        alone = not any(node.kind == SWITCH and node.slot != hit.key for node in subnet.slots.values())
-        return super().severity_at_end(hit, context) if alone or needed > hit.arguments["cap"] else INFO
+        """An info unless as many groups as the switch has no room for need an entry of it, and all these are of one subnet."""
+        needed, brief = self.needed.get(NodeId(hit.key), 0) > hit.arguments["cap"], NodeId(hit.key) in self.brief
+        certain = needed and not brief and len(context.get(Administrators).lids) < 2
+        return super().severity_at_end(hit, context) if certain else INFO
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        first, in_use = event.table.chunk.first, event.subnet.groups.in_use
+        event.once(context.get(Administrators).take)
+        first, groups = event.table.chunk.first, event.subnet.groups
+        in_use = groups.in_use
         for node in event.subnet.slots.values() if in_use.now else ():
             if node.kind != SWITCH or NodeId(node.slot) in self.reported:
                 continue
@@ -71,26 +79,45 @@ class TooManyGroups(LearntFactRule):
                 if switch is not None and 0 < switch.multicast_fdb_cap < number:
                     seen = Seen(event.table, frame - first)
                     self.reported.put(NodeId(node.slot), True, seen.frame, seen.time_ns)
-                    oldest = event.subnet.groups.oldest(frame)
-                    self.needed[NodeId(node.slot)] = len(_needed(event.subnet.groups, node, frame))
+                    self.settled[NodeId(node.slot)] = seen
+                    oldest = groups.oldest(frame)
+                    self.needed[NodeId(node.slot)] = len(_needed(event.subnet, node, frame))
                     yield fault(
                         seen, {"groups": number, "switch": node.guid, "cap": switch.multicast_fdb_cap}, key=node.slot,
                         proof=[(since, "SwitchInfo"), (oldest, "the oldest record of a group")], about=(node.slot,),
                     )  # fmt: skip
                     break
+        self._look_back(event)
+
+    def _look_back(self, event: ChunkFollowed) -> None:
+        """Whether groups were deleted so soon after a finding that the switch may have heard of that first."""
+        in_use, clock = event.subnet.groups.in_use, event.subnet.clock
+        for slot, seen in list(self.settled.items()):
+            until, node = seen.time_ns + LIFETIME_NS, event.subnet.by_slot(slot)
+            switch = node.switch.at(seen.frame)[0] if node is not None else None
+            later = [frame for frame in in_use.changes() if frame > seen.frame and clock.time_of(frame) <= until]
+            if switch is not None and any((in_use.at(frame)[0] or 0) <= switch.multicast_fdb_cap for frame in later):
+                self.brief.add(slot)
+            if len(event.table.times) and int(event.table.times[-1]) > until:
+                del self.settled[slot]
 
 
 FULL_MEMBER = 1
 """Bit of JoinState."""
 
 
-def _needed(groups: Groups, switch: Node, frame: int) -> set[LidId]:
-    """The multicast LIDs that need an entry of a switch: its table has one, or a full member is at one of its ports."""
+def _needed(subnet: Subnet, switch: Node, frame: int) -> set[LidId]:
+    """The multicast LIDs that need an entry of a switch: its table has one, or a full member is at one of its ports.
+
+    That is any full member where the whole subnet is known and has no other switch.
+    """
+    groups = subnet.groups
+    alone = subnet.swept(frame)[0] and not any(node.kind == SWITCH and node is not switch for node in subnet.slots.values())
     near = {peer.guid for port in switch.ports.values() if (peer := port.facing_at(frame)[0]) is not None and peer.guid}
     found = {LidId(lid) for lid, _ in switch.forwarding.routes()} if switch.forwarding is not None else set()
     for group in groups.by_mgid.values():
         if group.facts.now is not None and any(
-            state & FULL_MEMBER and int.from_bytes(gid, "big") & GUID in near for gid, (state, _) in group.members.items()
+            state & FULL_MEMBER and (alone or int.from_bytes(gid, "big") & GUID in near) for gid, (state, _) in group.members.items()
         ):
             found.add(LidId(group.facts.now.mlid))
     return found & {LidId(mlid) for mlid in groups.mlids}
@@ -128,8 +155,9 @@ class BroadcastOutside(LearntFactRule):
     Find out why the join was refused (partition, rate or MTU of the group), and check the interface's state.
 
     The refused join of a port that did not send before, or a join and an accepted leave, and a packet at least a second later. A port that
-    asked to join again in between is not judged, nor one that the SA calls a member in any answer, nor one for which another port asked. An
-    `info` where the capture misses packets in between, and after a refusal: the port may have been a member since before the capture.
+    asked to join again in between, or so shortly before that the capture may have changed the order, is not judged, nor one that the SA
+    calls a member in any answer, nor one for which another port asked. An `info` where the capture misses packets in between, and after a
+    refusal: the port may have been a member since before the capture.
     """
 
     code, name, severity = "MCG005", "ipoib-broadcast-not-joined", WARNING
@@ -168,7 +196,7 @@ class BroadcastOutside(LearntFactRule):
         members = self._members(table) if self.steps else {}
         for one in context.get(Transactions).answers_to(self.wishes):
             wish = self.wishes.pop(one.request.frame)
-            self._settle(wish, members.get((wish.way, one.frame), 0), one.request.frame, one.frame, one.time_ns, one.status)
+            self._settle(wish, members.get((wish.way, one.frame), 0), one)
         for sender, rows in sent_now if self.steps else ():
             if _member(sender) in self.steps:
                 yield from self._judge(table, sender, rows)
@@ -187,15 +215,20 @@ class BroadcastOutside(LearntFactRule):
                 self._step(way, MembershipChange(seen.frame, seen.time_ns, True, ""))
         return found
 
-    def _settle(self, wish: Wish, told: int, asked: int, frame: int, time_ns: int, status: int) -> None:
+    def _joins_near(self, way: MemberId, leave: Request) -> bool:
+        """Whether a port asked to join so shortly before a leave that it may have sent both in the other order."""
+        steps = self.steps.get(way, ())
+        return any(one.member and one.frame < leave.frame and leave.time_ns - one.time_ns <= SWAPPED_NS for one in steps)
+
+    def _settle(self, wish: Wish, told: int, one: Answered) -> None:
         """Learn from an answer, which may tell of memberships before the capture."""
-        before = self.joined.get(wish.way, 0)
+        before, asked, frame, time_ns, status = self.joined.get(wish.way, 0), one.request.frame, one.frame, one.time_ns, one.status
         if not wish.leaves and status == 0:
             self.joined[wish.way] = before | wish.state | told
             self._step(wish.way, MembershipChange(frame, time_ns, True, ""))
         elif not wish.leaves and not before and status >> CLASS_STATUS and self.sending.get(wish.way, AFTER_ALL) > asked:
             self._step(wish.way, MembershipChange(frame, time_ns, False, "its join was refused", wish.asker))
-        elif wish.leaves and status == 0 and before and not before & ~wish.state:
+        elif wish.leaves and status == 0 and before and not before & ~wish.state and not self._joins_near(wish.way, one.request):
             del self.joined[wish.way]
             self._step(wish.way, MembershipChange(frame, time_ns, False, "it has left the group"))
 

@@ -7,18 +7,19 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ibdissect.bounded import BoundedDict
-from ibdissect.decode import ChunkTable, Int
-from ibdissect.decode.identity import LidId, RouteId, SenderId
+from ibdissect.bounded import BoundedDict, KeptDict
+from ibdissect.decode import ChunkTable
+from ibdissect.decode.identity import Frame, LidId, RouteId, SenderId
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_struct
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet.route_senders import Senders
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.vantage import AGES_NS
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_OPA, MAD
-from ibdissect.wire.numbers import GET, GET_RESP, LID_ROUTED, SET, STATUS, SWITCH_INFO
+from ibdissect.wire.numbers import DIRECTED, GET, GET_RESP, LID_ROUTED, SET, STATUS, SWITCH_INFO
 from ibdissect.wire.opa import STLSMPDirected, STLSwitchInfo
+from ibdissect.wire.opa_port import STLPortInfo
 from ibdissect.wire.sm import DR_MAX_HOPS
 from ibdissect.wire.spec import Field
 
@@ -60,17 +61,29 @@ class _SwitchRule(LearntFactRule):
     """Base of rules that compare what a Set writes with what the switch itself answered before, or else with the copy in the Set."""
 
     evidence = (
-        "An answer of the switch alone; a Set, and the capacity that the switch answered before. Where it did not, the capacity in the Set "
-        "counts, unless it is 0: read-only components of a Set mean nothing to the switch. An `info` where the capture may have missed a "
-        "change in between, and where SwitchInfo was asked for again and the capture does not show the answer."
+        "An answer of the switch alone; a Set, and what the switch answered before. An `info` where only the Set has a capacity: read-only "
+        "components of a Set mean nothing to the switch; where the switch answers the Set otherwise; where the capture may have missed a "
+        "change in between; and where SwitchInfo was asked for again without an answer, or the LID was written to a port in between."
     )
-    holds_ns = CONFIGURED_NS
+    holds_ns = AGES_NS
 
     def __init__(self) -> None:
         self.shown = BoundedDict[Place, SwitchAnswers](MAX_SWITCHES, "switches of Omni-Path")
         self.senders = Senders()
-        self.asked = BoundedDict[LidId, int](MAX_SWITCHES, "switches of Omni-Path that were asked")
-        """The latest Get of SwitchInfo to a LID, in the chunks before this one."""
+        self.asked = BoundedDict[Place, int](MAX_SWITCHES, "switches of Omni-Path that were asked")
+        """The latest Get of SwitchInfo along a route; to a LID, in the chunks before this one."""
+        self.given = BoundedDict[LidId, int](MAX_SWITCHES, "LIDs of Omni-Path that were written")
+        """The latest Set of PortInfo with a LID."""
+        self.open = BoundedDict[Place, tuple[int, Frame]](MAX_SWITCHES, "Sets to switches of Omni-Path")
+        """The latest faulty Set that waits for its answer: transaction id and frame."""
+        self.replies = KeptDict[Frame, SwitchAnswers](MAX_SWITCHES, "answers of switches of Omni-Path")
+        """What switches answered to faulty Sets, by frame of the Set."""
+
+    @on_struct(STLPortInfo)
+    def port(self, view: STLPortInfo, seen: Seen) -> Iterator[Hit]:
+        if seen.value(MAD.method) == SET and view.lid:
+            self.given.put(LidId(view.lid), seen.frame, seen.frame, seen.time_ns)
+        return iter(())
 
     @on_struct(STLSwitchInfo)
     def switch(self, view: STLSwitchInfo, seen: Seen) -> Iterator[Hit]:
@@ -80,40 +93,59 @@ class _SwitchRule(LearntFactRule):
         answer = mad.method == GET_RESP
         if route is not None:
             sender = int(self.senders.of(np.array([mad.transaction_id], np.uint64))[0])
-            place: Place = RouteId(SenderId(sender), route.initial_path[: min(route.hop_count, DR_MAX_HOPS) + 1])
+            place: Place = _along(sender, route)
         else:
             place = LidId(link.slid if answer else link.dlid)
         if answer:
             self.shown.put(place, _shown(view, seen.frame), seen.frame, seen.time_ns)
+            transaction, written = self.open.get(place, (0, 0))
+            if written and transaction == mad.transaction_id:
+                self.replies.keep(written, _shown(view, seen.frame), seen.frame, seen.time_ns)
         known = None if answer else self.shown.get(place)
-        yield from self.judge(view, seen, place, known if known is not None else _shown(view, 0), own=answer or known is None)
+        for hit in self.judge(view, seen, place, known if known is not None else _shown(view, 0), own=answer or known is None):
+            if not answer:
+                self.open.put(place, (mad.transaction_id, seen.frame), seen.frame, seen.time_ns)
+                hit.severity = hit.severity if known is not None else INFO
+            yield hit
 
     @on_chunk
     def note_gets(self, table: ChunkTable, _context: Context) -> None:
         """Who was asked in this chunk; it counts for the next ones, as the Sets of this one were judged before."""
-        for row in _gets(table).tolist():
-            lid, frame = LidId(int(table.values_at(LRH.dlid, np.array([row]))[0])), row + table.chunk.first
-            self.asked.put(lid, frame, frame, int(table.chunk.time_ns[row]))
+        for place, frame in self._gets(table):
+            self.asked.put(place, frame, frame, int(table.chunk.time_ns[frame - table.chunk.first]))
+
+    def _gets(self, table: ChunkTable) -> Iterator[tuple[Place, int]]:
+        """The places where SwitchInfo was asked for in a chunk, and the frames."""
+        for mgmt_class in (LID_ROUTED, DIRECTED):
+            rows = table.attributes().get((mgmt_class, SWITCH_INFO), np.empty(0, np.int64))
+            mine = (table.values_at(MAD.method, rows) == GET) & (table.values_at(MAD.base_version, rows) == BASE_VERSION_OPA)
+            for row in rows[mine].tolist():
+                seen = Seen(table, row)
+                route = seen.first(STLSMPDirected)
+                sender = self.senders.of_transaction(seen.value(MAD.transaction_id)) if route is not None else 0
+                yield _along(sender, route) if route is not None else LidId(seen.value(LRH.dlid)), seen.frame
 
     def doubt(self, seen: Seen, place: Place, shown: SwitchAnswers) -> Severity | None:
-        """INFO if a switch was asked again after its answer, and its LID may have another one since then."""
-        if not isinstance(place, LidId):
-            return None
-        rows = _gets(seen.table)
-        mine = rows[(rows < seen.row) & (seen.table.values_at(LRH.dlid, rows) == place.lid)]
-        latest = int(mine[-1]) + seen.table.chunk.first if len(mine) else self.asked.get(place, 0)
-        return INFO if latest > shown.frame > 0 else None
+        """INFO if a switch was asked again after its answer, or its LID was written: another one may be there since then."""
+        later = [frame for where, frame in self._gets(seen.table) if where == place and frame < seen.frame]
+        given = self.given.get(place, 0) if isinstance(place, LidId) else 0
+        return INFO if max(*later, self.asked.get(place, 0), given) > shown.frame > 0 else None
 
     def judge(self, view: STLSwitchInfo, seen: Seen, place: Place, shown: SwitchAnswers, *, own: bool) -> Iterator[Hit]:
         """Faults of an answer or a Set. `shown`: what counts; `own`: it is in the same packet."""
         raise NotImplementedError
 
+    def agrees(self, hit: Hit, reply: SwitchAnswers) -> bool:
+        """Whether the switch's answer to a Set shows the fault, too."""
+        raise NotImplementedError
 
-def _gets(table: ChunkTable) -> Int:
-    """Rows of Omni-Path's Gets of SwitchInfo by LID."""
-    rows = table.attributes().get((LID_ROUTED, SWITCH_INFO), np.empty(0, np.int64))
-    mine: Int = rows[(table.values_at(MAD.method, rows) == GET) & (table.values_at(MAD.base_version, rows) == BASE_VERSION_OPA)]
-    return mine
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        reply = self.replies.get(hit.frame)
+        return INFO if reply is not None and not self.agrees(hit, reply) else super().severity_at_end(hit, context)
+
+
+def _along(sender: int, route: STLSMPDirected) -> RouteId:
+    return RouteId(SenderId(sender), route.initial_path[: min(route.hop_count, DR_MAX_HOPS) + 1])
 
 
 def _shown(view: STLSwitchInfo, frame: int) -> SwitchAnswers:
@@ -129,13 +161,16 @@ class _TopRule(_SwitchRule):
     top: ClassVar[Field[int]]
     cap: ClassVar[str]
 
-    def is_beyond(self, top: int, cap: int, view: STLSwitchInfo) -> bool:
-        """Whether a top is not in a table of `cap` entries."""
+    def is_beyond(self, top: int, cap: int, mask: int) -> bool:
+        """Whether a top is not in a table of `cap` entries, with a MulticastMask."""
         raise NotImplementedError
+
+    def agrees(self, hit: Hit, reply: SwitchAnswers) -> bool:
+        return self.is_beyond(hit.arguments[self.top.name], getattr(reply, self.cap), reply.multicast_mask)
 
     def judge(self, view: STLSwitchInfo, seen: Seen, place: Place, shown: SwitchAnswers, *, own: bool) -> Iterator[Hit]:
         top, cap = self.top.__get__(view, type(view)), getattr(shown, self.cap)
-        if cap and self.is_beyond(top, cap, view):
+        if cap and self.is_beyond(top, cap, view.multicast_mask):
             proof = [(shown.frame, "SwitchInfo of that switch")] if shown.frame and not own else []
             how = self.doubt(seen, place, shown) if proof else None
             yield fault(seen, {self.top.name: top, self.cap: cap}, self.top, of=view, proof=proof, severity=how)
@@ -152,10 +187,10 @@ class PortGroupTop(_TopRule):
     code, name, severity = "OPA004", "opa-port-group-top", WARNING
     reference = "Omni-Path manual; opa-ff stl_sm_types.h"
     message = "PortGroupTop {port_group_top} above PortGroupCap {port_group_cap}"
-    example = "SubnSet(SwitchInfo) of Omni-Path with PortGroupTop 99 and PortGroupCap 8"
+    example = "a GetResp(SwitchInfo) of Omni-Path with PortGroupTop 99 and PortGroupCap 8"
     top, cap = STLSwitchInfo.port_group_top, "port_group_cap"
 
-    def is_beyond(self, top: int, cap: int, view: STLSwitchInfo) -> bool:
+    def is_beyond(self, top: int, cap: int, mask: int) -> bool:
         return top > cap
 
 
@@ -179,7 +214,7 @@ class OpaLinearTop(_TopRule):
     example = "an Omni-Path SwitchInfo with LinearFDBCap 0x1000 and LinearFDBTop 0x8000"
     top, cap = STLSwitchInfo.linear_fdb_top, "linear_fdb_cap"
 
-    def is_beyond(self, top: int, cap: int, view: STLSwitchInfo) -> bool:
+    def is_beyond(self, top: int, cap: int, mask: int) -> bool:
         return top >= cap
 
 
@@ -200,8 +235,8 @@ class OpaMulticastTop(_TopRule):
     example = "an Omni-Path SwitchInfo with MulticastFDBCap 16 and MulticastFDBTop 0xc010"
     top, cap = STLSwitchInfo.multicast_fdb_top, "multicast_fdb_cap"
 
-    def is_beyond(self, top: int, cap: int, view: STLSwitchInfo) -> bool:
-        first = 0xFFFFFFFF << 32 - (view.multicast_mask or USUAL_MASK) & 0xFFFFFFFF
+    def is_beyond(self, top: int, cap: int, mask: int) -> bool:
+        first = 0xFFFFFFFF << 32 - (mask or USUAL_MASK) & 0xFFFFFFFF
         return top not in (0, NONE_16, first - 1) and not (first <= top < first + cap or FIRST_16 <= top < FIRST_16 + cap)
 
 
@@ -220,6 +255,10 @@ class OpaMasksFixed(_SwitchRule):
     reference = "Omni-Path manual; opa-ff STL_SWITCH_INFO"
     message = "Set(SwitchInfo) with {field} {asked}; the switch shows {shown} and IsAddrRangeConfigSupported 0"
     example = "an Omni-Path SwitchInfo with MulticastMask 4 and CapabilityMask 0, then a Set with MulticastMask 3"
+
+    def agrees(self, hit: Hit, reply: SwitchAnswers) -> bool:
+        shown = {STLSwitchInfo.multicast_mask.label: reply.multicast_mask, STLSwitchInfo.collective_mask.label: reply.collective_mask}
+        return not reply.can_change_masks and shown[hit.arguments["field"]] != hit.arguments["asked"]
 
     def judge(self, view: STLSwitchInfo, seen: Seen, place: Place, shown: SwitchAnswers, *, own: bool) -> Iterator[Hit]:
         if own or shown.can_change_masks:

@@ -46,8 +46,8 @@ class AgentRule(AgentFacts):
     """Base of rules about requests to agents that announced their capabilities."""
 
     evidence = (
-        "The ClassPortInfo that the agent answered before the request. Silent for agents without one, where the LID is another node's by "
-        "then, and for requests with a GRH."
+        "The ClassPortInfo that the agent answered before the request. Silent for agents without one, where it was asked for again and the "
+        "capture does not show the answer, where the LID is another node's by then, and for requests with a GRH."
     )
     needs = (*AgentFacts.needs, Agents)
     lacks = 0
@@ -73,8 +73,11 @@ class AgentRule(AgentFacts):
         for one in asked.each(mine[self.suspicious(table, asked.rows[mine])]):
             seen = Seen(table, one.rows)
             side = Side.of(ends_at(table, one.rows)[1])
-            agent, since = agents.at(AgentId(side, PM_CLASS), seen.frame)
-            if agent is None or agent.capability_mask & self.lacks or not same_agent(subnet, side, since, seen.frame):
+            who = AgentId(side, PM_CLASS)
+            agent, since = agents.at(who, seen.frame)
+            if agent is None or agent.capability_mask & self.lacks or agents.asked_again(who, seen.frame):
+                continue
+            if not same_agent(context, side, since, seen.frame):
                 continue
             at, view = next((at, view) for at in self.asks or port_selects(table) if (view := seen.first(at.owner)) is not None)
             yield fault(
@@ -145,8 +148,8 @@ class NoSuchPort(LearntFactRule):
 
     The NodeInfo that the node answered before the request. Silent for LIDs whose node is not known, for requests with
     a GRH, and for nodes to which another agent redirected its requests. An `info` where that LID answers for
-    several such ports: it belongs to another node by now; and where a switch answers for one: it may have been restarted with its ports
-    split.
+    several such ports: it belongs to another node by now; and where a switch answers for one, or showed its ports long ago and the capture
+    does not show its manager: it may have been restarted with its ports split.
     """
 
     code, name, severity = "PM001", "portselect-zero", WARNING
@@ -155,7 +158,7 @@ class NoSuchPort(LearntFactRule):
     example = "NodeInfo of a channel adapter with LID 5, then PerfGet(PortCounters) to LID 5 with PortSelect 0"
 
     needs = (*LearntFactRule.needs, Agents)
-    holds_ns = CONFIGURED_NS
+    holds_ns, of_size = CONFIGURED_NS, True
 
     def __init__(self) -> None:
         self.served = KeptDict[NodeId, set[Code]](MAX_NODES, "nodes that answer for ports that they lack")

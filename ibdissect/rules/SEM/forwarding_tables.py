@@ -14,7 +14,7 @@ from ibdissect.subnet import SWITCH
 from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.subnet.switch_tables import PORTS, UNREACHABLE
 from ibdissect.wire.expr import present
-from ibdissect.wire.numbers import FIRST_MULTICAST, GET_RESP, LAST_MULTICAST, LAST_UNICAST, LID_COUNT
+from ibdissect.wire.numbers import FIRST_MULTICAST, GET_RESP, LAST_MULTICAST, LAST_UNICAST, LID_COUNT, NODE_INFO
 from ibdissect.wire.sm import NodeInfo, SwitchInfo
 from ibdissect.wire.sm_tables import LIDPortEntry, LinearForwardingTable, MulticastForwardingTable, RandomForwardingTable
 
@@ -26,6 +26,8 @@ OF_THE_SWITCH = "SwitchInfo of the switch"
 
 class _PortRange(AttributeRule):
     """One finding per node and port that it does not have. An info where the switch answers and its top is not known."""
+
+    of_size, read = True, (NODE_INFO,)
 
     def flow_of(self, smp: AttributeSmp) -> Any:
         return smp.slot, self.beyond(smp)[1]

@@ -188,7 +188,7 @@ class ManagerGuid(AgainstPortGuid):
     Set the GUID that the manager binds to (opensm: `-g`), and restart it.
 
     SMInfo, and NodeInfo of the port that answers. Silent for an alias GUID that the port shows in GUIDInfo: its manager may be that of a
-    virtual machine.
+    virtual machine. An `info` if the capture does not show all GUIDs of the port, and this one is not of the same organisation as its own.
     """
 
     code, name, severity = "SEM069", "sminfo-guid-wrong", WARNING
@@ -206,6 +206,10 @@ class ManagerGuid(AgainstPortGuid):
         if port is None or not port.guid or guid == port.guid or any(one.guid == guid for one in smp.node.ports.values()):
             return None
         return {"own": port.guid}, [(smp.node.frame, "NodeInfo")]
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        alias = self.may_be_alias(hit, hit.arguments["now"], hit.arguments["own"], context)
+        return INFO if alias else super().severity_at_end(hit, context)
 
 
 class OtherPrefix(AttributeRule):

@@ -237,12 +237,12 @@ class LifeTimeInfinite(Rule):
     LifeTimeValue above 19 disables the time limit of packets inside the switch: they may arrive after their sender gave up, and a blocked
     port holds its buffers forever.
 
-    Set packet_life_time to 19 or less (the default of OpenSM is 18).
+    Set packet_life_time to 19 or less (the default of OpenSM is 18), unless the routing is known to be free of loops and this is intended.
 
     One packet is enough. Silent where a switch answers whose LinearFDBTop is still 0: no manager has set it up yet.
     """
 
-    code, name, severity = "SEM019", "lifetime-infinite", WARNING
+    code, name, severity = "SEM019", "lifetime-infinite", INFO
     reference = "IBA 14.2.5.4, 18.2.5.4"
     when = (SwitchInfo.life_time_value > LONGEST) & (
         SMP_SET | (((SwitchInfo.linear_fdb_top != 0) | (SwitchInfo.linear_fdb_cap == 0)) & READ)
@@ -312,10 +312,11 @@ class ExtSpeedsClaimed(Rule):
 
     Update the firmware of the port.
 
-    One answer is enough. Port 0 of a switch, which speaks for the whole switch, is not judged.
+    One answer is enough. Only an `info`: 0 stands for none, as old ports have it. Port 0 of a switch, which speaks for the whole switch, is
+    not judged.
     """
 
-    code, name, severity = "SEM063", "capmask-ext-but-no-capmask2", WARNING
+    code, name, severity = "SEM063", "capmask-ext-but-no-capmask2", INFO
     reference = "IBA 14.2.5.6; opensm IB_PORT_CAP_HAS_EXT_SPEEDS"
     when = (
         (PortInfo.is_extended_speeds_supported == 1) & (PortInfo.is_capability_mask2_supported == 0)

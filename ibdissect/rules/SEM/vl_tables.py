@@ -18,7 +18,9 @@ from ibdissect.rules.shared.mad_conditions import DOWN
 from ibdissect.subnet import SWITCH, FabricFollower, Port
 from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps, port_key
 from ibdissect.subnet.nodes import ACTIVE, ARMED
-from ibdissect.wire.numbers import MANAGEMENT_VL, SET
+from ibdissect.subnet.vantage import AGES_NS
+from ibdissect.traffic.capture_loss import CaptureLoss
+from ibdissect.wire.numbers import MANAGEMENT_VL, PORT_INFO, SET
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import SLtoVLMappingTable, VLArbitrationEntry, VLArbitrationTable
 from ibdissect.wire.spec import Field
@@ -38,6 +40,8 @@ LANES = slice(VLArbitrationEntry.vl.span[0], None, VLArbitrationEntry.size)
 
 class _QosRule(AttributeRule):
     """Base of rules that compare a QoS table in a Set with the PortInfo of its output port; one finding per port."""
+
+    written = (PORT_INFO,)
 
     def least(self, smps: AttributeSmps, index: Int, field: Field[Any]) -> Int:
         """The least value but 0 of a PortInfo field of their output ports in this chunk, for some SMPs, int64[k]; NO_LIMIT if unknown."""
@@ -81,7 +85,8 @@ class VlOutOfRange(_QosRule):
     Compare the subnet manager's `qos_sl2vl` with the number of operational VLs (`max_op_vls`).
 
     The Set, and PortInfo of its output port, which is Armed or Active: before that a manager may write the tables first and the VLs then. A
-    Set for all output ports (the optimised form) counts where no port of the switch uses that VL.
+    Set for all output ports (the optimised form) counts where no port of the switch uses that VL. An `info` if a port shows within ten
+    seconds that it uses that VL, or carries no data: the manager is changing both.
     """
 
     code, name, severity = "SEM026", "sl2vl-vl-range", WARNING
@@ -111,6 +116,18 @@ class VlOutOfRange(_QosRule):
             if info.port_state in CARRIES_DATA:
                 found.append((port, info, since))
         return max(found, key=lambda one: int(VLS[one[1].operational_vls]) or NO_LIMIT, default=None)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO if the VLs follow their table."""
+        slot, number = hit.key
+        node, loss = context.get(FabricFollower).subnet.by_slot(slot), context.get(CaptureLoss)
+        ports = [port for port in node.ports.values() if number in (0, port.number) or node.kind != SWITCH] if node is not None else []
+        for port in ports:
+            for frame in (one for one in port.infos.changes() if one > hit.frame and loss.nanoseconds_between(hit.frame, one) <= AGES_NS):
+                info, _ = port.info_at(frame)
+                if info is not None and (info.port_state not in CARRIES_DATA or int(VLS[info.operational_vls]) > hit.arguments["vl"]):
+                    return INFO
+        return super().severity_at_end(hit, context)
 
     @staticmethod
     def _highest(smps: AttributeSmps) -> Any:

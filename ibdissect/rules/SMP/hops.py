@@ -80,7 +80,7 @@ class HopBeyondPorts(LearntFactRule):
     message = "the route {route} leaves {node} by port {number}, which has {ports} ports"
     example = "NodeInfo of a switch with 8 ports at route 0,1, then a SubnGet along 0,1,9"
     at = SMPDirected.initial_path
-    holds_ns, read = CONFIGURED_NS, (NODE_INFO,)
+    holds_ns, read, of_size = CONFIGURED_NS, (NODE_INFO,), True
 
     def stands(self, hit: Hit, context: Context) -> bool:
         """Whether no route of the capture ever changed its end: then none is known."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Seen,
 from ibdissect.rules.shared.attribute_rule import AttributeRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TrapRule
 from ibdissect.rules.shared.unanswered import LearntFactRule
-from ibdissect.subnet import ChunkFollowed, FabricFollower
+from ibdissect.subnet import ChunkFollowed, FabricFollower, Node, Port
 from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps, others
 from ibdissect.subnet.events import RepressSeen, TrapSeen
 from ibdissect.subnet.vantage import AGES_NS
@@ -226,8 +226,18 @@ class MasterSmLid(TrapRule):
         dlid, level = hit.arguments["dlid"], hit.arguments["level"]
         if level is not None:
             return not self.levels[level]
-        master = context.get(FabricFollower).subnet.owner(hit.arguments["named"], hit.frame)[0]
-        return not (self.masters[dlid] or (master is not None and master.owns(dlid, hit.frame) is not False))
+        return not (self.masters[dlid] or any(port.owns(dlid, hit.frame) is not False for port in self._masters(hit, context)))
+
+    @staticmethod
+    def _masters(hit: Hit, context: Context) -> set[Port]:
+        """The ports that had the LID of the manager since the sender showed it."""
+        return context.get(FabricFollower).subnet.owners(hit.arguments["named"], hit.related[0].frame)
+
+    def facts_used_of(self, hit: Hit, context: Context) -> Collection[Node] | None:
+        """The manager's own LIDs, too."""
+        nodes = super().facts_used_of(hit, context)
+        masters = self._masters(hit, context) if hit.arguments["level"] is None else ()
+        return [*nodes, *(port.node for port in masters)] if nodes is not None else None
 
     def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         info = event.port.info if event.port is not None else None

@@ -8,7 +8,7 @@ from ibdissect.decode.identity import one_range
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
 from ibdissect.rules.shared.mad_conditions import BY_SMP, NO_ERROR
-from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, TrapRule
+from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, FirstTraps, OwnLidRule, TrapRule
 from ibdissect.subnet import SWITCH, FabricFollower, Port
 from ibdissect.subnet.events import TrapSeen
 from ibdissect.wire.expr import Or
@@ -123,7 +123,7 @@ class ManagerTrapAsSMP(Rule):
     example = "SubnTrap(Notice) with trap 64"
 
 
-class IssuerLid(TrapRule):
+class IssuerLid(OwnLidRule):
     """A trap names an issuer other than the port that sends it.
 
     The subnet manager looks up the sender by this LID and answers for the wrong port, or discards the trap.
@@ -131,8 +131,8 @@ class IssuerLid(TrapRule):
     Update the firmware of the sender.
 
     One LID-routed trap, and the port's LIDs. Where its LMC is not known, LIDs that one LMC can join may be one port's. Silent for a LID
-    that the port had before: a trap is repeated with the notice of its first time; and for the permissive LID, of a port that has none yet.
-    An `info` where the port supports virtual ports, which may have LIDs of their own.
+    that the port had before, or may have had, if the capture begins with a new one: a trap is repeated with the notice of its first time;
+    for the permissive LID, of a port that has none yet. An `info` where the port supports virtual ports, which may have LIDs of their own.
     """
 
     code, name, severity = "TRP001", "trap-issuer-wrong", WARNING
@@ -144,10 +144,13 @@ class IssuerLid(TrapRule):
         issuer = Notice(event.notice).issuer_lid
         if event.directed or event.slid in (0, PERMISSIVE) or issuer in (0, event.slid, PERMISSIVE):
             return None
+        if context.get(FirstTraps).was_sent_from(event, issuer):
+            return None
         if event.port is None:
             return None if one_range(issuer, event.slid) else ({"issuer": issuer}, ())
-        owns = event.port.has_had(issuer, event.frame) or event.port.owns(issuer, event.frame)
-        return None if owns or owns is None else ({"issuer": issuer}, [(event.port.lids.at(event.frame)[1], "the sender's LIDs")])
+        if event.port.has_had(issuer, event.frame) or event.port.owns(issuer, event.frame) in (True, None):
+            return None
+        return {"issuer": issuer}, [(event.port.lids.at(event.frame)[1], "the sender's LIDs")]
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         ports = [port.info for node in self.facts_used_of(hit, context) or () for port in node.ports.values()]
@@ -183,6 +186,9 @@ class ThresholdPort(TrapRule):
     Nobody finds the port that the trap names; the link that loses packets stays undetected.
 
     Update the firmware of the sender.
+
+    The trap, and the NodeInfo of the node before. An `info` where the capture may have missed a change in between, and for a switch that
+    showed its ports long ago where the capture does not show its manager: it may have been restarted with its ports split.
     """
 
     code, name, severity = "TRP006", "trap129-port-range", WARNING
@@ -190,6 +196,7 @@ class ThresholdPort(TrapRule):
     message = "trap {trap} from {port} names port {number} of {owner}, whose last port is {ports}"
     example = "NodeInfo with NumPorts 1 at LID 5, then SubnTrap 129 with LIDADDR 5 and PORTNO 99"
     numbers = (129, 130, 131)
+    of_size = True
 
     def judge(self, event: TrapSeen, context: Context) -> FaultDetails | None:
         details = TrapThreshold(event.notice, DETAILS_AT)
@@ -230,14 +237,14 @@ def _owner(context: Context, event: TrapSeen, lid: int) -> Port | None:
     return context.get(FabricFollower).subnet.by_lid(lid)
 
 
-class ChangeOfOtherPort(TrapRule):
+class ChangeOfOtherPort(OwnLidRule):
     """A trap about a local change (144) names a LID that belongs to another port.
 
     The subnet manager reads the capabilities of the wrong port, and does not notice the change.
 
     Update the firmware or driver of the port that sent it.
 
-    The trap, and the ports of both LIDs, of which neither has the other. Silent if the sender had that LID before.
+    The trap, and the ports of both LIDs, of which neither has the other. Silent if the sender had that LID before, or may have.
     """
 
     code, name, severity = "TRP011", "trap144-foreign-lid", WARNING
@@ -251,5 +258,7 @@ class ChangeOfOtherPort(TrapRule):
         subnet = context.get(FabricFollower).subnet
         (own, since), (other, shown) = subnet.owner(event.slid, event.frame), subnet.owner(lid, event.frame)
         if not lid or lid == event.slid or own is None or other is None or own.node is other.node or own.has_had(lid, event.frame):
+            return None
+        if context.get(FirstTraps).was_sent_from(event, lid):
             return None
         return {"lid": lid, "other": other.name_at(event.frame)}, [(since, "LID of the sender"), (shown, "owner of the LID")]

@@ -7,10 +7,12 @@ from typing import Any
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.identity import Side
 from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import Context, for_all, on_event
 from ibdissect.rules.shared.unanswered import LearntFactRule
-from ibdissect.subnet import FabricFollower, Subnet
+from ibdissect.subnet import ChunkFollowed, FabricFollower, Subnet
+from ibdissect.subnet.lid_writes import LidWrites
 from ibdissect.subnet.vantage import CONFIGURED_NS
-from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.numbers import FIRST_MULTICAST, PORT_INFO
 
 
 class AgentFacts(LearntFactRule):
@@ -18,24 +20,34 @@ class AgentFacts(LearntFactRule):
 
     needs = (*LearntFactRule.needs, FabricFollower)
     holds_ns = CONFIGURED_NS
+    written = (PORT_INFO,)  # it gives the LID
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
         if "code" in vars(cls):
             cls.waits = cls.severity is not Severity.INFO  # nothing could lower it
 
+    @for_all
+    @on_event(ChunkFollowed)
+    def note_writes(self, event: ChunkFollowed, context: Context) -> None:
+        event.once(context.get(LidWrites).take)
 
-def nodes_at(subnet: Subnet, agent: Side, frame: int) -> tuple[int, ...]:
-    """Slots of the node with an agent; empty if it is not known."""
+
+def nodes_at(subnet: Subnet, agent: Side, frame: int) -> tuple[int, ...] | None:
+    """Slots of the node with an agent; None if it is not known: it may be any node."""
     lid = agent.end.lid or 0
     port = subnet.owner(lid, frame)[0] if 0 < lid < FIRST_MULTICAST else None
-    return (port.node.slot,) if port is not None else ()
+    return (port.node.slot,) if port is not None else None
 
 
-def same_agent(subnet: Subnet, agent: Side, since: int, frame: int) -> bool:
+def same_agent(context: Context, agent: Side, since: int, frame: int) -> bool:
     """Whether an agent was the same node's at two frames, as far as the capture shows."""
-    lid = agent.end.lid or 0
-    return subnet.kept(lid, since, frame) if 0 < lid < FIRST_MULTICAST else True
+    lid, subnet = agent.end.lid or 0, context.get(FabricFollower).subnet
+    if not 0 < lid < FIRST_MULTICAST:
+        return True
+    port = subnet.owner(lid, frame)[0]
+    given = port is not None and subnet.owner(lid, since)[0] is None and context.get(LidWrites).gained(port, since)
+    return subnet.kept(lid, since, frame) and not given
 
 
 def in_subnet(table: ChunkTable, rows: Int) -> Bool:

@@ -35,7 +35,7 @@ from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.expr import And, Expr, Or, Value
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET_RESP, SET
-from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.sm import NodeInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo
 from ibdissect.wire.spec import INT_KINDS, Field
@@ -104,8 +104,11 @@ class AttributeRule(LearntFactRule):
         cls._fault = And((cls.when, forms)) if cls.when is not None and forms is not None else cls.when or forms
         if cls.source is AttributeHistory and cls.at is not None:
             cls.source = history_of(cls.at.owner, kept=any(one.owner is cls.at.owner for one in all_compared(cls._fault)))
+        owners = {field.owner for field in all_compared(cls._fault)}
+        if "of_size" not in vars(cls):
+            cls.of_size = cls.of_size or not owners.isdisjoint((NodeInfo, SwitchInfo))
         if cls.refusable and "read" not in vars(cls):  # who sends it may know better than the capture
-            rests_on = {one for field in all_compared(cls._fault) for one in attributes_of(field.owner)}
+            rests_on = {one for owner in owners for one in attributes_of(owner)}
             cls.read = tuple(sorted(rests_on - {*cls.source.attributes}))
         if cls._fault is not None:
             check(cls.__name__, cls._fault, cls.source.attributes)
@@ -153,7 +156,12 @@ class AttributeRule(LearntFactRule):
         for smp in found:
             judged = self.judge(smp)
             if judged is not None:
-                yield DeferredHit(frame=smp.frame, key=self.flow_of(smp), make=partial(self.made, smp, *judged), proof=judged[1])
+                yield DeferredHit(frame=smp.frame, key=self.flow_of(smp), make=partial(self._placed, smp, *judged), proof=judged[1])
+
+    def _placed(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
+        hit = self.made(smp, arguments, proof)
+        hit.by_lid = not smp.directed
+        return hit
 
     def _concerned(self, smps: AttributeSmps) -> Iterator[AttributeSmp]:
         """Suspicious SMPs of ports that have the component at all."""
@@ -183,8 +191,10 @@ class AttributeRule(LearntFactRule):
 
 
 GUIDS = history_of(GUIDInfo, kept=True)
-GUID_BLOCKS, GUID_SIZE = 32, 8
-"""Blocks of GUIDs of a port, and bytes of a GUID."""
+GUID_BLOCKS, GUIDS_OF_BLOCK, GUID_SIZE = 32, 8, 8
+"""Blocks of GUIDs of a port, GUIDs of a block, and bytes of a GUID."""
+OF_ORGANISATION = 40
+"""Bits of a GUID behind those that say which organisation assigned it."""
 
 
 class AgainstPortGuid(AttributeRule):
@@ -204,9 +214,24 @@ class AgainstPortGuid(AttributeRule):
         port = node.manager(entered) if node is not None else None
         if node is None or port is None:
             return True
-        key = port_key(np.array([slot]), np.array([0 if node.kind == SWITCH else entered])) << 32 | np.arange(GUID_BLOCKS)
-        shown = extract(context.get(GUIDS).at(key, np.full(GUID_BLOCKS, AFTER_ALL))[0].reshape(-1, GUID_SIZE), 0, 8 * GUID_SIZE)
+        shown = extract(_blocks(slot, node, entered, context)[0].reshape(-1, GUID_SIZE), 0, 8 * GUID_SIZE)
         return not port.renamed and hit.arguments[self.compared] not in shown
+
+    def may_be_alias(self, hit: Hit, guid: int, own: int, context: Context) -> bool:
+        """Whether a GUID, of another organisation than the port's own, may be in a block of GUIDInfo that the capture does not show."""
+        slot, entered = hit.key
+        node = context.get(FabricFollower).subnet.by_slot(slot)
+        port = node.manager(entered) if node is not None else None
+        if node is None or port is None or guid >> OF_ORGANISATION == own >> OF_ORGANISATION:
+            return False
+        blocks = -(-port.info.guid_cap // GUIDS_OF_BLOCK) if port.info is not None else GUID_BLOCKS
+        return not (_blocks(slot, node, entered, context)[1][:blocks] > 0).all()
+
+
+def _blocks(slot: int, node: Node, entered: int, context: Context) -> tuple[Any, Any]:
+    """The blocks of GUIDInfo that a port showed, and the frames that did; 0: it did not."""
+    key = port_key(np.array([slot]), np.array([0 if node.kind == SWITCH else entered])) << 32 | np.arange(GUID_BLOCKS)
+    return context.get(GUIDS).at(key, np.full(GUID_BLOCKS, AFTER_ALL))
 
 
 MAX_WRITTEN = 2048

@@ -7,22 +7,47 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.bounded import KeptDict
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.identity import Content, LidId, PortId
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.lint.finding import Severity, Span
-from ibdissect.lint.rule import INFO, Context, FaultDetails, Hit, fault, on_event
+from ibdissect.lint.rule import INFO, Context, FaultDetails, Hit, fault, for_all, on_event
 from ibdissect.rules.shared.unanswered import LearntFactRule
-from ibdissect.subnet import ChunkFollowed
+from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.events import TrapSeen
+from ibdissect.subnet.lid_writes import LidWrites
 from ibdissect.subnet.smps import DATA_AT
 from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.notice import Notice, TrapPKey, TrapQKey
 
 DETAILS_AT = Notice.data_details.bit // 8
 BAD_M_KEY = 256
-MAX_TRAPS = 4096
+MAX_TRAPS, MAX_LIDS = 4096, 8
 """Traps, senders or ports remembered per rule."""
+
+
+class FirstTraps:
+    """From which LIDs a trap was sent: it is repeated with the same notice until it is acknowledged. One per capture."""
+
+    def __init__(self) -> None:
+        self.lids = KeptDict[Content, set[LidId]](MAX_TRAPS, "traps that may be repeated")
+        """LIDs by transaction id and notice."""
+
+    def take(self, event: TrapSeen) -> None:
+        """Note a trap, as often as rules hear of it."""
+        lids = self.lids.get_or_make(_content(event), set, event.frame, event.time_ns)
+        if lids is not None and len(lids) < MAX_LIDS:
+            lids.add(LidId(event.slid))
+
+    def was_sent_from(self, event: TrapSeen, lid: int) -> bool:
+        """Whether an equal trap came from a LID, or nobody knows."""
+        return self.lids.dropped.count > 0 or LidId(lid) in self.lids.get(_content(event), ())
+
+
+def _content(event: TrapSeen) -> Content:
+    return event.transaction.to_bytes(8, "big") + event.notice
 
 
 class TrapRule(LearntFactRule):
@@ -57,6 +82,27 @@ class TrapRule(LearntFactRule):
                 start=event.mad + DATA_AT, proof=proof, key=(event.origin, event.number),
                 about=(event.port.node.slot,) if event.port is not None else (),
             )  # fmt: skip
+
+
+class OwnLidRule(TrapRule):
+    """Base of rules about a LID in a trap that is not its sender's: a port may have had it when it first sent the trap."""
+
+    @for_all
+    @on_event(ChunkFollowed)
+    def note_writes(self, event: ChunkFollowed, context: Context) -> None:
+        event.once(context.get(LidWrites).take)
+
+    @for_all
+    @on_event(TrapSeen)
+    def note_trap(self, event: TrapSeen, context: Context) -> None:
+        context.get(FirstTraps).take(event)
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        """Not if the capture begins with another LID of the port than it had before."""
+        origin, _ = hit.key
+        node = context.get(FabricFollower).subnet.by_slot(origin.node) if isinstance(origin, PortId) else None
+        port = node.ports.get(origin.number) if node is not None else None
+        return port is None or not context.get(LidWrites).gained(port, 0)
 
 
 LOOK_BACK = 8192

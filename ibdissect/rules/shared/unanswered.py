@@ -24,7 +24,7 @@ from ibdissect.rules.shared.answered import RepliesToFindings, Reply
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node
 from ibdissect.subnet.vantage import AGES_NS, Vantage
 from ibdissect.traffic.capture_loss import CaptureLoss
-from ibdissect.wire.numbers import GET, P_KEY_TABLE, PERMISSIVE, SET, SMP_CLASSES
+from ibdissect.wire.numbers import GET, P_KEY_TABLE, PERMISSIVE, PORT_INFO, SET, SMP_CLASSES
 
 PATH_AT = 4
 """Offset of the path in `Request.route`, behind both LIDs of the directed route."""
@@ -132,6 +132,12 @@ def _may_own(node: Node, lid: int, frame: int) -> bool:
     return not ports or any(port is None or port.owns(lid, frame) is not False or port.has_had(lid, frame) for port in ports)
 
 
+def _resized(node: Node, frame: int, loss: CaptureLoss) -> bool:
+    """Whether a node shows other ports or tables within a sweep after a frame: it may have had them by then."""
+    changes = (*node.facts.changes(), *node.switch.changes())
+    return any(one > frame and loss.nanoseconds_between(frame, one) <= AGES_NS for one in changes)
+
+
 RESTARTS_NS = SECOND_NS
 """A node that was restarted does not answer again so soon."""
 PATIENCE_NS = SECOND_NS
@@ -192,6 +198,8 @@ class LearntFactRule(Rule):
     """Whether a manager may change the facts at any time, so that they hold for a while only where the capture does not show it."""
     holds_ns: ClassVar[int] = AGES_NS
     """That while: for what a manager changes as hosts come and go, `CONFIGURED_NS`, or `RESTARTS_NS` for what a node is."""
+    of_size: ClassVar[bool] = False
+    """Whether they are about ports or tables of a node: of a switch that may be restarted with others, they hold for `AGES_NS`."""
 
     refutable: ClassVar[bool] = False
     """Whether a good answer also refutes what a packet says by itself."""
@@ -234,9 +242,10 @@ class LearntFactRule(Rule):
         frames = [one.frame for one in hit.related if one.frame > 0]
         earlier, later = [one for one in frames if one < hit.frame], [one for one in frames if one > hit.frame]
         shown = min(earlier, default=0)
-        nodes = self.facts_used_of(hit, context) if self.written or self.read or self.ages else ()
-        asked = *((SET, one) for one in self.written), *((GET, one) for one in self.read)
-        if loss.between(shown, hit.time_ns) or loss.unsettled(hit.frame, hit.time_ns):
+        written = (*self.written, PORT_INFO) if hit.by_lid and self.ages else self.written
+        nodes = self.facts_used_of(hit, context) if written or self.read or self.ages else ()
+        asked = *((SET, one) for one in written), *((GET, one) for one in self.read)
+        if loss.between(shown, hit.time_ns) or loss.unread_between(shown, hit.time_ns) or loss.unsettled(hit.frame, hit.time_ns):
             return True
         if any(unanswered.between(one, shown, hit.frame, nodes, how) for how, one in asked):
             return True
@@ -247,7 +256,9 @@ class LearntFactRule(Rule):
             return False
         if not vantage.ambiguous.isdisjoint(frames):
             return True
-        if any(vantage.astray(one, first, last, nodes) for one in self.written) or vantage.handed_over(first, last, nodes):
+        if any(vantage.astray(one, first, last, nodes) for one in written) or vantage.handed_over(first, last, nodes):
+            return True
+        if self.of_size and any(_resized(node, hit.frame, loss) for node in nodes or ()):
             return True
         age = loss.nanoseconds_between(first, last)
         if self.holds_ns < AGES_NS:
@@ -258,7 +269,8 @@ class LearntFactRule(Rule):
             return False
         if vantage.manages(nodes, hit.frame):
             return False
-        return age > self.holds_ns or (P_KEY_TABLE in self.written and vantage.repartitions(first, last))
+        resized = self.of_size and any(node.kind == SWITCH for node in nodes or ())
+        return hit.by_lid or resized or age > self.holds_ns or (P_KEY_TABLE in self.written and vantage.repartitions(first, last))
 
     def facts_used_of(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The nodes whose `written` attributes a finding rests on; None: any node's."""

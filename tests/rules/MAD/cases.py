@@ -11,13 +11,19 @@ from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.pm import PortCounters, PortCountersExtended
 from ibdissect.wire.sa import mask_for
 from ibdissect.wire.sa_paths import PathRecord
-from ibdissect.wire.sa_records import GuidInfoRecord, PKeyTableRecord, PortInfoRecord, VLArbitrationTableRecord
+from ibdissect.wire.sa_records import (
+    GuidInfoRecord,
+    PKeyTableRecord,
+    PortInfoRecord,
+    SLtoVLMappingTableRecord,
+    VLArbitrationTableRecord,
+)
 from ibdissect.wire.sa_records import LinearForwardingTableRecord as LFTRecord
 from ibdissect.wire.spec import Struct
 from tests.craft import build, erf_pcap, gmp, put, sa_mad, smp, ud
 from tests.rules.cases import case
 from tests.rules.made.mads import counters, sa, table
-from tests.subnet.made import node, switch
+from tests.subnet.made import node, p_keys, switch
 
 NODE_INFO, PERF, GET, RESPONSE = 0x11, 0x04, 0x01, 0x81
 case("MAD001", smp(1, NODE_INFO, header={"base_version": 2}), smp(1, NODE_INFO))
@@ -154,3 +160,27 @@ def with_modifier(frame: bytes, modifier: int) -> bytes:
 
 case("MAD019", [with_modifier(MODIFIED[0], SPEEDS), with_modifier(MODIFIED[1], 1)],
      [with_modifier(MODIFIED[0], SPEEDS), with_modifier(MODIFIED[1], 0)], frames=[2])  # fmt: skip
+
+# what an answer refuses, it repeats; a manufacturer's traps carry what it likes
+case("MAD001", sa(0x81, mask=1, base_version=2), sa(0x81, mask=1, base_version=2, status=0x0004))
+case("MAD018", smp(5, 0xFEFF), smp(5, 0xFF00))
+REFUSED = [gmp(PERF, RESPONSE, 0x99, PORT, header={"status": 0x000C}, slid=2, dlid=1)]
+case("MAD011", [UNKNOWN, *REFUSED], REFUSED, frames=[1], severity="warning")
+# who answers it, knows it: a newer standard has that attribute, or that method of it
+KNOWN = gmp(PERF, RESPONSE, 0x99, PORT, slid=2, dlid=1)
+case("MAD011", [UNKNOWN, KNOWN], KNOWN, frames=[1], severity="info")
+WRITTEN = [gmp(PERF, 2, 0x11, PORT, slid=1, dlid=2), *(gmp(PERF, RESPONSE, 0x11, PORT, header={"status": one}, slid=2, dlid=1) for one in
+                                                       (0x000C, 0))]  # fmt: skip
+case("MAD018", WRITTEN[:2], WRITTEN[1:2], frames=[1], severity="warning")
+case("MAD018", WRITTEN[::2], WRITTEN[2:], frames=[1], severity="info")
+# another host, whose request was sent before the capture began, shares the transaction id
+WRONG, RIGHT = lid_counters(0x1D, PortCountersExtended), lid_counters(0x12, PortCounters)
+OF_PORT_2 = gmp(PERF, RESPONSE, 0x12, build(PortCounters, port_select=2), slid=2, dlid=1)
+ROUTED = [smp(method, 0x16, p_keys(0x8123), path=[1], modifier=block) for method, block in ((GET, 0), (RESPONSE, 1), (RESPONSE, 0))]
+for code, asked, wrong, right in (("MAD005", ASK, WRONG, RIGHT), ("MAD020", ASK, OF_PORT_2, RIGHT), ("MAD019", *ROUTED)):
+    case(code, [asked, wrong, right], [asked, right, wrong], frames=[2], severity="info", also=["TXN003"], twin_also=["TXN003"])
+# an adapter has one mapping, and the SA answers with it whatever ports were asked for
+LANES = [query(GET, SLtoVLMappingTableRecord, "lid", "input_port_num", lid=2, input_port_num=3),
+         query(RESPONSE, SLtoVLMappingTableRecord, lid=2, output_port_num=1)]  # fmt: skip
+case("MAD020", [smp(GET, NODE_INFO, dlid=2), smp(RESPONSE, NODE_INFO, switch(2), slid=2), *LANES],
+     [smp(GET, NODE_INFO, dlid=2), smp(RESPONSE, NODE_INFO, node(2), slid=2), *LANES], frames=[4])  # fmt: skip

@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ibdissect.wire.notice import TrapGID
 from tests.craft import erf_pcap, ud
 from tests.rules.cases import case
 from tests.rules.made.conversations import MGID as GSI_MGID
 from tests.rules.made.conversations import WAIT, gid_of, sa
 from tests.rules.made.conversations import member as gsi_member
 from tests.rules.made.subnets import MGID, member, packet, sweep
+from tests.rules.made.traps import details, notice
 from tests.subnet.made import answer, switch, switch_info
 
 GET, SET, DELETE, GET_RESP, DELETE_RESP, NODE_INFO, SWITCH_INFO = 0x01, 0x02, 0x15, 0x81, 0x95, 0x11, 0x12
@@ -48,8 +50,21 @@ BY_ANOTHER = [sa(method, 0x38, REFUSED[0][-206:-6], mask=0x10003, status=status,
               for method, status, ends in ((SET, 0, {"slid": 9}), (GET_RESP, 0x0200, {"dlid": 9}))]  # fmt: skip
 case("MCG005", [*REFUSED, *WAIT[:2], broadcast()], [*BY_ANOTHER, *WAIT[:2], broadcast()], frames=[5], also=["SA003"], twin_also=["SA003"],
      file=SECONDS)  # fmt: skip
+# it joined again just before, or just after: the capture may have changed the order; or that is cut off
+PAUSE = [ud(b"idle", dest_qp=0x40, src_qp=0x41, q_key=0x1111, bth={"psn": i}) for i in range(1200)]
+BOTH_AT_ONCE = [AGAIN[0], LEAVE[0], AGAIN[1], LEAVE[1]]
+case("MCG005", [*JOIN, *AGAIN, *PAUSE[:20], *LEAVE, *PAUSE, broadcast()], [*JOIN, *BOTH_AT_ONCE, *PAUSE, broadcast()], frames=[1227])
 SMALL = [answer(2, NODE_INFO, switch(2)), answer(2, SWITCH_INFO, switch_info(multicast_fdb_cap=1))]
-packet("MCG006", member(mgid=MGID[:-1] + b"\x02", mlid=0xC002), member(mgid=MGID[:-1] + b"\x02"), [*SMALL, member()])
+SWEPT = [*sweep(), SMALL[1]]
+SECOND: dict[str, Any] = {"mgid": MGID[:-1] + b"\x02", "mlid": 0xC002}
+packet("MCG006", member(**SECOND), member(mgid=MGID[:-1] + b"\x02"), [*SWEPT, member()], severity="warning")
+# the subnet may have other switches; a group without members, or with senders alone, needs no entry; each of two subnets has one group
+packet("MCG006", member(**SECOND), member(mgid=MGID[:-1] + b"\x02"), [*SMALL, member()], severity="info")
+for odd in ({"join_state": 0, "port_gid": bytes(16)}, {"join_state": 4}, {"by": 9}):
+    packet("MCG006", member(**{**SECOND, **odd}), member(mgid=MGID[:-1] + b"\x02"), [*SWEPT, member()], severity="info")
+# a group is deleted at the same time
+DELETED = sa(0x06, 2, notice(67, details(TrapGID, gidaddr=MGID), type=3, producer_type=4), slid=1, dlid=5)
+case("MCG006", [*SWEPT, member(), member(**SECOND), DELETED], [*SWEPT, member()], severity="info", frames=[12])
 # another switch: this one may be on the tree of few groups, unless both have a member at its ports, or an entry in its table
 TWO = [member(join_state=1), member(mgid=MGID[:-1] + b"\x02", mlid=0xC002, join_state=1)]
 ONE = [TWO[0], member(mgid=MGID[:-1] + b"\x02", join_state=1)]

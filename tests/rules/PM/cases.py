@@ -11,8 +11,8 @@ from tests.craft import build, erf_pcap, gmp, smp
 from tests.rules.cases import case
 from tests.rules.made.conversations import agent, counters, gid_of, perf
 from tests.rules.made.mads import counters as mad_counters
-from tests.rules.made.subnets import NODE_INFO, packet, sweep
-from tests.subnet.made import switch
+from tests.rules.made.subnets import NODE_INFO, PORT_INFO, packet, sweep
+from tests.subnet.made import node, port_info, switch
 
 GET, SET, GET_RESP, PM = 0x01, 0x02, 0x81, 0x04
 # PM
@@ -86,6 +86,17 @@ for status, how in ((0, "info"), (0x1C, "warning")):
 # an hour later a switch may have been restarted in another mode
 HOURS = partial(erf_pcap, step_ns=400_000_000_000)
 case("PM001", [*sweep(), subnet_counters(3, 2)], [*sweep(), subnet_counters(2, 2)], severity="info", file=HOURS)
+# the same where a switch showed its ports long ago
+for seconds, how in ((1, "warning"), (11, "info")):
+    case("PM001", [*sweep(), subnet_counters(3, 2)], [*sweep(), subnet_counters(2, 2)], severity=how,
+         file=partial(erf_pcap, step_ns=seconds * 1_000_000_000))  # fmt: skip
+# it was asked again, and the answer is missing; its LID was given to another port
+EVERY = counters(GET, port_select=255)
+case("PM002", [*agent(), *agent(transaction=4), EVERY], [*agent(), *agent(transaction=4)[:1], EVERY], frames=[5])
+GETS_5 = [smp(GET_RESP, NODE_INFO, node(9), path=[1, 2]),
+          *(smp(method, PORT_INFO, port_info(lid), path=[1, 2], modifier=1) for method, lid in ((SET, 5), (GET_RESP, 5)))]  # fmt: skip
+case("PM002", [*GETS_5, *agent(), EVERY], [*agent(), *GETS_5, EVERY], frames=[6])
+case("PM002", [*agent(), *GETS_5[::2], EVERY], [*agent(), *GETS_5, EVERY], frames=[5])
 case("PM004", mad_counters(2), mad_counters(1))
 case("PM009", mad_counters(5), mad_counters(1))
 # a method that the class does not have is the fault, not that the answer fits no request (TXN006, TXN008)

@@ -105,3 +105,17 @@ case(
     twin_also=["TRP005"],
     file=partial(erf_pcap, step_ns=3_600_000_000_000),
 )
+# a switch that showed its ports long ago may have been restarted with its ports split
+OF_40 = [answer(5, NODE_INFO, switch(5, 40)), plain_trap(129, details(TrapThreshold, lidaddr=5, portno=41))]
+TO_40 = [OF_40[0], plain_trap(129, details(TrapThreshold, lidaddr=5, portno=40))]
+for seconds, how in ((1, "warning"), (11, "info")):
+    case("TRP006", OF_40, TO_40, severity=how, frames=[2], file=partial(erf_pcap, step_ns=seconds * 1_000_000_000))
+# the LID that it had before the capture began, or when it sent that trap first
+HAS_9 = [answer(9, NODE_INFO, node(9)), answer(9, PORT_INFO, port_info(9))]
+GETS_9 = [smp(0x81, NODE_INFO, node(9), path=[1, 2]),
+          *(smp(method, PORT_INFO, port_info(9, **state), path=[1, 2], modifier=1)
+            for method, state in ((2, {"port_state": 0, "port_physical_state": 0}), (0x81, {})))]  # fmt: skip
+case("TRP001", [*HAS_9, of_lid(9, issuer=300)], [*GETS_9, of_lid(9, issuer=300)], frames=[3])
+case("TRP001", [of_lid(300, 300, 300), of_lid(9, issuer=300)], [of_lid(300, 300, 300), of_lid(300, issuer=300)], frames=[2])
+BESIDE = [answer(6, NODE_INFO, node(6)), answer(6, PORT_INFO, port_info(6))]
+case("TRP011", [*BESIDE, *HAS_9, of_lid(6, 9, 9)], [*BESIDE, *GETS_9, of_lid(6, 9, 9)], frames=[5])

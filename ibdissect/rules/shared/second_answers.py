@@ -1,0 +1,40 @@
+"""Does an answer belong to its request? A second one shows that one of both answers another request, which the capture lacks."""
+
+from __future__ import annotations
+
+from ibdissect.bounded import KeptDict
+from ibdissect.decode.identity import Frame
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import INFO, Context, Hit, for_all, on_event
+from ibdissect.mad.request_outcomes import AnsweredAgain
+from ibdissect.rules.shared.unanswered import LearntFactRule
+
+MAX_AGAIN = 65536
+
+
+class AnsweredAgainLater:
+    """Frames of requests that got more than one answer. One per capture."""
+
+    def __init__(self) -> None:
+        self.frames = KeptDict[Frame, None](MAX_AGAIN, "requests that were answered twice")
+
+    def take(self, event: AnsweredAgain) -> None:
+        """Note a second answer, as often as rules hear of it."""
+        self.frames.keep(event.request.last_frame, None, event.frame, event.time_ns)
+
+
+class OwnAnswerRule(LearntFactRule):
+    """Base of rules about an answer that does not fit its request: an `info` if that request gets another answer, too.
+
+    Two hosts may share a transaction id and a directed route, or an answer may be late: then it is that to an earlier request.
+    """
+
+    @for_all
+    @on_event(AnsweredAgain)
+    def note_second(self, event: AnsweredAgain, context: Context) -> None:
+        context.get(AnsweredAgainLater).take(event)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        again = context.get(AnsweredAgainLater).frames
+        doubtful = again.dropped.count or any(one.frame in again for one in hit.related)
+        return INFO if doubtful else super().severity_at_end(hit, context)
