@@ -116,7 +116,7 @@ from ibdissect.engine.hosts import Host, Lane
 from ibdissect.engine.packet_fields import Packet
 from ibdissect.engine.connection_setups import AGREED, SetUp
 from ibdissect.engine.waiting_packets import Path, Room
-path, host, kept = Path(Room()), Host(1, 2, 3), []
+path, host, kept = Path(Room()), Host(1, 2, 0, 3), []
 def half(i):
     one, p = Half(path), Packet()
     p.op, p.first, p.last, p.size, p.psn, p.time, p.frame = 4, True, True, 64, 5, 10, 1
@@ -131,7 +131,7 @@ def setup(i):
         one.agreed[name] = 7777 * i
     one.mra, one.rep, one.rtu, one.rej = (i + 10000, i << 40, 3), (i + 20000, i << 40), (i + 30000, i << 40), (i + 40000, i << 40, 3, 1)
     return one
-for make in (lambda i: Lane(i << 40, host, host, i, 0, i), half, lambda i: ((i, i + 1 << 40), Host(i, i << 40, i)), setup):
+for make in (lambda i: Lane(i << 40, host, host, i, 0, i), half, lambda i: ((i, i + 1 << 40, 0), Host(i, i << 40, 0, i)), setup):
     gc.collect()
     before = int(open('/proc/self/statm').read().split()[1])
     kept.append([make(i) for i in range(5000)])

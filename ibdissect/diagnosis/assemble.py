@@ -106,7 +106,7 @@ def assemble(lanes: Any) -> list[Raw]:
             found.append(of_lanes(lane, lane.peer))
     for setup in lanes.setups.all:
         both = of_setup.get(id(setup), [None, None])
-        hosts = lanes.hosts[setup.ends[0]], lanes.hosts[setup.ends[1]]
+        hosts = lanes.hosts[*setup.ends[0], setup.network], lanes.hosts[*setup.ends[1], setup.network]
         raw = Raw(setup, hosts, (both[0], both[1]))
         raw.requester = int(busier(raw))
         found.append(raw)

@@ -5,7 +5,7 @@ from ibdissect.engine.psn_order cimport Order
 
 cdef class Host:
     cdef public u64 hi, lo
-    cdef public i64 number, heard, first_time, last_time, last_frame, checked, wrong
+    cdef public i64 network, number, heard, first_time, last_time, last_frame, checked, wrong
 
 cdef class Lane:
     cdef public u64 key

@@ -21,10 +21,10 @@ else:
 @cython.final
 @cython.cclass
 class Host:
-    """An address: what it sent and what was sent to it."""
+    """An address in a network (`decode.networks`): what it sent and what was sent to it."""
 
-    def __init__(self, hi: u64, lo: u64, number: i64) -> None:
-        self.hi, self.lo, self.number = hi, lo, number
+    def __init__(self, hi: u64, lo: u64, network: i64, number: i64) -> None:
+        self.hi, self.lo, self.network, self.number = hi, lo, network, number
         self.heard = self.first_time = self.last_time = self.last_frame = self.checked = self.wrong = 0
 
 

@@ -24,7 +24,7 @@ cdef class Lanes:
     cdef Lane asks(self, Lane lane, Packet p)
     cdef i64 last_active(self, Lane lane) except? -1
     cdef int left_out(self, Packet p) except? -1
-    cdef Host host(self, u64 hi, u64 lo)
+    cdef Host host(self, u64 hi, u64 lo, i64 network)
     cdef Half half(self, Lane requests, Lane answers)
     cdef int noted(self, Lane lane, Packet p) except? -1
     cdef int datagram(self, Reader reader, Packet p, Py_ssize_t i) except? -1

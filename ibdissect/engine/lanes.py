@@ -165,25 +165,25 @@ class Lanes:
     # -- hosts and lanes
 
     @cython.cfunc
-    def host(self, hi: u64, lo: u64) -> Host | None:
-        """The host of an address; None if there are too many."""
+    def host(self, hi: u64, lo: u64, network: i64) -> Host | None:
+        """The host of an address in a network; None if there are too many."""
         place: u64 = mix(hi, lo) & _NEAR
         host: Host = self.near_hosts[place]
-        if host is not None and host.lo == lo and host.hi == hi:
+        if host is not None and host.lo == lo and host.hi == hi and host.network == network:
             return host
-        host = self.hosts.get((hi, lo))
+        host = self.hosts.get((hi, lo, network))
         if host is None:
             if len(self.hosts) >= MAX_HOSTS:
                 self.hosts_dropped += 1
                 return None
-            host = self.hosts[hi, lo] = Host(hi, lo, len(self.hosts))
+            host = self.hosts[hi, lo, network] = Host(hi, lo, network, len(self.hosts))
         self.near_hosts[place] = host
         return host
 
     @cython.cfunc
     def new_lane(self, p: Packet) -> Lane | None:
-        src: Host = self.host(p.src_hi, p.src_lo)
-        dst: Host = self.host(p.dst_hi, p.dst_lo)
+        src: Host = self.host(p.src_hi, p.src_lo, p.network)
+        dst: Host = self.host(p.dst_hi, p.dst_lo, p.network)
         if src is None or dst is None:
             return None
         lane: Lane = self.made(p.lane, src, dst, p.qpn, p.network)
@@ -196,7 +196,7 @@ class Lanes:
     def left_out(self, p: Packet) -> cython.int:
         """A packet of a lane for which there is no room still shows that its sender lives, and what is captured."""
         self.dropped += 1
-        src, dst = self.hosts.get((p.src_hi, p.src_lo)), self.hosts.get((p.dst_hi, p.dst_lo))
+        src, dst = self.hosts.get((p.src_hi, p.src_lo, p.network)), self.hosts.get((p.dst_hi, p.dst_lo, p.network))
         if src is not None:
             src.last_time, src.last_frame = p.time, p.frame
         if dst is not None:
@@ -417,8 +417,8 @@ class Lanes:
     @cython.exceptval(-1)
     def datagram(self, reader: Reader, p: Packet, i: cython.Py_ssize_t) -> cython.int:
         """A packet of no connection: it shows that its sender lives, and may be connection management."""
-        src: Host = self.host(p.src_hi, p.src_lo)
-        dst: Host = self.host(p.dst_hi, p.dst_lo)
+        src: Host = self.host(p.src_hi, p.src_lo, p.network)
+        dst: Host = self.host(p.dst_hi, p.dst_lo, p.network)
         if src is None or dst is None:
             return 0
         src.last_time, src.last_frame = p.time, p.frame

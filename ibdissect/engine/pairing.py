@@ -399,7 +399,7 @@ def named(lanes: Any, setup: SetUp, hosts: list[Any], side: int) -> Any:
 
 def expect(lanes: Any, setup: SetUp, message: int) -> None:
     """Connection management names queue pairs: their lanes are of this connection."""
-    hosts = [lanes.hosts[end] for end in setup.ends]
+    hosts = [lanes.hosts[*end, setup.network] for end in setup.ends]
     if message == cm.REP_ID and setup.rep is not None and setup.rep[0] == setup.last_frame and setup.qpns[1] is not None:
         to_other = named(lanes, setup, hosts, 0)
         if to_other is None:

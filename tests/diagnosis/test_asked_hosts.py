@@ -34,6 +34,22 @@ def test_a_host_that_answers_others(service: int, said: str, advice: str) -> Non
     assert said in found.why and "10.0.0.2 is up" in found.why and advice in found.advice
 
 
+def tagged(lab: Lab, vlan: int) -> Lab:
+    """The same frames in a VLAN."""
+    lab.frames = [(time, frame[:12] + b"\x81\0\0" + bytes([vlan]) + frame[12:]) for time, frame in lab.frames]
+    return lab
+
+
+@pytest.mark.parametrize(("vlan", "said"), [(5, "answers REQs for the same service"), (6, "answers no REQ in this capture")])
+def test_the_same_address_in_another_vlan_is_another_host(vlan: int, said: str) -> None:
+    other = Lab(qa=0x700)
+    other.req(0, local_communication_id=0xB5)
+    other.short(MS, cm.REJ_ID, cm.REJ, back=True, local_communication_id=0, remote_communication_id=0xB5, reason=28)
+    both = joined(tagged(other, vlan), tagged(unanswered(), 5)).diagnosis()
+    (found,) = [one for one in both.connections if one.cause == "connect-unanswered"]
+    assert said in found.why
+
+
 def test_a_host_that_answers_nobody() -> None:
     (found,) = [one for one in unanswered().diagnosis().connections if one.cause == "connect-unanswered"]
     assert "but answers no REQ in this capture" in found.why and "UDP port 4791 or QP1 is filtered" in found.advice

@@ -10,7 +10,7 @@ from tests.diagnosis.lab import MS, QA, QB, Lab
 
 def test_addresses_are_those_of_their_kind() -> None:
     for hi, lo, text, size in ((0, 31, "LID 31", 2), (0, 0xFFFF << 32 | 0x0A000001, "10.0.0.1", 4), (0xFE80 << 48, 5, "fe80::5", 16)):
-        host = Host(hi, lo, 0)
+        host = Host(hi, lo, 0, 0)
         assert (text_of(host), len(bytes_of(host))) == (text, size)
 
 

@@ -201,7 +201,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("asked", "kept"), [(2, [1, 2]), (3, [2, 3]), (4, [3, 4])])
 def test_the_latest_queue_pairs_that_are_expected_are_kept(asked: int, kept: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairing, "MAX_PSNS", 2)
-    some = SimpleNamespace(hosts={A: "A", B: "B"}, key_of=lambda source, target, qpn, network: qpn, lanes={}, expected={})
+    some = SimpleNamespace(hosts={(*A, 0): "A", (*B, 0): "B"}, key_of=lambda source, target, qpn, network: qpn, lanes={}, expected={})
     ups = SetUps()
     for number in range(1, asked + 1):
         found = ups.take(req(number, local_qpn=number), A, B, 0, number, number)
