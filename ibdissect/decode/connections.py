@@ -235,7 +235,7 @@ class Connections:
         for one in self.by_side.get((sender, view.local_qpn), ()) if view.local_qpn else ():
             if one is not connection:
                 one.ended = min(one.ended, message.frame)  # who asks with a queue pair has given up its last connection
-        if connection.rep_frame:  # recorded before the REQ
+        if connection.rep_frame:  # recorded before the REQ, so its packets may be out of order, too: no rule judges them
             self._begin(connection, message.frame, message.time_ns)
 
     def _name(self, connection: Connection) -> None:
@@ -248,6 +248,8 @@ class Connections:
     def _reply(self, connection: Connection, message: CmMessage) -> None:
         if connection.rep_frame == message.frame:
             self._begin(connection, message.frame, message.time_ns)
+            if connection.in_subnet:
+                self._occupy(connection, message.frame, message.time_ns)
 
     def _begin(self, connection: Connection, frame: int, time_ns: int) -> None:
         """Its REQ and its REP are known: it has its queue pairs."""
@@ -258,8 +260,6 @@ class Connections:
             for one in before:
                 one.ended = min(one.ended, connection.req_frame)
             self.by_side.put(side, self._latest([*before, connection], frame, time_ns), frame, time_ns)
-        if connection.in_subnet:
-            self._occupy(connection, frame, time_ns)
 
     def _occupy(self, connection: Connection, frame: int, time_ns: int) -> None:
         """The connection has its queue pairs from now on."""

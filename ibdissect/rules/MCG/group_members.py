@@ -98,7 +98,7 @@ class TooManyGroups(LearntFactRule):
             later = [frame for frame in in_use.changes() if frame > seen.frame and clock.time_of(frame) <= until]
             if switch is not None and any((in_use.at(frame)[0] or 0) <= switch.multicast_fdb_cap for frame in later):
                 self.brief.add(slot)
-            if len(event.table.times) and int(event.table.times[-1]) > until:
+            if len(event.table) and int(event.table.chunk.time_ns[-1]) > until:
                 del self.settled[slot]
 
 
