@@ -16,7 +16,7 @@ from ibdissect.wire.numbers import CLASS_PORT_INFO, GET, GET_RESP
 
 from .datagrams import Queries
 
-MAX_AGENTS, MAX_REDIRECTS = 65536, 4096
+MAX_AGENTS, MAX_WAITS, MAX_REDIRECTS = 65536, 16384, 4096
 """Agents remembered; the oldest is evicted first."""
 
 
@@ -36,7 +36,7 @@ class Agents:
         """Management class and LID to which another agent sends its requests (IBA 13.5.2), and the frame of the first such answer."""
         self.known = BoundedDict[AgentId, History[Agent]](MAX_AGENTS, "management agents")
         """Announcements over time."""
-        self.waits = BoundedDict[AgentId, History[bool]](MAX_AGENTS, "management agents that were asked again")
+        self.waits = BoundedDict[AgentId, History[bool]](MAX_WAITS, "management agents that were asked again")
         """Whether an agent that announced something was asked for it again, and did not answer, over time."""
 
     def feed(self, table: ChunkTable) -> tuple[()]:

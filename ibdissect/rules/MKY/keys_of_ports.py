@@ -312,6 +312,8 @@ class TwoWriters(LearntFactRule):
         if not len(smps):
             return
         keyed = smps.sets & (smps.key != -1)
+        if not len(self.writers) and not (smps.bodies[:, slice(*PortInfo.m_key.span)].any(axis=1) & keyed).any():
+            return  # no key is written, and none can be taken off
         senders, hidden = senders_of(event.table, smps, keyed)
         for smp, number, directed in zip(smps.each(keyed), senders.tolist(), hidden.tolist(), strict=True):
             frame, port, key = smp.frame, PortId.of(smp.key), smp.now(PortInfo.m_key)

@@ -25,7 +25,7 @@ from ibdissect.wire.numbers import GET, SET, STATUS
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 
-MAX_PORTS = 65536
+MAX_PORTS, MAX_ASKED = 65536, 16384
 DIRECTED = 0
 """In place of the LID of who asks along a directed route."""
 
@@ -54,7 +54,7 @@ class LeaseExpired(LearntFactRule):
         """Refused requests that started a timer, by frame."""
         self.astray = set[Frame]()
         """Those after which the right key went to an unknown place."""
-        self.asked = KeptDict[tuple[NodeId, LidId], Frame](MAX_PORTS, "who asks ports with a lease period")
+        self.asked = KeptDict[tuple[NodeId, LidId], Frame](MAX_ASKED, "who asks ports with a lease period")
         """The first request from a LID to a node."""
         self.over = KeptDict[PortId, Frame](MAX_TRAPS, "ports whose lease expired")
         """When it expired, until the port shows its protect bits or somebody writes them."""

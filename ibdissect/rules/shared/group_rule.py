@@ -61,7 +61,7 @@ def _datagrams(table: ChunkTable, native: Native) -> Iterator[tuple[bytes, int, 
         yield gid, int(native.dlid[index[i]]), int(native.p_key[index[i]]), int(q_key[i]), rows[mine]
 
 
-MAX_ANEW = 65536
+MAX_ANEW = 16384
 MEMBER_RECORD = MCMemberRecord.carried_by[0].attr_id
 MAX_LIDS = 64
 

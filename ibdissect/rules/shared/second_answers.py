@@ -9,7 +9,7 @@ from ibdissect.lint.rule import INFO, Context, Hit, for_all, on_event
 from ibdissect.mad.request_outcomes import AnsweredAgain
 from ibdissect.rules.shared.unanswered import LearntFactRule
 
-MAX_AGAIN = 65536
+MAX_AGAIN = 16384
 
 
 class AnsweredAgainLater:

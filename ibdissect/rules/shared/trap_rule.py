@@ -97,12 +97,14 @@ class OwnLidRule(TrapRule):
     def note_trap(self, event: TrapSeen, context: Context) -> None:
         context.get(FirstTraps).take(event)
 
-    def stands(self, hit: Hit, context: Context) -> bool:
-        """Not if the capture begins with another LID of the port than it had before."""
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO, too, if the capture begins with another LID of the port than it had before."""
         origin, _ = hit.key
         node = context.get(FabricFollower).subnet.by_slot(origin.node) if isinstance(origin, PortId) else None
         port = node.ports.get(origin.number) if node is not None else None
-        return port is None or not context.get(LidWrites).gained(port, 0)
+        if port is not None and context.get(LidWrites).gained(port, 0):
+            return INFO
+        return super().severity_at_end(hit, context)
 
 
 LOOK_BACK = 8192

@@ -115,7 +115,10 @@ HAS_9 = [answer(9, NODE_INFO, node(9)), answer(9, PORT_INFO, port_info(9))]
 GETS_9 = [smp(0x81, NODE_INFO, node(9), path=[1, 2]),
           *(smp(method, PORT_INFO, port_info(9, **state), path=[1, 2], modifier=1)
             for method, state in ((2, {"port_state": 0, "port_physical_state": 0}), (0x81, {})))]  # fmt: skip
-case("TRP001", [*HAS_9, of_lid(9, issuer=300)], [*GETS_9, of_lid(9, issuer=300)], frames=[3])
+ITS_OWN = [of_lid(300, 300, 300), of_lid(300, issuer=300)]
+for known, frame, loud in ((HAS_9, 3, "warning"), (GETS_9, 4, "info")):
+    case("TRP001", [*known, of_lid(9, issuer=300)], ITS_OWN, frames=[frame], severity=loud)
 case("TRP001", [of_lid(300, 300, 300), of_lid(9, issuer=300)], [of_lid(300, 300, 300), of_lid(300, issuer=300)], frames=[2])
 BESIDE = [answer(6, NODE_INFO, node(6)), answer(6, PORT_INFO, port_info(6))]
-case("TRP011", [*BESIDE, *HAS_9, of_lid(6, 9, 9)], [*BESIDE, *GETS_9, of_lid(6, 9, 9)], frames=[5])
+for known, frame, loud in ((HAS_9, 5, "warning"), (GETS_9, 6, "info")):
+    case("TRP011", [*BESIDE, *known, of_lid(6, 9, 9)], [*BESIDE, *HAS_9, of_lid(9, 9, 9)], frames=[frame], severity=loud)
