@@ -168,3 +168,17 @@ def test_every_output_says_whose_rules_were_followed(words: tuple[str, ...], key
     (tmp_path / "ibdissect.toml").write_text('color = "never"\n')
     printed["json"] = commanded("lint", str(REPO / "captures/pkey-lab.pcap"), "--format", "json", cwd=tmp_path, text=True).stdout
     assert "configuration" not in json.loads(printed["json"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sql", "{}", "select count(*) from findings"), ("export", "{}", "--findings", "-o", "x.jsonl"),
+        ("annotate", "{}", "-o", "x.pcapng"), ("diff", "{}", "{}"),
+    ],
+)  # fmt: skip
+def test_every_command_with_findings_says_whose_rules_were_followed(words: tuple[str, ...], tmp_path: Path) -> None:
+    filled = [word.format(REPO / "captures/rxe-nak-bad-rkey.pcap") for word in words]
+    assert "configuration" not in commanded(*filled, cwd=tmp_path, text=True).stderr
+    (tmp_path / "ibdissect.toml").write_text('select = ["SMP001"]\nfail-on = "never"\n')
+    assert commanded(*filled, cwd=tmp_path, text=True).stderr.splitlines().count("By configuration ibdissect.toml: select.") == 1
