@@ -53,6 +53,10 @@ TUNNELS = frozenset({wire.PROTOCOL_IPV4, wire.PROTOCOL_IPV6, wire.PROTOCOL_GRE})
 """IP protocols that carry a packet."""
 MAY_HOLD_KEYS = TUNNELS | unread_carriers.PROTOCOLS | {*wire.IP6_EXTENSIONS, wire.PROTOCOL_TCP, wire.PROTOCOL_UDP}
 """IP protocols that may carry a packet or message with keys: tunnels, UDP (RoCE), and TCP (SMC-R). ICMP and others do not."""
+FRAGMENTS_MAY_HOLD_KEYS = MAY_HOLD_KEYS | {wire.PROTOCOL_ICMP, wire.PROTOCOL_ICMPV6}
+"""The same of later fragments: what an ICMP error quotes may go on in them."""
+TUNNEL_PORTS = unread_carriers.PORTS | {wire.VXLAN_PORT, wire.VXLAN_GPE_PORT, wire.GENEVE_PORT}
+"""UDP ports behind which a packet may stand."""
 UD_SEND_ONLY = 0x64
 """The OpCode without its lowest bit, which says that immediate data follow."""
 IBA = 0x1B
@@ -251,7 +255,7 @@ class Finder(LinkHeaders):
         stop: cython.Py_ssize_t = at + b16(self.data, at + _IP4_LENGTH)
         at += size
         if later:
-            return self.skip(at) if protocol in MAY_HOLD_KEYS else 0
+            return self.skip(at) if protocol in FRAGMENTS_MAY_HOLD_KEYS else 0
         if protocol == _PROTOCOL_AUTHENTICATION:
             for name, place, announced, behind in extension_headers(self.data, protocol, at, self.end):
                 self.mark(NAMES.index(name), place)
@@ -261,7 +265,7 @@ class Finder(LinkHeaders):
         if protocol == _PROTOCOL_UDP:
             return self.udp(at, stop)
         if protocol == _PROTOCOL_ICMP:
-            return self.quoted(at + _ICMP, _IP4, _IP4_PROTOCOL)
+            return self.quoted(at + _ICMP)
         if fragment & 0x2000 and protocol in TUNNELS:
             return self.skip(at)
         return self.behind_ip(at, protocol)
@@ -285,18 +289,28 @@ class Finder(LinkHeaders):
         if protocol == _PROTOCOL_UDP:
             return self.udp(at, stop)
         if protocol == _PROTOCOL_FRAGMENT:
-            return self.skip(at) if at < self.end and self.data[at] in MAY_HOLD_KEYS else 0
+            return self.skip(at) if at < self.end and self.data[at] in FRAGMENTS_MAY_HOLD_KEYS else 0
         if protocol == _PROTOCOL_ICMPV6:
-            return self.quoted(at + _ICMP, _IP6, _IP6_NEXT)
+            return self.quoted(at + _ICMP)
         return self.behind_ip(at, protocol)
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def quoted(self, at: cython.Py_ssize_t, size: cython.Py_ssize_t, protocol_at: cython.Py_ssize_t) -> cython.int:
-        """RoCE packets that ICMP errors quote are not read; `size`: of their IP header, without options."""
-        if at + size + _UDP + _BTH >= self.end or self.data[at + protocol_at] != _PROTOCOL_UDP:  # a BTH contains no key
+    def quoted(self, at: cython.Py_ssize_t) -> cython.int:
+        """What ICMP errors quote is not read: a RoCE packet, also in a tunnel, in a fragment or behind extension headers."""
+        if at + _IP4 > self.end:
             return 0
-        return self.skip(at) if b16(self.data, at + size + _UDP_PORT) in self.roce_ports else 0
+        version: cython.int = self.data[at] >> 4
+        size: cython.Py_ssize_t = (self.data[at] & 15) << 2 if version == 4 else _IP6
+        if (version != 4 and version != 6) or size < _IP4 or at + size > self.end:
+            return 0
+        protocol: cython.int = self.data[at + (_IP4_PROTOCOL if version == 4 else _IP6_NEXT)]
+        if protocol != _PROTOCOL_UDP:
+            return self.skip(at) if protocol in MAY_HOLD_KEYS else 0
+        if at + size + _UDP + _BTH >= self.end:  # a BTH contains no key
+            return 0
+        port: cython.int = b16(self.data, at + size + _UDP_PORT)
+        return self.skip(at) if port in self.roce_ports or port in TUNNEL_PORTS else 0
 
     @cython.cfunc
     @cython.exceptval(-1)
