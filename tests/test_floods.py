@@ -17,7 +17,7 @@ import pytest
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
-from tests.craft import erf_pcap, rc
+from tests.craft import erf_pcap, ethernet_pcap, rc, roce2
 from tests.rules.made.connections import ACTIVE, reply, request
 from tests.rules.SA.cases import ASSIGNED, KNOWN, gsi_path
 
@@ -43,8 +43,19 @@ def paths(number: int) -> list[bytes]:
     return [*KNOWN, ASSIGNED, *KNOWN * number, *(gsi_path(0x81, dlid=0x1000 + i) for i in range(number))]
 
 
-COUNTED = re.compile("/rules/|/transport/psn_streams|/numpy/lib/")
-FLOODS: list[tuple[str, Callable[[int], list[bytes]]]] = [("CM008", connections), ("CM009", connections), ("SA015", paths)]
+def wrong_icrcs(number: int) -> list[bytes]:
+    """Ever new hosts of RoCE, of which each sends a packet with a wrong ICRC."""
+    frames = []
+    for i in range(number):
+        frame = roce2(ip={"source": bytes([10, 1, i >> 8, i & 255])}, bth={"destqp": 0x100 + i}, udp={"source_port": 0xC000 + i})
+        frames.append(frame[:-1] + bytes([frame[-1] ^ 1]))
+    return frames
+
+
+COUNTED = re.compile("/rules/|/transport/psn_streams|/numpy/lib/|/diagnosis/(judge|stories)")
+FLOODS: list[tuple[str, Callable[[int], list[bytes]]]] = [
+    ("CM008", connections), ("CM009", connections), ("SA015", paths), ("ROC004", wrong_icrcs),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("code", "flood"), FLOODS, ids=[code for code, _ in FLOODS])
@@ -64,7 +75,7 @@ def lines(code: str, frames: list[bytes]) -> int:
         count += 1
         return line
 
-    before, capture = sys.gettrace(), io.BytesIO(erf_pcap(frames))
+    before, capture = sys.gettrace(), io.BytesIO((ethernet_pcap if code.startswith("ROC") else erf_pcap)(frames))
     sys.settrace(line)
     try:
         report = check(capture, CheckOptions(rules=[REGISTRY[code]]))

@@ -56,6 +56,9 @@ class Verdicts:
         self.raws, self.when, self.notes = raws, when, notes_of(lanes, raws)
         self.times = [times_of(raw.main) for raw in raws]
         self.found = [judge(raw, self.capture, times) for raw, times in zip(raws, self.times, strict=True)]
+        self._of_cause: dict[str, list[int]] = {}
+        for i, found in enumerate(self.found):
+            self._of_cause.setdefault(found.cause, []).append(i)
         self._told: dict[int, Connection] = {}
         self.key_name: KeyName | None = None
         """How reports show a key, by its kind and value; set it before a story is told. None: keys are not told."""
@@ -73,7 +76,7 @@ class Verdicts:
 
     def of_cause(self, cause: str) -> list[Connection]:
         """The connections that a cause explains."""
-        return [self.tell(i) for i, found in enumerate(self.found) if found.cause == cause]
+        return [self.tell(i) for i in self._of_cause.get(cause, ())]
 
     def set_up(self) -> Iterator[tuple[Raw, SetUpState]]:
         """The connections whose set-up was seen, and how that went."""

@@ -40,6 +40,7 @@ class Stories:
         self.key_name: KeyName | None = None
         """How sentences show a key; None: they tell of none, rules name it themselves."""
         self._latest: dict[Asked, tuple[int, int]] | None = None
+        self._wrongly: set[str] | None = None
 
     def feed(self, table: ChunkTable) -> Iterable[object]:
         """The next chunk; there are no events before the end."""
@@ -106,8 +107,9 @@ class Stories:
 
     def computes_wrongly(self, sender: bytes) -> bool:
         """Whether nearly all ICRCs of a sender are wrong, by its address as in `decode.addresses`. Ask at the end of the capture."""
-        wrong = self.of_cause(ICRC_WRONG)
-        return bool(wrong) and address_text(sender) in {one.ends[one.blamed or 0].address for one in wrong}
+        if self._wrongly is None:  # asked for each packet with a wrong ICRC
+            self._wrongly = {one.ends[one.blamed or 0].address for one in self.of_cause(ICRC_WRONG)}
+        return bool(self._wrongly) and address_text(sender) in self._wrongly
 
     def time_of(self, frame: int) -> int:
         """When a frame was captured, in nanoseconds since 1970; beyond the bound, when the last one before it was."""
