@@ -44,11 +44,11 @@ class Stories:
 
     def feed(self, table: ChunkTable) -> Iterable[object]:
         """The next chunk; there are no events before the end."""
-        self.times.seen(table)
-        self.scopes.feed(table)
-        if "bth" not in table.located.start:
-            return ()
         if self.follower is None:
+            if "bth" not in table.located.start:
+                self.times.seen(table)
+                self.scopes.feed(table)
+                return ()
             from .follow import ConnectionFollower
 
             self.follower = ConnectionFollower(self.times, self.packets, self.scopes)

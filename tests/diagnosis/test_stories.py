@@ -88,3 +88,13 @@ def test_what_was_not_followed_is_counted(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(lanes, "MAX_LANES", 4)
     stories = fed(crowd(8).pcap())
     assert stories.follower is not None and stories.dropped[1].count == stories.follower.lanes.dropped > 0
+
+
+@pytest.mark.parametrize("window", [256, 1 << 20])
+def test_frames_that_are_cut_off_count_once(window: int) -> None:
+    lab = Lab()
+    lab.good(0, 100, 5, size=1000)
+    cut = lab.pcap(snap=64)
+    told = fed(cut, window)
+    assert (told.times.cut, told.times.frames, told.times.cut_at) == (5, 10, 64)
+    assert told.verdicts is not None and told.verdicts.diagnosis("", told.times.frames).notes == diagnosis(cut).notes
