@@ -88,6 +88,10 @@ class OtherService(AgreedRule):
         for stream in streams.all if agreed else ():
             target = QueuePairId(stream.ends.destination, stream.dest_qp)
             first.setdefault(LaneId(stream.ends.source, target, stream.ends.service), stream)
+        begun: dict[QueuePairId, list[int]] = defaultdict(list)
+        """The first frames of the streams to each queue pair."""
+        for lane, stream in first.items():
+            begun[lane.target].append(stream.first_frame)
         for lane, stream in first.items():
             (source, target, service), frame = lane, stream.first_frame
             pairs = [pair for pair in agreed.get(target, ()) if pair.rep_frame < frame and source in (pair.active, pair.passive)]
@@ -97,13 +101,12 @@ class OtherService(AgreedRule):
             right = first.get(lane._replace(service=pair.service))
             agrees = right is not None and pair.rep_frame < right.first_frame <= frame
             if service in JUDGED and frame < pair.ended and not agrees:
-                yield _of_stream(context, pair, stream, quiet=not _in_use(pair, first, frame))
+                yield _of_stream(context, pair, stream, quiet=not _in_use(pair, begun, frame))
 
 
-def _in_use(pair: Connection, first: dict[LaneId, Stream], frame: int) -> bool:
-    """Whether either side of a connection sent to the other between its REP and a frame."""
-    sides = [QueuePairId(*side) for side in pair.sides]
-    return any(lane.target in sides and pair.rep_frame < stream.first_frame < frame for lane, stream in first.items())
+def _in_use(pair: Connection, begun: dict[QueuePairId, list[int]], frame: int) -> bool:
+    """Whether either side of a connection began to send to the other between its REP and a frame."""
+    return any(pair.rep_frame < one < frame for side in pair.sides for one in begun.get(QueuePairId(*side), ()))
 
 
 def _of_stream(context: Context, pair: Connection, stream: Stream, *, quiet: bool) -> Hit:

@@ -14,7 +14,7 @@ from ibdissect.decode.addresses import End, lid_end
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.conditions import occurrences_where
 from ibdissect.decode.connections import Connections, messages
-from ibdissect.decode.identity import Code, PortId
+from ibdissect.decode.identity import Code, Frame, PortId
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_struct
@@ -280,11 +280,18 @@ class AnotherPortsPath(PathLidsRule):
         LAP: _ends(LAP, "alternate"),
     }
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.set_up: set[Frame] | None = None
+        """The REQs of connections that were set up, known at the end."""
+
     def judged(self, table: ChunkTable, struct: type[Struct]) -> Bool:
         return occurrences_where(MAD.method == SEND, table, struct)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO if the other end answers and the connection is set up: its messages took the primary path."""
         primary = hit.arguments["struct"] == REQ.__name__ and hit.arguments["which"].startswith("Primary")
-        works = primary and any(one.rtu_frame > hit.frame for one in context.get(Connections).all if one.req_frame == hit.frame)
+        if self.set_up is None:
+            self.set_up = {one.req_frame for one in context.get(Connections).all if one.rtu_frame > one.req_frame}
+        works = primary and hit.frame in self.set_up
         return INFO if works else super().severity_at_end(hit, context)

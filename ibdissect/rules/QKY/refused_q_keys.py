@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,6 +70,8 @@ class WrongGroupQKey(GroupRule):
         self.askers = KeptDict[tuple[QueuePairId, End], None](MAX_REPLIES, "ends that asked for datagram services")
         self.replies = BoundedDict[tuple[QueuePairId, End], Frame](MAX_REPLIES)
         """The latest frame from a service's queue pair to each receiver."""
+        self.unanswered: dict[tuple[End, End], list[int]] | None = None
+        """Frames of the requests for services that nobody answered, by asker and host; known at the end."""
         self.forgotten = False
         """Whether there were too many: then it is unknown whether a queue pair sent to anybody afterwards."""
 
@@ -131,10 +134,12 @@ class WrongGroupQKey(GroupRule):
         if hit.message != SERVICE:
             return lowered
         target, source, _ = hit.key
-        again = any(
-            (one.source, one.destination) == (source, target.end) and not one.reply_frame and hit.related[0].frame < one.frame < hit.frame
-            for one in context.get(Connections).resolutions
-        )
+        if self.unanswered is None:
+            self.unanswered = defaultdict(list)
+            for one in context.get(Connections).resolutions:
+                if not one.reply_frame:
+                    self.unanswered[one.source, one.destination].append(one.frame)
+        again = any(hit.related[0].frame < frame < hit.frame for frame in self.unanswered.get((source, target.end), ()))
         if again or (target, source) not in self.askers:
             return INFO
         return INFO if self.forgotten or self.replies.get(hit.key[:2], 0) > hit.frame else lowered or WARNING

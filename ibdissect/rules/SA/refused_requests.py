@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.addresses import ends_at
+from ibdissect.decode.addresses import End, ends_at
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Frame, KeyValue, LidId, Side, SubscriptionId, TransactionId
 from ibdissect.decode.rows import Entry
@@ -44,6 +44,11 @@ class KeyedRequest(Record):
     destination: Side
     at: int
     """Offset of the key in the frame."""
+
+
+def _near(times: list[int], time_ns: int) -> int:
+    """How many of some ascending times are less than BUSY_NS away from one."""
+    return bisect_left(times, time_ns + BUSY_NS) - bisect_right(times, time_ns - BUSY_NS)
 
 
 class SmKeyWrong(UnansweredRule, LearntFactRule):
@@ -101,16 +106,17 @@ class SmKeyWrong(UnansweredRule, LearntFactRule):
                 taken.setdefault(keyed.destination, keyed)
                 accepted.add((keyed.destination, keyed.key))
         keys_of = Counter(agent for agent, _ in accepted)
+        key_of = {one.frame: one.key for one in self.keyed.values()}
+        waiting, alike = defaultdict[End, list[int]](list), defaultdict[tuple[End, KeyValue | None], list[int]](list)
+        for other in sorted(silent.values(), key=attrgetter("time_ns")):
+            waiting[other.target].append(other.time_ns)
+            alike[other.target, key_of.get(other.frame)].append(other.time_ns)
         for keyed in self.keyed.values():
             right, request = taken.get(keyed.destination), silent.get(keyed.frame)
             if right is None or request is None or (keyed.destination, keyed.key) in accepted:
                 continue
             value, key = (value_of(SAFormat.sm_key, one.key) for one in (keyed, right))
-            alike = {one.frame for one in self.keyed.values() if one.key == keyed.key}
-            busy = any(
-                other.target == request.target and frame not in alike and abs(other.time_ns - keyed.time_ns) < BUSY_NS
-                for frame, other in silent.items()
-            )
+            busy = _near(waiting[request.target], keyed.time_ns) > _near(alike[request.target, keyed.key], keyed.time_ns)
             yield fault(
                 keyed, {"what": request.what(context.catalog), "to": request.to, "key": value, "taken": key}, SAFormat.sm_key, value,
                 proof=[(right.frame, "was answered")], spans=(Span(keyed.frame, keyed.at, 8),),

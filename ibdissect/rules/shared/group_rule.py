@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -73,6 +76,9 @@ class Administrators:
         self.lids = KeptDict[LidId, None](MAX_LIDS, "managers that told of groups")
         self.anew = KeptDict[tuple[NodeId, Frame], None](MAX_ANEW, "ports that were told to register again")
         """Nodes with such ports, and the frames of the Sets."""
+        self._sets: tuple[list[int], list[int]] | None = None
+        """The frames of these Sets, ascending, and for each that of the next one to another node, 0 for none; known at the end."""
+        self._joins: list[int] | None = None
 
     def take(self, event: ChunkFollowed) -> None:
         """Process a chunk. Call it by `event.once`."""
@@ -91,8 +97,24 @@ class Administrators:
             self.lids.keep(LidId(slid), None, table.chunk.first + row, int(table.chunk.time_ns[row]))
 
     def restarted(self, after: int, before: int) -> bool:
-        """Whether clients had to register again between two frames, not only a new host: then groups are made anew."""
-        return len({node for node, frame in self.anew if after < frame < before}) > 1 or bool(self.anew.dropped.count)
+        """Whether clients had to register again between two frames, not only a new host: then groups are made anew. Ask at the end."""
+        if self._sets is None:
+            sets = sorted(self.anew, key=itemgetter(1))
+            frames, others = [frame for _, frame in sets], [0] * len(sets)
+            for i, ((node, _), (later, frame)) in reversed([*enumerate(pairwise(sets))]):
+                others[i] = frame if node != later else others[i + 1]
+            self._sets = frames, others
+        frames, others = self._sets
+        first = bisect_right(frames, after)
+        return bool(self.anew.dropped.count) or (first < len(others) and 0 < others[first] < before)
+
+    def joins_between(self, after: int, before: int, transactions: Transactions) -> bool:
+        """Whether a join between two frames was never answered. Ask at the end of the capture."""
+        if self._joins is None:
+            asked = (*transactions.superseded, *transactions.open_requests(SA_CLASS))
+            wanted = SA_CLASS, SET, MEMBER_RECORD
+            self._joins = sorted(one.frame for one in asked if (one.mgmt_class, one.method, one.attribute) == wanted)
+        return bisect_right(self._joins, after) < bisect_left(self._joins, before)
 
 
 class GroupRule(LearntFactRule, RefutableRule):
@@ -138,14 +160,10 @@ class GroupRule(LearntFactRule, RefutableRule):
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """Also INFO if the packet is right by what another manager says of the group, or the group may have been made anew."""
         told_in = min((one.frame for one in hit.related if 0 < one.frame < hit.frame), default=hit.frame)
-        transactions = context.get(Transactions)
-        joins = (
-            told_in < one.frame < hit.frame and (one.method, one.attribute) == (SET, MEMBER_RECORD)
-            for one in (*transactions.superseded, *transactions.open_requests(SA_CLASS)) if one.mgmt_class == SA_CLASS
-        )  # fmt: skip
-        if context.get(Administrators).restarted(told_in, hit.frame) or any(joins):
+        known = context.get(Administrators)
+        if known.restarted(told_in, hit.frame) or known.joins_between(told_in, hit.frame, context.get(Transactions)):
             return INFO
-        if len(context.get(Administrators).lids) > 1:
+        if len(known.lids) > 1:
             group: MulticastGroup | None = context.get(FabricFollower).subnet.groups.by_mgid.get(hit.key[0])
             told = [facts for facts, _ in group.facts.values() if facts is not None and facts.mlid] if group is not None else []
             if any(self.wrong(facts, *hit.key) is None for facts in told):

@@ -122,6 +122,9 @@ for seconds, severity in ((899, "error"), (901, "info")):
     case("BTH018", [*UC, packet(0xFFFF)], [*UC, packet(0xFFFF, opcode=0x24)], frames=[4], severity=severity, file=slowly)
     slowly = partial(ethernet_pcap, step_ns=seconds * 1_000_000_000)
     case("BTH018", [*ROCE_UC, ROCE_RC], [*ROCE_UC, ROCE_DATA], frames=[4], severity=severity, file=slowly)
+# unless one of its sides sends to the other meanwhile
+BACK_TO_IT = roce2(0x24, b"data", bth={"destqp": 0x100}, ip={"source": bytes([192, 168, 0, 2]), "destination": bytes([192, 168, 0, 1])})
+case("BTH018", [*ROCE_UC, BACK_TO_IT, ROCE_RC], [*ROCE_UC, BACK_TO_IT, ROCE_DATA], frames=[5], severity="error", file=slowly)
 # adapters mark packets of RoCE for adaptive routing
 case("BTH004", [roce2(bth={"reserved7": 0x40})], [roce2()], severity="info", file=ethernet_pcap)
 case("BTH004", [native(bth={"reserved7": 0x40})], [native()], severity="warning")

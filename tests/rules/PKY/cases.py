@@ -423,6 +423,10 @@ case("PKY023", [*OUTSIDE, JOINED], [*INSIDE, JOINED], frames=[3])
 # the answer to a query: the partition was taken from a member
 JOIN, QUERY = (gmp(3, method, 0x38, build(MCMemberRecord, port_gid=PORT_5, join_state=1), at=56, slid=5, dlid=1) for method in (2, 1))
 case("PKY023", [*OUTSIDE, JOIN, JOINED], [*OUTSIDE, QUERY, JOINED], also=["SA009"], twin_also=["SA002"], frames=[4])
+# a join without an answer since: the SA may have made the group anew
+ALONE = gmp(3, 2, 0x38, build(MCMemberRecord, port_gid=PORT_5, join_state=1), at=56, slid=5, dlid=1, header={"transaction_id": 77})
+for asked, loud in ((QUERY, "error"), (ALONE, "info")):
+    subnet_packet("PKY017", sent(p_key=0x8124), sent(p_key=0x8123), [member(), asked], severity=loud)
 OF_8001 = gid("ff12:401b:8001::1")
 case("PKY024", member(mgid=OF_8001, p_key=0x8002), member(mgid=OF_8001, p_key=0x8001))
 # a connection that was silent for half an hour may have ended unseen
