@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.capture.folders import below, matches
+from ibdissect.capture.folders import below, has_magic, matches
 from ibdissect.capture.opening import is_member, looks_like_capture, open_capture, seekable
 from ibdissect.capture.remote import filesystem, in_archive, is_url, tried
 from ibdissect.capture.sets import NUMBERED_ENDING, OTHERWISE_PACKED, SUFFIXES, CaptureSet, Irregular, SetPart, part_of
@@ -55,9 +55,7 @@ def _expand(path: str, found: FoundFiles) -> list[str]:
         return _directory(path, found)
     if path == "-" or os.path.lexists(path) or "://" in path:
         return [path]
-    import glob  # the shell has expanded most patterns
-
-    if not glob.has_magic(path):
+    if not has_magic(path):  # the shell has expanded most patterns
         return [path]
     found_by = sorted(matches(path))
     if not found_by:

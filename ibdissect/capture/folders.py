@@ -70,9 +70,7 @@ def matches(pattern: str, *, follow: bool = True, entering: Callable[[], object]
 
     A folder of the kernel that `**` leads to is an Irregular with the reason. `entering` is called before each folder.
     """
-    fixed = pattern
-    while _has_magic(fixed):
-        fixed = os.path.dirname(fixed)
+    fixed = fixed_part(pattern)
     parts = [part for part in pattern[len(fixed) :].split(os.sep) if part]
     kernel, seen, entered = _kernel(), set[tuple[str, int]](), set[tuple[int, int, int]]()
     if not parts and os.path.lexists(pattern):
@@ -84,7 +82,7 @@ def matches(pattern: str, *, follow: bool = True, entering: Callable[[], object]
         if (folder, len(rest)) in seen:
             continue
         seen.add((folder, len(rest)))
-        if part != "**" and not _has_magic(part):
+        if part != "**" and not has_magic(part):
             path = os.path.join(folder, part)
             if not os.path.lexists(path):
                 continue
@@ -152,6 +150,13 @@ def _kernel() -> dict[int, str]:
         return {}
 
 
-def _has_magic(text: str) -> bool:
+def has_magic(text: str) -> bool:
     """Whether a path is a glob, as `glob.has_magic` says; loading that takes a hundredth of the start."""
     return any(sign in text for sign in "*?[")
+
+
+def fixed_part(pattern: str) -> str:
+    """The folder that a glob begins with; of a path without signs, the path."""
+    while has_magic(pattern):
+        pattern = os.path.dirname(pattern)
+    return pattern

@@ -4,14 +4,13 @@ regular ones below its folder, within limits.
 
 from __future__ import annotations
 
-import glob
 import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NoReturn, cast
 
-from ibdissect.capture.folders import below, matches
+from ibdissect.capture.folders import below, fixed_part, matches
 from ibdissect.capture.sets import Irregular
 from ibdissect.errors import ConfigError
 
@@ -94,10 +93,7 @@ class Confined(NamedFiles):
             self._refuse(f"{pattern} leads out of the folder")
         if pattern.count(os.sep) > MOST_PARTS:
             self._refuse(f"{pattern[:40]}... has more than {MOST_PARTS} parts")
-        fixed = pattern
-        while glob.has_magic(fixed):
-            fixed = os.path.dirname(fixed)
-        self._inside(fixed)
+        self._inside(fixed_part(pattern))
         for found in matches(pattern, follow=False, entering=lambda: self.spend(0)):
             self._count(found)
             self._inside(found)

@@ -46,6 +46,11 @@ def say_followed(configuration: Followed | None, common: Common, named: bool) ->
         say(f"By {configuration.text}.")
 
 
+def say_whose_rules(common: Common) -> None:
+    """The same of a command that prints findings among other things: nothing fails it, and it hides none that are known."""
+    say_followed(followed(common, fail_on=True, baseline=True), common, named=False)
+
+
 def check_options(
     common: Common,
     *,

@@ -85,7 +85,7 @@ def _changes(before: str, after: str, common: Common) -> dict[str, list[dict[str
         raise ConfigError("-Y", common.filter, "selects frames, and not both sides are captures")
     found = {} if nameless else changes(sides[0][0], sides[1][0])
     if captures:
-        from ibdissect.cli.checking import check_options, checked_selection, followed, say_followed
+        from ibdissect.cli.checking import check_options, checked_selection, say_whose_rules
 
         options = check_options(common, max_findings=None)
         both = []
@@ -93,7 +93,7 @@ def _changes(before: str, after: str, common: Common) -> dict[str, list[dict[str
             options.selection = checked_selection(common, options)
             both.append(contents.contents_of(capture, options, subnet, checked_selection(common, options)))
         found |= contents.changes(*both)
-        say_followed(followed(common, fail_on=True, baseline=True), common, named=False)  # neither applies
+        say_whose_rules(common)
         for side in both:
             if side.error is not None:
                 incomplete(side.error)

@@ -73,7 +73,7 @@ def findings_of(opened: Capture, common: Common, max_findings: int | None = None
 
     `max_findings`: of a rule; None or -1: all.
     """
-    from .checking import check_options, followed, say_followed
+    from .checking import check_options, say_whose_rules
 
     max_findings = None if max_findings is None or max_findings < 0 else max_findings
 
@@ -82,7 +82,7 @@ def findings_of(opened: Capture, common: Common, max_findings: int | None = None
     left = Counter(report.by_rule) - Counter(finding.code for finding in report.findings)
     if left and max_findings is not None:
         say("not all findings: " + ", ".join(f"{count} more of {code}" for code, count in left.items()))
-    say_followed(followed(common, fail_on=True, baseline=True), common, named=False)  # neither applies
+    say_whose_rules(common)
     return report
 
 
