@@ -90,7 +90,7 @@ def checked(data: bytes) -> None:
     [
         pytest.param(sweeps, 5, 25, 8.8, 2300, id="sweeps"),
         pytest.param(partial(traffic, roce=False), 12000, 24000, 1.4, 900, id="native"),
-        pytest.param(partial(traffic, roce=True), 8000, 16000, 2.3, 800, id="roce"),
+        pytest.param(partial(traffic, roce=True), 8000, 16000, 2.3, 840, id="roce"),
     ],
 )
 def test_work_per_packet(
