@@ -33,6 +33,7 @@ ENGINE = (
     "link_headers",
     "locate",
     "copies",
+    "repeated_frames",
     "mirror_passing",
     "seen_before",
     "flow_counts",

@@ -8,11 +8,12 @@ from msgspec import field
 from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
-from ibdissect.engine.copies import APART, NUMBERED_NS, SHORTEST, WHOLE, Datagrams, near
-from ibdissect.engine.copies import AT_MOST_NS as AT_MOST_NS  # also for `points`, which does not know the engine
-from ibdissect.engine.copies import CE as CE
+from ibdissect.engine.copies import CE as CE  # also for `points`, which does not know the engine
+from ibdissect.engine.copies import WHOLE, Datagrams
 from ibdissect.engine.mirror_passing import PassingPackets
 from ibdissect.engine.opcode_parts import IS_RESPONSE
+from ibdissect.engine.repeated_frames import APART, NUMBERED_NS, SHORTEST, near
+from ibdissect.engine.repeated_frames import AT_MOST_NS as AT_MOST_NS
 from ibdissect.engine.seen_before import Senders
 from ibdissect.wire.headers import ICRC
 from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION

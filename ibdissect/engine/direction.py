@@ -6,6 +6,9 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any
 
+from ibdissect.wire.headers import PSNS
+from ibdissect.wire.opcodes import ACKNOWLEDGE
+
 try:
     import cython
 except ImportError:
@@ -30,6 +33,8 @@ else:
 
 _NOTHING = cython.declare(cython.longlong[::1], memoryview(array("q")))  # one for all that are empty
 NOWHERE = cython.declare(cython.longlong, -(1 << 60))
+_PSNS = cython.declare(cython.longlong, PSNS)
+_ACKNOWLEDGE = cython.declare(cython.int, ACKNOWLEDGE)
 _LONGEST = cython.declare(cython.longlong, 1 << 53)  # 104 days: no sum overflows where clocks jump
 
 
@@ -81,8 +86,8 @@ class Direction:
     @cython.exceptval(-9223372036854775807)
     def unwrap(self, psn: cython.int) -> i64:
         """The position of a PSN: the nearest one to those sent last."""
-        d: i64 = (psn - self.front) & 0xFFFFFF
-        return self.front + (d - 0x1000000 if d >= 0x800000 else d)
+        d: i64 = (psn - self.front) & (_PSNS - 1)
+        return self.front + (d - _PSNS if d >= _PSNS >> 1 else d)
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -160,11 +165,11 @@ class Direction:
         n: i64
         for n in range(min(self.reads.count, RING)):
             at: i64 = self.reads.value(n, 0)
-            if p.op != 17 and at == pos:
+            if p.op != _ACKNOWLEDGE and at == pos:
                 return False
-            if p.op == 17 and at <= pos < at + self.reads.value(n, 1) and self.reads.value(n, 1) != UNKNOWN_SPAN:
+            if p.op == _ACKNOWLEDGE and at <= pos < at + self.reads.value(n, 1) and self.reads.value(n, 1) != UNKNOWN_SPAN:
                 return True
-        return p.op != 17 and self.reads.count <= RING
+        return p.op != _ACKNOWLEDGE and self.reads.count <= RING
 
     @cython.ccall
     def idle_times(self) -> object:

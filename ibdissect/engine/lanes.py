@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ibdissect.wire.opcodes import UC
+from ibdissect.wire.headers import PSNS
+from ibdissect.wire.opcodes import READ_REQUEST, SERVICE, UC
 
 from . import pairing
 from .connection_setups import SetUps, terms
@@ -56,7 +57,9 @@ FAR = cython.declare(cython.longlong, 1 << 16)
 _NEAR = cython.declare(cython.ulonglong, (1 << 14) - 1)
 """Mask of the hash by which a lane or a host is found again without the dict: each has one place, which another one may have taken."""
 _UC = cython.declare(cython.int, UC)
-_SERVICE = cython.declare(cython.int, 0xE0)
+_SERVICE = cython.declare(cython.int, SERVICE)
+_READ_REQUEST = cython.declare(cython.int, READ_REQUEST)
+_PSNS, _HALF = cython.declare(cython.longlong, PSNS), cython.declare(cython.longlong, PSNS >> 1)
 _CM_QPN = cython.declare(cython.int, 1)
 
 
@@ -209,7 +212,7 @@ class Lanes:
 
         It begins a message after a silence, with the first PSN and other bytes than before, or far from all PSNs that it used.
         """
-        ahead: i64 = ((p.psn - lane.front - 1 + 0x800000) & 0xFFFFFF) - 0x800000
+        ahead: i64 = ((p.psn - lane.front - 1 + _HALF) & (_PSNS - 1)) - _HALF
         if lane.begun < 0:
             lane.begun, lane.begun_content, lane.front = p.psn, p.content, p.psn
         elif p.first and lane.setup is None and p.time - self.last_active(lane) >= ANEW_NS and (
@@ -225,7 +228,7 @@ class Lanes:
             lane.begun, lane.begun_content, lane.front = p.psn, p.content, p.psn
         elif ahead >= 0:
             lane.front = p.psn
-        if p.op == 12 and p.dma >= FAR << 8:
+        if p.op == _READ_REQUEST and p.dma >= FAR << 8:
             lane.long_reads = True
         return lane
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ibdissect.wire import cm
+from ibdissect.wire.headers import BTH, PSNS
+from ibdissect.wire.opcodes import ACKNOWLEDGE, COMPARE_SWAP, FETCH_ADD, READ_LAST, READ_MIDDLE, READ_REQUEST
 
 from .connection_setups import SetUp
 
@@ -54,9 +56,11 @@ STARTS = 32
 ROUNDS = 8
 """At the end of a capture, each lane that is paired may make others certain; so often they are looked at."""
 ASKS, BACK = cython.declare(cython.int, 0), cython.declare(cython.int, 1)
-_MIDDLE, _LAST, _ACK = cython.declare(cython.int, 14), cython.declare(cython.int, 15), cython.declare(cython.int, 17)
-_PSN = cython.declare(cython.longlong, 0xFFFFFF)
-_PSN_BITS, _HOST = cython.declare(cython.int, 24), cython.declare(cython.int, 17)  # and those of numbers of hosts: `lanes.MAX_HOSTS`
+_MIDDLE, _LAST = cython.declare(cython.int, READ_MIDDLE), cython.declare(cython.int, READ_LAST)
+_READ_REQUEST, _ACK = cython.declare(cython.int, READ_REQUEST), cython.declare(cython.int, ACKNOWLEDGE)
+_COMPARE_SWAP, _FETCH_ADD = cython.declare(cython.int, COMPARE_SWAP), cython.declare(cython.int, FETCH_ADD)
+_PSN, _HALF = cython.declare(cython.longlong, PSNS - 1), cython.declare(cython.longlong, PSNS >> 1)
+_PSN_BITS, _HOST = cython.declare(cython.int, BTH.psn.bits), cython.declare(cython.int, 17)  # the latter as many as `lanes.MAX_HOSTS` has
 _NEAR, _START = cython.declare(cython.int, NEAR_BITS), cython.declare(cython.int, START_BITS)
 _AGAINST, _STARTS = cython.declare(cython.longlong, AGAINST), cython.declare(cython.longlong, STARTS)
 
@@ -100,12 +104,12 @@ class Pairing:
             self.count(lane.way, ASKS, p.psn, _START, 1)
         self.remember(lane, p.psn)
         if lane.newest >= 0:
-            if (p.psn - lane.newest - 1) & 0x800000:
+            if (p.psn - lane.newest - 1) & _HALF:
                 return 0  # again, or late
             leave(self.fronts, lane.way << _PSN_BITS | lane.newest, lane)
         join(self.fronts, lane.way << _PSN_BITS | p.psn, lane)
         self.move(lane, ASKS, lane.newest, p.psn)
-        lane.newest, lane.reads = p.psn, p.op == 12 or p.op == 19 or p.op == 20
+        lane.newest, lane.reads = p.psn, p.op == _READ_REQUEST or p.op == _COMPARE_SWAP or p.op == _FETCH_ADD
         return 0
 
     @cython.cfunc
@@ -380,7 +384,7 @@ def note_crowds(lanes: Any, left: list[Any]) -> None:
 def places(lane: Any, way: int, flip: int = 0, steps: tuple[int, ...] = (0,)) -> set[int]:
     """Where the first and the newest PSN of a lane are among those of a way that ask, or with `flip` answer."""
     return {
-        near(way, (psn >> NEAR_BITS) + step & 0xFFFFFF >> NEAR_BITS, NEAR_BITS, role ^ flip)
+        near(way, (psn >> NEAR_BITS) + step & PSNS - 1 >> NEAR_BITS, NEAR_BITS, role ^ flip)
         for role, psns in ((ASKS, (lane.first_asked, lane.newest)), (BACK, (lane.first_answer, lane.newest_answer)))
         for psn in psns
         if psn >= 0
@@ -410,7 +414,7 @@ def expect(lanes: Any, setup: SetUp, message: int) -> None:
                 lanes.pair(to_other, to_asker)
         elif setup.psns[1] is not None:
             for more in range(STARTS):
-                lanes.pairing.remember(to_other, setup.psns[1] + more & 0xFFFFFF)
+                lanes.pairing.remember(to_other, setup.psns[1] + more & PSNS - 1)
     elif message == cm.REQ_ID and setup.tries == 1 and setup.qpns[0] is not None:
         key = lanes.key_of(hosts[1], hosts[0], setup.qpns[0], setup.network)
         if key not in lanes.lanes:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ibdissect.bounded import Dropped
+from ibdissect.wire.headers import PSNS
 
-PSNS = 1 << 24
 FAR = 1 << 16
 """A PSN that is farther away than this belongs to a new connection: no sender has so many packets in flight."""
 MAX_GAPS, MAX_ALL_GAPS = 64, 131072

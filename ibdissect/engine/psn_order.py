@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ibdissect.wire.headers import PSNS
+from ibdissect.wire.opcodes import ACKNOWLEDGE, READ_FIRST, READ_REQUEST, UC
+
 from . import psn_gaps
+from .opcode_parts import READ
 
 try:
     import cython
@@ -34,18 +38,18 @@ MAX_WAYS = 16
 """Streams of one lane: of each service requests and responses, and those of hosts behind a router, whose GIDs differ."""
 _NO_OPCODE = cython.declare(cython.int, 0xFF)  # before the first packet seen; no transport uses it
 _UNKNOWN_PART = cython.declare(cython.int, 4)
-_READ = cython.declare(cython.int, 3)
+_READ = cython.declare(cython.int, READ)
 _STARTS_WRITE = cython.declare(cython.int, 16)
-_READ_REQUEST = cython.declare(cython.int, 12)
-_READ_RESPONSE = cython.declare(cython.int, 13)  # the first of four: First, Middle, Last, Only
-_ACKNOWLEDGE = cython.declare(cython.int, 17)
-_PSNS = cython.declare(cython.longlong, 1 << 24)
-_HALF = cython.declare(cython.longlong, 1 << 23)
+_READ_REQUEST = cython.declare(cython.int, READ_REQUEST)
+_READ_RESPONSE = cython.declare(cython.int, READ_FIRST)  # the first of four: First, Middle, Last, Only
+_ACKNOWLEDGE = cython.declare(cython.int, ACKNOWLEDGE)
+_PSNS = cython.declare(cython.longlong, PSNS)
+_HALF = cython.declare(cython.longlong, PSNS >> 1)
 _FAR = cython.declare(cython.longlong, 1 << 16)
 _TIMEOUT_NS = cython.declare(cython.longlong, 1_000_000)
 _WRONG = cython.declare(cython.int, 2)
 _RETRIES = cython.declare(cython.longlong, 7)  # the retry counter has three bits
-_UC = cython.declare(cython.int, 0x20)
+_UC = cython.declare(cython.int, UC)
 _LEAST_MTU = cython.declare(cython.longlong, 256)
 _LARGEST_MTU = cython.declare(cython.longlong, 4096)
 

@@ -9,14 +9,13 @@ import numpy.typing as npt
 
 from ibdissect.decode import Bool, Int
 from ibdissect.decode.rows import Columns, by_value, groups, mix, places_in
-from ibdissect.wire.headers import BTH, NAK, RNR
+from ibdissect.wire.headers import NAK, PSNS, RNR
 from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
 
 from .flows import PointFlows
 from .transmissions import Transmissions
 
 SEQUENCE_ERROR = NAK << 5
-PSNS = 1 << BTH.psn.bits
 CONNECTED = (0, 5)
 """Upper bits of the OpCode: RC, XRC."""
 SAMPLE = 64

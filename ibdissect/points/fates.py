@@ -10,8 +10,9 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.diagnosis.connection import Connection, LostPackets
+from ibdissect.wire.headers import PSNS
 
-from .acknowledged import CONNECTED, PSNS
+from .acknowledged import CONNECTED
 from .comparison import Comparison, TransmissionBlock
 from .same_connections import Same, plain
 

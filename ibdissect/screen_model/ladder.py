@@ -14,9 +14,9 @@ from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.sa_tables import RMPP_END
 from ibdissect.dissect.info_line import summaries
 from ibdissect.dissect.shown_value import Presenter
-from ibdissect.engine.psn_gaps import FAR, PSNS, distance
+from ibdissect.engine.psn_gaps import FAR, distance
 from ibdissect.transport.stream_packets import GOES_ON, IN_STREAM, IS_RESPONSE, LEAVES_OPEN
-from ibdissect.wire.headers import BTH, RETH
+from ibdissect.wire.headers import BTH, PSNS, RETH
 from ibdissect.wire.mad import MAD, RMPP, RMPP_CLASSES
 from ibdissect.wire.numbers import DATA
 from ibdissect.wire.opcodes import OPERATION, READ_FIRST, READ_LAST, READ_MIDDLE, READ_ONLY, READ_REQUEST

@@ -13,7 +13,8 @@ from ibdissect.decode.connections import Connections
 from ibdissect.decode.crcs import wrong_icrcs
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.rows import run_starts
-from ibdissect.engine.psn_gaps import FAR, PSNS, distance
+from ibdissect.engine.psn_gaps import FAR, distance
+from ibdissect.wire.headers import PSNS
 from ibdissect.wire.opcodes import SERVICE, SERVICES
 
 from .events import StreamEnds

@@ -21,8 +21,7 @@ from ibdissect.decode.addresses import ends_hash, ends_of, sides_hash
 from ibdissect.decode.connections import Connections
 from ibdissect.decode.payload_sizes import payload_sizes
 from ibdissect.decode.rows import SPREAD, run_starts
-from ibdissect.engine.psn_gaps import PSNS
-from ibdissect.wire.headers import BTH, RNR
+from ibdissect.wire.headers import BTH, PSNS, RNR
 from ibdissect.wire.opcodes import (
     ACKNOWLEDGE,
     ATOMIC_ACKNOWLEDGE,

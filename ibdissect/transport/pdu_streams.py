@@ -21,6 +21,7 @@ from ibdissect.decode.payloads import served
 from ibdissect.decode.reassembled import FrameSpan, WholeMessage
 from ibdissect.decode.services import PART
 from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.headers import PSNS
 from ibdissect.wire.opcodes import OPERATION, READ_REQUEST
 from ibdissect.wire.places import CmPayload, Stream, TcpPort
 from ibdissect.wire.tail import length_of
@@ -34,7 +35,6 @@ MAX_STREAMS = 1024
 """Directions of connections that are followed; further ones are not."""
 MAX_BYTES = 1 << 16
 """Bytes of a PDU; a longer one ends its stream."""
-PSN_BITS = 24
 Kind = tuple[Stream, int, Callable[[bytes], int]]
 """A stream, the bytes that its length needs, and what computes it from these."""
 OverSends = tuple[CmPayload, Kind]
@@ -125,11 +125,11 @@ class PduStreams:
                 return
         if side.kind is None or side.lost:
             return
-        ahead = (packet.psn - side.psn) % (1 << PSN_BITS)
-        if ahead >> (PSN_BITS - 1):
+        ahead = (packet.psn - side.psn) % PSNS
+        if ahead >= PSNS // 2:
             return  # sent again
         side.lost = (ahead > 0 and not side.skips) or not packet.complete
-        side.psn, side.skips = (packet.psn + 1) % (1 << PSN_BITS), packet.code & OPERATION == READ_REQUEST
+        side.psn, side.skips = (packet.psn + 1) % PSNS, packet.code & OPERATION == READ_REQUEST
         if packet.code in PART and not side.lost:
             side.data += packet.data
             side.spans.append(packet.span)

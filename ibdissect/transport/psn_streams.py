@@ -13,7 +13,8 @@ from ibdissect.decode import ChunkTable
 from ibdissect.decode.addresses import End, ends_of, same_side
 from ibdissect.decode.connection_packets import LaneFollower
 from ibdissect.decode.connections import Connections
-from ibdissect.engine.psn_gaps import FAR, PSNS, distance
+from ibdissect.engine.psn_gaps import FAR, distance
+from ibdissect.wire.headers import PSNS
 from ibdissect.wire.opcodes import SERVICES
 
 from .events import Exhausted, StreamEnds, StreamEvent

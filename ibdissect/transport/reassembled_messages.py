@@ -29,7 +29,7 @@ from ibdissect.dissect.tree import Node, Tree
 from ibdissect.engine.opcode_parts import NO_MESSAGE, READ, WRITE
 from ibdissect.mad.rmpp_reassembly import Reassembled
 from ibdissect.mad.rmpp_records import joined_in, plain, reassembled_nodes
-from ibdissect.wire.headers import BTH, RETH
+from ibdissect.wire.headers import BTH, PSNS, RETH
 from ibdissect.wire.opcodes import OPERATION, READ_FIRST, READ_ONLY, READ_REQUEST
 from ibdissect.wire.places import CmPayload, VendorOui
 from ibdissect.wire.text import counted
@@ -44,7 +44,6 @@ MAX_OPEN = 4096
 """Messages that are not complete; the oldest is given up first."""
 MAX_BYTES = 1 << 20
 """Bytes of a message; a longer one is given up."""
-PSN_BITS = 24
 WITH_RDMA = (
     np.isin(np.arange(256), list(PART)) | STARTS_WRITE | (GOES_ON == WRITE) | (GOES_ON == READ)
     | (IN_STREAM & np.isin(np.arange(256) & OPERATION, (READ_REQUEST, READ_FIRST, READ_ONLY)))
@@ -188,7 +187,7 @@ class MessageJoiner:
     def _taking(self, key: tuple[bytes, int], psn: int, part: int, complete: bool) -> _Open | None:
         """The message that a packet begins or continues; None if it has none, is repeated, or shows that the message is incomplete."""
         one = self._open.get(key)
-        behind = (one.psn - 1 - psn) % (1 << PSN_BITS) if one is not None else 0
+        behind = (one.psn - 1 - psn) % PSNS if one is not None else 0
         if one is not None and behind < len(one.parts):
             return None  # repeated
         good = complete and (part == FIRST or (one is not None and psn == one.psn))
@@ -200,7 +199,7 @@ class MessageJoiner:
             one = _Open(psn, [], [])
             if (lost := self._open.put(key, one)) is not None:
                 self._held.add(-lost[1].memory)
-        one.psn = (psn + 1) % (1 << PSN_BITS)
+        one.psn = (psn + 1) % PSNS
         return one
 
     def _end(self, key: tuple[bytes, int]) -> None:

@@ -14,6 +14,7 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, ByteLimit
 from ibdissect.decode.reassembled import SPAN, FrameSpan, WholeMessage
+from ibdissect.wire.headers import PSNS
 from ibdissect.wire.ulp.rpcrdma import INLINE, NO_INLINE, RPCRDMA, VERSION, ChunkLists, RPCRDMAReadChunk, RPCRDMASegment, chunk_lists
 
 MAX_SEGMENTS = 4096
@@ -24,7 +25,6 @@ MAX_BYTES = 1 << 20
 """Bytes of a message in a segment; a longer one is given up."""
 MAX_HELD = 64 << 20
 """Memory of all messages that are not complete, or wait for their chunks, in bytes; when they take more, all are given up."""
-PSN_BITS = 24
 CALL = bytes(4)
 Part = tuple[bytes, FrameSpan]
 Range = tuple[int, int, int]
@@ -110,7 +110,7 @@ class Chunks:
         if key is None or memory is None or memory.number != number:
             return None
         if goes_on:
-            self._moving.put((to, (psn + 1) % (1 << PSN_BITS), is_read), (key, number, at + len(data)))
+            self._moving.put((to, (psn + 1) % PSNS, is_read), (key, number, at + len(data)))
         if at != memory.segment.offset_ + memory.got or memory.got + len(data) > min(memory.segment.length, MAX_BYTES):
             return None  # repeated, or something is missing in front of it
         memory.parts.append((data, span))

@@ -102,6 +102,10 @@ class BTH(Struct):
     psn = uint(24, "Packet Sequence Number", at="9")
 
 
+PSNS = 1 << BTH.psn.bits
+"""How many PSNs there are: after the last one comes 0, as it does of MSNs."""
+
+
 class RDETH(Struct):
     """Reliable Datagram Extended Transport Header."""
 

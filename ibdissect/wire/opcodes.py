@@ -11,6 +11,8 @@ RC, UC, RD, UD, CNP_SERVICE, XRC = 0x00, 0x20, 0x40, 0x60, 0x80, 0xA0
 SERVICES = {RC: "RC", UC: "UC", RD: "RD", UD: "UD", CNP_SERVICE: "CNP", XRC: "XRC", 0xE0: "Manufacturer"}
 SERVICE, OPERATION = 0xE0, 0x1F
 """Bits of an OpCode: the transport service, and the operation."""
+SEND_FIRST, SEND_MIDDLE, WRITE_FIRST, WRITE_MIDDLE = 0x00, 0x01, 0x06, 0x07
+"""Operations whose packets are as long as the path MTU allows."""
 READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE, COMPARE_SWAP, FETCH_ADD = range(0x0C, 0x15)
 """Operations around answers, and atomics."""
 CNP_OPCODE, UD_SEND_ONLY = 0x81, 0x64

@@ -7,7 +7,7 @@ from functools import partial
 
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import SECOND_NS
-from ibdissect.engine.psn_gaps import PSNS, Gap, distance
+from ibdissect.engine.psn_gaps import Gap, distance
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, DeferredHit, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
@@ -17,7 +17,7 @@ from ibdissect.transport.events import Exhausted, LengthWrong, MsnFell, MsnJumpe
 from ibdissect.transport.losses import gaps, open_reads
 from ibdissect.transport.psn_streams import Stream, Streams
 from ibdissect.wire.convert import timeout_ns
-from ibdissect.wire.headers import AETH, BTH, RNR
+from ibdissect.wire.headers import AETH, BTH, PSNS, RNR
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.text import counted
 

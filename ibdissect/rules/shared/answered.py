@@ -17,7 +17,7 @@ from ibdissect.decode.rows import is_in
 from ibdissect.lint.rule import Hit
 from ibdissect.mad.transactions import Transactions
 from ibdissect.transport.stream_packets import IS_RESPONSE
-from ibdissect.wire.headers import AETH, BTH
+from ibdissect.wire.headers import AETH, BTH, PSNS
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FULL, SMP_CLASSES, STATUS
 from ibdissect.wire.sm import SMP
@@ -31,7 +31,6 @@ WINDOW = 1 << 12
 """An acknowledgement stands for packets that are fewer PSNs before it: senders have no more in flight."""
 NAK = 0x60
 """The kind of an AETH's syndrome that refuses the packet."""
-PSNS = 1 << 24
 SERVICE_AT, RELIABLE = 5, (0, 5)
 """The upper three bits of an OpCode, and those of RC and XRC."""
 
