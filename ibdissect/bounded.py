@@ -1,4 +1,4 @@
-"""How does state that grows with a capture stay small? It evicts its oldest entry, or takes no more, and counts that in `dropped`."""
+"""Bounded containers for state that grows with a capture: they evict the oldest entry or take no more, and count that in `dropped`."""
 
 from __future__ import annotations
 

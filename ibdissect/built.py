@@ -1,4 +1,4 @@
-"""What was built, and how? What `--version` prints."""
+"""The text of `--version`: the version, and the parts that were compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which errors can occur outside the wire data? Each class states where.
+"""Errors outside the wire data, each as a class that states where it occurs.
 
 Bad *wire data* never raises: it becomes a malformed node in the tree and a CAP finding.
 """

@@ -1,4 +1,4 @@
-"""Which code failed on a capture, in which frames, and how? A check goes on and reports failures; outside a check each is a warning."""
+"""Failures of code on a capture, with their frames. A check goes on and reports them; outside a check each is a warning."""
 
 from __future__ import annotations
 

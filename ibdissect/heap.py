@@ -1,4 +1,4 @@
-"""What becomes of memory that is no longer used? Settings for a process that reads windows of megabytes and makes few cycles."""
+"""Memory that is no longer used: settings for a process that reads windows of megabytes and makes few cycles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is a module or a rule called now that had another name? Modules are found with a DeprecationWarning."""
+"""Earlier names of modules and rules. Modules are found by theirs with a DeprecationWarning."""
 
 from __future__ import annotations
 

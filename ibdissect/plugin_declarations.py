@@ -1,4 +1,4 @@
-"""What is wrong with a plugin's declarations? Checked once, when it is loaded; the message says what to write instead."""
+"""Mistakes in a plugin's declarations, found once, when it is loaded; the message says what to write instead."""
 
 from __future__ import annotations
 

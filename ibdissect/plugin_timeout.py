@@ -1,4 +1,4 @@
-"""How does a plugin's function end that does not end by itself? It is stopped after a time, or by Ctrl+C, and not called again."""
+"""Plugin functions that do not end by themselves: stopped after a time, or by Ctrl+C, and not called again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are a user's own structures and rules loaded? From a file or module given by --plugin, or an installed entry point."""
+"""Loading of a user's own structures and rules, from a file or module given by --plugin, or an installed entry point."""
 
 from __future__ import annotations
 

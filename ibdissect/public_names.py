@@ -1,4 +1,4 @@
-"""How is a URL shown, without the passwords and signatures in it, which are for the server alone?
+"""URLs as they are shown: without the passwords and signatures in them, which are for the server alone.
 
 Everything that is printed, written to a report or raised passes here: names of captures by `public_name`, other texts by `without_secrets`.
 """

@@ -1,4 +1,4 @@
-"""How do captures become tests? `pytest --ibdissect captures/` collects them; call `assert_clean(path)` in your own tests."""
+"""Captures as tests: `pytest --ibdissect captures/` collects them; call `assert_clean(path)` in your own tests."""
 
 from __future__ import annotations
 

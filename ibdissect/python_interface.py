@@ -1,4 +1,4 @@
-"""What can a program do with an opened capture? The Python interface."""
+"""The Python interface to an opened capture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a TOML file read whose author is unknown?"""
+"""TOML files of unknown authors, read within limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does an author of dissectors and rules import? Every word of a plugin, from one place: docs/plugin-words.md explains them.
+"""The words of plugins, imported from one place by authors of dissectors and rules. docs/plugin-words.md explains them.
 
 The modules that define them are part of the interface, too.
 """

@@ -1,4 +1,4 @@
-"""Which work is done in C? Starts of records and checksums of packets, many at once (docs/decisions/native-parts.md).
+"""Work done in C: starts of records and checksums of packets, many at once (docs/decisions/native-parts.md).
 
 Where the package was built without a compiler, `records` and `sums` are None, and Python, NumPy and zlib do the same work more slowly.
 """

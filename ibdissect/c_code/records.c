@@ -1,4 +1,4 @@
-/* Where does every record of a window start? The chain of record lengths, followed one by one. The definition is `_plain` in capture/scan.py. */
+/* The start of every record in a window, along the chain of record lengths. The definition is `_plain` in capture/scan.py. */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000

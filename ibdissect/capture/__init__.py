@@ -1,1 +1,1 @@
-"""Which captures can be read, and how? Every container is read into the same arrays (see `chunk`)."""
+"""Readers of captures: every container is read into the same arrays (see `chunk`)."""

@@ -1,4 +1,4 @@
-"""How is a capture read that lies in an archive: `zip://MEMBER::ARCHIVE`, `tar://MEMBER::ARCHIVE`?
+"""Captures in archives: `zip://MEMBER::ARCHIVE`, `tar://MEMBER::ARCHIVE`.
 
 Members are streamed; nothing is unpacked to disk. What a hostile archive may claim is bounded: members, and lengths of their headers.
 """

@@ -1,4 +1,4 @@
-"""How are several files read as one capture? Member by member; frame numbers, positions and interfaces continue."""
+"""Several files read as one capture, member by member; frame numbers, positions and interfaces continue."""
 
 from __future__ import annotations
 

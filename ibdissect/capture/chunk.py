@@ -1,4 +1,4 @@
-"""What does a reader return? The records of one window of a capture as arrays, the same for all containers."""
+"""`Chunk`: the records of one window of a capture as arrays, the same for all containers; and the protocol `Reader`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are compressed captures read? gzip, zstd, xz, bzip2 and LZ4, up to a bound."""
+"""Decompression of captures: gzip, zstd, xz, bzip2 and LZ4, up to a bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which bytes does a capture hold? Size and SHA-256 of its file, and of what that holds once it is unpacked."""
+"""Size and SHA-256 of a capture file, and of its bytes once they are unpacked."""
 
 from __future__ import annotations
 

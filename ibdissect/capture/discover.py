@@ -1,4 +1,4 @@
-"""Which captures do the path arguments of a command name, and which of them are one recording? Files, directories, globs and "-"."""
+"""The captures that the path arguments of a command name: files, directories, globs and "-"; and those that are one recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is an ERF header read? In bare ERF files, and in ERF records inside pcap and pcapng (link type 197).
+"""ERF headers, in bare ERF files, and in ERF records inside pcap and pcapng (link type 197).
 
 Header, 16 bytes: timestamp (little-endian 32.32 fixed point), type, flags, rlen, lctr, wlen (big-endian); an extension
 header of 8 bytes follows while bit 7 of the type, or of the extension header before, is set. Sources: Endace ERF types

@@ -1,4 +1,4 @@
-"""Which files lie below a folder, or match a glob? Links are followed, but a walk ends wherever they lead."""
+"""The files below a folder, or that match a glob. Links are followed, but a walk ends wherever they lead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where is frame N? A compact index of a whole capture, to read any of its frames again in any order.
+"""A compact index of a whole capture, to read any of its frames again in any order.
 
 Uses 12 to 16 bytes per frame: every array of a chunk is stored as its minimum and the differences from it in the smallest
 unsigned type that holds them, or as the minimum alone if all rows are equal.

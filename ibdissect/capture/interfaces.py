@@ -1,4 +1,4 @@
-"""Which interfaces has a pcapng file described so far, and how are the timestamps of each converted?"""
+"""The interfaces that a pcapng file has described so far, and the conversion of each one's timestamps."""
 
 from __future__ import annotations
 

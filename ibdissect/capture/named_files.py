@@ -1,4 +1,4 @@
-"""How is a named file opened? Any file that the user names; of those that a configuration names which nobody named, only
+"""Opening of named files: any file that the user names; of those that a configuration names which nobody named, only
 regular ones below its folder, within limits.
 """
 

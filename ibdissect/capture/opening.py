@@ -1,4 +1,4 @@
-"""How is a capture opened? Compression and container are detected by magic number, never by name."""
+"""Opening of captures: compression and container are detected by magic number, never by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose is what a path leads to? In a folder that everybody may write in, another user may have put it there."""
+"""Owners of the files and links that a path leads to: in a folder that everybody may write in, another user may have put them there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are the records of a pcap file read? Both byte orders, microseconds and nanoseconds, ERF inside (link type 197)."""
+"""Records of pcap files: both byte orders, microseconds and nanoseconds, ERF inside (link type 197)."""
 
 from __future__ import annotations
 

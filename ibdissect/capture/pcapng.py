@@ -1,4 +1,4 @@
-"""How are the blocks of a pcapng file read? Sections of either byte order, interfaces, three kinds of packet blocks.
+"""Blocks of pcapng files: sections of either byte order, interfaces, three kinds of packet blocks.
 
 Source: the pcapng specification (draft-ietf-opsawg-pcapng): every block is type, length, body, length again.
 """

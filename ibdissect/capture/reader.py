@@ -1,4 +1,4 @@
-"""How does an opened capture return its chunks, repeatedly for a file, once for a pipe?"""
+"""An opened capture in one file, pipe or file object: its chunks, repeatedly for a file, once for a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a window become chunks? One loop for all containers: walk, check, emit, resynchronise after damage."""
+"""From windows to chunks, one loop for all containers: walk, check, emit, resynchronise after damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a capture read that a URL names? In ranges of bytes through fsspec, never as a local copy.
+"""Captures named by a URL, read in ranges of bytes through fsspec, never as a local copy.
 
 Passwords and signatures in URLs are for the server alone: everything shown or raised here uses `public_names`.
 """

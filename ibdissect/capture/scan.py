@@ -1,4 +1,4 @@
-"""Where does every record of a window start? The chain of record lengths is followed: a record's length says where the next one starts."""
+"""The start of every record in a window, along the chain of record lengths: a record's length says where the next one starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are bytes and numbers read from many offsets at once?"""
+"""Gathers of bytes and numbers from many offsets at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the name of a file say: is it a capture, and which part of a recording? And the files that are read as one capture."""
+"""File names of captures and of the parts of a recording (ring buffers, dates), and sets of files that are read as one capture."""
 
 from __future__ import annotations
 

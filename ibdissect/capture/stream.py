@@ -1,4 +1,4 @@
-"""How are bytes read? From files, pipes and file objects, as windows of memory; compressed ones through `compressed`."""
+"""Byte streams from files, pipes and file objects, as windows of memory; compressed ones through `compressed`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which times may packets have, so that nothing that is computed from them wraps around?
+"""The range of times that packets may have, so that nothing that is computed from them wraps around.
 
 Times are int64 nanoseconds since 1970. All containers give times within FAR of 1970, so the difference of any two fits. What computes
 with differences of differences, as `points` does, first brings its times within NEAR_NS of one another.

@@ -1,4 +1,4 @@
-"""How are frames written? As pcap or pcapng, in nanoseconds, with interfaces and comments; dpkt packs the blocks."""
+"""Writing of frames as pcap or pcapng, in nanoseconds, with interfaces and comments; dpkt packs the blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which commands exist, how are they loaded, and how are errors reported?"""
+"""The command line: its commands, how they are loaded, and how errors are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does `lint` use baselines? Reads and writes their files, and keeps enough findings to compare."""
+"""Baselines of `lint`: reads and writes their files, and keeps enough findings to compare."""
 
 from __future__ import annotations
 

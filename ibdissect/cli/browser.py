@@ -1,4 +1,4 @@
-"""How is the terminal UI served to a browser without letting others in? textual-serve, for requests from its own page only."""
+"""The terminal UI served to a browser without letting others in: textual-serve, for requests from its own page only."""
 
 from __future__ import annotations
 

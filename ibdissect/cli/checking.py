@@ -1,4 +1,4 @@
-"""How do configuration file and command line combine into a check's options? For `lint`, `annotate`, `export` and pytest."""
+"""A check's options, combined from configuration file and command line. For `lint`, `annotate`, `export` and pytest."""
 
 from __future__ import annotations
 

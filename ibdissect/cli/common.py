@@ -1,4 +1,4 @@
-"""What do the options of all commands mean: filter, frames, colour, plugins, masking?"""
+"""The options of all commands: filter, frames, colour, plugins, masking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are command lines completed in bash, zsh and fish? With captures, rule codes and filter names."""
+"""Completion of command lines in bash, zsh and fish, with captures, rule codes and filter names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the configuration file say? `ibdissect.toml`, or `[tool.ibdissect]` of a pyproject.toml."""
+"""The configuration file: `ibdissect.toml`, or `[tool.ibdissect]` of a pyproject.toml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a rule added to `ignore` of a configuration file, and all else in it left as it is?"""
+"""A rule added to `ignore` of a configuration file; all else in the file is left as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do what a command prints and the progress bar share a terminal? A bar is taken away before anything else is written.
+"""Printing on a terminal that has a progress bar: the bar is taken away before anything else is written.
 
 Commands print with `echo` (and `cli.common.say`), never past it: what is written while a bar is drawn would be glued to it.
 """

@@ -1,4 +1,4 @@
-"""`ibdissect diagnose`: why did connections fail, and where did their time go?"""
+"""`ibdissect diagnose`: why connections failed, and where their time went."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which processes work for a command on many captures: `--jobs`, or a Dask cluster named with `--engine`? What became of each?
+"""The loop of a command over many captures, in processes (`--jobs`) or on a Dask cluster (`--engine`), and the outcome of each.
 
 Ctrl+C ends the work after the current window and keeps the results so far; the second one ends it at once.
 """

@@ -1,4 +1,4 @@
-"""Which frames of a capture are selected: by number, by display filter, or both?"""
+"""Selection of frames by number, by display filter, or both."""
 
 from __future__ import annotations
 

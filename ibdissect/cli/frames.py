@@ -1,4 +1,4 @@
-"""How does each format of `show` print the frames of a chunk?"""
+"""The formats of `show`: printers for the frames of a chunk."""
 
 from __future__ import annotations
 

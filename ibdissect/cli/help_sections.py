@@ -1,4 +1,4 @@
-"""How does a command with many options list them in its help, and what of options that have another name now?"""
+"""Help of commands with many options, in titled sections, and options that have another name now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is here called what tshark, ruff, eslint and semgrep call otherwise?"""
+"""Options of tshark, ruff, eslint and semgrep, with their names here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do commands share? Opening captures, files they write, required extras, findings, filters on findings."""
+"""Shared by commands: opening captures, files they write, required extras, findings, filters on findings."""
 
 from __future__ import annotations
 

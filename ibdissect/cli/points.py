@@ -1,4 +1,4 @@
-"""`ibdissect points`: where did a packet go between several captures of the same traffic?"""
+"""`ibdissect points`: packets matched between several captures of the same traffic, and where they were lost or delayed."""
 
 from __future__ import annotations
 

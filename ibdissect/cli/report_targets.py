@@ -1,4 +1,4 @@
-"""Which reports does `lint` write: in which formats, to which files, and how many findings does each list?"""
+"""The reports that `lint` writes: their formats, their files, and how many findings each lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a command give up rights that it does not need, before it reads a hostile capture? Writing files, TCP, unlimited memory."""
+"""Rights that a command gives up before it reads a hostile capture: writing files, TCP, unlimited memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does Scapy show a frame, with the layers derived from the declarations? Keys are removed before it dissects.
+"""Scapy's text of a frame, with the layers derived from the declarations. Keys are removed before it dissects.
 
 A receiver may find a packet where `locate` does not look, behind headers that it does not know. Scapy is one, so a layer of ours is shown
 only where `locate` found its structure: nobody else would have hidden its keys.

@@ -1,4 +1,4 @@
-"""What do options and configuration of a check amount to? As a configuration file that would do the same, with where each value is from."""
+"""Options and configuration of a check as a configuration file that would do the same, with the place that each value is from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ibdissect stats`: what does a capture contain?"""
+"""`ibdissect stats`: statistics of captures, as text or JSON."""
 
 from __future__ import annotations
 

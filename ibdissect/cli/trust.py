@@ -1,4 +1,4 @@
-"""`ibdissect trust`: which folders may load plugins from the configuration found there?"""
+"""`ibdissect trust`: the folders that may load plugins from the configuration found there."""
 
 from __future__ import annotations
 

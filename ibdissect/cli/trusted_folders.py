@@ -1,4 +1,4 @@
-"""Which folders may load plugins from the configuration found there? The list that `ibdissect trust` keeps."""
+"""The list that `ibdissect trust` keeps: folders that may load plugins from the configuration found there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do several processes write the rows of one capture? Each makes those of some windows, which are written in order."""
+"""Rows of one capture written by several processes: each makes those of some windows, which are written in order."""
 
 from __future__ import annotations
 

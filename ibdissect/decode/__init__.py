@@ -1,4 +1,4 @@
-"""Where do structures occur, what do their fields hold, where does a condition hold?"""
+"""Places of structures, values of fields and conditions over a chunk of a capture, as columns."""
 
 from .chunk_table import ChunkTable
 from .locate import Bool, Int

@@ -1,4 +1,4 @@
-"""Who sent a packet to whom? Which address identifies an end, and which one is shown.
+"""Addresses of packets: the one that identifies sender or receiver, and the one that is shown.
 
 There are two orders of precedence. `ENDS`, to identify: the LRH first. Inside a subnet every packet of a port carries its LID, but a GRH
 may be present in one direction only, or in some packets: matching by it would split conversations. `SHOWN`, to print: IP, then GRH, then

@@ -1,4 +1,4 @@
-"""How is a field read from rows of bytes?"""
+"""Bit fields read from rows of bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where was each frame captured: on which interface, in which VLAN? What holds in one place need not hold in another.
+"""Capture interface and VLAN of each frame: facts of one subnet need not hold in another.
 
 LIDs, groups, keys and partitions are a subnet's. Two interfaces of one file may be in two subnets, and so may two VLANs of RoCE. They count
 as one place where the same node answers in both.

@@ -1,4 +1,4 @@
-"""Where does each structure occur in a chunk of a capture, and which values does each field have? As arrays."""
+"""`ChunkTable`: the places of each structure in a chunk of a capture, and the values of each field, as arrays."""
 
 from __future__ import annotations
 

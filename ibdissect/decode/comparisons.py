@@ -1,4 +1,4 @@
-"""Which values satisfy a comparison with other values or with a constant?"""
+"""Comparison of values with other values or with a constant."""
 
 from __future__ import annotations
 

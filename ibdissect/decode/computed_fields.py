@@ -1,4 +1,4 @@
-"""What are the values of a computed field in a chunk, one per occurrence of its structure?
+"""Values of computed fields in a chunk, one per occurrence of their structure.
 
 What is computed from a key would tell it. So a formula reads 1 in the place of a key that is not zero, and zeros in that of its parts and
 of all other bytes that are hidden.

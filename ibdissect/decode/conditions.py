@@ -1,4 +1,4 @@
-"""Where does a condition hold? The engine for rules, TOML rules and display filters, over the columns of a chunk.
+"""Evaluation of conditions, for rules, TOML rules and display filters, over the columns of a chunk.
 
 The meaning of a comparison, the same everywhere and in Wireshark 4:
 

@@ -1,4 +1,4 @@
-"""What is known about a connection or a requested datagram service, and which events concern it?"""
+"""Connections and requested datagram services (SIDR) as CM has shown them, and the events of connection management."""
 
 from __future__ import annotations
 

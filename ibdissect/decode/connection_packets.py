@@ -1,4 +1,4 @@
-"""How do the windows of a capture reach the engine's one pass over the packets of connections? Several followers share it."""
+"""The windows of a capture as columns for the engine's one pass over the packets of connections. Several followers share it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which connections were set up, moved to another path or torn down, and which datagram services were requested (SIDR)?"""
+"""Connections set up, moved to another path or torn down by CM messages, and datagram services that were requested (SIDR)."""
 
 from __future__ import annotations
 

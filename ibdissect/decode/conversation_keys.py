@@ -1,4 +1,4 @@
-"""Which conversation is a packet part of, and in which direction? The key by which states of requests, answers and sequences are kept.
+"""The conversation and direction of a packet: the key by which states of requests, answers and sequences are kept.
 
 A connection that management set up joins both directions, although a packet of it names one queue pair only. Without that, a datagram
 names both queue pairs, UDP and TCP both ports; of anything else, all traffic between two addresses is one conversation.

@@ -1,4 +1,4 @@
-"""Which values of a conversation do later structures depend on (`wire.kept`), and since which frame are they known?
+"""Values of conversations that later structures depend on (`wire.kept`), each known since the frame that showed it.
 
 Values are learnt in capture order, from all frames of a window before anybody reads it. A frame is then read by what was shown up to it: a
 value counts in its own frame, too, unless it replaces another one there, so that nobody knows which PDU of the frame it is for. What is

@@ -1,4 +1,4 @@
-"""Which frames are copies of an earlier frame, as from a port that is mirrored twice?"""
+"""Copies of an earlier frame, as from a port that is mirrored twice."""
 
 from __future__ import annotations
 

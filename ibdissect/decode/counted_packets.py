@@ -1,4 +1,4 @@
-"""Which packets of a capture count: each one once, and only those that are InfiniBand or RoCE?"""
+"""The packets of a capture that count: each one once, and only those that are InfiniBand or RoCE."""
 
 from __future__ import annotations
 

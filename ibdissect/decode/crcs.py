@@ -1,4 +1,4 @@
-"""Which packets of a chunk have wrong CRCs?
+"""ICRCs and VCRCs of a chunk: the packets whose CRCs are wrong.
 
 `native.sums` computes them in C for a whole chunk. If it was not built, zlib and anycrc are called once per packet; the bytes that the
 ICRC masks with ones are masked in a copy of the chunk's data.

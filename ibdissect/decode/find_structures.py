@@ -1,4 +1,4 @@
-"""Where does a structure occur in a chunk? Its places say where to search."""
+"""Occurrences of a structure in a chunk, searched for at its places."""
 
 from __future__ import annotations
 

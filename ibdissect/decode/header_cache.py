@@ -1,4 +1,4 @@
-"""What are the first bytes of every record? Gathered once; the columns of the outer headers are read from them."""
+"""The first bytes of every record, gathered once; the columns of the outer headers are read from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which value was valid when? Values that change over the capture, with the frames that set them."""
+"""Values that change over the capture, with the frames that set them."""
 
 from __future__ import annotations
 

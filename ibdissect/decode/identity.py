@@ -1,4 +1,4 @@
-"""Who is it? The identities of what a capture shows. Rules and state use these as keys, and build none of their own.
+"""The identities of ends, ports, queue pairs, transactions and so on. Rules and state use these as keys, and build none of their own.
 
 A number alone names nobody: a LID belongs to a network and a time, a queue pair to its port, a transaction to its requester, a directed
 route to its sender, a GUID of a group to its subnet. Nodes, ports, connections, streams and transfers are identities themselves: their

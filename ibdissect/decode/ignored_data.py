@@ -1,4 +1,4 @@
-"""Which bits of requests and answers do receivers ignore? Such bits are usually left over from earlier packets.
+"""Bits of requests and answers that receivers ignore. Such bits are usually left over from earlier packets.
 
 datagram                          | ignored                                              | source
 Get of subnet management          | all data                                             | IBA 14.2.4

@@ -1,4 +1,4 @@
-"""When did the capture last show a packet to a queue pair of a connection?"""
+"""The latest packet to each queue pair of a connection."""
 
 from __future__ import annotations
 

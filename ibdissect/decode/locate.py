@@ -1,4 +1,4 @@
-"""Where does each header start? The one dissector, for a whole chunk at a time.
+"""The start of each header, for a whole chunk at a time. The one dissector.
 
 Columns, views and the tree all use these offsets, so they cannot disagree. Every offset counts from the start of `chunk.data`;
 -1 means that the header is absent or does not fit its packet. `engine.locate` finds them, one packet after the other.

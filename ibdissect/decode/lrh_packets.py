@@ -1,4 +1,4 @@
-"""Which native packets does a chunk hold: LRH and BTH columns side by side?"""
+"""The native packets of a chunk: LRH and BTH columns side by side."""
 
 from __future__ import annotations
 

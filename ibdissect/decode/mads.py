@@ -1,4 +1,4 @@
-"""Which MADs does a chunk hold, and what is in their common headers? Call as `table.once(Mads)`."""
+"""The MADs of a chunk, with the columns of their common headers. Call as `table.once(Mads)`."""
 
 from __future__ import annotations
 

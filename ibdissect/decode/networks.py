@@ -1,4 +1,4 @@
-"""To which network does an address belong? The same address may be another port in another VLAN, virtual network or capture interface."""
+"""Networks that addresses belong to: the same address may be another port in another VLAN, virtual network or capture interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which UDP datagrams to the port of RoCE are something else?"""
+"""UDP datagrams to the port of RoCE that are something else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does something occur in a chunk? Rows and ranges of bytes, as arrays of equal length."""
+"""Occurrences in a chunk: rows and ranges of bytes, as arrays of equal length."""
 
 from __future__ import annotations
 

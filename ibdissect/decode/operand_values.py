@@ -1,4 +1,4 @@
-"""What are the values of an operand in a chunk? Numbers or byte sequences, each with its entry (a frame or an occurrence)."""
+"""Values of an operand in a chunk: numbers or byte sequences, each with its entry (a frame or an occurrence)."""
 
 from __future__ import annotations
 

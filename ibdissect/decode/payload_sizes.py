@@ -1,4 +1,4 @@
-"""How much payload did each packet have on the wire, however many of its bytes were captured?"""
+"""Payload sizes of packets on the wire, however many of their bytes were captured."""
 
 from __future__ import annotations
 

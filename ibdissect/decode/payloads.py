@@ -1,4 +1,4 @@
-"""Where are the payloads that a port, queue pair, key, Ethertype or CM service binds to a structure?"""
+"""Payloads that a port, queue pair, key, Ethertype or CM service binds to a structure."""
 
 from __future__ import annotations
 

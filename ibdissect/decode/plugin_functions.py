@@ -1,4 +1,4 @@
-"""Do the functions of plugins work on what is in a chunk?
+"""A trial run of the functions of plugins on each chunk; one that raises is reported.
 
 Not every command needs what they find: `stats` counts packets whatever a vendor's list says. But whether one fails must not depend on who
 asks, so all are called once for each window.

@@ -1,4 +1,4 @@
-"""Which records came in several RMPP segments, which messages in several packets, which frame completed each, and where are its bytes?
+"""SA records that came in several RMPP segments and messages that came in several packets, with their bytes and completing frames.
 
 Most segments end in the middle of a record. No frame has all bytes of that record, so its fields belong to the frame that completed it,
 as in Wireshark. `mad.rmpp_records.RecordReassembler` puts such records together; only `ChunkTable.shown` has them, behind the bytes of the

@@ -1,4 +1,4 @@
-"""Which packets bear marks of congestion that only a copy of them shows: one that was captured behind the switch that set them?"""
+"""Congestion marks (ECN) that only a copy of a packet shows: one that was captured behind the switch that set them."""
 
 from __future__ import annotations
 

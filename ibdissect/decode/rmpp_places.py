@@ -1,4 +1,4 @@
-"""Which RMPP segments are at a certain place of their table? Those of which all earlier segments were captured.
+"""RMPP segments whose place in their table is certain: those of which all earlier segments were captured.
 
 A SegmentNumber says where in the table the data of a segment lies. Nothing in the packet shows that it is wrong, and records read elsewhere
 would show a key as other fields. So a later segment of an attribute with keys is read only if the capture has shown segments 1 to n of its

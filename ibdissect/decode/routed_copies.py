@@ -1,4 +1,4 @@
-"""Which packets were captured before and after a router? They differ in their hop count and below IP, and have one ICRC."""
+"""Packets captured before and after a router: they differ in their hop count and below IP, and have one ICRC."""
 
 from __future__ import annotations
 

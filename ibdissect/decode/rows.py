@@ -1,4 +1,4 @@
-"""Which rows are equal, which values occur, which are in a set? Hashing, grouping and look-up of plain numbers."""
+"""Hashing, grouping and look-up of rows of plain numbers: equal rows, distinct values, membership in a set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where are the records of a MAD: one, a table of them, or those in one RMPP segment of a table?
+"""Records of SA MADs: one, a table of them, or those in one RMPP segment of a table.
 
 A table is cut into segments without regard to record boundaries. Every segment has a number and repeats AttributeOffset, so the
 records in a segment are found without the other segments of its transfer; but not where they may hold keys (`placed`).

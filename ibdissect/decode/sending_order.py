@@ -1,4 +1,4 @@
-"""In which order were packets sent? Captures of several queues write neighbours down in another order than their times say."""
+"""The order in which packets were sent. Captures of several queues write neighbours down in another order than their times say."""
 
 from __future__ import annotations
 

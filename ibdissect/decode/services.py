@@ -1,4 +1,4 @@
-"""Which service does a message belong to? Connection management names the queue pairs of each service; for SMC-R, TCP does."""
+"""The service of each message. Connection management names the queue pairs of each service; for SMC-R, TCP does."""
 
 from __future__ import annotations
 

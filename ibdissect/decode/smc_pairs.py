@@ -1,4 +1,4 @@
-"""Which queue pairs do two hosts agree on for SMC-R, over TCP instead of connection management?"""
+"""Queue pairs that two hosts agree on for SMC-R, over TCP instead of connection management."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which subnet management packets say the same? A sweep repeats most of what the one before it said, and a rule that found nothing wrong
+"""Subnet management packets with equal contents. A sweep repeats most of the one before it, and a rule that found nothing wrong
 with a packet finds nothing wrong with the same packet later."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What do TCP segments carry, and between which ends?"""
+"""TCP segments: their data and their ends."""
 
 from __future__ import annotations
 

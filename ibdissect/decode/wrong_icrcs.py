@@ -1,4 +1,4 @@
-"""How does a host write the ICRC wrongly: always the same, with its bytes reversed, over the VLAN tag too?"""
+"""Wrong ICRCs by host: always the same value, bytes reversed, or the VLAN tag in the sum too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which frame answers which request, after how long, and to which message does it belong? The values of `named_values.ANSWER_NAMES`."""
+"""Requests and answers by frame, response times, and the message of each frame: the values of `named_values.ANSWER_NAMES`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a display filter valid: are the names known, do the types match, can the fields have these values?
+"""Checks of a display filter: known names, matching types, values that the fields can have.
 
 Between parsing and compiling: a syntax tree (`syntax`) becomes a checked one (`checked`).
 """

@@ -1,4 +1,4 @@
-"""What is a display filter after it was checked: conditions whose operands have kinds, without text?"""
+"""The checked display filter: conditions whose operands have kinds, without text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a display filter become a condition over the columns of a chunk, and which rows does it select?"""
+"""Compilation of a display filter into a condition over the columns of a chunk, and the rows that it selects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be typed next in the filter bar: a name, an operator or a value?"""
+"""Completions in the filter bar: names, operators and values that may be typed next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What are the values of filter names that no structure declares: frame properties, the summary line, TCP ports, findings?"""
+"""Values of filter names that no structure declares: frame properties, the summary line, TCP ports, findings."""
 
 from __future__ import annotations
 

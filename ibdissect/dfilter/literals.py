@@ -1,4 +1,4 @@
-"""What is the value of a word, string or character in a display filter, compared with a field of a given type?"""
+"""Values of words, strings and characters in a display filter, for comparison with a field of a given type."""
 
 from __future__ import annotations
 

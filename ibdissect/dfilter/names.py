@@ -1,4 +1,4 @@
-"""What does a name in a display filter mean: a declared field, a structure, or a property of the frame?"""
+"""Names in display filters: declared fields, structures, and properties of the frame."""
 
 from __future__ import annotations
 

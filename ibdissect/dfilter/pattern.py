@@ -1,4 +1,4 @@
-"""Which byte sequences does the regular expression of `matches` match? RE2 is used, so no pattern can run forever."""
+"""The regular expressions of `matches`, over bytes. RE2 is used, so no pattern can run forever."""
 
 from __future__ import annotations
 

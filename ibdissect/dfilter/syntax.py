@@ -1,4 +1,4 @@
-"""How is a display filter parsed into a tree whose nodes know their column?"""
+"""Parser of display filters: text to a tree whose nodes know their column."""
 
 from __future__ import annotations
 

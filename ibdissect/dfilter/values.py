@@ -1,4 +1,4 @@
-"""Which operands can a display filter have, and what are their values in a chunk, for filters and for columns?"""
+"""Operands of display filters and their values in a chunk, for filters and for columns."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What became of each connection, and where did its time go?"""
+"""The fate of each connection, and where its time went."""

@@ -1,4 +1,4 @@
-"""Which memory did refused requests want to access, how, and with which R_Key? Keys are secrets: who tells of one masks it."""
+"""Memory accesses of refused requests: address, operation and R_Key. Keys are secrets: who tells of one masks it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What should somebody do about a connection that failed or was slow, and on which host?"""
+"""Advice about a connection that failed or was slow: what to do, and on which host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which host answers REQs, for which service, and whom does an asker ask next? An index of the set-ups of a capture."""
+"""An index of a capture's set-ups: hosts that answer REQs, by service, and the hosts that an asker turns to next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lanes and which set-up make one connection?"""
+"""Connections put together from lanes and set-ups."""
 
 from __future__ import annotations
 

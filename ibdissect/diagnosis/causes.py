@@ -1,4 +1,4 @@
-"""Which cause explains a connection? The first one that the facts prove; `healthy` or `cannot-tell` if none does."""
+"""The cause that explains a connection: the first one that the facts prove; `healthy` or `cannot-tell` if none does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of one connection, and of all of a capture? Plain values, for every command."""
+"""The diagnosis of one connection, and of all of a capture, as plain values for every command."""
 
 from __future__ import annotations
 

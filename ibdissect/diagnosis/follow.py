@@ -1,4 +1,4 @@
-"""How do the windows of a capture reach the state of its connections?"""
+"""The windows of a capture handed to the lanes and set-ups of its connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When was a frame captured? The times of all frames that carry packets, within a bound."""
+"""Capture times of all frames that carry packets, within a bound."""
 
 from __future__ import annotations
 

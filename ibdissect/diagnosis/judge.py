@@ -1,4 +1,4 @@
-"""What became of each connection of a capture, and what do several have in common?"""
+"""The verdicts on all connections of a capture, told as plain values, and the causes that several have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where did the time of a connection go, what was counted, which episodes were there? From the state of its directions."""
+"""Times, counts and episodes of a connection, from the state of its directions."""
 
 from __future__ import annotations
 

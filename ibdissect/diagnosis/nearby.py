@@ -1,4 +1,4 @@
-"""What else goes between hosts when a connection fails: does the silent one still send, and how large were packets that arrived there?"""
+"""Other traffic between hosts when a connection fails: signs of life of the silent one, and sizes of packets that arrived there."""
 
 from __future__ import annotations
 

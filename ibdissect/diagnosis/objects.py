@@ -1,4 +1,4 @@
-"""What does the JSON of a diagnosis hold? docs/contract.md promises its keys."""
+"""The JSON of a diagnosis. docs/contract.md promises its keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are numbers, times and shares said in sentences?"""
+"""Numbers, times and shares as sentences say them."""
 
 from __future__ import annotations
 

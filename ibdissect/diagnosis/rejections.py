@@ -1,4 +1,4 @@
-"""What does a REJ say beside its reason: another port to ask, what would be accepted, a word of the application?"""
+"""A REJ beside its reason: another port to ask, the values that would be accepted, a word of the application."""
 
 from __future__ import annotations
 

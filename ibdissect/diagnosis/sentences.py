@@ -1,4 +1,4 @@
-"""What is said of a cause: who, since when, what proves it, and what to do?"""
+"""Sentences about the cause of a connection's fate: who, since when, and the proof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is the time of a connection cut into slices by cause, for bars?"""
+"""The time of a connection cut into slices by cause, for bars."""
 
 from __future__ import annotations
 

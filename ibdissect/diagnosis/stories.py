@@ -1,4 +1,4 @@
-"""What became of the connections of a capture, for rules: the diagnosis of `ibdissect diagnose`, beside the other followers?"""
+"""`Stories`: the diagnosis of connections (`ibdissect diagnose`) as a follower, for rules."""
 
 from __future__ import annotations
 

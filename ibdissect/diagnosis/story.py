@@ -1,4 +1,4 @@
-"""What do the sentences about a connection name? Who asks, who answers, and how it ended."""
+"""`Story`: the facts that the sentences about one connection name: who asks, who answers, and how it ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which causes do several connections have in common with one host, and of which connections is only one direction captured?"""
+"""Causes that several connections have in common with one host, and connections of which only one direction is captured."""
 
 from __future__ import annotations
 

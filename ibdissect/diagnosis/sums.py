@@ -1,4 +1,4 @@
-"""How many connections have each cause, and where did the time of each pair of hosts go? Plain data, for `stats`."""
+"""Connections counted by cause, and the time of each pair of hosts summed up. Plain data, for `stats`."""
 
 from __future__ import annotations
 

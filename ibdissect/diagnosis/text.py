@@ -1,4 +1,4 @@
-"""How is a diagnosis read? What several connections have in common, with its evidence; then the worst of the others; then what it cost."""
+"""The text of a diagnosis: what several connections have in common, with its evidence; then the worst of the others; then the cost."""
 
 from __future__ import annotations
 

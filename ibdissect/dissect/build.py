@@ -1,4 +1,4 @@
-"""How is a frame dissected into its tree?"""
+"""Dissection of frames into their trees."""
 
 from __future__ import annotations
 

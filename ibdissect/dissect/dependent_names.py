@@ -1,4 +1,4 @@
-"""What is the name of a value whose meaning depends on the MAD's class, method or attribute?"""
+"""Names of values whose meaning depends on the MAD's class, method or attribute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is the one-line summary of each frame: source, destination, protocol, info? For many rows at once."""
+"""The one-line summary of each frame: source, destination, protocol, info. For many rows at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a MAD do, in one line: method, attribute, port or block, requested components, status?"""
+"""The Info line of MADs: method, attribute, port or block, requested components, status."""
 
 from __future__ import annotations
 

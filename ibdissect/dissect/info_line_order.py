@@ -1,4 +1,4 @@
-"""In which order are frames by protocol or info? The lines of many frames, of which only distinct texts are made."""
+"""Order of frames by protocol or info: the lines of many frames, of which only distinct texts are made."""
 
 from __future__ import annotations
 

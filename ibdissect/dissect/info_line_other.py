@@ -1,4 +1,4 @@
-"""What is the one-line summary of a frame without InfiniBand transport? Protocol names only; the tree has the details."""
+"""The one-line summary of frames without InfiniBand transport. Protocol names only; the tree has the details."""
 
 from __future__ import annotations
 

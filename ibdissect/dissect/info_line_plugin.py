@@ -1,4 +1,4 @@
-"""What do plugins say in the Info column about their structures (`wire.dialogue.summary`)?"""
+"""The words of plugins about their structures in the Info column (`wire.dialogue.summary`)."""
 
 from __future__ import annotations
 

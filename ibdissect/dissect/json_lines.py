@@ -1,4 +1,4 @@
-"""What are the JSON lines of many frames at once? The same items as the tree, read as columns and formatted by shape.
+"""JSON lines of many frames at once: the same items as the tree, read as columns and formatted by shape.
 
 Writing the tree of each frame instead takes 16 times the CPU.
 """

@@ -1,4 +1,4 @@
-"""Which fields does every frame of one shape have, how are they nested, and at which bytes of which piece?"""
+"""The fields that every frame of one shape has: their nesting, and their bytes in each piece."""
 
 from __future__ import annotations
 

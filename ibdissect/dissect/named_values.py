@@ -1,4 +1,4 @@
-"""What are the values of a filter name? Every occurrence in a chunk, in frame order, of all structures that share the name."""
+"""Values of a filter name: every occurrence in a chunk, in frame order, of all structures that share the name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How else is a tree printed? As 32-bit words with field names (`dump`), or as dotted lines; the outline is in `tree`."""
+"""Printers of the tree: as 32-bit words with field names (`dump`), or as dotted lines; the outline is in `tree`."""
 
 from __future__ import annotations
 

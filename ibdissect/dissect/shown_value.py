@@ -1,4 +1,4 @@
-"""What is shown for a value? JSON value and text, with keys masked unless `show_keys`."""
+"""JSON value and text of a field's value, with keys masked unless `show_keys`."""
 
 from __future__ import annotations
 

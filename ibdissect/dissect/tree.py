@@ -1,4 +1,4 @@
-"""What does one frame contain? A tree in which every node knows its bytes, and its outline as text."""
+"""The tree of one frame, in which every node knows its bytes, and its outline as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does not fit in the structures that plugins declare, and which of their lists are longer than is shown?"""
+"""Parts that do not fit in the structures that plugins declare, and lists of theirs that are longer than is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which structures does each frame of a chunk contain, where, and in which order?
+"""The structures of each frame of a chunk: their places and their order.
 
 All places come from `ChunkTable`; here they are sorted into frame order for all rows at once. Bytes that no structure covers
 become their own pieces, so that every byte is shown.

@@ -1,4 +1,4 @@
-"""Which loops over packets are compiled? The state of connections, step by step, one exact path each.
+"""The compiled loops over packets: the state of connections, step by step, one exact path each.
 
 The modules are Python with types of Cython in their annotations ("pure Python mode"): compiled where the package was built with a C
 compiler, interpreted, slowly and with the same results, where not. A `.pxd` beside a module says what the compiler takes instead of

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""How long did the answers of one direction take, as far as it matters? Classes of times in a small table of numbers.
+"""Answer times of one direction of a connection, as far as they matter: classes of times in a small table of numbers.
 
 What of a time lasts beyond a round trip is known at the end only, when the shortest round trip is. It only becomes shorter, so that of
 times above the one of the moment their number and sum are enough.

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""How are numbers read from bytes, and how are they hashed? For the interpreter; `common.pxd` says the same to the compiler."""
+"""Numbers read from bytes, and their hashes. For the interpreter; `common.pxd` says the same to the compiler."""
 
 from __future__ import annotations
 

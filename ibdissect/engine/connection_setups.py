@@ -1,4 +1,4 @@
-"""How was each connection set up and ended? Its messages of connection management, as far as they were captured.
+"""Set-up and end of each connection: its messages of connection management, as far as they were captured.
 
 The only follower of them: `engine.lanes` feeds it for `diagnose`, `decode.connections` for `stats`, messages, services and rules."""
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""Where does a directed route end now? By the NodeInfo that came back along it, else along known cables; nowhere if it may be void."""
+"""The ends of directed routes: by the NodeInfo that came back along them, else along known cables; nowhere if a route may be void."""
 
 from __future__ import annotations
 

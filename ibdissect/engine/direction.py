@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""What is remembered of one direction of a connection, and where did its time go? The state that the steps of `halves` change."""
+"""The state of one direction of a connection, and where its time went. The steps of `requester_responder` change it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which episodes of trouble did a direction have, which positions did it skip, how long did it wait? The rare steps of `halves`."""
+"""Episodes of trouble, skipped positions and gaps of a direction. The rare steps of `requester_responder`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""Which value holds now, and which did before? A fact with the frames that set it; `decode.history.History` adds what others ask of it."""
+"""A fact over time with the frames that set it; `decode.history.History` adds what others ask of it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""How many packets came of each sender, receiver and P_Key before the P_Key tables of their ports were known?"""
+"""Packets counted by sender, receiver and P_Key, sent before the P_Key tables of their ports were known."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""Which packets go the same way, and which way do their answers come back? A connection is two lanes.
+"""Lanes: the packets that one host sends to one queue pair of another, and the lane of their answers. A connection is two lanes.
 
 A lane is what one host sends to one queue pair of another. Connection management says which two belong together; without it,
 the PSNs of answers do. Until that is known, a lane's packets wait, within a bound, so that both are read in the order of their frames.

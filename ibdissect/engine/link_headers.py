@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""What stands around IP? Ethernet and what replaces it, VLAN tags, links without addresses, pause frames, IPv6 extension headers."""
+"""Headers around IP: Ethernet and what replaces it, VLAN tags, links without addresses, pause frames, IPv6 extension headers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""Where does each header of a packet start? From its link to its payload, MAD and ICRC, one packet after the other."""
+"""The start of each header of a packet, from its link to its payload, MAD and ICRC, one packet after the other."""
 
 from __future__ import annotations
 

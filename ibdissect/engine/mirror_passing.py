@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""Which packets did a mirror of a switch show before: on their way in, and now on their way out?
+"""Packets that a mirror of a switch shows twice: on their way in, and on their way out.
 
 They look like repetitions, but come in the order in which they went in, and nearly all packets come twice.
 """

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""Where are the offsets of headers kept? One column for each kind, -1 where a packet has none."""
+"""Offsets of the headers of a window's packets: one column for each kind, -1 where a packet has none."""
 
 from __future__ import annotations
 

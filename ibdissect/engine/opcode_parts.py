@@ -1,4 +1,4 @@
-"""Which part of which message does an OpCode of RC, UC or XRC carry?"""
+"""The part of a message that each OpCode of RC, UC or XRC carries."""
 
 from __future__ import annotations
 

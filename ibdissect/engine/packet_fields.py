@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""What does a packet say that the state of its connection must know? Read from its bytes, where the headers are known to start."""
+"""Fields of a packet that the state of its connection depends on, read from its bytes where the headers are known to start."""
 
 from __future__ import annotations
 

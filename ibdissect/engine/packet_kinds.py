@@ -1,4 +1,4 @@
-"""Which kinds of packets does the engine tell apart? The numbers of `common.pxd`, for the interpreter."""
+"""Kinds of packets that the engine tells apart: the numbers of `common.pxd`, for the interpreter."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""Which lane carries the answers to another one's requests? By connection management first, then by PSNs.
+"""Pairing of lanes: requests and their answers, by connection management first, then by PSNs.
 
 Many programs start all their queue pairs at PSN 0, so that one equal PSN proves nothing where several lanes have near PSNs: a "crowd". In
 it, time tells: an answer acknowledges nothing that its requester did not send before. Each answer that comes while the newest request of

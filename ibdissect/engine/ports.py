@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""What does the engine read and write of nodes, their ports and directed routes? `subnet.nodes` adds the questions that rules ask."""
+"""State of nodes, their ports and directed routes, as the engine reads and writes it. `subnet.nodes` adds the questions that rules ask."""
 
 from __future__ import annotations
 

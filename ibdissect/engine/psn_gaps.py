@@ -1,4 +1,4 @@
-"""Which PSNs did a stream skip, and what became of them? The rare steps of `order`, and counts of PSNs for rules."""
+"""PSNs that a stream skipped, and their fate. The rare steps of `psn_order`, and counts of PSNs for rules."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""Do the packets of one stream arrive in order: the requests, or the responses, of one service from one host to a queue pair of another?
+"""The order of packets in one stream: the requests, or the responses, of one service from one host to a queue pair of another.
 
 What rules ask of PSNs, MSNs and messages, from packet to packet. `halves` tells why a connection was slow; here each packet counts,
 and nothing waits: an event is told with its packet.

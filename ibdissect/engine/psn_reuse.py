@@ -1,4 +1,4 @@
-"""Did a requester use PSNs again for other messages, or does another connection have its queue pair?
+"""PSNs used again for other messages: by the same requester, or by another connection that has its queue pair.
 
 Both have other bytes where others were acknowledged. Making a queue pair again takes a time (`ANEW_NS`), and then its responder counts
 messages from the start.

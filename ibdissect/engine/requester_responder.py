@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""What is one direction of a connection doing: a requester and its responder? From packet to packet, as an exact state.
+"""The exact state of a requester and its responder, from packet to packet: one direction of a connection.
 
 PSNs are counted on beyond 24 bits ("positions"). What happens between two packets is decided by the state after the first.
 """

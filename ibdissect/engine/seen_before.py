@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""What is seen again? Hashes of the bytes at many places, what senders number in their packets, new numbers, contents judged before."""
+"""Repeated sightings: hashes of bytes, numbers that senders put into their packets, new numbers, contents judged before."""
 
 from __future__ import annotations
 

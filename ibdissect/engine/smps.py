@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""Which port does each subnet management packet reach or come from, and what does its answer teach? One packet after the other.
+"""The pass over subnet management packets: the port that each reaches or comes from, and what its answer teaches.
 
 What most packets need is here; what few need is asked of the learner of `subnet`: traps, requests, nodes, tables, keys.
 """

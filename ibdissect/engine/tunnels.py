@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""Which packet is inside a tunnel? VXLAN, GENEVE, GRE, ERSPAN, MPLS labels, IP in IP; steps of `locate`."""
+"""Packets inside tunnels: VXLAN, GENEVE, GRE, ERSPAN, MPLS labels, IP in IP. Steps of `locate`."""
 
 from __future__ import annotations
 

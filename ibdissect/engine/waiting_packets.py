@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
-"""Which packets wait for something, and what is known of the path they take? A ring of numbers that grows up to a bound."""
+"""Packets that wait for an acknowledgement or an answer, in a ring of numbers that grows up to a bound, and facts about their path."""
 
 from __future__ import annotations
 

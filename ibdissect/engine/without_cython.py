@@ -1,4 +1,4 @@
-"""What does `cython` mean where Cython is not installed? Nothing: types are names, decorators return what they get.
+"""The words of `cython` where Cython is not installed: types are names, decorators return what they get.
 
 Only the words that the modules of this room use are here. The compiler never reads this module.
 """

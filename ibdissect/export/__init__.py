@@ -1,1 +1,1 @@
-"""How is a capture exported? As tables, by SQL, or as frames with comments."""
+"""Export of captures: as tables, by SQL, or as frames with comments."""

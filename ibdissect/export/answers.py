@@ -1,4 +1,4 @@
-"""How is the result of a query with SQL written: as a table for people, or in a format?"""
+"""Results of SQL queries, written as a table for people or in a format."""
 
 from __future__ import annotations
 

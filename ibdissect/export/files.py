@@ -1,4 +1,4 @@
-"""How is a file written so that it is never seen half-written? Under a temporary name in the same folder, then renamed."""
+"""Files that are never seen half-written: written under a temporary name in the same folder, then renamed."""
 
 from __future__ import annotations
 

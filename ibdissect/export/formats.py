@@ -1,4 +1,4 @@
-"""Which formats do tables have? For each a row here, and a function in `export.writers`; options and help of commands follow."""
+"""Formats of tables, a row for each; its function is in `export.writers`. Options and help of commands follow from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are selected frames copied to another capture, with times, interfaces, and old and new comments?"""
+"""Selected frames copied to another capture, with times, interfaces, and old and new comments."""
 
 from __future__ import annotations
 

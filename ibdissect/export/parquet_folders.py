@@ -1,4 +1,4 @@
-"""How do rows of many captures become one Parquet dataset, in folders named after capture and hour, that grows by whole files?"""
+"""Rows of many captures in one Parquet dataset, in folders named after capture and hour, that grows by whole files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the packets of several capture points look like as a table?"""
+"""The table of packets as several capture points saw them (`points`)."""
 
 from __future__ import annotations
 

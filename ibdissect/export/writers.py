@@ -1,4 +1,4 @@
-"""How are record batches written? As Parquet, Arrow, CSV or JSON lines, by the extension of the file."""
+"""Writers of record batches: Parquet, Arrow, CSV or JSON lines, by the extension of the file."""
 
 from __future__ import annotations
 

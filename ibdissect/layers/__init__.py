@@ -1,4 +1,4 @@
-"""Which Scapy packet class belongs to each structure? `from ibdissect.layers import LRH, BTH`; the import binds them in Scapy."""
+"""Scapy packet classes of the structures: `from ibdissect.layers import LRH, BTH`; the import binds them in Scapy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ComponentMask selects the components set in an SA record, and how is such a query built?"""
+"""The ComponentMask of the components set in an SA record, and queries built with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a Scapy packet class made from a declared structure? Once, on demand, from the declaration alone."""
+"""Scapy packet classes derived from declared structures: made once, on demand, from the declaration alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is an ERF record in Scapy? Pseudo-header, extension headers, and the packet of its type."""
+"""ERF records in Scapy: pseudo-header, extension headers, and the packet of the record's type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Scapy field corresponds to a declared field? Same name, same bits, same text."""
+"""Scapy fields for declared fields: same name, same bits, same text."""
 
 from __future__ import annotations
 

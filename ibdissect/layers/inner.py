@@ -1,4 +1,4 @@
-"""Which Scapy layer decodes other protocols inside InfiniBand? IP and ARP in IPoIB and in raw packets."""
+"""Other protocols inside InfiniBand in Scapy: IP and ARP in IPoIB and in raw packets."""
 
 from __future__ import annotations
 

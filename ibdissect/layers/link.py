@@ -1,4 +1,4 @@
-"""What are the link and network headers in Scapy? LRH with VCRC, RWH, GRH, flow control."""
+"""Link and network headers in Scapy: LRH with VCRC, RWH, GRH, flow control."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is a MAD in Scapy? The class format as one layer, the attribute as its payload."""
+"""MADs in Scapy: the class format as one layer, the attribute as its payload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a plugin's plain Scapy packet class converted to a declared structure?"""
+"""Conversion of a plugin's plain Scapy packet class to a declared structure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which structures may a packet contain? The structures of the catalog in use, and those registered by plugins."""
+"""Structures that packets may contain, as the Scapy layers look them up: those of the catalog in use, and those of plugins."""
 
 from __future__ import annotations
 

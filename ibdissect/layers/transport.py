@@ -1,4 +1,4 @@
-"""What are the transport headers in Scapy? BTH with pad bytes and ICRC, and the extended headers of each OpCode."""
+"""Transport headers in Scapy: BTH with pad bytes and ICRC, and the extended headers of each OpCode."""
 
 from __future__ import annotations
 

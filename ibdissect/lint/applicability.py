@@ -1,4 +1,4 @@
-"""Does a component apply? A rule's condition cannot judge one that the port at hand does not have, nor one that a Set cannot change.
+"""Components that a port does not have or that a Set cannot change: conditions of rules do not judge them.
 
 `wire` declares it with the field: the kinds of port that have it, and whether it is read-only. A condition of rules is first evaluated as
 written; where it holds, and for every Set if it names a read-only component, it is evaluated again with the values that count:

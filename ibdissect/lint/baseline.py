@@ -1,4 +1,4 @@
-"""Which findings are known, which are new, which are fixed? A baseline file: findings by fingerprint, one per line."""
+"""Baseline files: known findings by fingerprint, one per line, and the comparison that tells new and fixed ones."""
 
 from __future__ import annotations
 

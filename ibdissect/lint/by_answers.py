@@ -1,4 +1,4 @@
-"""Where does a condition hold that compares SMPs with what their port, node or switch answered before?
+"""Conditions of rules that compare SMPs with earlier answers of their port, node or switch.
 
 In a rule about attributes of subnet management (`AttributeRule`), `previous(field)` is what the port showed last: of the SMP's own
 attribute in its answer before, of NodeInfo, SwitchInfo or PortInfo as the subnet's model knows it when the SMP is sent.

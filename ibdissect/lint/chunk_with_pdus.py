@@ -1,4 +1,4 @@
-"""What does a plugin's `@on_chunk` handler ask for structures? A table that has PDUs of streams and attributes of several segments, too.
+"""The chunk that a plugin's `@on_chunk` handler gets: a table that has PDUs of streams and attributes of several segments, too.
 
 They are only in `ChunkTable.shown`, where records and messages that rules do not judge are as well; so each structure is asked of the table
 that rules see it in. Rows are the same in both.

@@ -1,4 +1,4 @@
-"""Where do the conditions of stateless rules hold, and what is the fault there?"""
+"""Stateless rules: the places where their conditions hold, and the hits there."""
 
 from __future__ import annotations
 

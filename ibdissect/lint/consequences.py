@@ -1,4 +1,4 @@
-"""Which findings are only consequences of another one? A fault is reported once, with a list of its consequences."""
+"""Consequences of other findings: a fault is reported once, with a list of its consequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which frames prove little? Frames with a wrong ICRC, and frames recorded out of order.
+"""Frames that prove little: those with a wrong ICRC, and those recorded out of order.
 
 The receiver of a damaged frame dropped it, so what it seems to show proves nothing. Files joined in the wrong order have frames that are
 older than earlier ones, and so have clocks that were set back: what was learnt before may not yet have been true then.

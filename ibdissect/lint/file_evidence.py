@@ -1,4 +1,4 @@
-"""How reliable is a finding that relies on subnet files? It names their lines; if a file is old or refuted by traffic, it is an info."""
+"""Findings that rely on subnet files: they name their lines, and are infos if a file is old or refuted by traffic."""
 
 from __future__ import annotations
 

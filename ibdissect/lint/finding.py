@@ -1,4 +1,4 @@
-"""What did a rule find: where, what, and how is it known? And what was the result of checking one capture?"""
+"""`Finding`: a fault with its place, message, severity and evidence; and the result of checking one capture."""
 
 from __future__ import annotations
 

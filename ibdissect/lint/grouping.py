@@ -1,4 +1,4 @@
-"""Which hits make a new finding, which are counted in an existing one, and which are only a consequence of another finding?"""
+"""Grouping of hits: a hit makes a new finding, is counted in an existing one, or is a consequence of another finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which methods of which rules handle which structures and events, and which followers do they need?"""
+"""Marked methods of rules by the structures and events that they handle, and the followers that they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys does a hit of a plugin's handler name, and how are they hidden? As in our own rules: `R_Key#2` instead of the value."""
+"""Keys in the hits of a plugin's handler, hidden as in our own rules: `R_Key#2` instead of the value."""
 
 from __future__ import annotations
 

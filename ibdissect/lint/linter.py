@@ -1,4 +1,4 @@
-"""How do rules run over a capture? Chunk by chunk: conditions, followers and their events, handlers."""
+"""The linter, which runs rules over a capture chunk by chunk: conditions, followers and their events, handlers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom is a finding about? Names the two ends of its frame in sentences that name nobody."""
+"""The two ends of a finding's frame, for sentences that name nobody."""
 
 from __future__ import annotations
 

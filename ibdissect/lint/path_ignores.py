@@ -1,4 +1,4 @@
-"""Which rules ignore which captures? The globs of `per-path-ignores`."""
+"""Rules that ignore captures at certain paths: the globs of `per-path-ignores`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets were lost, duplicated or changed between this capture and those of other points? Empty if one capture is checked."""
+"""Packets lost, duplicated or changed between this capture and those of other points. Empty if one capture is checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is a rule? A condition on fields, or a handler of structures, events or chunks, and its documentation.
+"""Base class of rules: a condition on fields, or a handler of structures, events or chunks, and its documentation.
 
 A stateless rule is a declaration: `when` is the fault, `at` the faulty field if `when` does not begin with it. Other rules have
 handlers: `@on_struct(PortInfo)` gets views, `@on_event(SomeEvent)` events from fabric and flow, `@on_chunk` whole columns.

@@ -1,4 +1,4 @@
-"""What does a rule's page say? The fault, why it matters, what to do, what the rule must see, and the docstring's own headings."""
+"""The page of a rule: the fault, why it matters, what to do, what the rule must see, and the docstring's own headings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rules run? Those selected by codes, prefixes and names from the command line or a configuration file."""
+"""Selection of rules by codes, prefixes and names from the command line or a configuration file."""
 
 from __future__ import annotations
 

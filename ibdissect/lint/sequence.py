@@ -1,4 +1,4 @@
-"""How does a rule declare what must follow, or must not? With conditions on earlier and on later packets.
+"""The words of rules about sequences of packets, `previous`, `within` and `unless`: conditions on earlier and on later packets.
 
 `previous(field)` is a value of an earlier occurrence in the same conversation, `within(seconds)` how long ago that was, `unless(...)` what
 must not follow. A rule with one of these words in its `when` judges occurrence by occurrence, in capture order, across windows.

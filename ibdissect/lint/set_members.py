@@ -1,4 +1,4 @@
-"""Which files of a set hold the frames that a finding, or a text, names?"""
+"""Members of a set: the files that hold the frames that a finding, or a text, names."""
 
 from __future__ import annotations
 

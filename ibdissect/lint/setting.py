@@ -1,4 +1,4 @@
-"""Which options does a rule have? Thresholds that depend on the site, with their types, defaults and bounds."""
+"""Settings of rules: thresholds that depend on the site, with their types, defaults and bounds."""
 
 from __future__ import annotations
 

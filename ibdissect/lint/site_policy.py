@@ -1,4 +1,4 @@
-"""What does the site allow? Partitions, managers, M_Keys and LIDs from `[tool.ibdissect.site]`."""
+"""The site's policy: allowed partitions, managers, M_Keys and LIDs, from `[tool.ibdissect.site]`."""
 
 from __future__ import annotations
 

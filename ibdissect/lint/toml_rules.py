@@ -1,4 +1,4 @@
-"""How does a `[[rule]]` table in TOML become a rule? Its condition is a display filter, its message shows fields by filter name."""
+"""Rules from `[[rule]]` tables in TOML: the condition is a display filter, the message shows fields by filter name."""
 
 from __future__ import annotations
 

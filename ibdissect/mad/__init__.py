@@ -1,1 +1,1 @@
-"""Which management datagrams are requests and answers, which answer which, and what do RMPP transfers carry?"""
+"""Management datagrams: requests, their answers, and RMPP transfers."""

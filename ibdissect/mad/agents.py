@@ -1,4 +1,4 @@
-"""What do the agents of each management class announce in ClassPortInfo?"""
+"""Agents of management classes, as their ClassPortInfo announces them."""
 
 from __future__ import annotations
 

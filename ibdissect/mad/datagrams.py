@@ -1,4 +1,4 @@
-"""Which management datagrams does a chunk contain, and which of them are requests and answers? As columns."""
+"""The management datagrams of a chunk as columns: addresses, requests and answers."""
 
 from __future__ import annotations
 

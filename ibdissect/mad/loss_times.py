@@ -1,4 +1,4 @@
-"""When did the capture miss packets? Counted per second, so that an hour of losses takes little memory."""
+"""Times at which the capture missed packets, counted per second, so that an hour of losses takes little memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which exchanges of a subnet manager did the capture miss as a whole, although transaction ids count them?
+"""Exchanges of a subnet manager that the capture missed as a whole, although transaction ids count them.
 
 A manager numbers its requests: the high half of the transaction id names the program, the low half counts. If nothing is captured for a
 while but the count goes on, the capture lost requests together with their answers.

@@ -1,4 +1,4 @@
-"""What happened to a management request: was it answered, never, twice, or from another address?"""
+"""Outcomes of management requests, as events: answered, never answered, answered twice, or from another address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asked whom, who answered, and how fast? Counts management requests and their answers."""
+"""Requests and answers of management counted by who asks whom, with their response times."""
 
 from __future__ import annotations
 

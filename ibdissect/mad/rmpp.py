@@ -1,4 +1,4 @@
-"""Which transfer does an RMPP message belong to, when does one begin and end, and did its segments arrive in order (IBA 13.6)?
+"""RMPP transfers: the messages of each, its beginning and end, and the order of its segments (IBA 13.6).
 
 Every check needs this, so it keeps only a few numbers per transfer; `reassembly` also keeps the data of transfers that are shown.
 """

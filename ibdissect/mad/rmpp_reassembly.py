@@ -1,4 +1,4 @@
-"""What did an RMPP transfer carry, reassembled from its segments (IBA 13.6)?
+"""Data of RMPP transfers, reassembled from their segments (IBA 13.6).
 
 Segments may come late, twice, or never; a capture may begin or end in mid-transfer.
 """

@@ -1,4 +1,4 @@
-"""Which RMPP transfers does a capture contain, and what are their records?"""
+"""The RMPP transfers of a capture, and their records."""
 
 from __future__ import annotations
 

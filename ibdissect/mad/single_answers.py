@@ -1,4 +1,4 @@
-"""Which requests of a chunk are followed by exactly one answer? A single sort matches all clean traffic."""
+"""Requests of a chunk that are followed by exactly one answer: a single sort matches all clean traffic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which datagram answered which management request, when, and which requests were never answered?"""
+"""Management requests matched with their answers, and requests that were never answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose answers does the capture show? For others a missing answer proves nothing, as the capture may show only one direction."""
+"""Senders whose management answers the capture shows. For others a missing answer proves nothing: it may show one direction only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When was something written, and by which request? Kept as stretches of time, so that hours of writing take little memory."""
+"""Times of Sets and other writes, and their requests, kept as stretches of time, so that hours of writing take little memory."""
 
 from __future__ import annotations
 

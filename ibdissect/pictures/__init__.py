@@ -1,1 +1,1 @@
-"""What does a capture look like on the page of `ibdissect report`?"""
+"""The pictures of a capture on the page of `ibdissect report`."""

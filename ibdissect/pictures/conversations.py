@@ -1,4 +1,4 @@
-"""How fast were conversations and management requests answered, and what was lost? Those with trouble first."""
+"""Conversations and management requests as rows of the page: their speed and their losses, those with trouble first."""
 
 from __future__ import annotations
 

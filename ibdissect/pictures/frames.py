@@ -1,4 +1,4 @@
-"""How does a finding's frame look, decoded, with the bytes that prove the finding marked?"""
+"""Frames of findings, decoded, with the bytes that prove the finding marked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened in the worst conversations, packet by packet? Ladders: an upright line for each end, an arrow for each packet."""
+"""Ladders of the worst conversations, packet by packet: an upright line for each end, an arrow for each packet."""
 
 from __future__ import annotations
 

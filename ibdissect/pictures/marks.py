@@ -1,4 +1,4 @@
-"""Which ports do findings name, and how bad are they? For the drawing of the subnet and the P_Key matrix."""
+"""Ports that findings name, with the worst severity. For the drawing of the subnet and the P_Key matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is the page of `ibdissect report` made, and which pictures does it show? Captures are read, drawn and closed one after the other."""
+"""The page of `ibdissect report` and its pictures. Captures are read, drawn and closed one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may talk to whom? Ports against ports by their P_Key tables, with forbidden traffic marked."""
+"""The P_Key matrix: ports against ports by their P_Key tables, with forbidden traffic marked."""
 
 from __future__ import annotations
 

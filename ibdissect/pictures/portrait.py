@@ -1,4 +1,4 @@
-"""What is known of a capture after it was read for a report? Findings, numbers, conversations, the subnet.
+"""`Portrait`: a capture that was read for a report, with its findings, numbers, conversations and subnet.
 
 One pass is enough, the same as for the screen (`screen_model`). Only decoded frames and ladders read single frames again.
 """

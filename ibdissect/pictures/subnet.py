@@ -1,4 +1,4 @@
-"""How is a subnet drawn? Switches by level, their hosts below them, cables between, and ports with findings in colour.
+"""The drawing of the subnet: switches by level, their hosts below them, cables between, and ports with findings in colour.
 
 A few hosts are boxes with names, many are dots, so that 20 nodes and 2,000 both fit the width of a page.
 """

@@ -1,1 +1,1 @@
-"""How do the lower packages work together? Reading a capture, checking it, its columns, and the Python interface."""
+"""Reading a capture and checking it: the composition of the rooms below."""

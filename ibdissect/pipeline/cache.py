@@ -1,4 +1,4 @@
-"""What did an earlier check find in a capture with the same bytes, under the same rules and options?"""
+"""The cache of reports: what an earlier check found in a capture with the same bytes, under the same rules and options."""
 
 from __future__ import annotations
 

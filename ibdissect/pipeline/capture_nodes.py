@@ -1,4 +1,4 @@
-"""Which nodes send and receive the packets of a capture, as it shows from its beginning to its end?"""
+"""The nodes that send and receive the packets of a capture, over the whole of it."""
 
 from __future__ import annotations
 

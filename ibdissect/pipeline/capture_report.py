@@ -1,4 +1,4 @@
-"""What does the report of a capture say beside findings: what was read, whether all of it was, and what failed?"""
+"""The report of a capture beside its findings: what was read, whether all of it was, and what failed."""
 
 from __future__ import annotations
 

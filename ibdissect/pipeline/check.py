@@ -1,4 +1,4 @@
-"""How is a capture checked, from opening it to finished findings? Used by `lint`, the Python interface and the terminal UI."""
+"""The check of a capture, from opening it to finished findings. Used by `lint`, the Python interface and the terminal UI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be asked of a check, and how does it reach worker processes?"""
+"""`CheckOptions`: the options of a check, which also reach worker processes."""
 
 from __future__ import annotations
 

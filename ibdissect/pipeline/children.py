@@ -1,4 +1,4 @@
-"""What must hold for processes that work for this one? They load no module from the working directory, and end when this one does.
+"""Child processes: they load no module from the working directory, and end when this process does.
 
 The working directory may be an archive of captures that somebody else has made, with a `multiprocessing.py` in it.
 """

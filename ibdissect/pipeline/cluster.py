@@ -1,4 +1,4 @@
-"""How do the workers of a Dask cluster, on this machine or many, work on captures?"""
+"""Work on captures by a Dask cluster, on this machine or many."""
 
 from __future__ import annotations
 

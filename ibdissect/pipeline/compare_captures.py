@@ -1,4 +1,4 @@
-"""What changed between the traffic and the findings of two captures?"""
+"""Differences between the traffic and the findings of two captures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is an open capture diagnosed, by the command and from Python alike?"""
+"""The diagnosis of an open capture, for the command and Python alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between whom did the frames of findings go? For sentences that name nobody, and for the line below each."""
+"""The ends of the frames of findings, for sentences that name nobody, and for the line below each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which linter checks a capture: with which rules, and with one part for each subnet if there are several?"""
+"""The linter for a capture: its rules, and a part for each subnet if there are several."""
 
 from __future__ import annotations
 

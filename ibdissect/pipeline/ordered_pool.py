@@ -1,4 +1,4 @@
-"""How are many captures checked in other processes, with results in order, so that a crash loses only the capture that caused it?"""
+"""Captures checked in other processes, with results in order; a crash loses only the capture that caused it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which frames can a late finding still describe? Kept frames of earlier windows, for captures that can be read only once."""
+"""Kept frames of earlier windows that a late finding can still describe, for captures that can be read only once."""
 
 from __future__ import annotations
 

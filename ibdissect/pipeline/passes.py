@@ -1,4 +1,4 @@
-"""Which passes over a capture does a check make, in which order, and what does each need and give?
+"""The passes of a check over a capture: their order, and what each needs and gives.
 
 A capture is read once; some of it is read again for what only its end could show: subnets that are mixed, findings about early frames, and
 the numbers of keys. `PLAN` lists all passes; each says whether a capture needs it.

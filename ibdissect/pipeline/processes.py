@@ -1,4 +1,4 @@
-"""How do several processes of this machine work on captures?"""
+"""Work on captures by several processes of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a capture read in order? As tables, learning connections and numbering keys on the way."""
+"""An opened capture read in order, as tables, learning connections and numbering keys on the way."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Which path did packets take between several capture points, and how long did they take?"""
+"""Packets between several capture points: their path, their losses and their delays."""

@@ -1,4 +1,4 @@
-"""Which packets were answered, and which were requested again with a NAK? An answer proves arrival, a NAK proves a loss."""
+"""Packets that answers prove to have arrived, and packets that a NAK proves lost, because it requests them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets allow comparing the clocks of two points, when were the clocks set, and how do they drift?"""
+"""Packets by which the clocks of two points can be compared, steps of these clocks, and their drift."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which unmatched packets are one packet whose P_Key, SL, address or payload was changed on the way?"""
+"""Unmatched packets that are one packet whose P_Key, SL, address or payload was changed on the way."""
 
 from __future__ import annotations
 

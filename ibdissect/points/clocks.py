@@ -1,4 +1,4 @@
-"""How do the clocks of the points differ: offset, drift and steps, and with which uncertainty?
+"""Clocks of the capture points: offset, drift and steps, and their uncertainty.
 
 A packet that passed another point earlier gives an upper bound of a clock's offset, one that passed it later a lower bound. The offset lies
 between the fastest packets of both directions; with one direction it is bounded on one side only.

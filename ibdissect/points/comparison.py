@@ -1,4 +1,4 @@
-"""Where were packets lost? Reads all captures, compares their clocks, matches packets and judges them."""
+"""`Comparison` of capture points: reads all captures, compares their clocks, matches packets and judges where they were lost."""
 
 from __future__ import annotations
 

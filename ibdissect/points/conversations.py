@@ -1,4 +1,4 @@
-"""What are the loss, latency and jitter of each conversation, from the first point that sees it to the last?"""
+"""Loss, latency and jitter of each conversation, from the first point that sees it to the last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Was a point capturing when a packet passed? Not before its file begins, while its clock was set, or where it recorded nothing."""
+"""Times at which a point was capturing: not before its file begins, while its clock was set, or where it recorded nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of each connection that several points captured? The story of the point that knows most, with what the others add."""
+"""The diagnosis of connections that several points captured: the story of the point that knows most, with what the others add."""
 
 from __future__ import annotations
 

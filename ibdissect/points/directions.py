@@ -1,4 +1,4 @@
-"""Which of two points do the packets of a source pass first?"""
+"""Directions of sources: which of two points their packets pass first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became, between capture points, of the packets that the verdict on a connection rests on?"""
+"""The fate, between capture points, of the packets that the verdict on a connection rests on."""
 
 from __future__ import annotations
 

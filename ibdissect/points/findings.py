@@ -1,4 +1,4 @@
-"""Which packets of each point were lost, duplicated or changed on their way? For the rules of the family PTS."""
+"""Packets of each point that were lost, duplicated or changed on their way. For the rules of the family PTS."""
 
 from __future__ import annotations
 

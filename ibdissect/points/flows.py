@@ -1,4 +1,4 @@
-"""Who sent to whom? The flows of all points: packets of one source to one destination queue pair."""
+"""The flows of all points: packets of one source to one destination queue pair."""
 
 from __future__ import annotations
 

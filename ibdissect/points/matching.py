@@ -1,4 +1,4 @@
-"""Which sightings are the same packet on its way? Equal packets are distinguished by time and order; ambiguous ones are not joined."""
+"""Sightings matched to packets. Equal packets are distinguished by time and order; ambiguous ones are not joined."""
 
 from __future__ import annotations
 

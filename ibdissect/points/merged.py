@@ -1,4 +1,4 @@
-"""How are several captures written as one? A pcapng with an interface per point, one timeline, and verdicts as comments."""
+"""Several captures written as one: a pcapng with an interface per point, one timeline, and verdicts as comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What should a reader of the comparison know before trusting its figures? Plain sentences."""
+"""Notes on a comparison, to be read before trusting its figures. Plain sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What identifies a packet at every capture point, and which of its fields may change on the way? A chunk as columns."""
+"""The identity of a packet at every capture point, and its fields that may change on the way. A chunk as columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened between each two points that packets pass one after the other?"""
+"""Loss, latency and reordering between each two points that packets pass one after the other."""
 
 from __future__ import annotations
 

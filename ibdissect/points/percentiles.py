@@ -1,4 +1,4 @@
-"""What are the percentiles of any number of latencies? Computed from all of them, or from every second, fourth, ... of many.
+"""Percentiles of any number of latencies, computed from all of them, or from every second, fourth, ... of many.
 
 They are those of docs/numbers.md, by nearest rank. Latencies between clocks that differ may be negative, so that
 `mad.response_times.ResponseTimes`, which keeps a histogram, cannot hold them.

@@ -1,4 +1,4 @@
-"""How are captures of any size read? Each as columns in a temporary file, and as a sample of which the points share every packet."""
+"""Captures of any size, read as columns in a temporary file, and as a sample of which the points share every packet."""
 
 from __future__ import annotations
 

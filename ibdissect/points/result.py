@@ -1,4 +1,4 @@
-"""What is the result of comparing several captures? As data for scripts, and for the text that `points` prints."""
+"""The result of comparing several captures, as data for scripts, and for the text that `points` prints."""
 
 from __future__ import annotations
 

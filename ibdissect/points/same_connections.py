@@ -1,4 +1,4 @@
-"""Which connections that several points captured are the same, and which point tells of each?"""
+"""Connections that several points captured, each once, with the point that tells of it."""
 
 from __future__ import annotations
 

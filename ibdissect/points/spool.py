@@ -1,4 +1,4 @@
-"""How are more packets kept than fit into memory? As blocks of columns in a temporary file, read back one by one."""
+"""Packets that do not fit into memory, as blocks of columns in a temporary file, read back one by one."""
 
 from __future__ import annotations
 

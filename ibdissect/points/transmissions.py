@@ -1,4 +1,4 @@
-"""What is known of each packet that was sent: when and where it was seen, and what it says?"""
+"""Transmissions: each packet that was sent, when and where it was seen, and its fields."""
 
 from __future__ import annotations
 

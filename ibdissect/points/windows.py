@@ -1,4 +1,4 @@
-"""How are packets of any number matched? In windows by time: memory is bounded by the clocks' uncertainty and by reordering."""
+"""Matching of any number of packets, in windows by time: memory is bounded by the clocks' uncertainty and by reordering."""
 
 from __future__ import annotations
 

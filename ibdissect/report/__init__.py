@@ -1,4 +1,4 @@
-"""How are findings written? One module per format, each with a function from reports to text, listed in FORMATS."""
+"""Report formats: one module each, with a function from reports to text, listed in FORMATS."""
 
 from __future__ import annotations
 

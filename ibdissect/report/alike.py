@@ -1,4 +1,4 @@
-"""Which sentences say the same of several ports? They become one sentence with a list."""
+"""Sentences that say the same of several ports, put together into one with a list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which bars and lines does a page draw for numbers? Coordinates only: the templates draw them as SVG."""
+"""Bars and lines of a page for numbers. Coordinates only: the templates draw them as SVG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do findings become annotations in GitHub Actions? As workflow commands."""
+"""Findings as annotations in GitHub Actions: workflow commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do findings appear in GitLab's merge requests? As a Code Quality report."""
+"""Findings in GitLab's merge requests: a Code Quality report."""
 
 from __future__ import annotations
 

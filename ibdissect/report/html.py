@@ -1,4 +1,4 @@
-"""How do findings look as a page for people? One HTML file that asks nothing of any network, complete without its script."""
+"""Findings as a page for people: one HTML file that asks nothing of any network, complete without its script."""
 
 from __future__ import annotations
 

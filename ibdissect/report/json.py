@@ -1,4 +1,4 @@
-"""What do findings look like as JSON? Schema 1, as documented."""
+"""Findings as JSON: schema 1, as documented."""
 
 from __future__ import annotations
 

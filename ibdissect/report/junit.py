@@ -1,4 +1,4 @@
-"""How does CI show captures as tests? JUnit XML: a suite a capture, in it a test for reading it and one for each family of rules.
+"""Captures as tests in CI. JUnit XML: a suite a capture, in it a test for reading it and one for each family of rules.
 
 The tests are the same each time, so that a fault that was mended is a test that passes, and none that has vanished.
 """

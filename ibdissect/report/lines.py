@@ -1,4 +1,4 @@
-"""How are findings listed one by one: on a line each (`concise`), or with their frame and what proves them (`full`)?"""
+"""Findings listed one by one: on a line each (`concise`), or with their frame and what proves them (`full`)."""
 
 from __future__ import annotations
 

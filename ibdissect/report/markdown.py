@@ -1,4 +1,4 @@
-"""How do findings read in a job summary, a ticket or a comment? As Markdown."""
+"""Findings as Markdown, for a job summary, a ticket or a comment."""
 
 from __future__ import annotations
 

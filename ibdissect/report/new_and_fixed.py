@@ -1,4 +1,4 @@
-"""Which findings are new, and which are fixed, since an earlier check? Findings with the same sentence are the same, as for `diff`."""
+"""Findings that are new, or fixed, since an earlier check. Findings with the same sentence are the same, as for `diff`."""
 
 from __future__ import annotations
 

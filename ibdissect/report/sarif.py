@@ -1,4 +1,4 @@
-"""How do findings appear in code-scanning views? SARIF 2.1.0 with rule help, byte regions and stable fingerprints."""
+"""Findings in code-scanning views: SARIF 2.1.0 with rule help, byte regions and stable fingerprints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the page say of connections that failed or were slow? What several have in common, then the worst, with their time as a bar."""
+"""Connections that failed or were slow on the page: what several have in common, then the worst, with their time as a bar."""
 
 from __future__ import annotations
 

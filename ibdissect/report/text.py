@@ -1,4 +1,4 @@
-"""How are findings shown to people, in a terminal or a CI log? The worst first, by rule, with three examples."""
+"""Findings for people, in a terminal or a CI log: the worst first, by rule, with three examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules: what is wrong in this capture? A folder for each family, named as its code.
+"""The rules, in a folder for each family, named as its code.
 
 To find a rule: `ibdissect rules PKY005` prints its page and names its file. Files are named after what their rules judge
 (`header_fields`) or compare it with (`agreements`, `tables`).

@@ -1,1 +1,1 @@
-"""What does a person who explores a capture ask? Rows, findings, conversations, statistics, notes; nothing here knows the terminal."""
+"""The model of an explored capture: rows, findings, conversations, statistics, notes; nothing here knows the terminal."""

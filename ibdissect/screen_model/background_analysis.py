@@ -1,4 +1,4 @@
-"""What does the second pass learn while the user already reads the first rows? Findings, key numbers, statistics, the subnet."""
+"""The second pass, while the user already reads the first rows: findings, key numbers, statistics, the subnet."""
 
 from __future__ import annotations
 

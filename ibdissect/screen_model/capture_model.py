@@ -1,4 +1,4 @@
-"""What does the screen ask about a capture? Its frames by number, their lines and trees, and which of them match a filter."""
+"""`CaptureModel`: an opened capture for the screen, with its frames by number, their lines and trees, and those that match a filter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two captures: subnet, traffic, findings? The same lines as `ibdissect diff` prints."""
+"""Differences between two captures: subnet, traffic, findings. The same lines as `ibdissect diff` prints."""
 
 from __future__ import annotations
 

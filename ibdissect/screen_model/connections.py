@@ -1,4 +1,4 @@
-"""What became of the connections of a capture, and which frames show a part of one?"""
+"""Diagnosed connections of a capture, and the display filters for the frames of each or of a part of its time."""
 
 from __future__ import annotations
 

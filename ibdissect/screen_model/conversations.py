@@ -1,4 +1,4 @@
-"""Which two flows are the two directions of one conversation between queue pairs, and what went wrong in it?
+"""Conversations: the two flows between two queue pairs, and what went wrong in them.
 
 An RC packet names only its destination queue pair. Pairs are known from connection management, else from a PSN that one side sends and
 the other acknowledges, else if exactly one flow goes each way between two addresses. UD packets name both ends.

@@ -1,4 +1,4 @@
-"""What can the user declare that a packet does not show? That a UDP port carries RoCE, or which service a queue pair has."""
+"""Decodings that the user declares because no packet shows them: a UDP port that carries RoCE, the service of a queue pair."""
 
 from __future__ import annotations
 

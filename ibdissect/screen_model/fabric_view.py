@@ -1,4 +1,4 @@
-"""What does the fabric screen show? Nodes, ports, partitions and subnet managers as plain lines, without keys."""
+"""The fabric screen: nodes, ports, partitions and subnet managers as plain lines, without keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which note stands beside a line of the tree? A layer in a few words; the owner of a LID, GID, GUID, P_Key or queue pair."""
+"""Notes beside the lines of the tree: a layer in a few words; the owner of a LID, GID, GUID, P_Key or queue pair."""
 
 from __future__ import annotations
 

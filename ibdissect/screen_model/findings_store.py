@@ -1,4 +1,4 @@
-"""Which findings are there so far, by frame and by rule, and how severe are they? Filled by the lint thread, read by the screen.
+"""The findings so far, by frame and by rule, with their severities. Filled by the lint thread, read by the screen.
 
 Every occurrence of every finding is kept, 16 bytes each; messages only for the first findings of a rule (`background.KEPT`).
 """

@@ -1,4 +1,4 @@
-"""Who sends to which queue pair? One-way flows with their time lines, fed chunk by chunk."""
+"""One-way flows to queue pairs with their time lines, fed chunk by chunk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would a check find at its end, if a capture that grows ended now?
+"""Findings of a check's end, if a capture that grows ended now.
 
 Requests without an answer, connections that failed, and all rules that wait for later packets.
 """

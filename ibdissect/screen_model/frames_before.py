@@ -1,4 +1,4 @@
-"""Which frame of the same conversation was before a frame?"""
+"""The frame before each frame in the same conversation."""
 
 from __future__ import annotations
 

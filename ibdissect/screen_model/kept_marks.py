@@ -1,4 +1,4 @@
-"""Which marks and notes of a capture are kept from one run to the next? All, in the user's state folder, never beside the capture."""
+"""Marks and notes of a capture kept from one run to the next, in the user's state folder, never beside the capture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sent what to whom? The steps of a ladder (flow graph) in order, with repetitions, refusals and losses."""
+"""Steps of a ladder (flow graph) in order: who sent what to whom, with repetitions, refusals and losses."""
 
 from __future__ import annotations
 

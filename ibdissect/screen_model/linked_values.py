@@ -1,4 +1,4 @@
-"""Which nodes, ports, partitions, queue pairs and frames does a line of text name, and which filter shows the frames of each?"""
+"""Nodes, ports, partitions, queue pairs and frames that a line of text names, each with the filter for its frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which address means no node, and when have names changed?"""
+"""Names of nodes on the screen: the address that means no node, and the state that changes when names may have changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a person read a number? With separators, in bytes, as a duration, as a small graph."""
+"""Numbers for people: with separators, in bytes, as a duration, as a small graph."""
 
 from __future__ import annotations
 

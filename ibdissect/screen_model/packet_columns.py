@@ -1,4 +1,4 @@
-"""Which columns can the packet list show, how wide is each, and what stands in it?"""
+"""Columns of the packet list: those that it can show, their widths and their contents."""
 
 from __future__ import annotations
 

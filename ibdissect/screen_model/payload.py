@@ -1,4 +1,4 @@
-"""What did two queue pairs say to each other? The payloads of their messages in order, both ways, with keys masked."""
+"""Payloads of the messages between two queue pairs in order, both ways, with keys masked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which frames belong to the selected one? Its conversation, its request or answer, its RMPP transfer."""
+"""Frames that belong to the selected one: its conversation, its request or answer, its RMPP transfer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are selected frames written to a new file, and where may it be?"""
+"""Selected frames written to a new file, and the checks of its path."""
 
 from __future__ import annotations
 

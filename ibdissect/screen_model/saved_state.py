@@ -1,4 +1,4 @@
-"""What does the screen remember from one run to the next, and where? Its own files in the user's state folder, nothing else."""
+"""State of the screen from one run to the next: its own files in the user's state folder, nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which is the next frame that holds a text (in any case), some bytes, or matches a filter, and where in it? Masked keys read as zeros."""
+"""Search for the next frame that holds a text (in any case) or some bytes, or matches a filter. Masked keys read as zeros."""
 
 from __future__ import annotations
 

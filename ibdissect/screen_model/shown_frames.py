@@ -1,4 +1,4 @@
-"""Which frames does the packet list show, and in which row is each?"""
+"""Frames that the packet list shows, and the row of each."""
 
 from __future__ import annotations
 

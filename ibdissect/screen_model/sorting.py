@@ -1,4 +1,4 @@
-"""In which order are the frames of the list, sorted by a column?"""
+"""Order of the frames of the list, sorted by a column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a ladder stand still, for how long, and what did it wait for?"""
+"""Stalls of a ladder: where nothing was sent, for how long, and what was waited for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What did each subnet manager ask and set in each sweep: which node and port, in which order, how fast, how often?"""
+"""Sweeps of each subnet manager: its requests by node and port, their order, speed and repetitions."""
 
 from __future__ import annotations
 

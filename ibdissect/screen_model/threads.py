@@ -1,4 +1,4 @@
-"""How does work run beside the screen? In threads that end with the program; for some work, only the latest request counts."""
+"""Work beside the screen, in threads that end with the program; for some work, only the latest request counts."""
 
 from __future__ import annotations
 

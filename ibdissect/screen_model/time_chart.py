@@ -1,4 +1,4 @@
-"""How many packets or bytes are there over time, in all frames or those that filters select, and how long did they take between points?
+"""Packets or bytes over time, in all frames or those that filters select, and their times between capture points.
 
 All buckets last equally long, however far the user zooms in.
 """

@@ -1,4 +1,4 @@
-"""How many packets are there over time, by OpCode, by management class, by talker? Fed chunk by chunk."""
+"""Packets over time, by OpCode, by management class, by talker. Fed chunk by chunk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which layers of a frame matter, which field of a frame proves a finding, and what does it say?"""
+"""Layers of a frame that matter, and the field of a frame that proves a finding, with its text."""
 
 from __future__ import annotations
 

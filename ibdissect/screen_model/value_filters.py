@@ -1,4 +1,4 @@
-"""Which display filter selects frames with the value of a field?"""
+"""Display filters for frames with the value of a field."""
 
 from __future__ import annotations
 

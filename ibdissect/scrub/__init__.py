@@ -1,1 +1,1 @@
-"""How are secrets and identities removed from a capture so that it still gives the same findings?"""
+"""Secrets and identities removed from a capture so that it still gives the same findings."""

@@ -1,4 +1,4 @@
-"""Which checksums does a scrubbed packet get? Correct ones stay correct, wrong ones stay wrong; of a frame that is cut off, none."""
+"""Checksums of a scrubbed packet: correct ones stay correct, wrong ones stay wrong; a frame that is cut off gets none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does scrubbing do with a field: is it an identity, key, text, user data, or a number that may stay?"""
+"""Scrubbing by kind of field: an identity, a key, text, user data, or a number that may stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are LIDs replaced, together with forwarding tables, which are reordered, and LID ranges, which keep their order?"""
+"""LIDs replaced together with forwarding tables, which are reordered, and LID ranges, which keep their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where are the numbers of one kind in a chunk, and how are they replaced?"""
+"""Places of the numbers of one kind in a chunk, and their replacement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What remains of a capture after scrubbing? Harmless declared fields, substitutes for identities, zeros for the rest; no options."""
+"""A scrubbed capture: harmless declared fields, substitutes for identities, zeros for the rest; no options."""
 
 from __future__ import annotations
 

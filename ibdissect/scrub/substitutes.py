@@ -1,4 +1,4 @@
-"""What replaces an identity? The next free substitute of its kind, by first appearance, which reveals nothing about the value.
+"""Substitutes of identities: the next free one of its kind, by first appearance, which reveals nothing about the value.
 
 Every map preserves what rules check: zero, broadcast and permissive values, the class of an address, equality. No substitute is
 computed from the value, because that could be reversed.

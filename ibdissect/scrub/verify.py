@@ -1,4 +1,4 @@
-"""Is an identity or a key of the capture left in its scrubbed copy? Searched at every bit offset, and as text.
+"""Search for an identity or a key of the capture that is left in its scrubbed copy, at every bit offset, and as text.
 
 A value with enough bits to rule out chance is searched everywhere in the file; a shorter one (an IP address, an R_Key) only where the copy
 has the same bits as the capture, since only those could have stayed, and an IP address only at whole bytes, where all headers have it: a

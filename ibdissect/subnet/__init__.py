@@ -1,4 +1,4 @@
-"""What does a capture show of the subnet? Nodes, ports, links, keys and partitions, each with the frame that shows it."""
+"""The subnet as a capture shows it: nodes, ports, links, keys and partitions, each with the frame that shows it."""
 
 from .events import ChunkFollowed
 from .follower import FabricFollower

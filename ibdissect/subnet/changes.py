@@ -1,4 +1,4 @@
-"""What changed in the subnet during the capture? Managers, links, LIDs, keys and traps, without the initial discovery."""
+"""Changes of the subnet during the capture: managers, links, LIDs, keys and traps, without the initial discovery."""
 
 from __future__ import annotations
 

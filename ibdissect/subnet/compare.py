@@ -1,4 +1,4 @@
-"""What changed in a subnet between two descriptions: ports, cables, LIDs, members, routes?
+"""Differences between two descriptions of a subnet: ports, cables, LIDs, members, routes.
 
 A port is identified by its GUID, a cable by the node GUIDs and port numbers of its ends. Facts that one side lacks are not changes.
 """

@@ -1,4 +1,4 @@
-"""How is the subnet described as plain data? For `ibdissect fabric`, each fact with the frame it was learnt from."""
+"""The subnet as plain data, for `ibdissect fabric`, each fact with the frame it was learnt from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a subnet management packet go? Directed routes are followed to their port, LIDs are looked up.
+"""Targets of subnet management packets: directed routes are followed to their port, LIDs are looked up.
 
 A directed route starts at its origin, which an SMP does not show (permissive LIDs). `senders` tells origins apart. If two hosts look
 alike, their routes contradict each other: no conclusion rests on a route that returns to an earlier end, or on any of an origin whose own

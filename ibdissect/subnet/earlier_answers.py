@@ -1,4 +1,4 @@
-"""What did the same port answer before? The answers of an attribute over time, as columns, without a Python step per packet."""
+"""Earlier answers of the same port: those of an attribute over time, as columns, without a Python step per packet."""
 
 from __future__ import annotations
 

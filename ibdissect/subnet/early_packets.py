@@ -1,4 +1,4 @@
-"""Which packets came before the P_Key tables of their ports were known, and which of them do these tables refuse?"""
+"""Packets sent before the P_Key tables of their ports were known, and those that these tables refuse."""
 
 from __future__ import annotations
 

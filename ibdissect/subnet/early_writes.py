@@ -1,4 +1,4 @@
-"""Which requests were sent before the M_Key of their port was known, and which of them does the port refuse?"""
+"""Sets and TrapRepresses sent before the M_Key of their port was known, and those that the port refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events in the subnet do rules receive? In frame order, each emitted while the state is that of its frame."""
+"""Events of the subnet that rules receive: in frame order, each emitted while the state is that of its frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which line of which subnet file states a fact? It is stored as a negative frame number, so it precedes every frame.
+"""Lines of subnet files that state a fact, stored as negative frame numbers, so that they precede every frame.
 
 Later files, and later lines of a file, have greater numbers, so histories stay in order.
 """

@@ -1,4 +1,4 @@
-"""How is the subnet learnt? The follower reads SMPs in frame order, updates the model and emits events.
+"""The follower that learns the subnet: it reads SMPs in frame order, updates the model and emits events.
 
 Facts come only from answers with status 0; a value that a Set changes is uncertain until its answer.
 Facts learnt later do not apply to earlier packets. SA records add what no SMP showed before them.

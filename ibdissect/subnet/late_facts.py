@@ -1,4 +1,4 @@
-"""Which facts learnt late also hold for earlier packets? Those answered to a Get before any Set changed them.
+"""Facts learnt late that also hold for earlier packets: those answered to a Get before any Set changed them.
 
 Instead of reading a file twice (first its subnet management, then the checks), packets that cannot be checked yet are
 remembered and decided at the end. The result is the same, as only facts that never changed in the capture are used.

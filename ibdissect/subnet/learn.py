@@ -1,4 +1,4 @@
-"""What is learnt from a port's answer? Facts for the subnet model, and events for rules."""
+"""Facts that a port's answer teaches, for the subnet model, and events for rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Would the capture show a change of a port's LID? Rules ask before they compare a packet with a LID learnt earlier."""
+"""Ports whose change of LID the capture would show. Rules ask before they compare a packet with a LID learnt earlier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which subnet management packets does a port with an M_Key accept, and when does it hide the key?"""
+"""M_Keys: the subnet management packets that a port with one accepts, and when it hides the key."""
 
 from __future__ import annotations
 

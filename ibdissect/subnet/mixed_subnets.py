@@ -1,4 +1,4 @@
-"""Does the capture mix packets of two subnets? Their facts contradict each other again and again."""
+"""Captures that mix packets of two subnets: their facts contradict each other again and again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a subnet? Nodes, ports, LIDs, subnet managers, each fact with the frame it was learnt from."""
+"""The model of a subnet: nodes, ports, LIDs, subnet managers, each fact with the frame it was learnt from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which multicast groups and members do MCMemberRecords show?"""
+"""Multicast groups and their members, as MCMemberRecords show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes are at the two ends of each packet, by LID, GID, address of RoCE and directed route, as they were at that moment?"""
+"""The nodes at the two ends of each packet, by LID, GID, address of RoCE and directed route, as they were at that moment."""
 
 from __future__ import annotations
 

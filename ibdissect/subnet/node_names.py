@@ -1,4 +1,4 @@
-"""Which names have nodes and ports, by LID, GUID, GID and address of RoCE, and how are they put into sentences?"""
+"""Names of nodes and ports, by LID, GUID, GID and address of RoCE, and sentences with these names."""
 
 from __future__ import annotations
 

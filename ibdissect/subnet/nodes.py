@@ -1,4 +1,4 @@
-"""What is known of a node and its ports, and where do the directed routes of a sender lead? Each fact with its frame."""
+"""Nodes, their ports, and the ends of a sender's directed routes, each fact with its frame."""
 
 from __future__ import annotations
 

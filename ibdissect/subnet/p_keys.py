@@ -1,4 +1,4 @@
-"""Does a port's P_Key table, as far as it is known, accept a packet?"""
+"""P_Key tables of ports as far as they are known, and whether one accepts a packet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which flows sent lately? A packet of a flow that sent before a change may have been under way when the change was made."""
+"""Flows that sent lately. A packet of a flow that sent before a change may have been under way when the change was made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which facts of subnet files does the traffic refute? A port that acknowledges packets exists, and holds the P_Key that it sends."""
+"""Facts of subnet files that the traffic refutes: a port that acknowledges packets exists, and holds the P_Key that it sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does an administrator say about a RoCE network: VLANs, priorities, ECN, and which host has which address?"""
+"""A RoCE network as an administrator describes it: VLANs, priorities, ECN, and the addresses of hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sent a directed route? Its packets have no address: only the transaction id tells one sender's from another's.
+"""Senders of directed routes. Their packets have no address: only the transaction id tells one sender's from another's.
 
 The high word of a transaction id is a counter of each host (Linux core/mad.c): two freshly booted hosts share it. Their low words do
 not go on from each other.

@@ -1,4 +1,4 @@
-"""What do SA records add? Facts that no subnet management packet showed, and the multicast groups.
+"""Facts that only SA records show, no subnet management packet, and the multicast groups.
 
 A record is the subnet manager's view, so it fills gaps but never replaces what a port showed itself.
 """

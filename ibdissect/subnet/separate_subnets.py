@@ -1,4 +1,4 @@
-"""To which of several subnets in a capture does a packet belong? Found by its interface, route or GID prefix, or by the site's policy."""
+"""Subnets of a capture told apart by interface, directed route or GID prefix, or by the site's policy."""
 
 from __future__ import annotations
 

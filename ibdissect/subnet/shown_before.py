@@ -1,4 +1,4 @@
-"""What had a node, switch or port shown of itself before an SMP was sent? Fields of other attributes than the SMP's own, as columns.
+"""Fields that a node, switch or port had shown before an SMP was sent, of other attributes than the SMP's own, as columns.
 
 `AttributeHistory` has the answers of an SMP's own attribute; the model of the subnet has the others, each with the frame that showed it.
 """

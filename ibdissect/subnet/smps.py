@@ -1,4 +1,4 @@
-"""Which subnet management packets does a chunk contain, and where do they go? The values that the follower needs of each, read at once."""
+"""The subnet management packets of a chunk and the nodes they go to: the values that the follower needs of each, read at once."""
 
 from __future__ import annotations
 

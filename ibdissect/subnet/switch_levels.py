@@ -1,4 +1,4 @@
-"""On which level does each switch stand, which hosts are below it, and which cables join two nodes? For all pictures of a subnet.
+"""Levels of switches, the hosts below each, and the cables between nodes. For all pictures of a subnet.
 
 A switch with hosts is on the lowest level. The level of any other is its shortest distance to such a switch.
 """

@@ -1,4 +1,4 @@
-"""How are tables of switches and ports stored? Forwarding, SL to VL and VL arbitration, compactly, each block with its frame."""
+"""Tables of switches and ports: forwarding, SL to VL and VL arbitration, stored compactly, each block with its frame."""
 
 from __future__ import annotations
 

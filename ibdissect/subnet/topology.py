@@ -1,4 +1,4 @@
-"""Which ports are connected? Links shown by directed routes, and what becomes uncertain when a link is lost."""
+"""Links between ports, shown by directed routes, and what becomes uncertain when a link is lost."""
 
 from __future__ import annotations
 

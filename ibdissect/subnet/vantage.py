@@ -1,4 +1,4 @@
-"""Would the capture have shown a change? It depends on which managers may write a node, and whether the capture point sees their packets.
+"""Managers whose Sets to a node the capture would show: it depends on who may write the node, and where the capture point is.
 
 A capture shows the Sets to a node if it shows its manager's Gets to it: they take the same way. A capture on a host's link shows no Set to
 other ports, and after a handover none of the new manager, unless one was seen. A fact that was read there holds for a while only.

@@ -1,1 +1,1 @@
-"""What do captures look like as tables: columns of fields, connections, messages, records, requests; as Arrow and in SQL?"""
+"""Captures as tables: columns of fields, connections, messages, records, requests; as Arrow and in SQL."""

@@ -1,4 +1,4 @@
-"""How do columns of filter names become Arrow record batches?"""
+"""Arrow record batches of the columns of filter names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a table of a capture reach Arrow, polars, DuckDB, pandas and notebooks?"""
+"""Tables of a capture for Arrow, polars, DuckDB, pandas and notebooks."""
 
 from __future__ import annotations
 

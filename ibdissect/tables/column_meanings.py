@@ -1,4 +1,4 @@
-"""What do the columns of tables mean, which are not filter names? docs/numbers.md defines how each is counted."""
+"""Meanings of those columns of tables that are not filter names. docs/numbers.md defines how each is counted."""
 
 from __future__ import annotations
 

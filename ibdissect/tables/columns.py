@@ -1,4 +1,4 @@
-"""Which values do fields have in a whole capture? Columns as arrays or Arrow tables, optionally filtered."""
+"""Values of fields in a whole capture: columns as arrays or Arrow tables, optionally filtered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do connections look like as a table, for Arrow and all that reads it?"""
+"""Connections as a table, for Arrow and all that reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do findings look like as a table, for Arrow and all that reads it?"""
+"""Findings as a table, for Arrow and all that reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do messages look like as a table?"""
+"""Messages as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the records of RMPP transfers look like as a table, including those that straddle segments?"""
+"""Records of RMPP transfers as a table, including those that straddle segments."""
 
 from __future__ import annotations
 

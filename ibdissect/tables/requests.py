@@ -1,4 +1,4 @@
-"""What do requests and their answers look like as a table: management datagrams, and what structures of plugins declare?"""
+"""Requests and their answers as a table: management datagrams, and what structures of plugins declare."""
 
 from __future__ import annotations
 

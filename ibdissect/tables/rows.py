@@ -1,4 +1,4 @@
-"""Which values do filter names have in the rows of a chunk? A column for each name, a cell for each frame; no pyarrow here."""
+"""Values of filter names in the rows of a chunk: a column for each name, a cell for each frame; no pyarrow here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tables does SQL see, and how is a query answered?"""
+"""Tables for SQL, and queries answered by a DuckDB of one capture."""
 
 from __future__ import annotations
 

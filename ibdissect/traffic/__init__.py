@@ -1,1 +1,1 @@
-"""How much of what does a capture contain, and what did it miss? Statistics of all traffic."""
+"""Statistics of all traffic: the packets of a capture counted, and those that it missed."""

@@ -1,4 +1,4 @@
-"""Does the capture miss packets that were sent? Rules ask before they conclude that a missing packet was never sent."""
+"""Packets that were sent but are missing in the capture. Rules ask before they conclude that a missing packet was never sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets does a capture contain: layers, datagrams, OpCodes, partitions, addresses, who sends to whom?"""
+"""Packets of a capture counted by layers, datagrams, OpCodes, partitions, addresses, and who sends to whom."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Which streams, messages and PDUs do queue pairs and TCP connections exchange, and where was congestion?"""
+"""Streams, messages and PDUs that queue pairs and TCP connections exchange, and congestion."""

@@ -1,4 +1,4 @@
-"""Where was congestion marked and notified (ECN, FECN, BECN, CNP), and which source ports and fragments do RoCE flows use?"""
+"""Congestion marks and notifications (ECN, FECN, BECN, CNP), and source ports and fragments of RoCE flows."""
 
 from __future__ import annotations
 

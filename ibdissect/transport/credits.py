@@ -1,4 +1,4 @@
-"""How many end-to-end credits (AETH) did responders grant?"""
+"""End-to-end credits (AETH) that responders grant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events between queue pairs do rules receive? In frame order within a stream."""
+"""Events between queue pairs that rules receive, in frame order within a stream."""
 
 from __future__ import annotations
 

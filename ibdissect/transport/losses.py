@@ -1,4 +1,4 @@
-"""Which requests of a stream were lost or late, and which READs were answered in part? For rules about losses."""
+"""Requests of a stream that were lost or late, and READs that were answered in part. For rules about losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets make up an RDMA message, and was it answered? The packets of many queue pairs at once, as columns."""
+"""The packets of RDMA messages and their answers, for many queue pairs at once, as columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many messages did each queue pair get, at what rate, and how fast were they answered? Fed with the results of `Messages`."""
+"""Messages counted by queue pair, with their rates and answer times. Fed with the results of `Messages`."""
 
 from __future__ import annotations
 

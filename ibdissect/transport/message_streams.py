@@ -1,4 +1,4 @@
-"""Which streams of packets carry messages, which PSN does each packet have in its stream, and which responses belong to which requests?"""
+"""Streams of packets that carry messages, the PSN of each packet in its stream, and the requests that responses belong to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which message does a frame belong to? All messages of a capture in memory, RDMA and connection management, as columns."""
+"""The message of each frame: all messages of a capture in memory, RDMA and connection management, as columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which RDMA messages were sent (SEND, WRITE, READ, ATOMIC), in which frames, and when was each answered?
+"""RDMA messages (SEND, WRITE, READ, ATOMIC): their frames, and when each was answered.
 
 A PSN names a packet of a request, and the responses and acknowledgements that belong to it. Unwrapped and with the number of its stream
 it is a *place*: sorting by place puts a message together, whatever was lost, repeated or reordered (`message_parts`). A message

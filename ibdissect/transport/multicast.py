@@ -1,4 +1,4 @@
-"""Who sends to which multicast group, how much and with which keys, and what does the group's record say?"""
+"""Multicast groups: senders, their packets and keys, and the group's record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who paused a link, for which priorities and how often? Pause frames of MAC control (IEEE 802.3 31B) and PFC (IEEE 802.1Q 36)."""
+"""Pause frames by sender and priority: MAC control (IEEE 802.3 31B) and PFC (IEEE 802.1Q 36)."""
 
 from __future__ import annotations
 

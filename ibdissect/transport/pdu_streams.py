@@ -1,4 +1,4 @@
-"""Which PDUs do the SENDs of a queue pair carry, if they are a stream of bytes (`wire.places.Stream`)? `tcp_streams` is about TCP.
+"""PDUs in the SENDs of a queue pair, if these are a stream of bytes (`wire.places.Stream`). `tcp_streams` is about TCP.
 
 A PDU may lie in several messages, and a message may hold several. Each belongs to the frame that completes it. The bytes of one direction
 are followed from the first SEND of the connection on, and only as long as none is missing: where a packet is lost or cut off, nobody knows

@@ -1,4 +1,4 @@
-"""Which PDUs answer which, of structures that declare it (`wire.dialogue.answer`)?"""
+"""PDUs that answer others, of structures that declare it (`wire.dialogue.answer`)."""
 
 from __future__ import annotations
 

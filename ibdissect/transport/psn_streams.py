@@ -1,4 +1,4 @@
-"""Who sends to which queue pair, and do its packets arrive in order? The streams of RC, UC and XRC that the engine follows, for rules."""
+"""The streams of RC, UC and XRC that the engine follows, for rules: sender, queue pair, and the order of packets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which messages of upper layers came in several packets, and what do they say as a whole?
+"""Upper-layer messages that came in several packets, put together.
 
 The first packet of a message is decoded as far as it goes. The whole belongs to the frame that completed the message, as reassembled
 data does in Wireshark. Only SENDs on queue pairs whose service is known are put together, and only if all their packets are in the capture

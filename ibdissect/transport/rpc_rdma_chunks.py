@@ -1,4 +1,4 @@
-"""Which data of an RPC-over-RDMA call or reply were moved by RDMA READ and RDMA WRITE (RFC 8166 3.4 and 3.5)?
+"""Data of RPC-over-RDMA calls and replies that were moved by RDMA READ and RDMA WRITE (RFC 8166 3.4 and 3.5).
 
 A call offers memory: read chunks are parts of the call itself, a reply chunk is room for the whole reply. Bytes are put back only where the
 capture shows all packets, in order, from the READ request or the first WRITE on: with the R_Key and the addresses of the offer, between its

@@ -1,4 +1,4 @@
-"""Which packets of a chunk belong to RC, UC and XRC streams, and which values do they have? Arrays sorted by stream."""
+"""Packets of a chunk in RC, UC and XRC streams, with their values, as arrays sorted by stream."""
 
 from __future__ import annotations
 

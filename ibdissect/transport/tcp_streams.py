@@ -1,4 +1,4 @@
-"""Which PDUs do TCP connections carry, if a structure declares their bytes as a stream (`wire.places.Stream` over `TcpPort`)?
+"""PDUs in TCP connections, if a structure declares their bytes as a stream (`wire.places.Stream` over `TcpPort`).
 
 A direction is followed from its SYN on. Segments that come again say nothing new; those that come early wait for the bytes before them.
 Where these never come, or a segment is cut off, nothing more of the direction is shown.

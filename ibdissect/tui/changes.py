@@ -1,4 +1,4 @@
-"""How does `ibdissect diff --tui` show changes? One line each, in the colours of the main screen."""
+"""The changes that `ibdissect diff --tui` shows, one line each, in the colours of the main screen."""
 
 from __future__ import annotations
 

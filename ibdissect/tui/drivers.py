@@ -1,4 +1,4 @@
-"""What if the terminal sends nonsense, has an absurd size, or disappears? Drivers that limit sizes, and a shutdown that never hangs."""
+"""Terminal drivers for terminals that send nonsense, have an absurd size, or disappear: limited sizes, and a shutdown that never hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which messages do the parts of the screen send? All of them are here; a widget knows no other widget."""
+"""The messages between the parts of the screen. All of them are here; a widget knows no other widget."""
 
 from __future__ import annotations
 

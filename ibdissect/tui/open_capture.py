@@ -1,4 +1,4 @@
-"""What belongs to an open capture? Its frames, its study, its screen, and the commands there."""
+"""An open capture on the screen: its frames, its study, its screen, and the commands there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does `ibdissect` alone show? Captures to open, and what else it can do."""
+"""The start screen of `ibdissect` without arguments: captures to open, and what else it can do."""
 
 from __future__ import annotations
 

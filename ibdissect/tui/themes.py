@@ -1,4 +1,4 @@
-"""Which colours does the screen have? A dark, a light and a high-contrast theme; Textual's other themes work too."""
+"""The colours of the screen: a dark, a light and a high-contrast theme; Textual's other themes work too."""
 
 from __future__ import annotations
 

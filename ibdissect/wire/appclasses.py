@@ -1,4 +1,4 @@
-"""What is known of application class MADs (0x10-0x2F): device administration, boot management, boot information, others?
+"""Application class MADs (0x10-0x2F), as far as they are known: device administration, boot management, boot information, others.
 
 No public source describes their attributes; the formats only locate the data.
 """

@@ -1,4 +1,4 @@
-"""Which methods does each attribute have, and which attributes take no modifier? One table for all classes of the standard.
+"""Methods of each attribute, and attributes that take no modifier. One table for all classes of the standard.
 
 IBA 13.4.8, 14.2.5, 15.2.5, 16; python-rdma's MAD classes; kernel and libibmad where they agree. Requests only: an answer repeats its
 request. What the table does not list is not judged.

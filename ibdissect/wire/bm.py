@@ -1,4 +1,4 @@
-"""What do baseboard management MADs (class 0x05) contain?
+"""Baseboard management MADs (class 0x05).
 
 Only section 16.2 of the standard has the layouts of the commands; no public source repeats them, so their data is shown as
 raw bytes.

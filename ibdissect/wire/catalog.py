@@ -1,4 +1,4 @@
-"""Which structures and fields exist, by name and by place? Built once from modules, then immutable."""
+"""The catalog: all structures and fields, by name and by place. Built once from modules, then immutable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do congestion control MADs (class 0x21) contain: keys, settings of switches and channel adapters, tables, logs?"""
+"""Congestion control MADs (class 0x21): keys, settings of switches and channel adapters, tables, logs."""
 
 from .places import Inside, Mad, MadFormat
 from .spec import Struct, array, bit, enum, flag, hole, lid, nested, pad, part, qpn, raw, secret, uint

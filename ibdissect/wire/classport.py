@@ -1,4 +1,4 @@
-"""What do all management classes support? ClassPortInfo, and InformInfo if they forward events."""
+"""Attributes that all management classes support: ClassPortInfo, and InformInfo if they forward events."""
 
 from .convert import lid_text, timeout_text
 from .names import NOTICE_TYPE, PRODUCER_TYPE, TRAP_NUMBER

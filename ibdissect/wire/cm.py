@@ -1,4 +1,4 @@
-"""What do connection management messages contain? They set up and end connections, move them to other paths, and find datagram services."""
+"""Connection management messages. They set up and end connections, move them to other paths, and find datagram services."""
 
 from . import cm_names as cn
 from .classport import ClassPortInfo

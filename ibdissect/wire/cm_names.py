@@ -1,4 +1,4 @@
-"""What do the numbers of connection management mean: messages, reasons, statuses, service ids?"""
+"""Names of connection management's numbers: messages, reasons, statuses, service ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a field declared that has no bytes but is computed from other fields of its structure?"""
+"""Computed fields (`column`): declared fields that have no bytes but are computed from others of their structure."""
 
 from __future__ import annotations
 

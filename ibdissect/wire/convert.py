@@ -1,4 +1,4 @@
-"""How do IBA codes read (timeouts, rates, link widths and speeds, LIDs, P_Keys), and what is the GUID in a text?"""
+"""Text of IBA codes: timeouts, rates, link widths and speeds, LIDs, P_Keys; and the GUID in a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which CRCs does a packet have? ICRC (native, RoCE v1 and v2), VCRC and the link packet CRC.
+"""CRCs of packets: ICRC (native, RoCE v1 and v2), VCRC and the link packet CRC.
 
 All values are plain numbers; on the wire they are little-endian (IBA 7.8; verified on real captures).
 """

@@ -1,4 +1,4 @@
-"""Which value does a field have in bytes that may be cut off before the field?"""
+"""A field's value in bytes that may be cut off before the field."""
 
 from __future__ import annotations
 

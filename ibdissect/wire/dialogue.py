@@ -1,4 +1,4 @@
-"""What does a plugin say beside bytes: which PDU answers which, what is remarkable, what vendor classes are called?"""
+"""Declarations of plugins beside bytes: PDUs that answer others, remarks, the Info column, names of vendor classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do device management MADs (class 0x06) contain about I/O units, their controllers and services?"""
+"""Device management MADs (class 0x06): I/O units, their controllers and services."""
 
 from .mad import RMPP
 from .places import Mad, MadFormat

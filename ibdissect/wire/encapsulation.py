@@ -1,4 +1,4 @@
-"""Which headers surround InfiniBand? ERF pseudo-header, Ethernet, VLAN, Linux cooked, IPv4, IPv6, UDP, and those of tunnels."""
+"""Headers around InfiniBand: ERF pseudo-header, Ethernet, VLAN, Linux cooked, IPv4, IPv6, UDP, and those of tunnels."""
 
 from __future__ import annotations
 

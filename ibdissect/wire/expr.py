@@ -1,4 +1,4 @@
-"""How is a condition on packet fields represented? Rules, TOML rules and display filters are all converted to this.
+"""Conditions on packet fields. Rules, TOML rules and display filters are all converted to them.
 
 `ibdissect.decode.conditions` evaluates it over arrays; nothing here reads packets.
 """

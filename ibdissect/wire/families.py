@@ -1,4 +1,4 @@
-"""What do structures of one protocol share, and what need their declarations not repeat?
+"""Families: what structures of one protocol share, so that their declarations need not repeat it.
 
 `class Acme(Struct, prefix="acme")` has no fields: it is a family. Structures derived from it have its prefix, and the name of their class
 as their key.

@@ -1,4 +1,4 @@
-"""Which kinds of fields are there, and what may a field say that it holds?"""
+"""Kinds of fields, and the kinds of values (`holds`) that a field may say that it holds."""
 
 from __future__ import annotations
 

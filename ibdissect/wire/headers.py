@@ -1,4 +1,4 @@
-"""What are the headers of InfiniBand? Link layer (LRH, raw, flow control, VCRC), network layer (GRH), transport layer (BTH to ICRC)."""
+"""The headers of InfiniBand: link layer (LRH, raw, flow control, VCRC), network layer (GRH), transport layer (BTH to ICRC)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a structure depend on what was said before in its conversation: a version, a length of headers, the kind of its request?
+"""Values said before in a conversation that structures depend on (`kept`): a version, a length of headers, the kind of a request.
 
 `kept(field)` stands where parts of a structure take a number: in `choice`, sizes, counts, `optional`. `decode.conversation_values`
 remembers the values.

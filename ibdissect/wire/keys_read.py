@@ -1,4 +1,4 @@
-"""Which keys did the code of a plugin read, so that what it says can hide them?
+"""Keys that the code of a plugin reads, noted so that what it says can hide them.
 
 A plugin's handler may compare keys and remember them, so it gets the real values; in texts they are hidden.
 """

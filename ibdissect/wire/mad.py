@@ -1,4 +1,4 @@
-"""What do all MADs have in common? Common header, RMPP header, classes, methods, status."""
+"""MADs of all classes: common header, RMPP header, classes, methods, status."""
 
 from __future__ import annotations
 

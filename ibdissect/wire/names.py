@@ -1,4 +1,4 @@
-"""What are the names of enumerated values that several structures share?"""
+"""Names of enumerated values that several structures share."""
 
 from __future__ import annotations
 

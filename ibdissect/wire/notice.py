@@ -1,4 +1,4 @@
-"""What do traps and reports contain? Notice, and the details of each trap number."""
+"""Traps and reports: Notice, and the details of each trap number."""
 
 from __future__ import annotations
 

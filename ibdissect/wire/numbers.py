@@ -1,4 +1,4 @@
-"""Which numbers of the standard does code compare with? Management classes, methods, attributes, LIDs, defined only here.
+"""Numbers of the standard that code compares with: management classes, methods, attributes, LIDs, defined only here.
 
 Their displayed names are in `wire.mad` and `wire.names`.
 """

@@ -1,4 +1,4 @@
-"""What do NVIDIA's (Mellanox's) vendor attributes of subnet management contain? Ports, nodes, virtual ports, sensors.
+"""NVIDIA's (Mellanox's) vendor attributes of subnet management: ports, nodes, virtual ports, sensors.
 
 Adaptive routing and private forwarding tables: `nvidia_routing`; routers: `nvidia_routers`; health, lanes and planes of links:
 `nvidia_links`; bandwidth of SLs and VLs: `qos`. Layouts as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 or BSD);

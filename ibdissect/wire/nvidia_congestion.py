@@ -1,4 +1,4 @@
-"""What do NVIDIA's vendor attributes of congestion control (class 0x21) contain?
+"""NVIDIA's vendor attributes of congestion control (class 0x21).
 
 Layouts as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 or BSD).
 """

@@ -1,4 +1,4 @@
-"""What do NVIDIA's vendor attributes say of ports: watchdogs, bit errors, profiles, planes, filters, containment?
+"""NVIDIA's vendor attributes of ports: watchdogs, bit errors, profiles, planes, filters, containment.
 
 Layouts as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 or BSD).
 """

@@ -1,4 +1,4 @@
-"""How do NVIDIA's tools read and write device registers in band? As words, or as a register behind two headers.
+"""Device registers read and written in band by NVIDIA's tools, as words, or as a register behind two headers.
 
 Layouts as in mstflint (GPL-2.0 or BSD), which sends these requests; its answers have the same form. The contents of registers stay bytes.
 """

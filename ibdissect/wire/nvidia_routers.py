@@ -1,4 +1,4 @@
-"""What do NVIDIA's vendor attributes say of InfiniBand routers? Their tables of subnets, next hops and LIDs.
+"""NVIDIA's vendor attributes of InfiniBand routers: their tables of subnets, next hops and LIDs.
 
 Layouts as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 or BSD).
 """

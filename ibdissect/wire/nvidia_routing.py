@@ -1,4 +1,4 @@
-"""What do NVIDIA's adaptive routing, routing notification and private forwarding table attributes contain?
+"""NVIDIA's attributes of adaptive routing, routing notification and private forwarding tables.
 
 Layouts as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 or BSD).
 """

@@ -1,4 +1,4 @@
-"""What do the notices of NVIDIA's devices and managers contain? Their trap number is in the last two bytes of the details.
+"""Notices of NVIDIA's devices and managers. Their trap number is in the last two bytes of the details.
 
 Layouts as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 or BSD).
 """

@@ -1,4 +1,4 @@
-"""What do Omni-Path's subnet management packets contain? Both formats, and the attributes of nodes, switches and managers.
+"""Omni-Path's subnet management packets: both formats, and the attributes of nodes, switches and managers.
 
 Omni-Path MADs have base version 0x80, up to 2048 bytes, and their own layouts. Many attributes repeat for each port or block
 requested by the attribute modifier; only the first is declared.

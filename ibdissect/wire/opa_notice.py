@@ -1,4 +1,4 @@
-"""What do Omni-Path's traps, reports and class agents send? STL Notice with its details, ClassPortInfo, InformInfo."""
+"""Omni-Path's traps, reports and class agents: STL Notice with its details, ClassPortInfo, InformInfo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do Omni-Path's PortInfo and PortStateInfo contain?"""
+"""Omni-Path's PortInfo and PortStateInfo."""
 
 from __future__ import annotations
 

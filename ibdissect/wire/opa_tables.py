@@ -1,4 +1,4 @@
-"""What do the tables of Omni-Path's subnet management contain? Partitions, service channels, forwarding, buffers, congestion."""
+"""The tables of Omni-Path's subnet management: partitions, service channels, forwarding, buffers, congestion."""
 
 from .names import MEMBERSHIP
 from .opa import opa_smp

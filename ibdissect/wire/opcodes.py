@@ -1,4 +1,4 @@
-"""Which headers follow the BTH for each OpCode? One table for all transport services.
+"""OpCodes and the headers that follow the BTH for each. One table for all transport services.
 
 Sources: IBA 9.2 table 38, Annex A14 (XRC), Annex A19 (FLUSH, ATOMIC WRITE; codes as in Linux rdma/ib_pack.h), python-rdma.
 """

@@ -1,4 +1,4 @@
-"""Where is a structure found on the wire? The kinds of places for `carried_by`."""
+"""Places of structures on the wire, for `carried_by`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do performance management MADs (class 0x04) contain, and what are a port's basic counters?"""
+"""Performance management MADs (class 0x04), and a port's basic counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which counters show how congested a port is, and how much traffic each service level carries?"""
+"""Counters of a port's congestion, and of the traffic of each service level."""
 
 from .places import Mad
 from .pm import OfPort

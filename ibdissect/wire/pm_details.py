@@ -1,4 +1,4 @@
-"""Which optional counters show why a port dropped packets, by opcode and by virtual lane, and the quality of a link's lanes?"""
+"""Optional counters of a port: reasons of dropped packets, packets by opcode and by virtual lane, quality of a link's lanes."""
 
 from .places import Mad
 from .pm import OfPort, shown_port

@@ -1,4 +1,4 @@
-"""How does a port sample its counters over an interval?"""
+"""Sampling of a port's counters over an interval (PortSamplesControl, PortSamplesResult)."""
 
 from .places import Mad
 from .pm import shown_port

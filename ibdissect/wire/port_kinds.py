@@ -1,4 +1,4 @@
-"""Which kinds of port are there, for components that only some of them have?
+"""Kinds of port, for components that only some of them have.
 
 Sets of kinds, as bits. Table 29-5 of the book on PortInfo says of each component who has it; what a port does not have is undefined when
 read and has no effect when written.

@@ -1,4 +1,4 @@
-"""How is bandwidth shared out among SLs and VLs? The enhanced QoS arbiter, and NVIDIA's own attributes of the same kind.
+"""Bandwidth of SLs and VLs: the enhanced QoS arbiter, and NVIDIA's own attributes of the same kind.
 
 Layouts as in the ib_types.h that trex-core carries (NVIDIA, 2021-2025, GPL-2.0 or BSD).
 """

@@ -1,4 +1,4 @@
-"""What does a subnet administration MAD (class 0x03) contain besides its record, and which of its fields does a ComponentMask select?"""
+"""Subnet administration MADs (class 0x03) besides their records, and the fields that a ComponentMask selects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the SA know about routes through the subnet: paths, links, traces, multicast membership?"""
+"""SA records of routes through the subnet: paths, links, traces, multicast membership."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which SA records contain an attribute of subnet management, and which node, port or table block do they identify?"""
+"""SA records that contain an attribute of subnet management, and the node, port or table block that they identify."""
 
 from __future__ import annotations
 

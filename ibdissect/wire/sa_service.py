@@ -1,4 +1,4 @@
-"""What does the SA know about services and subscriptions: service records, their associations, event subscriptions?"""
+"""SA records of services and subscriptions: service records, their associations, event subscriptions."""
 
 from __future__ import annotations
 

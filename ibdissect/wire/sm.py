@@ -1,4 +1,4 @@
-"""What do subnet management packets contain? Both SMP formats, and the attributes of nodes and subnet managers."""
+"""Subnet management packets: both SMP formats, and the attributes of nodes and subnet managers."""
 
 from .convert import lifetime_text
 from .names import NODE_TYPE, SM_STATE

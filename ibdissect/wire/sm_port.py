@@ -1,4 +1,4 @@
-"""What do PortInfo and PortInfoExtended contain? Addresses, state, link, virtual lanes, capabilities of a port."""
+"""PortInfo and PortInfoExtended: addresses, state, link, virtual lanes, capabilities of a port."""
 
 from __future__ import annotations
 

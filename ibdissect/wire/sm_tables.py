@@ -1,4 +1,4 @@
-"""What do the tables of subnet management contain? GUIDs, P_Keys, SL to VL, VL arbitration, forwarding, link pairs."""
+"""The tables of subnet management: GUIDs, P_Keys, SL to VL, VL arbitration, forwarding, link pairs."""
 
 from .convert import width_mask_text
 from .names import MEMBERSHIP

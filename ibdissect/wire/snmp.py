@@ -1,4 +1,4 @@
-"""What do SNMP tunneling MADs (class 0x08) carry?"""
+"""SNMP tunneling MADs (class 0x08)."""
 
 from .places import Mad, MadFormat
 from .spec import Struct, hole, lid, pad, raw, text, uint

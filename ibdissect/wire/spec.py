@@ -1,4 +1,4 @@
-"""How is a wire structure declared? Once, as a list of fields in wire order; everything else is derived from it.
+"""Declaration of wire structures: once, as a list of fields in wire order; everything else is derived from it.
 
 A field is a descriptor: `PortInfo.lid` is the Field (metadata, operand of conditions), `info.lid` is its value, read from the
 bytes on demand. Bit 0 is the most significant bit of the first byte, as in the standard's tables.

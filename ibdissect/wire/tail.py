@@ -1,4 +1,4 @@
-"""How is a structure declared whose size only the packet tells: lists, choices, texts, and what follows them?
+"""Declaration of structures whose size only the packet tells: lists, choices, texts, and what follows them.
 
 The fields of fixed size come first; from the first part of variable size on they are the tail. Each of its parts becomes a structure of its
 own, whose place is `Laid`, so that it has columns, a filter name and bytes as any other. `tail_walk` finds all parts at once.

@@ -1,4 +1,4 @@
-"""How are the entries of a list found without a walk through each? By a loop that is compiled from their declaration.
+"""The entries of a list found without a walk through each, by a loop that is compiled from their declaration.
 
 It is made for structures whose size their own fixed fields give: TLVs, texts and bytes behind their lengths. It finds what `tail_walk`
 finds, in a quarter of the time; what is inside an entry is walked through when it is asked for.

@@ -1,4 +1,4 @@
-"""Where are the parts of a structure of variable size in the bytes of a packet? See `tail`, which declares them."""
+"""The parts of a structure of variable size, found in the bytes of a packet. `tail` declares them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is the text of a field's value? The same for tree, JSON `text`, messages and columns."""
+"""Text of a field's value: the same for tree, JSON `text`, messages and columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which attributes have a name but no open layout, or no data? Data stay bytes, behind the header and the masked key of their class.
+"""Attributes with a name but no open layout, or no data. Data stay bytes, behind the header and the masked key of their class.
 
 Names and ids as in the ibis_types.h that trex-core carries (NVIDIA, 2021-2025, OpenIB.org BSD licence). Its attributes of class 0x09
 are left out: other products use that class, too. Device management's three (opensm ib_types.h) have no data. Those of subnet administration

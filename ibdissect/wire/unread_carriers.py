@@ -1,4 +1,4 @@
-"""Which headers may stand in front of RoCE that nobody reads here? `engine` hides what they carry: there may be keys in it."""
+"""Headers in front of RoCE that nobody reads here. `engine` hides what they carry: there may be keys in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do vendor class MADs (0x09-0x0F, 0x30-0x4F) contain, as far as open tools show?"""
+"""Vendor class MADs (0x09-0x0F, 0x30-0x4F), as far as open tools show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do NVIDIA/Mellanox MADs of vendor class 0x0A contain, as far as open tools show?
+"""NVIDIA/Mellanox MADs of vendor class 0x0A, as far as open tools show.
 
 Sources: infiniband-diags vendstat, python-rdma vend_mlx.xml, mstflint mtcr_ib_ofed.c. SwReset (0x0012) has its timer in the
 attribute modifier and no data. SMPs of the vendor range (0xFFxx) are subnet management, not this class.

@@ -1,1 +1,1 @@
-"""Which bytes may be a key, or part of one, and how are masked keys numbered?"""
+"""Bytes that may be a key or part of one, and the numbers of masked keys."""

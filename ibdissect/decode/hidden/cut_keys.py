@@ -1,4 +1,4 @@
-"""In which frames may bytes outside any structure belong to a key, and which checksums reveal a hidden key?"""
+"""Frames in which bytes outside any structure may belong to a key, and checksums that would reveal a hidden key."""
 
 from __future__ import annotations
 

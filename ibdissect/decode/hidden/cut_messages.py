@@ -1,4 +1,4 @@
-"""Which bytes of messages of upper layers may be a key that no structure of the frame shows?
+"""Bytes of upper-layer messages that may be a key, and that no structure of the frame shows.
 
 A SEND of several packets is one message. Its first packet has the structures that fit into it, and perhaps the beginning of one; what the
 others hold is known only where the message ends, if none is missing. So what no structure covers is hidden in each of its packets, from

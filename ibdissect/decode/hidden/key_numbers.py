@@ -1,4 +1,4 @@
-"""What is the name of a masked key? Keys are numbered by kind in order of first appearance in the capture."""
+"""Names of masked keys: keys are numbered by kind in order of first appearance in the capture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which bytes of a frame may be a key, or part of one, that no structure shows?
+"""Bytes of a frame that may be a key, or part of one, and that no structure shows.
 
 A structure with a key that belongs to a place but does not fit there, because the frame or a length ends too early; data of a MAD beside
 the structures of its attribute; fields that cannot be read to their end (`insides`); private data that nothing explains (`private_data`).

@@ -1,4 +1,4 @@
-"""Which private data of connection management may be a key, because no declared structure explains it?
+"""Private data of connection management that may be a key, because no declared structure explains it.
 
 Applications pass R_Keys to each other in private data, as rsockets do. A service of which no structure is declared may do so, too, and
 the keys of its READs and WRITEs would be known by comparing. So what no structure of a message's service covers is hidden, unless

@@ -1,4 +1,4 @@
-"""Which fields cannot be read to their end, although a key may lie in them, and which bytes are hidden for that?
+"""Fields that cannot be read to their end although a key may lie in them, and the bytes that are hidden for that.
 
 A key that stands in a list, in a TLV or behind a length is known only where everything before it was read. So a field in which a key may
 lie is hidden as a whole, and nothing is found inside it, if

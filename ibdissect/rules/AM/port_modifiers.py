@@ -1,4 +1,4 @@
-"""Which attribute modifiers are wrong for the port they address?"""
+"""Attribute modifiers that are wrong for the port they address."""
 
 from __future__ import annotations
 

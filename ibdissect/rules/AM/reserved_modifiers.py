@@ -1,4 +1,4 @@
-"""Which attribute modifiers are wrong whatever the addressed port is? One packet proves it."""
+"""Attribute modifiers that are wrong whatever the addressed port is. One packet proves it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which attribute modifiers or attributes do not fit the switch or adapter they address?"""
+"""Attribute modifiers and attributes that do not fit the switch or adapter they address."""
 
 from __future__ import annotations
 

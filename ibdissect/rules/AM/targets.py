@@ -1,4 +1,4 @@
-"""Which requests may have a modifier that does not suit the node they address? Base of the rules with state."""
+"""Base of the rules with state about attribute modifiers of requests that do not suit the node they address."""
 
 from __future__ import annotations
 

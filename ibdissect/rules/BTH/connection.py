@@ -1,4 +1,4 @@
-"""Which packets use another transport service than their connection agreed on?"""
+"""Packets with another transport service than their connection agreed on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which fields and lengths of the base transport header are wrong, whatever the connection?"""
+"""Wrong fields and lengths of the base transport header (BTH), whatever the connection."""
 
 from __future__ import annotations
 

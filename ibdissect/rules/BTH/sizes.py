@@ -1,4 +1,4 @@
-"""Which packets that are not the last of their message do not carry a path MTU, or another one than the first packet?"""
+"""First and middle packets whose payload is not the path MTU, or not that of the first packet of their message."""
 
 from __future__ import annotations
 

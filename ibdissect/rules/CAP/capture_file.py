@@ -1,4 +1,4 @@
-"""What is wrong with the capture itself: cut, damaged, lossy or misleading?"""
+"""Faults of the capture itself: cut, damaged, lossy or misleading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do ERF headers say about the capture: lengths, losses, interfaces, record types?"""
+"""ERF headers: wrong lengths, losses, interfaces, record types."""
 
 from __future__ import annotations
 

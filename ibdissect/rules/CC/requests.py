@@ -1,4 +1,4 @@
-"""Which congestion control requests are refused, have no effect, or do not fit the node or the version of the class?"""
+"""Congestion control requests that are refused, have no effect, or do not fit the node or the version of the class."""
 
 from __future__ import annotations
 

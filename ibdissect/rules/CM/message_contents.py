@@ -1,4 +1,4 @@
-"""Which messages of connection management are wrong by themselves, and which packets contradict what they agreed on?"""
+"""Messages of connection management that are wrong by themselves, and packets that contradict what they agreed on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which messages of connection management are missing, late, repeated or from the wrong side?"""
+"""Messages of connection management that are missing, late, repeated or from the wrong side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which connection requests, and requests for another path (LAP), name a path that does not exist or that is another port's?"""
+"""Connection requests (REQ) and requests for another path (LAP) that name a path that does not exist or is another port's."""
 
 from __future__ import annotations
 

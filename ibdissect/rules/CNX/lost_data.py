@@ -1,4 +1,4 @@
-"""Which data was lost or sent wrongly, by whom?"""
+"""Data of connections that was lost or sent wrongly, and by whom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests did the responder refuse, so that the connection ended?"""
+"""Requests that the responder refused, so that the connection ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which connections were never set up, and why?"""
+"""Connections that were never set up, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests were given up because nobody acknowledged them, and why did nobody?"""
+"""Requests that were given up because nobody acknowledged them, and why nobody did."""
 
 from __future__ import annotations
 

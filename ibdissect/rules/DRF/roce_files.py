@@ -1,4 +1,4 @@
-"""Which RoCE packets differ from what a file says about VLANs, priorities, ECN and hosts?"""
+"""RoCE packets that differ from a file about VLANs, priorities, ECN and hosts."""
 
 from __future__ import annotations
 

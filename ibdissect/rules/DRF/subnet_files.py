@@ -1,4 +1,4 @@
-"""Which tables, LIDs, cables and M_Keys of ports differ from a subnet file, and which files does the traffic refute?"""
+"""Tables, LIDs, cables and M_Keys of ports that differ from a subnet file, and files that the traffic refutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which fields of the global route header are wrong?"""
+"""Wrong fields of the global route header (GRH)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets do not fit their multicast group, or have another subnet prefix than the port that sends them?"""
+"""Multicast packets that do not fit their group, and GIDs with another subnet prefix than the port that sends them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which fields of the local route header and of flow control are wrong?"""
+"""Wrong fields of the local route header (LRH) and of flow control packets."""
 
 from __future__ import annotations
 

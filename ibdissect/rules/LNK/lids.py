@@ -1,4 +1,4 @@
-"""Which LIDs are assigned twice, do not fit the LMC, or belong to another port than the source GID?"""
+"""LIDs that are assigned twice, do not fit the LMC, or belong to another port than the source GID."""
 
 from __future__ import annotations
 

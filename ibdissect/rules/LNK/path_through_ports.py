@@ -1,4 +1,4 @@
-"""Which packets do not fit the ports and switches that they pass, or go to a LID that nobody has?"""
+"""Packets that do not fit the ports and switches that they pass, or go to a LID that nobody has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets use a virtual lane that their service level never maps to, or a service level that is dropped?"""
+"""Packets on a virtual lane that their service level never maps to, or with a service level that is dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which answers carry another attribute than their request, or have no request?"""
+"""Answers that carry another attribute than their request, or have no request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which answers are about something else than what their request selected: another port, another node, another path?"""
+"""Answers about something else than their request selected: another port, another node, another path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests have a method that their attribute does not have, and which answers another modifier than their request?"""
+"""Requests with a method that their attribute does not have, and answers with another modifier than their request."""
 
 from __future__ import annotations
 

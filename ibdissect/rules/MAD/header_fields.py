@@ -1,4 +1,4 @@
-"""Which fields of the common MAD header and of the RMPP header are wrong: version, method, attribute, reserved bits?"""
+"""Wrong fields of the common MAD header and of the RMPP header: version, method, attribute, reserved bits."""
 
 from __future__ import annotations
 

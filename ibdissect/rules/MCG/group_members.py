@@ -1,4 +1,4 @@
-"""Which switches have too few entries for the multicast groups, and who sends to a group without being a member?"""
+"""Switches with too few entries for the multicast groups, and senders to a group that are not its members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does one packet show about management keys: exposed, contradictory, unusual?"""
+"""Management keys in one packet: exposed, contradictory, unusual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which M_Keys contradict what the capture showed of a port, and which ports do two managers write to?"""
+"""M_Keys that contradict what the capture showed of a port, and ports that two managers write to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which M_Key leases expire, or are shorter than the interval of the manager's visits?"""
+"""M_Key leases that expire, or are shorter than the interval of the manager's visits."""
 
 from __future__ import annotations
 

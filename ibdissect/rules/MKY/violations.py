@@ -1,4 +1,4 @@
-"""Which ports report or count bad M_Keys, and who guesses keys?"""
+"""Ports that report or count bad M_Keys, and senders that guess keys."""
 
 from __future__ import annotations
 

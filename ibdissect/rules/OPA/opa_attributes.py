@@ -1,4 +1,4 @@
-"""What do MADs of Omni-Path show, and which values and address masks of its switches are wrong?"""
+"""Omni-Path MADs, and wrong values and address masks of Omni-Path switches."""
 
 from __future__ import annotations
 

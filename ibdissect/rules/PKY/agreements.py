@@ -1,4 +1,4 @@
-"""Which packets use another partition than their connection or multicast group?"""
+"""Packets in another partition than their connection or multicast group."""
 
 from __future__ import annotations
 

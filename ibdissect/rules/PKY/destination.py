@@ -1,4 +1,4 @@
-"""Which P_Keys does the destination's partition table refuse?"""
+"""P_Keys that the destination's partition table refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between which queue pairs are both ends limited members of their partition?"""
+"""Queue pairs of which both ends are limited members of their partition."""
 
 from __future__ import annotations
 

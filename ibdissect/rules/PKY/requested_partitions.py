@@ -1,4 +1,4 @@
-"""Which connection requests, joins and groups name a partition in which their ports may not talk?"""
+"""Connection requests, joins and groups that name a partition in which their ports may not talk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which P_Keys are missing in the sender's own table, and which paths join ports without a common partition?"""
+"""P_Keys that are missing in the sender's own table, and paths between ports without a common partition."""
 
 from __future__ import annotations
 

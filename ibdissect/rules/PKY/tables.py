@@ -1,4 +1,4 @@
-"""Which P_Key tables do not fit their port or change a membership, and which packets did a port report or count for their P_Key?"""
+"""P_Key tables that do not fit their port or change a membership, and packets that a port reports or counts for their P_Key."""
 
 from __future__ import annotations
 

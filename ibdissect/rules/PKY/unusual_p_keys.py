@@ -1,4 +1,4 @@
-"""Which P_Keys are wrong or unusual in one packet?"""
+"""P_Keys that are wrong or unusual in one packet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do performance management MADs show: methods, cleared and full counters, counters that fell, errors?"""
+"""Performance management: wrong methods, cleared and full counters, counters that fell, errors that were counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which performance management requests go to agents that do not support them?"""
+"""Performance management requests to agents that do not support them."""
 
 from __future__ import annotations
 

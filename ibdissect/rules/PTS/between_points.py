@@ -1,4 +1,4 @@
-"""Which packets did the network between two capture points lose, duplicate, change or damage?"""
+"""Packets that the network between two capture points lost, duplicated, changed or damaged."""
 
 from __future__ import annotations
 

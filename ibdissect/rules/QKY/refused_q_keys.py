@@ -1,4 +1,4 @@
-"""Which datagrams have another Q_Key than their group or service, and which did a port report or count for it?"""
+"""Datagrams with another Q_Key than their group or service, and those that a port reports or counts for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Q_Keys and source queue pairs are wrong in one packet?"""
+"""Q_Keys and source queue pairs that are wrong in one packet."""
 
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, PacketRule

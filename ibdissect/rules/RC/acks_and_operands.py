@@ -1,4 +1,4 @@
-"""Which acknowledgements, atomics and RDMA requests are wrong by themselves?"""
+"""Acknowledgements, atomics and RDMA requests that are wrong by themselves."""
 
 from __future__ import annotations
 

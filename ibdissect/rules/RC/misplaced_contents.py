@@ -1,4 +1,4 @@
-"""Which requests and acknowledgements carry what does not belong there, or ask for what no memory has?"""
+"""Requests and acknowledgements with contents that do not belong there, or for memory that cannot exist."""
 
 from __future__ import annotations
 

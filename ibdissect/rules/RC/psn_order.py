@@ -1,4 +1,4 @@
-"""What does the order of a connection's packets prove: losses, repetitions, missing answers?"""
+"""The order of a connection's packets by PSN and MSN: losses, repetitions, missing answers."""
 
 from __future__ import annotations
 

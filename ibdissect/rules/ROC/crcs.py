@@ -1,4 +1,4 @@
-"""Which packets were changed or damaged after they were sent, by their CRCs?"""
+"""Packets that were changed or damaged after they were sent: wrong ICRCs and VCRCs."""
 
 from __future__ import annotations
 

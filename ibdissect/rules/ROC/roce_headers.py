@@ -1,4 +1,4 @@
-"""Which headers of RoCE packets are wrong, and what do RoCE flows show over time?"""
+"""Wrong headers of RoCE packets, and faults of RoCE flows over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which SA records cannot work: multicast membership, paths, services, subscriptions?"""
+"""SA records that cannot work: multicast membership, paths, services, subscriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which SA requests carry a wrong SM_Key or go to an SA that does not serve, and which reports does nobody want?"""
+"""SA requests with a wrong SM_Key or to an SA that does not serve, and reports that nobody wants."""
 
 from __future__ import annotations
 

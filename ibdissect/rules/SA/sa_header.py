@@ -1,4 +1,4 @@
-"""Which component masks, offsets, statuses and keys of SA MADs are wrong by themselves?"""
+"""Component masks, offsets, statuses and keys of SA MADs that are wrong by themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which SA answers contradict the request or the subnet, and which requests cannot succeed?"""
+"""SA answers that contradict the request or the subnet, and requests that cannot succeed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which forwarding tables and SwitchInfo do not fit the switch?"""
+"""Forwarding tables and SwitchInfo that do not fit the switch."""
 
 from __future__ import annotations
 

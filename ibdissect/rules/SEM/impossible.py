@@ -1,4 +1,4 @@
-"""Which components of PortInfo, SwitchInfo and SMInfo have a value that the standard reserves or rules out?"""
+"""Components of PortInfo, SwitchInfo and SMInfo with a value that the standard reserves or rules out."""
 
 from __future__ import annotations
 

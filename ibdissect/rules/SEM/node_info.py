@@ -1,4 +1,4 @@
-"""Which NodeInfo and NodeDescription are impossible, or contradict earlier ones of the node?"""
+"""NodeInfo and NodeDescription that are impossible, or contradict earlier ones of the node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which PortInfo contradicts its port or node, and which port states does a manager request in the wrong order?"""
+"""PortInfo that contradicts its port or node, and port states that a manager requests in the wrong order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which GUIDInfo, LedInfo and VendorDiag do not fit the port?"""
+"""GUIDInfo, LedInfo and VendorDiag that do not fit the port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which values of PortInfo and SwitchInfo are not possible, unwise, or contradict each other?"""
+"""Values of PortInfo and SwitchInfo that are not possible, unwise, or contradict each other."""
 
 from typing import Any
 

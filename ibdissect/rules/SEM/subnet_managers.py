@@ -1,4 +1,4 @@
-"""Which SMInfo is impossible, or contradicts an earlier one?"""
+"""SMInfo that is impossible, or contradicts an earlier one."""
 
 from __future__ import annotations
 

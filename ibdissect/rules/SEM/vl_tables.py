@@ -1,4 +1,4 @@
-"""Which SL to VL and VL arbitration tables do not fit the port?"""
+"""SL to VL tables and VL arbitration tables that do not fit the port."""
 
 from __future__ import annotations
 

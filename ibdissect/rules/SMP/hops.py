@@ -1,4 +1,4 @@
-"""Which directed routes leave by a port that no node, or not that switch, has? Which status bits does an SMP not have?"""
+"""Directed routes that leave by a port that no node, or not that switch, has; status bits that an SMP does not have."""
 
 from __future__ import annotations
 

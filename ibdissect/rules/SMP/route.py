@@ -1,4 +1,4 @@
-"""Which directed routes are wrong by themselves, or do not fit the nodes they pass?"""
+"""Directed routes that are wrong by themselves, or do not fit the nodes they pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which SMPs come from another port than they should, or carry a key in the wrong byte order?"""
+"""SMPs that come from another port than they should, or carry a key in the wrong byte order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which SMPs are wrong as packets: size, method, queue pair, reserved bytes?"""
+"""SMPs that are wrong as packets: size, method, queue pair, reserved bytes."""
 
 from __future__ import annotations
 

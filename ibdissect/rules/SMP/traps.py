@@ -1,4 +1,4 @@
-"""Which traps come too often or go to the wrong manager, and how are they repressed?"""
+"""Traps that come too often or go to the wrong manager, and wrong TrapRepresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which traps and reports contradict themselves, or name LIDs, ports or routes that do not fit the nodes of the subnet?"""
+"""Traps and reports that contradict themselves, or name LIDs, ports or routes that do not fit the nodes of the subnet."""
 
 from __future__ import annotations
 

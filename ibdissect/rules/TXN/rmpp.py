@@ -1,4 +1,4 @@
-"""Which RMPP headers are wrong by themselves, and which transfers are incomplete or inconsistent?"""
+"""RMPP headers that are wrong by themselves, and transfers that are incomplete or inconsistent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests reuse a transaction id, are answered late, flood an agent or come from two managers?"""
+"""Requests that reuse a transaction id, are answered late, flood an agent or come from two managers."""
 
 from __future__ import annotations
 

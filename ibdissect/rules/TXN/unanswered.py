@@ -1,4 +1,4 @@
-"""Which requests stay unanswered, which answers do not fit a request, and which are later than announced in an MRA?"""
+"""Requests that stay unanswered, answers that do not fit a request, and those that are later than announced in an MRA."""
 
 from __future__ import annotations
 

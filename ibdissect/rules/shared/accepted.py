@@ -1,4 +1,4 @@
-"""Was a packet accepted after all? A positive answer from its receiver, later, refutes that somebody drops or refuses it."""
+"""Packets that were accepted after all: a later positive answer from the receiver refutes that somebody drops or refuses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which agent is meant: does a LID still belong to the node that announced something, and to no port behind a router?"""
+"""The agent that a rule means: whether a LID still belongs to the node that announced something, and to no port behind a router."""
 
 from __future__ import annotations
 

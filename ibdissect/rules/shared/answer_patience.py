@@ -1,4 +1,4 @@
-"""How long may an agent take for an answer, as its port and its class announced before?"""
+"""The time that an agent may take for an answer, as its port and its class announced before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Was the very packet of a finding answered? What was acknowledged or answered was not dropped, whatever earlier frames say."""
+"""Replies to the very packet of a finding: what was acknowledged or answered was not dropped, whatever earlier frames say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a rule judge a subnet management attribute by earlier answers of the same port or node?"""
+"""`AttributeRule`: judges a subnet management attribute by earlier answers of the same port or node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do rules compare packets with what their connection agreed on?"""
+"""Base of rules that compare packets with what their connection agreed on."""
 
 from __future__ import annotations
 

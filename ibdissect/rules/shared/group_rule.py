@@ -1,4 +1,4 @@
-"""How do rules compare multicast packets with the record of their group?"""
+"""Base of rules that compare multicast packets with the record of their group."""
 
 from __future__ import annotations
 

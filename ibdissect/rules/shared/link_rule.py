@@ -1,4 +1,4 @@
-"""How do rules compare native packets with the ports at both ends?"""
+"""Base of rules that compare native packets with the ports at both ends."""
 
 from __future__ import annotations
 

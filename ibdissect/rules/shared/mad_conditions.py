@@ -1,4 +1,4 @@
-"""When do the bytes of an attribute mean something? Conditions that rules about attribute content share.
+"""Conditions under which the bytes of an attribute mean something, shared by rules about attribute content.
 
 A Get carries no attribute, a response with an error status undefined data.
 Each condition is cheap only after the fault itself: `when = PortInfo.vl_cap > 5` first, then `& HAS_CONTENT`.

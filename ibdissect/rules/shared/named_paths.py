@@ -1,4 +1,4 @@
-"""Which LIDs do the SA's PathRecords name? What subnet administration gives out, somebody has, and switches lead to it."""
+"""LIDs that the SA's PathRecords name. What subnet administration gives out, somebody has, and switches lead to it."""
 
 from __future__ import annotations
 

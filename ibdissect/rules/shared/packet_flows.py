@@ -1,4 +1,4 @@
-"""Which fields make up a flow, and what do rules about headers share?"""
+"""Fields that make up a flow, and the base of rules about headers of packets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do rules find a path that names a port by its GID, and by a LID that the port never had?"""
+"""Base of rules about paths that name a port by its GID, and by a LID that the port never had."""
 
 from __future__ import annotations
 

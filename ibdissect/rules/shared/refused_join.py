@@ -1,4 +1,4 @@
-"""Which requests to join a multicast group did the SA refuse, although no record of the group was seen?"""
+"""Requests to join a multicast group that the SA refused, although no record of the group was seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets of a chunk do the P_Key tables of their ports, or of the switch ports before them, refuse?"""
+"""Packets of a chunk that the P_Key tables of their ports, or of the switch ports before them, refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which paths does a message of connection management ask for? A REQ names one or two, a LAP another one for its connection."""
+"""Paths that a message of connection management asks for: a REQ names one or two, a LAP another one for its connection."""
 
 from __future__ import annotations
 

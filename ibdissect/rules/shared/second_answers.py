@@ -1,4 +1,4 @@
-"""Does an answer belong to its request? A second one shows that one of both answers another request, which the capture lacks."""
+"""Second answers to a request: one of both answers another request, which the capture lacks."""
 
 from __future__ import annotations
 

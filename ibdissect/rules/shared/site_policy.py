@@ -1,4 +1,4 @@
-"""Which traffic does the site policy not allow? Handlers that rules of several families have besides their own.
+"""Traffic that the site policy does not allow. Handlers that rules of several families have besides their own.
 
 Silent without a site policy (`[tool.ibdissect.site]`).
 """

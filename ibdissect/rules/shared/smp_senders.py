@@ -1,4 +1,4 @@
-"""Who sent a subnet management packet: which LID, or which end of a directed route, and which port is that?"""
+"""Senders of subnet management packets: the LID, or the end of a directed route, and its port."""
 
 from __future__ import annotations
 

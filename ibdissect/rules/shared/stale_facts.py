@@ -1,4 +1,4 @@
-"""Does traffic work although the learnt facts forbid it? Then these facts are outdated, or another subnet's."""
+"""Traffic that works although the learnt facts forbid it: these facts are outdated, or another subnet's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do rules report what `ibdissect diagnose` says of a connection?"""
+"""Base of rules that report what `ibdissect diagnose` says of a connection."""
 
 from __future__ import annotations
 

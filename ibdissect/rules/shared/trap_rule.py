@@ -1,4 +1,4 @@
-"""How do rules judge a single trap, and the packet that it reports?"""
+"""Base of rules about a single trap, and about the packet that it reports."""
 
 from __future__ import annotations
 

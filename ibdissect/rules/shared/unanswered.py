@@ -1,4 +1,4 @@
-"""How do rules draw conclusions from a packet that is not in the capture, or from an unanswered request?"""
+"""Conclusions from a packet that is not in the capture, or from an unanswered request: bases of rules."""
 
 from __future__ import annotations
 

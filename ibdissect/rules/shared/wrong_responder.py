@@ -1,4 +1,4 @@
-"""Which management answers come from another port than the request went to?"""
+"""Management answers that come from another port than the request went to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do files say about a subnet: LIDs, P_Keys, cables, and more?"""
+"""Subnet files: what they say of LIDs, P_Keys, cables, and more."""
 
 from .into_model import SubnetFile, learn
 from .reading import SubnetFiles, read_files

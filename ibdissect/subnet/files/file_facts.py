@@ -1,4 +1,4 @@
-"""What can a line of a subnet file say? One small type per kind of fact; parsers yield them, `learn` adds them to the model."""
+"""Facts in the lines of subnet files: one small type per kind of fact; parsers yield them, `learn` adds them to the model."""
 
 from __future__ import annotations
 

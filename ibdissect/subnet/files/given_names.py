@@ -1,4 +1,4 @@
-"""Which names do subnet files give to nodes and ports?"""
+"""Names that subnet files give to nodes and ports."""
 
 from __future__ import annotations
 

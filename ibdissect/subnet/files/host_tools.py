@@ -1,4 +1,4 @@
-"""What does a host say about its own ports: /sys/class/infiniband, ibstat, ibv_devinfo, rdma link, show_gids?"""
+"""Files and outputs of a host about its own ports: /sys/class/infiniband, ibstat, ibv_devinfo, rdma link, show_gids."""
 
 from __future__ import annotations
 

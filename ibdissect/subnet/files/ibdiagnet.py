@@ -1,4 +1,4 @@
-"""What does ibdiagnet2.db_csv say? Sections of comma-separated rows whose columns are known by name.
+"""ibdiagnet2.db_csv: sections of comma-separated rows whose columns are known by name.
 
 There is no public sample of ibdiagnet2.pkey, so that file is not read.
 """

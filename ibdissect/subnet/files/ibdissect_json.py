@@ -1,4 +1,4 @@
-"""What does the output of `ibdissect fabric --format json`, or another capture, say? A capture is described as JSON first."""
+"""The output of `ibdissect fabric --format json`, or another capture, as a subnet file. A capture is described as JSON first."""
 
 from __future__ import annotations
 

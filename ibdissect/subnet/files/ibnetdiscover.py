@@ -1,4 +1,4 @@
-"""What do the outputs of ibnetdiscover, iblinkinfo and ibnodes say?
+"""The outputs of ibnetdiscover, iblinkinfo and ibnodes.
 
 Formats: ibnetdiscover.c, iblinkinfo.c of infiniband-diags. Names may hold quotes, commas and `#`: the last LID of a line counts.
 """

@@ -1,4 +1,4 @@
-"""What does the file of `ibnetdiscover --cache` say? Nodes and ports as the tool read them, little-endian, at fixed offsets.
+"""The file of `ibnetdiscover --cache`: nodes and ports as the tool read them, little-endian, at fixed offsets.
 
 Format: the comment at the head of ibnetdisc_cache.c in rdma-core.
 """

@@ -1,4 +1,4 @@
-"""How are facts from files added to the model of the subnet? Before the first frame, each with its line.
+"""Facts from files added to the model of the subnet, before the first frame, each with its line.
 
 Nodes first, then ports and their LIDs, then facts that name a port by its LID. A newer file replaces the facts of an older one.
 """

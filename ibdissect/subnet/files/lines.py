@@ -1,4 +1,4 @@
-"""How are the lines of a subnet file read: numbered, limited, and counted if unreadable?"""
+"""Lines of subnet files: numbered, limited, and counted if unreadable."""
 
 from __future__ import annotations
 

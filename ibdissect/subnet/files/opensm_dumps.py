@@ -1,4 +1,4 @@
-"""What do the dumps of OpenSM and the forwarding tables of ibroute and dump_lfts say?
+"""The dumps of OpenSM, and the forwarding tables of ibroute and dump_lfts.
 
 Formats: osm_dump.c of opensm 3.3, ibroute.c of infiniband-diags.
 """

@@ -1,4 +1,4 @@
-"""What do OpenSM's own files say: opensm.conf, guid2lid, guid2mkey, neighbors, opensm.log?
+"""OpenSM's own files: opensm.conf, guid2lid, guid2mkey, neighbors, opensm.log.
 
 Formats: osm_subnet.c, osm_db_pack.c of opensm 3.3. Vendors' versions have no empty line after each record.
 """

@@ -1,4 +1,4 @@
-"""What does partitions.conf say, and which P_Keys does OpenSM make of it for each port?
+"""partitions.conf, and the P_Keys that OpenSM makes of it for each port.
 
 Format and meaning: osm_prtn_config.c and osm_prtn.c of opensm 3.3. Keywords may be abbreviated (`limi` is limited).
 """

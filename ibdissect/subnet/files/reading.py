@@ -1,4 +1,4 @@
-"""Which files do the arguments of --subnet name, of which kinds are they, and what do they say?"""
+"""The files that the arguments of --subnet name, their kinds, and the facts in them."""
 
 from __future__ import annotations
 

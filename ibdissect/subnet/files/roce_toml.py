@@ -1,4 +1,4 @@
-"""What does a TOML file say about a RoCE network? `[roce]` with its settings, and one `[[roce.host]]` for each host."""
+"""A TOML file about a RoCE network: `[roce]` with its settings, and one `[[roce.host]]` for each host."""
 
 from __future__ import annotations
 

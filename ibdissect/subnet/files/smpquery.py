@@ -1,4 +1,4 @@
-"""What do the outputs of smpquery, saquery and sminfo say?
+"""The outputs of smpquery, saquery and sminfo.
 
 Formats: smpquery.c, saquery.c and libibmad's dump.c. saquery shows only what the requester may see, so it never proves that a LID is
 unknown.

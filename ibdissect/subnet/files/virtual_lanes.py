@@ -1,4 +1,4 @@
-"""What do files say of service levels and virtual lanes: smpquery sl2vl and vlarb, their records of saquery, opensm-sl2vl.dump?
+"""Files about service levels and virtual lanes: smpquery sl2vl and vlarb, their records of saquery, opensm-sl2vl.dump.
 
 Formats: dump.c of libibmad, saquery.c, osm_dump.c of opensm. An adapter's table is listed as port 0 and belongs to the port with the LID.
 """

@@ -1,4 +1,4 @@
-"""Do records of nodes and ports show the whole subnet, although no file lists all LIDs, or may ports be missing?
+"""Completeness of records of nodes and ports: whether they show the whole subnet, although no file lists all LIDs.
 
 The SA shows a record only to who may talk to its port. A host that it hides leaves a link that nobody is at the end of.
 """

@@ -1,4 +1,4 @@
-"""How is a subnet written for other tools: partitions.conf, the topology file of ibnetdiscover?"""
+"""A subnet written for other tools: partitions.conf, the topology file of ibnetdiscover."""
 
 from __future__ import annotations
 

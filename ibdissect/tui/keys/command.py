@@ -1,4 +1,4 @@
-"""What is a command? Its keys, its action, and its texts in help, key bar and palette."""
+"""`Command`: a key of the main screen with its action, and its texts in help, key bar and palette."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which ink is a packet shown? By the user's coloring rules, else errors, repetitions and management stand out."""
+"""Inks of packets: by the user's coloring rules, else errors, repetitions and management stand out."""
 
 from __future__ import annotations
 

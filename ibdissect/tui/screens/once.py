@@ -1,4 +1,4 @@
-"""What keeps a screen from being left twice?"""
+"""A base of screens that keeps them from being left twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the screens over the main one share? A title, contents, and a line of keys; Escape closes them."""
+"""The frame of the screens over the main one: a title, contents, and a line of keys; Escape closes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does text become a line on the screen? Cut to cells, aligned, in an ink of the style sheet; never with markup."""
+"""Text as a line on the screen: cut to cells, aligned, in an ink of the style sheet; never with markup."""
 
 from __future__ import annotations
 

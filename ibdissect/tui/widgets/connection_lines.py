@@ -1,4 +1,4 @@
-"""How is a connection drawn? A bar of its time by cause, and what is said of it, with lines that lead to frames."""
+"""Connections as lines: a bar of the time by cause, and what is said of each, with lines that lead to frames."""
 
 from __future__ import annotations
 

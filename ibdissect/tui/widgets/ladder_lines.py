@@ -1,4 +1,4 @@
-"""How is a ladder drawn as text? A line for each packet: an arrow between the lines of its two ends."""
+"""Ladders drawn as text: a line for each packet, with an arrow between the lines of its two ends."""
 
 from __future__ import annotations
 

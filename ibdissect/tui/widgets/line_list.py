@@ -1,4 +1,4 @@
-"""How are any number of lines shown? One widget for all lists, with a cursor; only visible lines are made."""
+"""Lists of any number of lines: one widget for all, with a cursor; only visible lines are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are the links of a subnet drawn as text? Switches by level with cables between the levels, and hosts below their switch."""
+"""The links of a subnet drawn as text: switches by level with cables between the levels, and hosts below their switch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a table drawn and sorted? As a list with titles above it, whose columns adapt to the width of the screen."""
+"""Sortable tables: a list with titles above it, whose columns adapt to the width of the screen."""
 
 from __future__ import annotations
 

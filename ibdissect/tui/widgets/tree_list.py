@@ -1,4 +1,4 @@
-"""How do lines open and close? A list whose items may have others below them, used for all trees."""
+"""Trees of lines that open and close: a list whose items may have others below them."""
 
 from __future__ import annotations
 

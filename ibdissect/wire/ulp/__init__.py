@@ -1,1 +1,1 @@
-"""What do the protocols carried over InfiniBand contain? One module per protocol, declared as a plugin would declare it."""
+"""Protocols carried over InfiniBand: one module per protocol, declared as a plugin would declare it."""

@@ -1,4 +1,4 @@
-"""What do the packets inside IP over InfiniBand contain? IPv4, IPv6, TCP, UDP, ICMP, under Wireshark's usual names.
+"""Packets inside IP over InfiniBand: IPv4, IPv6, TCP, UDP, ICMP, under Wireshark's usual names.
 
 IPv4, IPv6 and UDP are separate from the structures of `wire.encapsulation`, so that a rule about the headers around RoCE does not see
 them. TCP and ICMP are found in both.

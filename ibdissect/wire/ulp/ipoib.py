@@ -1,4 +1,4 @@
-"""What do IPoIB packets contain: the encapsulation header, ARP with 20-byte addresses, connected mode's private data?"""
+"""IPoIB: the encapsulation header, ARP with 20-byte addresses, connected mode's private data."""
 
 from __future__ import annotations
 

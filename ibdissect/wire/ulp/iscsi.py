@@ -1,4 +1,4 @@
-"""What do iSCSI PDUs in iSER contain: the basic header segment, commands, responses, logins and their keys?"""
+"""iSCSI PDUs in iSER: the basic header segment, commands, responses, logins and their keys."""
 
 from __future__ import annotations
 

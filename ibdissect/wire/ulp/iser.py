@@ -1,4 +1,4 @@
-"""What does iSER contain: the flags exchanged at connection, Hello messages, the header before each iSCSI PDU?"""
+"""iSER: the flags exchanged at connection, Hello messages, the header before each iSCSI PDU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do NVMe over Fabrics capsules contain: commands, Fabrics commands, responses? All little-endian."""
+"""NVMe over Fabrics capsules: commands, Fabrics commands, responses. All little-endian."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do NVMe over RDMA hosts and controllers put into the private data of REQ, REP and REJ? Integers are little-endian."""
+"""NVMe over RDMA: the private data of REQ, REP and REJ between hosts and controllers. Integers are little-endian."""
 
 from __future__ import annotations
 

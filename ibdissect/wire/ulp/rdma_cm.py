@@ -1,4 +1,4 @@
-"""What does RDMA IP CM put into the private data of a REQ or SIDR_REQ: addresses and ports as in a socket?"""
+"""RDMA IP CM: addresses and ports as in a socket, in the private data of a REQ or SIDR_REQ."""
 
 from ..cm_names import IP_CM_MASK, IP_CM_PREFIX
 from ..places import CmService

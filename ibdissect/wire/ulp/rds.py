@@ -1,4 +1,4 @@
-"""What do Reliable Datagram Sockets send: the private data at connection, and the header of each message?"""
+"""Reliable Datagram Sockets (RDS): the private data at connection, and the header of each message."""
 
 from ..cm_names import IP_CM_PREFIX
 from ..places import CmPayload, CmService, Inside

@@ -1,4 +1,4 @@
-"""What do RPC-over-RDMA (NFS) messages contain: private data at connection, transport header, chunk lists, and the RPC after them?"""
+"""RPC-over-RDMA (NFS): private data at connection, transport header, chunk lists, and the RPC after them."""
 
 from __future__ import annotations
 

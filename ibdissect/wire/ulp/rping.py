@@ -1,4 +1,4 @@
-"""What does rping (of librdmacm) tell the other side: which memory to read or write next?"""
+"""rping (of librdmacm): the memory that the other side is to read or write next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do rsockets (sockets over RDMA, of librdmacm) tell each other: where to write, in private data and with the credits that follow?
+"""rsockets (sockets over RDMA, of librdmacm): buffers to write into, in private data and with the credits that follow.
 
 They use any TCP port, so they are known by what is constant in their private data: the version, reserved zeros, and the size of the list.
 """

@@ -1,4 +1,4 @@
-"""What do Sockets Direct Protocol messages contain: the header of each, and the Hello in the private data of a REQ?"""
+"""Sockets Direct Protocol (SDP): the header of each message, and the Hello in the private data of a REQ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do two hosts say over TCP before they talk SMC-R: which queue pairs, keys and buffers will they use?"""
+"""SMC-R's handshake over TCP (CLC): the queue pairs, keys and buffers that two hosts will use."""
 
 from __future__ import annotations
 

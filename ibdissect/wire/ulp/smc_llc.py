@@ -1,4 +1,4 @@
-"""What do SMC-R hosts say on their queue pairs: about links, keys of memory, and how far data was written and read?"""
+"""SMC-R's messages on queue pairs (LLC, CDC): links, keys of memory, and how far data was written and read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do version 2 of SMC and SMC-D (memory of one machine, ISM) add to the handshake over TCP?"""
+"""Version 2 of SMC and SMC-D (memory of one machine, ISM): what they add to the handshake over TCP."""
 
 from __future__ import annotations
 

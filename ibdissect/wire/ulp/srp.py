@@ -1,4 +1,4 @@
-"""What do SCSI RDMA Protocol messages contain: logins in the private data of REQ, REP and REJ, commands and responses?"""
+"""SCSI RDMA Protocol (SRP): logins in the private data of REQ, REP and REJ, commands and responses."""
 
 from __future__ import annotations
 
