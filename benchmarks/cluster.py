@@ -1,4 +1,4 @@
-"""What do a cluster and an object store cost, against processes and files of one machine?
+"""Costs of a cluster and an object store, against processes and files of one machine.
 
     python benchmarks/cluster.py workers CAPTURE.pcap [--parts 200]    1, 2 and 4 workers against --jobs 2
     python benchmarks/cluster.py kills CAPTURE.pcap [--parts 200]      a worker killed five times

@@ -1,4 +1,4 @@
-"""Does every screen end, at whatever moment and in whatever way it is left? Counts processes and files that stay.
+"""Every screen ends, at whatever moment and in whatever way it is left. Counts processes and files that stay.
 
     python benchmarks/ends.py [--screens 50] [--served 20] [--seed 1]
 

@@ -1,4 +1,4 @@
-"""What does `export` of 12 fields cost, against `tshark -T fields` with the same ones?
+"""The cost of `export` of 12 fields, against `tshark -T fields` with the same ones.
 
 python benchmarks/export.py CAPTURE... [--runs N] [--record]
 """

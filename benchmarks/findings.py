@@ -1,4 +1,4 @@
-"""How much memory do `lint` and the screen's study take for a capture with millions of findings?
+"""The memory that `lint` and the screen's study take for a capture with millions of findings.
 
     python benchmarks/findings.py [--folder FOLDER] 1000000 5000000 20000000
 

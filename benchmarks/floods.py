@@ -1,4 +1,4 @@
-"""What does a packet cost in CPU time and memory, if every one brings new identities? The proofs and twins of all rules, again and again.
+"""CPU time and memory a packet, if every one brings new identities. The proofs and twins of all rules, again and again.
 
     python benchmarks/floods.py --packets 100000 1000000 --what lid guid "lid guid qpn number key text address"
 

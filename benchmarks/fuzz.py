@@ -1,4 +1,4 @@
-"""How many broken packets and captures does ibdissect survive, and do its views agree on every one?
+"""Fuzzing with broken packets and captures: how many ibdissect survives, and whether its views agree on every one.
 
     python benchmarks/fuzz.py --packets 2000000 --containers 200000 --captures DIR --failing DIR
 

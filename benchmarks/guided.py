@@ -1,4 +1,4 @@
-"""Does everything hold for unexpected inputs? Coverage-guided fuzzing, which searches inputs that reach new code.
+"""Coverage-guided fuzzing, which searches inputs that reach new code.
 
     python benchmarks/guided.py TARGET [--seconds N] [--failing DIR] CORPUS [-- LIBFUZZER OPTION...]
 

@@ -1,4 +1,4 @@
-"""Does any order of keys, clicks and sizes bring the screen down, or make it hang? Presses them at random.
+"""Keys, clicks and sizes pressed at random: none brings the screen down or makes it hang.
 
     python benchmarks/keys.py [--events 10000] [--seed 1] [--slow 1] CAPTURE...
 

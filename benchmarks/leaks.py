@@ -1,4 +1,4 @@
-"""Can keys and identities be got out of what may be shared? Tries it on captures, and on frames whose headers were changed.
+"""Attempts to get keys and identities out of what may be shared: of captures, and of frames whose headers were changed.
 
     python benchmarks/leaks.py solve PATH...     solves linear equations over the checksums of each shape of frame with a hidden key
     python benchmarks/leaks.py outputs PATH...   searches everything that commands and the screen print of such frames for key and checksum

@@ -1,4 +1,4 @@
-"""What does `lint` cost, against tshark's full dissection of the same file?
+"""The cost of `lint`, against tshark's full dissection of the same file.
 
 python benchmarks/lint.py CAPTURE... [--runs N] [--record]
 """

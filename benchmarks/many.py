@@ -1,4 +1,4 @@
-"""What do many small captures cost, against one capture with the same packets, and what do two processes gain?
+"""The cost of many small captures, against one capture with the same packets, and the gain of two processes.
 
     python benchmarks/many.py CAPTURE.pcap [--parts 1000] [--runs 3]
 

@@ -1,4 +1,4 @@
-"""How much CPU, time and memory does a command take, compared with another program in the same run?
+"""CPU, time and memory of a command, compared with another program in the same run.
 
 With `--record` a benchmark appends its figures to benchmarks/history.csv.
 """

@@ -1,4 +1,4 @@
-"""Do the tests notice a mistake in the code?
+"""Mutants: mistakes planted in the code, and those that no test notices.
 
     python benchmarks/mutants.py wire|decode|subnet|lint|tables|engine|diagnosis|points|masking|scrub|pkey|mkey
                                  [--sample N --seed S] [--quick] [--only TEXT] [--among FILE] [--tests GLOB ...]

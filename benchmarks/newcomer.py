@@ -1,4 +1,4 @@
-"""How long do newcomers take: a CI engineer, a protocol hacker, somebody from Wireshark? Each has a wheel and an empty environment.
+"""Times that newcomers take: a CI engineer, a protocol hacker, somebody from Wireshark. Each has a wheel and an empty environment.
 
 python benchmarks/newcomer.py dist/ibdissect-*.whl [--python python3.12]
 

@@ -1,4 +1,4 @@
-"""What do captures of two points cost? CPU seconds and peak memory of `points`, and of `lint` on the same two captures.
+"""The cost of captures of two points: CPU seconds and peak memory of `points`, and of `lint` on the same two captures.
 
     python benchmarks/points.py 1000000 3000000
 

@@ -1,4 +1,4 @@
-"""Which findings appear only after a capture's packets are dropped, cut, swapped or duplicated?
+"""Findings that appear only after a capture's packets are dropped, cut, swapped or duplicated.
 
 python benchmarks/robustness.py CAPTURE... [--only NAME] [--infos] [--max-size BYTES]
 

@@ -1,4 +1,4 @@
-"""Do two commits give the same output? Runs both over captures and lists every output that differs.
+"""Outputs of two commits compared: runs both over captures and lists every output that differs.
 
 python benchmarks/same_output.py BEFORE [AFTER] --captures DIR... [--quick] [--keep DIR]
 

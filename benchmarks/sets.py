@@ -1,4 +1,4 @@
-"""Does a capture cut into two files give the findings of the whole when both are read with --set?
+"""A capture cut into two files gives the findings of the whole when both are read with --set.
 
     python benchmarks/sets.py CAPTURE.pcap [--cuts 20]
 

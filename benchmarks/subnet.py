@@ -1,4 +1,4 @@
-"""How long does it take to read the files of a large subnet, and how much memory? `python benchmarks/subnet.py [HOSTS]`
+"""Time and memory to read the files of a large subnet. `python benchmarks/subnet.py [HOSTS]`
 
 Writes the files of a made-up subnet of one-port hosts, 30 a switch (ibnetdiscover, guid2lid, partitions.conf), and reads them as --subnet
 does. 10,000 hosts make 20,334 ports.

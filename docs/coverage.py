@@ -1,4 +1,4 @@
-"""Which attribute of which management class is decoded, and how far? The text of docs/coverage.md, from the declarations."""
+"""Decoded attributes by management class, and how far each is decoded. The text of docs/coverage.md, from the declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is every word of a plugin's declarations, with its arguments? The text of docs/plugin-words.md, from the code."""
+"""Every word of a plugin's declarations, with its arguments. The text of docs/plugin-words.md, from the code."""
 
 from __future__ import annotations
 

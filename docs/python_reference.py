@@ -1,4 +1,4 @@
-"""What does the Python interface offer? The text of docs/python.md, from docstrings, with examples that it runs."""
+"""The Python interface: the text of docs/python.md, from docstrings, with examples that it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rules are there, family by family? The text of docs/rules.md, and of that page of the site."""
+"""The rules, family by family: the text of docs/rules.md, and of that page of the site."""
 
 from __future__ import annotations
 

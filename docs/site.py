@@ -1,4 +1,4 @@
-"""What does the site have besides docs/*.md? A page for each rule, the fields, README.md and its neighbours (a hook of mkdocs)."""
+"""Pages of the site besides docs/*.md: a page for each rule, the fields, README.md and its neighbours (a hook of mkdocs)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Behind which headers may a RoCE packet stand? Every link type and encapsulation that we read, that Scapy reads, or that exists."""
+"""Headers in front of RoCE packets: every link type and encapsulation that we read, that Scapy reads, or that exists."""
 
 from __future__ import annotations
 

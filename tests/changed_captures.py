@@ -1,4 +1,4 @@
-"""What becomes of a capture that is cut, mirrored, tagged, wrapped in a tunnel, fragmented, or recorded with a clock that steps back?"""
+"""Changed captures: cut, mirrored, tagged, wrapped in a tunnel, fragmented, or recorded with a clock that steps back."""
 
 from __future__ import annotations
 

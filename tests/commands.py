@@ -1,4 +1,4 @@
-"""How do tests run commands? All in one process that has loaded the package: a new interpreter for each takes 20 times the CPU time.
+"""Commands run by tests, all in one process that has loaded the package: a new interpreter for each takes 20 times the CPU time.
 
 A command that changes its process gets a fork of its own, which takes 25 ms more. Both come from a process that was forked before the
 tests: a fork of the test process itself, which grows, takes 60 ms more, and would have the plugins of earlier tests.

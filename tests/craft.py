@@ -1,4 +1,4 @@
-"""How do tests make packets and captures? Bytes from the declarations, where every header field can be overridden."""
+"""Packets and captures made by tests: bytes from the declarations, where every header field can be overridden."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do tests make a capture of many different hosts? The packets of all rule proofs, copied with other addresses and numbers."""
+"""A capture of many different hosts: the packets of all rule proofs, copied with other addresses and numbers."""
 
 from __future__ import annotations
 

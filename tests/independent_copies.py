@@ -1,4 +1,4 @@
-"""Which frames show a packet again? For `tests/independent_counter.py`; it imports nothing of ibdissect."""
+"""Frames that show a packet again. For `tests/independent_counter.py`; it imports nothing of ibdissect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a capture hold, counted from its bytes? A second opinion about the numbers that `ibdissect` prints; it imports nothing of it.
+"""The contents of a capture, counted from its bytes: a second opinion about the numbers that `ibdissect` prints, without its code.
 
 `python -m tests.independent_counter CAPTURE...` prints what it counts as JSON. Definitions: docs/numbers.md.
 """

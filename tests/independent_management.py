@@ -1,4 +1,4 @@
-"""What do management datagrams say: which requests were answered, which records were sent, which connections set up?
+"""Management datagrams: requests that were answered, records that were sent, connections that were set up.
 
 For `tests/independent_counter.py`; it imports nothing of ibdissect.
 """

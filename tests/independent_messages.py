@@ -1,4 +1,4 @@
-"""Which messages do requests and answers make? For `tests/independent_counter.py`; it imports nothing of ibdissect."""
+"""Messages that requests and answers make. For `tests/independent_counter.py`; it imports nothing of ibdissect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets does a capture hold, read from its bytes? For `tests/independent_counter.py`; it imports nothing of ibdissect."""
+"""The packets of a capture, read from its bytes. For `tests/independent_counter.py`; it imports nothing of ibdissect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets hold a key? One of each kind of key field, and of each upper layer with the connection that says what its messages are."""
+"""Packets with a key: one of each kind of key field, and of each upper layer with the connection that says what its messages are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which frames show a key that was planted in them? Its spellings are looked for: whole, cut, reversed, as a number, as base64."""
+"""Search for a planted key in the output of frames. Its spellings: whole, cut, reversed, as a number, as base64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do people read? The numbers of the text of `stats`, of the tables of the screen and of the page of `report`, read back."""
+"""Numbers that people read, read back: the text of `stats`, the tables of the screen and the page of `report`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does bad input give a clear message and exit status 2, and never a traceback, a hang or a lost finding?"""
+"""Bad input gives a clear message and exit status 2, and never a traceback, a hang or a lost finding."""
 
 from __future__ import annotations
 

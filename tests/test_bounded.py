@@ -1,4 +1,4 @@
-"""Does a bounded dict evict the oldest key, count that, and stay fast after many evictions? Do others refuse what is too much?"""
+"""A bounded dict evicts the oldest key, counts that, and stays fast after many evictions; others refuse what is too much."""
 
 from __future__ import annotations
 

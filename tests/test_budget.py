@@ -1,4 +1,4 @@
-"""How much memory would all state of a check take if every bound were reached at once? The shares are measured in a flood, and added up."""
+"""The memory of all state of a check, if every bound were reached at once. The shares are measured in a flood, and added up."""
 
 from __future__ import annotations
 

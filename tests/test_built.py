@@ -1,4 +1,4 @@
-"""Does the package install with and without Cython and a compiler, and does it say what was built?"""
+"""The package installs with and without Cython and a compiler, and says what was built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the sample captures as documented, and does linting them give the documented findings?"""
+"""The sample captures are as documented, and linting them gives the documented findings."""
 
 from __future__ import annotations
 

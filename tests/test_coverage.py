@@ -1,4 +1,4 @@
-"""Is docs/coverage.md current, and is every attribute of the facts decoded to its last byte?"""
+"""docs/coverage.md is current, and every attribute of the facts is decoded to its last byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every command in README and docs run, and print what the page shows?"""
+"""Every command in README and docs runs, and prints what the page shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does `fabric` say, of a sweep and of files, what the tools of the fabric wrote? They are read here without code of ibdissect."""
+"""`fabric` says, of a sweep and of files, what the tools of the fabric wrote. They are read here without code of ibdissect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""If a rule, a follower or a plugin function raises, do all formats report an incomplete check, and is nothing else lost?"""
+"""If a rule, a follower or a plugin function raises, all formats report an incomplete check, and nothing else is lost."""
 
 from __future__ import annotations
 

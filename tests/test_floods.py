@@ -1,4 +1,4 @@
-"""Does the work a packet stay the same however many there are? Counted in lines of Python that run, not in seconds.
+"""The work a packet stays the same however many there are. Counted in lines of Python that run, not in seconds.
 
 `benchmarks/floods.py` measures time and memory of the proofs of all rules under ever new identities.
 """

@@ -1,4 +1,4 @@
-"""Are the guides in docs/ correct: the same answers as tshark, the quoted examples, a working configuration?"""
+"""The guides in docs/ are correct: the same answers as tshark, the quoted examples, a working configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do threads share one heap, does freed memory serve the next window, and does the collector stay off where it was switched off?"""
+"""Threads share one heap, freed memory serves the next window, and the collector stays off where it was switched off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is every output safe if a capture or its file name contains hostile text?"""
+"""Every output is safe if a capture or its file name contains hostile text."""
 
 from __future__ import annotations
 

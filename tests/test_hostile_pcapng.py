@@ -1,4 +1,4 @@
-"""Are hostile pcapng blocks handled: hostile options, thousands of interfaces, changing byte order, absurd clocks?"""
+"""Hostile pcapng blocks are handled: hostile options, thousands of interfaces, changing byte order, absurd clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are special files and undecodable file names in a directory handled, and is the network never used?"""
+"""Special files and undecodable file names in a directory are handled, and the network is never used."""
 
 from __future__ import annotations
 

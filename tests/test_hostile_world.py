@@ -1,4 +1,4 @@
-"""What if the disk is full, the pipe closed, the file changed, a length or time absurd, or the user interrupts?"""
+"""Hostile surroundings: a full disk, a closed pipe, a changed file, an absurd length or time, a user who interrupts."""
 
 from __future__ import annotations
 

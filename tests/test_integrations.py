@@ -1,4 +1,4 @@
-"""Do the files for GitHub, GitLab, pre-commit and pytest work? Their own commands are run, as those services run them.
+"""The files for GitHub, GitLab, pre-commit and pytest work. Their own commands are run, as those services run them.
 
 With IBDISSECT_WHEEL (a wheel of this version; .ci/run sets it) the steps that install are run too.
 """

@@ -1,4 +1,4 @@
-"""Does Ctrl+C end everything at once, keeping the findings so far and marking them as incomplete?"""
+"""Ctrl+C ends everything at once, keeps the findings so far and marks them as incomplete."""
 
 from __future__ import annotations
 

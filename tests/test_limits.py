@@ -1,4 +1,4 @@
-"""Is all state bounded for any capture, and does the report say what was evicted?"""
+"""All state is bounded for any capture, and the report says what was evicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can a reader find the tests of a module by its name? Do tests mirror the package?
+"""Tests mirror the package, so that a reader finds the tests of a module by its name.
 
 `ibdissect/a/b.py` is tested by `tests/a/test_b.py`. Exceptions are listed here, and the lists may only shrink.
 """
@@ -119,7 +119,7 @@ TOPICS = {
     "wire/ulp": "services tshark",
     "wire": "declared fields_csv gs_tshark libibmad roundtrip_spec sm_tshark structs vendor_cc vendor_fields",
 }
-"""Folder: test files that are about a topic across modules; the first line of each says which question it asks."""
+"""Folder: test files that are about a topic across modules; the first line of each says what it tests."""
 
 
 def modules() -> set[str]:
@@ -160,7 +160,11 @@ def test_every_test_file_is_named_after_a_module_or_a_listed_topic() -> None:
     assert listed(TOPICS) - named_by_tests() == set(), "gone: take it out of the list"
 
 
-def test_every_test_file_says_what_it_asks() -> None:
-    for path in (REPO / "tests").rglob("test_*.py"):
-        if "plugin_package" not in path.parts:
-            assert re.match(r'"""[^"]*\?', path.read_text(encoding="utf-8")), path
+def test_every_module_begins_with_what_it_holds_or_tests() -> None:
+    """As a phrase or a sentence, no question: who greps for a header or an attribute finds its module."""
+    paths = [path for folder in ("ibdissect", "tests", "benchmarks", "docs") for path in (REPO / folder).rglob("*.py")]
+    paragraph = re.compile(r'(?:#.*\n)*"""(.+?)(?:\n\n|""")', re.S)
+    begins = {path: paragraph.match(text) for path in paths if (text := path.read_text(encoding="utf-8"))}
+    assert len(begins) > 1000
+    assert [path for path, first in begins.items() if first is None and path.name != "__init__.py"] == []
+    assert [path for path, first in begins.items() if first and re.search(r"\?(?=\s|$)", first[1])] == []

@@ -1,4 +1,4 @@
-"""Do plugins that import modules by their earlier names get the same modules, and a warning?"""
+"""Plugins that import modules by their earlier names get the same modules, and a warning."""
 
 from __future__ import annotations
 

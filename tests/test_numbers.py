@@ -1,4 +1,4 @@
-"""Do `stats` and the tables of messages and records agree with a counter that shares no code with them, and with each other?"""
+"""`stats` and the tables of messages and records agree with a counter that shares no code with them, and with each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does only `wire` know at which offset of a packet a field is?"""
+"""Only `wire` knows at which offset of a packet a field is."""
 
 from __future__ import annotations
 

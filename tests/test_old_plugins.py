@@ -1,4 +1,4 @@
-"""Do plugins that were written for an earlier version give what they gave then, unchanged?"""
+"""Plugins that were written for an earlier version give what they gave then, unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what a release needs there: the release script's checks, manual pages, places of the project?"""
+"""All that a release needs is there: the release script's checks, manual pages, places of the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a key stay hidden in its frame when a byte in front of it is changed: a length, a type, a count, a version, a status, a number?"""
+"""A key stays hidden in its frame when a byte in front of it is changed: a length, a type, a count, a version, a status, a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is every mistake in a plugin's declarations said when it is loaded, in one line that names the file, the class and what to write?"""
+"""Every mistake in a plugin's declarations is said when it is loaded, in one line that names the file, the class and what to write."""
 
 from __future__ import annotations
 

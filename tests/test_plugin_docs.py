@@ -1,4 +1,4 @@
-"""Do the plugin pages show the code of their example files, and is their capture the one that tests build?"""
+"""The plugin pages show the code of their example files, and their capture is the one that tests build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does an installed third-party plugin package add classes, an upper layer and rules without changes here?"""
+"""An installed third-party plugin package adds classes, an upper layer and rules without changes here."""
 
 from __future__ import annotations
 

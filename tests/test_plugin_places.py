@@ -1,4 +1,4 @@
-"""Does a plugin package that is only on the path, not installed, decode its structures in all places that it declares?"""
+"""A plugin package that is only on the path, not installed, decodes its structures in all places that it declares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a plugin's function stopped that does not end, and does all else go on?"""
+"""A plugin's function that does not end is stopped, and all else goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do structures, a Scapy layer and rules from one file work everywhere, and does a broken file give a clear error?"""
+"""Structures, a Scapy layer and rules from one file work everywhere, and a broken file gives a clear error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is each failure that people reported in public named as its report asks? Needs ../shared/public."""
+"""Each failure that people reported in public is named as its report asks. Needs ../shared/public."""
 
 from __future__ import annotations
 

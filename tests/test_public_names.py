@@ -1,4 +1,4 @@
-"""Do names, errors and reports keep the passwords and signatures of URLs to themselves, however the URL is written?"""
+"""Names, errors and reports keep the passwords and signatures of URLs to themselves, however the URL is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do captures become tests with `pytest --ibdissect`, and does `assert_clean` explain failures?"""
+"""Captures become tests with `pytest --ibdissect`, and `assert_clean` explains failures."""
 
 from __future__ import annotations
 

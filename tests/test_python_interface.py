@@ -1,4 +1,4 @@
-"""Does the Python interface work as documented?"""
+"""The Python interface works as documented."""
 
 from __future__ import annotations
 

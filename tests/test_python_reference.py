@@ -1,4 +1,4 @@
-"""Is docs/python.md current, do its examples run, and does the notebook show captures, frames and findings?"""
+"""docs/python.md is current, its examples run, and the notebook shows captures, frames and findings."""
 
 from __future__ import annotations
 

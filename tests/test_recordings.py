@@ -1,4 +1,4 @@
-"""Are recordings of programs that behave well free of errors and warnings, and is what they show read?"""
+"""Recordings of programs that behave well are free of errors and warnings, and what they show is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does any output show a key without --show-keys? Keys are put into every key field, then searched for in all outputs."""
+"""No output shows a key without --show-keys. Keys are put into every key field, then searched for in all outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a key hidden behind whatever header its packet stands, wherever the frame is cut off, and whatever length is wrong?
+"""A key is hidden behind whatever header its packet stands, wherever the frame is cut off, and whatever length is wrong.
 
 Each packet has a key of its own, whose bytes are looked for: where filters and columns read (`without_keys`), in what the tree shows, and
 in every output.

@@ -1,4 +1,4 @@
-"""Does the terminal UI, the browser, an error, a log or a leftover file show a key? More places for the keys of `test_secrets`."""
+"""The terminal UI, the browser, errors, logs and leftover files show no key. More places for the keys of `test_secrets`."""
 
 from __future__ import annotations
 

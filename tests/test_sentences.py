@@ -1,4 +1,4 @@
-"""Does the page of the standard's sentences name rules that exist, and a rule for every sentence that a capture can show broken?"""
+"""The page of the standard's sentences names rules that exist, and a rule for every sentence that a capture can show broken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are several conversations in one capture judged alike, however it is read? Proofs of rules follow each other, in rising time."""
+"""Several conversations in one capture are judged alike, however it is read. Proofs of rules follow each other, in rising time."""
 
 from __future__ import annotations
 

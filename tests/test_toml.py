@@ -1,4 +1,4 @@
-"""Does reading a TOML file of an unknown author end, and are long keys refused by every reader?"""
+"""Reading a TOML file of an unknown author ends, and long keys are refused by every reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the tour of the Python interface run, on its own capture and on others?"""
+"""The tour of the Python interface runs, on its own capture and on others."""
 
 from __future__ import annotations
 

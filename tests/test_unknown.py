@@ -1,4 +1,4 @@
-"""Is what a cut capture does not show null in all tables, never 0, empty or false?"""
+"""Values that a cut capture does not show are null in all tables, never 0, empty or false."""
 
 from __future__ import annotations
 

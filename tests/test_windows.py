@@ -1,4 +1,4 @@
-"""Does a capture give the same findings as a file, through a pipe, compressed, and with windows of any size?"""
+"""A capture gives the same findings as a file, through a pipe, compressed, and with windows of any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can an author import every word of the page of all words from one place?"""
+"""An author can import every word of the page of all words from one place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does each packet more cost only columns? Counts of work, which no busy machine changes: function calls, and bytes held at a time.
+"""Each packet more costs only columns. Counts of work, which no busy machine changes: function calls, and bytes held at a time.
 
 The counts are those of a long capture less those of a short one, divided by the packets that it has more: what a window costs anyway
 drops out. A rule that makes one Python step per packet adds one call per packet.

@@ -1,4 +1,4 @@
-"""Is each plugin of a folder of wrong ones, with one mistake each, said in one line that names it, and none with a traceback?"""
+"""Each plugin of a folder of wrong ones, with one mistake each, is told in one line that names it, and none with a traceback."""
 
 from __future__ import annotations
 

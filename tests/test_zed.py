@@ -1,4 +1,4 @@
-"""Does a vendor's plugin without any function show all that its captures hold, and hide its keys where they are broken?"""
+"""A vendor's plugin without any function shows all that its captures hold, and hides its keys where they are broken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a switch or a host send a frame through a tunnel? Frames and captures of RoCE as they look inside each kind."""
+"""Tunnels of switches and hosts: frames and captures of RoCE as they look inside each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do captures look like byte by byte? Builders and plain readers that share nothing with the package."""
+"""Captures byte by byte: builders and plain readers that share nothing with the package."""
 
 from __future__ import annotations
 

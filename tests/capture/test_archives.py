@@ -1,4 +1,4 @@
-"""Are captures in archives read as the files are, and do hostile archives cost little?"""
+"""Captures in archives are read as the files are, and hostile archives cost little."""
 
 from __future__ import annotations
 

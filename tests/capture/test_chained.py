@@ -1,4 +1,4 @@
-"""Do the members of a set give the rows of one capture, whatever their formats, and is what is wrong with one of them told?"""
+"""The members of a set give the rows of one capture, whatever their formats, and faults of one of them are told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do chunks keep their promises about shapes, types and bounds?"""
+"""Chunks keep their promises about shapes, types and bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are compressed streams read to their end, and do broken ones end instead of raising?"""
+"""Compressed streams are read to their end, and broken ones end instead of raising."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are files told apart by their bytes, and captures by what they hold once unpacked?"""
+"""Files are told apart by their bytes, and captures by what they hold once unpacked."""
 
 from __future__ import annotations
 

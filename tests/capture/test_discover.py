@@ -1,4 +1,4 @@
-"""Do path arguments expand to the right files, in the same order every time?"""
+"""Path arguments expand to the right files, in the same order every time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are bare ERF files read exactly, and is nothing else taken for one?"""
+"""Bare ERF files are read exactly, and nothing else is taken for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do walks of folders and globs end, whatever links and mounts lead to, and is it said where they did not go?"""
+"""Walks of folders and globs end, whatever links and mounts lead to, and say where they did not go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the index give back every frame, in any order, and join the small chunks of a pipe?"""
+"""The index gives back every frame, in any order, and joins the small chunks of a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are pcapng times right for every resolution and offset, without overflow?"""
+"""pcapng times are right for every resolution and offset, without overflow."""
 
 from __future__ import annotations
 

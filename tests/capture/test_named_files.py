@@ -1,4 +1,4 @@
-"""Which files does a configuration open that nobody has named?"""
+"""Files that a configuration names and nobody else: the ones that are opened, and the limits."""
 
 from __future__ import annotations
 

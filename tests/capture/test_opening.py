@@ -1,4 +1,4 @@
-"""Does every wrong file fail at opening with a sentence that says why, and never in another way?"""
+"""Every wrong file fails at opening with a sentence that says why, and never in another way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does nothing follow what another user has put into a folder for everybody, or believe what others can write?"""
+"""Nothing follows a link that another user has put into a folder for everybody, or believes a file that others can write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are pcap records read exactly: both byte orders, both resolutions, any window, cut off anywhere?"""
+"""pcap records are read exactly: both byte orders, both resolutions, any window, cut off anywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are pcapng blocks read exactly: sections, byte orders, interfaces, all packet blocks, comments?"""
+"""pcapng blocks are read exactly: sections, byte orders, interfaces, all packet blocks, comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can a file be read again, a pipe as it comes, and a growing file be followed?"""
+"""A file is read again, a pipe as it comes, and a growing file is followed."""
 
 from __future__ import annotations
 

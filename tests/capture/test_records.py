@@ -1,4 +1,4 @@
-"""Is damage told, and the way found again behind it, the same in any window?"""
+"""Damage is told, and the way found again behind it, the same in any window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are captures behind URLs read as files are, in few requests, whatever the server does, and do their secrets stay secret?"""
+"""Captures behind URLs are read as files are, in few requests, whatever the server does, and their secrets stay secret."""
 
 from __future__ import annotations
 

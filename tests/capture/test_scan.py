@@ -1,4 +1,4 @@
-"""Does the walk over records find what following their lengths one by one finds?"""
+"""The walk over records finds what following their lengths one by one finds."""
 
 from __future__ import annotations
 

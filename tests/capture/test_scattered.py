@@ -1,4 +1,4 @@
-"""Are bytes and numbers read from many places what reading them one by one gives?"""
+"""Bytes and numbers read from many places are those that reading one by one gives."""
 
 from __future__ import annotations
 

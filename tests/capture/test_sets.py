@@ -1,4 +1,4 @@
-"""Which names belong to one ring buffer, in which order, and which members are missing?"""
+"""Names of ring buffers: the files of one recording, their order, and missing members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do windows carry every byte once?"""
+"""Windows carry every byte once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does nothing that is computed from times wrap around, whatever a capture says?"""
+"""Nothing that is computed from times wraps around, whatever a capture says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does memory of a window serve again only when nobody looks at it any more?"""
+"""Memory of a window serves again only when nobody looks at it any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does what is written read back the same, here, in dpkt and in tshark?"""
+"""Written captures read back the same, here, in dpkt and in tshark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do `--write-baseline` and `--baseline` hide known findings, report new and fixed ones, and reject damaged files?"""
+"""`--write-baseline` and `--baseline` hide known findings, report new and fixed ones, and reject damaged files."""
 
 from __future__ import annotations
 

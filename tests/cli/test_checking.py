@@ -1,4 +1,4 @@
-"""Does the configuration reach the check: path ignores, severities, rule options, site policy, rules, plugins?"""
+"""The configuration reaches the check: path ignores, severities, rule options, site policy, rules, plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a shell complete commands, files, rule codes and filter names? Tested in real shells with the Tab key."""
+"""Shells complete commands, files, rule codes and filter names. Tested in real shells with the Tab key."""
 
 from __future__ import annotations
 

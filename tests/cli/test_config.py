@@ -1,4 +1,4 @@
-"""Is a configuration file read correctly, and is every mistake in it reported?"""
+"""Configuration files are read correctly, and every mistake in one is reported."""
 
 from __future__ import annotations
 

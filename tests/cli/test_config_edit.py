@@ -1,4 +1,4 @@
-"""Is a rule added to `ignore`, and is nothing else in the file touched?"""
+"""A rule is added to `ignore` of a configuration file, and nothing else in the file is touched."""
 
 from __future__ import annotations
 

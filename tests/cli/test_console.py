@@ -1,4 +1,4 @@
-"""Do findings and the progress bar share a terminal? What stands on it in the end is what a pipe gets, line by line."""
+"""Findings and the progress bar share a terminal: what stands on it in the end is what a pipe gets, line by line."""
 
 from __future__ import annotations
 

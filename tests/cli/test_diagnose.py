@@ -1,4 +1,4 @@
-"""Does `diagnose` tell the same of a file, a pipe and a set, and what is its exit status?"""
+"""`diagnose` tells the same of a file, a pipe and a set; its exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does `ibdissect diff` print, and with which status does it end?"""
+"""`ibdissect diff`: its text, JSON and exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does `ibdissect fabric` print the right subnet as text, JSON and graph, without keys?"""
+"""`ibdissect fabric` prints the right subnet as text, JSON and graph, without keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does `ibdissect fields` list each filter name and place once?"""
+"""`ibdissect fields` lists each filter name and place once."""
 
 from __future__ import annotations
 

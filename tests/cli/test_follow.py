@@ -1,4 +1,4 @@
-"""Does `follow` print one message or all of a connection?"""
+"""`follow` prints one message or all of a connection."""
 
 from __future__ import annotations
 

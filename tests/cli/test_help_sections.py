@@ -1,4 +1,4 @@
-"""Are options listed under titles, each once, and do old names of options still work, with a warning?"""
+"""Options are listed under titles, each once, and old names of options still work, with a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a failed command exit with status 2 and a one-line message, whatever names it contains?"""
+"""A failed command exits with status 2 and a one-line message, whatever names it contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does `ibdissect lint` work as documented: exit status, formats, selection, several captures, pipes, masking?"""
+"""`ibdissect lint` works as documented: exit status, formats, selection, several captures, pipes, masking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does the command line handle version, help, unknown words, and which modules does it import?"""
+"""The command line: version, help, unknown words, and the modules that it imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a word of tshark, ruff, eslint or semgrep answered by ours, and does ours exist?"""
+"""Words of tshark, ruff, eslint and semgrep are answered by ours, which exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does `ibdissect points` print tables of 80 columns, JSON for scripts, and end with the status that its help promises?"""
+"""`ibdissect points` prints tables of 80 columns, JSON for scripts, and ends with the status that its help promises."""
 
 from __future__ import annotations
 

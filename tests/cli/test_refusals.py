@@ -1,4 +1,4 @@
-"""Are impossible requests rejected with status 2 and one line that says what is wrong and what to do?"""
+"""Impossible requests are rejected with status 2 and one line that says what is wrong and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does `ibdissect report` write its page, refuse what makes no sense, and say what could not be read?"""
+"""`ibdissect report` writes its page, refuses what makes no sense, and says what could not be read."""
 
 from __future__ import annotations
 

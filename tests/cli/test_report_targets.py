@@ -1,4 +1,4 @@
-"""Which reports do the options of `lint` ask for, and how many findings does each list?"""
+"""The reports that the options of `lint` ask for, and the findings that each lists."""
 
 from __future__ import annotations
 

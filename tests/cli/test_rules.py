@@ -1,4 +1,4 @@
-"""Does `ibdissect rules` list, explain and document every rule, and does docs/rules.md list them?"""
+"""`ibdissect rules` lists, explains and documents every rule, and docs/rules.md lists them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can a sandboxed command no longer do? Each case runs in a process of its own, which stays confined to its end."""
+"""Rights that a sandboxed command no longer has. Each case runs in a process of its own, which stays confined to its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does `serve` show the terminal UI in a browser, for this machine only?"""
+"""`serve` shows the terminal UI in a browser, for this machine only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do commands read a set as the one capture that it was cut from?"""
+"""Commands read a set as the one capture that it was cut from."""
 
 from __future__ import annotations
 

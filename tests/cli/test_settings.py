@@ -1,4 +1,4 @@
-"""Does --show-settings print a configuration that does the same, and say where each value is from?"""
+"""--show-settings prints a configuration that does the same, and says where each value is from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does `ibdissect show` work as documented: formats byte for byte, masking, filters, exit status, hostile strings?"""
+"""`ibdissect show` works as documented: formats byte for byte, masking, filters, exit status, hostile strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does `ibdissect stats` print correct statistics?"""
+"""`ibdissect stats` prints correct statistics."""
 
 from __future__ import annotations
 

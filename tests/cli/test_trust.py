@@ -1,4 +1,4 @@
-"""Do plugins from a configuration that was found, not given, run only if the user trusts its folder, and never in CI?"""
+"""Plugins from a configuration that was found, not given, run only if the user trusts its folder, and never in CI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a damaged or misplaced list of trusted folders trust nothing?"""
+"""A damaged or misplaced list of trusted folders trusts nothing."""
 
 from __future__ import annotations
 

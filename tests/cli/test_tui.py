@@ -1,4 +1,4 @@
-"""Is the command of --live started without a shell, and ended with the screen?"""
+"""The command of --live is started without a shell, and ended with the screen."""
 
 from __future__ import annotations
 

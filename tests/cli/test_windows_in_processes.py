@@ -1,4 +1,4 @@
-"""Do several processes write the rows of one capture as a single one does?"""
+"""Several processes write the rows of one capture as a single one does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does everything that names the ends of a packet name the same ones, and do packets with and without a GRH belong together?"""
+"""All that names the ends of a packet names the same ones, and packets with and without a GRH belong together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is every bit of a field read, and none beside it, wherever it begins and however wide it is?"""
+"""Every bit of a field is read, and none beside it, wherever it begins and however wide it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are frames of two interfaces told apart, and those of one subnet put together?"""
+"""Frames of two interfaces are told apart, and those of one subnet put together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the columns of a chunk what views of its structures read, row by row, for every declared attribute?"""
+"""The columns of a chunk are what views of its structures read, row by row, for every declared attribute."""
 
 from __future__ import annotations
 

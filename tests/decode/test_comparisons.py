@@ -1,4 +1,4 @@
-"""Is what a whole window is asked for found in the same stretches as one by one?"""
+"""Comparisons of a whole window find the same as one by one."""
 
 from __future__ import annotations
 

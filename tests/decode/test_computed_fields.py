@@ -1,4 +1,4 @@
-"""Are computed fields what their formulas say, at the bounds of their numbers, and never what a key would tell?"""
+"""Computed fields are what their formulas say, at the bounds of their numbers, and never what a key would tell."""
 
 from __future__ import annotations
 

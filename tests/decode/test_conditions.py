@@ -1,4 +1,4 @@
-"""Do conditions hold where a plain reading of the packets says so?"""
+"""Conditions hold where a plain reading of the packets says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a datagram service that was asked for (SIDR) followed to its answer, and named by its port?"""
+"""A datagram service that was asked for (SIDR) is followed to its answer, and named by its port."""
 
 from __future__ import annotations
 

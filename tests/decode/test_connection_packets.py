@@ -1,4 +1,4 @@
-"""Does one pass over packets serve several followers, each window once, and does it cost nothing without transport headers?"""
+"""One pass over packets serves several followers, each window once, and costs nothing without transport headers."""
 
 from __future__ import annotations
 

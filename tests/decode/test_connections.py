@@ -1,4 +1,4 @@
-"""Are the connections of a capture followed from REQ to DREP?"""
+"""The connections of a capture are followed from REQ to DREP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do both directions of a conversation have the same key, other conversations another, and is the receiver told apart?"""
+"""Both directions of a conversation have the same key, other conversations another, and the receiver is told apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is each PDU read by what its own conversation has shown before it, whatever the window, and by nothing where nobody knows?"""
+"""Each PDU is read by what its own conversation has shown before it, whatever the window, and by nothing where nobody knows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which frames are copies by a mirror, wherever a window ends, and does nothing read them as packets?"""
+"""Frames that are copies by a mirror are found wherever a window ends, and nothing reads them as packets."""
 
 from __future__ import annotations
 

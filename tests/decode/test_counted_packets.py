@@ -1,4 +1,4 @@
-"""Which packets count: each once, without what is no RoCE, and does the given table stay as it is?"""
+"""Packets that count: each once, without what is no RoCE; the given table stays as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are CRC verdicts over columns those of one packet at a time, and silent where there is nothing to check?"""
+"""CRC verdicts over columns are those of one packet at a time, and silent where there is nothing to check."""
 
 from __future__ import annotations
 

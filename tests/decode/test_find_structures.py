@@ -1,4 +1,4 @@
-"""Are structures found at their places, and only there?"""
+"""Structures are found at their places, and only there."""
 
 from __future__ import annotations
 

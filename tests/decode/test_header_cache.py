@@ -1,4 +1,4 @@
-"""Are headers read from the gathered fronts of records the bytes of the data, wherever they lie?"""
+"""Headers read from the gathered fronts of records are the bytes of the data, wherever they lie."""
 
 from __future__ import annotations
 

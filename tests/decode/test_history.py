@@ -1,4 +1,4 @@
-"""Does a fact over time answer for the frame that is asked about?"""
+"""A fact over time answers for the frame that is asked about."""
 
 from __future__ import annotations
 

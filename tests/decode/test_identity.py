@@ -1,4 +1,4 @@
-"""Are identities equal exactly where they name the same port, route or subscription? Can two LIDs be one port's?"""
+"""Identities are equal exactly where they name the same port, route or subscription; LIDs that can be one port's."""
 
 from __future__ import annotations
 

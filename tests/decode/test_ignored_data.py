@@ -1,4 +1,4 @@
-"""Is the data of a request that nobody reads hidden everywhere, learnt from nowhere, and gone after scrubbing?"""
+"""Data of a request that nobody reads is hidden everywhere, learnt from nowhere, and gone after scrubbing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a PDU of several packets read by what its connection has shown, alike everywhere, and by nothing of an earlier connection?"""
+"""A PDU of several packets is read by what its connection has shown, alike everywhere, and by nothing of an earlier connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the latest packet of a connection known at each frame, wherever windows end?"""
+"""The latest packet of a connection is known at each frame, wherever windows end."""
 
 from __future__ import annotations
 

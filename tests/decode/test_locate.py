@@ -1,4 +1,4 @@
-"""Are headers found where they are, and nowhere else, whatever the lengths claim?"""
+"""Headers are found where they are, and nowhere else, whatever the lengths claim."""
 
 from __future__ import annotations
 

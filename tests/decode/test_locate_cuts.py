@@ -1,4 +1,4 @@
-"""Is a header there exactly when all its bytes are, wherever a frame is cut off and whatever lies beside it?
+"""A header is there exactly when all its bytes are, wherever a frame is cut off and whatever lies beside it.
 
 What each kind of frame holds is written down here by hand; every cut of every kind is compared with that.
 """

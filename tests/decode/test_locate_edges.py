@@ -1,4 +1,4 @@
-"""Are headers found at the very edges of a window's memory, where nothing lies in front and nothing behind?"""
+"""Headers are found at the very edges of a window's memory, where nothing lies in front and nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are distinct values found without sorting, and are the columns of mixed captures aligned?"""
+"""Distinct values are found without sorting, and the columns of mixed captures are aligned."""
 
 from __future__ import annotations
 

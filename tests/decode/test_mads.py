@@ -1,4 +1,4 @@
-"""Are the common headers of MADs what views read, from the shortest datagram on, and directed routes as long as they say?"""
+"""The common headers of MADs are what views read, from the shortest datagram on; directed routes are as long as they say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets are of one network: those of one tap per direction, but not those of VLANs and interfaces with the same addresses?"""
+"""Packets of one network: those of one tap per direction, but not those of VLANs and interfaces with the same addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are datagrams to the port of RoCE that are something else told from RoCE packets with faults?"""
+"""Datagrams to the port of RoCE that are something else are told from RoCE packets with faults."""
 
 from __future__ import annotations
 

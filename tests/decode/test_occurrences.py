@@ -1,4 +1,4 @@
-"""Are places of structures merged in frame order, and picked?"""
+"""Places of structures are merged in frame order, and picked."""
 
 import numpy as np
 

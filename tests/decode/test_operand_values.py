@@ -1,4 +1,4 @@
-"""Are values paired, merged and brought to one type exactly, at the edges of types and ranges?"""
+"""Values are paired, merged and brought to one type exactly, at the edges of types and ranges."""
 
 from __future__ import annotations
 

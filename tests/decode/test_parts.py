@@ -1,4 +1,4 @@
-"""Are fields behind parts of variable size, in answers, remarks, rules and texts, those of the same occurrence?"""
+"""Fields behind parts of variable size, in answers, remarks, rules and texts, are those of the same occurrence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the payload of a packet known from its headers, however many bytes were captured?"""
+"""The payload of a packet is known from its headers, however many bytes were captured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is every kind of place that a declaration may name searched for?"""
+"""Every kind of place that a declaration may name is searched for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are all functions of a plugin called on every chunk, whoever asks, and those of ours not?"""
+"""All functions of a plugin are called on every chunk, whoever asks, and those of ours are not."""
 
 from __future__ import annotations
 

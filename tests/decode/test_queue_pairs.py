@@ -1,4 +1,4 @@
-"""Which queue pairs belong together, and for how long?"""
+"""Queue pairs that belong together, and for how long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do fields of records that straddle RMPP segments belong to the frame that completed the record, for filters and columns alike?"""
+"""Fields of records that straddle RMPP segments belong to the frame that completed the record, for filters and columns alike."""
 
 from __future__ import annotations
 

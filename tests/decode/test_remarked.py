@@ -1,4 +1,4 @@
-"""Is a packet marked once, whichever of its copies shows the mark: in stats, in diagnose and in findings, wherever a window ends?"""
+"""A packet is marked once, whichever of its copies shows the mark: in stats, in diagnose and in findings, wherever a window ends."""
 
 from __future__ import annotations
 

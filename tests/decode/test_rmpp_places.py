@@ -1,4 +1,4 @@
-"""Is a later segment of a table with keys read only where all segments in front of it were seen?"""
+"""A later segment of a table with keys is read only where all segments in front of it were seen."""
 
 from __future__ import annotations
 

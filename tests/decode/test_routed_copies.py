@@ -1,4 +1,4 @@
-"""Which packets are on both sides of a router, and which were sent again, wherever a window ends?"""
+"""Packets on both sides of a router are told from packets that were sent again, wherever a window ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are rows grouped by their columns exactly, whatever the numbers are?"""
+"""Rows are grouped by their columns exactly, whatever the numbers are."""
 
 from __future__ import annotations
 

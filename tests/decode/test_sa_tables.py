@@ -1,4 +1,4 @@
-"""Are the records of SA answers found where they lie, and nowhere else?"""
+"""The records of SA answers are found where they lie, and nowhere else."""
 
 from __future__ import annotations
 

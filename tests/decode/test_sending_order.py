@@ -1,4 +1,4 @@
-"""Are packets put in the order of their times, but only neighbours?"""
+"""Packets are put in the order of their times, but only neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the queue pairs of SMC-R learnt from its handshake, and from nothing that only looks like one?"""
+"""The queue pairs of SMC-R are learnt from its handshake, and from nothing that only looks like one."""
 
 from __future__ import annotations
 

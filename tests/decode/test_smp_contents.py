@@ -1,4 +1,4 @@
-"""Which subnet management packets hold the same, and which conditions ask nothing else of a packet?"""
+"""Subnet management packets with equal contents, and conditions that ask nothing else of a packet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the data of a TCP segment end where its IP packet ends, between the right ends?"""
+"""The data of a TCP segment ends where its IP packet ends, between the right ends."""
 
 from __future__ import annotations
 

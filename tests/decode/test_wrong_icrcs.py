@@ -1,4 +1,4 @@
-"""Is it known how a host writes the ICRC wrongly?"""
+"""The ways in which a host writes the ICRC wrongly are told apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do filters, columns and exports know which frame answers which request?"""
+"""Filters, columns and exports know the frames of requests and of their answers."""
 
 from __future__ import annotations
 

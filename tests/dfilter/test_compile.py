@@ -1,4 +1,4 @@
-"""Do compiled filters select what they say, and does every mistake in one name its place?"""
+"""Compiled filters select what they say, and every mistake in one names its place."""
 
 from __future__ import annotations
 

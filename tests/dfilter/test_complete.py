@@ -1,4 +1,4 @@
-"""Does the filter bar offer what may come next?"""
+"""The filter bar offers what may come next."""
 
 from __future__ import annotations
 

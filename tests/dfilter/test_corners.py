@@ -1,4 +1,4 @@
-"""What do filters do at the ends of their values: dates, octal bytes, classes of characters, empty windows, unsigned beside negative?"""
+"""Filters at the ends of their values: dates, octal bytes, classes of characters, empty windows, unsigned beside negative."""
 
 from __future__ import annotations
 

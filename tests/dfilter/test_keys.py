@@ -1,4 +1,4 @@
-"""Does a filter tell nothing about hidden keys, so that nobody finds one out by asking?"""
+"""A filter tells nothing about hidden keys, so that nobody finds one out by asking."""
 
 from __future__ import annotations
 

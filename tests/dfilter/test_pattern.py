@@ -1,4 +1,4 @@
-"""Does `matches` find what Python's own regular expressions find in bytes?"""
+"""`matches` finds what Python's own regular expressions find in bytes."""
 
 from __future__ import annotations
 

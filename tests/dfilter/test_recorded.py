@@ -1,4 +1,4 @@
-"""Do display filters select in our own captures what tshark 4.0.17 selected there, also where no tshark is?
+"""Display filters select in our own captures what tshark 4.0.17 selected there, also where no tshark is.
 
 `recorded.txt` holds tshark's answers: frames, `!` for a filter that it refuses. A filter that is new
 in filters.txt needs them, too: `pytest tests/dfilter --update-golden` asks tshark again.

@@ -1,4 +1,4 @@
-"""Do display filters select exactly the frames that tshark selects, and are they refused where tshark refuses?"""
+"""Display filters select exactly the frames that tshark selects, and are refused where tshark refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do names that are no declared fields have the values in columns that filters see, and no bytes of keys?"""
+"""Names that are no declared fields have the values in columns that filters see, and no bytes of keys."""
 
 from __future__ import annotations
 

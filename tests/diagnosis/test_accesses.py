@@ -1,4 +1,4 @@
-"""Is the memory told that a refused request wants, wherever in the capture it was refused, and never its key?"""
+"""The memory that a refused request wants is told, wherever in the capture it was refused, and never its key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the advice fit what happened?"""
+"""The advice fits what happened."""
 
 from __future__ import annotations
 

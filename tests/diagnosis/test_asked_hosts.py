@@ -1,4 +1,4 @@
-"""What else is known of hosts that were asked for connections?"""
+"""Facts about hosts that were asked for connections: answers to others, redirections, later tries."""
 
 from __future__ import annotations
 

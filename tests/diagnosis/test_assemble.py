@@ -1,4 +1,4 @@
-"""Do lanes and set-ups become one connection each, with the right ends?"""
+"""Lanes and set-ups become one connection each, with the right ends."""
 
 from __future__ import annotations
 

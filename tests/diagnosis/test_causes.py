@@ -1,4 +1,4 @@
-"""Does each cause have a capture that shows it, and a near miss that blames nobody?"""
+"""Each cause has a capture that shows it, and a near miss that blames nobody."""
 
 from __future__ import annotations
 

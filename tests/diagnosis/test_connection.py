@@ -1,4 +1,4 @@
-"""Are the values of a connection what commands rely on?"""
+"""The values of a connection are what commands rely on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do all kinds of packets reach the state of their connections?"""
+"""All kinds of packets reach the state of their connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are times of frames those of the capture, and unknown where they were not kept?"""
+"""Times of frames are those of the capture, and unknown where they were not kept."""
 
 from __future__ import annotations
 

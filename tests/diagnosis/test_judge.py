@@ -1,4 +1,4 @@
-"""Are set-up, end and notes told as they were?"""
+"""Set-up, end and notes are told as they were."""
 
 from __future__ import annotations
 

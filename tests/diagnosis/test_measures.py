@@ -1,4 +1,4 @@
-"""Do the parts of a connection's time add up, and are its packets counted once?"""
+"""The parts of a connection's time add up, and its packets are counted once."""
 
 from __future__ import annotations
 

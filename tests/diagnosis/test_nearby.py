@@ -1,4 +1,4 @@
-"""Is what goes between hosts beside a failed connection told as it was: when, and of which kind?"""
+"""Traffic between hosts beside a failed connection is told as it was: when, and of which kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the JSON have the keys that docs/contract.md promises?"""
+"""The JSON of a diagnosis has the keys that docs/contract.md promises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are numbers, times and shares said as people say them?"""
+"""Numbers, times and shares are said as people say them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is told what a REJ says beside its reason, as far as it is captured?"""
+"""The words of a REJ beside its reason are told, as far as they are captured."""
 
 from __future__ import annotations
 

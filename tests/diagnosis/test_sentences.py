@@ -1,4 +1,4 @@
-"""Do the sentences say who, since when and what proves it?"""
+"""The sentences say who, since when and what proves it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the sentences about connections that were not set up say who, which service, and why?"""
+"""The sentences about connections that were not set up say who, which service, and why."""
 
 from __future__ import annotations
 

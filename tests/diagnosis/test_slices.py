@@ -1,4 +1,4 @@
-"""Do slices add up to the time of a connection, and to the cells of a bar?"""
+"""Slices add up to the time of a connection, and to the cells of a bar."""
 
 from __future__ import annotations
 

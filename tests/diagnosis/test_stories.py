@@ -1,4 +1,4 @@
-"""Do rules get the same connections as `ibdissect diagnose`, whatever the windows, and does a capture without connections cost nothing?"""
+"""Rules get the same connections as `ibdissect diagnose`, whatever the windows; a capture without connections costs nothing."""
 
 from __future__ import annotations
 

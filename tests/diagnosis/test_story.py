@@ -1,4 +1,4 @@
-"""Is it said how a connection ended, where the capture shows that?"""
+"""The end of a connection is told where the capture shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a cause that several connections share said of the host it belongs to, and not of the one that all of them touch?"""
+"""A cause that several connections share is said of the host it belongs to, and not of the one that all of them touch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are connections counted by cause, and their time summed up by hosts?"""
+"""Connections are counted by cause, and their time is summed up by hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the worst connections told first, and what it cost?"""
+"""The worst connections are told first, and their cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every byte of a frame belong to something that is shown, under its own name?"""
+"""Every byte of a frame belongs to something that is shown, under its own name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do values that mean something only together with their datagram's header read well, alike in trees and in JSON?"""
+"""Values that depend on their datagram's header read well, alike in trees and in JSON."""
 
 from __future__ import annotations
 

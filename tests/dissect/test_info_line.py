@@ -1,4 +1,4 @@
-"""Is the Info line what a person expects, packet by packet?"""
+"""The Info line is what a person expects, packet by packet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are frames in the order of their lines, although only few of the lines are made?"""
+"""Frames are in the order of their lines, although only few of the lines are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what a plugin says of its structures in the Info column and the tree, with names of its management class, and only its own?"""
+"""A plugin's words about its structures stand in the Info column and the tree, with names of its management class, and only its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the tree and the Info column say what does not fit in a plugin's structure, and how much of a list is not shown?"""
+"""The tree and the Info column say what does not fit in a plugin's structure, and how much of a list is not shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the bulk form and the tree agree, whatever the bytes?"""
+"""The bulk form and the tree agree, whatever the bytes."""
 
 from __future__ import annotations
 

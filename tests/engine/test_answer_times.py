@@ -1,4 +1,4 @@
-"""Are times counted in their classes, within the room that all directions share?"""
+"""Times are counted in their classes, within the room that all directions share."""
 
 from __future__ import annotations
 

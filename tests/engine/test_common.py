@@ -1,4 +1,4 @@
-"""Do the compiled helpers say what the interpreted ones say?"""
+"""The compiled helpers say what the interpreted ones say."""
 
 from __future__ import annotations
 

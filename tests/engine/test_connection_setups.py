@@ -1,4 +1,4 @@
-"""Is a connection known by its asker and the asker's id, also where its messages are cut off?"""
+"""A connection is known by its asker and the asker's id, also where its messages are cut off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do compiled and interpreted steps find the same copies, and those that a look at all earlier ones finds?"""
+"""Compiled and interpreted steps find the same copies, and those that a look at all earlier ones finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do compiled and interpreted routes end at the same ports, whatever cables are lost and found?"""
+"""Compiled and interpreted routes end at the same ports, whatever cables are lost and found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the time between two packets counted for the state after the first?"""
+"""The time between two packets is counted for the state after the first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are skipped positions, gaps and episodes kept as they are, within their bounds?"""
+"""Skipped positions, gaps and episodes are kept as they are, within their bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do compiled and interpreted facts keep the same values?"""
+"""Compiled and interpreted facts keep the same values."""
 
 from __future__ import annotations
 

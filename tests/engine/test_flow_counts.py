@@ -1,4 +1,4 @@
-"""Are the packets of the latest flows counted, the same compiled and interpreted, and as a plain dict would?"""
+"""The packets of the latest flows are counted, the same compiled and interpreted, and as a plain dict would."""
 
 from __future__ import annotations
 

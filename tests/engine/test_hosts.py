@@ -1,4 +1,4 @@
-"""Does a lane know who sends to which queue pair?"""
+"""A lane knows who sends to which queue pair."""
 
 from __future__ import annotations
 

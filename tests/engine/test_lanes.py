@@ -1,4 +1,4 @@
-"""Do compiled and interpreted engines tell the same of every capture, and does nothing depend on the windows?"""
+"""Compiled and interpreted engines tell the same of every capture, and nothing depends on the windows."""
 
 from __future__ import annotations
 

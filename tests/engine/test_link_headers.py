@@ -1,4 +1,4 @@
-"""Is RoCE read behind every kind of link and IPv6 extension header, as tshark does, and are pause frames told from everything else?"""
+"""RoCE is read behind every kind of link and IPv6 extension header, as tshark does; pause frames are told from everything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do compiled and interpreted steps find the same headers in recorded, made and broken packets?"""
+"""Compiled and interpreted steps find the same headers in recorded, made and broken packets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the packets found that a mirror of a switch shows on their way in and out, compiled and interpreted, and what was sent again not?"""
+"""Packets that a mirror of a switch shows on their way in and out are found, compiled and interpreted, and repetitions are not."""
 
 from __future__ import annotations
 

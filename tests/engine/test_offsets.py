@@ -1,4 +1,4 @@
-"""Are the columns of headers as many as are needed, in their places, and -1 elsewhere?"""
+"""The columns of headers are as many as are needed, in their places, and -1 elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the parts of messages those of the OpCodes' names?"""
+"""The parts of messages are those of the OpCodes' names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the engine read from a packet what the columns say?"""
+"""The engine reads from a packet what the columns say."""
 
 from __future__ import annotations
 

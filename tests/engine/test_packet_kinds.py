@@ -1,4 +1,4 @@
-"""Do the interpreter and the compiler take the same numbers?"""
+"""The interpreter and the compiler take the same numbers."""
 
 from __future__ import annotations
 

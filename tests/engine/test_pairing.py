@@ -1,4 +1,4 @@
-"""Are the two ways of a connection found without connection management, also among many between two hosts?"""
+"""The two ways of a connection are found without connection management, also among many between two hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does what the engine keeps of a port begin the same compiled and interpreted, and do joined origins stay joined?"""
+"""The engine's state of a port begins the same compiled and interpreted, and joined origins stay joined."""
 
 from __future__ import annotations
 

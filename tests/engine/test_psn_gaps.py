@@ -1,4 +1,4 @@
-"""What becomes of gaps, and how far are PSNs from each other?"""
+"""Gaps and their fate, and distances of PSNs."""
 
 from __future__ import annotations
 

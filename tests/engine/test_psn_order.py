@@ -1,4 +1,4 @@
-"""Do streams tell the same compiled and interpreted, and what do they tell of the packets beside each bound?"""
+"""Streams tell the same compiled and interpreted, and the right events for the packets beside each bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a queue pair that was made again told from a requester that uses PSNs again?"""
+"""A queue pair that was made again is told from a requester that uses PSNs again."""
 
 from __future__ import annotations
 

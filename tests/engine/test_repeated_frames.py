@@ -1,4 +1,4 @@
-"""Which frames repeat one of the last few? Compiled and interpreted."""
+"""Frames that repeat one of the last few are found, compiled and interpreted."""
 
 from __future__ import annotations
 

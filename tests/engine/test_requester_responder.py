@@ -1,4 +1,4 @@
-"""Is the state of a direction right after each packet?"""
+"""The state of a direction is right after each packet."""
 
 from __future__ import annotations
 

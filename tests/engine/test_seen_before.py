@@ -1,4 +1,4 @@
-"""Do compiled and interpreted steps find the same new numbers and hashes, and those that a set finds?"""
+"""Compiled and interpreted steps find the same new numbers and hashes, and those that a set finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do compiled and interpreted steps learn the same of every capture, and find the same place for each SMP?"""
+"""Compiled and interpreted steps learn the same of every capture, and find the same place for each SMP."""
 
 from __future__ import annotations
 

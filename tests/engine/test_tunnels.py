@@ -1,4 +1,4 @@
-"""Is a packet in a tunnel read like one without, and does no tunnel hide, change or break anything?"""
+"""A packet in a tunnel is read like one without, and no tunnel hides, changes or breaks anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are packets that wait kept in order, and within their bound?"""
+"""Packets that wait are kept in order, and within their bound."""
 
 from __future__ import annotations
 

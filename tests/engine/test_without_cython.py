@@ -1,4 +1,4 @@
-"""Does the engine run where Cython is not installed?"""
+"""The engine runs where Cython is not installed."""
 
 from __future__ import annotations
 

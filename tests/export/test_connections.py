@@ -1,4 +1,4 @@
-"""Are connections written and queried as a table?"""
+"""Connections are written and queried as a table."""
 
 from __future__ import annotations
 

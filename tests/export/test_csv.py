@@ -1,4 +1,4 @@
-"""Is CSV written without pyarrow, harmless to spreadsheets, and with the cells that `str` makes one by one?"""
+"""CSV is written without pyarrow, harmless to spreadsheets, and with the cells that `str` makes one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do exported files of every format contain what `show` prints, without keys, and can other tools read them?"""
+"""Exported files of every format contain what `show` prints, without keys, and other tools can read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a partitioned dataset one table for pyarrow, DuckDB and pandas, and does it grow by whole files only?"""
+"""A partitioned dataset is one table for pyarrow, DuckDB and pandas, and grows by whole files only."""
 
 from __future__ import annotations
 

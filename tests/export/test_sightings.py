@@ -1,4 +1,4 @@
-"""Are the packets of several capture points written and queried as a table?"""
+"""The packets of several capture points are written and queried as a table."""
 
 from __future__ import annotations
 

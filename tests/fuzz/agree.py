@@ -1,4 +1,4 @@
-"""Do columns, trees, JSON lines and Scapy's layers say the same of every packet, broken ones too?"""
+"""Agreement of columns, trees, JSON lines and Scapy's layers on every packet, broken ones too."""
 
 from __future__ import annotations
 

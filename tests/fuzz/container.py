@@ -1,4 +1,4 @@
-"""How are captures written, and how are their containers broken? pcap, pcapng, ERF files, compressed streams."""
+"""Captures that fuzzing writes, and the ways in which their containers are broken: pcap, pcapng, ERF files, compressed streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets do the declarations allow, and how are they broken? hypothesis strategies over headers, fields and their widths.
+"""Packets that the declarations allow, and broken ones: hypothesis strategies over headers, fields and their widths.
 
 `whole()` draws a choice of headers (link, network, transport, attribute) and values for fields of each by kind and width; lengths,
 types and CRCs are made to fit. `broken()` draws such a packet and steps that unmake it: a field of a structure that it holds, a

@@ -1,4 +1,4 @@
-"""What does a fuzzing service run? The target that the program is named after: fuzz_reader, fuzz_walk ... (.clusterfuzzlite/build.sh)."""
+"""The program of a fuzzing service: the target that it is named after, fuzz_reader, fuzz_walk ... (.clusterfuzzlite/build.sh)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do the bytes that a guided fuzzer turns stand for packets, for management datagrams, for a capture of them?
+"""The bytes that a guided fuzzer turns, read as packets, as management datagrams, as a capture of them.
 
 An input is a row of items: one byte that says what the item is, two bytes of length, and its bytes. A length beyond the end
 takes what is there, so every input means something, and the steps of `mutate` can be applied to one of its packets.

@@ -1,4 +1,4 @@
-"""How is a packet broken? Bytes, header fields, lengths, OpCodes, attributes, RMPP counts, cuts and additions; all from one generator."""
+"""Breaking of packets: bytes, header fields, lengths, OpCodes, attributes, RMPP counts, cuts and additions; all from one generator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can every line of the screen's panes be made for a capture, without a screen?"""
+"""Every line of the screen's panes made for a capture, without a screen."""
 
 from __future__ import annotations
 

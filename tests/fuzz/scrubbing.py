@@ -1,4 +1,4 @@
-"""Is a capture of broken packets scrubbed well: read back whole, laid out as before, without a key?"""
+"""Checks of a scrubbed capture of broken packets: read back whole, laid out as before, without a key."""
 
 from __future__ import annotations
 

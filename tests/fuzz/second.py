@@ -1,4 +1,4 @@
-"""Does Scapy see the same structures, values and damage in a packet as the columns do?"""
+"""Scapy as the second opinion: structures, values and damage of a packet, compared with the columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets does fuzzing start from? Those of captures, and one of every declared structure, each with the places of its headers."""
+"""Packets that fuzzing starts from: those of captures, and one of every declared structure, each with the places of its headers."""
 
 from __future__ import annotations
 

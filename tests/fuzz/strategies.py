@@ -1,4 +1,4 @@
-"""Which packets may hypothesis make of those that exist: of captures, and one of every declaration? `declared` draws new ones."""
+"""Packets that hypothesis makes of those that exist: of captures, and one of every declaration. `declared` draws new ones."""
 
 from __future__ import annotations
 

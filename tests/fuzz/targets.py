@@ -1,4 +1,4 @@
-"""What must hold of any bytes, room by room? One function for each target of guided fuzzing; what it raises is a fault."""
+"""What must hold of any bytes, room by room: one function for each target of guided fuzzing; what it raises is a fault."""
 
 from __future__ import annotations
 

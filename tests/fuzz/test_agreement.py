@@ -1,4 +1,4 @@
-"""Do columns, trees, JSON lines and Scapy agree on broken packets? What fuzzing found once, and a small slice of it."""
+"""Columns, trees, JSON lines and Scapy agree on broken packets: what fuzzing found once, and a small slice of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does everything hold for the stored inputs: those that guided fuzzing found interesting, and those that were faults once?"""
+"""Everything holds for the stored inputs: those that guided fuzzing found interesting, and those that were faults once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are packets drawn from the declarations read as they were drawn, and do all views agree on them when they are broken?"""
+"""Packets drawn from the declarations are read as they were drawn, and all views agree on them when they are broken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the screen show broken frames, one after the other, without an error?"""
+"""The screen shows broken frames, one after the other, without an error."""
 
 from __future__ import annotations
 

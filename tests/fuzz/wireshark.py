@@ -1,4 +1,4 @@
-"""Which broken packets does tshark call malformed and ibdissect not, or the other way round, and why?"""
+"""Broken packets that tshark calls malformed and ibdissect does not, or the other way round, and the reasons."""
 
 from __future__ import annotations
 

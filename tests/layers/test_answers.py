@@ -1,4 +1,4 @@
-"""Do layers pair requests with their answers as Scapy's `answers` and `hashret` promise, and is any MAD found by `MAD in pkt`?"""
+"""Layers pair requests with their answers as Scapy's `answers` and `hashret` promise, and `MAD in pkt` finds any MAD."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a packet look like that is built from a few words?"""
+"""Packets that are built from a few words."""
 
 from __future__ import annotations
 

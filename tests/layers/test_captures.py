@@ -1,4 +1,4 @@
-"""Do captured frames come back from Scapy byte for byte, and do recomputed lengths and CRCs equal the captured ones?"""
+"""Captured frames come back from Scapy byte for byte, and recomputed lengths and CRCs equal the captured ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a query choose what was set in its record, and nothing else?"""
+"""A query chooses what was set in its record, and nothing else."""
 
 from __future__ import annotations
 

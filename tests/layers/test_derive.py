@@ -1,4 +1,4 @@
-"""Is every declared structure a Scapy packet with the same fields and values, byte for byte?"""
+"""Every declared structure is a Scapy packet with the same fields and values, byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can a plugin's Scapy class be dissected like a declared structure?"""
+"""A plugin's Scapy class is dissected like a declared structure."""
 
 from __future__ import annotations
 

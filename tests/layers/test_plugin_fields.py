@@ -1,4 +1,4 @@
-"""Which Scapy fields become declared ones with the same values, and where is a plugin's layer bound by a number of Scapy's own layers?"""
+"""Scapy fields become declared ones with the same values; a plugin's layer is bound by the numbers of Scapy's own layers."""
 
 from __future__ import annotations
 

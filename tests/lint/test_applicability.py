@@ -1,4 +1,4 @@
-"""Does a condition judge only components that the port has, with the values that count?"""
+"""A condition judges only components that the port has, with the values that count."""
 
 from __future__ import annotations
 

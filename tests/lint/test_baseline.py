@@ -1,4 +1,4 @@
-"""Do baselines recognise known findings whatever their frame number, and report new and fixed ones?"""
+"""Baselines recognise known findings whatever their frame number, and report new and fixed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do rules about attributes find what differs from earlier answers, across windows, and stay silent where none was shown?"""
+"""Rules about attributes find what differs from earlier answers, across windows, and stay silent where none was shown."""
 
 from __future__ import annotations
 

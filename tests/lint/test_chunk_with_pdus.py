@@ -1,4 +1,4 @@
-"""Does a plugin's `@on_chunk` handler see PDUs of a stream, wherever segments cut them, and MADs as before?"""
+"""A plugin's `@on_chunk` handler sees PDUs of a stream, wherever segments cut them, and MADs as before."""
 
 from __future__ import annotations
 

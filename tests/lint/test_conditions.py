@@ -1,4 +1,4 @@
-"""Do conditions of rules judge records that straddle RMPP segments, once, at the frame that completes them?"""
+"""Conditions of rules judge records that straddle RMPP segments, once, at the frame that completes them."""
 
 from __future__ import annotations
 

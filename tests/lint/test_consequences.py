@@ -1,4 +1,4 @@
-"""Does one fault give one finding that lists its consequences, and do findings with lowered severity count as such?"""
+"""One fault gives one finding that lists its consequences, and findings with lowered severity count as such."""
 
 from __future__ import annotations
 

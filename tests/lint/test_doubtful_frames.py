@@ -1,4 +1,4 @@
-"""Does a damaged frame prove nothing about others, unless most ICRCs are wrong, and what was learnt later little about an older frame?"""
+"""A damaged frame proves nothing about others, unless most ICRCs are wrong; what was learnt later proves little about an older frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do rules receive the followers' events, are their hits kept completely, and does the engine respect its limits?"""
+"""Rules receive the followers' events, their hits are kept completely, and the engine respects its limits."""
 
 from __future__ import annotations
 

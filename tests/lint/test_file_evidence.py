@@ -1,4 +1,4 @@
-"""Does a finding name the lines that it rests on, and is it an info when they need not be true?"""
+"""A finding names the lines of subnet files that it rests on, and is an info when they need not be true."""
 
 from __future__ import annotations
 

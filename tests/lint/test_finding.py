@@ -1,4 +1,4 @@
-"""Are keys masked and hostile strings escaped in a finished finding?"""
+"""Keys are masked and hostile strings escaped in a finished finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the details of further hits computed only on demand, and does a choice of frames hold for each chunk?"""
+"""Details of further hits are computed only on demand, and a choice of frames holds for each chunk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the methods of rules found by what they handle, with the followers that they need, and rules that draw conclusions?"""
+"""Methods of rules are found by what they handle, with the followers that they need; and rules that draw conclusions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys does a hit of a plugin's handler name, and how are they hidden? Compared with the key's bytes in what `lint` prints."""
+"""Keys in the hits of a plugin's handler, and how they are hidden. Compared with the key's bytes in what `lint` prints."""
 
 from __future__ import annotations
 

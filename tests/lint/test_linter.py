@@ -1,4 +1,4 @@
-"""Does the engine count exactly, respect its limits, group flows and report the right bytes?"""
+"""The engine counts exactly, respects its limits, groups flows and reports the right bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a sentence that names nobody get the ends of its frame, where it reads well, and does any other stay as it is?"""
+"""A sentence that names nobody gets the ends of its frame, where it reads well; any other stays as it is."""
 
 from __future__ import annotations
 

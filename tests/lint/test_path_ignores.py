@@ -1,4 +1,4 @@
-"""Do globs of per-path-ignores match the right captures, whatever the working directory?"""
+"""Globs of per-path-ignores match the right captures, whatever the working directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are sightings of a chunk those of its frames, and is one that is not certain an info?"""
+"""Sightings of a chunk are those of its frames, and one that is not certain is an info."""
 
 from __future__ import annotations
 

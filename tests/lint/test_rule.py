@@ -1,4 +1,4 @@
-"""Does a hit say which bytes of which frame are at fault, since when it is known, and for how many frames it stands?"""
+"""A hit says which bytes of which frame are at fault, since when it is known, and for how many frames it stands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do rules' docstrings read as pages, with headings and without?"""
+"""Docstrings of rules read as pages, with headings and without."""
 
 from __future__ import annotations
 

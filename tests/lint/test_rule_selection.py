@@ -1,4 +1,4 @@
-"""Which rules do codes, prefixes and names select?"""
+"""Selection of rules by codes, prefixes and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do rules about sequences find what follows, and what does not, across windows, and stay silent where the capture does not tell?"""
+"""Rules about sequences find what follows, and what does not, across windows, and stay silent where the capture does not tell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the frames of a set named by file, in findings and in texts?"""
+"""The frames of a set are named by file, in findings and in texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are rule options checked for type, bounds and name, and does every rule with options use them?"""
+"""Rule options are checked for type, bounds and name, and every rule with options uses them."""
 
 from __future__ import annotations
 

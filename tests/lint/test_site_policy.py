@@ -1,4 +1,4 @@
-"""Is a site policy parsed correctly, rejected with a helpful reason, and never shown with its keys?"""
+"""A site policy is parsed correctly, rejected with a helpful reason, and never shown with its keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do rules from a TOML file work like other rules: findings, masking, documentation, and clear errors?"""
+"""Rules from a TOML file work like other rules: findings, masking, documentation, and clear errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are exchanges that a capture missed as a whole noticed by the transaction ids, and are those that nobody sent left alone?"""
+"""Exchanges that a capture missed as a whole are noticed by the transaction ids; those that nobody sent are left alone."""
 
 from __future__ import annotations
 

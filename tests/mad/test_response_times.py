@@ -1,4 +1,4 @@
-"""Are response times summed up as exactly as promised?"""
+"""Response times are summed up as exactly as promised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are transfers put together whatever order, repetition or loss their segments suffered?"""
+"""RMPP transfers are put together whatever order, repetition or loss their segments suffered."""
 
 from __future__ import annotations
 

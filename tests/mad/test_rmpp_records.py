@@ -1,4 +1,4 @@
-"""Are the transfers of a capture shown with all their records and where their bytes came from?"""
+"""The RMPP transfers of a capture are shown with all their records and where their bytes came from."""
 
 from __future__ import annotations
 

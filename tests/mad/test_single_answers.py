@@ -1,4 +1,4 @@
-"""Are only requests followed by exactly one answer matched by columns?"""
+"""Only requests followed by exactly one answer are matched by columns."""
 
 from __future__ import annotations
 

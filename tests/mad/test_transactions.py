@@ -1,4 +1,4 @@
-"""Are requests matched with their answers, and are the unanswered ones as documented?"""
+"""Requests are matched with their answers, and the unanswered ones are as documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is an expired request reported once the capture shows answers to its sender, wherever chunks end?"""
+"""An expired request is reported once the capture shows answers to its sender, wherever chunks end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is it remembered when something was written, and by whom, however long it goes on?"""
+"""Times and requests of writes are remembered, however long the writing goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does our decode say what tshark's says, field by field, on real captures? Proven mistakes of tshark are in tshark_mistakes.txt."""
+"""Our decode says what tshark's says, field by field, on real captures. Proven mistakes of tshark are in tshark_mistakes.txt."""
 
 from __future__ import annotations
 

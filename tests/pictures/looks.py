@@ -1,4 +1,4 @@
-"""How do tests of pictures read a capture, and which small subnets do they draw?"""
+"""Captures read for tests of pictures, and small subnets to draw."""
 
 from __future__ import annotations
 

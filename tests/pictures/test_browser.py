@@ -1,4 +1,4 @@
-"""Does a real browser show the page without a complaint, without asking anything of any network, and does the script work?"""
+"""A real browser shows the page without a complaint, without asking anything of any network, and the script works."""
 
 from __future__ import annotations
 

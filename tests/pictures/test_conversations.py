@@ -1,4 +1,4 @@
-"""Do the tables of conversations hold latency and loss, the worst first?"""
+"""The tables of conversations hold latency and loss, the worst first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are a finding's bytes marked in its frame, its text cut to size, and its keys hidden?"""
+"""A finding's bytes are marked in its frame, its text is cut to size, and its keys are hidden."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do ladders show the packets around a fault, between the right ends?"""
+"""Ladders show the packets around a fault, between the right ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ports do findings mark?"""
+"""Ports that findings mark."""
 
 from __future__ import annotations
 

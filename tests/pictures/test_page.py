@@ -1,4 +1,4 @@
-"""Is the page of `ibdissect report` safe and whole for any capture, with all pictures, and does it show what changed?"""
+"""The page of `ibdissect report` is safe and whole for any capture, with all pictures, and shows what changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the matrix say who may talk to whom, and where forbidden packets were seen?"""
+"""The P_Key matrix says who may talk to whom, and where forbidden packets were seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a report know of a capture what `lint` says of it?"""
+"""A report knows of a capture what `lint` says of it."""
 
 from __future__ import annotations
 

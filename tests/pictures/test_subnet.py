@@ -1,4 +1,4 @@
-"""Is every node of a subnet drawn once, at its level, inside the picture, with its findings?"""
+"""Every node of a subnet is drawn once, at its level, inside the picture, with its findings."""
 
 from __future__ import annotations
 

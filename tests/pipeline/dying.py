@@ -1,4 +1,4 @@
-"""What do tests let processes do? Imported by each of them, so it imports nothing that they do not need."""
+"""The work that tests let processes do. Imported by each of them, so it imports nothing that they do not need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are remembered reports those of a check, and never taken for a capture, option or rule they are not about?"""
+"""Remembered reports are those of a check, and never taken for a capture, option or rule they are not about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a capture say who sends and receives, in every command, and is that asked of a pipe only with files?"""
+"""A capture says who sends and receives, in every command; of a pipe that is asked only with files."""
 
 from __future__ import annotations
 

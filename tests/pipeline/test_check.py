@@ -1,4 +1,4 @@
-"""Does a check give the same findings with a thread that reads ahead, and do exceptions in that thread reach the caller?"""
+"""A check gives the same findings with a thread that reads ahead, and exceptions in that thread reach the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do processes that work for a command load nothing from the working directory, and end when it does, however it ends?"""
+"""Processes that work for a command load nothing from the working directory, and end when it does, however it ends."""
 
 from __future__ import annotations
 

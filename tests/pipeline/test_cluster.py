@@ -1,4 +1,4 @@
-"""Does a Dask cluster give the same bytes as one machine, whatever happens to its workers?"""
+"""A Dask cluster gives the same bytes as one machine, whatever happens to its workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are conversations compared by port, whatever its LID, and findings by their sentence?"""
+"""Conversations are compared by port, whatever its LID, and findings by their sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a diagnosis name keys by the numbers that they have everywhere, and leave the reading as it was?"""
+"""A diagnosis names keys by the numbers that they have everywhere, and leaves the reading as it was."""
 
 from __future__ import annotations
 

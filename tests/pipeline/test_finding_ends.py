@@ -1,4 +1,4 @@
-"""Does the sentence of every rule name whom it is about, itself or by the ends of its frame, and where does a directed route lead?"""
+"""The sentence of every rule names whom it is about, itself or by the ends of its frame; and the ends of directed routes."""
 
 from __future__ import annotations
 

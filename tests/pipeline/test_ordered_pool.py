@@ -1,4 +1,4 @@
-"""Do results come in order, a few at a time, and does only the capture that kills its process twice go without?"""
+"""Results come in order, a few at a time, and only the capture that kills its process twice goes without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do findings that are made late name their ends, also when the capture can be read only once?"""
+"""Findings that are made late name their ends, also when the capture can be read only once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the passes of a check in an order in which each finds what it needs, and are only those made that a capture needs?"""
+"""The passes of a check are in an order in which each finds what it needs, and only those are made that a capture needs."""
 
 from __future__ import annotations
 

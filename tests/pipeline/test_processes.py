@@ -1,4 +1,4 @@
-"""Does a crashed process lose only its own capture, and are reports in order?"""
+"""A crashed process loses only its own capture, and reports are in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do all readers of a capture see the same structures and give a key the same number?"""
+"""All readers of a capture see the same structures and give a key the same number."""
 
 from __future__ import annotations
 

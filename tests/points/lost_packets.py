@@ -1,4 +1,4 @@
-"""Which captures does docs/where-was-it-lost.md work on? This writes them: python -m tests.points.lost_packets"""
+"""The captures that docs/where-was-it-lost.md works on, written by python -m tests.points.lost_packets"""
 
 from __future__ import annotations
 

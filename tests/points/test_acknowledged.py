@@ -1,4 +1,4 @@
-"""What do answers prove? Cumulative ACKs over the wrap of PSNs, copies that prove nothing, the NAK that asks for a packet."""
+"""Proofs by answers: cumulative ACKs over the wrap of PSNs, copies that prove nothing, the NAK that asks for a packet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets let clocks be compared? Steps found where they are, drift without queueing, repeated packets if there are no others."""
+"""Packets that let clocks be compared: steps found where they are, drift without queueing, repeated packets if there are no others."""
 
 from __future__ import annotations
 

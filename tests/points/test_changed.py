@@ -1,4 +1,4 @@
-"""Is a packet that was changed on the way matched with itself, and not claimed as lost?"""
+"""A packet that was changed on the way is matched with itself, and not claimed as lost."""
 
 from __future__ import annotations
 

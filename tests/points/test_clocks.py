@@ -1,4 +1,4 @@
-"""Are clocks found again: offset, drift, steps, and does the stated uncertainty hold the truth?"""
+"""Clocks are found again: offset, drift, steps; the stated uncertainty holds the truth."""
 
 from __future__ import annotations
 

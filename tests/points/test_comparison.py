@@ -1,4 +1,4 @@
-"""Does `Comparison` find again what a small world did: matches, losses, clocks, what no file shows?"""
+"""`Comparison` finds again what a small world did: matches, losses, clocks, what no file shows."""
 
 from __future__ import annotations
 

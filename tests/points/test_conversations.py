@@ -1,4 +1,4 @@
-"""Does the summary of conversations say loss, latency and jitter of each flow?"""
+"""The summary of conversations says loss, latency and jitter of each flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pauses of a point are holes: several packets passed, none was recorded?"""
+"""Pauses of a point that are holes: several packets passed, none was recorded."""
 
 from __future__ import annotations
 

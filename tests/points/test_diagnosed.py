@@ -1,4 +1,4 @@
-"""Is each connection of several points told once, by the one that knows, with where its packets were lost?"""
+"""Each connection of several points is told once, by the one that knows, with where its packets were lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which point do packets pass first? Known from timing, from hosts, and from losses, whatever the clocks say."""
+"""The point that packets pass first, known from timing, from hosts, and from losses, whatever the clocks say."""
 
 from __future__ import annotations
 

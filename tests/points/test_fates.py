@@ -1,4 +1,4 @@
-"""Is it told where the packets of a connection were lost, and which of its requests arrived?"""
+"""Lost packets of a connection are told with their place, and requests that arrived are told apart."""
 
 from __future__ import annotations
 

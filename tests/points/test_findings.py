@@ -1,4 +1,4 @@
-"""Do captures of several points give the findings of the family PTS, and do their near misses give none?"""
+"""Captures of several points give the findings of the family PTS, and their near misses give none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a flow known by its ends, and by the port behind several LIDs?"""
+"""A flow is known by its ends, and by the port behind several LIDs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are equal packets told apart by order and time, and left apart where neither can?"""
+"""Equal packets are told apart by order and time, and left apart where neither can."""
 
 from __future__ import annotations
 

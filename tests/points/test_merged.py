@@ -1,4 +1,4 @@
-"""Is the merged capture one timeline, with an interface for each point and the verdict on each frame?"""
+"""The merged capture is one timeline, with an interface for each point and the verdict on each frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the comparison say in plain words what limits its figures?"""
+"""The comparison says in plain words what limits its figures."""
 
 from __future__ import annotations
 

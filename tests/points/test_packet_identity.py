@@ -1,4 +1,4 @@
-"""Is a packet the same at every point, whatever the link type, the snap length, and what routers change?"""
+"""A packet is the same at every point, whatever the link type, the snap length, and what routers change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are packets that overtake others counted, in whatever blocks they come?"""
+"""Packets that overtake others are counted, in whatever blocks they come."""
 
 from __future__ import annotations
 

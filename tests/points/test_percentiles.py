@@ -1,4 +1,4 @@
-"""Are percentiles of many values near those of all, and of few exact?"""
+"""Percentiles of many values are near those of all, and of few exact."""
 
 from __future__ import annotations
 

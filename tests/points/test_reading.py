@@ -1,4 +1,4 @@
-"""Are captures read as a whole, and as a sample that all points share?"""
+"""Captures are read as a whole, and as a sample that all points share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the result name each packet's frames, and what points lack?"""
+"""The result names each packet's frames, and what points lack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a connection of one point found among those of another, and does the point tell of it that knows most?"""
+"""A connection of one point is found among those of another, and the point tells of it that knows most."""
 
 from __future__ import annotations
 

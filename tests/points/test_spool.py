@@ -1,4 +1,4 @@
-"""Are columns read from the temporary file as they were written?"""
+"""Columns are read from the temporary file as they were written."""
 
 from __future__ import annotations
 

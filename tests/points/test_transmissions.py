@@ -1,4 +1,4 @@
-"""Does a transmission have its first sighting at each point, and are the others kept apart?"""
+"""A transmission has its first sighting at each point, and the others are kept apart."""
 
 from __future__ import annotations
 

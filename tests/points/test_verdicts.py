@@ -1,4 +1,4 @@
-"""Is a loss only claimed where it is certain: not behind a hole, outside a window, or on another path?"""
+"""A loss is only claimed where it is certain: not behind a hole, outside a window, or on another path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are packets matched in windows as they are all at once, and is what does not fit said?"""
+"""Packets are matched in windows as they are all at once, and what does not fit is said."""
 
 from __future__ import annotations
 

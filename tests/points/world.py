@@ -1,4 +1,4 @@
-"""How do tests of several capture points get captures? A small world with the truth: client, router, server, points."""
+"""A small world with the truth, for tests of several capture points: client, router, server, points."""
 
 from __future__ import annotations
 

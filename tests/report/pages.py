@@ -1,4 +1,4 @@
-"""What do tests ask of an HTML page? Its elements, that it is well-formed, and that nothing in it leads to a network."""
+"""HTML pages as tests read them: their elements, that they are well-formed, and that nothing in them leads to a network."""
 
 from __future__ import annotations
 

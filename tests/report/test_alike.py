@@ -1,4 +1,4 @@
-"""Do sentences about several ports become one, and only those?"""
+"""Sentences about several ports become one, and only those."""
 
 from __future__ import annotations
 

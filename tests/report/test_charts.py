@@ -1,4 +1,4 @@
-"""Are bars and lines as long as their numbers say?"""
+"""Bars and lines are as long as their numbers say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the report formats contain what scripts rely on, and is each well-formed for any capture?"""
+"""The report formats contain what scripts rely on, and each is well-formed for any capture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the Code Quality report what GitLab reads?"""
+"""The Code Quality report is what GitLab reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the page of findings safe, complete, small, and does it say first what matters?"""
+"""The page of findings is safe, complete, small, and says first what matters."""
 
 from __future__ import annotations
 

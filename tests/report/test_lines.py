@@ -1,4 +1,4 @@
-"""Is there one line a finding for editors and grep, and the full text with frames and proofs?"""
+"""There is one line a finding for editors and grep, and the full text with frames and proofs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the Markdown report list all findings, as text whatever they hold?"""
+"""The Markdown report lists all findings, as text whatever they hold."""
 
 from __future__ import annotations
 

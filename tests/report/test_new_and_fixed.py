@@ -1,4 +1,4 @@
-"""Which findings are the same fault as before, in captures, JSON reports and baselines?"""
+"""Findings that are the same fault as before, in captures, JSON reports and baselines."""
 
 from __future__ import annotations
 

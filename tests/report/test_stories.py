@@ -1,4 +1,4 @@
-"""Does the page tell of connections that failed or were slow, the worst first, with bars that add up?"""
+"""The page tells of connections that failed or were slow, the worst first, with bars that add up."""
 
 from __future__ import annotations
 

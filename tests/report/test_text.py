@@ -1,4 +1,4 @@
-"""Does the text begin with what matters, name who, what and when, say what to do, and end with why the job failed?"""
+"""The text begins with what matters, names who, what and when, says what to do, and ends with why the job failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which findings does a manipulated capture have that the orderly one has not?"""
+"""Findings that a manipulated capture has and the orderly one has not."""
 
 from __future__ import annotations
 

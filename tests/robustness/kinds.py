@@ -1,4 +1,4 @@
-"""What may stand beside any traffic, and after it? Each kind makes a capture with the same faults of an orderly one, or without any."""
+"""Additions beside any traffic, and after it: each kind makes a capture with the same faults of an orderly one, or without any."""
 
 from __future__ import annotations
 

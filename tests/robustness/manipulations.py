@@ -1,4 +1,4 @@
-"""How do real captures differ from orderly ones? Each manipulation makes one of an orderly capture, and says which frame was which."""
+"""Manipulations as real captures have them: each makes one of an orderly capture, and says which frame was which."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is nobody accused, and does a verdict become an info, kind by kind, whatever the rule? The proofs of all rules are changed by script."""
+"""Nobody is accused, and a verdict becomes an info, kind by kind, whatever the rule. The proofs of all rules are changed by script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is nobody accused when the proof of a rule, or its twin, lost packets, was cut, exchanged, doubled, merged or beside another subnet?"""
+"""Nobody is accused when the proof of a rule, or its twin, lost packets, was cut, exchanged, doubled, merged or beside another subnet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the linter accuse nobody because a capture lost, cut, swapped or doubled packets, or because the fabric changed meanwhile?
+"""The linter accuses nobody because a capture lost, cut, swapped or doubled packets, or because the fabric changed meanwhile.
 
 A slice of benchmarks/robustness.py.
 """

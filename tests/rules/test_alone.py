@@ -1,4 +1,4 @@
-"""Does every rule find its fault alone, as with --select, and do rules about conversations find it in chunks of any size?"""
+"""Every rule finds its fault alone, as with --select, and rules about conversations find it in chunks of any size."""
 
 from __future__ import annotations
 

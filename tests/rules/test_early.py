@@ -1,4 +1,4 @@
-"""Is what came before the facts judged the same in one piece and in many chunks?"""
+"""Packets before the facts are judged the same in one piece and in many chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the order in which followers are fed make no difference, as long as each is fed after those whose state it reads?"""
+"""The order in which followers are fed makes no difference, as long as each is fed after those whose state it reads."""
 
 from __future__ import annotations
 

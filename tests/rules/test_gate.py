@@ -1,4 +1,4 @@
-"""Do findings that quote earlier frames of the subnet become infos exactly where the capture proves less, kind by kind, whatever the rule?
+"""Findings that quote earlier frames of the subnet become infos exactly where the capture proves less, kind by kind, whatever the rule.
 
 Each proof of the families below is taken as it is, and with one thing added: another interface, a long time, a handover, an answer.
 """

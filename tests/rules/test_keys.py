@@ -1,4 +1,4 @@
-"""Do rules leave it to the rooms below who is who? A table of theirs has identities as keys, or plain values that name nobody.
+"""Rules leave it to the rooms below who is who: a table of theirs has identities as keys, or plain values that name nobody.
 
 Identities are the classes of the rooms below: a port, an end, a connection, a stream, and what `decode.identity` declare.
 Plain values have names there as well (`Frame`, `Code`), so that a key of numbers says which it is, and why it is none.

@@ -1,4 +1,4 @@
-"""Does what a node says later leave earlier requests as they are: neither wrong by it, nor cleared by it?"""
+"""Later words of a node leave earlier requests as they are: neither wrong by them, nor cleared by them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is traffic that looks like a fault, but is in order, told from the fault? Each with its nearest true neighbour."""
+"""Traffic that looks like a fault, but is in order, is told from the fault. Each with its nearest true neighbour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do messages say which value was seen and which one is right, with names instead of numbers and keys that name themselves?"""
+"""Messages say which value was seen and which one is right, with names instead of numbers and keys that name themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is each fault found that readers of the rules once missed, or does the table say why not?"""
+"""Each fault that readers of the rules once missed is found, or the table says why not."""
 
 from __future__ import annotations
 

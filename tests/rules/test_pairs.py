@@ -1,4 +1,4 @@
-"""Is what the standard forbids found, and its legal twin left alone: alone, and behind a real capture of another subnet?"""
+"""Faults that the standard forbids are found, and their legal twins left alone: alone, and behind a real capture of another subnet."""
 
 from __future__ import annotations
 

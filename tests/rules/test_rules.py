@@ -1,4 +1,4 @@
-"""Does every rule prove itself: documentation, a capture that triggers it, a twin that stays silent, both the same when scrubbed?"""
+"""Every rule proves itself: documentation, a capture that triggers it, a twin that stays silent, both the same when scrubbed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do facts stay with whom they are of, where another one has the same numbers: a virtual port with that LID, or the LID's next owner?
+"""Facts stay with whom they are of, where another one has the same numbers: a virtual port with that LID, or the LID's next owner.
 
 Each case is a proof of its rule, and the same capture with one thing changed that makes its facts another one's.
 """

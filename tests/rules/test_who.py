@@ -1,4 +1,4 @@
-"""Do verdicts about requests, transfers and connections stay the same beside a second mirror, another network, and in another order?"""
+"""Verdicts about requests, transfers and connections stay the same beside a second mirror, another network, and in another order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the study find what lint finds, and does a filter for findings wait for it?"""
+"""The study finds what lint finds, and a filter for findings waits for it."""
 
 from __future__ import annotations
 

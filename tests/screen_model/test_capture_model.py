@@ -1,4 +1,4 @@
-"""Does the model give the right lines, trees and matches for any frame in any order?"""
+"""The model gives the right lines, trees and matches for any frame in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the changes between two captures the lines that `ibdissect diff` prints?"""
+"""The changes between two captures are the lines that `ibdissect diff` prints."""
 
 from __future__ import annotations
 

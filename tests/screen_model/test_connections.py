@@ -1,4 +1,4 @@
-"""Does the screen get what `diagnose` says, and do its filters show the frames of a connection and of a part of its time?"""
+"""The screen gets what `diagnose` says, and its filters show the frames of a connection and of a part of its time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the messages of conversations counted, and their filters valid?"""
+"""The messages of conversations are counted, and their filters are valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a payload read as a person says, and only then?"""
+"""A payload is read as a person says, and only then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the fabric view list what is known - managers, switches, links, partitions, keys without their values - with its frames?"""
+"""The fabric view lists what is known - managers, switches, links, partitions, keys without their values - with its frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the tree say whose LID, GID, P_Key or queue pair that is, and which frame showed it?"""
+"""The tree says whose LID, GID, P_Key or queue pair that is, and which frame showed it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is every occurrence of a finding kept, found by frame and rule, and counted alike everywhere?"""
+"""Every occurrence of a finding is kept, found by frame and rule, and counted alike everywhere."""
 
 from __future__ import annotations
 

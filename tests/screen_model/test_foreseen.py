@@ -1,4 +1,4 @@
-"""Does a capture that grows show what only its end would?"""
+"""A capture that grows shows what only its end would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the frame before found in both directions of a conversation, and in a transaction of management?"""
+"""The frame before is found in both directions of a conversation, and in a transaction of management."""
 
 from __future__ import annotations
 

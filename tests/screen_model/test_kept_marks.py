@@ -1,4 +1,4 @@
-"""Are marks and notes of a capture there in the next run, and only of the same capture?"""
+"""Marks and notes of a capture are there in the next run, and only of the same capture."""
 
 from __future__ import annotations
 

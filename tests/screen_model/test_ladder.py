@@ -1,4 +1,4 @@
-"""Does a ladder mark what was sent again, refused and lost?"""
+"""A ladder marks what was sent again, refused and lost."""
 
 from __future__ import annotations
 

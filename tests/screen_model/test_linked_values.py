@@ -1,4 +1,4 @@
-"""Are the values that a line names found, each with a filter that is valid and shows its frames?"""
+"""The values that a line names are found, each with a filter that is valid and shows its frames."""
 
 from __future__ import annotations
 

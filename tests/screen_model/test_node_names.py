@@ -1,4 +1,4 @@
-"""Is it noticed when names change?"""
+"""Changes of names are noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do numbers, durations and small graphs read as people write them?"""
+"""Numbers, durations and small graphs read as people write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns are shown, in which order do they go when space is short, and how does a time read?"""
+"""Columns of the packet list: those that are shown, their order when space is short, and the forms of a time."""
 
 from __future__ import annotations
 

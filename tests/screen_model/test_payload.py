@@ -1,4 +1,4 @@
-"""Are the payloads of a connection put together once for each PSN, both ways, with keys masked?"""
+"""The payloads of a connection are put together once for each PSN, both ways, with keys masked."""
 
 from __future__ import annotations
 

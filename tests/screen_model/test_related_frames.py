@@ -1,4 +1,4 @@
-"""Which frames belong to the selected one: its answer, its conversation, its RMPP transfer?"""
+"""Frames that belong to the selected one: its answer, its conversation, its RMPP transfer."""
 
 from __future__ import annotations
 

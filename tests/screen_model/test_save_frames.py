@@ -1,4 +1,4 @@
-"""Where may frames be written?"""
+"""Places where frames may be written, and the lines that are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are columns and filters remembered between runs, and does a damaged or foreign file stop nobody?"""
+"""Columns and filters are remembered between runs, and a damaged or foreign file stops nobody."""
 
 from __future__ import annotations
 

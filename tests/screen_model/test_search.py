@@ -1,4 +1,4 @@
-"""Is the next frame with a text, with bytes or with a match found in both directions?"""
+"""The next frame with a text, with bytes or with a match is found in both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the list sorted by numbers as numbers, by texts with their numbers, and by time again?"""
+"""The list is sorted by numbers as numbers, by texts with their numbers, and by time again."""
 
 from __future__ import annotations
 

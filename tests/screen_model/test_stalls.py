@@ -1,4 +1,4 @@
-"""Are the stalls of a ladder found, named, and drawn to one scale?"""
+"""The stalls of a ladder are found, named, and drawn to one scale."""
 
 from __future__ import annotations
 

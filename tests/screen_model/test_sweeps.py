@@ -1,4 +1,4 @@
-"""Are sweeps found, with what each port was asked and set, in which order, how fast and how often?"""
+"""Sweeps are found, with what each port was asked and set, in which order, how fast and how often."""
 
 from __future__ import annotations
 

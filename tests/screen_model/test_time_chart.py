@@ -1,4 +1,4 @@
-"""Are the buckets of the time chart equal, and are they what one counts by hand?"""
+"""The buckets of the time chart are equal, and what one counts by hand."""
 
 from __future__ import annotations
 

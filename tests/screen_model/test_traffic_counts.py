@@ -1,4 +1,4 @@
-"""Does the time line keep its sums when it stretches?"""
+"""The time line keeps its sums when it stretches."""
 
 from __future__ import annotations
 

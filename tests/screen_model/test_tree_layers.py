@@ -1,4 +1,4 @@
-"""Does a frame open at the layer that matters, and at the field that proves a finding?"""
+"""A frame opens at the layer that matters, and at the field that proves a finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a field become the filter that selects its own frame, and is a wrong filter refused with a hint?"""
+"""A field becomes the filter that selects its own frame, and a wrong filter is refused with a hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do checksums stay right where they were right, and wrong where they were wrong, whatever the addresses and lengths?"""
+"""Checksums stay right where they were right, and wrong where they were wrong, whatever the addresses and lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which structures survive scrubbing, and what becomes of each kind of field?"""
+"""Structures that survive scrubbing, and the fate of each kind of field."""
 
 from __future__ import annotations
 

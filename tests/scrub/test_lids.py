@@ -1,4 +1,4 @@
-"""Do forwarding tables and LID ranges still say the same about the same ports when LIDs have substitutes?"""
+"""Forwarding tables and LID ranges still say the same about the same ports when LIDs have substitutes."""
 
 from __future__ import annotations
 

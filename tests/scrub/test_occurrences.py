@@ -1,4 +1,4 @@
-"""Are the parts of a GID told apart, numbers read and written at the right bytes, and values learnt in byte order?"""
+"""The parts of a GID are told apart, numbers read and written at the right bytes, and values learnt in byte order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stays of each kind of field, byte for byte, and what of the bytes around the packet?"""
+"""Scrubbed bytes: what stays of each kind of field, byte for byte, and of the bytes around the packet."""
 
 from __future__ import annotations
 

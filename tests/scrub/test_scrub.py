@@ -1,4 +1,4 @@
-"""Is a scrubbed capture clean of everything planted in it, and does it lint the same? (Of proofs, tests/rules/test_rules.py asks that.)"""
+"""A scrubbed capture is clean of everything planted in it, and lints the same. (Of proofs, tests/rules/test_rules.py asks that.)"""
 
 from __future__ import annotations
 

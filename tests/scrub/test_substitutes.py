@@ -1,4 +1,4 @@
-"""Do substitutes keep what rules look at, differ where values differ, and say nothing of the value?"""
+"""Substitutes keep what rules look at, differ where values differ, and say nothing of the value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the search for leftovers find what is left, at any bit and as text, and nothing in what `scrub` wrote?"""
+"""The search for leftovers finds what is left, at any bit and as text, and nothing in what `scrub` wrote."""
 
 from __future__ import annotations
 

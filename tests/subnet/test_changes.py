@@ -1,4 +1,4 @@
-"""Are changes of the subnet reported in order, without the discovery, bounded and without keys?"""
+"""Changes of the subnet are reported in order, without the discovery, bounded and without keys."""
 
 from __future__ import annotations
 

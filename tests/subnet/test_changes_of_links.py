@@ -1,4 +1,4 @@
-"""Are lost and found links, changes of managers and moved LIDs reported?"""
+"""Lost and found links, changes of managers and moved LIDs are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does `diff` say exactly what changed, and nothing where one side just knows less?"""
+"""`diff` says exactly what changed, and nothing where one side just knows less."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the description of a subnet hold each fact once, with its frame or its line, and no fact that nobody showed?"""
+"""The description of a subnet holds each fact once, with its frame or its line, and no fact that nobody showed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a directed route lead, and when is that uncertain?"""
+"""Ends of directed routes, and when they are uncertain."""
 
 from __future__ import annotations
 

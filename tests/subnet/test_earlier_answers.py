@@ -1,4 +1,4 @@
-"""What did the same port answer before, across chunks, ports and limits?"""
+"""Earlier answers of the same port, across chunks, ports and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are early packets counted exactly, also when flows are forgotten?"""
+"""Early packets are counted exactly, also when flows are forgotten."""
 
 from __future__ import annotations
 

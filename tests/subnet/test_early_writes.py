@@ -1,4 +1,4 @@
-"""Are requests sent before their port showed its M_Key judged by it, once, for every port and sender?"""
+"""Requests sent before their port showed its M_Key are judged by it, once, for every port and sender."""
 
 from __future__ import annotations
 

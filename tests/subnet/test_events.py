@@ -1,4 +1,4 @@
-"""Does every event name the follower that emits it, so that the engine feeds it?"""
+"""Every event names the follower that emits it, so that the engine feeds it."""
 
 from __future__ import annotations
 

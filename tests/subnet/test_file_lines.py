@@ -1,4 +1,4 @@
-"""Do numbers of lines precede all frames, stay in order, and come back as file and line?"""
+"""Numbers of lines precede all frames, stay in order, and come back as file and line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the subnet learnt from a capture correct?"""
+"""The subnet learnt from a capture is correct."""
 
 from __future__ import annotations
 

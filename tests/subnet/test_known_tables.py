@@ -1,4 +1,4 @@
-"""Do forwarding tables, groups, records and their sizes agree with known subnets?"""
+"""Forwarding tables, groups, records and their sizes agree with known subnets."""
 
 from __future__ import annotations
 

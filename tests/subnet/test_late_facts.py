@@ -1,4 +1,4 @@
-"""Do only facts answered to a Get before any Set hold for earlier packets?"""
+"""Only facts answered to a Get before any Set hold for earlier packets."""
 
 from __future__ import annotations
 

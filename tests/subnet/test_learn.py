@@ -1,4 +1,4 @@
-"""Is all that an answer tells learnt, by whom it may be told, and is only news an event?"""
+"""All that an answer tells is learnt, by whom it may be told, and only news is an event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is it certain which LID a port had, and did it change where the capture shows no Set?"""
+"""Certainty about a port's LID, and changes where the capture shows no Set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are M_Keys checked according to the protect-bits table of the kernel (hw/qib/qib_mad.c)?"""
+"""M_Keys are checked according to the protect-bits table of the kernel (hw/qib/qib_mad.c)."""
 
 from __future__ import annotations
 

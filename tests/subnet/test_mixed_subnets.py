@@ -1,4 +1,4 @@
-"""When do contradictions prove that a capture mixes two subnets?"""
+"""Contradictions that prove that a capture mixes two subnets."""
 
 from __future__ import annotations
 

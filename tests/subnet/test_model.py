@@ -1,4 +1,4 @@
-"""Who owns a LID, and what is evicted when there is no room?"""
+"""Owners of LIDs, and what is evicted when there is no room."""
 
 from __future__ import annotations
 

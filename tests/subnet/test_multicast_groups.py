@@ -1,4 +1,4 @@
-"""Are groups, their members and the multicast LIDs in use counted exactly, up to the bounds and when a group goes?"""
+"""Groups, their members and the multicast LIDs in use are counted exactly, up to the bounds and when a group goes."""
 
 from __future__ import annotations
 

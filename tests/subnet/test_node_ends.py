@@ -1,4 +1,4 @@
-"""Are the nodes at both ends of packets found by LID, GID and directed route, as they were at that moment?"""
+"""The nodes at both ends of packets are found by LID, GID and directed route, as they were at that moment."""
 
 from __future__ import annotations
 

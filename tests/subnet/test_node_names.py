@@ -1,4 +1,4 @@
-"""Which names tell nodes apart throughout a capture? (tests/subnet/files/test_given_names.py: how they are put into sentences and
+"""Names that tell nodes apart throughout a capture. (tests/subnet/files/test_given_names.py: how they are put into sentences and
 filters)"""
 
 from __future__ import annotations

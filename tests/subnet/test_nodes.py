@@ -1,4 +1,4 @@
-"""What is a port called, whom did it face at a frame, and which nodes may be of two subnets?"""
+"""Ports and nodes: the name of a port, whom it faced at a frame, and nodes that may be of two subnets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a P_Key table accept packets according to seed002 Table 16-2, and give UNKNOWN if incomplete?"""
+"""A P_Key table accepts packets according to seed002 Table 16-2, and gives UNKNOWN if incomplete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a flow remembered across chunks, and told from others?"""
+"""A flow is remembered across chunks, and told from others."""
 
 from __future__ import annotations
 

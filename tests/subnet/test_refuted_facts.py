@@ -1,4 +1,4 @@
-"""Do acknowledgements that files rule out make infos of the findings that rest on these files?"""
+"""Acknowledgements that files rule out make infos of the findings that rest on these files."""
 
 from __future__ import annotations
 

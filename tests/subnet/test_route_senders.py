@@ -1,4 +1,4 @@
-"""Are two hosts that share the high word of their transaction ids told apart by their low words, whatever the chunks?"""
+"""Two hosts that share the high word of their transaction ids are told apart by their low words, whatever the chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is learnt from SA records if no SMPs were captured, and what must they not replace?"""
+"""Facts learnt from SA records if no SMPs were captured, and facts that they must not replace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses tell two subnets in one capture apart, and what becomes of packets that they do not tell?"""
+"""Addresses that tell two subnets in one capture apart, and the fate of packets that they do not tell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the subnet learnt from the shared captures agree with the topologies and changes they were made from?"""
+"""The subnet learnt from the shared captures agrees with the topologies and changes they were made from."""
 
 from __future__ import annotations
 

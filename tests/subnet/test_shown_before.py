@@ -1,4 +1,4 @@
-"""Does `shown` know what counted at each SMP: before a fact was shown, after it changed, of whom, and since when?"""
+"""`shown` knows what counted at each SMP: before a fact was shown, after it changed, of whom, and since when."""
 
 from __future__ import annotations
 

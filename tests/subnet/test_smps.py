@@ -1,4 +1,4 @@
-"""Are exactly the relevant management packets selected, and has each the same place whatever the windows are?"""
+"""Exactly the relevant management packets are selected, and each has the same place whatever the windows are."""
 
 from __future__ import annotations
 

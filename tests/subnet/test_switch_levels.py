@@ -1,4 +1,4 @@
-"""Does every node stand on its level, or hang on its switch?"""
+"""Every node stands on its level, or hangs on its switch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the tables of switches and ports contain what was shown, block by block?"""
+"""The tables of switches and ports contain what was shown, block by block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ports are connected, and what becomes uncertain when a link is lost?"""
+"""Links between ports, and what becomes uncertain when one is lost."""
 
 from __future__ import annotations
 

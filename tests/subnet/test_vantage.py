@@ -1,4 +1,4 @@
-"""Does a capture show the manager that may change a node, and does that end with a handover?"""
+"""A capture shows the manager that may change a node, and that ends with a handover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are columns for Arrow made without what only other programs need?"""
+"""Columns for Arrow are made without what only other programs need."""
 
 from __future__ import annotations
 

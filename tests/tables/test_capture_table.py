@@ -1,4 +1,4 @@
-"""Do Arrow, polars, DuckDB, pandas and notebooks read tables as they are, with all text escaped?"""
+"""Arrow, polars, DuckDB, pandas and notebooks read tables as they are, with all text escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is it said of each column of each table what it means?"""
+"""Each column of each table has its meaning written down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can columns of selected frames be passed on as Arrow to pandas, polars and DuckDB?"""
+"""Columns of selected frames are passed on as Arrow to pandas, polars and DuckDB."""
 
 from __future__ import annotations
 

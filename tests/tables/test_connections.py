@@ -1,4 +1,4 @@
-"""Does the table of connections say what `diagnose` says?"""
+"""The table of connections says what `diagnose` says."""
 
 from __future__ import annotations
 

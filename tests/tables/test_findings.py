@@ -1,4 +1,4 @@
-"""Can findings be read as a table?"""
+"""Findings are read as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are messages written and queried as a table?"""
+"""Messages are written and queried as a table."""
 
 from __future__ import annotations
 

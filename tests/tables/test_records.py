@@ -1,4 +1,4 @@
-"""Are records of RMPP transfers exported and queried whole, with the frames that they came from?"""
+"""Records of RMPP transfers are exported and queried whole, with the frames that they came from."""
 
 from __future__ import annotations
 

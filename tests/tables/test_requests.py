@@ -1,4 +1,4 @@
-"""Are requests with their answers a table, those of plugins, too?"""
+"""Requests with their answers are a table, those of plugins, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do cells hold what frames hold: types, nulls, lists?"""
+"""Cells hold what frames hold: types, nulls, lists."""
 
 from __future__ import annotations
 

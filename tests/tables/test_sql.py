@@ -1,4 +1,4 @@
-"""Which tables does SQL see from Python, and what does a query cost that asks for nothing?"""
+"""The tables that SQL sees from Python, and the cost of a query that asks for nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a missing packet count as lost if the capture shows losses, and as never sent otherwise?"""
+"""A missing packet counts as lost if the capture shows losses, and as never sent otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what is counted of the traffic bounded?"""
+"""Counts of the traffic are bounded."""
 
 from __future__ import annotations
 

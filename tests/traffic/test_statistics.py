@@ -1,4 +1,4 @@
-"""Are the statistics of a capture correct?"""
+"""The statistics of a capture are correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which messages does a RoCE v2 capture hold? Found packet by packet from the bytes, without any code of the package but the reader."""
+"""The messages of a RoCE v2 capture, found packet by packet from the bytes, without any code of the package but the reader."""
 
 from __future__ import annotations
 

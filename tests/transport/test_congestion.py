@@ -1,4 +1,4 @@
-"""Are marks and notifications counted by pair of ports, and marks without notification found wherever chunks end?"""
+"""Marks and notifications are counted by pair of ports, and marks without notification found wherever chunks end."""
 
 from __future__ import annotations
 

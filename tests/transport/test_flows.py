@@ -1,4 +1,4 @@
-"""Are multicast senders, congestion, credits and datagram services followed?"""
+"""Multicast senders, congestion, credits and datagram services are followed."""
 
 from __future__ import annotations
 

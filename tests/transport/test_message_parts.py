@@ -1,4 +1,4 @@
-"""Which packets make up a message, at wraps, gaps, equal PSNs and notifications?"""
+"""Packets that make up a message, at wraps, gaps, equal PSNs and notifications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are messages counted by queue pair, with rate and percentiles, in `stats` and in tables?"""
+"""Messages are counted by queue pair, with rate and percentiles, in `stats` and in tables."""
 
 from __future__ import annotations
 

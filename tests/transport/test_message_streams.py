@@ -1,4 +1,4 @@
-"""Which streams do packets begin, and which responses answer which requests?"""
+"""Streams that packets begin, and responses with the requests that they answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do filters and columns know the message of a frame?"""
+"""Filters and columns know the message of a frame."""
 
 from __future__ import annotations
 

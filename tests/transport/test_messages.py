@@ -1,4 +1,4 @@
-"""Are messages what an independent walk over the packets finds, whatever the reading window?"""
+"""Messages are what an independent walk over the packets finds, whatever the reading window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are pause frames counted by sender and priority, wherever chunks end?"""
+"""Pause frames are counted by sender and priority, wherever chunks end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a PDU found once, where its last byte is, however its bytes are cut into messages, and never behind a gap?"""
+"""A PDU is found once, where its last byte is, however its bytes are cut into messages, and never behind a gap."""
 
 from __future__ import annotations
 

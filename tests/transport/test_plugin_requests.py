@@ -1,4 +1,4 @@
-"""Are requests and answers of a plugin's protocol matched by their fields, in filters and columns?"""
+"""Requests and answers of a plugin's protocol are matched by their fields, in filters and columns."""
 
 from __future__ import annotations
 

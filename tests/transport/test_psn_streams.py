@@ -1,4 +1,4 @@
-"""Are all events in RC and UC streams found, and no others?"""
+"""All events in RC and UC streams are found, and no others."""
 
 from __future__ import annotations
 

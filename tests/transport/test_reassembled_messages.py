@@ -1,4 +1,4 @@
-"""Are messages of several packets put together as they were sent, and does the whole say what one packet with the same bytes says?"""
+"""Messages of several packets are put together as they were sent, and the whole says what one packet with the same bytes says."""
 
 from __future__ import annotations
 

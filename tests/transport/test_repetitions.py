@@ -1,4 +1,4 @@
-"""Are repeated packets counted equally wherever chunks end?"""
+"""Repeated packets are counted equally wherever chunks end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are chunks of RPC-over-RDMA put back into their messages, and only where the capture shows that they belong there?"""
+"""Chunks of RPC-over-RDMA are put back into their messages, and only where the capture shows that they belong there."""
 
 from __future__ import annotations
 

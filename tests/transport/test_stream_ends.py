@@ -1,4 +1,4 @@
-"""Which packets are one stream, when does it begin anew, and which stream is its opposite direction, or is that unknown?"""
+"""Packets of one stream, its new beginnings, and the stream of the opposite direction, which may be unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do our counts, the table in docs/true-findings.md and a simple independent count agree for every shared capture?"""
+"""Our counts, the table in docs/true-findings.md and a simple independent count agree for every shared capture."""
 
 from __future__ import annotations
 

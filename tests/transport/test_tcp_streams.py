@@ -1,4 +1,4 @@
-"""Is a PDU of a TCP connection found once, where its last byte is, however segments cut it, come again or early; never behind a gap?"""
+"""A PDU of a TCP connection is found once, where its last byte is, however segments cut it, come again or early; never behind a gap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are screens drawn in tests? When they open, or when a test asks (`drawn`). Style sheets are parsed once for all tests."""
+"""Drawing of screens in tests: when they open, or when a test asks (`drawn`). Style sheets are parsed once for all tests."""
 
 from __future__ import annotations
 

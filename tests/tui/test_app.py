@@ -1,4 +1,4 @@
-"""Does the application start, show every frame in every theme, tell what failed, and end?"""
+"""The application starts, shows every frame in every theme, tells what failed, and ends."""
 
 from __future__ import annotations
 

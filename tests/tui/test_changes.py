@@ -1,4 +1,4 @@
-"""Does the screen of `diff --tui` show every change, harmless, and end?"""
+"""The screen of `diff --tui` shows every change, harmless, and ends."""
 
 from __future__ import annotations
 

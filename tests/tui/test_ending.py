@@ -1,4 +1,4 @@
-"""Does a screen end within two seconds, at whatever moment its terminal goes away or a signal comes?"""
+"""A screen ends within two seconds, at whatever moment its terminal goes away or a signal comes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can text of a capture, of its name or of a filter do anything on the screen but be read? Every pane, screen, message and copy."""
+"""Text of a capture, of its name or of a filter does nothing on the screen but be read. Every pane, screen, message and copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which panes are there at which size, how does Tab go round them, and what does an empty capture say?"""
+"""Panes by size of the screen, the way of Tab round them, and the words of an empty capture."""
 
 from __future__ import annotations
 

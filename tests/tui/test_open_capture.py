@@ -1,4 +1,4 @@
-"""Do several captures each keep their frames, filter and findings, and is one read only when it is shown?"""
+"""Several captures each keep their frames, filter and findings, and one is read only when it is shown."""
 
 from __future__ import annotations
 

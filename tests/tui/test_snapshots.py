@@ -1,4 +1,4 @@
-"""Do the screens look as they did when somebody last looked at them?
+"""The screens look as they did when somebody last looked at them.
 
 Pictures are compared byte for byte where they are drawn by the versions of Rich and Textual that drew them last, else by
 their text: what libraries draw around it is not ours. `pytest -m written --update-golden` draws them anew; look at them then.

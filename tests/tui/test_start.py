@@ -1,4 +1,4 @@
-"""Does `ibdissect` alone offer captures, and open the one that is chosen?"""
+"""`ibdissect` alone offers captures, and opens the one that is chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the real program, in a real terminal (tmux), open, filter, walk findings and leave the terminal as it was?"""
+"""The real program, in a real terminal (tmux), opens, filters, walks findings and leaves the terminal as it was."""
 
 from __future__ import annotations
 

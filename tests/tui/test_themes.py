@@ -1,4 +1,4 @@
-"""Can text be read in every theme that is offered?"""
+"""Text can be read in every theme that is offered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the declarations say, one line each: for tests/reference/declared.csv?"""
+"""The declarations, one line each, for tests/reference/declared.csv."""
 
 from __future__ import annotations
 

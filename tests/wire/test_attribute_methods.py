@@ -1,4 +1,4 @@
-"""Does the table of methods and modifiers agree with the catalogue of attributes, and do open headers name no attribute that is unknown?"""
+"""The table of methods and modifiers agrees with the catalogue of attributes, and open headers name no attribute that is unknown."""
 
 from __future__ import annotations
 

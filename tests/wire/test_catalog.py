@@ -1,4 +1,4 @@
-"""Does the catalog find structures by name, attribute and place, and refuse what would be ambiguous?"""
+"""The catalog finds structures by name, attribute and place, and refuses what would be ambiguous."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the communication management structures, and the private data of RDMA services, read captured messages as they should?"""
+"""The communication management structures, and the private data of RDMA services, read captured messages as they should."""
 
 from __future__ import annotations
 

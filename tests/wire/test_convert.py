@@ -1,4 +1,4 @@
-"""Do the conversions of IBA codes, addresses and masks give the quantities that the standard and its users know?"""
+"""The conversions of IBA codes, addresses and masks give the quantities that the standard and its users know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are ICRC and VCRC what their polynomials say, and do they count exactly the bits that no switch or router may change?"""
+"""ICRC and VCRC are what their polynomials say, and count exactly the bits that no switch or router may change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are fields of cut structures found where they are whole, and only there?"""
+"""Fields of cut structures are found where they are whole, and only there."""
 
 from __future__ import annotations
 

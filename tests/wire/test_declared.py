@@ -1,4 +1,4 @@
-"""Does a declaration change only on purpose, and are its bits where tests/reference/declared.csv has them?"""
+"""A declaration changes only on purpose, and its bits are where tests/reference/declared.csv has them."""
 
 from __future__ import annotations
 

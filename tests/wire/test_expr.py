@@ -1,4 +1,4 @@
-"""Do conditions say what their operators say, and nothing that Python would misread?"""
+"""Conditions say what their operators say, and nothing that Python would misread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do structures of a family have its prefix and their own names, and do offsets with dots leave reserved bits and nothing else?"""
+"""Structures of a family have its prefix and their own names; offsets with dots leave reserved bits and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the declared structures agree, field by field, with the second source of offsets (tests/reference/fields.csv)?"""
+"""The declared structures agree, field by field, with the second source of offsets (tests/reference/fields.csv)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the structures of subnet administration and performance management read MADs exactly as tshark does?"""
+"""The structures of subnet administration and performance management read MADs exactly as tshark does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may decide how later structures are read: which fields, of which width, equal in which fields?"""
+"""Fields that may decide how later structures are read: their kinds, their widths, and the fields that must be equal."""
 
 from __future__ import annotations
 

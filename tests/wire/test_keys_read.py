@@ -1,4 +1,4 @@
-"""Is every key that a plugin's handler reads remembered, and hidden in texts, while that handler runs and no longer?"""
+"""Every key that a plugin's handler reads is remembered, and hidden in texts, while that handler runs and no longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does libibmad, the library of smpquery and perfquery, read the same numbers out of the same bytes? Skipped without it."""
+"""libibmad, the library of smpquery and perfquery, reads the same numbers out of the same bytes. Skipped without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the tables of the management base answer what the standard says of classes, methods and status?"""
+"""The tables of the management base answer what the standard says of classes, methods and status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which OpCodes are datagrams, and when was an ERF record written to the nanosecond?"""
+"""OpCodes of datagrams, and times of ERF records to the nanosecond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every declared field read exactly the bits that its declaration names, and is a wrong declaration refused?"""
+"""Every declared field reads exactly the bits that its declaration names, and a wrong declaration is refused."""
 
 from __future__ import annotations
 

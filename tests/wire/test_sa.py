@@ -1,4 +1,4 @@
-"""Does a ComponentMask choose the components that saquery, opensm and python-rdma say it does?"""
+"""A ComponentMask chooses the components that saquery, opensm and python-rdma say it does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the subnet management structures read captured SMPs, notices and subscriptions exactly as tshark does?"""
+"""The subnet management structures read captured SMPs, notices and subscriptions exactly as tshark does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every declared structure keep the conventions: documented, cited, named as the standard names it, keys secret?"""
+"""Every declared structure keeps the conventions: documented, cited, named as the standard names it, keys secret."""
 
 from __future__ import annotations
 

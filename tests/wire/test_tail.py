@@ -1,4 +1,4 @@
-"""Are declared lists, choices, texts and what follows them found where the bytes say, the same in every output, and never beyond?"""
+"""Declared lists, choices, texts and what follows them are found where the bytes say, the same in every output, and never beyond."""
 
 from __future__ import annotations
 

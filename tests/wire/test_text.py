@@ -1,4 +1,4 @@
-"""Is the text of a value exact: at the edges of widths, of what can be printed, and of each kind of field?"""
+"""The text of a value is exact: at the edges of widths, of what can be printed, and of each kind of field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do vendor, congestion control and other general-service structures read captured and known MADs rightly?"""
+"""Vendor, congestion control and other general-service structures read captured and known MADs rightly."""
 
 from __future__ import annotations
 

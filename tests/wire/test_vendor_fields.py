@@ -1,4 +1,4 @@
-"""Does every field of a manufacturer's structure have a source of its own (tests/reference/vendor_fields.csv)?"""
+"""Every field of a manufacturer's structure has a source of its own (tests/reference/vendor_fields.csv)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can a hidden key be computed from what is shown of its frame? A solver of linear equations over the CRCs tries."""
+"""No hidden key can be computed from the shown bytes of its frame. A solver of linear equations over the CRCs tries."""
 
 from __future__ import annotations
 

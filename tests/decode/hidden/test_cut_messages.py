@@ -1,4 +1,4 @@
-"""Are the keys of messages hidden in each of their packets, in every output, whether the message is put together or not?"""
+"""Keys of messages are hidden in each of their packets, in every output, whether the message is put together or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which values are keys, and which numbers do they get?"""
+"""The values that are keys, and their numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are opaque pieces looked up by place, and found in the order of their starts?"""
+"""Opaque pieces are looked up by place, and found in the order of their starts."""
 
 from __future__ import annotations
 

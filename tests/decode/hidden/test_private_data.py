@@ -1,4 +1,4 @@
-"""Is private data hidden that no declared structure explains, in every message, and is what is declared shown without its keys?"""
+"""Private data that no declared structure explains is hidden in every message, and what is declared is shown without its keys."""
 
 from __future__ import annotations
 

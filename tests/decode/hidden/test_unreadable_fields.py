@@ -1,4 +1,4 @@
-"""Is a field in which a key may lie hidden as a whole wherever it cannot be read to its end?"""
+"""A field in which a key may lie is hidden as a whole wherever it cannot be read to its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are packets of NVIDIA's dynamically connected transport only noted? They have OpCodes of reliable datagrams, and headers of their own."""
+"""Packets of NVIDIA's dynamically connected transport are only noted: they have OpCodes of reliable datagrams, and headers of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a message whose packets have different sizes found in chunks of any size, and with several streams side by side?"""
+"""A message whose packets have different sizes is found in chunks of any size, and with several streams side by side."""
 
 from __future__ import annotations
 

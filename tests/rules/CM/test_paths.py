@@ -1,4 +1,4 @@
-"""Which port is accused of dropping a service level, where a path has two ends that drop it?"""
+"""The port that is accused of dropping a service level, where a path has two ends that drop it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the finding about a host with wrong ICRCs say of its connections?"""
+"""The finding about a host with wrong ICRCs counts each of its connections where it belongs."""
 
 from __future__ import annotations
 

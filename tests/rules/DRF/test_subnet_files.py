@@ -1,4 +1,4 @@
-"""Is a table only compared with partitions.conf when all of it is known?"""
+"""A table is only compared with partitions.conf when all of it is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packets and the ports at both ends: is each packet counted once?"""
+"""Packets and the ports at both ends: each packet is counted once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is an answer with another attribute found wherever a reading window begins?"""
+"""An answer with another attribute is found wherever a reading window begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are ports and switches accused of what the capture changed, cut off, or showed too late?"""
+"""Ports and switches are not accused of what the capture changed, cut off, or showed too late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the M_Key rules tell about requests with a wrong key: which bytes, which port, which frames prove it, how often?"""
+"""The M_Key rules about requests with a wrong key: the bytes, the port, the frames that prove it, and how often."""
 
 from __future__ import annotations
 

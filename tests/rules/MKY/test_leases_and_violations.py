@@ -1,4 +1,4 @@
-"""Leases that run out, managers that come too seldom, storms of traps, and who tries keys: how long, how often, and who?"""
+"""Leases that run out, managers that come too seldom, storms of traps, and tries of keys: how long, how often, and by whom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the P_Key rules tell: which bytes, whose table, which frames prove it, how often?"""
+"""The P_Key rules about tables: the bytes, whose table, the frames that prove it, and how often."""
 
 from __future__ import annotations
 

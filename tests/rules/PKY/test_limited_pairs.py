@@ -1,4 +1,4 @@
-"""Which directions belong together, when do limited P_Keys in both prove anything, and how many packets were lost?"""
+"""Directions that belong together, limited P_Keys in both and when they prove anything, and how many packets were lost."""
 
 from __future__ import annotations
 

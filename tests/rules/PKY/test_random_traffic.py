@@ -1,4 +1,4 @@
-"""Do the P_Key rules judge random traffic as a plain loop over its packets does, in chunks of any size?"""
+"""The P_Key rules judge random traffic as a plain loop over its packets does, in chunks of any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do P_Keys of single packets, tables and paths tell: which bytes are marked, and what is one finding?"""
+"""P_Keys of single packets, tables and paths: the bytes that are marked, and what is one finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do findings about streams say of services that repeat nothing?"""
+"""Findings about streams of services that repeat nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are subscriptions beyond those that are remembered taken for ones that may still be in force?"""
+"""Subscriptions beyond those that are remembered are taken for ones that may still be in force."""
 
 from __future__ import annotations
 

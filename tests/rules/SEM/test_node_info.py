@@ -1,4 +1,4 @@
-"""What nodes say of themselves: does a doubtful contradiction hide a certain one?"""
+"""Words of nodes about themselves: a doubtful contradiction does not hide a certain one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a finding about a sender of SMPs begin with its first frame?"""
+"""A finding about a sender of SMPs begins with its first frame."""
 
 from __future__ import annotations
 

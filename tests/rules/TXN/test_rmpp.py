@@ -1,4 +1,4 @@
-"""Transfers of several segments: is each fault one finding?"""
+"""Transfers of several segments: each fault is one finding."""
 
 from __future__ import annotations
 

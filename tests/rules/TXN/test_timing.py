@@ -1,4 +1,4 @@
-"""Is it reported in the same way, whatever the window, that a second brought too many requests to remember them all?"""
+"""A second that brought too many requests to remember them all is reported in the same way, whatever the window."""
 
 from __future__ import annotations
 

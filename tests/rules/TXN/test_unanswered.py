@@ -1,4 +1,4 @@
-"""Which requests without an answer are warnings, and do findings name the attribute, also one that only a plugin knows?"""
+"""Requests without an answer that are warnings; findings name the attribute, also one that only a plugin knows."""
 
 from __future__ import annotations
 

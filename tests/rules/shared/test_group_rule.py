@@ -1,4 +1,4 @@
-"""Do two nodes, or only one, have to register again between two frames?"""
+"""Nodes that have to register again between two frames: a restart is told by two of them, not by one."""
 
 from __future__ import annotations
 

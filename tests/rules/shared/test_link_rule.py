@@ -1,4 +1,4 @@
-"""Are packets between two LIDs the same findings, wherever a window ends?"""
+"""Packets between two LIDs are the same findings, wherever a window ends."""
 
 from __future__ import annotations
 

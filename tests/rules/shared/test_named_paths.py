@@ -1,4 +1,4 @@
-"""Are LIDs that the SA gives out taken for assigned and within reach?"""
+"""LIDs that the SA gives out are taken for assigned and within reach."""
 
 from __future__ import annotations
 

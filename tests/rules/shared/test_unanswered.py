@@ -1,4 +1,4 @@
-"""Does a verdict that rests on earlier packets say less where the capture missed some since, or a Set was not answered?"""
+"""A verdict that rests on earlier packets says less where the capture missed some since, or a Set was not answered."""
 
 from __future__ import annotations
 

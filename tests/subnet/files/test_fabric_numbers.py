@@ -1,4 +1,4 @@
-"""Does `fabric` print of a sweep what the fabric's tools print of the same ports? Their text is read here, without code of ibdissect."""
+"""`fabric` prints of a sweep what the fabric's tools print of the same ports. Their text is read here, without code of ibdissect."""
 
 from __future__ import annotations
 

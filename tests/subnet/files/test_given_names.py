@@ -1,4 +1,4 @@
-"""Which names do addresses get, in columns, in sentences and in filters?"""
+"""Names of addresses in columns, in sentences and in filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the binary cache of ibnetdiscover read to the last cable, and refused where it is cut?"""
+"""The binary cache of ibnetdiscover is read to the last cable, and refused where it is cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the files of real tools say what the first sweep of their fabric shows, and do they prove what a data capture alone cannot?"""
+"""The files of real tools say what the first sweep of their fabric shows, and prove what a data capture alone cannot."""
 
 from __future__ import annotations
 

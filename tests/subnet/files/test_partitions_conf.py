@@ -1,4 +1,4 @@
-"""Which P_Keys does OpenSM make of partitions.conf? The rules of osm_prtn_config.c, one by one."""
+"""P_Keys that OpenSM makes of partitions.conf: the rules of osm_prtn_config.c, one by one."""
 
 from __future__ import annotations
 

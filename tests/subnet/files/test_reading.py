@@ -1,4 +1,4 @@
-"""Is each kind of file recognized by its content, read without loss, and harmless when it is not what it seems?"""
+"""Each kind of file is recognized by its content, read without loss, and harmless when it is not what it seems."""
 
 from __future__ import annotations
 

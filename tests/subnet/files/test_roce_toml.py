@@ -1,4 +1,4 @@
-"""What does a TOML file about a RoCE network teach, with the line of each fact, and what is refused?"""
+"""A TOML file about a RoCE network: its facts with the line of each, and refusals."""
 
 from __future__ import annotations
 

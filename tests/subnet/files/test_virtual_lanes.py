@@ -1,4 +1,4 @@
-"""Are SL to VL tables and VL arbitration the same in every format?"""
+"""SL to VL tables and VL arbitration are the same in every format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do NodeRecords and PortInfoRecords show the whole subnet exactly if no host can be missing?"""
+"""NodeRecords and PortInfoRecords show the whole subnet exactly if no host can be missing."""
 
 from __future__ import annotations
 

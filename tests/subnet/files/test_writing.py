@@ -1,4 +1,4 @@
-"""Do the files that we write say what they were written from?"""
+"""The files that we write say what they were written from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is another capture opened, and are payloads read as the user says?"""
+"""Another capture is opened, and payloads are read as the user says."""
 
 from __future__ import annotations
 

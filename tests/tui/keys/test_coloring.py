@@ -1,4 +1,4 @@
-"""Do coloring rules colour, and does a profile bring back theme, panes, columns, widths, times and colours?"""
+"""Coloring rules colour, and a profile brings back theme, panes, columns, widths, times and colours."""
 
 from __future__ import annotations
 

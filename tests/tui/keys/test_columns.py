@@ -1,4 +1,4 @@
-"""Are columns chosen, added and remembered, and times written in other ways?"""
+"""Columns are chosen, added and remembered, and times written in other ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Has every key one command, and does the page of the terminal UI list them all?"""
+"""Every key has one command, and the page of the terminal UI lists them all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does = show what changed between two tabs, and say why when it cannot?"""
+"""The key = shows what changed between two tabs, and says why when it cannot."""
 
 from __future__ import annotations
 

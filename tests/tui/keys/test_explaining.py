@@ -1,4 +1,4 @@
-"""Do f and e lead to a finding and explain it?"""
+"""The keys f and e lead to a finding and explain it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a filter entered, applied, refused, and made from a field?"""
+"""A filter is entered, applied, refused, and made from a field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do c and r lead to the frames that belong to the selected one?"""
+"""The keys c and r lead to the frames that belong to the selected one."""
 
 from __future__ import annotations
 

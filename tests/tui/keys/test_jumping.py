@@ -1,4 +1,4 @@
-"""Do jumps lead to the field of a finding, stay inside the filter, and back again? Marks, too."""
+"""Jumps lead to the field of a finding, stay inside the filter, and back again. Marks, too."""
 
 from __future__ import annotations
 

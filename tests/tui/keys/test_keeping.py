@@ -1,4 +1,4 @@
-"""Are frames marked, copied and written?"""
+"""Frames are marked, copied and written."""
 
 from __future__ import annotations
 

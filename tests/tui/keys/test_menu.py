@@ -1,4 +1,4 @@
-"""Does the menu offer what applies to the selected field and frame, and do it?"""
+"""The menu offers what applies to the selected field and frame, and does it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does , show what is set, change it, and come back?"""
+"""The key , shows what is set, changes it, and comes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do g, Ctrl+F, n and N lead to the frame that is wanted?"""
+"""The keys g, Ctrl+F, n and N lead to the frame that is wanted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are masked bytes hidden, and can the text of bytes be clicked?"""
+"""Masked bytes are hidden, and the text of bytes can be clicked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are names and values completed by keys, arrows and clicks?"""
+"""Names and values are completed by keys, arrows and clicks."""
 
 from __future__ import annotations
 

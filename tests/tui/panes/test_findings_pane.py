@@ -1,4 +1,4 @@
-"""Can findings be walked, grouped and clicked?"""
+"""Findings are walked, grouped and clicked."""
 
 from __future__ import annotations
 

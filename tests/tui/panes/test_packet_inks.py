@@ -1,4 +1,4 @@
-"""Do coloring rules, refusals, repetitions and management give packets their inks, in this order?"""
+"""Coloring rules, refusals, repetitions and management give packets their inks, in this order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can the list be walked by keys, mouse and wheel, and does it follow a file that grows?"""
+"""The list is walked by keys, mouse and wheel, and follows a file that grows."""
 
 from __future__ import annotations
 

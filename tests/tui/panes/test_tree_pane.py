@@ -1,4 +1,4 @@
-"""Do layers open and close, and do tree and bytes follow each other?"""
+"""Layers open and close, and tree and bytes follow each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the view of connections say what failed and why, and lead to the frames?"""
+"""The view of connections says what failed and why, and leads to the frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are conversations listed, and does one become a filter?"""
+"""Conversations are listed, and one becomes a filter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can the fabric be walked by keys and clicks, and do its facts and changes lead to their frames?"""
+"""The fabric is walked by keys and clicks, and its facts and changes lead to their frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the summary explain a rule and filter by it?"""
+"""The summary explains a rule and filters by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the ladder show the conversation of the frame, and lead back to a frame?"""
+"""The ladder shows the conversation of the frame, and leads back to a frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a second Enter, or Escape, that comes when a window is gone, do nothing?"""
+"""A second Enter, or Escape, that comes when a window is gone does nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do screens over the main one open with the focus in their first part, say how they are left, and leave?"""
+"""Screens over the main one open with the focus in their first part, say how they are left, and leave."""
 
 from __future__ import annotations
 

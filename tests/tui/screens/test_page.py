@@ -1,4 +1,4 @@
-"""Can help and palette be read?"""
+"""Help and palette can be read."""
 
 from __future__ import annotations
 

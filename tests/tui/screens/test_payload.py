@@ -1,4 +1,4 @@
-"""Does `R` show and save what two queue pairs said?"""
+"""The key R shows and saves what two queue pairs said."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the statistics drawn?"""
+"""The statistics are drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a sweep shown port by port, the slowest first, beside the one before, and does a port lead to its frames?"""
+"""A sweep is shown port by port, the slowest first, beside the one before, and a port leads to its frames."""
 
 from __future__ import annotations
 

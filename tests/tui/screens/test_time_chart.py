@@ -1,4 +1,4 @@
-"""Does the time chart count what there is, zoom, and make filters of its brush?"""
+"""The time chart counts what there is, zooms, and makes filters of its brush."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does R show a reassembled transfer with its records, also from a frame in its middle and where segments are missing?"""
+"""The key R shows a reassembled transfer with its records, also from a frame in its middle and where segments are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is text cut to terminal cells?"""
+"""Text is cut to terminal cells."""
 
 from __future__ import annotations
 

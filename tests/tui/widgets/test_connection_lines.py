@@ -1,4 +1,4 @@
-"""Is a connection drawn with all that is known of it, in the width there is?"""
+"""A connection is drawn with all that is known of it, in the width there is."""
 
 from __future__ import annotations
 

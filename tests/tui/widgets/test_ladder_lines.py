@@ -1,4 +1,4 @@
-"""Are the lines of a ladder drawn between the right ends, in the width there is?"""
+"""The lines of a ladder are drawn between the right ends, in the width there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are nodes and cables drawn where they belong, with the selected node and the route among what has room?"""
+"""Nodes and cables are drawn where they belong, with the selected node and the route among what has room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are tables sorted by what each column says, with the chosen row under the cursor?"""
+"""Tables are sorted by what each column says, with the chosen row under the cursor."""
 
 from __future__ import annotations
 

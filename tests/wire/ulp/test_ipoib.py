@@ -1,4 +1,4 @@
-"""Is a packet of IP or ARP told from what only looks like one, beside every length and version that the documents allow?"""
+"""A packet of IP or ARP is told from what only looks like one, beside every length and version that the documents allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the lists of a message read to their end and no further, wherever a word is neither 0 nor 1?"""
+"""The lists of an RPC-over-RDMA message are read to their end and no further, wherever a word is neither 0 nor 1."""
 
 from __future__ import annotations
 

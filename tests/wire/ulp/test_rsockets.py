@@ -1,4 +1,4 @@
-"""Are connections of rsockets told from others by the constant bytes of their private data, and by nothing else?"""
+"""Connections of rsockets are told from others by the constant bytes of their private data, and by nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a payload shown as what its connection is for, from the REQ on, and as bytes where no REQ was seen?"""
+"""A payload is shown as what its connection is for, from the REQ on, and as bytes where no REQ was seen."""
 
 from __future__ import annotations
 

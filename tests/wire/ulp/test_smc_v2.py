@@ -1,4 +1,4 @@
-"""What do handshakes of SMC version 2 and of SMC-D say, and do cut or lying ones say nothing wrong?"""
+"""Handshakes of SMC version 2 and of SMC-D; cut or lying ones say nothing wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do NVMe, iSER with iSCSI, and RPC-over-RDMA messages of kernel captures say here what they say in tshark?"""
+"""NVMe, iSER with iSCSI, and RPC-over-RDMA messages of kernel captures say here what they say in tshark."""
 
 from __future__ import annotations
 

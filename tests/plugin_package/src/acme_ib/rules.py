@@ -1,4 +1,4 @@
-"""What is wrong on an ACME fabric?"""
+"""Rules about ACME fabrics: hot switches, overrun windows, short retries."""
 
 from collections.abc import Iterator
 from typing import Any

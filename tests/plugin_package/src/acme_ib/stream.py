@@ -1,4 +1,4 @@
-"""What is ACME's stream protocol, spoken on connections to its service: a header, then tagged values whose number nobody announces?"""
+"""ACME's stream protocol, spoken on connections to its service: a header, then tagged values whose number nobody announces."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What do ACME's switches tell: the vendor class 0x0D, and data under ACME's OUI?"""
+"""Management datagrams of ACME's switches: the vendor class 0x0D, and data under ACME's OUI."""
 
 from ibdissect.wire.places import Mad, VendorOui
 from ibdissect.wire.spec import Struct, enum, rest, text, uint
