@@ -1,4 +1,4 @@
-"""`Chunk`: the records of one window of a capture as arrays, the same for all containers; and the protocol `Reader`."""
+"""`Chunk`: the records of one window of a capture as arrays, the same for all containers; and `Reader`, the base of what reads them."""
 
 from __future__ import annotations
 

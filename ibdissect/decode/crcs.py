@@ -1,6 +1,6 @@
 """ICRCs and VCRCs of a chunk: the packets whose CRCs are wrong.
 
-`native.sums` computes them in C for a whole chunk. If it was not built, zlib and anycrc are called once per packet; the bytes that the
+`c_code.sums` computes them in C for a whole chunk. If it was not built, zlib and anycrc are called once per packet; the bytes that the
 ICRC masks with ones are masked in a copy of the chunk's data.
 """
 
@@ -98,7 +98,7 @@ def vcrc_sums(table: ChunkTable) -> PacketCrcs:
 
 
 def _by_parts(sums: Callable[..., None], data: Bytes, dtype: str, ends: Int, *columns: npt.NDArray[Any]) -> tuple[Words, Words]:
-    """The CRCs in the packets, and those that a function of `native.sums` computes from `columns`; uint32[k] each.
+    """The CRCs in the packets, and those that a function of `c_code.sums` computes from `columns`; uint32[k] each.
 
     Those of some packets at a time are read while these packets are in the CPU cache.
     """

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 """The order of packets in one stream: the requests, or the responses, of one service from one host to a queue pair of another.
 
-What rules ask of PSNs, MSNs and messages, from packet to packet. `halves` tells why a connection was slow; here each packet counts,
-and nothing waits: an event is told with its packet.
+What rules ask of PSNs, MSNs and messages, from packet to packet. `requester_responder` tells why a connection was slow; here each packet
+counts, and nothing waits: an event is told with its packet.
 """
 
 from __future__ import annotations

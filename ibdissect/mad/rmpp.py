@@ -1,6 +1,6 @@
 """RMPP transfers: the messages of each, its beginning and end, and the order of its segments (IBA 13.6).
 
-Every check needs this, so it keeps only a few numbers per transfer; `reassembly` also keeps the data of transfers that are shown.
+Every check needs this, so it keeps only a few numbers per transfer; `rmpp_reassembly` also keeps the data of transfers that are shown.
 """
 
 from __future__ import annotations

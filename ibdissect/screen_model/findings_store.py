@@ -1,6 +1,6 @@
 """The findings so far, by frame and by rule, with their severities. Filled by the lint thread, read by the screen.
 
-Every occurrence of every finding is kept, 16 bytes each; messages only for the first findings of a rule (`background.KEPT`).
+Every occurrence of every finding is kept, 16 bytes each; messages only for the first findings of a rule (`background_analysis.KEPT`).
 """
 
 from __future__ import annotations
