@@ -308,6 +308,15 @@ class RejectedAlone(Record, frozen=True, eq=False):
     reason: int
 
 
+class RepliedAlone(Record, frozen=True, eq=False):
+    """A REP whose REQ was not seen."""
+
+    source: ClassVar[type[Any]]
+    frame: int
+    time_ns: int
+    qpn: int
+
+
 class Resolved(Record, frozen=True, eq=False):
     """The answer to a request for a datagram service."""
 

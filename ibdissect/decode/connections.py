@@ -186,6 +186,8 @@ class Connections:
         if connection is None or connection.lids is None:
             if isinstance(view, cm.REJ):
                 yield events.RejectedAlone(frame, time_ns, sender, message.receiver, view.reason)
+            elif isinstance(view, cm.REP):
+                yield events.RepliedAlone(frame, time_ns, view.local_qpn)
         elif isinstance(view, cm.REP):
             self._reply(connection, message)
             yield events.Replied(frame, time_ns, connection, sender)
@@ -228,7 +230,7 @@ class Connections:
         connection.lids = lids = view.primary_local_port_lid, view.primary_remote_port_lid
         local = bool(view.primary_subnet_local) and all(0 < lid < FIRST_MULTICAST for lid in lids)
         connection.in_subnet = sender.lid is not None and local
-        connection.served = _served(view.service_id, bytes(view.private_data))
+        connection.served = served(view.service_id, bytes(view.private_data))
         connection.alternates = tuple(path for path in (_alternate(view),) if path != events.NO_PATH)
         self.all.keep(connection, message.frame, message.time_ns)
         self._name(connection)
@@ -305,9 +307,9 @@ def _alternate(view: Any, *, back: bool = False) -> tuple[int, int]:
     return (lids[1], lids[0]) if back else lids
 
 
-def _served(service_id: int, private_data: bytes) -> int:
+def served(service_id: int, private_data: bytes) -> int:
     """What messages on a connection are: its service id, marked if its REQ says more than the id."""
     return service_id | RSOCKETS if is_rsockets(service_id, private_data) else served_by(service_id, private_data)
 
 
-events.ConnectionEvent.source = events.RejectedAlone.source = events.Resolved.source = Connections
+events.ConnectionEvent.source = events.RejectedAlone.source = events.RepliedAlone.source = events.Resolved.source = Connections

@@ -18,9 +18,10 @@ from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.ulp import smc_llc
 
 from .addresses import ENDS, LID_SIZE, End, by_header, ends_at
-from .connection_events import Connection, Disconnecting, Replied, Requested, Resolution, Resolved
+from .connection_events import Connection, Disconnecting, Replied, RepliedAlone, Requested, Resolution, Resolved
 from .connections import Connections
 from .conversation_values import KeptValues
+from .keyed_pairs import KeyedPairs, Named, replied_alone, requested
 from .locate import Bool, Int
 from .rmpp_places import PlacedSegments
 from .rows import parts
@@ -65,6 +66,10 @@ class Services:
         self._ends = OrderedDict[int, dict[bytes, list[tuple[int, int, int]]]]()
         """Queue pair -> address -> (start time, service, side) in order of time."""
         self._count = 0
+        self.keyed = KeyedPairs(self.dropped)
+        """To which queue pairs messages with keys may go, whatever `messages` says of a packet: that is for what is hidden."""
+        self._named: list[Named] = []
+        """What the present chunk says about queue pairs."""
         self._smc = False
         """A handshake of SMC-R was seen."""
         self.kept = KeptValues()
@@ -81,14 +86,19 @@ class Services:
         self.fed = table.chunk.first + len(table) - 1
         self._learn_smc(table)
         kinds = {key for key in table.attributes() if key[0] in (CM_CLASS, DM_CLASS)}
-        if not kinds:
-            return
+        if kinds:
+            self._learn_management(table, kinds)
+        self.keyed.feed(table, self._named)
+        self._named = []
+
+    def _learn_management(self, table: ChunkTable, kinds: set[tuple[int, int]]) -> None:
         if (DM_CLASS, SERVICE_ENTRIES) in kinds:
             for i in range(len(table.occurrences(dm.ServiceEntry))):
                 entry = table.view(dm.ServiceEntry, i)
                 self.names.keep(entry.service_id, entry.service_name, table.chunk.first, int(table.chunk.time_ns[0]))
         for event in self.connections.feed(table):
             self._learn(event)
+        self._named += requested(table)
 
     def _learn_smc(self, table: ChunkTable) -> None:
         from .smc_pairs import added, agreed  # it looks for structures, and so do those who ask here
@@ -117,6 +127,8 @@ class Services:
             one = event.connection
             far = (one.active, one.active_lid) if event.receiver == one.active else (one.passive, one.passive_lid)
             self._bind(_addresses(*far), event.qpn, event.time_ns, event.frame, NO_SERVICE, 0)
+        elif isinstance(event, RepliedAlone):
+            self._named.append(replied_alone(event))
 
     def assign(self, address: bytes, qp: int, service: int, side: int) -> None:
         """Set the service of a queue pair, whatever connection management said before."""
@@ -125,6 +137,8 @@ class Services:
 
     def _bind(self, addresses: set[bytes], qp: int, time_ns: int, frame: int, service: int, side: int, *, anew: bool = False) -> None:
         """`anew`: whether another connection begins, perhaps to the same service."""
+        if service != NO_SERVICE:
+            self._named.append((frame, time_ns, qp, service))
         for address in addresses - {b"", b"\0\0"}:
             if self._count >= MAX_ENDS:
                 _, oldest = self._ends.popitem(last=False)

@@ -16,12 +16,14 @@ import numpy as np
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.places import CmPayload, Stream, TcpData, TcpPort
 from ibdissect.wire.ulp.ip import TCP
+from ibdissect.wire.ulp.smc import SMCHandshake
 
 from ..bit_fields import any_set
 from ..chunk_table import ChunkTable
+from ..keyed_pairs import holds_keys
 from ..locate import Bool, Int
 from ..occurrences import Occurrences
-from ..payloads import about, served
+from ..payloads import WRITES_ONE, about, served
 from ..services import IN_PARTS, IS_SEND
 from ..tcp_segments import segments_of
 from .unreadable_fields import holds_key
@@ -91,21 +93,25 @@ def of_other_types(table: ChunkTable) -> Iterator[Pieces]:
     yield rows, payload[rows], located.payload_end[rows]
 
 
-def behind_packets(table: ChunkTable) -> Pieces:
+def behind_packets(table: ChunkTable) -> Iterator[Pieces]:
     """Of SENDs on connections to such services, what follows the payload in frames that go on behind the packet: where a length makes the
     packet end early, it is the rest of the message. Zeros that fill up a short frame of Ethernet are none.
+
+    And all of the messages that may be such, but of which it is not known: over another path, with another time, after the end.
     """
-    rows, services, _ = table.services.messages(table, IS_SEND, bare=True)
-    of = np.zeros(len(rows), np.bool_)
-    for place in (*_places(table.catalog), *_over(table.catalog)) if len(rows) else ():
-        of |= about(table, place, np.array(services, np.uint64))
-    rows = rows[of]
-    located, stop = table.located, (table.chunk.offset + table.chunk.caplen)[rows]
-    at, end = located.behind[rows], np.where(located.at("payload")[rows] >= 0, located.payload_end[rows], located.limit[rows])
+    opcodes = IS_SEND | WRITES_ONE
+    rows, services, _ = table.services.messages(table, opcodes, bare=True)
+    rows = rows[holds_keys(table, np.array(services, np.uint64))]
+    may_be = np.setdiff1d(table.services.keyed.rows(table, opcodes), rows)
+    rows = rows[IS_SEND[table.located.opcode[rows]]]
+    located, stops = table.located, table.chunk.offset + table.chunk.caplen
+    begin, end = located.at("payload"), np.where(located.at("payload") >= 0, located.payload_end, located.limit)
+    yield may_be, np.where(begin >= 0, begin, end)[may_be], stops[may_be]
+    stop, at, end = stops[rows], located.behind[rows], end[rows]
     there = at < stop
     rows, at, stop, end = rows[there], at[there], stop[there], end[there]
     there = any_set(table.chunk.data, at, stop) | (table.chunk.caplen[rows] > FILLED)
-    return rows[there], end[there], stop[there]
+    yield rows[there], end[there], stop[there]
 
 
 @cache
@@ -136,7 +142,8 @@ def _in_streams(table: ChunkTable) -> Iterator[Pieces]:
 
 
 def _in_segments(table: ChunkTable) -> Iterator[Pieces]:
-    """The data of TCP segments that end within a structure with a key, or are the rest of a message."""
+    """The data of TCP segments that end within a structure with a key, are the rest of a message, or follow one."""
+    yield _behind(table)
     for owner, inner in table.catalog.inside.items():
         words = [place.start for place in owner.carried_by if isinstance(place, TcpData)]
         if not words:
@@ -167,15 +174,16 @@ def _rests(table: ChunkTable, owner: StructType, words: list[bytes]) -> Pieces:
     return found.rows[there], at[there], stop[there]
 
 
+def _behind(table: ChunkTable) -> Pieces:
+    """What follows the message of SMC that a segment begins with, as its length says: perhaps another one, with a key."""
+    found = table.occurrences(SMCHandshake)
+    return found.rows, found.at + np.maximum(table.values(SMCHandshake.length).astype(np.int64), SMCHandshake.size), found.stop
+
+
 @cache
 def _places(catalog: Catalog) -> tuple[CmPayload, ...]:
     """Where messages are carried that may hold a key."""
     return tuple({place for struct in _starting(catalog) if holds_key(catalog, struct) for place in _carrying(struct)})
-
-
-def _over(catalog: Catalog) -> list[CmPayload]:
-    """The connections that streams are carried over that may hold a key."""
-    return [place.over for place, _ in _streams(catalog) if isinstance(place.over, CmPayload)]
 
 
 @cache

@@ -9,10 +9,12 @@ from ..spec import Struct, array, bit, enum, gid, mac, nested, pad, part, qpn, r
 
 SERVICE = 0xFFFF_FFFF_534D_4352
 """Stands for a service id: the queue pairs of SMC-R are agreed over TCP, not by connection management (`table.services`)."""
-SIZE = 44
+SIZE, DATA_CONTROL, VERSION_2 = 44, 0xFE, 0x2
+"""Bytes of each message of version 1; the type that holds no key; the upper half of the types of version 2, whose length has 16 bits."""
 TYPES: Mapping[int, str] = {
     0x01: "Confirm Link", 0x02: "Add Link", 0x03: "Add Link Continuation", 0x04: "Delete Link", 0x05: "Request Add Link",
-    0x06: "Confirm Rkey", 0x07: "Test Link", 0x08: "Confirm Rkey Continuation", 0x09: "Delete Rkey", 0xFE: "Connection Data Control",
+    0x06: "Confirm Rkey", 0x07: "Test Link", 0x08: "Confirm Rkey Continuation", 0x09: "Delete Rkey",
+    DATA_CONTROL: "Connection Data Control",
 }  # fmt: skip
 """Types of LLC messages (RFC 7609 A.6; kernel net/smc/smc_llc.h), and of CDC messages."""
 _SOURCE = "kernel net/smc/smc_llc.c"
@@ -178,7 +180,7 @@ class SMCDataControl(SMCMessage):
 
     prefix, key, section, size = "smc", "rmbe.ctrl", "RFC 7609 A.7; kernel net/smc/smc_cdc.h struct smc_cdc_msg", SIZE
     title = "SMC-R Connection Data Control"
-    carried_by = (CmPayload(SERVICE, starts=(0xFF, 0xFE)),)
+    carried_by = (CmPayload(SERVICE, starts=(0xFF, DATA_CONTROL)),)
     sequence = uint(16, "Sequence Number", at="2", base="hex", ws="smc.rmbe.ctrl.seqno")
     alert_token = uint(32, "Alert Token", at="4", base="hex", ws="smc.rmbe.ctrl.alert.token")
     reserved1 = pad(16, at="8")

@@ -178,6 +178,13 @@ def test_of_a_handshake_in_two_segments_the_rest_is_hidden(at: int, more: bytes)
     assert not [pair for pair in PAIRS if pair in said]
 
 
+@pytest.mark.parametrize("first", [smc.PROPOSAL, smc.DECLINE, smc.ACCEPT])
+def test_a_handshake_behind_another_message_of_its_segment_is_hidden(first: bytes) -> None:
+    data = smc.segment(first + smc.ACCEPT.replace((0xDEAD).to_bytes(4, "big"), KEY), answer=True)
+    said = all_shown([(LINK_ETHERNET, data, len(data))])
+    assert not [pair for pair in PAIRS if pair in said] and "smc handshake" in said
+
+
 @pytest.mark.parametrize(
     "payload", [b"GET / HTTP/1.1", b"\xe2\xd4\xc3", b"GET \xe2\xd4\xc3\x00", b"x\xe2\xd4\xc3\xd8" + bytes(10), smc.PROPOSAL, b""]
 )
