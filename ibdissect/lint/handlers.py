@@ -32,12 +32,12 @@ class Handlers:
         self.at_end: list[Handler] = []
         self.about_ports: set[str] = set()
         """Codes of conditions whose components some ports do not have, or that are read-only (`applicability`)."""
-        wanted = {kind for rule in kinds for kind in rule.needs}
+        wanted = {one for kind in kinds for one in needs_of(kind)}
         self.conclusions: dict[type[Any], set[str]] = {}
-        """Codes of the rules that draw conclusions from a follower's state."""
-        called = set[tuple[str, Callable[..., Any]]]()
-        """Methods that are called for all rules (`for_all`)."""
+        """Codes of the rules that draw conclusions from a follower's state, or from what learns of it."""
         for place, kind in enumerate(kinds):
+            for event in conclusions_of(kind):
+                self.conclusions.setdefault(event.source, set()).add(kind.code)
             if kind.when is None or kind.by_answers:
                 pass
             elif is_sequence(kind.when):
@@ -51,27 +51,40 @@ class Handlers:
                     self.about_ports.add(kind.code)
                     wanted.add(FabricFollower)
             for mark, listens, method in handler_methods(kind):
-                again = (mark, method) in called
-                if hasattr(method, "is_for_all"):
-                    called.add((mark, method))
                 if mark == "listens_to":
                     self.of_structs.append(((place, method), tuple(listens)))
                 elif mark == "listens_to_events":
                     for event in listens:
-                        self.of_event.setdefault(event, []).extend(() if again else ((place, method),))
+                        self.of_event.setdefault(event, []).append((place, method))
                         if hasattr(event, "source"):
                             wanted.add(event.source)
-                            if getattr(event, "concludes", False):
-                                self.conclusions.setdefault(event.source, set()).add(kind.code)
-                elif not again:
+                else:
                     (self.of_chunk if mark == "listens_to_chunks" else self.at_end).append((place, method))
-        self.followers = in_order(wanted)
+        learning = [kind for kind in in_order(wanted) if hasattr(kind, "learns_from")]
+        self.learning: dict[type[Any], list[type[Any]]] = {}
+        """State that learns from events and from tables before any rule handles them, by the class of these."""
+        for kind in learning:
+            self.learning.setdefault(kind.learns_from, []).append(kind)
+        wanted |= {event.source for event in self.learning if hasattr(event, "source")}
+        self.followers = [kind for kind in in_order(wanted) if hasattr(kind, "feed")]
 
 
 @lru_cache(maxsize=8)
 def handlers(kinds: tuple[type[Rule], ...]) -> Handlers:
     """The handlers of some rules, cached: finding them takes as long as a small capture."""
     return Handlers(kinds)
+
+
+def needs_of(kind: type[Rule]) -> set[type[Any]]:
+    """What a rule class and its bases need."""
+    return {one for base in kind.__mro__ for one in vars(base).get("needs", ())}
+
+
+def conclusions_of(kind: type[Rule]) -> set[type[Any]]:
+    """Events of which a rule draws conclusions: it handles them, or needs what learns from them."""
+    handled = [event for mark, events, _ in handler_methods(kind) if mark == "listens_to_events" for event in events]
+    learnt = [one.learns_from for one in needs_of(kind) if hasattr(one, "learns_from")]
+    return {event for event in (*handled, *learnt) if getattr(event, "concludes", False)}
 
 
 def handler_methods(kind: type[Rule]) -> list[tuple[str, Any, Callable[..., Any]]]:

@@ -102,7 +102,7 @@ class Linter:
         if follower in self.followers:
             return
         if hasattr(follower, "emit_only"):
-            follower.emit_only(self.handlers.of_event)
+            follower.emit_only({*self.handlers.of_event, *self.handlers.learning})
         self.followers.append(follower)
 
     def know(self, files: Sequence[KnownFile]) -> None:
@@ -134,6 +134,7 @@ class Linter:
                 for event in follower.feed(table):
                     if isinstance(event, ChunkFollowed) and self.handlers.about_ports:
                         self.port_facts = port_facts(event, self.context.get(PortInfos))
+                    self._learn(event)
                     for handler in self.handlers.of_event.get(type(event), ()):
                         self._take(handler, event, self.context)
             except Exception as error:  # its state is no longer reliable: drop it rather than report wrongly
@@ -142,6 +143,7 @@ class Linter:
         self._check_conditions(table, selected, 0, late=True)
         for handler, structs in self.handlers.of_structs:
             self._run_timed(self.rules[handler[0]], self._handle_structs, table, structs, handler)
+        self._learn(table)
         for handler in self.handlers.of_chunk:
             ours = handler[1].__module__.startswith("ibdissect.")
             self._take(handler, table if ours else ChunkWithPdus(table), self.context)
@@ -294,6 +296,14 @@ class Linter:
             self._note_failure(f"rule {rule.code}", error)
         if self.timing:
             self._add_time(rule, time.perf_counter() - start)
+
+    def _learn(self, event: object) -> None:
+        """Let state that rules share learn from an event or a table, before any of them handles it."""
+        for kind in self.handlers.learning.get(type(event), ()):
+            try:
+                self.context.get(kind).take(event)
+            except Exception as error:
+                self._note_failure(kind.__name__, error)
 
     def _note_failure(self, who: str, error: Exception, frame: int | None = None) -> None:
         if self.failures is None:

@@ -241,7 +241,8 @@ class Rule:
     flow: ClassVar[tuple[Field[Any], ...]] = ()
     """Fields that identify a flow: hits with equal values become one finding with a count."""
     needs: ClassVar[tuple[type[Any], ...]] = ()
-    """Followers whose state the rule uses without handling their events."""
+    """Followers whose state the rule uses without handling their events, and other state that learns from events (`learns_from`). Those of
+    its base classes come with them."""
     waits: ClassVar[bool] = False
     """Whether its hits wait for the end of the capture, when `stands` and `severity_at_end` know all packets and which are missing."""
     alike: ClassVar[bool] = False
@@ -330,8 +331,3 @@ def on_chunk(method: H) -> H:
 def on_end(method: H) -> H:
     """Call the method with (context) after the last chunk; it yields hits."""
     return _mark("listens_to_end", True)(method)
-
-
-def for_all(method: H) -> H:
-    """Call a handler of a base class once for all rules that inherit it: it only feeds what they share, and finds nothing itself."""
-    return _mark("is_for_all", True)(method)

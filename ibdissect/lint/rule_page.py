@@ -7,7 +7,7 @@ import re
 
 from ibdissect.wire.text import printable
 
-from .handlers import handler_methods
+from .handlers import conclusions_of
 from .rule import REGISTRY, Rule, family
 from .setting import settings_of
 
@@ -41,10 +41,9 @@ def evidence(rule: type[Rule]) -> str:
     own = sections(rule).get(EVIDENCE) or rule.evidence or ("" if rule.when is None else "One packet is enough.")
     code = getattr(rule, "code", None)
     causes = ", ".join(sorted(other.code for other in REGISTRY.values() if {code, family(code or "")} & {*other.explains}))
-    events = [event for mark, listens, _ in handler_methods(rule) if mark == "listens_to_events" for event in listens]
     implied = [
         f"Not reported where another rule reports the cause: {causes}." if causes else "",
-        "Silent if the capture mixes packets of two subnets." if any(getattr(event, "concludes", False) for event in events) else "",
+        "Silent if the capture mixes packets of two subnets." if conclusions_of(rule) else "",
         "`--no-crc` switches it off." if rule.needs_crc else "",
     ]
     return "\n".join(text for text in (own, *implied) if text)

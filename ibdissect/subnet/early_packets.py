@@ -60,6 +60,7 @@ class EarlyPackets:
     """Packets sent before their ports' tables were read. One per capture, shared by all rules."""
 
     after: ClassVar = (LateFacts, FabricFollower)
+    learns_from: ClassVar = ChunkFollowed
 
     def __init__(self, later: LateFacts, follower: FabricFollower) -> None:
         self.later, self.follower = later, follower
@@ -71,8 +72,7 @@ class EarlyPackets:
         return FlowCounts(MAX_FLOWS)
 
     def take(self, event: ChunkFollowed) -> None:
-        """Remember the packets of a chunk that cannot be judged yet. Call it by `event.once`."""
-        event.once(self.later.take)
+        """Remember the packets of a chunk that cannot be judged yet."""
         native, chunk, located = event.table.once(Native), event.table.chunk, event.table.located
         if not len(native.rows):
             return

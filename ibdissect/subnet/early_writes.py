@@ -42,6 +42,7 @@ class EarlyWrites:
     """Requests to ports before these showed their M_Key. One per capture, shared by all rules."""
 
     after: ClassVar = (LateFacts, FabricFollower)
+    learns_from: ClassVar = ChunkFollowed
 
     def __init__(self, later: LateFacts, follower: FabricFollower) -> None:
         self.later, self.follower = later, follower
@@ -51,8 +52,7 @@ class EarlyWrites:
         self.dropped = Dropped("requests before the M_Key of their port was known")
 
     def take(self, event: ChunkFollowed) -> None:
-        """Remember the requests of a chunk that cannot be judged yet. Call it by `event.once`."""
-        event.once(self.later.take)
+        """Remember the requests of a chunk that cannot be judged yet."""
         asks = event.requests
         index = np.flatnonzero(((asks.method == SET) | (asks.method == TRAP_REPRESS)) & (asks.slot >= 0))
         if len(index):

@@ -93,6 +93,7 @@ class LateFacts:
     """At the end of a capture, what held for earlier packets? One per capture, shared by all rules."""
 
     after: ClassVar = (PortInfos, PKeyTables)
+    learns_from: ClassVar = ChunkFollowed
 
     def __init__(self, port_infos: PortInfos, p_key_tables: PKeyTables) -> None:
         self.port_infos, self.p_key_tables = port_infos, p_key_tables
@@ -100,7 +101,7 @@ class LateFacts:
         self.dropped = (self.infos.dropped, self.tables.dropped)
 
     def take(self, event: ChunkFollowed) -> None:
-        """Process PortInfo and P_KeyTable of a chunk. Call it by `event.once`."""
+        """Process PortInfo and P_KeyTable of a chunk."""
         self.infos.take(self.port_infos.of(event))
         self.tables.take(self.p_key_tables.of(event))
 

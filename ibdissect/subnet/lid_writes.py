@@ -22,6 +22,7 @@ class LidWrites:
     """Ports whose PortInfo Sets the capture shows: it would show a new LID of theirs, too. One per capture."""
 
     after: ClassVar = (PortInfos,)
+    learns_from: ClassVar = ChunkFollowed
 
     def __init__(self, infos: PortInfos) -> None:
         self.infos = infos
@@ -32,7 +33,7 @@ class LidWrites:
         self.dropped = Dropped("ports that LIDs were written to")
 
     def take(self, event: ChunkFollowed) -> None:
-        """Process the Sets of a chunk. Call it by `event.once`."""
+        """Process the Sets of a chunk."""
         smps = self.infos.of(event)
         if len(smps):
             sets = smps.sets & ((smps.kind != SWITCH) | (smps.number == 0))  # external ports of switches have no LIDs

@@ -40,6 +40,7 @@ class Vantage:
     """Which nodes does a manager write to where the capture sees it? One per capture; ask at its end."""
 
     after: ClassVar = (FabricFollower,)
+    learns_from: ClassVar = ChunkFollowed
 
     def __init__(self, follower: FabricFollower) -> None:
         self.follower = follower
@@ -63,7 +64,7 @@ class Vantage:
         self._master = 0
 
     def take(self, event: ChunkFollowed) -> None:
-        """Process the SMPs of a chunk. Call it by `event.once`."""
+        """Process the SMPs of a chunk."""
         smps, first = event.smps, event.table.chunk.first
         self._handovers(event)
         shared = self._shared(event)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ibdissect.decode import ChunkTable
 from ibdissect.decode.connection_packets import LaneFollower
 from ibdissect.decode.connections import Connections
 from ibdissect.lint.handlers import Handlers, handlers, in_order
-from ibdissect.lint.rule import REGISTRY, Context, Hit, Rule, for_all, on_chunk, on_end, on_event, on_struct
+from ibdissect.lint.rule import REGISTRY, Context, Hit, Rule, on_chunk, on_end, on_event, on_struct
 from ibdissect.lint.sequence import previous, unless
 from ibdissect.mad.agents import Agents
 from ibdissect.rules import load
@@ -121,43 +122,41 @@ def test_what_a_follower_reads_is_made_and_fed_first() -> None:
     assert context.get(Streams).connections is context.get(Connections)
 
 
+class Nodes:
+    """What is learnt of nodes."""
+
+    learns_from = NodeFound
+
+
+class Tables:
+    """It reads what is learnt of nodes, and what connections say."""
+
+    after, learns_from = (Nodes, Connections), ChunkTable
+
+
 class Sharing(Rule):
-    """Base with a handler that only feeds what its rules share."""
+    """Base with what all its rules read."""
 
-    @for_all
-    @on_chunk
-    @on_event(NodeFound)
-    def note(self, *_: Any) -> None: ...
-
-    @on_chunk
-    def find(self, *_: Any) -> None: ...
-
-
-class One(Sharing):
-    code, name = "ZZH004", "one"
-
-
-class Other(Sharing):
-    code, name = "ZZH005", "other"
+    needs = (Tables,)
 
 
 class Own(Sharing):
-    code, name = "ZZH006", "own"
+    """It handles what another state learns from, too."""
 
-    @on_chunk
+    code, name, needs = "ZZH004", "own", (Agents,)
+
+    @on_event(NodeFound)
     def note(self, *_: Any) -> None: ...
 
 
-for shared in (One, Other, Own):
-    REGISTRY.pop(shared.code)
+REGISTRY.pop(Own.code)
 
 
-def test_what_is_for_all_is_called_once() -> None:
-    found = Handlers((One, Other, Own))
-    assert [(place, method.__qualname__) for place, method in found.of_chunk] == [
-        (0, "Sharing.find"), (0, "Sharing.note"), (1, "Sharing.find"), (2, "Sharing.find"), (2, "Own.note"),
-    ]  # fmt: skip
-    assert found.of_event == {NodeFound: [(0, Sharing.note)]}
+def test_what_bases_need_comes_with_them() -> None:
+    found = Handlers((Own, Own))
+    assert found.learning == {NodeFound: [Nodes], ChunkTable: [Tables]}
+    assert {Connections, FabricFollower, Agents} <= {*found.followers} and not {Nodes, Tables} & {*found.followers}
+    assert found.of_event == {NodeFound: [(0, Own.note), (1, Own.note)]}
 
 
 def test_what_waits_in_vain_is_judged_in_each_window_and_at_the_end() -> None:

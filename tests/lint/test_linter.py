@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -240,6 +241,54 @@ def test_a_follower_that_fails_is_dropped_and_named() -> None:
         linter.feed(table)
     assert linter.context.get(Stumbles).chunks == 2 and not any(isinstance(one, Stumbles) for one in linter.followers)
     assert "Stumbles failed in frames" in failures.text() and len(linter.finish()) == 9
+
+
+class Heard:
+    """Windows that were learnt, and rows of each."""
+
+    learns_from = ChunkTable
+
+    def __init__(self) -> None:
+        self.rows = list[int]()
+
+    def take(self, table: ChunkTable) -> None:
+        self.rows.append(len(table))
+        assert len(self.rows) != 3, "misheard"
+
+
+class AsksHeard(Rule):
+    """What was learnt when a window is judged."""
+
+    code, name, message, needs = "ZZA097", "asks-heard", "x", (Heard,)
+
+    def __init__(self) -> None:
+        self.known = list[int]()
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        self.known.append(sum(context.get(Heard).rows))
+        yield from ()
+
+
+class AsksHeardToo(AsksHeard):
+    """The same."""
+
+    code, name = "ZZA098", "asks-heard-too"
+
+
+for asking in (AsksHeard, AsksHeardToo):
+    REGISTRY.pop(asking.code, None)
+
+
+def test_state_learns_once_before_rules_judge_a_window() -> None:
+    """What fails is named, and learns on."""
+    linter, seen = Linter((AsksHeard, AsksHeardToo), failures=(failures := Failures())), list[int]()
+    for table in tables_of(erf_pcap([native()] * 9), 200):
+        linter.feed(table)
+        seen.append(seen[-1] + len(table) if seen else len(table))
+    assert len(seen) > 2 and all(isinstance(rule, AsksHeard) and rule.known == seen for rule in linter.rules)
+    assert linter.context.get(Heard).rows == [b - a for a, b in pairwise([0, *seen])]
+    assert failures.text().startswith("Heard failed in frames") and "misheard" in failures.text()
 
 
 def fed(frames: list[bytes], *, prepared: bool, step_ns: int = 1000) -> tuple[list[int], bool]:

@@ -39,7 +39,7 @@ class OtherService(AgreedRule):
     message = "{service} packet from LID {slid} to QP 0x{qp:x} of LID {dlid}; the connection was set up for {asked}"
     example = "REQ for UC and its REP, then an RC packet of the connection"
     field = BTH.opcode
-    needs = (*AgreedRule.needs, Streams)
+    needs = (Streams,)
 
     def __init__(self) -> None:
         super().__init__()

@@ -59,7 +59,6 @@ class CCKeyWrong(AgentFacts, UnansweredRule):
 
     code, name, severity = "CC001", "cc-key-mismatch", ERROR
     reference = "IBA A10.4.1, A10.4.3.4; opensm cc_key"
-    needs = (*AgentFacts.needs, *UnansweredRule.needs)
     message = "{what} with {key} was not done: the node holds {held}"
     example = "an accepted Set(CongestionKeyInfo) with CC_Key 7 and the protect bit, then two Gets with CC_Key 9 without an answer"
 

@@ -93,7 +93,7 @@ class StartingPSN(QuotingRule):
 
     code, name, severity = "CM008", "cm-psn-mismatch", WARNING
     reference = "IBA 12.7.31, 9.7.7.1; python-rdma REQ, REP"
-    needs = (*QuotingRule.needs, Connections, Streams)
+    needs = (Connections, Streams)
     message = "{ends}: begins with PSN {psn}, the {what} said {wanted}"
     example = "a REQ with starting PSN 100, a REP with 200, and a SEND of the requester with PSN 100"
 
@@ -192,7 +192,7 @@ class AgreedMTU(QuotingRule):
 
     code, name, severity = "CM009", "cm-mtu-exceeded", WARNING
     reference = "IBA 12.7.14; python-rdma REQ"
-    needs = (*QuotingRule.needs, Connections, Streams, Stories)
+    needs = (Connections, Streams, Stories)
     message = "{ends}: packets with {found} bytes of payload, the path MTU of the REQ is {agreed}"
     example = "a REQ with path MTU 256, and a SEND First with 512 bytes"
 

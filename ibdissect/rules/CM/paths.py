@@ -86,7 +86,7 @@ class PathCodes(Rule):
     reference = "IBA 12.7.11, 12.7.14, 12.7.17, 12.7.20, 15.2.5.16; kernel ib_verbs.h enum ib_rate"
     message = "{what} with {path} path of {why}"
     example = "a REQ with Primary Packet Rate 1"
-    needs = (FabricFollower,)
+    needs = (FabricFollower, Scopes)
     waits = True
 
     @on_struct(REQ, LAP)
@@ -96,10 +96,6 @@ class PathCodes(Rule):
                 named = {"what": type(view).__name__, "path": path.name, "why": why}
                 first_hop = path.lids[1] if field is path.field("hop_limit") else 0
                 yield fault(seen, {**named, "first_hop": first_hop}, field, of=view, key=(named["what"], path.name, why))
-
-    @on_chunk
-    def note_scopes(self, table: ChunkTable, context: Context) -> None:
-        table.once(context.get(Scopes).take)
 
     def stands(self, hit: Hit, context: Context) -> bool:
         """Unless the path ends at a port of this subnet: then its GIDs have two prefixes of one subnet."""
@@ -272,7 +268,7 @@ class AnotherPortsPath(PathLidsRule):
 
     code, name, severity = "CM020", "req-lid-of-another-port", WARNING
     reference = "IBA 12.7.11, 12.7.12, 12.7.21"
-    needs = (*PathLidsRule.needs, Connections)
+    needs = (Connections,)
     message = "{struct} with {which} {lid} for port GUID 0x{guid:016x}, which had LID {held} and never that one"
     example = "PortInfo with LID 5 of a port, set and answered, and a REQ with Alternate Remote Port LID 9 for its GID"
     structs: ClassVar[Mapping[type[Struct], tuple[PathEnd, ...]]] = {

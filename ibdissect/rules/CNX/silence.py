@@ -32,7 +32,7 @@ class NeverAcknowledged(StoryRule):
     reference = "IBA 9.7.6.1.3, 9.9.2.1"
     cause = "retries-exhausted"
 
-    needs: ClassVar[tuple[type[Any], ...]] = (*StoryRule.needs, CaptureLoss)
+    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss,)
     waits = True
     example = "a SEND that is sent eight times, and packets of the responder to another queue pair"
 

@@ -82,6 +82,7 @@ class LidConflict(LearntFactRule):
     reference = "IBA 14.2.5.6"
     message = "{port} and {other} are active and share {lids}"
     example = "GetResp(PortInfo) of two active ports, both with LID 5"
+    needs = (LidWrites,)
     at = PortInfo.lid
     written = (PORT_INFO,)
 
@@ -115,10 +116,6 @@ class LidConflict(LearntFactRule):
         subnet = context.get(FabricFollower).subnet
         other, port = self._other(hit.key), subnet.by_key(hit.key[0].key)
         return other is None or port is None or other.node is not port.node or context.get(ConnectedComponents).join(subnet, other, port)
-
-    @on_event(ChunkFollowed)
-    def look(self, event: ChunkFollowed, context: Context) -> None:
-        event.once(context.get(LidWrites).take)
 
     def _other(self, key: tuple[PortId, LidId]) -> Port | None:
         return self.others[key][0] if key in self.others else None
@@ -196,6 +193,7 @@ class OtherPortsLid(LearntFactRule, RefutableRule):
     reference = "IBA 4.1.1, 4.1.3"
     message = "LID {slid} of {owner} sends with the GID of {port}"
     example = "PortInfo of two hosts with LIDs 3 and 5, set and answered, then a packet from LID 5 with the GID of the first"
+    needs = (LidWrites,)
 
     def __init__(self) -> None:
         self.uncertain = KeptList[tuple[Port, Port, Hit]](MAX_FLOWS, "GIDs with another port's LID")
@@ -204,7 +202,6 @@ class OtherPortsLid(LearntFactRule, RefutableRule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         table, writes = event.table, context.get(LidWrites)
-        event.once(writes.take)
         if not event.subnet.lids:
             return
         rows, index, place = common(table.occurrences(GRH).rows, table.occurrences(LRH).rows)

@@ -156,7 +156,7 @@ class AnotherAnswered(OwnAnswerRule):
     message = "{what} selects {field} {asked}, the answer has {held}"
     example = "SubnAdmGet(NodeRecord) of LID 9, answered with the record of LID 3"
     at = MAD.attribute_id
-    needs = (*OwnAnswerRule.needs, FabricFollower)
+    needs = (FabricFollower,)
 
     def __init__(self) -> None:
         self.asked: dict[Selector, SelectedByRequests] = {}

@@ -48,6 +48,7 @@ class TooManyGroups(LearntFactRule):
     reference = "IBA 14.2.5.4; Omni-Path manual MulticastFDBCap"
     message = "{groups} multicast LIDs are in use, the multicast table of switch 0x{switch:016x} holds {cap}"
     example = "SwitchInfo.MulticastFDBCap 2, then MCMemberRecords with three multicast LIDs"
+    needs = (Administrators,)
 
     def __init__(self) -> None:
         self.reported = BoundedDict[NodeId, bool](MAX_SWITCHES, "switches with too many groups")
@@ -67,7 +68,6 @@ class TooManyGroups(LearntFactRule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        event.once(context.get(Administrators).take)
         first, groups = event.table.chunk.first, event.subnet.groups
         in_use = groups.in_use
         for node in event.subnet.slots.values() if in_use.now else ():

@@ -15,7 +15,7 @@ from ibdissect.decode import ChunkTable
 from ibdissect.decode.history import AFTER_ALL, SECOND_NS
 from ibdissect.decode.identity import Code, Frame, KeyValue, LidId, PortId, one_range
 from ibdissect.lint.finding import Evidence, Severity, value_of
-from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, for_all, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.answered import Reply
 from ibdissect.rules.shared.site_policy import also, foreign_keys, foreign_keys_held
@@ -147,10 +147,7 @@ def _fact(event: WrongMKey) -> _Fact:
 class _WrongWrite(_WrongKey):
     """Base of rules about requests that a port refuses at any protect bits, also those before its key was learnt."""
 
-    @for_all
-    @on_event(ChunkFollowed)
-    def early(self, event: ChunkFollowed, context: Context) -> None:
-        event.once(context.get(EarlyWrites).take)
+    needs = (EarlyWrites,)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:

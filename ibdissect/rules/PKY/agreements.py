@@ -47,7 +47,7 @@ class OtherPartition(AgreedRule):
         f"{AgreedRule.evidence} Silent where both ends use the other partition, or one acknowledges what the other sends in it: the queue "
         "pairs were set up again where the capture does not show it."
     )
-    needs = (*AgreedRule.needs, Streams)
+    needs = (Streams,)
 
     def __init__(self) -> None:
         super().__init__()

@@ -30,6 +30,7 @@ ENFORCED = "P_Key 0x{p_key:04x} from LID {slid} to QP 0x{qp:x}: {port} checks P_
 class RefusingTable(LearntFactRule, RefutableRule):
     """Base of rules about the table of one end: one finding per sender, QP and P_Key."""
 
+    needs = (EarlyPackets, LidWrites)
     evidence = (
         "Needs the complete P_Key table of the port. The table may have changed since it was read; the finding is an `info` if "
         "something says so. The capture missed packets or changed their order. A Set was not answered. The next reading differs, and the "
@@ -45,8 +46,6 @@ class RefusingTable(LearntFactRule, RefutableRule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        event.once(context.get(EarlyPackets).take)
-        event.once(context.get(LidWrites).take)
         for refused in event.once(REFUSED[self.side]):
             if refused.verdict is self.verdict and not (self.verdict is Verdict.LIMITED and _loops(event, refused)):
                 yield hit_of(event.table, refused, ENDS[self.side])

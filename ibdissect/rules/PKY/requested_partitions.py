@@ -64,7 +64,7 @@ class RequestNotShared(LearntFactRule):
     example = "P_KeyTable of two ports with 0x1234 each, then a REQ between them with P_Key 0x1234"
     written = (P_KEY_TABLE, PORT_INFO)
     holds_ns = CONFIGURED_NS
-    needs = (*LearntFactRule.needs, Connections)
+    needs = (Connections,)
 
     def __init__(self) -> None:
         self.granted = KeptDict[SharedPartition, int](MAX_GRANTED, "granted alternate paths")

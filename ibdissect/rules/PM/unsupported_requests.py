@@ -49,7 +49,7 @@ class AgentRule(AgentFacts):
         "The ClassPortInfo that the agent answered before the request. Silent for agents without one, where it was asked for again and the "
         "capture does not show the answer, where the LID is another node's by then, and for requests with a GRH."
     )
-    needs = (*AgentFacts.needs, Agents)
+    needs = (Agents,)
     lacks = 0
     """The missing capability."""
     asks: ClassVar[tuple[Field[int], ...]] = ()
@@ -157,7 +157,7 @@ class NoSuchPort(LearntFactRule):
     message = "request for {attribute} of port {number} to {port}, {why}"
     example = "NodeInfo of a channel adapter with LID 5, then PerfGet(PortCounters) to LID 5 with PortSelect 0"
 
-    needs = (*LearntFactRule.needs, Agents)
+    needs = (Agents,)
     holds_ns, of_size = CONFIGURED_NS, True
 
     def __init__(self) -> None:

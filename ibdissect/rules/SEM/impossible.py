@@ -229,7 +229,7 @@ class OtherPrefix(AttributeRule):
     message = "Set(PortInfo) of {port} with GidPrefix 0x{now:016x}, {others} other ports have 0x{usual:016x}"
     example = "GetResp(PortInfo) of three ports with prefix fe80::, then a Set with another prefix to one of them"
     at = PortInfo.gid_prefix
-    needs = (*AttributeRule.needs, FabricFollower)
+    needs = (FabricFollower,)
     waits = True
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.smp_senders import port_of_sender, sender_changes, senders_of
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.rules.shared.wrong_responder import WrongResponderRule
-from ibdissect.subnet import SWITCH, ChunkFollowed
+from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower
 from ibdissect.subnet.earlier_answers import AttributeSmps, PortInfos, port_key
 from ibdissect.subnet.events import WrongMKey
 from ibdissect.wire import numbers
@@ -58,7 +58,7 @@ class AnswerFromOtherLid(WrongResponderRule):
     @on_end
     def sent_elsewhere(self, context: Context) -> Iterator[Hit]:
         """Answers of the port that was asked, to another one."""
-        transactions: Transactions = context.get(Transactions)
+        transactions, subnet = context.get(Transactions), context.get(FabricFollower).subnet
         answers = [one for one in transactions.lone_answers.values() if one.mgmt_class == numbers.LID_ROUTED and one.transaction]
         requests = transactions.open_requests(numbers.LID_ROUTED) if answers else ()
         waiting = {(one.target, one.transaction, one.attribute, one.modifier): one for one in requests}
@@ -67,7 +67,7 @@ class AnswerFromOtherLid(WrongResponderRule):
             asker, receiver = (request.source.lid if request is not None else None), answer.target.lid
             if request is None or asker is None or receiver is None or not request.last_frame < answer.frame:
                 continue
-            port = self.subnet.owner(asker, request.frame)[0] if self.subnet is not None else None
+            port = subnet.owner(asker, request.frame)[0]
             owns = port.owns(receiver, request.frame) if port is not None else None
             if owns is False or (owns is None and not one_block(asker, receiver)):
                 hit = fault(

@@ -220,7 +220,7 @@ class Flood(Rule):
     message = "{what}: the same request {count} times within a second"
     example = "101 PerformanceGets of one port within half a second"
 
-    needs = (Scopes, Transactions)
+    needs = (RepliesToFindings, Scopes, Transactions)
 
     def __init__(self) -> None:
         self.kind = np.empty(0, np.uint64)
@@ -282,7 +282,6 @@ class Flood(Rule):
 
     @on_chunk
     def note_answers(self, table: ChunkTable, context: Context) -> None:
-        table.once(context.get(RepliesToFindings).take)
         silent = self.began.keys() - self.heard
         if not silent:
             return

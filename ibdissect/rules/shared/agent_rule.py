@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.identity import Side
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import Context, for_all, on_event
+from ibdissect.lint.rule import Context
 from ibdissect.rules.shared.unanswered import LearntFactRule
-from ibdissect.subnet import ChunkFollowed, FabricFollower, Subnet
+from ibdissect.subnet import FabricFollower, Subnet
 from ibdissect.subnet.lid_writes import LidWrites
 from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.numbers import FIRST_MULTICAST, PORT_INFO
@@ -18,7 +18,7 @@ from ibdissect.wire.numbers import FIRST_MULTICAST, PORT_INFO
 class AgentFacts(LearntFactRule):
     """Base of rules that compare requests with what the agent at their LID announced before."""
 
-    needs = (*LearntFactRule.needs, FabricFollower)
+    needs: ClassVar[tuple[type[Any], ...]] = (FabricFollower, LidWrites)
     holds_ns = CONFIGURED_NS
     written = (PORT_INFO,)  # it gives the LID
 
@@ -26,11 +26,6 @@ class AgentFacts(LearntFactRule):
         super().__init_subclass__(**kw)
         if "code" in vars(cls):
             cls.waits = cls.severity is not Severity.INFO  # nothing could lower it
-
-    @for_all
-    @on_event(ChunkFollowed)
-    def note_writes(self, event: ChunkFollowed, context: Context) -> None:
-        event.once(context.get(LidWrites).take)
 
 
 def nodes_at(subnet: Subnet, agent: Side, frame: int) -> tuple[int, ...] | None:

@@ -64,6 +64,7 @@ class RepliesToFindings:
     """Replies to the packets of findings. One per capture."""
 
     after: ClassVar = (Transactions,)
+    learns_from: ClassVar = ChunkTable
 
     def __init__(self, transactions: Transactions) -> None:
         self.transactions = transactions
@@ -74,6 +75,8 @@ class RepliesToFindings:
         self._sent: dict[tuple[End, End], list[tuple[int, int]]] = {}
         """PSN and frame of packets that wait for an acknowledgement, by responder and requester."""
         self._watched: set[Frame] = set()
+        self._looked_at = 0
+        """First frame of the last chunk that was looked at."""
         self.dropped = Dropped("packets whose answers matter")
 
     def watch(self, hit: Hit, table: ChunkTable | None) -> None:
@@ -107,11 +110,12 @@ class RepliesToFindings:
             elif opcode >> SERVICE_AT in RELIABLE and not IS_RESPONSE[opcode]:
                 requester, responder = ends_at(table, row)
                 self._sent.setdefault((responder, requester), []).append((psn, frame))
-        if table.has(self.take):
+        if self._looked_at == table.chunk.first:
             self._look(table, [frame for frame in fresh if frame in self._asked])
 
     def take(self, table: ChunkTable) -> None:
-        """Look for replies in a chunk. Call it by `table.once`, when its followers were fed."""
+        """Look for replies in a chunk, when its followers were fed."""
+        self._looked_at = table.chunk.first
         self._look(table, self._asked)
 
     def _look(self, table: ChunkTable, asked: Collection[int]) -> None:

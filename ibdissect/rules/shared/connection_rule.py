@@ -41,7 +41,7 @@ class AgreedRule(QuotingRule):
         "A packet between the REP of its connection and the connection's end. Silent for connections whose REQ and REP are not "
         "in the capture, an `info` where the capture misses packets meanwhile, or shows none of the connection for half an hour."
     )
-    needs: ClassVar[tuple[type[Any], ...]] = (*QuotingRule.needs, Connections, LastPackets)
+    needs: ClassVar[tuple[type[Any], ...]] = (Connections, LastPackets)
     field: ClassVar[Field[int]]
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -72,6 +72,8 @@ MAX_LIDS = 64
 class Administrators:
     """The LIDs from which the SA tells of groups: two managers, perhaps of two subnets, if there are several. One per capture."""
 
+    learns_from: ClassVar = ChunkFollowed
+
     def __init__(self) -> None:
         self.lids = KeptDict[LidId, None](MAX_LIDS, "managers that told of groups")
         self.anew = KeptDict[tuple[NodeId, Frame], None](MAX_ANEW, "ports that were told to register again")
@@ -81,7 +83,7 @@ class Administrators:
         self._joins: list[int] | None = None
 
     def take(self, event: ChunkFollowed) -> None:
-        """Process a chunk. Call it by `event.once`."""
+        """Process a chunk."""
         smps, table = event.smps, event.table
         index = np.flatnonzero((smps.attribute == PORT_INFO) & (smps.method == SET))
         index = index[extract(smps.bodies[index], PortInfo.client_reregister.bit, 1) != 0] if len(index) else index
@@ -120,6 +122,7 @@ class Administrators:
 class GroupRule(LearntFactRule, RefutableRule):
     """Base of rules that compare each kind of datagram with the group that its GID names."""
 
+    needs: ClassVar[tuple[type[Any], ...]] = (Administrators,)
     evidence = (
         "The group's record (MCMemberRecord), seen before the packet. Silent for groups without one. An `info` where other "
         "connections work although the facts forbid them: the record may be another subnet's; or where the record is of another "
@@ -134,7 +137,6 @@ class GroupRule(LearntFactRule, RefutableRule):
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        event.once(context.get(Administrators).take)
         groups = event.subnet.groups.by_mgid
         if groups:
             event.once(note_flows)

@@ -30,6 +30,7 @@ PathEnd = tuple[str, Field[Any], Field[Any], Field[Any]]
 class PathLidsRule(LearntFactRule):
     """Base of rules about structures that name both ends of a path by GID and by LID."""
 
+    needs: ClassVar[tuple[type[Any], ...]] = (LidWrites,)
     written = (PORT_INFO,)
     holds_ns = CONFIGURED_NS
 
@@ -47,7 +48,6 @@ class PathLidsRule(LearntFactRule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Each distinct pair of GUID and LID once; GIDs of other subnets and alias GUIDs are not known and not judged."""
-        event.once(context.get(LidWrites).take)
         for struct, ends in self.structs.items():
             yield from self._named(event, context, struct, ends)
 

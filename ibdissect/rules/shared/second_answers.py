@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from ibdissect.bounded import KeptDict
 from ibdissect.decode.identity import Frame
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import INFO, Context, Hit, for_all, on_event
+from ibdissect.lint.rule import INFO, Context, Hit
 from ibdissect.mad.request_outcomes import AnsweredAgain
 from ibdissect.rules.shared.unanswered import LearntFactRule
 
@@ -15,11 +17,13 @@ MAX_AGAIN = 16384
 class AnsweredAgainLater:
     """Frames of requests that got more than one answer. One per capture."""
 
+    learns_from: ClassVar = AnsweredAgain
+
     def __init__(self) -> None:
         self.frames = KeptDict[Frame, None](MAX_AGAIN, "requests that were answered twice")
 
     def take(self, event: AnsweredAgain) -> None:
-        """Note a second answer, as often as rules hear of it."""
+        """Note a second answer."""
         self.frames.keep(event.request.last_frame, None, event.frame, event.time_ns)
 
 
@@ -29,10 +33,7 @@ class OwnAnswerRule(LearntFactRule):
     Two hosts may share a transaction id and a directed route, or an answer may be late: then it is that to an earlier request.
     """
 
-    @for_all
-    @on_event(AnsweredAgain)
-    def note_second(self, event: AnsweredAgain, context: Context) -> None:
-        context.get(AnsweredAgainLater).take(event)
+    needs: ClassVar[tuple[type[Any], ...]] = (AnsweredAgainLater,)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         again = context.get(AnsweredAgainLater).frames

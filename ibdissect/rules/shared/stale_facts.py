@@ -12,7 +12,7 @@ from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import LidId, PKey
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import INFO, SEEN, Context, Hit, Rule, for_all, on_event
+from ibdissect.lint.rule import INFO, SEEN, Context, Hit, Rule
 from ibdissect.rules.shared.refused_packets import REFUSED
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.early_packets import MAX_FLOWS
@@ -26,6 +26,7 @@ class Outdated:
     """Connections that work in partitions that P_Key tables lack, or with LIDs that no port has. One per capture; asked at its end."""
 
     after: ClassVar = (FabricFollower, Streams)
+    learns_from: ClassVar = ChunkFollowed
 
     def __init__(self, follower: FabricFollower, streams: Streams) -> None:
         self.subnet, self.streams = follower.subnet, streams
@@ -33,7 +34,7 @@ class Outdated:
         """LID of the requester, LID of the responder, partition, and whether these are the answers."""
 
     def take(self, event: ChunkFollowed) -> None:
-        """Process the refused packets of a chunk. Call it by `event.once`."""
+        """Process the refused packets of a chunk."""
         native, chunk = event.table.once(Native), event.table.chunk
         for side in REFUSED.values():
             for refused in (one for one in event.once(side) if one.verdict is Verdict.ABSENT):
@@ -73,12 +74,7 @@ class RefutableRule(Rule):
     """Base of rules that compare packets with facts about their ports: an `info` where these facts are outdated, or another subnet's."""
 
     waits = True
-    needs: ClassVar[tuple[type[Any], ...]] = (Streams,)
-
-    @for_all
-    @on_event(ChunkFollowed)
-    def note_refused(self, event: ChunkFollowed, context: Context) -> None:
-        event.once(context.get(Outdated).take)
+    needs: ClassVar[tuple[type[Any], ...]] = (Streams, Outdated)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO where connections work although the facts forbid them."""

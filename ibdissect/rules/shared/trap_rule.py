@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.identity import Content, LidId, PortId
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.lint.finding import Severity, Span
-from ibdissect.lint.rule import INFO, Context, FaultDetails, Hit, fault, for_all, on_event
+from ibdissect.lint.rule import INFO, Context, FaultDetails, Hit, fault, on_event
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.events import TrapSeen
@@ -31,12 +31,14 @@ MAX_TRAPS, MAX_LIDS = 4096, 8
 class FirstTraps:
     """From which LIDs a trap was sent: it is repeated with the same notice until it is acknowledged. One per capture."""
 
+    learns_from: ClassVar = TrapSeen
+
     def __init__(self) -> None:
         self.lids = KeptDict[Content, set[LidId]](MAX_TRAPS, "traps that may be repeated")
         """LIDs by transaction id and notice."""
 
     def take(self, event: TrapSeen) -> None:
-        """Note a trap, as often as rules hear of it."""
+        """Note a trap."""
         lids = self.lids.get_or_make(_content(event), set, event.frame, event.time_ns)
         if lids is not None and len(lids) < MAX_LIDS:
             lids.add(LidId(event.slid))
@@ -87,15 +89,7 @@ class TrapRule(LearntFactRule):
 class OwnLidRule(TrapRule):
     """Base of rules about a LID in a trap that is not its sender's: a port may have had it when it first sent the trap."""
 
-    @for_all
-    @on_event(ChunkFollowed)
-    def note_writes(self, event: ChunkFollowed, context: Context) -> None:
-        event.once(context.get(LidWrites).take)
-
-    @for_all
-    @on_event(TrapSeen)
-    def note_trap(self, event: TrapSeen, context: Context) -> None:
-        context.get(FirstTraps).take(event)
+    needs: ClassVar[tuple[type[Any], ...]] = (LidWrites, FirstTraps)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO, too, if the capture begins with another LID of the port than it had before."""

@@ -9,19 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ibdissect.bounded import Dropped, KeptList
-from ibdissect.decode import ChunkTable
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Code, LidId, NodeId, SenderId
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import SEEN, Context, Hit, Locatable, Rule, for_all, on_chunk, on_event
+from ibdissect.lint.rule import SEEN, Context, Hit, Locatable, Rule, on_event
 from ibdissect.mad.agents import Agents
 from ibdissect.mad.request_outcomes import AnsweredMany, Request, Unanswered
 from ibdissect.mad.transactions import Transactions
 from ibdissect.mad.visible_answers import VisibleAnswers
 from ibdissect.rules.shared.answer_patience import announced
 from ibdissect.rules.shared.answered import RepliesToFindings, Reply
-from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node
+from ibdissect.subnet import SWITCH, FabricFollower, Node
 from ibdissect.subnet.vantage import AGES_NS, Vantage
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.numbers import GET, P_KEY_TABLE, PERMISSIVE, PORT_INFO, SET, SMP_CLASSES
@@ -189,7 +188,7 @@ class LearntFactRule(Rule):
     """
 
     waits = True
-    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, Transactions, VisibleAnswers)
+    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, Transactions, VisibleAnswers, Scopes, Vantage, RepliesToFindings)
     written: ClassVar[tuple[int, ...]] = ()
     """Attributes of subnet management with these facts: a Set that was not answered, or whose port is not known, may have changed them."""
     read: ClassVar[tuple[int, ...]] = ()
@@ -203,17 +202,6 @@ class LearntFactRule(Rule):
 
     refutable: ClassVar[bool] = False
     """Whether a good answer also refutes what a packet says by itself."""
-
-    @for_all
-    @on_event(ChunkFollowed)
-    def note_managers(self, event: ChunkFollowed, context: Context) -> None:
-        event.once(context.get(Vantage).take)
-        event.table.once(context.get(Scopes).take)
-
-    @for_all
-    @on_chunk
-    def note_answers(self, table: ChunkTable, context: Context) -> None:
-        table.once(context.get(RepliesToFindings).take)
 
     def watch(self, hit: Hit, context: Context) -> None:
         rests = self.written and hit.evidence is not SEEN and context.table is not None

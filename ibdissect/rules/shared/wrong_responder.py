@@ -15,7 +15,7 @@ from ibdissect.lint.rule import INFO, Context, Hit, fault, on_chunk, on_end, on_
 from ibdissect.mad.request_outcomes import AnsweredFromElsewhere
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.unanswered import QuotingRule, lowered_severity
-from ibdissect.subnet import ChunkFollowed, Port, Subnet
+from ibdissect.subnet import FabricFollower, Port
 from ibdissect.subnet.lid_writes import LidWrites
 from ibdissect.subnet.vantage import AGES_NS
 from ibdissect.traffic.capture_loss import CaptureLoss
@@ -36,7 +36,7 @@ class WrongResponderRule(QuotingRule):
         "request counts if no other answer follows. An `info` where the capture misses packets meanwhile, ten seconds after the request, "
         "when its transaction id may have been used again, and for the new LID of a port that the request moves."
     )
-    needs = (Transactions, CaptureLoss)
+    needs = (Transactions, LidWrites)
     explains = ("MAD004", "TXN001")  # of the answer, and of the request
     subnet_management = False
     """Whether the rule judges subnet management by LID, or all other classes."""
@@ -44,7 +44,6 @@ class WrongResponderRule(QuotingRule):
     def __init__(self) -> None:
         self.seen: list[AnsweredFromElsewhere] = []
         """Of this chunk."""
-        self.subnet: Subnet | None = None
         self.uncertain = KeptList[tuple[Port, Hit]](MAX_UNCERTAIN, "answers from other LIDs")
         """Findings that hold if the LIDs of the addressed port did not change unseen."""
         self.repeated = KeptList[tuple[int, Hit]](MAX_UNCERTAIN, "answers that go the way of their request")
@@ -54,11 +53,6 @@ class WrongResponderRule(QuotingRule):
     def elsewhere(self, event: AnsweredFromElsewhere, _context: Context) -> None:
         if (event.request.mgmt_class == LID_ROUTED) == self.subnet_management:
             self.seen.append(event)
-
-    @on_event(ChunkFollowed)
-    def followed(self, event: ChunkFollowed, context: Context) -> None:
-        event.once(context.get(LidWrites).take)
-        self.subnet = event.subnet
 
     @on_chunk
     def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -86,10 +80,11 @@ class WrongResponderRule(QuotingRule):
         if event.sender == request.source:
             self.repeated.keep((request.frame, hit), hit.frame, hit.time_ns)
             return
-        if asked is None or sender is None or self.subnet is None:
+        if asked is None or sender is None:
             yield hit
             return
-        port, other = self.subnet.owner(asked, request.frame)[0], self.subnet.owner(sender, event.frame)[0]
+        subnet = context.get(FabricFollower).subnet
+        port, other = subnet.owner(asked, request.frame)[0], subnet.owner(sender, event.frame)[0]
         if port is not None and other is port:
             return
         if not one_block(asked, sender):
