@@ -13,7 +13,9 @@ from .events import FabricEvent, LidAssigned, LinkFound, LinkLost, MKeyLearnt, P
 MAX_KEPT = 20000
 """Changes remembered; later ones are only counted."""
 MAX_WAITING = 4096
-"""Limit on traps waiting for their TrapRepress, and on remembered ports per kind of change."""
+"""Traps that wait for their TrapRepress, and ports that lost a link."""
+MAX_KNOWN = 65536
+"""Ports whose LID is remembered, and blocks of P_Key tables."""
 
 
 class FabricChange(Record):
@@ -90,14 +92,14 @@ class ChangeLog:
             self._add(event, "lid", f"{event.port}: its LID was {before}")
         elif event.taken_from is not None:
             self._add(event, "lid", f"{event.port} took over a LID of {event.taken_from}")
-        if before is not None or len(self._lids) < MAX_WAITING * 16:
+        if before is not None or len(self._lids) < MAX_KNOWN:
             self._lids[key] = event.lid
 
     def _p_keys(self, event: PKeysLearnt) -> None:
         key = (event.port.key, event.block)
         if key in self._tables:
             self._add(event, "p-keys", f"block {event.block} of the P_Key table of {event.port} was written")
-        elif len(self._tables) < MAX_WAITING * 16:
+        elif len(self._tables) < MAX_KNOWN:
             self._tables.add(key)
 
     def _trap(self, event: TrapSeen) -> None:

@@ -107,7 +107,7 @@ def known_p_keys(port: Port, blocks: set[int] | None = None) -> tuple[set[int], 
 def _p_keys(was: Port, now: Port) -> Iterator[Change]:
     """Changes of P_Key tables, in the blocks that both sides know."""
     old, new = known_p_keys(was), known_p_keys(now)
-    if old is not None and new is not None and _from_table(was.p_keys) and _from_table(now.p_keys) and old[1] != new[1]:
+    if old is not None and new is not None and _from_table(was.p_keys) and _from_table(now.p_keys):
         both = old[1] & new[1]
         old, new = known_p_keys(was, both), known_p_keys(now, both)
     if old is not None and new is not None and old[0] != new[0]:
@@ -128,11 +128,11 @@ def _from_table(table: PKeys | None) -> bool:
 
 def _m_keys(both: list[tuple[Port, Port]]) -> Iterator[Change]:
     """Ports with another M_Key. Keys are shown as numbers; 0 means none."""
-    numbers: dict[int, int] = {0: 0}
+    numbers: dict[int, int] = {}
     for was, now in both:
         old, new = was.m_key, now.m_key
         if old is not None and new is not None and old.key != new.key:
-            names = [f"M_Key#{numbers.setdefault(key, len(numbers))}" if key else "none" for key in (old.key, new.key)]
+            names = [f"M_Key#{numbers.setdefault(key, len(numbers) + 1)}" if key else "none" for key in (old.key, new.key)]
             yield {**_identity(now), "before": names[0], "after": names[1]}
 
 

@@ -66,7 +66,7 @@ def _complete(subnet: Subnet) -> dict[str, int] | None:
     """Since when the LIDs of all ports are known, by a whole sweep or by files that list them; None: ports may be missing."""
     if subnet.contradictions.mixed:
         return None
-    whole, frame = subnet.swept(AFTER_ALL - 1)
+    whole, frame = subnet.swept(AFTER_ALL)
     if not whole:
         frame = 0 if is_doubtful(subnet.listed) else subnet.listed
     return {"frame": frame} if frame else None
@@ -232,8 +232,8 @@ def _port(port: Port, key_text: KeyText) -> dict[str, Any]:
         found["lid_history"] = [{"lid": now[0] if now else None, "lmc": now[1] if now else None, "frame": since} for now, since in history]
     if port.peer is not None:
         found["peer"] = {**_end(port.peer), "frame": port.peer_frame}
-    if port.guard is not None and port.m_key is not None:
-        key, protect, lease = port.m_key
+    if port.guard is not None and port.guard.held.now is not None:
+        key, protect, lease = port.guard.held.now
         found["m_key"] = {
             **_key("M_Key", key, key_text), "protect_bits": protect, "lease_period": lease, "frame": port.guard.held.since,
         }  # fmt: skip
@@ -251,7 +251,7 @@ def _port(port: Port, key_text: KeyText) -> dict[str, Any]:
     elif port.p_keys is not None and port.p_keys.intended is not None:
         found["intended_p_keys"] = [{"key": key, "frame": line} for key, line in port.p_keys.members().items()]
     if port.qos is not None:
-        maps = {number: table.hex() for number in range(256) if (table := port.qos.map(number)) is not None}
+        maps = {number: table.hex() for number in port.qos.numbers() if (table := port.qos.map(number)) is not None}
         found["qos"] = {"sl_to_vl": maps, "vl_arbitration": [half.hex() or None for half in port.qos.arbitration], "frame": port.qos.frame}
     return found
 

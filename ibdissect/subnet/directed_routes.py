@@ -10,7 +10,6 @@ from __future__ import annotations
 from ibdissect.bounded import BoundedDict
 from ibdissect.engine.directed_routes import RouteEnds
 from ibdissect.engine.ports import Hop
-from ibdissect.wire.numbers import PERMISSIVE
 
 from .mixed_subnets import ROUTE
 from .model import Subnet
@@ -128,8 +127,6 @@ class Routes(RouteEnds):
 
     def by_lid(self, lid: int) -> Hop | None:
         """The port with a LID, None if unknown."""
-        if not 0 < lid < PERMISSIVE:
-            return None
         port = self.subnet.by_lid(lid)
         return Hop(port.node, port.number, port.lids.since) if port is not None else None
 

@@ -11,9 +11,14 @@ from typing import Any
 import pytest
 
 from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.compare import KINDS, changes, texts
+from ibdissect.subnet.compare import KINDS, changes, known_p_keys, texts
+from ibdissect.subnet.file_lines import doubtful, line_number
 from ibdissect.subnet.files import learn, read_files
+from ibdissect.subnet.m_keys import MKey, MKeyState
 from ibdissect.subnet.model import Subnet
+from ibdissect.subnet.multicast_groups import GroupFacts
+from ibdissect.subnet.nodes import CA, SWITCH, Port, SmFacts
+from ibdissect.subnet.p_keys import Membership, PKeys, block_of
 from tests.conftest import SHARED
 from tests.decode.made import native_table
 from tests.subnet.files.made_files import subnet_of
@@ -171,3 +176,165 @@ def test_partitions_that_came_and_went() -> None:
 def test_a_port_of_which_nothing_else_is_known() -> None:
     port = changes(Subnet(), subnet_of(("neighbors", SAMPLES["neighbors"])))["new_ports"][0]
     assert (port["lid"], port["lmc"], port["pkeys"]) == (None, 0, None)
+
+
+def adapter(subnet: Subnet, guid: int, lid: int = 0) -> Port:
+    port = subnet.port(subnet.node(guid, 1)[0], 1, 1)
+    port.node.kind, port.guid = CA, guid + 1
+    subnet.assign(port, lid, 0, 1)
+    return port
+
+
+def test_ports_without_a_guid_and_external_ports_are_not_compared() -> None:
+    subnet = Subnet()
+    switch, _ = subnet.node(0x50, 1)
+    switch.kind = SWITCH
+    for number, guid in ((0, 0x50), (1, 0x50), (2, 0x52)):
+        subnet.port(switch, number, 1).guid = guid
+    adapter(subnet, 0x10).guid = 0
+    adapter(subnet, 0x20)
+    assert [one["port_guid"] for one in changed(Subnet(), subnet)["new_ports"]] == [f"0x{guid:016x}" for guid in (0x21, 0x50)]
+
+
+def test_cables_are_compared_only_where_both_sides_know_any_between_known_nodes() -> None:
+    """An end whose node nobody named is no cable to compare."""
+
+    def cabled(*pairs: tuple[int, int]) -> Subnet:
+        subnet = Subnet()
+        for guid in (0x10, 0x20, 0x30, 0x40):
+            adapter(subnet, guid)
+        for one, other in pairs:
+            near, far = (subnet.port(subnet.node(guid, 1)[0], 1, 1) for guid in (one, other))
+            near.face(far, 1)
+            far.face(near, 1)
+        return subnet
+
+    none, one, other = cabled(), cabled((0x10, 0x20)), cabled((0x30, 0x10))
+    assert changed(none, one) == changed(one, none) == changed(one, cabled((0x20, 0x10))) == {}
+    assert changed(cabled((0, 0x20)), one) == changed(one, cabled((0x20, 0))) == {}
+    found = changed(one, other)
+    ends = [[(end["node_guid"][-2:], end["port"]) for end in found[kind][0]] for kind in ("links_gone", "links_new")]
+    assert ends == [[("10", 1), ("20", 1)], [("10", 1), ("30", 1)]]
+
+
+@pytest.mark.parametrize(
+    ("lines", "known"),
+    [({0x8001: 4}, ({0x8001}, set())), ({0x8001: 4, 0x8002: 5}, ({0x8001, 0x8002}, set())), ({}, (set(), set())), (None, None)],
+)
+def test_what_a_port_should_hold_by_a_file(lines: dict[int, int] | None, known: Any) -> None:
+    """It counts only if all of it is certain; of a table that was read, the certain blocks count."""
+    port = adapter(Subnet(), 0x10)
+    assert known_p_keys(port) is None
+    port.p_keys = PKeys()
+    assert known_p_keys(port) is None
+    if lines is not None:
+        port.p_keys.intended = Membership({key: line_number(0, line) for key, line in lines.items()}, {}, line_number(0, 0))
+    assert known_p_keys(port) == known
+    for doubted in lines or ():
+        port.p_keys.intended = Membership(
+            {key: doubtful(line) if key == doubted else line for key, line in port.p_keys.intended.keys.items()}, {}, line_number(0, 0)
+        )
+        assert known_p_keys(port) is None
+
+
+def test_blocks_of_which_only_some_are_certain() -> None:
+    port = adapter(Subnet(), 0x10)
+    port.p_keys = PKeys()
+    port.p_keys.learn(0, block_of([0xFFFF]), doubtful(line_number(0, 3)))
+    assert known_p_keys(port) is None
+    port.p_keys.learn(1, block_of([0x8001, 0x8000]), line_number(0, 4))
+    assert (
+        known_p_keys(port) == ({0x8001}, {1}) and known_p_keys(port, {0}) == (set(), {1}) and known_p_keys(port, {1, 7}) == ({0x8001}, {1})
+    )
+
+
+@pytest.mark.parametrize(
+    ("capacity", "blocks", "whole"), [(32, 1, True), (33, 1, False), (33, 2, True), (64, 2, True), (65, 2, False), (0, 1, True)]
+)
+def test_partitions_are_new_only_where_the_whole_tables_were_known(capacity: int, blocks: int, whole: bool) -> None:
+    """A table of unknown size is taken for one block."""
+    before, after = Subnet(), Subnet()
+    for subnet, keys in ((before, [[0xFFFF]] * blocks), (after, [[0xFFFF, 0x8005]])):
+        port = adapter(subnet, 0x10, 5)
+        port.p_keys = PKeys()
+        port.p_keys.size = capacity
+        for number, block in enumerate(keys):
+            port.p_keys.learn(number, block_of(block), 3)
+    assert changes(before, after)["partitions_new"] == ([{"partition": "0x0005"}] if whole else [])
+
+
+def test_partitions_of_ports_of_which_only_a_file_speaks() -> None:
+    subnets = [Subnet(), Subnet()]
+    for subnet, keys in zip(subnets, ([0xFFFF], [0xFFFF, 0x8005]), strict=True):
+        port = adapter(subnet, 0x10)
+        port.p_keys = PKeys()
+        port.p_keys.intended = Membership({key: line_number(0, 3) for key in keys}, {}, line_number(0, 0))
+    assert changes(*subnets)["partitions_new"] == [{"partition": "0x0005"}] and changes(*subnets)["partitions_gone"] == []
+    found = changes(*subnets)["pkeys_changed"]
+    assert [(one["removed"], one["added"], one["lid_after"]) for one in found] == [([], ["0x8005"], None)]
+
+
+def test_m_keys_are_numbered_by_their_first_sight() -> None:
+    """The same key has the same number; 0 is none."""
+    sides = [Subnet(), Subnet()]
+    for subnet, keys in zip(sides, ([7, 0, 8, 5, None], [8, 7, 0, 5, 7]), strict=True):
+        for number, key in enumerate(keys):
+            if key is not None:
+                port = adapter(subnet, 0x10 * (number + 1), number + 1)
+                port.guard = MKeyState()
+                port.guard.held.learn(MKey(key, 0, 0), 1)
+            else:
+                adapter(subnet, 0x10 * (number + 1), number + 1)
+    told = [(one["before"], one["after"]) for one in changes(*sides)["m_keys_changed"]]
+    assert told == [("M_Key#1", "M_Key#2"), ("none", "M_Key#1"), ("M_Key#2", "none")]
+
+
+def test_routes_that_stay_are_not_listed() -> None:
+    """Of a switch that both sides know; tables that one side lacks are no change."""
+
+    def routed(**ports: int) -> Subnet:
+        subnet = Subnet()
+        for guid in (0x10, 0x20):
+            subnet.node(guid, 1)[0].kind = SWITCH
+        if ports:
+            body = bytes(ports.get(f"lid{lid}", 255) for lid in range(64))
+            subnet.nodes[0x10].tables().linear.learn(0, body, 1)
+        subnet.nodes[0x20].tables()
+        return subnet
+
+    one = routed(lid3=1, lid4=2, lid5=3)
+    assert [change["lids"] for change in changes(one, routed(lid3=1, lid4=7, lid6=1))["routes_changed"]] == [
+        [{"lid": 4, "before": 2, "after": 7}, {"lid": 5, "before": 3, "after": None}, {"lid": 6, "before": None, "after": 1}]
+    ]
+    assert changed(one, routed()) == changed(routed(), one) == changed(one, routed(lid3=1, lid4=2, lid5=3)) == {}
+
+
+def test_only_masters_are_compared() -> None:
+    def managed(**states: int) -> Subnet:
+        subnet = Subnet()
+        for name, state in states.items():
+            sm = subnet.sm(ord(name))
+            sm.facts.learn(SmFacts(state, 1, 0), 1)
+        return subnet
+
+    assert changed(managed(a=3, b=2), managed(a=3, c=2)) == changed(managed(a=2), managed(b=3)) == changed(managed(a=3), managed(b=2)) == {}
+    (change,) = changed(managed(a=3, b=2), managed(a=2, b=3))["managers_changed"]
+    assert change == {"before": ["0x0000000000000061"], "after": ["0x0000000000000062"]}
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "line"),
+    [
+        (b"ab", b"ac", "~ group  ff12::: 1 joined, 1 left"), (b"ab", b"abcd", "~ group  ff12::: 2 joined"),
+        (b"ab", b"a", "~ group  ff12::: 1 left"),
+        (b"ab", b"ba", None), (b"", b"a", None), (b"a", b"", None), (b"", b"", None),
+    ],
+)  # fmt: skip
+def test_members_that_came_and_left(was: bytes, now: bytes, line: str | None) -> None:
+    """Where one side knows no member, nobody knows who left."""
+    sides = [Subnet(), Subnet()]
+    for subnet, members in zip(sides, (was, now), strict=True):
+        group = subnet.groups.learn(b"\xff\x12" + bytes(14), GroupFacts(0xC000, 0xFFFF, 0, 4, 3, 0), 1)
+        for one in members:
+            subnet.groups.join(group, bytes([one]) * 16, 1, 1)
+    assert [*texts(changes(*sides))] == ([line] if line else [])

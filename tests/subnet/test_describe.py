@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.describe import describe, node_name, port_name, ranges
+from ibdissect.subnet.describe import current_master, describe, node_name, port_name, ranges
 from ibdissect.subnet.file_lines import KnownFile, doubtful, line_number
+from ibdissect.subnet.m_keys import MKeyState
+from ibdissect.subnet.mixed_subnets import KIND, ROUTE
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.multicast_groups import GroupFacts, MulticastGroup
-from ibdissect.subnet.p_keys import BLOCK, PKeys
+from ibdissect.subnet.nodes import CA, SWITCH, NodeFacts, Port, SmFacts, SwitchFacts
+from ibdissect.subnet.p_keys import BLOCK, Membership, PKeys, block_of
 from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
@@ -123,6 +126,10 @@ def test_hidden_keys_are_text() -> None:
     follower = FabricFollower()
     for _ in follower.feed(native_table([answer(5, 0x11, node(5)), *key])):
         pass
+    unknown = end(CA, 0x99, subnet=follower.subnet)
+    unknown.guard = MKeyState()
+    assert "m_key" not in describe(follower.subnet, NOBODY_HIDES)["nodes"][0]["ports"][0]
+    follower.subnet.drop(unknown.node)
     shown, hidden = (
         port_of(describe(follower.subnet, text))["m_key"] for text in (lambda kind, value: None, lambda kind, value: f"{kind}#1")
     )
@@ -243,3 +250,173 @@ def test_a_node_is_named_by_what_is_known_of_it() -> None:
     assert node_name(of) == "0x0000000000000017"
     of.name = b" host 7 \0\0"
     assert port_name(of.ports[1]) == "host 7 port 1"
+
+
+NOBODY_HIDES: Any = lambda kind, value: None  # noqa: E731
+
+
+def end(kind: int, guid: int, lid: int = 0, number: int = 1, subnet: Subnet | None = None) -> Port:
+    subnet = subnet or Subnet()
+    of, _ = subnet.node(guid, 1)
+    of.kind = kind
+    port = subnet.port(of, number, 1)
+    if lid:
+        subnet.assign(port, lid, 0, 1)
+    return port
+
+
+@pytest.mark.parametrize(
+    ("width", "active", "extended", "text", "speed"),
+    [
+        (1, 1, 0, "1x", "SDR"), (2, 2, 0, "4x", "DDR"), (4, 4, 0, "8x", "QDR"), (8, 4, 1, "12x", "FDR"), (16, 1, 2, "2x", "EDR"),
+        (3, 0, 8, None, "NDR"), (0, 3, 0, None, None), (2, 4, 3, "4x", "QDR"),
+    ],
+)  # fmt: skip
+def test_width_and_speed_in_words(width: int, active: int, extended: int, text: str | None, speed: str | None) -> None:
+    """The extended speed, if the link uses one. A bit each: two of them are none."""
+    info = port_info(2, link_width_active=width, link_speed_active=active, link_speed_ext_active=extended)
+    port = port_of(described([answer(2, 0x11, node(2)), answer(2, 0x15, info)]))
+    assert (port["link_width"], port["link_speed"]) == (text, speed)
+    assert (port["link_width_active"], port["link_speed_active"], port["link_speed_ext_active"]) == (width, active, extended)
+
+
+def test_switches_come_first_and_are_told_with_their_tables() -> None:
+    subnet = Subnet()
+    near, far = end(SWITCH, 0x50, 2, 0, subnet), end(CA, 0x10, 3, 1, subnet)
+    switch_ = near.node
+    switch_.system_guid, switch_.vendor_id, switch_.device_id, switch_.name, switch_.port_state_change = 0x51, 0x2C9, 0xCF08, b"edge", 1
+    switch_.facts.learn(NodeFacts(8, 16), 4)
+    switch_.switch.learn(SwitchFacts(1024, 0, 512, 0, 32, 1, 0, 1, 0, 0), 5)
+    switch_.linear_top.learn(10, 5)
+    tables = switch_.tables()
+    tables.linear.learn(2, bytes([1, 1, 2, 255, 1]).ljust(64, b"\xff"), 7)
+    tables.learn_random(3, b"\x07" * 64, 8)
+    tables.learn_multicast(1, bytes([0, 0b110]).ljust(64, b"\0"), 9)
+    port = subnet.port(switch_, 4, 6)
+    port.face(far, 6)
+    far.face(port, 6)
+    found = describe(subnet, NOBODY_HIDES)
+    assert found["counts"] == {
+        "switches": 1, "channel_adapters": 1, "routers": 0, "unknown_nodes": 0, "ports": 3, "links": 1, "lids": 2,
+    }  # fmt: skip
+    assert found["links"] == [{"ends": [
+        {"node": "0x0000000000000050", "name": "edge", "port": 4}, {"node": "0x0000000000000010", "name": None, "port": 1},
+    ], "frame": 6}]  # fmt: skip
+    assert [one["guid"][-2:] for one in found["nodes"]] == ["50", "10"]
+    told = found["nodes"][0]
+    ports = told.pop("ports")
+    assert told == {
+        "guid": "0x0000000000000050", "kind": "switch", "name": "edge", "system_image_guid": "0x0000000000000051", "vendor_id": 0x2C9,
+        "device_id": 0xCF08, "num_ports": 8, "partition_cap": 16, "frame": 1,
+        "switch": {
+            "linear_fdb_cap": 1024, "random_fdb_cap": 0, "multicast_fdb_cap": 512, "optimized_sl_to_vl_mapping_programming": 0,
+            "partition_enforcement_cap": 32, "inbound_enforcement_cap": 1, "outbound_enforcement_cap": 0, "enhanced_port_zero": 1,
+            "filter_raw_inbound_cap": 0, "filter_raw_outbound_cap": 0, "linear_fdb_top": 10, "port_state_change": 1, "frame": 5,
+        },
+        "forwarding": {
+            "linear": [{"port": 1, "lids": "128-129,132", "count": 3}, {"port": 2, "lids": "130", "count": 1}],
+            "linear_blocks": [{"block": 2, "frame": 7}], "random": [{"block": 3, "entries": "07" * 64, "frame": 8}],
+            "multicast": [{"lid": 0xC020, "ports": [1, 2]}],
+        },
+    }  # fmt: skip
+    assert ports == [
+        {"number": 0, "guid": None, "state": "unknown", "lid": 2, "lmc": 0, "lid_history": [{"lid": 2, "lmc": 0, "frame": 1}]},
+        {"number": 4, "guid": None, "state": "unknown",
+         "peer": {"node": "0x0000000000000010", "name": None, "port": 1, "frame": 6}},
+    ]  # fmt: skip
+
+
+def test_a_lid_that_nobody_has_any_more_is_none_of_the_subnet() -> None:
+    subnet = Subnet()
+    port = end(CA, 0x10, 5, subnet=subnet)
+    subnet.assign(port, 6, 0, 4)
+    subnet.drop(end(CA, 0x20, 7, subnet=subnet).node, 5)
+    found = describe(subnet, NOBODY_HIDES)
+    assert [(one["lid"], one["frame"]) for one in found["lids"]] == [(6, 4)] and found["counts"]["lids"] == 1
+    subnet.assign(port, 0, 0, 6)
+    (told,) = describe(subnet, NOBODY_HIDES)["nodes"][0]["ports"]
+    assert "lid" not in told and told["lid_history"][-1] == {"lid": None, "lmc": None, "frame": 6}
+
+
+def test_what_a_port_should_hold_and_what_a_block_held_before() -> None:
+    """A block that was written and not shown since is unknown."""
+    subnet = Subnet()
+    port = end(CA, 0x10, 5, subnet=subnet)
+    port.p_keys = PKeys()
+    assert not {"p_keys", "intended_p_keys"} & describe(subnet, NOBODY_HIDES)["nodes"][0]["ports"][0].keys()
+    line = line_number(0, 3)
+    port.p_keys.intended = Membership({0xFFFF: line}, {}, line)
+    files = [KnownFile("partitions.conf", 0)]
+    told = describe(subnet, NOBODY_HIDES, files)["nodes"][0]["ports"][0]
+    assert told["intended_p_keys"] == [{"key": 0xFFFF, "frame": 0, "source": "partitions.conf:3"}] and "p_keys" not in told
+    for number, key in ((1, 0x8001), (0, 0xFFFF)):
+        port.p_keys.learn(number, block_of([key]), 6 + number)
+    told = describe(subnet, NOBODY_HIDES)["nodes"][0]["ports"][0]
+    assert [(one["block"], one["frame"], one["indices"]) for one in told["p_keys"]] == [(0, 6, [0]), (1, 7, [32])]
+    port.p_keys.learn(0, None, 9)
+    told = describe(subnet, NOBODY_HIDES)["nodes"][0]["ports"][0]
+    assert [one["block"] for one in told["p_keys"]] == [1] and "intended_p_keys" not in told
+
+
+def test_lanes_of_each_input_port() -> None:
+    subnet = Subnet()
+    lanes = subnet.lanes(end(SWITCH, 0x10, number=3, subnet=subnet))
+    for number in (0, 1, 255):
+        lanes.learn_map(number, bytes([number]) * 8, 4)
+    lanes.learn_arbitration(3, b"\x01" * 64, 5)
+    told = describe(subnet, NOBODY_HIDES)["nodes"][0]["ports"][0]["qos"]
+    maps = {number: f"{number:02x}" * 8 for number in (0, 1, 255)}
+    assert told == {"sl_to_vl": maps, "vl_arbitration": [None, None, "01" * 64, None], "frame": 5}
+
+
+@pytest.mark.parametrize(("state", "name"), [(0, "not active"), (1, "discovering"), (2, "standby"), (3, "master"), (4, "4")])
+def test_a_manager_is_told_with_its_node(state: int, name: str) -> None:
+    subnet = Subnet()
+    end(CA, 0x10, 5, subnet=subnet).node.name = b"head"
+    for guid, lid in ((0x11, 5), (0x12, 6)):
+        sm = subnet.sm(guid)
+        sm.facts.learn(SmFacts(state, 7, lid), 3)
+        sm.frame = 8
+    first, second = describe(subnet, NOBODY_HIDES)["sms"]
+    assert first == {
+        "guid": "0x0000000000000011", "lid": 5, "state": name, "priority": 7, "frame": 3, "last_seen": 8, "former": False,
+        "state_code": state, "node": "head",
+    }  # fmt: skip
+    assert (second["node"], second["former"]) == (None, state == 3), "of two masters seen last in one frame the first counts"
+
+
+def test_only_a_master_is_the_current_one() -> None:
+    subnet = Subnet()
+    for guid, state, frame in ((1, 2, 9), (2, 3, 5), (3, 3, 7)):
+        sm = subnet.sm(guid)
+        sm.facts.learn(SmFacts(state, 1, 0), 1)
+        sm.frame = frame
+    assert current_master(Subnet()) is None and current_master(subnet) is subnet.sms[3]
+    subnet.sms[2].frame = 8
+    assert current_master(subnet) is subnet.sms[2]
+
+
+@pytest.mark.parametrize(("code", "gbps"), [(2, 2.5), (3, 10), (1, None)])
+def test_a_q_key_and_a_rate_of_a_group(code: int, gbps: float | None) -> None:
+    subnet = Subnet()
+    subnet.groups.learn(b"\xff" * 16, GroupFacts(0xC000, 0xFFFF, 0xB1B, 4, code, 3), 4)
+    shown, hidden = (describe(subnet, text)["groups"][0] for text in (NOBODY_HIDES, lambda kind, value: f"{kind}#1"))
+    assert shown["q_key"] == {"value": 0xB1B, "text": "0x00000b1b"} and hidden["q_key"] == {"value": None, "text": "Q_Key#1"}
+    assert (shown["rate"], shown["rate_gbps"], shown["mlid"], shown["p_key"], shown["sl"]) == (code, gbps, 0xC000, 0xFFFF, 3)
+
+
+def test_a_capture_of_several_subnets_is_never_complete() -> None:
+    subnet = Subnet()
+    subnet.listed = line_number(0, 0)
+    assert describe(subnet, NOBODY_HIDES)["complete"] == {"frame": subnet.listed}
+    for kind in (KIND, ROUTE):
+        subnet.contradictions.note(kind, 7, 1, 2, 5, certain=True)
+    assert subnet.contradictions.mixed and describe(subnet, NOBODY_HIDES)["complete"] is None
+
+
+def test_a_frame_is_no_line() -> None:
+    """Frames stay as they are, and what has none gets none."""
+    files = [KnownFile("a.conf", 0)]
+    subnet = Subnet()
+    end(CA, 0x10, 5, subnet=subnet)
+    assert describe(subnet, NOBODY_HIDES, files) == describe(subnet, NOBODY_HIDES)

@@ -6,6 +6,7 @@ import pytest
 
 from ibdissect.subnet import directed_routes
 from ibdissect.subnet.directed_routes import Routes
+from ibdissect.subnet.mixed_subnets import ROUTE
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import CA, SWITCH, Node, Origin
 from ibdissect.subnet.topology import connect, disconnect
@@ -109,3 +110,144 @@ def test_the_ports_at_both_ends() -> None:
     ways.learn(origin, b"\1\4", nodes[3], 1, 30)
     ways.learn(origin, b"\1\4", nodes[2], 1, 40)
     assert ways.ends(7, b"\1\4", 50)[1] is None, "two origins, or a loose cable"
+
+
+def test_the_oldest_origin_goes_when_there_are_too_many_routes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of its routes at once; of an origin that is alone, the oldest route."""
+    monkeypatch.setattr(directed_routes, "MAX_HOPS", 3)
+    monkeypatch.setattr("ibdissect.subnet.nodes.MAX_HOPS", 3)
+    subnet = Subnet()
+    ways = Routes(subnet)
+    node, _ = subnet.node(1, 1)
+    ends = [ways.learn(ways.origin(sender), path, node, 1, 5) for sender, path in ((7, b"\1"), (7, b"\2"), (8, b"\1"))]
+    assert [(one.node, one.entered, one.frame) for one in ends] == [(node, 1, 5)] * 3
+    assert (ways.count, subnet.dropped) == (3, {})
+    ways.learn(ways.origin(9), b"\1", node, 1, 6)
+    assert ([*ways.origins], ways.count, subnet.dropped) == ([8, 9], 2, {"routes": 1})
+    ways.learn(ways.origin(9), b"\2", node, 1, 6)
+    assert (ways.count, subnet.dropped) == (3, {"routes": 1})
+    ways.learn(ways.origin(9), b"\3", node, 1, 7)
+    ways.learn(ways.origin(9), b"\4", node, 1, 7)
+    assert ([*ways.origins], [*ways.origins[9].hops], ways.count) == ([9], [b"\2", b"\3", b"\4"], 3)
+    assert subnet.dropped == {"routes": 3}
+
+
+def test_a_route_that_leads_back_is_ambiguous() -> None:
+    """Not where it leads to one node after the other, nor where only the port differs by which it enters."""
+    subnet = Subnet()
+    ways = Routes(subnet)
+    origin, nodes = ways.origin(7), [subnet.node(guid, 1)[0] for guid in (1, 2, 3, 4)]
+    hop = ways.learn(origin, b"\1", nodes[0], 1, 5)
+    assert ways.end_of(7, b"\1") is hop and ways.end_of(8, b"\1") is None and ways.end_of(7, b"\2") is None
+    told = []
+    for frame, (number, entered) in enumerate(((1, 1), (2, 1), (2, 4), (1, 1), (3, 1)), 6):
+        assert ways.learn(origin, b"\1", nodes[number], entered, frame) is hop
+        told.append((hop.node.guid, hop.entered, hop.frame, hop.ambiguous))
+        assert ways.turned and ways.end_of(7, b"\1") is None, "longer routes may be void"
+    assert told == [(2, 1, 6, False), (3, 1, 7, False), (3, 4, 8, False), (2, 1, 9, True), (4, 1, 10, True)]
+
+
+@pytest.mark.parametrize(("path", "certain"), [(b"", True), (b"\1", False)])
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (0, 2), (1, 0)])
+def test_another_node_at_a_route_contradicts_what_was_known(path: bytes, certain: bool, before: int, after: int) -> None:
+    """If both are known; for the route without a hop nothing within one subnet explains it."""
+    subnet = Subnet()
+    ways = Routes(subnet)
+    one, other = (subnet.node(guid, 1)[0] for guid in (before, after))
+    ways.learn(ways.origin(7), path, one, 1, 5)
+    ways.learn(ways.origin(7), path, other, 1, 6)
+    known = subnet.contradictions
+    assert dict(known.before) == ({(ROUTE, (7, path)): (1, 6)} if before and after else {})
+    assert known.certain is (certain and bool(before and after))
+    homes = known.homes
+    assert (homes is not None and homes[1:] == (one, other)) if certain and before and after else homes is None
+
+
+def test_the_own_nodes_of_a_sender_are_those_behind_its_first_hop() -> None:
+    """Only the first two count; it matters whether a route led to the second one."""
+    for more in ((), (b"\1\2",)):
+        subnet, ways, origin, nodes = made()
+        third, _ = subnet.node(9, 1)
+        connect(subnet.port(nodes[3], 1, 1), subnet.port(nodes[1], 5, 1), 11)
+        for path in more:
+            ways.learn(origin, path, nodes[3], 1, 12)
+        ways.learn(origin, b"\1", nodes[1], 5, 13)
+        assert subnet.contradictions.homes is None, "the same node, entered by another port"
+        subnet, ways, origin, nodes = made()
+        fifth, _ = subnet.node(5, 1)
+        connect(subnet.port(nodes[3], 1, 1), subnet.port(third, 5, 1), 11)
+        ways.learn(origin, b"\1\2", fifth, 1, 12)
+        for path in more:
+            ways.learn(origin, path, nodes[3], 1, 12)
+        ways.learn(origin, b"\1", third, 5, 13)
+        homes = subnet.contradictions.homes
+        assert homes is not None and homes[1:] == (nodes[0], nodes[3]) and subnet.contradictions.met is bool(more)
+        ways.learn(origin, b"", fifth, 1, 14)
+        assert subnet.contradictions.homes is homes
+
+
+@pytest.mark.parametrize(
+    "what", ["the end", "a hop", "a dead hop", "the sender", "another port", "another node", "no cable", "no port", ""]
+)
+def test_what_makes_a_route_uncertain(what: str) -> None:
+    subnet, ways, origin, nodes = made()
+    hop, middle = origin.hops[b"\1\4"], origin.hops[b"\1"]
+    subnet.port(nodes[2], 2, 1)
+    if what in ("the end", "a hop"):
+        (hop if what == "the end" else middle).ambiguous = True
+    elif what == "a dead hop":
+        middle.node.alive = False
+    elif what == "the sender":
+        origin.shared = 9
+    elif what == "another port":
+        connect(nodes[1].ports[4], nodes[2].ports[2], 20)
+    elif what == "another node":
+        connect(nodes[1].ports[4], subnet.port(nodes[3], 1, 1), 20)
+    elif what == "no cable":
+        disconnect(nodes[1].ports[4], 20)
+    elif what == "no port":
+        del nodes[1].ports[4]
+    assert ways.sure(origin, b"\1\4", hop) is not bool(what)
+
+
+@pytest.mark.parametrize(("unsure", "sure"), [(9, True), (10, True), (11, False)])
+def test_a_cable_that_was_shown_after_a_report_of_changes_is_sure(unsure: int, sure: bool) -> None:
+    """The link was shown in frame 10."""
+    _, ways, origin, nodes = made()
+    nodes[1].unsure = unsure
+    assert ways.sure(origin, b"\1\4", origin.hops[b"\1\4"]) is sure
+
+
+def test_a_route_without_known_hops_between_is_sure() -> None:
+    _, ways, origin, nodes = made()
+    del origin.hops[b"\1"]
+    disconnect(nodes[1].ports[4], 20)
+    assert ways.sure(origin, b"\1\4", origin.hops[b"\1\4"]) is True
+
+
+def test_a_port_by_its_lid() -> None:
+    subnet, ways, _, nodes = made()
+    subnet.assign(nodes[2].ports[1], 5, 1, 12)
+    assert [(one.node, one.entered, one.frame) for lid in (5, 6) if (one := ways.by_lid(lid)) is not None] == [(nodes[2], 1, 12)] * 2
+    assert [ways.by_lid(lid) for lid in (0, 4, 7, 0xBFFF, 0xC000, 0xFFFF)] == [None] * 6
+
+
+def test_routes_that_ended() -> None:
+    subnet, ways, origin, nodes = made()
+    assert [ways.lost(origin, path) for path in (b"", b"\1", b"\1\4", b"\7")] == [False] * 4
+    ways.cut(20)
+    disconnect(nodes[1].ports[4], 20)
+    assert [ways.lost(origin, path) for path in (b"", b"\1", b"\1\4", b"\7")] == [False, False, True, False]
+    nameless, _ = subnet.node(0, 1)
+    ways.learn(origin, b"\1\4\2", nameless, 1, 10)
+    assert ways.lost(origin, b"\1\4\2") is False
+
+
+def test_two_hosts_with_one_number() -> None:
+    """The first contradiction counts, and only between known nodes."""
+    for guids, shared in (((1, 2, 3), 6), ((1, 1, 2), 7), ((1, 0, 1), 0), ((0, 1, 0), 0)):
+        subnet = Subnet()
+        ways = Routes(subnet)
+        for frame, guid in enumerate(guids, 5):
+            ways.learn_home(ways.origin(7), subnet.node(guid, 1)[0], 1, frame)
+        assert ways.origin(7).shared == shared

@@ -18,16 +18,23 @@ from ibdissect.subnet.earlier_answers import (
     PKeyTables,
     PortGuids,
     PortInfos,
+    SmInfos,
+    SwitchInfos,
+    combined,
+    is_lid,
+    kinds_of_ports,
     others,
 )  # fmt: skip
 from ibdissect.subnet.events import ChunkFollowed
+from ibdissect.subnet.nodes import NOBODY
+from ibdissect.wire.port_kinds import ADAPTER_PORT, EXTERNAL_PORT, PORT_ZERO, ROUTER_PORT
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
-from tests.decode.made import native_table
+from tests.decode.made import native_table, tables_of
 
-from .made import ANSWER, GET, SET, answer, ask, node, p_keys, port_info, switch
+from .made import ANSWER, GET, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 
 
 def feed(infos: AttributeHistory, follower: FabricFollower, *frames: bytes) -> AttributeSmps:
@@ -182,3 +189,131 @@ def test_what_was_known_at_a_frame_long_before_others_answered() -> None:
     assert [infos.at(keys, np.full(3, frame))[1].tolist() for frame in (4, 5, 6, 7, 8)] == [
         [0, 0, 0], [4, 0, 0], [4, 5, 0], [4, 5, 6], [7, 5, 6],
     ]  # fmt: skip
+
+
+KINDS = {"adapter": ADAPTER_PORT, "router": ROUTER_PORT, "port 0": PORT_ZERO, "external": EXTERNAL_PORT}
+
+
+@pytest.mark.parametrize("number", [0, 1, 4, 5, 255])
+@pytest.mark.parametrize("has_lid", [False, True])
+def test_which_kinds_of_ports_there_may_be(number: int, has_lid: bool) -> None:
+    """By NodeType, which 0 and 4 do not tell: an adapter has few ports, and a port with a LID is no external one."""
+    if not number:
+        unknown = {"adapter", "router", "port 0"}
+    else:
+        unknown = {"adapter", "router"} | (set() if has_lid and number <= 4 else {"external"})
+    expected = [unknown, {"adapter"}, {"port 0" if not number else "external"}, {"router"}, unknown]
+    found = kinds_of_ports(np.arange(5), np.full(5, number), np.full(5, has_lid)).tolist()
+    assert [{name for name, bit in KINDS.items() if kinds & bit} for kinds in found] == expected and max(found) < 16
+
+
+def test_which_numbers_are_lids() -> None:
+    assert is_lid(np.array([0, 1, 2, 0xBFFF, 0xC000, 0xFFFF])).tolist() == [False, True, True, True, False, False]
+
+
+def smps_of(history: AttributeHistory, *frames: bytes) -> AttributeSmps:
+    return feed(history, FabricFollower(), *frames)
+
+
+def test_what_each_port_has() -> None:
+    """Port 0 of a switch has no link, an external one no capabilities of its own; of unknown nodes only what all ports have is certain."""
+    shown = [answer(5, 0x15, port_info(5), modifier=number) for number in (0, 1)]
+    found = smps_of(PortInfos(), answer(5, 0x11, switch(5)), *shown, answer(6, 0x11, node(6)), answer(6, 0x15, port_info(6)), ask(9, 0x15))
+    assert found.have(PortInfo.neighbor_mtu).tolist() == [False, True, True, False]
+    assert found.have(PortInfo.capability_mask).tolist() == [True, False, True, True]
+    assert found.have(NodeInfo.node_type).tolist() == [True] * 4, "nothing says that some ports lack it"
+    switches = smps_of(SwitchInfos(), answer(5, 0x11, switch(5)), answer(5, 0x12, bytes(64)))
+    assert switches.have(PortInfo.neighbor_mtu).tolist() == [True], "no attribute of ports"
+    assert found.now(PortInfo.lid) is found.now(PortInfo.lid), "columns are kept"
+
+
+def test_one_smp_of_a_column() -> None:
+    """All that rules ask of it are plain numbers."""
+    frames = [answer(5, 0x11, switch(5)), answer(5, 0x12, switch_info()), counted(3), counted(4), answer(5, 0x15, port_info(5), modifier=2)]
+    infos = smps_of(PortInfos(), *frames, ask(9, 0x15))
+    assert [one.i for one in infos.each(np.array([True, False, True, True]))] == [0, 2, 3]
+    first, second, third, asked = infos.each(np.ones(4, np.bool_))
+    assert (first.frame, second.frame, second.time_ns - first.time_ns) == (3, 4, 1_000_000)
+    assert frames[2][second.body_at : second.body_at + 64] == port_info(5, p_key_violations=3)
+    assert bytes(second.body) == port_info(5, p_key_violations=4) and bytes(second.before) == port_info(5, p_key_violations=3)
+    told = second.now(PortInfo.p_key_violations), second.was(PortInfo.p_key_violations), first.was(PortInfo.p_key_violations)
+    assert told == (4, 3, 0) and {type(one) for one in told} == {int}
+    assert second.node.guid == first.node.guid != 0 and asked.node is NOBODY
+    assert second.port is second.node.ports[0] is third.port and asked.port is None
+    facts, since = second.switch
+    assert facts is not None and (facts.linear_fdb_cap, since) == (1024, 2)
+    name = f"0x{second.node.guid:016x}"
+    assert [one.name for one in (second, third, asked)] == [f"{name} (LID 5)", f"{name} port 2", "an unknown node"]
+    assert [one.node_name for one in (second, third, asked)] == [f"{name} (LID 5)", f"{name} (LID 5)", "an unknown node"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "modifier", "name"), [(node, 0, " port 1"), (node, 7, " port 7"), (switch, 0, ""), (switch, 3, " port 3")]
+)
+def test_a_port_that_nobody_showed_is_named_by_its_number(kind: Any, modifier: int, name: str) -> None:
+    """Only requests speak of it."""
+    infos = smps_of(PortInfos(), answer(5, 0x11, kind(5)), ask(5, 0x15, modifier=modifier))
+    (asked,) = infos.each(np.array([True]))
+    asked.node.ports.clear()
+    assert asked.name == f"0x{asked.node.guid:016x}{name}" and asked.node_name == f"0x{asked.node.guid:016x}{' port 1' * (kind is node)}"
+
+
+def test_a_description_is_the_nodes() -> None:
+    named = smps_of(Descriptions(), answer(5, 0x11, switch(5)), answer(5, 0x10, b"a".ljust(64, b"\0"), modifier=3))
+    (one,) = named.each(np.array([True]))
+    assert one.name == one.node_name and not named.about_ports
+
+
+def test_managers_are_told_apart_by_their_guid() -> None:
+    """It is at the very beginning of SMInfo; what other attributes hold is no key."""
+    managers = [answer(lid, 0x20, lid.to_bytes(8, "big").ljust(64, b"\xff")) for lid in (5, 6, 5)]
+    assert smps_of(SmInfos(), answer(5, 0x11, node(5)), *managers).since.tolist() == [0, 0, 2]
+    assert smps_of(others(0x12)(), answer(5, 0x11, switch(5)), *[answer(5, 0x12, b"\xff" * 64)] * 2).key.tolist() == [-1, -1]
+
+
+def test_answers_of_neighbouring_ports() -> None:
+    infos = PortInfos()
+    told = [answer(5, 0x15, port_info(5), modifier=number) for number in (1, 2, 1, 3, 2)]
+    found = feed(infos, FabricFollower(), answer(5, 0x11, switch(5)), *told)
+    assert [infos.answers(key) for key in sorted({*found.key.tolist()})] == [[2, 4], [3, 6], [5]]
+
+
+def test_when_something_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the first answer of the chunk, whatever its number."""
+    monkeypatch.setattr(earlier_answers, "MAX_KEPT", 1)
+    infos, follower = PortInfos(), FabricFollower()
+    frames = [*[answer(lid, 0x11, node(lid)) for lid in (5, 6)], counted(1), counted(1, 6), *[craft.native()] * 3, counted(2, 6)]
+    capture = craft.erf_pcap(frames)
+    for table in tables_of(capture, len(capture) - len(craft.erf_pcap(frames[:4])) + 24):
+        (event,) = [event for event in follower.feed(table) if isinstance(event, ChunkFollowed)]
+        infos.of(event)
+    assert (infos.dropped.count, infos.dropped.frame, infos.dropped.time_ns % 1_000_000_000) == (1, 8, 7_000_000)
+
+
+@pytest.mark.parametrize("late", [9, 100, 5000])
+def test_frames_far_apart_in_one_question(late: int) -> None:
+    """Of either port the last answer counts, however late one asks for it."""
+    infos = PortInfos()
+    found = feed(
+        infos, FabricFollower(), *[answer(lid, 0x11, node(lid)) for lid in (5, 6)], counted(1), counted(2, 6), counted(3), counted(4, 6)
+    )
+    keys = np.repeat(found.key[:2], 2)
+    assert infos.at(keys, np.array([4, late, late, 5]))[1].tolist() == [3, 5, 6, 4]
+
+
+@pytest.mark.parametrize("content", [0, 7])
+@pytest.mark.parametrize("before", [0, 8])
+@pytest.mark.parametrize("since", [0, 1, 5])
+def test_one_number_for_all_that_counts(content: int, before: int, since: int) -> None:
+    """Unknown if the packet's content is, or that of the answer before, if there is one; else others for other contents."""
+    known = bool(content) and (not since or bool(before))
+    found = combined(*(np.array([one]) for one in (content, before, since, 1)))
+    assert bool(found[0]) is known
+    for other in ((9, before, since, 1), (content, 9, since, 1), (content, before, int(not since), 1), (content, before, since, 2)):
+        if known and other != (content, before, since, 1) and (other[2] == 0 or other[1]):
+            assert combined(*(np.array([one]) for one in other))[0] != found[0]
+
+
+def test_records_count_for_nodes_with_a_guid() -> None:
+    found = NodesRecorded().of_nodes(None, np.array([0, 5, (1 << 64) - 2], np.uint64), np.array([1, 1, 1]))  # type: ignore[arg-type]
+    assert found.tolist() == [-1, 5, -2]
