@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.decode.wrong_icrcs import OTHER
 from ibdissect.engine.connection_setups import SetUp
 from ibdissect.engine.packet_kinds import ROCE1, ROCE2, SOON_NS
 from ibdissect.engine.psn_gaps import FAR, distance
-from ibdissect.wire.headers import RNR_TIMER_US
 
 from .accesses import Access
 from .asked_hosts import AskedHosts
@@ -19,10 +19,11 @@ from .assemble import Raw, text_of
 from .connection import CANNOT_TELL, ERROR, FAILED, HEALTHY, INFO, NONE, ODD, SLOW, WARNING, ConnectionTimes
 from .measures import slow_by
 from .nearby import Nearby, SignOfLife
+from .not_ready import left_unready, rnr_exhausted, rnr_limit
 from .rejections import leads_back
 
-STALE, TIMEOUT_REASON, NO_SERVICE, INFINITE = 10, 4, 8, 7
-"""REJ reasons of a queue pair that is still connected, of a timeout, of an unknown service; the RNR retry count that means forever."""
+STALE, TIMEOUT_REASON, NO_SERVICE = 10, 4, 8
+"""REJ reasons of a queue pair that is still connected, of a timeout, of an unknown service."""
 REDIRECTIONS = (24, 25)
 """REJ reasons that send the asker to another port: no failure."""
 MOST_RETRIES = 7
@@ -32,7 +33,8 @@ MOST_CM_RETRIES = 15
 MANY_CNPS, MANY_PAUSES = 5, 3
 WRONG_SHARE = 0.9
 """A host whose ICRCs are wrong in this part of its packets writes them wrongly; fewer were damaged on the way."""
-LEAST_WRONG = 3
+LEAST_WRONG, LEAST_IRREGULAR = 3, 10
+"""So many wrong ICRCs of a host show that it writes them so; where nothing tells how they are wrong, fewer may be damage on the way."""
 DOUBT = 4
 """Where more than a quarter as many packets do not fit as do, PSNs alone do not prove that both ways are of one connection."""
 SEEN_ALONE = frozenset({"icrc-wrong-at-sender", "slow-by-congestion", "slow-by-application"})
@@ -236,8 +238,9 @@ def _of_half(raw: Raw, half: Any, side: int, capture: CaptureContext, times: Con
         cause = "read-length-wrong" if half.wrong_size >= 0 else "read-order-wrong"
         facts = {"size": half.wrong_size, "wanted": half.wrong_wanted}
         yield CauseFound(cause, first=half.wrong_request, decisive=half.wrong_frame, blamed=1 - side, facts=facts)
-    if half.rnr_naks and rnr_exhausted(raw, half, capture):
-        yield CauseFound("rnr-exhausted", first=half.rnr_first, decisive=half.rnr_frame, blamed=1 - side)
+    if half.rnr_naks and rnr_exhausted(raw, half, capture.goes_on):
+        severity = ERROR if rnr_limit(raw, half) is not None or left_unready(raw, half) else INFO  # it may have gone another way
+        yield CauseFound("rnr-exhausted", FAILED, severity, half.rnr_first, half.rnr_frame, 1 - side)
     if asks is not None and back is not None and half.requests and half.answers and mixed_versions(asks, back):
         first = asks.first_frame
         yield CauseFound("roce-version-mix", first=first, decisive=back.last_frame, blamed=1 - side)
@@ -323,35 +326,14 @@ def large_only(raws: list[Raw], capture: CaptureContext) -> set[int]:
     return {path for path, larger in sizes.items() if len(larger) > 1 and all(larger)}
 
 
-def rnr_limit(raw: Raw, half: Any) -> int | None:
-    """The RNR retry count of a requester: the REP says the asker's, the REQ the other one's."""
-    if raw.setup is None:
-        return None
-    own, other = raw.setup.agreed["rnr_retry_of_rep"], raw.setup.agreed["rnr_retry_count"]
-    if half is not raw.half(0):
-        return other
-    return other if own in (None, INFINITE) and other is not None and half.rnr_count == other + 1 else own  # some keep to their own REQ
-
-
-def rnr_exhausted(raw: Raw, half: Any, capture: CaptureContext) -> bool:
-    """Whether the last word was an RNR NAK, and the requester then gave up: not if it had tries left, or the other side took leave."""
-    if half.rnr < half.una or half.rnr_frame < half.last_answer:
-        return False
-    setup = raw.setup
-    limit = rnr_limit(raw, half)
-    if limit is not None:
-        return bool(half.rnr_count > limit != INFINITE)
-    side = 0 if half is raw.half(0) else 1
-    ended = setup is not None and any(time >= half.rnr_time and by == side for _, time, by in setup.dreqs)
-    return ended or capture.goes_on(half.rnr_frame, half.rnr_time) > 4000 * RNR_TIMER_US[half.rnr_code]
-
-
 def _wrong_icrc(raw: Raw, capture: CaptureContext) -> CauseFound | None:
     for side, lane in enumerate(raw.lanes):
         host = raw.hosts[side]
         if lane is None or not lane.wrong or host.wrong < max(LEAST_WRONG, WRONG_SHARE * host.checked):
             continue
         how = capture.how_wrong(host)
+        if how in (None, OTHER) and host.wrong < LEAST_IRREGULAR:
+            continue
         detail: dict[str, object] = {"how": how} if how is not None else {}
         facts = {"wrong": host.wrong, "checked": host.checked}
         return CauseFound("icrc-wrong-at-sender", first=lane.wrong_first, decisive=lane.wrong_last, blamed=side, detail=detail, facts=facts)
@@ -429,8 +411,10 @@ def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterato
     detail["tries"] = half.tries
     if shown:
         detail["scope"] = "qp" if alive else "host"
+    limit = raw.setup.agreed["retry_count"] if raw.setup is not None else None
     waits = half.tries > MOST_RETRIES + 1  # so many tries have RNR NAKs between them
-    severity = INFO if not half.answers and (waits or (capture.one_of_paths and raw.setup is None)) else ERROR
+    left = half.tries <= (MOST_RETRIES if limit is None else limit)  # it may try again, unless it was answered where nobody captured it
+    severity = INFO if not half.answers and (waits or left or (capture.one_of_paths and raw.setup is None)) else ERROR
     yield CauseFound("retries-exhausted", severity=severity, first=first, decisive=tried, blamed=1 - side, detail=detail, facts=facts)
 
 

@@ -11,8 +11,9 @@ from ibdissect.wire.headers import RNR_TIMER_US
 from ibdissect.wire.text import counted
 
 from .assemble import Raw
-from .causes import SURELY, CauseFound, rnr_limit
+from .causes import SURELY, CauseFound
 from .connection import ConnectionEnd, ConnectionTimes
+from .not_ready import rnr_limit
 from .phrases import duration, nth, of_whole, often, share
 from .set_up_sentences import duplicate, refused, unanswered
 from .slices import PARTS

@@ -80,6 +80,8 @@ class Transfer(Record, eq=False):
     """Number of the last segment; 0 until it has been seen."""
     acknowledged: int = 0
     """Highest segment number that the receiver acknowledged."""
+    before: int = 0
+    """Highest segment number of the transfer with this key that it replaced: an acknowledgement of that may come late."""
 
     @property
     def ends(self) -> str:
@@ -185,15 +187,16 @@ class OpenTransfers(Generic[T]):
 
     def _data(self, message: RmppMessage) -> Iterator[TransferEvent]:
         key, segment, frame, time_ns = message.key(), message.number, message.frame, message.time_ns
-        transfer = self.open.get(key) or self.sent.get(key)
+        transfer, before = self.open.get(key) or self.sent.get(key), 0
         if transfer is not None and transfer.replaced_by(message):
+            before = max(transfer.before, transfer.next - 1) if time_ns - transfer.last_ns < IN_FLIGHT_NS else 0
             self._forget(key, "replaced", message)
             transfer = None
         if transfer is None and segment != 1 and time_ns - self.over.get(key, time_ns - IN_FLIGHT_NS) < IN_FLIGHT_NS:
             return
         if transfer is None:
             self.over.pop(key, None)
-            transfer = self.make(message, time_ns, segment, missing=int(segment != 1))
+            transfer = self.make(message, time_ns, segment, missing=int(segment != 1), before=before)
             self._put(self.open, key, transfer, message)
             if segment != 1:
                 yield SegmentAlone(frame, time_ns, transfer, segment)
@@ -221,6 +224,8 @@ class OpenTransfers(Generic[T]):
     def _ack(self, message: RmppMessage) -> Iterator[TransferEvent]:
         segment, window, key = message.number, message.length, message.key(back=True)
         transfer = self.open.get(key) or self.sent.get(key)
+        if transfer is not None and 0 < transfer.last < segment <= transfer.before:
+            return  # late: of the one before
         if transfer is not None and 0 < transfer.missing <= segment and not transfer.filled:
             self.missed.add(message.frame, transfer.last_ns)
         if window < segment:

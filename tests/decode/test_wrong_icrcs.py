@@ -20,7 +20,7 @@ def over_tag(frame: bytes) -> bytes:
 @pytest.mark.parametrize("how", ["constant", "swapped", "vlan", "other"])
 def test_how(how: str) -> None:
     lab = Lab()
-    for psn in range(6):
+    for psn in range(10):
         lab.ask(psn * 100 * US, psn, vlan=7)
         lab.answer(psn * 100 * US + 5 * US, psn, vlan=7)
     wrong = {

@@ -64,7 +64,7 @@ def test_frames_of_windows_without_transport_headers_count(window: int) -> None:
 
 def test_who_computes_its_icrcs_wrongly() -> None:
     lab = Lab()
-    lab.good(0, 100, 5)
+    lab.good(0, 100, 10)
     lab.frames = [(time, frame[:-1] + bytes([frame[-1] ^ 1]) if i % 2 == 0 else frame) for i, (time, frame) in enumerate(lab.frames)]
     told = fed(lab.pcap())
     assert told.computes_wrongly(lab.a) and not told.computes_wrongly(lab.b)

@@ -58,7 +58,8 @@ class SenderComputesIcrc(StoryRule):
     Correct the ICRC in that host's adapter or code. The sentence says how it differs: bytes in the wrong order, a constant, the VLAN
     tag in the sum.
 
-    Three packets of one host and nine of ten, all complete in the capture. Where the ICRC is zero, see ROC005.
+    Three packets of one host and nine of ten, all complete in the capture; ten packets where nothing tells how the ICRC differs, since a
+    faulty cable or switch may damage a few. Where the ICRC is zero, see ROC005.
     """
 
     code, name, severity = "CNX017", "icrc-wrong-at-sender", ERROR

@@ -9,15 +9,15 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import Bool, ChunkTable
-from ibdissect.decode.addresses import ends_at
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.connections import Connections
 from ibdissect.decode.identity import Content, MacId, PairId, PKey
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end
-from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule, pair_of
+from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule, pair_of, sent_by, would_answer
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.transport.congestion import Congestion
+from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, ETHERTYPES_VLAN, UDP, Ethernet, IPv4, IPv6
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, DETH, LRH
@@ -219,7 +219,7 @@ class TimeToLive(AcceptedRule):
             self.senders.get_or_make(mac, set, seen.frame, seen.time_ns)
         if left:
             self.last_hop.keep(pair_of(seen), None, seen.frame, seen.time_ns)
-        return {"left": left, "where": where, "mac": mac, "sender": ends_at(seen.table, seen.row)[0], **super().computed(seen, i)}
+        return {"left": left, "where": where, "mac": mac, **super().computed(seen, i)}
 
     @on_chunk
     def senders_of(self, table: ChunkTable, context: Context) -> None:
@@ -240,7 +240,7 @@ class TimeToLive(AcceptedRule):
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info behind the last router, as it seems, or before the first one: nobody knows."""
-        heard = any(to == hit.arguments["sender"] for _, to in context.get(Congestion).pairs)
+        heard = any(to == hit.arguments["ends"][0] for _, to in context.get(Congestion).pairs)
         near = not hit.arguments["left"] or (heard and not hit.arguments["datagram"])
         return super().severity_at_end(hit, context) if near else INFO
 
@@ -269,8 +269,10 @@ class RocePKey(Rule):
 
     Check the P_Key index in the application; it must be 0.
 
-    One packet is enough. Silent if its receiver sends to its sender with that P_Key, too: then both ports hold the partition; and for the
-    packets of a connection that was accepted in another partition (REQ and REP): CNX008 tells where they are not in that one.
+    One packet is enough. Silent if its receiver sends to its sender in that partition, too: then both ports hold it; and for the
+    packets of a connection that was accepted in another partition (REQ and REP): CNX008 tells where they are not in that one. An `info`
+    for a datagram, which is not acknowledged, and where the capture shows no answer of the receiver to the sender: ports may hold further
+    partitions.
     """
 
     code, name, severity = "ROC012", "roce-pkey-nondefault", WARNING
@@ -279,24 +281,28 @@ class RocePKey(Rule):
     at = BTH.p_key
     flow = (*PACKET_FLOW, BTH.p_key)
     waits = alike = True
-    needs = (Connections,)
+    needs = (Connections, Streams)
     message = "P_Key 0x{p_key:04x}, RoCE uses 0xffff"
     example = "a RoCE v2 packet with P_Key 0x8001"
 
     def __init__(self) -> None:
         self.pairs = KeptDict[tuple[PairId, PKey], None](MAX_PAIRS, "senders with a P_Key other than the default")
+        """Senders and receivers, and the low 15 bits of the P_Key."""
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
-        pair, p_key = pair_of(seen), seen.value(BTH.p_key)
-        self.pairs.keep((pair, p_key), None, seen.frame, seen.time_ns)
-        return {"pair": pair, "key": p_key, "ends": ends_at(seen.table, seen.row), "qpn": seen.value(BTH.destqp)}
+        pair, partition = pair_of(seen), seen.value(BTH.p_key) & BASE
+        self.pairs.keep((pair, partition), None, seen.frame, seen.time_ns)
+        return {"pair": pair, "partition": partition, "qpn": seen.value(BTH.destqp), **sent_by(seen)}
 
     def stands(self, hit: Hit, context: Context) -> bool:
         sender, receiver = hit.arguments["ends"]
         found = context.get(Connections).facing(sender, receiver, hit.arguments["qpn"], hit.frame)
         if found is not None and found[0].p_key & BASE not in (0, DEFAULT_PKEY & BASE):
             return False
-        return (hit.arguments["pair"].back, hit.arguments["key"]) not in self.pairs
+        return (hit.arguments["pair"].back, hit.arguments["partition"]) not in self.pairs
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        return super().severity_at_end(hit, context) if would_answer(hit, context) else INFO
 
 
 class Fragmented(AcceptedRule):
@@ -307,18 +313,20 @@ class Fragmented(AcceptedRule):
     Make the path MTU of the queue pairs fit the smallest Ethernet MTU on the way, with 60 to 80 bytes to spare for headers.
 
     One packet is enough. Silent if its receiver answers the sender later: software (rxe) takes fragments. An `info` for a datagram, which
-    is not acknowledged. Of IPv4 only: what a fragment of IPv6 carries is not read, and CAP018 says so of a capture that holds nothing else.
+    is not acknowledged, and where the capture shows no answer of the receiver to the sender. Of IPv4 only: what a fragment of IPv6 carries
+    is not read, and CAP018 says so of a capture that holds nothing else.
     """
 
     code, name, severity = "ROC013", "roce-fragmented", WARNING
     reference = "RFC 791; RoCE senders set Don't Fragment"
     when = (IPv4.more_fragments == 1) & present(BTH)
     flow = (IPv4.source, IPv4.destination)
+    needs = (Streams,)
     message = "a RoCE packet was split into IP fragments, of which this is the first: the receiver drops them"
     example = "a RoCE v2 packet with More Fragments set"
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        return INFO if hit.arguments["datagram"] else super().severity_at_end(hit, context)
+        return super().severity_at_end(hit, context) if would_answer(hit, context) else INFO
 
 
 class RoceVersion1(Rule):

@@ -132,7 +132,8 @@ class IssuerLid(OwnLidRule):
 
     One LID-routed trap, and the port's LIDs. Where its LMC is not known, LIDs that one LMC can join may be one port's. Silent for a LID
     that the port had before, or may have had, if the capture begins with a new one: a trap is repeated with the notice of its first time;
-    for the permissive LID, of a port that has none yet. An `info` where the port supports virtual ports, which may have LIDs of their own.
+    for the permissive LID, of a port that has none yet. An `info` in the capture's first ten seconds, as the trap may be a repetition of
+    one before it, and where the port supports virtual ports, which may have LIDs of their own.
     """
 
     code, name, severity = "TRP001", "trap-issuer-wrong", WARNING
@@ -244,7 +245,8 @@ class ChangeOfOtherPort(OwnLidRule):
 
     Update the firmware or driver of the port that sent it.
 
-    The trap, and the ports of both LIDs, of which neither has the other. Silent if the sender had that LID before, or may have.
+    The trap, and the ports of both LIDs, of which neither has the other. Silent if the sender had that LID before, or may have; an `info`
+    in the capture's first ten seconds, as the trap may be a repetition of one before it.
     """
 
     code, name, severity = "TRP011", "trap144-foreign-lid", WARNING

@@ -32,9 +32,9 @@ from ibdissect.rules.shared.unanswered import QuotingRule
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.model import Sm
 from ibdissect.subnet.vantage import ALSO_TOOLS
-from ibdissect.wire.headers import LRH
+from ibdissect.wire.headers import DETH, LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD, MAD_SIZE
-from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, MASTER, SET, SM_INFO
+from ibdissect.wire.numbers import DIRECTED, FIRST_MULTICAST, GSI_QP, MASTER, SET, SM_INFO
 
 SHORTEST_TIMEOUT_NS = 50_000_000
 """No requester gives up earlier, so two requests with one transaction id within this time are outstanding together."""
@@ -210,8 +210,8 @@ class Flood(Rule):
     Find the sender: a tool without a pause between its requests, a retry timer that is far too short, or `ibping -f`.
 
     Requests that agree in sender, receiver and all their contents except the low half of the transaction id. An `info` where all of them
-    were answered, as those of a program that waits for each answer: then the agent keeps up; or where it answers one after the other, and
-    the capture ends within a second.
+    were answered, as those of a program that waits for each answer: then the agent keeps up; where it answers one after the other, and
+    the capture ends within a second; or where they come from another queue pair than 0 and 1, whose answers are not recognized.
     """
 
     code, name, severity = "TXN018", "mad-flood", WARNING
@@ -233,6 +233,8 @@ class Flood(Rule):
         """Requester, target, frame and time of its first request that is watched."""
         self.heard: set[Code] = set()
         """Floods whose target answers the requester, be it other requests."""
+        self.elsewhere: set[Code] = set()
+        """Floods whose answers go to other queue pairs, where nobody recognizes them."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -274,6 +276,8 @@ class Flood(Rule):
                 more = (asked.rows[index[mine[: KEPT_FRAMES - len(kept)]]] + table.chunk.first).tolist()
                 kept += more
                 watched += more
+            if kept is not None and (table.values_at(DETH.srcqp, asked.rows[index[mine]]) > GSI_QP).any():
+                self.elsewhere.add(flood)
             yield fault(
                 Moment(table.chunk.first + row, int(table.chunk.time_ns[row])), {"what": what, "count": FLOOD + 1}, MAD.method,
                 int(asked.method[i]), frames=asked.rows[index[mine]] + table.chunk.first, key=int(kind[mine[0]]),
@@ -297,7 +301,7 @@ class Flood(Rule):
         done = [context.get(RepliesToFindings).answered([frame]) for frame in self.watched.get(flood, ())]
         ends = flood in self.heard and context.get(Scopes).goes_on(*self.began[flood][-2:]) < SECOND_NS
         waits = ends and done == sorted(done, reverse=True)
-        return INFO if all(done) or waits else None
+        return INFO if all(done) or waits or flood in self.elsewhere else None
 
     @staticmethod
     def _kinds(table: ChunkTable, asked: Queries, index: Int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

@@ -8,9 +8,11 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import ChunkTable
+from ibdissect.decode.addresses import ends_at
 from ibdissect.decode.identity import PairId
 from ibdissect.lint.rule import Context, Hit, Seen, on_chunk
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
+from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.headers import AETH, BTH, DETH, GRH, LRH
 from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
@@ -46,7 +48,7 @@ class AcceptedRule(PacketRule):
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         pair = pair_of(seen)
         self.answers.get_or_make(pair, lambda: (0, 0, 0), seen.frame, seen.time_ns)
-        return {"pair": pair, "datagram": seen.first(DETH) is not None}
+        return {"pair": pair, **sent_by(seen)}
 
     @on_chunk
     def look(self, table: ChunkTable, _context: Context) -> None:
@@ -78,6 +80,18 @@ class AcceptedRule(PacketRule):
     def refused(self, hit: Hit) -> bool:
         """Whether the receiver refused something later."""
         return self.answers.get(hit.arguments["pair"], (0, 0, 0))[1] > hit.frame
+
+
+def sent_by(seen: Seen) -> dict[str, Any]:
+    """What `would_answer` asks of a packet."""
+    return {"ends": ends_at(seen.table, seen.row), "datagram": seen.first(DETH) is not None}
+
+
+def would_answer(hit: Hit, context: Context) -> bool:
+    """Whether the receiver of a packet would answer where the capture shows it: no datagram, and it answers other packets of the sender."""
+    sender, receiver = hit.arguments["ends"]
+    between = context.get(Streams).between
+    return not hit.arguments["datagram"] and any((service, receiver, sender, True) in between for service in ("RC", "XRC"))
 
 
 def pair_of(seen: Seen) -> PairId:

@@ -94,22 +94,21 @@ class RepliesToFindings:
             return
         self._watched.update(fresh)
         rows = np.array(sorted(fresh), np.int64) - table.chunk.first
+        asks = table.located.at("mad")[rows] >= 0
+        managed, rows = rows[asks], rows[~asks]
+        contents = _contents(table, managed, table.values_at(BTH.destqp, managed) == 0)
+        for row, p_key, shown in zip(managed.tolist(), table.values_at(BTH.p_key, managed).tolist(), contents, strict=True):
+            self._asked[row + table.chunk.first] = bool(p_key & FULL), shown or b""
         native = table.once(Native)
         at = np.searchsorted(native.rows, rows)
         there = at < len(native.rows)
         at, rows = at[there], rows[there]
         mine = native.rows[at] == rows
-        at, rows = at[mine], rows[mine]
-        psns = table.values_at(BTH.psn, rows)
-        by_smp = (native.dest_qp[at] == 0) & (table.located.at("mad")[rows] >= 0)
-        contents = _contents(table, rows, by_smp)
-        for k, (i, row, psn) in enumerate(zip(at.tolist(), rows.tolist(), psns.tolist(), strict=True)):
-            frame, opcode = row + table.chunk.first, int(native.opcode[i])
-            if int(native.dest_qp[i]) < 2:
-                self._asked[frame] = bool(native.p_key[i] & FULL), contents[k] or b""
-            elif opcode >> SERVICE_AT in RELIABLE and not IS_RESPONSE[opcode]:
+        opcodes, rows = native.opcode[at[mine]].tolist(), rows[mine]
+        for row, opcode, psn in zip(rows.tolist(), opcodes, table.values_at(BTH.psn, rows).tolist(), strict=True):
+            if opcode >> SERVICE_AT in RELIABLE and not IS_RESPONSE[opcode]:
                 requester, responder = ends_at(table, row)
-                self._sent.setdefault((responder, requester), []).append((psn, frame))
+                self._sent.setdefault((responder, requester), []).append((psn, row + table.chunk.first))
         if self._looked_at == table.chunk.first:
             self._look(table, [frame for frame in fresh if frame in self._asked])
 

@@ -13,8 +13,8 @@ from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.identity import Content, LidId, PortId
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.lint.finding import Severity, Span
-from ibdissect.lint.rule import INFO, Context, FaultDetails, Hit, fault, on_event
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.lint.rule import INFO, Context, FaultDetails, Hit, Moment, fault, on_event
+from ibdissect.rules.shared.unanswered import LearntFactRule, warm
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.events import TrapSeen
 from ibdissect.subnet.lid_writes import LidWrites
@@ -34,18 +34,24 @@ class FirstTraps:
     learns_from: ClassVar = TrapSeen
 
     def __init__(self) -> None:
-        self.lids = KeptDict[Content, set[LidId]](MAX_TRAPS, "traps that may be repeated")
-        """LIDs by transaction id and notice."""
+        self.sent = KeptDict[Content, tuple[Moment, set[LidId]]](MAX_TRAPS, "traps that may be repeated")
+        """When each was first seen, and the LIDs that it came from, by transaction id and notice."""
 
     def take(self, event: TrapSeen) -> None:
         """Note a trap."""
-        lids = self.lids.get_or_make(_content(event), set, event.frame, event.time_ns)
-        if lids is not None and len(lids) < MAX_LIDS:
-            lids.add(LidId(event.slid))
+        known = self.sent.get_or_make(_content(event), lambda: (Moment(event.frame, event.time_ns), set()), event.frame, event.time_ns)
+        if known is not None and len(known[1]) < MAX_LIDS:
+            known[1].add(LidId(event.slid))
+
+    def first(self, event: TrapSeen) -> Moment | None:
+        """When an equal trap was first seen; None if nobody knows."""
+        known = self.sent.get(_content(event))
+        return known[0] if known is not None else None
 
     def was_sent_from(self, event: TrapSeen, lid: int) -> bool:
         """Whether an equal trap came from a LID, or nobody knows."""
-        return self.lids.dropped.count > 0 or LidId(lid) in self.lids.get(_content(event), ())
+        known = self.sent.get(_content(event))
+        return self.sent.dropped.count > 0 or (known is not None and LidId(lid) in known[1])
 
 
 def _content(event: TrapSeen) -> Content:
@@ -87,9 +93,19 @@ class TrapRule(LearntFactRule):
 
 
 class OwnLidRule(TrapRule):
-    """Base of rules about a LID in a trap that is not its sender's: a port may have had it when it first sent the trap."""
+    """Base of rules about a LID in a trap that is not its sender's: a port may have had it when it first sent the trap.
+
+    That may have been before the capture began, if the trap comes in its first ten seconds: an INFO.
+    """
 
     needs: ClassVar[tuple[type[Any], ...]] = (LidWrites, FirstTraps)
+
+    @on_event(TrapSeen)
+    def trap(self, event: TrapSeen, context: Context) -> Iterator[Hit]:
+        first = context.get(FirstTraps).first(event)
+        for hit in super().trap(event, context):
+            hit.severity = None if first is not None and warm(first, context) else INFO
+            yield hit
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO, too, if the capture begins with another LID of the port than it had before."""

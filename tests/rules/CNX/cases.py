@@ -185,6 +185,10 @@ case("CNX009", unready(1, 0, done=False), unready(1, 1), also=["RC007"], twin_al
 # a try is left: one side takes leave before it
 case("CNX009", unready(3, 2, done=False, leaves=True), unready(2, 2, done=False, leaves=True), also=["RC002", "RC007"],
      twin_also=["RC002", "RC007"], file=None)  # fmt: skip
+# a requester whose count nobody knows falls silent
+NOT_READY = [busy, tries(3, wait=20 * MS), *(told(110, 0x20 | 0x14, at=i * 20 * MS + US) for i in range(3))]
+case("CNX009", shown(*NOT_READY), shown(*NOT_READY, told(110, at=2 * 20 * MS + 2 * US)), severity="info", also=["RC002", "RC007"],
+     twin_also=["RC002", "RC007"], file=None)  # fmt: skip
 case("CNX010", unready(3, 7, wait=100 * US), unready(3, 7), also=["RC002", "RC007"], twin_also=["RC002", "RC007"], severity="warning",
      file=None)  # fmt: skip
 # -- data
@@ -239,6 +243,8 @@ def with_icrc(wrong: int, number: int = 10) -> bytes:
 
 
 case("CNX017", with_icrc(10), with_icrc(2), twin_also=["ROC004"], severity="error", file=None)
+# a few that are wrong in no known way may have been damaged on the way, even if they are all that a host sent
+case("CNX017", with_icrc(10), with_icrc(9, 9), twin_also=["ROC004"], severity="error", file=None)
 # the asker was stopped, or both asked each other and the other connection was accepted
 
 
@@ -299,11 +305,22 @@ def of_reboot() -> Lab:
 
 case("CNX003", restarted(0x1061144), again(leave=True), severity="info", file=None)
 case("CNX003", restarted(0x1061145), again(leave=True), severity="error", file=None)
-# more tries than any retry count allows: RNR NAKs come between them, and take a way that is not captured
+# more tries than any retry count allows, or fewer than the requester has: RNR NAKs come between them, or an ACK behind them, and take a way
+# that is not captured
 WAITS: Any = {"also": ["RC002"], "twin_also": ["RC002"], "file": None}
-for number, severity in ((8, "error"), (12, "info")):
+for number, severity in ((7, "info"), (8, "error"), (12, "info")):
     ANSWERED = told(110, at=(number - 1) * TIMEOUT + US)
     case("CNX004", shown(busy, tries(number)), shown(busy, tries(number), ANSWERED), severity=severity, **WAITS)
+
+
+
+def agreed(retries: int) -> Script:
+    return lambda lab: lab.up(psn=110, retry_count=retries)
+
+
+for number, retries, severity in ((5, 5, "info"), (5, 4, "error"), (8, 7, "error")):
+    case("CNX004", shown(agreed(retries), busy, tries(number)), shown(agreed(retries), busy, tries(number), told(110, at=number * TIMEOUT)),
+         severity=severity, **WAITS)  # fmt: skip
 # connections take several paths: the capture shows the answers of another one, and none of its requests
 
 
@@ -312,7 +329,7 @@ def answered_only(lab: Lab) -> None:
         lab.put(i * MS, C, lab.a, 0x11, 0x155, 500 + i, ext={"AETH": {"syndrome": 31, "msn": i}})
 
 
-case("CNX004", shown(busy, tries(5), answered_only), shown(busy, tries(5), told(110, at=5 * TIMEOUT)), severity="info", **WAITS)
+case("CNX004", shown(busy, tries(8), answered_only), shown(busy, tries(8), told(110, at=8 * TIMEOUT)), severity="info", **WAITS)
 case("CNX004", shown(works, busy, tries(5), answered_only), shown(busy, tries(5), told(110, at=5 * TIMEOUT)), severity="error", **WAITS)
 # the requester goes on without a repetition; the responder had taken leave; the queue pairs go on over another path
 case("CNX004", shown(busy, tries(12)), shown(busy, tries(12), tries(1, 111, start=2 * SEC)), **WAITS)

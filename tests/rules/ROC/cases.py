@@ -175,6 +175,14 @@ case("ROC017", STAMPED[:3], STAMPED, file=ethernet_pcap, frames=[1])
 # nobody acknowledges a datagram: software may take its fragments, and it may be behind the last router
 PART_OF_DATAGRAM = roce2(0x64, b"data", ext={"DETH": {"q_key": 5, "srcqp": 7}}, ip={"more_fragments": 1, "dont_fragment": 0})
 case("ROC013", [PART_OF_DATAGRAM], [roce2()], file=ethernet_pcap, severity="info")
-case("ROC013", [PART], [roce2()], file=ethernet_pcap, severity="warning")
+# answers may take another way, and ports may hold further partitions
+case("ROC013", [PART], [roce2()], file=ethernet_pcap, severity="info")
+case("ROC013", [PART, ASKS_AGAIN], [roce2()], file=ethernet_pcap, severity="warning")
+case("ROC012", [roce2(bth={"p_key": 0x8001}, **ASKED)], [roce2()], file=ethernet_pcap, severity="info")
+IN_PARTITION = roce2(0x64, b"data", ext={"DETH": {"q_key": 5, "srcqp": 7}}, bth={"p_key": 0x8001}, **ASKED)
+case("ROC012", [IN_PARTITION, roce2(0x11, bth=ELSEWHERE, **ANSWER)], [roce2()], file=ethernet_pcap, severity="info", frames=[1, 2])
+LIMITED = roce2(0x11, bth={"destqp": 0x34, "p_key": 1}, **ANSWER)
+case("ROC012", [roce2(bth={"p_key": 0x8001}, **ASKED), roce2(0x11, bth=ELSEWHERE, **ANSWER)],
+     [roce2(bth={"p_key": 0x8001}, **ASKED), LIMITED], file=ethernet_pcap)  # fmt: skip
 case("ROC010", [datagram(1, AWAY, 1), datagram(64, HOME, 2)], [datagram(2, AWAY, 1), datagram(64, HOME, 2)], file=ethernet_pcap,
      severity="info")  # fmt: skip

@@ -159,6 +159,10 @@ case("TXN022", [*DONE, segment(ACK, 5, 9, method=TABLE)], [*DONE, segment(ACK, 2
 # of one whose last segment was not seen, and of another transfer
 case("TXN022", [*DONE, segment(ACK, 3, 9, method=TABLE)], [DONE[0], segment(ACK, 3, 9, method=TABLE)], frames=[3])
 case("TXN022", [*DONE, segment(ACK, 3, 9, method=TABLE)], [*DONE, segment(ACK, 3, 9, method=TABLE, transaction=8)], frames=[3])
+# the id is used again: an acknowledgement of the transfer before comes late
+THREE = [segment(DATA, 1, 500, flags=FIRST), segment(DATA, 2, 0, flags=MIDDLE), segment(DATA, 3, 60, flags=LAST)]
+ID_AGAIN = [*THREE, segment(ACK, 3, 9, method=TABLE), *DONE]
+case("TXN022", [*ID_AGAIN, segment(ACK, 4, 9, method=TABLE)], [*ID_AGAIN, segment(ACK, 3, 9, method=TABLE)], frames=[7], severity="error")
 # something is missing there: an answer without a request
 STRAY = segment(DATA, 4, 60, flags=MIDDLE, transaction=9)
 case("TXN022", [*DONE, STRAY, segment(ACK, 9, 9, method=TABLE, transaction=9), segment(ACK, 3, 9, method=TABLE)],
@@ -197,6 +201,11 @@ COUNTED = [counters(RESPONSE, n) for n in range(1, 203)]
 POLLS = [frame for n in range(1, 203) for frame in (counters(GET, n), COUNTED[n - 1])]
 for polls, first, how in ((POLLS, 201, "info"), ([frame for i, frame in enumerate(POLLS) if i % 20 != 19], 191, "warning")):
     case("TXN018", polls, POLLS[:200], frames=[first], severity=how)
+    roce, few = ([over_ethernet(frame, 2 if frame[31] & 0x80 else 1) for frame in some] for some in (polls, POLLS[:200]))
+    case("TXN018", roce, few, frames=[first], severity=how, file=ethernet_pcap)
+# answers to another queue pair than 0 and 1 are not recognized
+OWN_QPS = [perf(GET, n, src_qp=0x48) for n in range(1, 102)]
+case("TXN018", OWN_QPS, OWN_QPS[:100], frames=[101], severity="info")
 case("TXN018", FLOOD, [counters(GET, n, port_select=1 + n % 2) for n in range(1, 102)], frames=[101])
 
 
