@@ -11,8 +11,8 @@ are reproducible: Hypothesis uses the same examples.
 `--quick` plants mistakes in functions only and leaves out the proofs of rules: it takes much less time, and notices no more than all tests
 do. `--tests` runs only these, as `--only lint/setting --tests tests/lint/test_setting.py`. What it prints can be tried again with all tests
 (`--among`).
-Mistakes that change nothing are listed with the reason in `equivalent_mutants.csv`, by file, function and what is printed: they are not
-planted.
+Mistakes that change nothing are listed with the reason in `equivalent_mutants.csv`, by file, function (both may be patterns) and what is
+printed: they are not planted.
 mutmut does not fit: it skips decorated functions and class bodies, which make up most of a rule.
 """
 
@@ -36,6 +36,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
@@ -129,6 +131,9 @@ TARGETS = {
             "tests/wire/test_tail.py",
             "tests/points/test_*.py",
             "tests/transport/test_*.py",
+            "tests/lint/test_conditions.py",
+            "tests/test_secrets.py",
+            "tests/test_planted.py",
             PROOFS,
         ),
         fast=True,
@@ -180,6 +185,10 @@ NO_FAULT = ("frozen", "strict")
 """Keywords that only check the program itself."""
 BOUND = re.compile("(MAX|MOST|KEPT)(_|$)")
 """How the names of bounds begin. Their numbers are choices; tests set their own."""
+
+
+CACHE = type(cache(len))
+"""The type of cached functions."""
 
 
 class Mutant(NamedTuple):
@@ -242,6 +251,8 @@ def alternatives(node: ast.AST, parent: ast.AST, name: str) -> Iterator[ast.AST 
                 for i in range(len(value.elts)):
                     yield ast.Assign(node.targets, ast.Tuple(value.elts[:i] + value.elts[i + 1 :], ast.Load()), lineno=0)
         case ast.Expr(value=ast.Constant()):
+            return
+        case ast.Return() if isinstance(parent, ast.FunctionDef) and node is parent.body[-1]:
             return
         case ast.Expr() | ast.AugAssign() | ast.Continue() | ast.Break() | ast.Return() | ast.Raise() | ast.Delete():
             yield ast.Pass()
@@ -408,10 +419,13 @@ class InPlace:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         names = {str(file): file for file in self.trees}
         functions: dict[tuple[Path, int], list[FunctionType]] = {}
+        cached: dict[tuple[Path, int], list[Any]] = {}
         gc.unfreeze()  # tests/conftest.py froze what was collected
         for one in gc.get_objects():
-            if type(one) is FunctionType and one.__code__.co_filename in names:
-                functions.setdefault((names[one.__code__.co_filename], one.__code__.co_firstlineno), []).append(one)
+            function = one.__wrapped__ if isinstance(one, CACHE) else one
+            if type(function) is FunctionType and function.__code__.co_filename in names:
+                known = functions if function is one else cached
+                known.setdefault((names[function.__code__.co_filename], function.__code__.co_firstlineno), []).append(one)
         gc.collect()
         gc.freeze()
         with tempfile.TemporaryFile() as told:
@@ -422,22 +436,26 @@ class InPlace:
         self.seconds = max(self.seconds, int(2 * sum(seconds for seconds, _ in calls)))
         for index, mutant in enumerate(self.chosen):
             key = (mutant.file, mutant.function)
-            about = sorted((seconds, i) for i, (seconds, called) in enumerate(calls) if key in called)
+            near = cached.get(key, [])  # it ran for the first test that asked: all tests of its module may ask
+            theirs = [key] if not near else [one for one in functions if one[0] == mutant.file]
+            about = sorted((seconds, i) for i, (seconds, called) in enumerate(calls) if not called.isdisjoint(theirs))
             changed = compiled(self.trees[mutant.file], mutant)
             code = next((one for one in function_codes(changed) if one.co_firstlineno == mutant.function), None)
             same = [one for one in functions.get(key, ()) if code is not None and one.__code__.co_freevars == code.co_freevars]
             if about and same and code is not None:
                 tests = [session.items[i] for _, i in about]
                 limit = max(10, int(3 * sum(seconds for seconds, _ in about)))
-                self.statuses[index] = tried(limit, lambda: self.replaced(session, same, code, tests))  # noqa: B023
+                self.statuses[index] = tried(limit, lambda: self.replaced(session, same, near, code, tests))  # noqa: B023
                 if self.out is not None and not self.statuses[index]:
                     os.write(self.out, f"{mutant}\n".encode())
         return True
 
     @staticmethod
-    def replaced(session: pytest.Session, functions: list[FunctionType], code: CodeType, tests: list[pytest.Item]) -> int:
+    def replaced(session: pytest.Session, functions: list[FunctionType], near: list[Any], code: CodeType, tests: list[pytest.Item]) -> int:
         for function in functions:
             function.__code__ = code
+        for one in near:
+            one.cache_clear()
         for test in tests:
             test.config.hook.pytest_runtest_protocol(item=test, nextitem=None)
             if session.testsfailed:
@@ -516,14 +534,12 @@ def main() -> int:
         if options.quick:
             target = target._replace(tests=tuple(one for one in target.tests if one != PROOFS), codes=())
         if options.tests:
-            target = target._replace(tests=tuple(options.tests), codes=(), first=())
+            target = target._replace(tests=tuple(options.tests), codes=(), first=(), built=False)
         files, arguments, tests = prepare(target, scratch)
         trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
         every = [one for file in files for one in mutants(file, trees[file])]
-        listed = equivalent(files)
-        chosen = [one for one in every if options.only in str(one) and (one.function or not options.quick) and one.listed not in listed]
-        for row in sorted(listed - {one.listed for one in every}):
-            print("listed as equivalent, and no mutant:", *row)
+        equal = equivalent(files, every)
+        chosen = [one for one in every if options.only in str(one) and (one.function or not options.quick) and one.listed not in equal]
         if options.among is not None:
             earlier = set(options.among.read_text(encoding="utf-8").splitlines())
             chosen = [one for one in chosen if str(one) in earlier]
@@ -535,7 +551,7 @@ def main() -> int:
         for index, one in enumerate(chosen):
             if statuses.get(index) or (index in statuses and not target.built):
                 continue
-            runs = [first] if first and (target.built or not options.quick) else []
+            runs = [first] if first and (target.built or index not in statuses or not options.quick) else []
             if index not in statuses and not options.quick:
                 runs.append(tests)
             code = compiled(trees[one.file], one)
@@ -548,11 +564,20 @@ def main() -> int:
     return 0
 
 
-def equivalent(files: Sequence[Path]) -> set[tuple[str, str, str]]:
-    """File, function and mistake of the rows of EQUIVALENT that are about `files`."""
-    names = {str(file.relative_to(ROOT)) for file in files}
+def equivalent(files: Sequence[Path], every: Sequence[Mutant]) -> set[tuple[str, str, str]]:
+    """Those of `every` that rows of EQUIVALENT describe; prints the rows about `files` that describe none."""
+    names, found = [str(file.relative_to(ROOT)) for file in files], set()
+    by_mistake: dict[str, set[tuple[str, str, str]]] = {}
+    for one in every:
+        by_mistake.setdefault(one.listed[2], set()).add(one.listed)
     with EQUIVALENT.open(encoding="utf-8", newline="") as lines:
-        return {(row["file"], row["function"], row["mistake"]) for row in csv.DictReader(lines) if row["file"] in names}
+        for row in csv.DictReader(lines):
+            some = by_mistake.get(row["mistake"], set())
+            here = {one for one in some if fnmatchcase(one[0], row["file"]) and fnmatchcase(one[1], row["function"])}
+            found |= here
+            if not here and any(fnmatchcase(name, row["file"]) for name in names):
+                print("listed as equivalent, and no mutant:", *row.values())
+    return found
 
 
 def in_place(

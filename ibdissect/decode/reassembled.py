@@ -91,7 +91,7 @@ class JoinedRecords:
         self._limit = limit if limit is not None else MAX_BYTES
         self._bytes = 0
         self._missed = Dropped("messages and PDUs of one window")
-        self._windows, self._time_ns = (0, 0), 0
+        self._first = self._time_ns = 0
         self.makers: list[Any] = []
         """What puts them together, with its own `dropped`."""
         self.forgotten_to = 0
@@ -103,8 +103,8 @@ class JoinedRecords:
         return self._missed, *(one.dropped for one in self.makers)
 
     def begin(self, first: int, time_ns: int) -> None:
-        """A window that starts with this frame is put together; the one before it may not be read yet."""
-        self._windows, self._time_ns = (self._windows[1], first), time_ns
+        """A window that starts with this frame is put together; those before it were read."""
+        self._first, self._time_ns = first, time_ns
 
     def put(self, frame: int, record: SaRecord | WholeMessage) -> None:
         """Add a record that `frame` completed. In frame order."""
@@ -112,10 +112,10 @@ class JoinedRecords:
         self._bytes += _memory(record)
         if self._bytes > self._limit:
             half = (len(self._found) + 1) // 2
-            past = bisect_left(self._found, self._windows[1], key=itemgetter(0))
+            past = bisect_left(self._found, self._first, key=itemgetter(0))
             half = min(half, past) or half  # first what was read
-            unread = half - bisect_left(self._found, self._windows[1], 0, half, key=itemgetter(0))
-            if unread and self._windows[1]:
+            unread = half - bisect_left(self._found, self._first, 0, half, key=itemgetter(0))
+            if unread and self._first:
                 self._missed.add(self._found[half - unread][0], self._time_ns, unread)
                 for one in self.makers:
                     one.give_up()
@@ -190,7 +190,7 @@ def not_in_first(table: ChunkTable, field: Field[Any], found: Occurrences) -> Bo
     of = np.searchsorted(begin, found.at, "right") - 1
     has = np.where(of >= 0, begin[of] + first[np.minimum(of, len(first) - 1)], -1)
     listed = any(isinstance(place, Laid | Parsed) for place in table.catalog.places(field.owner))
-    size = found.stop if listed else found.at + field.owner.size  # a list's entry is found only where all of it fits
+    stop = found.stop if listed else found.at + field.owner.size  # a list's entry is found only where all of it fits
     if field.kind == "rest":
-        return (np.maximum(found.stop, size) > has)[:, None]
-    return np.stack([np.maximum(found.at + (bit + field.bits + 7) // 8, size) > has for bit in field.entries()], axis=1)
+        stop = np.maximum(found.stop, stop)
+    return np.repeat((stop > has)[:, None], field.count, axis=1)

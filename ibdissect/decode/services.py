@@ -140,14 +140,14 @@ class Services:
         if service != NO_SERVICE:
             self._named.append((frame, time_ns, qp, service))
         for address in addresses - {b"", b"\0\0"}:
+            history = self._ends.get(qp, {}).get(address)
+            if history and history[-1][1:] == (service, side) and not anew:
+                continue  # repeated message
             if self._count >= MAX_ENDS:
                 _, oldest = self._ends.popitem(last=False)
                 self._count -= sum(map(len, oldest.values()))
                 self.dropped.add(frame, time_ns)
-            history = self._ends.setdefault(qp, {}).setdefault(address, [])
-            if history and history[-1][1:] == (service, side) and not anew:
-                continue  # repeated message
-            history.append((time_ns, service, side))
+            self._ends.setdefault(qp, {}).setdefault(address, []).append((time_ns, service, side))
             self._count += 1
 
     # -- queries

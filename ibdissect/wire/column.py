@@ -69,7 +69,7 @@ def column(
         raise SpecError(of.__name__, name, f"{formula!r} is neither arithmetic on fields nor a function")
     return ComputedField(
         kind, 64 if kind == "uint" else 0, label, unit=unit, values=values, base=base, formula=formula, name=name.rpartition(".")[2],
-        owner=of, _filter_name=name if "." in name else f"{of.prefix}.{of.key}.{name}", _mask=(1 << 64) - 1,
+        owner=of, _filter_name=name if "." in name else f"{of.prefix}.{of.key}.{name}",
     )  # fmt: skip
 
 

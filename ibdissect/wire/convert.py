@@ -19,7 +19,7 @@ RATE_GBPS: Mapping[int, float] = {
 
 def decode_text(data: bytes) -> str:
     """Decode a NUL-padded UTF-8 string; invalid bytes become U+FFFD."""
-    return data.split(b"\0", 1)[0].decode("utf-8", "replace")
+    return data.partition(b"\0")[0].decode("utf-8", "replace")
 
 
 def timeout_ns(code: int) -> int:

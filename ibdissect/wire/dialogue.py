@@ -113,7 +113,7 @@ def notes_of(struct: StructType) -> ComputedField | None:
         return "; ".join(said for holds, said in tests if holds(view))
 
     text.__module__ = __name__
-    return ComputedField("text", 0, "Note", formula=text, name="note", owner=struct, _mask=(1 << 64) - 1)
+    return ComputedField("text", 0, "Note", formula=text, name="note", owner=struct)
 
 
 def is_notes(column: ComputedField) -> bool:

@@ -87,14 +87,11 @@ def _fields_of(value: object) -> Iterator[Field[Any]]:
 def kept_in(struct: type[Struct]) -> tuple[Kept, ...]:
     """What the parts of a structure depend on, and those of the structures inside it."""
     found: dict[int, Kept] = {}
-    waiting, seen = [struct], {struct}
-    while waiting:
-        tail = waiting.pop().tail
-        for part in tail.parts if tail is not None else ():
-            found |= {id(one): one for _, _, value, _ in part.sources.values() for one in words_of(value)}
-            more = {part.struct, *part.cases.values()} - seen
-            waiting += more
-            seen |= more
+    waiting = [struct]
+    for one in waiting:
+        for part in one.tail.parts if one.tail is not None else ():
+            found |= {id(word): word for _, _, value, _ in part.sources.values() for word in words_of(value)}
+            waiting += {part.struct, *part.cases.values()}.difference(waiting)
     return tuple(found.values())
 
 

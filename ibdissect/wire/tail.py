@@ -7,7 +7,7 @@ own, whose place is `Laid`, so that it has columns, a filter name and bytes as a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from msgspec import Struct as Record
 from msgspec import field as each_new
@@ -19,9 +19,6 @@ from .expr import And, Arith, Compare, Expr, In, Not, Or, Value
 from .kept import Kept, Memory, kept_in, memory_of, nothing, words_of
 from .places import Place
 from .spec import Field, Struct, made, rest
-
-if TYPE_CHECKING:
-    pass
 
 V = TypeVar("V")
 StructType = type[Struct]
@@ -276,7 +273,6 @@ def cut_tail(cls: StructType, own: list[Field[Any]]) -> list[Field[Any]]:
             setattr(cls, field.name, Behind(part, part.field if part.entry is not None else field))
     if not named:
         hidden.name = NAME
-        setattr(cls, NAME, hidden)
     cls.tail = Tail(cls, hidden, parts)
     return [*before, hidden]
 

@@ -138,7 +138,7 @@ def _entries(
     while pos < limit if count is None else number < count:
         if entry.kind == "rest":
             end, after = _text_end(part, data, pos, limit)
-            fits_in = pos < limit
+            fits_in = True
         else:
             end, fits_in, why = _extent(struct, data, pos, limit, known, depth, memory)
             after = end
@@ -150,7 +150,7 @@ def _entries(
         number += 1
         if not fits_in or after <= pos or number > MOST:
             found.whole = False
-            found.why = found.why or (why if not fits_in and entry.kind != "rest" else _ended(part, number - 1, count, limit - pos))
+            found.why = found.why or (why if not fits_in else _ended(part, number - 1, count, limit - pos))
             if not fits_in and struct.tail is not None and pos + struct.size <= limit:
                 places.append((pos, limit))  # it is cut off: what it begins with is shown
             return pos

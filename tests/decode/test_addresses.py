@@ -91,6 +91,8 @@ def test_rows_of_all_kinds_agree_with_one_by_one() -> None:
     for i, both in enumerate(ends):
         for j, others in enumerate(ends):
             assert (packed[i] == packed[j]).all() == (hashed[i] == hashed[j]) == (both == others)
+    gaps = [(len(near), near.ljust(16, b"\0"), far.ljust(16, b"\0")) for near, far in ends]
+    assert [(int(one[0]), one[1:17].tobytes(), one[17:].tobytes()) for one in packed] == gaps
     lines = summaries(table, rows)
     assert [tuple(map(str, both)) for both in ends] == list(zip(lines.source, lines.destination, strict=True))
 

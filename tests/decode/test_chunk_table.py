@@ -17,7 +17,7 @@ from ibdissect.wire.headers import AETH, BTH, DETH, GRH, LRH, RETH
 from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
-from ibdissect.wire.sm_tables import PKeyTable
+from ibdissect.wire.sm_tables import PKeyEntry, PKeyTable
 from ibdissect.wire.spec import BYTE_KINDS, Field
 from tests.craft import ethernet_pcap, gmp, native, rc, roce2, smp, ud
 from tests.decode.made import ethernet_table, native_table, tables_of
@@ -151,6 +151,8 @@ def test_partners(struct: Any, of: Any, paired: bool) -> None:
 def test_structures_that_come_as_often_but_in_other_rows_are_no_partners() -> None:
     table = native_table([rc(0x06, b"abcd", ext={"RETH": {}}), rc(0x11, ext={"AETH": {}})])
     assert table.partners(RETH, AETH) is not None and table.partners(RETH, AETH).tolist() == [-1]  # type: ignore[union-attr]
+    twice = native_table([smp(0x81, 0x16, bytes(64))])
+    assert len(twice.occurrences(PKeyEntry)) == 32 and twice.partners(PKeyEntry, PKeyEntry).tolist() == [0] * 32  # type: ignore[union-attr]
     assert table.partners(DETH, RETH).tolist() == [-1] and table.partners(RETH, DETH).tolist() == []  # type: ignore[union-attr]
 
 

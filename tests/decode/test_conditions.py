@@ -10,6 +10,7 @@ import pytest
 from ibdissect.decode import conditions
 from ibdissect.decode.comparisons import ORDER
 from ibdissect.decode.conditions import occurrences_where, rows_where
+from ibdissect.decode.operand_values import NumberSeries
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.wire.expr import Compare, Expr, Where, present
 from ibdissect.wire.headers import BTH, GRH, LRH, RETH
@@ -167,3 +168,31 @@ def test_a_field_is_a_dictionary_key_and_a_comparison_has_no_truth() -> None:
     assert BTH.psn in (BTH.opcode, BTH.psn)
     with pytest.raises(TypeError, match="combine"):
         bool(BTH.psn < 3)
+
+
+EDGES = (-(1 << 63), -1, 0, 1, 2, 127, 128, 254, 255, 256, 32768, 65535, 65536, (1 << 31), (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63,
+         (1 << 64) - 1, 1 << 64)  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 2, conditions.FEW_CHOICES, conditions.FEW_CHOICES + 1, len(EDGES)])
+@pytest.mark.parametrize("kind", ["u1", "u2", "u4", "u8", "i8", "O"])
+def test_which_numbers_are_among_choices(kind: str, size: int) -> None:
+    """Those at the edges of every width, some of which no number of that width is."""
+    low, high = (-(1 << 70), 1 << 70) if kind == "O" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    values = [number for number in EDGES if low <= number <= high]
+    for start in range(len(EDGES)):
+        choices = frozenset((EDGES + EDGES)[start : start + size])
+        found = conditions._isin(NumberSeries(np.arange(len(values)), np.array(values, kind)), choices)
+        assert found.tolist() == [value in choices for value in values], choices
+
+
+def test_which_bytes_are_among_choices() -> None:
+    condition = GRH.sgid.isin([GID, bytes(16), GID[:15]])
+    assert rows_where(condition, TABLE).tolist() == [False, True, False, False]
+    assert not rows_where(GRH.sgid.isin([GID[:15], GID + b"\0", b""]), TABLE).any()
+    assert rows_where(NodeDescription.node_string.isin(["host", "host 1"]), TABLE).tolist() == [False, False, False, True]
+
+
+def test_what_is_no_condition_is_refused() -> None:
+    with pytest.raises(TypeError, match="is not a condition"):
+        rows_where(Expr(), TABLE)

@@ -135,3 +135,16 @@ def test_what_the_network_doubled_has_the_number_of_its_original(rows: int, monk
     assert copies([numbered, other, numbered], 2_600_000) == ([], [1, 2, 3])
     assert copies([numbered, other, FRAMES[2], numbered], 1_600_000) == ([(4, 3, 4_800_000)], [1, 2, 3]), "one without a number is none"
     assert copies([FRAMES[0], other, FRAMES[0]], 2_000_000)[0] == ([(3, 2, 4_000_000)] if int.from_bytes(FRAMES[0][18:20], "big") else [])
+
+
+@pytest.mark.parametrize("rows", [1, records.ROWS])
+@pytest.mark.parametrize("kind", ["VXLAN", "ERSPAN II"])
+def test_copies_of_mirrored_frames_differ_in_their_tunnels(kind: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is equal is the frame inside; other frames are behind it."""
+    monkeypatch.setattr(records, "ROWS", rows)
+    one, other = (tunnels.wrapped(kind, FRAMES[0], number=number)[0] for number in (1, 2))
+    assert one != other
+    assert copies([one, other, FRAMES[1]], 500) == ([(2, 1, 500)], [1, 3])
+    chunk = next(iter(open_capture(io.BytesIO(ethernet_pcap([one, other, FRAMES[1]], step_ns=500))).chunks()))
+    if len(chunk) == 3:
+        assert Copies().leave_out(ChunkTable(chunk)).size.tolist() in ([len(FRAMES[0])], [len(FRAMES[0]) - 14])

@@ -111,7 +111,7 @@ def test_records_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_not_read_yet_is_told_when_it_is_forgotten() -> None:
     found = JoinedRecords(10 * (reassembled.OVERHEAD + reassembled.SPAN + 64))
-    for first in range(1, 40, 3):  # those before the last two windows were read
+    for first in range(1, 40, 3):  # those before the last window were read
         found.begin(first, first * 1000)
         for frame in range(first, first + 3):
             found.put(frame, SaRecord(0, bytes(64), (FrameSpan(frame, 0, 64),), None))

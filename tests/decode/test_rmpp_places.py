@@ -7,14 +7,16 @@ from collections.abc import Sequence
 
 import pytest
 
+from ibdissect.capture import records
 from ibdissect.decode import rmpp_places
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.rmpp_places import PlacedSegments
 from ibdissect.decode.services import Services
 from ibdissect.python_interface import Capture
 from ibdissect.wire.sa_records import NodeRecord, PortInfoRecord
+from tests.craft import erf_pcap
 from tests.decode.hidden.test_opaque_bytes import sa
-from tests.decode.made import native_table
+from tests.decode.made import native_table, tables_of
 from tests.fuzz.container import pcapng
 from tests.planted import KEY, leaks, native
 
@@ -84,6 +86,16 @@ def test_nothing_follows_the_last_segment() -> None:
     assert rows([*table([1, 2, 3]), table([1, 2, 3, 4])[3]]) == [2, 3]
 
 
+@pytest.mark.parametrize(("most", "frames"), [(4, [2, 3, 5, 6]), (3, [5, 6]), (2, [5, 6]), (1, [5, 6])])
+def test_what_the_latest_window_holds_is_kept(most: int, frames: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rmpp_places, "MAX_FRAMES", most)
+    monkeypatch.setattr(records, "ROWS", 3)
+    seen, windows = PlacedSegments(), list(tables_of(erf_pcap(table([1, 2, 3]) * 2)))
+    for window in windows:
+        seen.feed(window)
+    assert [row + window.chunk.first for window in windows for row in seen.of(window).nonzero()[0].tolist()] == frames
+
+
 def test_state_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no longer remembered is hidden."""
     services = Services()
@@ -93,7 +105,6 @@ def test_state_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert services.placed.of(made).tolist() == [False, True, True]
     services.placed.feed(later[0])
     assert services.placed.fed == 3
-    monkeypatch.setattr(rmpp_places, "MAX_FRAMES", 1)
     seen = PlacedSegments()
     seen.feed(made)
     seen.fed = 0

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from ibdissect.capture.chunk import LINK_INFINIBAND
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.smp_contents import contents, rests_on_content
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.lint.sequence import previous
@@ -18,7 +20,7 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.sm_port import PortInfo
 from tests.craft import ethernet_pcap, roce2, sa_mad, smp, ud
-from tests.decode.made import native_table, table_of
+from tests.decode.made import Row, chunk_of, native_table, table_of
 from tests.engine.plain import plain
 from tests.subnet.made import answer, port_info
 
@@ -57,6 +59,19 @@ def test_packets_without_contents() -> None:
     frames = [ud(sa_mad(0x81, 0x12)), smp(0x01, PORT_INFO)[:200], smp(0x01, PORT_INFO)]
     assert [one > 0 for one in held(frames)] == [False, False, True]
     assert not contents(table_of(ethernet_pcap([roce2()]))).any()
+
+
+@pytest.mark.parametrize("cut", range(9))
+def test_a_packet_without_all_of_its_icrc_is_always_new(cut: int) -> None:
+    """Two bytes of VCRC follow it."""
+    table = ChunkTable(chunk_of([Row(ONE[: len(ONE) - cut], LINK_INFINIBAND, len(ONE))]))
+    assert (contents(table) > 0).tolist() == [cut <= 2]
+
+
+def test_lengths_that_do_not_fit_make_a_packet_new() -> None:
+    words = len(ONE) // 4
+    frames = [smp(0x01, PORT_INFO, lrh={"pktlen": words + more}) for more in (-1, 0, 1)] + [smp(0x01, PORT_INFO, bth={"padcnt": 1})]
+    assert [one > 0 for one in held(frames)] == [False, True, False, False]
 
 
 @pytest.mark.parametrize(

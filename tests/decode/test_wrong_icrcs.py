@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 
 import pytest
 
+from ibdissect.decode import wrong_icrcs
+from ibdissect.decode.wrong_icrcs import RIGHT, UNCHECKED, WRONG, Checksums
+from tests.craft import roce2
+from tests.decode.made import ethernet_table
 from tests.diagnosis.lab import US, A, Lab
 
 
@@ -48,3 +53,49 @@ def test_cut_packets_are_not_checked() -> None:
     lab.good(0, 100, 6)
     lab.frames = [(t, f[:-4] + b"abcd") for t, f in lab.frames]
     assert lab.only(snap=61).cause == "healthy"
+
+
+HOST = bytes([192, 168, 0, 1])
+
+
+def frame(icrc: bytes | None, psn: int = 0, *, host: int = 1, vlan: int | None = 7) -> bytes:
+    """A packet with an ICRC of its own; None: the right one; empty: over the tag, too."""
+    made = roce2(payload=b"%08d" % psn, bth={"psn": psn}, ip={"source": HOST[:3] + bytes([host])}, vlan=vlan)
+    return made if icrc is None else made[:-4] + (icrc or over_tag(made))
+
+
+def reversed_(psn: int) -> bytes:
+    return frame(frame(None, psn)[-4:][::-1], psn)
+
+
+@pytest.mark.parametrize(
+    ("frames", "said"),
+    [
+        ([frame(None)], None), ([frame(bytes(4))], None), ([], None), ([frame(b"abcd")], "other"),
+        ([frame(b"abcd", i) for i in (1, 2)], "constant"),
+        ([frame(b"abcd"), frame(b"abce")], "other"), ([frame(None), frame(b"abcd"), frame(b"abcd", 1)], "constant"),
+        ([reversed_(1)], "swapped"), ([reversed_(1), reversed_(2), frame(b"abcd")], "swapped"),
+        ([reversed_(1), frame(b"abcd"), frame(b"abce")], "other"),
+        ([frame(b"")], "vlan"), ([frame(b"", 1), frame(b"", 2), reversed_(1)], "vlan"), ([frame(b"abcd", vlan=None)], "other"),
+    ],
+)  # fmt: skip
+def test_what_most_wrong_ones_of_a_host_are(frames: Sequence[bytes], said: str | None) -> None:
+    """One alone is no constant."""
+    seen = Checksums()
+    for one in frames:  # in windows of their own
+        seen.feed(ethernet_table([one]))
+    assert seen.of(HOST) == said and seen.of(HOST[:3] + b"\2") is None
+
+
+def test_each_row_has_its_verdict() -> None:
+    frames = [frame(None), frame(b"abcd"), frame(bytes(4)), bytes(60), frame(None)]
+    assert Checksums().feed(ethernet_table(frames)).tolist() == [RIGHT, WRONG, UNCHECKED, UNCHECKED, RIGHT]
+
+
+def test_hosts_and_samples_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wrong_icrcs, "MAX_HOSTS", 2)
+    monkeypatch.setattr(wrong_icrcs, "SAMPLE", 3)
+    seen = Checksums()
+    seen.feed(ethernet_table([frame(bytes([9, 9, 9, i]), i, host=1 + i % 3) for i in range(30)]))
+    assert [seen.how[HOST[:3] + bytes([host])].total() for host in (1, 2)] == [3, 3] and len(seen.how) == 2
+    assert [len(values) for values in seen.values.values()] == [2, 2]

@@ -64,6 +64,8 @@ def native() -> ChunkTable:
         ("bth.se > 0xffffffffffffffff", []),
         ("bth.se in {1, 0xffffffffffffffff}", [1]),
         ("bth.p_key in {0x7ff0..0x7fff, 1}", [1]),
+        ("lrh.slid in {lrh.dlid}", [4]), ("lrh.slid in {9, 1..lrh.dlid}", [0, 2, 3, 4]), ("lrh.slid in {lrh.dlid..9}", [1, 4]),
+        ("lrh.slid in {lrh.dlid, 4}", [1, 4]), ("lrh.slid in {portinfo.lid, lrh.dlid}", [4]), ("lrh.slid not in {lrh.dlid}", [0, 1, 2, 3]),
         ("lrh.dlid == lrh.slid", [4]),
         ("reth.va == 0x8000000000000000", [1]),
         ("reth.va > 9223372036854775807", [1]),

@@ -348,3 +348,11 @@ def test_alternate_path_messages() -> None:
     assert (lap.alternate_packet_rate, lap.alternate_sl, lap.alternate_subnet_local, lap.alternate_local_ack_timeout) == (3, 15, True, 21)
     apr = read(APR, "000000010000000248070000")
     assert apr.additional_information_length == 72 and text_of(apr, APR.ap_status) == "Invalid LID (7)"
+
+
+@pytest.mark.parametrize(
+    ("service", "extended", "name"),
+    [(0, 0, "RC"), (1, 0, "UC"), (2, 0, "RD"), (0, 1, "RC"), (3, 0, "other"), (3, 1, "XRC"), (3, 2, "other"), (3, 3, "other")],
+)
+def test_transport_services(service: int, extended: int, name: str) -> None:
+    assert cm_names.service_name(service, extended) == name

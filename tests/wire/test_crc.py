@@ -54,6 +54,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_what_does_not_count_is_ones(name: str) -> None:
+    """RoCE v2 has eight bytes of ones in front, where InfiniBand has the LRH."""
+    data, calculate, variant = CASES[name]
+    masked = bytes(byte | variant.get(at, 0) for at, byte in enumerate(data))
+    assert calculate(data) == _bitwise(bytes(8 * b"\xff") * ("RoCE" in name) + masked, 32, 0x04C11DB7)
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_which_bits_count(name: str) -> None:
     data, calculate, variant = CASES[name]
     right = calculate(data)

@@ -17,7 +17,7 @@ from ibdissect.errors import SpecError
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.places import Mad
 from ibdissect.wire.sm_port import PortInfo
-from ibdissect.wire.spec import Field, Struct, array, bit, hole, made, nested, pad, part, raw, rest, text, uint
+from ibdissect.wire.spec import Field, Struct, array, bit, hole, mac, made, nested, pad, part, raw, rest, secret, text, uint
 from tests.wire.names import struct_id
 
 STRUCTS = builtin().structs
@@ -140,8 +140,12 @@ def test_wrong_offsets_are_refused() -> None:
     for at in ("1", "0[1]", "2[7]"):
         with pytest.raises(SpecError, match=f"declared at {at[0]}"):
             declare(a=uint(8, "A", at=at))
-    with pytest.raises(SpecError, match="fields so far end at bit 12"):
-        declare(a=uint(12, "A", at="0"), b=uint(4, "B", at="1"))
+    for bits, at, said in (
+        (12, "1", r"at 1 \(bit 8\), fields so far end at bit 12 \(1\[4\]\)"),
+        (23, "2[6]", r"\(bit 22\).* 23 \(2\[7\]\)"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            declare(a=uint(bits, "A", at="0"), b=uint(24 - bits, "B", at=at))
     assert declare(a=uint(12, "A", at="0"), b=uint(4, "B", at="1[4]")).size == 2
 
 
@@ -188,3 +192,32 @@ def test_parts_repeats_and_nesting_read_where_the_whole_lies() -> None:
     assert [(p.word1, p.low) for p in view.pairs] == [(0x123, 4), (0x567, 8)]
     assert view.many == (9, 0xA, 0xB)
     assert [f.name for f in outer.fields] == ["head", "word", "top", "last", "pairs", "many", "fill"]
+
+
+WIDE = "starts on a byte"
+
+
+@pytest.mark.parametrize(
+    ("before", "field", "said"),
+    [
+        (8, uint(15, "A", holds="lid"), f"holds a lid, which has 16 or 32 bits and {WIDE}"), (4, uint(16, "A", holds="lid"), WIDE),
+        (8, uint(16, "A", holds="lid"), ""), (8, uint(32, "A", holds="lid"), ""), (8, uint(25, "A", holds="qpn"), "24 or 32 bits"),
+        (8, uint(32, "A", holds="prefix"), "16 or 64 bits"), (8, uint(16, "A", holds="prefix"), ""), (8, uint(64, "A", holds="prefix"), ""),
+        (8, uint(16, "A", holds="hat"), "holds 'hat', which is none of checksum, data, gid"), (4, uint(16, "A", holds="number"), ""),
+        (8, uint(16, "A", little=True), ""), (8, uint(32, "A", little=True), ""), (8, uint(64, "A", little=True), ""),
+        (8, uint(24, "A", little=True), f"a little-endian number has 16, 32 or 64 bits and {WIDE}"),
+        (4, uint(16, "A", little=True), "little-endian"),
+        (8, uint(8, "A", little=True), "little-endian"), (4, mac("A"), f"holds a mac, which has 48 bits and {WIDE}"), (8, mac("A"), ""),
+        (4, raw(1, "A"), "raw must start on a byte, not at bit 4"), (8, secret(24, " ", "A"), "is a key without a kind"),
+        (4, secret(24, "K", "A"), ""),
+    ],
+)  # fmt: skip
+def test_widths_and_places_of_what_a_field_holds(before: int, field: Field[Any], said: str) -> None:
+    body = {"first": uint(before, "First"), "a": field}
+    if rest_of := -(before + field.bits) % 8:
+        body["last"] = uint(rest_of, "Last")
+    if not said:
+        assert declare(**body).size == (before + field.bits + rest_of) // 8
+        return
+    with pytest.raises(SpecError, match=rf"\ba\b.*{said}"):
+        declare(**body)

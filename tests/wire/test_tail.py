@@ -387,6 +387,8 @@ def test_parts_at_an_offset_in_bytes_with_a_name(names_at: int, names: tuple[str
     assert (view.data, view.numbers) == (data[4:], (1, 2))
     assert walk(Offsets, data, 0, len(data)).whole == (whole or names == ())
     assert view.names == (() if not names else tuple(name for name in names if name))
+    outside = f"Name should start at byte {names_at}, outside of Offsets"
+    assert walk(Offsets, data, 0, len(data)).why == ("" if names or names == () else outside) == walk(Offsets, b"-" + data, 1, 11).why
     assert Offsets.data.filter_name == "listed.offsets.data"
 
 

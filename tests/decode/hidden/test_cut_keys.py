@@ -7,6 +7,7 @@ import random
 import re
 import struct
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,9 @@ from ibdissect.dissect.tree import Tree
 from ibdissect.dissect.walk import Walk
 from ibdissect.engine.offsets import LABELS
 from ibdissect.python_interface import Capture
-from ibdissect.wire import crc
+from ibdissect.wire import crc, headers
+from ibdissect.wire.headers import BTH, LRH
+from ibdissect.wire.opcodes import OPCODES
 from tests import craft, tunnels
 from tests.conftest import a_third_of, shared_captures
 from tests.decode.made import ethernet_table, native_table
@@ -357,3 +360,12 @@ def test_a_checksum_that_is_cut_off_or_looks_like_payload_is_hidden_beside_a_key
             else:
                 assert last <= hidden[row] & secret and not (hidden[row] | secret) & set(range(start, icrc))
                 assert [node.value for node in tree.walk() if node.name == "infiniband.payload"] == [words.hex()]
+
+
+@pytest.mark.parametrize("opcode", sorted(OPCODES))
+def test_a_packet_that_ends_before_its_extended_headers_may_hold_a_key(opcode: int) -> None:
+    data = craft.rc(opcode, bytes(8))
+    need = LRH.size + BTH.size + sum(getattr(headers, name).size for name in OPCODES[opcode].headers)
+    sizes = [*range(LRH.size + BTH.size, need + 1)]
+    found = [table.once(cut_keys).tolist() for table in chunks([(LINK_INFINIBAND, data[:size], len(data)) for size in sizes])]
+    assert [*chain.from_iterable(found)] == [size < need for size in sizes]

@@ -13,6 +13,7 @@ from ibdissect.decode.hidden.key_numbers import KeyNumbering, is_secret, keys_of
 from ibdissect.python_interface import Capture
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.headers import DETH
+from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.ulp import rpcrdma
 from tests import craft
@@ -75,3 +76,12 @@ def test_a_message_of_several_packets_has_all_of_its_keys_in_order() -> None:
         masker = KeyNumbering()
         masker.feed(last)
     assert [masker.number("R_Key", 0x900 + i) for i in range(SEGMENTS)] == list(range(1, SEGMENTS + 1))
+
+
+@pytest.mark.parametrize(
+    ("value", "masked"), [(bytes(16), False), (bytes(15) + b"\1", True), (b"\1" + bytes(15), True), (b"\xff" * 16, True)]
+)
+def test_a_wide_key_is_hidden_unless_it_is_zero(value: bytes, masked: bool) -> None:
+    field = ServiceRecord.service_key
+    assert must_mask(field, np.frombuffer(value * 2, np.uint8).reshape(2, 16)).tolist() == [masked] * 2
+    assert is_secret(field.secret, int.from_bytes(value, "big")) == masked

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.hidden.cut_keys import hidden_bytes
+from ibdissect.decode.hidden.private_data import unexplained
 from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import outline
 from ibdissect.python_interface import Capture
 from ibdissect.wire import cm
+from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
 from ibdissect.wire.cm_names import IP_CM_PREFIX
+from ibdissect.wire.places import CmService
+from ibdissect.wire.spec import Struct, rest, uint
 from ibdissect.wire.ulp import rping
 from ibdissect.wire.ulp.nvme_rdma import SERVICE as NVME
+from ibdissect.wire.ulp.rdma_cm import IPCMPrivateData
 from tests import commands
-from tests.acme import PASSIVE_QP, connection, message
+from tests.acme import PASSIVE_QP, SERVICE, connection, message
 from tests.conftest import HAS_SHARED, SHARED
 from tests.craft import build, erf_pcap, gmp, put, rc
+from tests.decode.made import native_table
 
 KEY = 0xCAFEBABE
 RSOCKETS = "rsocket_rstream", "rsocket_rcopy"
@@ -164,3 +172,35 @@ def test_a_reply_without_its_request_is_hidden() -> None:
     frames = connection(OTHER, HEADER + conn_data(), accepted=conn_data())[1:]
     assert words(shown(frames)[0]) == 0 and "rsockets" not in shown(frames)[0]
     assert words(shown([rc(0x04, KEY.to_bytes(4, "big"))])[0]), "payload is shown"
+
+
+class Open(Struct):
+    """What a plugin explains of private data to its end."""
+
+    prefix, key, carried_by = "acme", "open", CmService(SERVICE, messages=frozenset({0x10, 0x13}))
+    first = uint(8, "First")
+    more = rest("More")
+
+
+PLAIN = [
+    struct
+    for struct in builtin().structs
+    if any(isinstance(one, CmService) and not one.named and not one.starts for one in struct.carried_by)
+]
+
+
+@pytest.mark.parametrize("struct", [*PLAIN, Open], ids=lambda struct: struct.__name__)
+def test_private_data_is_explained_up_to_the_end_of_its_structure(struct: Any) -> None:
+    """The header of IP CM only up to the data behind it; a rest up to the end."""
+    (place,) = struct.carried_by
+    acme = ModuleType("acme")
+    acme.Open, Open.__module__ = Open, "acme"  # type: ignore[attr-defined]
+    frames = connection(place.service_id, b"\x5a" * 92, accepted=b"\x5a" * 196)
+    table = ChunkTable(native_table(frames).chunk, Catalog([*builtin_modules(), acme]))
+    found = table.occurrences(struct)
+    assert found.rows.tolist() == [row for row, message in enumerate((0x10, 0x13)) if message in place.messages]
+    parts = {row: (at, stop) for part in unexplained(table) for row, at, stop in zip(*(column.tolist() for column in part), strict=True)}
+    size = IPCMPrivateData.private_data.bit // 8 if struct is IPCMPrivateData else struct.size
+    for row, at in zip(found.rows.tolist(), found.at.tolist(), strict=True):
+        begin, end = parts[row]
+        assert begin == (end if struct is Open else at + size) and end - at == (92, 196)[row]

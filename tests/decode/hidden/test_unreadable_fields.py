@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -24,9 +25,9 @@ from ibdissect.failures import PluginWarning
 from ibdissect.python_interface import Capture
 from ibdissect.wire.catalog import Catalog, builtin_modules
 from ibdissect.wire.cm import RTU
-from ibdissect.wire.places import Parsed
+from ibdissect.wire.places import Inside, Parsed, UdpPort
 from ibdissect.wire.sm import NodeInfo
-from ibdissect.wire.spec import Struct, secret
+from ibdissect.wire.spec import Struct, nested, raw, secret, uint
 from ibdissect.wire.ulp import ip
 from ibdissect.wire.ulp.ipoib import IPOIB_Q_KEY, IPoIB
 from ibdissect.wire.ulp.rpcrdma import RPCRDMA
@@ -35,7 +36,7 @@ from tests import commands
 from tests.conftest import HAS_SHARED, SHARED
 from tests.craft import build, mad, ud
 from tests.decode import vault
-from tests.decode.made import native_table
+from tests.decode.made import ethernet_table, native_table
 from tests.fuzz.container import pcapng
 
 PLUGIN = Path(vault.__file__)
@@ -231,3 +232,73 @@ def test_a_structure_behind_a_header_of_some_words(words: int, found: list[int])
     table = native_table([ud(build(IPoIB, type=0x0800) + header + bytes(max(words - 5, 0) * 4) + tcp, dest_qp=0x99, q_key=IPOIB_Q_KEY)])
     payload = table.occurrences(ip.InnerIPv4)
     assert (table.occurrences(ip.TCP).at - payload.at).tolist() == found if len(payload) else found == []
+
+
+class Outer(Struct):
+    prefix, key, carried_by = "acme", "outer", UdpPort(5557)
+    body = raw(8, "Body")
+
+
+class Box(Struct):
+    kind = uint(8, "Kind")
+    data = raw(6, "Data")
+
+
+class Shell(Struct):
+    box = nested(Box, "Box")
+
+
+class Middle(Struct):
+    prefix, key, carried_by = "acme", "middle", Inside(Outer.body)
+    first = uint(8, "First")
+    box = nested(Box, "Box")
+
+
+class Deep(Struct):
+    prefix, key, carried_by = "acme", "deep", Inside(Outer.body)
+    first = uint(8, "First")
+    shell = nested(Shell, "Shell")
+
+
+class Fits(Struct):
+    prefix, key, carried_by = "acme", "fits", Inside(Box.data, ((Box.kind, (1,)),))
+    number = uint(16, "Number")
+    token = secret(32, "Token")
+
+
+class TooLong(Struct):
+    prefix, key, carried_by = "acme", "toolong", Inside(Box.data, ((Box.kind, (2,)),))
+    number = uint(24, "Number")
+    token = secret(32, "Token")
+
+
+def datagrams(middle: type[Struct], *bodies: bytes) -> ChunkTable:
+    """UDP datagrams of these structures."""
+    from tests.test_plugin_places import udp
+
+    acme = ModuleType("acme")
+    for one in (Outer, middle, Fits, TooLong):
+        one.__module__ = "acme"
+        setattr(acme, one.__name__, one)
+    return ChunkTable(ethernet_table([udp(1000, 5557, body) for body in bodies]).chunk, Catalog([*builtin_modules(), acme]))
+
+
+@pytest.mark.parametrize("middle", [Middle, Deep])
+def test_a_field_is_broken_where_a_nested_one_inside_it_is(middle: type[Struct]) -> None:
+    """The kind is the second byte, whatever the first is."""
+    table = datagrams(middle, *(bytes([first, kind]) + bytes(6) for first in range(3) for kind in range(3)))
+    assert unreadable_fields.insides(table, Outer.body).broken.tolist() == [False, False, True] * 3
+
+
+def test_structures_that_begin_and_end_together_stay_in_order() -> None:
+    table = datagrams(Middle, bytes(8), bytes(8))
+    for structs in ((Outer, Middle), (Middle, Outer)):
+        found = [(row, struct, i) for row, struct, i, _ in unreadable_fields.in_frame_order(table, structs)]
+        assert found == [(row, struct, row) for row in (0, 1) for struct in structs]
+
+
+def test_what_lies_in_data_of_several_segments_is_of_them_too() -> None:
+    """At any depth; a datagram over UDP is whole."""
+    found = unreadable_fields.of_streams(Catalog([*builtin_modules(), vault]))
+    assert {vault.Vault, vault.VaultTlv, vault.VaultKey, vault.VaultName, vault.VaultGroup, vault.VaultEntry} <= found
+    assert found.isdisjoint({vault.VaultDatagram, NodeInfo, RTU})

@@ -11,6 +11,19 @@ def word(*values: int) -> bytes:
     return b"".join(value.to_bytes(4, "big") for value in values)
 
 
+@pytest.mark.parametrize(
+    ("body", "more"),
+    [
+        (word(2), False), (word(2, 0, 0), False), (word(2, 1), True), (word(2)[:3], False), (word(1, 1, 2), False),
+        (word(1, 1, 2, 0), False),
+        (word(1, 1, 2) + b"\0\1", True), (word(1, 1, 2) + b"\1", True), (word(0x101), False), (word(0x102, 7), True), (b"", False),
+    ],
+)  # fmt: skip
+def test_more_than_an_error_may_be_a_chunk_list(body: bytes, more: bool) -> None:
+    """ERR_VERS (1) tells two versions; any other error nothing."""
+    assert rpcrdma.more_than_error(body) == ([(0, len(body) + 1)] if more else [])
+
+
 READ, WRITE = word(1) + bytes(20), word(1, 2) + bytes(32)
 LISTS = {
     "none": word(0, 0, 0), "a read": READ + word(0, 0, 0), "two reads": READ * 2 + word(0, 0, 0), "a write": word(0) + WRITE + word(0, 0),
