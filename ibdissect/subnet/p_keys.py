@@ -92,15 +92,18 @@ class PKeys(PKeysState):
         """Frames later than `after` at which a block changed."""
         return {frame for track in self.blocks for frame in track.changes_after(after)}
 
-    def keys(self, frame: int) -> tuple[set[int], set[int], tuple[int, ...]]:
-        """The 16-bit keys and the blocks known when `frame` was sent, and the frames that showed them."""
+    def keys(self, frame: int, size: int = MAX_BLOCKS * BLOCK) -> tuple[set[int], set[int], tuple[int, ...]]:
+        """The 16-bit keys and the blocks known when `frame` was sent, and the frames that showed them.
+
+        `size`: entries of the table; what stands behind them means nothing.
+        """
         keys: set[int] = set()
         known: set[int] = set()
         shown = []
         for track in self.blocks:
             entries, since = track.at(frame)
             if entries is not None:
-                keys.update(keys_in(entries))
+                keys.update(keys_in(entries)[: max(0, size - track.number * BLOCK)])
                 known.add(track.number)
                 shown.append(since)
         return keys, known, tuple(sorted(set(shown)))

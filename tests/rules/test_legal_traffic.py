@@ -105,6 +105,9 @@ def test_a_guid_that_a_port_shows_is_its_own(rows: int) -> None:
     assert found("SEM069", CA, *OF_PORT_6, of_sibling) == ["warning"], "another port's"
     assert found("SEM047", CA, OTHER_FIRST, written) == []
     assert found("SEM047", CA, KEEPS, written) == ["error"]
+    for status, how in ((0, "info"), (0x1C, "error")):  # it ignores the entry, or refuses the block
+        kept = answer(5, GUID_INFO, build(GUIDInfo, guid_block=[GUID_5, 7]), header={"status": status})
+        assert found("SEM047", CA, KEEPS, written, kept) == [how]
 
 
 # two managers of one subnet
@@ -148,6 +151,9 @@ def test_an_answer_to_a_request_with_the_number_of_a_trap() -> None:
     set_ = ask(5, NOTICE, method=SET, body=notice(144), header={"transaction_id": 7})
     assert severities("SMP018", [*known, answered]) == ["warning"]
     assert severities("SMP018", [*known, set_, answered]) == []
+    get = ask(5, NOTICE, header={"transaction_id": 7})
+    assert severities("SMP018", [*known[:3], get, known[3], answered]) == [], "under way when the trap is repressed"
+    assert severities("SMP018", [*known[:3], get, answered, known[3], answered]) == ["warning"], "answered before"
     assert severities("SMP018", [*known, answered], lost={5}) == ["info"]
     for seconds, found in ((10, "warning"), (11, "info")):
         beside = [trap(128, slid=6)] * (seconds - 1)
@@ -210,3 +216,68 @@ def test_a_trap_to_the_new_lid_of_the_master() -> None:
     assert severities("SMP014", [*known, to_9]) == ["warning"]
     assert severities("SMP014", [*known, *gets, to_9]) == []
     assert severities("SMP014", [*known, gets[0], to_9]) == ["info"]
+
+
+def page(number: int, following: int) -> bytes:
+    """A page of the port's diagnostics, which names the next one."""
+    return answer(5, 0x30, bytes([0, following]), modifier=number)
+
+
+def test_pages_that_are_made_anew_while_they_are_read() -> None:
+    """Each page is of its time; a ring is one if it stays."""
+    ring = [CA, page(7, 8), page(8, 7)]
+    assert severities("SEM030", ring) == ["error"]
+    assert severities("SEM030", [*ring, page(7, 0)]) == ["info"]
+    assert severities("SEM030", [*ring, page(7, 8), page(7, 0)]) == ["error"], "it was one for a while"
+    assert severities("SEM030", [*ring, page(9, 0)]) == ["error"], "another page"
+
+
+def test_pages_of_more_ports_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a ring stays is not known then."""
+    monkeypatch.setattr("ibdissect.rules.SEM.port_features.MAX_CHAINS", 2)
+    assert severities("SEM030", [CA, page(7, 8), page(8, 7), page(9, 0)]) == ["info"]
+
+
+ENABLED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "SEM008": ({"link_width_supported": 3}, {"link_width_enabled": 19}, {"link_width_supported": 19}),
+    "SEM010": ({"link_speed_ext_supported": 1}, {"link_speed_ext_enabled": 2}, {"link_speed_ext_supported": 3}),
+    "SEM064": ({"link_speed_ext_supported2": 0}, {"link_speed_ext_enabled2": 1}, {"link_speed_ext_supported2": 1}),
+}
+
+
+@pytest.mark.parametrize("code", ENABLED)
+def test_a_port_that_has_by_now_what_it_lacked(code: str) -> None:
+    """With other firmware, or another cable; a port that only repeats the Set does not say so."""
+    lacks, enabled, has = ENABLED[code]
+    written = ask(5, PORT_INFO, method=SET, body=port_info(5, **lacks, **enabled, **STATES))
+    known = [CA, answer(5, PORT_INFO, port_info(5, **lacks)), written]
+    loud = severities(code, known)
+    assert loud in (["error"], ["warning"])
+    assert severities(code, [*known, answer(5, PORT_INFO, port_info(5, **lacks, **enabled))]) == loud
+    assert severities(code, [*known, answer(5, PORT_INFO, port_info(5, **has))]) == ["info"]
+
+
+@pytest.mark.parametrize("lid", [0, 0xFFFF])
+def test_a_port_without_a_lid_has_no_manager_yet(lid: int) -> None:
+    """Nobody wrote its MasterSMLID."""
+    assert severities("SEM066", [CA, answer(5, PORT_INFO, port_info(lid, port_state=2, master_sm_lid=0xFFFF))]) == []
+    assert severities("SEM066", [CA, answer(5, PORT_INFO, port_info(5, port_state=2, master_sm_lid=0xFFFF))]) == ["warning"]
+
+
+def test_a_status_of_a_vendors_attribute() -> None:
+    def told(attribute: int) -> list[str]:
+        return severities("SMP028", [smp(0x81, attribute, header={"status": 0x0100})])
+
+    assert (told(0xFF00), told(0xFEFF)) == ([], ["warning"])
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(2, "info"), (4, "warning")])
+def test_a_capture_that_begins_between_a_trap_and_its_acknowledgement(seconds: int, found: str) -> None:
+    """A TrapRepress whose trap is not in the capture may answer an earlier one; after ten seconds that one would have come again."""
+    wrong = [CA, PORT, trap(144), repress(144, tid=8), trap(144)]
+    assert severities("SMP019", wrong, step_ns=seconds * SECOND_NS) == [found]
+
+
+def test_a_later_acknowledgement_with_the_wrong_number_counts() -> None:
+    once = [trap(144), repress(144, tid=8)]
+    assert severities("SMP019", [CA, PORT, *once, *once * 6, trap(144)], step_ns=SECOND_NS) == ["warning"]

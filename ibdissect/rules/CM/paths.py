@@ -20,8 +20,8 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_struct
 from ibdissect.rules.shared.path_lids import PathEnd, PathLidsRule
 from ibdissect.rules.shared.requested_paths import RequestedPath, paths
-from ibdissect.rules.shared.unanswered import LearntFactRule
-from ibdissect.subnet import ROUTER, FabricFollower
+from ibdissect.rules.shared.unanswered import LearntFactRule, with_peer
+from ibdissect.subnet import ROUTER, FabricFollower, Port
 from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.cm import LAP, REQ
 from ibdissect.wire.headers import LRH
@@ -241,6 +241,10 @@ class DroppedServiceLevel(LearntFactRule):
             self._sent.keep(SentWith(lid_end(way >> 4 & 0xFFFF, way >> 20), way & 15), frame, frame, int(table.chunk.time_ns[0]))
         for one in self.watched:
             one.used |= any(self._sent.get(SentWith(lid_end(lid, one.network), one.sl), 0) > one.frame for lid in one.lids)
+
+    def ports_passed(self, hit: Hit, context: Context) -> Iterator[Port]:
+        """The end of the path: set-ups take it."""
+        return with_peer(context.get(FabricFollower).subnet.by_key(hit.key[0].key), hit.frame)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         used = any(one.used and (one.port, one.sl) == hit.key for one in self.watched)

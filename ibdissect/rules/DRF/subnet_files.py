@@ -16,7 +16,7 @@ from ibdissect.rules.shared.mad_conditions import DOWN
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Port
 from ibdissect.subnet.earlier_answers import AttributeHistory, PKeyTables, PortInfos
 from ibdissect.subnet.file_lines import file_and_line, is_doubtful
-from ibdissect.subnet.p_keys import BLOCK, Membership, PKeys, keys_in
+from ibdissect.subnet.p_keys import BLOCK, MAX_BLOCKS, Membership, PKeys, keys_in
 from ibdissect.subnet.refuted_facts import Refuted
 from ibdissect.wire.numbers import BASE
 
@@ -92,7 +92,8 @@ class TableDrift(_DriftRule):
 
     Look for errors of partitions.conf in opensm.log, send opensm a SIGHUP, and read the table again (smpquery pkeys).
 
-    The latest table in the capture, complete if compared with partitions.conf. An `info` for the output of a tool, which may just be older.
+    The latest table in the capture up to its capacity, complete if compared with partitions.conf. An `info` for the output of a tool,
+    which may just be older.
     """
 
     code, name, severity = "DRF001", "pkey-table-drift", WARNING
@@ -106,8 +107,11 @@ class TableDrift(_DriftRule):
         if table is None:
             return
         said = {block.number: found for block in table.blocks if (found := contradicted(block)) is not None}
-        held = set[PKey]().union(*(_keys(block.now) for block in table.blocks))
-        before = set[PKey]().union(*(_keys(said[one.number][0] if one.number in said else one.now) for one in table.blocks))
+        size = port.p_key_capacity(AFTER_ALL) or MAX_BLOCKS * BLOCK
+        held = set[PKey]().union(*(_keys(one.now, size, one.number) for one in table.blocks))
+        before = set[PKey]().union(
+            *(_keys(said[one.number][0] if one.number in said else one.now, size, one.number) for one in table.blocks)
+        )
         if text := _compared(before, held):
             yield max(block.since for block in table.blocks), min(line for _, line in said.values()), {"differs": text}, "table"
         if table.intended is not None:
@@ -115,8 +119,8 @@ class TableDrift(_DriftRule):
 
     @staticmethod
     def _intended(port: Port, table: PKeys, intended: Membership) -> Iterator[Drift]:
-        keys, known, shown = table.keys(AFTER_ALL)
-        size = port.p_key_capacity(AFTER_ALL)
+        size = port.p_key_capacity(AFTER_ALL) or 0
+        keys, known, shown = table.keys(AFTER_ALL, size)
         if not size or not shown or max(shown) <= 0 or any(block not in known for block in range(-(-size // BLOCK))):
             return
         held = {key for key in keys if key & BASE}
@@ -129,8 +133,9 @@ class TableDrift(_DriftRule):
             yield max(shown), min(lines, default=intended.whole), {"differs": text}, "partitions.conf"
 
 
-def _keys(block: bytes | None) -> set[PKey]:
-    return {key for key in keys_in(block) if key & BASE}
+def _keys(block: bytes | None, size: int, number: int) -> set[PKey]:
+    """The keys of a block of a table with so many entries."""
+    return {key for key in keys_in(block)[: max(0, size - number * BLOCK)] if key & BASE}
 
 
 def _compared(said: set[PKey], held: set[PKey]) -> str:

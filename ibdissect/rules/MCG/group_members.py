@@ -125,6 +125,7 @@ def _needed(subnet: Subnet, switch: Node, frame: int) -> set[LidId]:
 
 GRACE_NS = SECOND_NS
 MAX_KEPT, MAX_STEPS = 65536, 8
+REFUSED = "its join was refused"
 
 
 class MembershipChange(Record):
@@ -135,7 +136,7 @@ class MembershipChange(Record):
     member: bool
     what: str
     asker: int = 0
-    """LID that asked for a join that was refused."""
+    """LID that asked for a leave, or for a join that was refused."""
 
 
 class Wish(Record):
@@ -156,7 +157,8 @@ class BroadcastOutside(LearntFactRule):
 
     The refused join of a port that did not send before, or a join and an accepted leave, and a packet at least a second later. A port that
     asked to join again in between, or so shortly before that the capture may have changed the order, is not judged, nor one that the SA
-    calls a member in any answer, nor one for which another port asked. An `info` where the capture misses packets in between, and after a
+    calls a member in any answer, nor one for which another port asked, nor a GID that sends with another LID than it left with: a virtual
+    machine takes its GID with it. An `info` where the capture misses packets in between, and after a
     refusal: the port may have been a member since before the capture.
     """
 
@@ -227,10 +229,10 @@ class BroadcastOutside(LearntFactRule):
             self.joined[wish.way] = before | wish.state | told
             self._step(wish.way, MembershipChange(frame, time_ns, True, ""))
         elif not wish.leaves and not before and status >> CLASS_STATUS and self.sending.get(wish.way, AFTER_ALL) > asked:
-            self._step(wish.way, MembershipChange(frame, time_ns, False, "its join was refused", wish.asker))
+            self._step(wish.way, MembershipChange(frame, time_ns, False, REFUSED, wish.asker))
         elif wish.leaves and status == 0 and before and not before & ~wish.state and not self._joins_near(wish.way, one.request):
             del self.joined[wish.way]
-            self._step(wish.way, MembershipChange(frame, time_ns, False, "it has left the group"))
+            self._step(wish.way, MembershipChange(frame, time_ns, False, "it has left the group", wish.asker))
 
     def _step(self, way: MemberId, step: MembershipChange) -> None:
         steps = self.steps.get_or_make(way, list, step.frame, step.time_ns)
@@ -244,7 +246,7 @@ class BroadcastOutside(LearntFactRule):
         for step, following in zip(steps, [*steps[1:], None], strict=True):
             if step.member:
                 continue
-            odd = (frames > step.frame) & (times > step.time_ns + GRACE_NS) & ((step.asker == 0) | (step.asker == slids))
+            odd = (frames > step.frame) & (times > step.time_ns + GRACE_NS) & (step.asker == slids)
             if following is not None:
                 odd &= frames < following.frame
             index = np.flatnonzero(odd)
@@ -253,7 +255,7 @@ class BroadcastOutside(LearntFactRule):
                     Seen(table, int(rows[index[0]])),
                     {"source": sender.source_text, "group": sender.group_text, "what": step.what, "frame": step.frame}, GRH.dgid,
                     proof=[(step.frame, step.what)], rows=rows[index], key=_member(sender),
-                    severity=INFO if step.asker else None,
+                    severity=INFO if step.what == REFUSED else None,
                 )  # fmt: skip
 
 

@@ -16,13 +16,12 @@ from ibdissect.lint.setting import Setting
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.smp_senders import senders_of
-from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, LOOK_BACK, MAX_TRAPS, TrapRule
+from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, LOOK_BACK, MAX_TRAPS, TrapRule, repetition_ns
 from ibdissect.rules.shared.unanswered import LearntFactRule, lowered_severity, warm
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.events import RepressSeen, TrapSeen, WrongMKey
 from ibdissect.subnet.smps import DATA_AT
 from ibdissect.traffic.capture_loss import CaptureLoss
-from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import METHODS
 from ibdissect.wire.notice import Notice, TrapMKey
@@ -207,7 +206,7 @@ class TrapWithoutRequest(TrapRule):
                 named.append(int(np.uint64(bad.mkey).astype(np.int64)))
             of_port = smps[3 : 3 + len(named), (smps[0] < trap.frame) & (smps[1] >> MAX_LMC == bad.lidaddr >> MAX_LMC)]
             to_it, such = sent[2] == trap.slid, (of_port == np.array(named)[:, None]).all(axis=0)
-            if to_it.any() and not such.any() and warm(trap, context, _repetition(trap)):
+            if to_it.any() and not such.any() and warm(trap, context, repetition_ns(trap.port)):
                 yield fault(
                     trap,
                     {"port": trap.sender, "method": METHODS.get(bad.method, bad.method), "lid": bad.lidaddr, "attribute": bad.attributeid},
@@ -215,12 +214,6 @@ class TrapWithoutRequest(TrapRule):
                     proof=[(int(sent[0, to_it][-1]), "the latest request of that LID to the port")], key=(trap.slid, bad.lidaddr),
                     severity=INFO if trap.port is not None and (trap.port.lids.now or (0, 0))[1] else None,
                 )  # fmt: skip
-
-
-def _repetition(trap: TrapSeen) -> int:
-    """Nanoseconds within which a port repeats a trap that is not repressed."""
-    info = trap.port.info if trap.port is not None else None
-    return 2 * timeout_ns(info.subnet_time_out) if info is not None else 0
 
 
 class MKeyViolations(ViolationCounted):

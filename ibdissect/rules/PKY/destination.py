@@ -35,7 +35,8 @@ class RefusingTable(LearntFactRule, RefutableRule):
         "Needs the complete P_Key table of the port. The table may have changed since it was read; the finding is an `info` if "
         "something says so. The capture missed packets or changed their order. A Set was not answered. The next reading differs, and the "
         "capture shows no Set. The capture does not show the port's manager asking or writing it, and the table was read half an hour "
-        "before, or 10 s before and another table was written since. Another port had not yet given up the LID. Connections work between "
+        "before, or 10 s before and another table was written since. Another port had not yet given up the LID. A port of one of the LIDs "
+        "was down or in Initialize, where links carry no data, and nobody is seen to arm it. Connections work between "
         "two pairs of ports or more in partitions that their tables lack, or with a LID that no port of a completely read subnet has."
     )
     written = (P_KEY_TABLE, PORT_INFO)

@@ -19,7 +19,7 @@ from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER
 from ibdissect.rules.shared.packet_flows import is_ipoib
 from ibdissect.rules.shared.requested_paths import paths
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.unanswered import LearntFactRule, with_peer
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Port
 from ibdissect.subnet.p_keys import Member, Verdict
 from ibdissect.subnet.vantage import CONFIGURED_NS
@@ -212,3 +212,7 @@ class JoinOutsidePartition(LearntFactRule):
                     proof=[(one, "showed a P_Key table") for one in sorted(set(shown))], key=(port.key, view.mgid, key),
                     about=(port.node.slot,),
                 )  # fmt: skip
+
+    def ports_passed(self, hit: Hit, context: Context) -> Iterator[Port]:
+        """That of the new member, which asked to join."""
+        return with_peer(context.get(FabricFollower).subnet.by_key(hit.key[0]), hit.frame)

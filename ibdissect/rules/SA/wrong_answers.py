@@ -17,8 +17,8 @@ from ibdissect.mad.datagrams import Queries, transaction_of
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST, chosen
 from ibdissect.rules.shared.path_lids import PathEnd, PathLidsRule
 from ibdissect.rules.shared.refused_join import RefusedJoin
-from ibdissect.rules.shared.unanswered import LearntFactRule
-from ibdissect.subnet import ChunkFollowed
+from ibdissect.rules.shared.unanswered import LearntFactRule, with_peer
+from ibdissect.subnet import ChunkFollowed, FabricFollower, Port
 from ibdissect.subnet.p_keys import Verdict
 from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.headers import LRH
@@ -175,3 +175,7 @@ class ServicePartition(LearntFactRule):
                     proof=[(number, "P_Key table") for number in shown[:4]], key=(slid, view.service_id),
                     about=(port.node.slot,),
                 )  # fmt: skip
+
+    def ports_passed(self, hit: Hit, context: Context) -> Iterator[Port]:
+        """The registrant's: it asks the SA."""
+        return with_peer(context.get(FabricFollower).subnet.owner(hit.key[0], hit.frame)[0], hit.frame)

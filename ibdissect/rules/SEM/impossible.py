@@ -21,7 +21,7 @@ from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.subnet.vantage import AGES_NS
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
-from ibdissect.wire.numbers import LAST_UNICAST
+from ibdissect.wire.numbers import LAST_UNICAST, PERMISSIVE
 from ibdissect.wire.sm import SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field, Struct
@@ -31,6 +31,8 @@ ONE_SPEED = frozenset({0, 1, 2, 4})
 ONE_EXT_SPEED = ONE_SPEED | {8}
 SEVERAL_LANES = 2
 """VLCap from which on a port has more than one data VL."""
+NO_LIDS = frozenset({0, PERMISSIVE})
+"""What ports show as their LID until a manager sets them up."""
 LARGEST_TABLE, LARGEST_ARBITRATION = 0xC000, 64
 PREFIX_BYTES = PortInfo.gid_prefix.bits // 8
 MAX_PREFIXES = 64
@@ -86,8 +88,9 @@ class PortInfoImpossible(ImpossibleValue):
     Update the firmware of the port.
 
     One answer is enough. Components that the kind of port does not have are not judged: links of port 0 of a switch, for example, or the
-    active speed of a port that is down. A port that shows 0 for both arbitration tables has none, and one that shows no width at all has
-    no link. An `info` where nothing is wrong but tables of a port with one VL: some adapters (qib) keep them, and nobody uses them.
+    active speed of a port that is down; nor is the MasterSMLID of a port without a LID, which nobody has written. A port that shows 0 for
+    both arbitration tables has none, and one that shows no width at all has no link. An `info` where nothing is wrong but tables of a port
+    with one VL: some adapters (qib) keep them, and nobody uses them.
     """
 
     code, name, severity = "SEM066", "portinfo-impossible", WARNING
@@ -110,7 +113,9 @@ class PortInfoImpossible(ImpossibleValue):
         ),
         PortInfo.vl_arbitration_high_cap: (_arbitration(_HIGH, _LOW), "1 to 64 with several VLs, 0 with one"),
         PortInfo.vl_arbitration_low_cap: (_arbitration(_LOW, _HIGH), "1 to 64 with several VLs, 0 with one"),
-        PortInfo.master_sm_lid: ((PortInfo.master_sm_lid > LAST_UNICAST) & HAS_CONTENT, "which is no port's LID"),
+        PortInfo.master_sm_lid: (
+            (PortInfo.master_sm_lid > LAST_UNICAST) & ~PortInfo.lid.isin(NO_LIDS) & HAS_CONTENT, "which is no port's LID",
+        ),
     }  # fmt: skip
 
     def is_wrong(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
@@ -123,7 +128,7 @@ class PortInfoImpossible(ImpossibleValue):
             PortInfo.link_speed_ext_active: linked and value not in ONE_EXT_SPEED,
             PortInfo.link_width_supported: width > 31 or (width == 0 and active != 0),
             _HIGH: _is_wrong(value, values[_LOW], vl_cap), _LOW: _is_wrong(value, values[_HIGH], vl_cap),
-            PortInfo.master_sm_lid: value > LAST_UNICAST,
+            PortInfo.master_sm_lid: value > LAST_UNICAST and values[PortInfo.lid] not in NO_LIDS,
         }  # fmt: skip
         return found[field]
 

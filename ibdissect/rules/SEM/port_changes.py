@@ -73,7 +73,7 @@ class WidthNotSupported(AttributeRule):
     Enable widths from LinkWidthSupported, or 255 for all of them.
 
     The Set, and what the port itself showed before it. Silent for port 0 of a switch, which has no link, and where the Set repeats what
-    the port had enabled; an `info` where the capture may have missed a change in between.
+    the port had enabled; an `info` where the capture may have missed a change in between, or the answer shows that the port has them.
     """
 
     code, name, severity = "SEM008", "linkwidth-enabled-not-supported", ERROR
@@ -81,7 +81,7 @@ class WidthNotSupported(AttributeRule):
     message = "Set(PortInfo) of {port} enables widths 0x{now:02x}, it supports 0x{supported:02x}"
     example = "GetResp(PortInfo) with LinkWidthSupported 3, then SubnSet(PortInfo) with LinkWidthEnabled 8"
     at = PortInfo.link_width_enabled
-    why = "LinkWidthSupported"
+    why, among = "LinkWidthSupported", PortInfo.link_width_supported
     supported = previous(PortInfo.link_width_supported)
     when = WRITTEN & ~at.isin(NO_CHANGE_WIDTHS) & (supported > 0) & ((at & supported) != at) & (at != previous(at))
     says: ClassVar = {"supported": supported}
@@ -96,7 +96,7 @@ class ExtSpeedsNotOffered(AttributeRule):
     Correct the subnet manager or the tool that sent the Set.
 
     For 16 to 29 the Set alone. For 1 to 15 the LinkSpeedExtSupported that the port itself showed before; silent where it showed none, and
-    where the Set repeats what the port had enabled.
+    where the Set repeats what the port had enabled. An `info` if the answer shows that the port has it.
     """
 
     code, name, severity = "SEM010", "linkspeedext-enabled-wrong", WARNING
@@ -104,7 +104,7 @@ class ExtSpeedsNotOffered(AttributeRule):
     message = "Set(PortInfo) of {port}: LinkSpeedExtEnabled {now}, {what}"
     example = "SubnSet(PortInfo) with LinkSpeedExtEnabled 16"
     at = PortInfo.link_speed_ext_enabled
-    why = "LinkSpeedExtSupported"
+    why, among = "LinkSpeedExtSupported", PortInfo.link_speed_ext_supported
     supported = previous(PortInfo.link_speed_ext_supported)
     when = WRITTEN
     faults = (
@@ -123,7 +123,7 @@ class ExtSpeeds2NotOffered(AttributeRule):
     Correct the subnet manager or the tool that sent the Set.
 
     The LinkSpeedExtSupported2 that the port itself showed before; silent where it showed none, where the Set repeats what the port had
-    enabled, and for 4 to 7: public sources define only 7 (all).
+    enabled, and for 4 to 7: public sources define only 7 (all). An `info` if the answer shows that the port has it.
     """
 
     code, name, severity = "SEM064", "linkspeedext2-enabled-not-supported", WARNING
@@ -131,7 +131,7 @@ class ExtSpeeds2NotOffered(AttributeRule):
     message = "Set(PortInfo) of {port}: LinkSpeedExtEnabled2 {now}, it supports {supported}"
     example = "GetResp(PortInfo) with LinkSpeedExtSupported2 0, then SubnSet(PortInfo) with LinkSpeedExtEnabled2 1"
     at = PortInfo.link_speed_ext_enabled2
-    why = "LinkSpeedExtSupported2"
+    why, among = "LinkSpeedExtSupported2", PortInfo.link_speed_ext_supported2
     supported = previous(PortInfo.link_speed_ext_supported2)
     when = WRITTEN & (at < 4) & ((at & supported) != at) & (at != previous(at))
     says: ClassVar = {"supported": supported}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ibdissect.bounded import Dropped
+from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.decode.identity import Code, Frame, NodeId, PortId
-from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Rule
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, Rule
 from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.attribute_rule import (
     ANSWERED,
@@ -33,7 +34,8 @@ class FirstGuidWritten(AgainstPortGuid):
 
     Write the PortGUID into entry 0.
 
-    The Set, and NodeInfo of the port. 0 in entry 0 leaves it alone, and so does a GUID that the port itself shows in GUIDInfo.
+    The Set, and NodeInfo of the port. 0 in entry 0 leaves it alone, and so does a GUID that the port itself shows in GUIDInfo. An `info`
+    if the port answers that it took the block: it ignores the entry, as components that are read-only.
     """
 
     code, name, severity = "SEM047", "guidinfo-entry0-write", ERROR
@@ -41,7 +43,7 @@ class FirstGuidWritten(AgainstPortGuid):
     message = "Set(GUIDInfo) of {port} with 0x{guid:016x} in entry 0, the PortGUID is 0x{own:016x}"
     example = "NodeInfo of a port, then SubnSet(GUIDInfo) of block 0 with another GUID in entry 0"
     at = GUIDInfo.guid_block
-    compared = "guid"
+    compared, refusable = "guid", True
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.sets & adapters(smps) & (smps.modifier == 0)
@@ -124,7 +126,8 @@ class DiagChainLoop(AttributeRule):
 
     Update the firmware; limit the number of pages that the tool reads.
 
-    The pages of the ring, in answers of the port.
+    The pages of the ring, in answers of the port. An `info` if a page of the port names another one when it is read again: the port made
+    its pages anew while they were read.
     """
 
     code, name, severity = "SEM030", "vendordiag-chain-loop", ERROR
@@ -137,7 +140,11 @@ class DiagChainLoop(AttributeRule):
     def __init__(self) -> None:
         self.following: dict[tuple[PortId, Code], tuple[Code, Frame]] = {}
         """Next page and the frame that showed it, by port and page."""
+        self.rings: dict[PortId, Frame] = {}
+        """The frame that closed a ring, by port; 0 once a page of it was read again."""
         self.dropped = Dropped("pages of vendor diagnostics")
+        self.broken = KeptDict[Frame, None](MAX_CHAINS, self.dropped)
+        """Frames that closed a ring after which the port made its pages anew."""
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         return smps.answers & (smps.slot >= 0)
@@ -148,8 +155,11 @@ class DiagChainLoop(AttributeRule):
         if len(self.following) >= MAX_CHAINS:
             self.dropped.add(smp.frame, smp.time_ns, len(self.following))
             self.following.clear()
+            for one in [*self.rings]:
+                self._break(one, smp)  # whether its pages stay is not known
         if self.following.get((port, page), (following, 0))[0] != following:  # other pages than before, all of them
             self.following = {known: then for known, then in self.following.items() if known[0] != port}
+            self._break(port, smp)
         self.following[port, page] = following, smp.frame  # 0 ends the chain
         here, ring = following, dict[Code, Frame]()
         while here and here != page and here not in ring:
@@ -157,7 +167,18 @@ class DiagChainLoop(AttributeRule):
             here = following_it
         if not page or here != page:
             return None
+        self.rings[port] = 0 if port in self.rings else smp.frame
         return {"page": page, "following": following}, [(frame, "a page of the ring") for frame in sorted(ring.values())]
+
+    def _break(self, port: PortId, smp: AttributeSmp) -> None:
+        """The pages of a port may be others from now on."""
+        closed = self.rings.pop(port, 0)
+        if closed:
+            self.broken.keep(Frame(closed), None, smp.frame, smp.time_ns)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info if the pages did not stay as they were."""
+        return INFO if hit.frame in self.broken else super().severity_at_end(hit, context)
 
 
 class DiagFailure(Rule):

@@ -22,7 +22,7 @@ from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.expr import Where
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import BASE_VERSION_IB, MAD
-from ibdissect.wire.numbers import GET_RESP, NODE_INFO, SM_INFO
+from ibdissect.wire.numbers import FIRST_VENDOR, GET_RESP, NODE_INFO, SM_INFO
 from ibdissect.wire.sm import DR_MAX_HOPS, SMPDirected
 
 SWAPPED = 0x0700
@@ -142,14 +142,15 @@ class ClassStatus(Rule):
 
     Update the firmware of the port.
 
-    One answer is enough. OpenSM refuses a Set(SMInfo) with 0x0700, 7 in the wrong byte; that is not reported.
+    One answer is enough. What answers about vendors' attributes (0xff00 and above) say is their vendors'. OpenSM refuses a Set(SMInfo) with
+    0x0700, 7 in the wrong byte; that is not reported.
     """
 
     code, name, severity = "SMP028", "smp-class-status", WARNING
     reference = "IBA 14.2.1.1, 13.4.7"
     when = (
         ((MAD.status & 0x7F00) != 0) & ~((MAD.attribute_id == SM_INFO) & ((MAD.status & 0x7FFF) == SWAPPED))
-        & (MAD.method == GET_RESP) & BY_SMP & (MAD.base_version == BASE_VERSION_IB)
+        & (MAD.method == GET_RESP) & BY_SMP & (MAD.base_version == BASE_VERSION_IB) & (MAD.attribute_id < FIRST_VENDOR)
     )  # fmt: skip
     at = MAD.status
     flow = (LRH.slid, LRH.dlid, MAD.status)

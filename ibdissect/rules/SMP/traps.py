@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.bounded import BoundedDict
+from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.decode.identity import Code, Frame, LidId, NodeId, PortId, TrapId
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Seen, fault, on_end, on_event
 from ibdissect.rules.shared.attribute_rule import AttributeRule
-from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TrapRule
-from ibdissect.rules.shared.unanswered import LearntFactRule
+from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TrapRule, repetition_ns
+from ibdissect.rules.shared.unanswered import LearntFactRule, warm
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Node, Port
 from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps, others
 from ibdissect.subnet.events import RepressSeen, TrapSeen
@@ -72,7 +72,8 @@ class RepressUnknown(LearntFactRule):
 
     The trap, a TrapRepress with another transaction id, and then the same trap again. Silent if a matching TrapRepress comes as well, or if
     the port sent no such trap before: the answer may be to one that the capture missed, or recorded later. An `info` where the capture
-    misses packets in between.
+    misses packets in between, and where it began less than ten seconds, or two of the port's SubnetTimeOuts, before the TrapRepress: the
+    trap that it answers may be older.
     """
 
     code, name, severity = "SMP019", "trap-repress-other-tid", WARNING
@@ -123,9 +124,10 @@ class RepressUnknown(LearntFactRule):
                 self.found.pop(key, None)
             return
         sent, frame = next(reversed(known.items()))
-        if key not in self.wrong:
+        early = not warm(event, context, repetition_ns(event.port))
+        if key not in self.wrong or (self.wrong[key][1].severity is INFO and not early):
             arguments = {"port": str(event.port), "trap": trap, "tid": event.transaction, "sent": sent}
-            self.wrong[key] = sent, fault(event, arguments, proof=[(frame, "the trap")], key=key[0])
+            self.wrong[key] = sent, fault(event, arguments, proof=[(frame, "the trap")], key=key[0], severity=INFO if early else None)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -145,8 +147,8 @@ class RepressAnswered(AttributeRule):
 
     Update the firmware of the port.
 
-    The TrapRepress, and later a response of that port with the same transaction id. A Get or Set with that id in between accounts for it;
-    an `info` where the capture may have missed one.
+    The TrapRepress, and later a response of that port with the same transaction id. A Get or Set with that id that was not answered before
+    accounts for it; an `info` where the capture may have missed one.
     """
 
     code, name, severity = "SMP018", "trap-repress-answered", WARNING
@@ -157,8 +159,11 @@ class RepressAnswered(AttributeRule):
     holds_ns = AGES_NS
 
     def __init__(self) -> None:
-        self.repressed = BoundedDict[tuple[PortId, Code, LidId], tuple[Frame, ...]](MAX_TRAPS, "repressed traps")
+        dropped = Dropped("repressed traps")
+        self.repressed = BoundedDict[tuple[PortId, Code, LidId], tuple[Frame, ...]](MAX_TRAPS, dropped)
         """Frames of the TrapRepress by port, transaction id, and LID of its sender: ids are each requester's own."""
+        self.asked = BoundedDict[tuple[PortId, Code, LidId], Frame](MAX_TRAPS, dropped)
+        """Gets and Sets that were not answered yet."""
 
     @on_event(RepressSeen)
     def repress(self, event: RepressSeen, context: Context) -> None:
@@ -174,6 +179,10 @@ class RepressAnswered(AttributeRule):
         tid, of_asker = smp.transaction, LRH.dlid if smp.answers else LRH.slid
         asker = Seen(smp.columns.event.table, smp.rows).value(of_asker)
         key = PortId(NodeId(smp.slot), smp.entered), tid, LidId(asker)
+        if smp.answers and self.asked.pop(key, None) is not None:
+            return None
+        if not smp.answers:
+            self.asked.put(key, smp.frame, smp.frame, smp.time_ns)
         frames = self.repressed.get(key, ())
         later = tuple(frame for frame in frames if frame > smp.frame)
         if len(later) == len(frames):

@@ -54,10 +54,17 @@ class Reply(Record):
 
     def repeats(self, field: Field[Any]) -> bool:
         """Whether the answer to a Set shows what it wrote."""
-        one, other = (int.from_bytes(body, "big") >> max(0, 8 * len(body) - field.bit - field.bits * field.count) for body in (
-            self.written, self.shown))  # fmt: skip
-        mask = (1 << field.bits * field.count) - 1
-        return bool(self.written) and one & mask == other & mask
+        return bool(self.written) and _in(self.written, field) == _in(self.shown, field)
+
+    def offers(self, field: Field[Any], mask: Field[Any]) -> bool:
+        """Whether the answer to a Set shows a mask that has all the bits which the Set wrote into a field."""
+        return bool(self.written) and not _in(self.written, field) & ~_in(self.shown, mask)
+
+
+def _in(body: bytes, field: Field[Any]) -> int:
+    """The bits of a field in an attribute, as a number."""
+    bits = field.bits * field.count
+    return int.from_bytes(body, "big") >> max(0, 8 * len(body) - field.bit - bits) & (1 << bits) - 1
 
 
 class RepliesToFindings:

@@ -79,6 +79,8 @@ class AttributeRule(LearntFactRule):
         "The SMP, and what the same port or node answered before it. Silent where the capture does not show that; an `info` where it may "
         "have missed a change in between."
     )
+    among: ClassVar[Field[Any] | None] = None
+    """The mask of what the port has, which lacks what is written into `at`: an answer to the Set that shows it refutes the finding."""
     source: ClassVar[type[AttributeHistory]] = AttributeHistory
     """The SMPs that are judged; by default those of the attribute to which `at` belongs."""
     records: ClassVar[type[NodesRecorded] | None] = None
@@ -117,7 +119,8 @@ class AttributeRule(LearntFactRule):
 
     def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
         took = bool(self.taken) and all(reply.repeats(field) for field in self.taken)
-        return (self.refusable or took) and super().refutes(hit, reply, context)
+        offered = self.among is not None and self.at is not None and reply.offers(self.at, self.among)
+        return (self.refusable or took or offered) and super().refutes(hit, reply, context)
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         """SMPs that are wrong, or may be: where `when` and one of `faults` hold."""

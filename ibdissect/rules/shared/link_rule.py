@@ -73,7 +73,8 @@ class LinkRule(LearntFactRule, RefutableRule):
     evidence = (
         "The packet, and what the ports of its LIDs and their switches answered before it. Silent for LIDs whose port is not known. An "
         "`info` where the capture misses packets in between, or a SubnSet was not answered: these may have changed it; and where it "
-        "changed within a packet lifetime before the packet, which may have been under way. Also an "
+        "changed within a packet lifetime before the packet, which may have been under way; and where a port was down or in Initialize, "
+        "where links carry no data, and nobody is seen to arm it. Also an "
         "`info` where the capture changes the order of packets and something else was written within 10 ms, or where connections work "
         "although the facts forbid them: with a LID that no port of a completely read subnet has, or between two pairs of ports in "
         "partitions that their tables lack."

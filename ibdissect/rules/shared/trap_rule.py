@@ -15,11 +15,12 @@ from ibdissect.decode.lrh_packets import Native
 from ibdissect.lint.finding import Severity, Span
 from ibdissect.lint.rule import INFO, Context, FaultDetails, Hit, Moment, fault, on_event
 from ibdissect.rules.shared.unanswered import LearntFactRule, warm
-from ibdissect.subnet import ChunkFollowed, FabricFollower
+from ibdissect.subnet import ChunkFollowed, FabricFollower, Port
 from ibdissect.subnet.events import TrapSeen
 from ibdissect.subnet.lid_writes import LidWrites
 from ibdissect.subnet.smps import DATA_AT
 from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.notice import Notice, TrapPKey, TrapQKey
 
 DETAILS_AT = Notice.data_details.bit // 8
@@ -52,6 +53,12 @@ class FirstTraps:
         """Whether an equal trap came from a LID, or nobody knows."""
         known = self.sent.get(_content(event))
         return self.sent.dropped.count > 0 or (known is not None and LidId(lid) in known[1])
+
+
+def repetition_ns(port: Port | None) -> int:
+    """Nanoseconds within which a port repeats a trap that is not repressed; 0 if unknown."""
+    info = port.info if port is not None else None
+    return 2 * timeout_ns(info.subnet_time_out) if info is not None else 0
 
 
 def _content(event: TrapSeen) -> Content:

@@ -20,7 +20,8 @@ from ibdissect.mad.transactions import Transactions
 from ibdissect.mad.visible_answers import VisibleAnswers
 from ibdissect.rules.shared.answer_patience import announced
 from ibdissect.rules.shared.answered import RepliesToFindings, Reply
-from ibdissect.subnet import SWITCH, FabricFollower, Node
+from ibdissect.subnet import SWITCH, FabricFollower, Node, Port
+from ibdissect.subnet.started_ports import StartedPorts
 from ibdissect.subnet.vantage import AGES_NS, Vantage
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.numbers import GET, P_KEY_TABLE, PERMISSIVE, PORT_INFO, SET, SMP_CLASSES
@@ -188,7 +189,9 @@ class LearntFactRule(Rule):
     """
 
     waits = True
-    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, Transactions, VisibleAnswers, Scopes, Vantage, RepliesToFindings)
+    needs: ClassVar[tuple[type[Any], ...]] = (
+        CaptureLoss, Transactions, VisibleAnswers, Scopes, Vantage, StartedPorts, RepliesToFindings,
+    )  # fmt: skip
     written: ClassVar[tuple[int, ...]] = ()
     """Attributes of subnet management with these facts: a Set that was not answered, or whose port is not known, may have changed them."""
     read: ClassVar[tuple[int, ...]] = ()
@@ -239,6 +242,8 @@ class LearntFactRule(Rule):
             return True
         if not context.get(Scopes).together((hit.frame, *frames)):
             return True
+        if any(context.get(StartedPorts).unseen(port, hit.frame) for port in self.ports_passed(hit, context)):
+            return True
         first, last = (shown, hit.frame) if earlier else (hit.frame, max(later, default=hit.frame))
         if not self.ages or not frames or hit.related[0].frame < 0:
             return False
@@ -260,12 +265,27 @@ class LearntFactRule(Rule):
         resized = self.of_size and any(node.kind == SWITCH for node in nodes or ())
         return hit.by_lid or resized or age > self.holds_ns or (P_KEY_TABLE in self.written and vantage.repartitions(first, last))
 
+    def ports_passed(self, hit: Hit, context: Context) -> Iterator[Port]:
+        """The ports with a link that carries data by then: those of the packet's LIDs, and the ports at the other end of their cables."""
+        if hit.arguments.keys() >= {"slid", "dlid"}:
+            for lid in (hit.arguments["slid"], hit.arguments["dlid"]):
+                yield from with_peer(context.get(FabricFollower).subnet.owner(lid, hit.frame)[0], hit.frame)
+
     def facts_used_of(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The nodes whose `written` attributes a finding rests on; None: any node's."""
         if hit.about is None:
             return None
         subnet = context.get(FabricFollower).subnet
         return [node for node in map(subnet.by_slot, hit.about) if node is not None]
+
+
+def with_peer(port: Port | None, frame: int) -> Iterator[Port]:
+    """A port, if it is known, and the one that it faced when `frame` was sent."""
+    if port is not None:
+        yield port
+        peer = port.facing_at(frame)[0]
+        if peer is not None:
+            yield peer
 
 
 class UnansweredRule(Rule):

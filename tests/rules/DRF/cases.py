@@ -28,6 +28,10 @@ SHOWN = [answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(5), modif
 
 case("DRF001", [*SHOWN, answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x0010))], [*SHOWN, answer(5, P_KEY_TABLE, p_keys(0x8010, 0xFFFF))],
      frames=[3], known=[GUID2LID, OPTIONS, PARTITIONS])  # fmt: skip
+# what an answer holds behind the end of the table means nothing
+SMALL = [answer(5, NODE_INFO, node(5, partition_cap=2)), SHOWN[1]]
+case("DRF001", [*SHOWN, answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x8010, 0x1234))],
+     [*SMALL, answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x8010, 0x1234))], frames=[3], known=[GUID2LID, OPTIONS, PARTITIONS])  # fmt: skip
 # a table of 33 entries is not whole yet
 WIDE = [answer(5, NODE_INFO, node(5, partition_cap=33)), SHOWN[1]]
 case("DRF001", [*SHOWN, answer(5, P_KEY_TABLE, p_keys(0xFFFF))], [*WIDE, answer(5, P_KEY_TABLE, p_keys(0xFFFF))],
