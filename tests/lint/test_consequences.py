@@ -562,3 +562,28 @@ def test_what_raises_at_the_end_takes_nothing_from_others() -> None:
     for table in tables_of(erf_pcap([smp(1, 0x11)] * 3)):
         linter.feed(table)
     assert [one.code for one in linter.finish()] == ["ZZB008"] * 3 and "rule ZZA907 failed in frame 2: KeyError" in failures.text()
+
+
+def test_a_condition_is_reported_where_its_cause_is_not() -> None:
+    """In frames before, between and after those of the cause."""
+
+    class Cause(Rule):
+        """Every Get."""
+
+        code, name, message, explains = "ZZB005", "every-get", "get", ("ZZA905",)
+        when = MAD.method == 1
+
+    class Follows(Rule):
+        """Every SMP."""
+
+        code, name, message = "ZZA905", "every-smp", "smp"
+        when = MAD.base_version == 1
+
+    for rule in (Cause, Follows):
+        REGISTRY.pop(rule.code)
+    linter = Linter((Cause, Follows), max_findings=None)
+    for table in tables_of(erf_pcap([smp(method, 0x11) for method in (2, 1, 2, 1, 1, 2)])):
+        linter.feed(table)
+    assert [(one.code[:3], one.frame) for one in linter.finish()] == [
+        ("ZZA", 1), ("ZZB", 2), ("ZZA", 3), ("ZZB", 4), ("ZZB", 5), ("ZZA", 6),
+    ]  # fmt: skip

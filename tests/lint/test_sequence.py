@@ -103,6 +103,8 @@ def test_what_is_a_sequence() -> None:
         ((BTH.psn == 1) | unless(BTH.psn == 2, within=1.0), "`unless` may be said once"),
         ((BTH.psn == 1) & unless(BTH.psn == 2, within=1.0) & unless(BTH.psn == 3, within=1.0), "`unless` may be said once"),
         ((BTH.psn == 1) & within(1.0), "`within` is about one `previous`"), (previous(DETH.srcqp) == 1, "is no field of BTH"),
+        ((BTH.psn == 1) & unless(BTH.psn == 2, same=DETH.srcqp, within=1.0), "is no field of BTH"),
+        (BTH.psn == previous(BTH.psn, same=(BTH.destqp, DETH.srcqp)), "is no field of BTH"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_said(when: Any, said: str) -> None:
