@@ -160,6 +160,7 @@ TARGETS = {
             "tests/cli/test_checking.py",
             "tests/pipeline/test_check.py",
             "tests/subnet/test_separate_subnets.py",
+            "tests/decode/test_remarked.py",
             "tests/report/test_[fmstw]*.py",
             PROOFS,
         ),

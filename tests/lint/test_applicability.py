@@ -7,6 +7,7 @@ import pytest
 
 from ibdissect.lint.applicability import PortFacts, applying, compares_copies, declared, port_kinds
 from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.lint.sequence import previous
 from ibdissect.subnet.model import Subnet
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, END_PORTS, EXTERNAL_PORT, LINK_PORTS, PORT_ZERO
@@ -180,3 +181,68 @@ def test_a_copy_counts_only_where_nobody_knows_what_the_port_has(before: int | N
 def test_a_set_is_judged_as_it_is_written_where_nothing_is_known() -> None:
     table = native_table([ask(5, PORT_INFO, method=SET, body=port_info(5, mtu_cap=cap), modifier=1) for cap in (0, 1, 5)])
     assert applying(table, PortInfo, PortInfo.mtu_cap < 2, 0, np.array([True, True, False]), None).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("content", "known"),
+    [
+        ([0, 0, 0, 0, 0], [0, 0, 0, 0, 0]), ([5, 0, 5, 5, 6], [1, 0, 2, 3, 4]), ([-5, 1, 0, 0, 0], [1, 2, 0, 3, 0]),
+        ([5, 0, 0, 0, 5], [1, 0, 0, 3, 4]),
+    ],
+)  # fmt: skip
+def test_what_packets_hold_counts_with_their_nodes(content: list[int], known: list[int]) -> None:
+    """Row 3 is a PortInfo, for which one number stands already; rows 2 and 4 go to nodes of known kinds. 0: unknown."""
+    facts = PortFacts(
+        Subnet(), np.array([2, 4]), np.array([1, 2]), np.array([3]), np.empty((1, 64), np.uint8), np.array([9]), np.array([77])
+    )
+    found = facts.with_content(np.array(content)).tolist()
+    assert [bool(one) for one in found] == [bool(one) for one in known]
+    assert found[3] == (77 if any(content) else 0)
+    assert len({*found} - {0}) == len({*known} - {0}), "equal packets to nodes of other kinds differ"
+
+
+def test_of_a_chunk_nothing_is_kept() -> None:
+    """Rules share what they read, as long as the chunk lives."""
+    table = native_table([CA, answer(5, PORT_INFO, port_info(5)), ask(5, PORT_INFO, method=SET, body=port_info(5), modifier=1)])
+    facts = PortFacts(Subnet(), *NO_FACTS)
+    kinds = port_kinds(table, PortInfo, facts)
+    assert port_kinds(table, PortInfo, facts) is kinds
+    for ports in (0, END_PORTS):
+        applying(table, PortInfo, PortInfo.mtu_cap < 2, ports, np.array([False, False]), facts)
+    assert len(facts.judges) == 2 and len(facts.kinds_of) == 1
+    facts.close()
+    assert not facts.judges and not facts.kinds_of
+
+
+@pytest.mark.parametrize("ports", [0, ADAPTER_PORT, END_PORTS, PORT_ZERO | EXTERNAL_PORT])
+@pytest.mark.parametrize("hits", [[False, False, False], [True, False, True], [True, True, True]])
+def test_a_condition_of_what_all_ports_have_holds_as_written(ports: int, hits: list[bool]) -> None:
+    """Of the kinds of port that a rule judges; the frames show an adapter's port, and ports 0 and 2 of a switch."""
+    facts = PortFacts(Subnet(), np.array([0, 1, 2]), np.array([1, 2, 2]), *NO_FACTS[2:])
+    table = native_table([answer(5, PORT_INFO, port_info(5), modifier=number) for number in (1, 0, 2)])
+    kinds = [ADAPTER_PORT, PORT_ZERO, EXTERNAL_PORT]
+    found = applying(table, PortInfo, PortInfo.lmc == 0, ports, np.array(hits), facts).tolist()
+    assert not declared(PortInfo.lmc == 0)
+    assert found == [hit and (not ports or not kind & ~ports) for hit, kind in zip(hits, kinds, strict=True)]
+
+
+def test_a_negation_does_not_hold_for_what_a_port_does_not_have() -> None:
+    """Port 0 has no neighbor, an external port no capabilities of its own."""
+    facts = PortFacts(Subnet(), np.array([0, 1, 2]), np.array([1, 2, 2]), *NO_FACTS[2:])
+    table = native_table([answer(5, PORT_INFO, port_info(5), modifier=number) for number in (1, 0, 2)])
+    everywhere = np.ones(3, np.bool_)
+    for condition, expected in (
+        (~(PortInfo.neighbor_mtu == 9), [True, False, True]), (~(PortInfo.capability_mask == 9), [True, True, False]),
+        (~((PortInfo.neighbor_mtu == 9) & (PortInfo.lmc == 0)), [True, False, True]), (~(PortInfo.neighbor_mtu == 5), [False] * 3),
+        ((PortInfo.neighbor_mtu == 5) & (PortInfo.capability_mask > 0), [True, False, False]),
+    ):  # fmt: skip
+        assert applying(table, PortInfo, condition, 0, everywhere, facts).tolist() == expected
+
+
+def test_what_was_shown_before_is_no_component_of_the_packet() -> None:
+    assert not declared(previous(PortInfo.mtu_cap) == 1) and declared((previous(PortInfo.lid) == 1) & (PortInfo.mtu_cap == 1))
+
+
+def test_other_structures_have_no_components_that_ports_lack() -> None:
+    hits = np.array([True, False])
+    assert applying(native_table([CA, SWITCH]), NodeInfo, NodeInfo.num_ports == 1, ADAPTER_PORT, hits, None) is hits

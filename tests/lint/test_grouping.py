@@ -14,8 +14,8 @@ import pytest
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Finding, Related, Severity, Span
 from ibdissect.lint.grouping import KEPT_APART, RuleTally, SelectedFrames, apart
-from ibdissect.lint.linter import Context, Linter
-from ibdissect.lint.rule import REGISTRY, DeferredHit, Hit, Rule, on_chunk
+from ibdissect.lint.linter import Context, Follower, Linter
+from ibdissect.lint.rule import REGISTRY, DeferredHit, Hit, Rule, on_chunk, on_event
 from ibdissect.subnet.file_lines import KnownFile, line_number
 from ibdissect.wire.headers import BTH, LRH
 from tests.craft import erf_pcap, native
@@ -374,3 +374,85 @@ def test_no_more_findings_are_kept_although_files_may_prove_outdated(files: bool
         linter.feed(table)
     assert sum(one is not None for one in linter.findings.flows.values()) == made
     assert len(linter.tally["ZZC003"].findings) == 1 and linter.tally["ZZC003"].count == 3
+
+
+class Certain(Waits):
+    """Hits of one flow, of which some are infos at the end, and some do not stand."""
+
+    code, name = "ZZC008", "certain"
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        return Severity.INFO if hit.frame % 2 else None
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return hit.frame != 3
+
+
+class Later(Rule):
+    """The same, found in chunks."""
+
+    code, name, message = "ZZC010", "later", "hit"
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        for frame in range(table.chunk.first, table.chunk.first + len(table)):
+            yield Hit(frame=frame, time_ns=0, arguments={}, key="one", severity=Severity.INFO if frame % 2 else None)
+
+
+for of_one in (Certain, Later):
+    REGISTRY.pop(of_one.code)
+
+
+@pytest.mark.parametrize("window", [1 << 20, 90])
+@pytest.mark.parametrize(("first", "found"), [(0, [(1, 1, "info"), (2, 4, "error")]), (1, [(1, 5, "error")])])
+def test_infos_of_a_flow_are_apart_unless_a_certain_hit_came_before(
+    first: int, found: list[tuple[int, int, str]], window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a rule that waits, here without frame 3. Of others they are always apart."""
+    frames = [native(bth={"opcode": 4})] * 6
+    if first:
+        monkeypatch.setattr(Certain, "severity_at_end", lambda self, hit, context: None if hit.frame % 2 else Severity.INFO)
+    _, findings = lint(frames, Certain, window=window)
+    assert [(one.frame, one.count, one.severity.value) for one in findings] == found
+    _, findings = lint(frames, Later, window=window)
+    assert [(one.frame, one.count, one.severity.value) for one in findings] == [(1, 3, "info"), (2, 3, "error")]
+
+
+class Broken(Follower):
+    """Its state proves unreliable at the end."""
+
+    unreliable = True
+
+    def feed(self, table: ChunkTable) -> list[object]:
+        return [Sighted(table.chunk.first)]
+
+
+class Sighted:
+    """An event of it."""
+
+    concludes = True
+    source: Any = Broken
+
+    def __init__(self, frame: int) -> None:
+        self.frame = frame
+
+
+class Concludes(Rule):
+    """A conclusion, which is judged at the end."""
+
+    code, name, message, waits = "ZZC011", "concludes", "hit", True
+
+    @on_event(Sighted)
+    def seen(self, event: Sighted, context: Context) -> Iterator[Hit]:
+        yield Hit(frame=event.frame, time_ns=0, arguments={})
+
+
+REGISTRY.pop(Concludes.code)
+
+
+@pytest.mark.parametrize("unreliable", [False, True])
+def test_what_waits_falls_with_the_facts_that_it_rests_on(unreliable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Broken, "unreliable", unreliable)
+    linter, found = lint([native()], Concludes)
+    assert [one.frame for one in found] == ([] if unreliable else [1])
+    assert linter.tally["ZZC011"].count == (0 if unreliable else 1)

@@ -78,3 +78,18 @@ def test_a_hit_that_is_made_later_hides_its_keys_then() -> None:
     assert isinstance(deferred, DeferredHit) and not made and [why for _, why in deferred.proof] == ["showed (hidden)"]
     hit = deferred.make()
     assert hit.arguments == {"what": Secret("X_Key", NUMBER, 32)} and hit.message == "key (hidden)" and made == [1]
+
+
+@pytest.mark.parametrize("make", [bytes, list, tuple, set, frozenset, dict])
+@pytest.mark.parametrize("shown", [False, True])
+def test_keys_within_other_values(make: type, shown: bool) -> None:
+    """What holds none stays as it is, whatever its type."""
+    keys, number = KeysRead(), NUMBER + shown
+    keys.note("X_Key", 32, (NUMBER,))
+    value = number.to_bytes(4, "big") if make is bytes else {1: number} if make is dict else make([7, number])
+    hit = hide(Hit(frame=1, time_ns=0, arguments={"n": value}, value=value), keys)
+    assert isinstance(hit, Hit) and hit.value == hit.arguments["n"]
+    if shown:
+        assert hit.value is value
+    else:
+        assert isinstance(hit.value, str) and str(number) not in hit.value and f"{number:x}" not in hit.value

@@ -77,3 +77,11 @@ def test_the_bounds_and_the_type_of_a_value(default: float, value: Any, good: bo
 
 def test_an_option_is_found_whatever_the_case_of_its_name() -> None:
     assert checked_settings({"TXN001": {"Patience": 3}}, RULES, "f") == {"TXN001": {"patience": 3.0}}
+
+
+def test_an_unknown_code_comes_with_known_ones() -> None:
+    """The first dozen, where none is near."""
+    rules = {f"AAA{number:03d}": RULES["TXN001"] for number in range(20, 0, -1)}
+    with pytest.raises(ConfigError) as caught:
+        checked_settings({"zzzzzzzz": {}}, rules, "f")
+    assert caught.value.hint == f"known are {', '.join(f'AAA{number:03d}' for number in range(1, 13))}"

@@ -8,9 +8,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.rows import SLOTS, slot
 from ibdissect.subnet import early_packets
-from ibdissect.subnet.early_packets import RECEIVER, SENDER
+from ibdissect.subnet.early_packets import RECEIVER, SENDER, _known_from
+from ibdissect.subnet.model import Subnet
+from ibdissect.subnet.p_keys import block_of
 from ibdissect.wire.headers import BTH
 from tests.craft import native
 from tests.rules.findings import lint
@@ -112,3 +115,59 @@ def test_both_ends_of_a_packet_are_judged_by_what_each_showed(size: int) -> None
             one.code: (one.frame, one.count, one.evidence) for one in lint(frames, "PKY003", "PKY004", chunks=chunks) if one.frame == 1
         }
         assert found["PKY004"][:2] == (1, size + 7) and found["PKY003"][0] == 1 and found["PKY003"][1] >= size
+
+
+@pytest.mark.parametrize(
+    ("opcode", "qp", "dlid", "routed", "found"),
+    [
+        (0x04, 2, 5, False, True), (0x04, 1, 5, False, False), (0x04, 0, 5, False, False), (0x04, 0xFFFFFF, 5, False, True),
+        (0x04, 2, 5, True, False), (0x81, 2, 5, False, False), (0xC4, 2, 5, False, False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("more", [False, True])
+def test_which_packets_are_judged_by_a_table(opcode: int, qp: int, dlid: int, routed: bool, found: bool, more: bool) -> None:
+    """Those of queue pairs that take their P_Key from it; with a GRH they may be a virtual port's."""
+    grh = {"sgid": bytes(15) + b"\1", "dgid": bytes(15) + b"\2"}
+    packet = native(opcode, bytes(64), slid=100, dlid=dlid, bth={"p_key": 0x9999, "destqp": qp}, grh=grh if routed else None)
+    others = [native(0x04, bytes(64), slid=100, dlid=9, bth={"p_key": 0x9999, "destqp": 2}, grh=grh)] * more
+    assert [one.frame for one in lint([packet, *others, *shown(5, 0xFFFF)], "PKY003")] == [1] * found
+
+
+@pytest.mark.parametrize("last", [(), (4,)])
+def test_flows_that_are_forgotten_within_one_chunk(last: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The third and fourth flow leave no room for the first two."""
+    monkeypatch.setattr(early_packets, "MAX_FLOWS", 2)
+    flows = [(100 + n, 0x9999) for n in range(4)]
+    others = [native(0x04, bytes(8), slid=7, dlid=8, bth={"destqp": 1})] * 3
+    frames = [*others, *map(send, flows), *shown(5, 0xFFFF)]
+    found = lint(frames, "PKY003", "CAP016", chunks=(3, *last))
+    dropped = [one for one in found if one.code == "CAP016"]
+    assert [one.frame for one in found if one.code == "PKY003"] == [6, 7] and [(one.frame, one.count) for one in dropped] == [(6, 2)]
+
+
+@pytest.mark.parametrize("known", [5, 9])
+def test_each_end_counts_only_what_came_before_its_table(known: int) -> None:
+    """The table of one end was known from the beginning: the other end's alone is judged late."""
+    packets = [native(0x04, bytes(8), slid=9, dlid=5, bth={"p_key": 0x9999, "destqp": 2})] * 3
+    frames = [*shown(known, 0xFFFF), *packets, *shown(14 - known, 0xFFFF)]
+    start = len(shown(known, 0xFFFF)) + 1
+    for chunks in ((), (start - 1, 2)):
+        found = sorted((one.code, one.frame, one.count) for one in lint(frames, "PKY003", "PKY004", chunks=chunks))
+        assert found == [("PKY003", start, 3), ("PKY004", start, 3)]
+
+
+@pytest.mark.parametrize(("lid", "known"), [(0, False), (5, True), (6, False), (0xBFFF, False), (0xC000, False)])
+def test_from_which_frame_a_table_is_known(lid: int, known: bool) -> None:
+    """Of LIDs that nobody uses it does not matter; the LID counts from its first sight, as the table does."""
+    subnet = Subnet()
+    port = subnet.port(subnet.node(7, 1)[0], 1, 1)
+    subnet.assign(port, 5, 0, 9)
+    lids = np.array([lid])
+    unicast = 0 < lid < 0xC000
+    assert _known_from(subnet, lids)[lid] == (AFTER_ALL if unicast else 0)
+    subnet.learn_p_keys(port, 0, block_of([0xFFFF]), 7)
+    assert _known_from(subnet, lids)[lid] == (9 if known else AFTER_ALL if unicast else 0)
+    subnet.learn_p_keys(port, 0, block_of([0x8001]), 12)
+    subnet.assign(port, 5, 1, 13)
+    assert _known_from(subnet, lids)[lid] == (9 if known else 13 if lid == 6 else AFTER_ALL if unicast else 0)
+    assert not _known_from(subnet, np.empty(0, np.int64)).any()

@@ -117,3 +117,32 @@ def test_a_later_answer_shows_the_lid_again() -> None:
     assert [writes.last_shown(port, frame) for frame in (2, 3, 4, 5, 99)] == [0, 2, 2, 4, 4]
     assert [writes.is_certain(port, 3, until) for until in (3, 4, 5)] == [False, False, True] and writes.change_frames(port) == {2, 4}
     assert [key & 0xFF for key in writes.written] == [0] and [*writes.latest] == [*writes.written]
+
+
+def test_when_ports_began_to_be_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the first SMP about a port in the chunk."""
+    monkeypatch.setattr(lid_writes, "MAX_PORTS", 0)
+    follower, writes = FabricFollower(), LidWrites(PortInfos())
+    frames = [answer(5, 0x11, node(5)), craft.native(), *[ask(5, 0x15, method=SET, body=port_info(lid)) for lid in (5, 6)]]
+    for table in tables_of(craft.erf_pcap(frames)):
+        for event in follower.feed(table):
+            if isinstance(event, ChunkFollowed):
+                writes.take(event)
+    assert (writes.dropped.count, writes.dropped.frame, writes.dropped.time_ns % 1_000_000_000) == (1, 3, 2_000_000)
+    assert not writes.latest and not writes.written
+
+
+@pytest.mark.parametrize(("after", "gained"), [(9, True), (10, False), (11, False)])
+def test_the_first_lid_of_a_port_may_have_been_written_just_then(after: int, gained: bool) -> None:
+    """Frame 10 shows it: whether the port had another one before is open if it was written by then, or nobody knows the port."""
+    writes, port = moved()
+    assert not writes.gained(port, after)
+    writes.written[port.key] = 11
+    assert not writes.gained(port, after)
+    writes.written[port.key] = 10
+    assert writes.gained(port, after) is gained
+    writes.written.clear()
+    writes.dropped.add(3, 0)
+    assert writes.gained(port, after) is gained
+    writes.dropped.count, port.node.guid = 0, 0
+    assert writes.gained(port, after) is gained

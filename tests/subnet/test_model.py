@@ -258,3 +258,15 @@ def test_a_lid_that_was_given_away_is_not_kept() -> None:
     assert subnet.kept(5, 5, 15), "it may have been that port's before it was shown"
     assert subnet.kept(5, 12, 19) and not subnet.kept(5, 12, 25)
     assert (subnet.who(5, 15), subnet.who(5, 25)) == (a.id, b.id) and a.id != b.id
+
+
+@pytest.mark.parametrize("lmc", [0, 1, 2, 3])
+def test_a_lid_is_contested_only_within_the_range_of_a_port(lmc: int) -> None:
+    """Other ports with the first and the last LID, and with those beside them."""
+    for lid, meets in ((15, False), (16, True), (16 + (1 << lmc) - 1, True), (16 + (1 << lmc), False)):
+        subnet = Subnet()
+        new, old = port(subnet, 1), port(subnet, 2)
+        subnet.assign(old, lid, 0, 10)
+        subnet.assign(new, 16, lmc, 20)
+        subnet.assign(old, 100, 0, 40)
+        assert subnet.contested(new, 30) is meets

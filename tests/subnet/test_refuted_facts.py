@@ -62,3 +62,12 @@ def test_who_answers_holds_the_partition(opcode: int, routed: bool) -> None:
     assert not list(state.feed(native_table(frames)))
     answers = 0x0D <= opcode <= 0x12
     assert dict(state.first.items()) == ({7 << 16 | 0x9234: (3, native_table(frames).chunk.time_ns[2])} if answers and not routed else {})
+
+
+def test_each_end_is_remembered_with_its_first_packet() -> None:
+    """By LID and P_Key, also when it comes again in a later chunk."""
+    state, ends = Refuted(FabricFollower()), [(9, 0x9234), (7, 0x9234), (9, 0x9234), (7, 0x1234), (9, 0x9234), (7, 0x9234)]
+    frames = [rc(ACK, slid=lid, dlid=3, bth={"p_key": key}) for lid, key in ends]
+    for _ in range(2):
+        assert not list(state.feed(native_table(frames)))
+    assert {key: frame for key, (frame, _) in state.first.items()} == {9 << 16 | 0x9234: 1, 7 << 16 | 0x9234: 2, 7 << 16 | 0x1234: 4}

@@ -142,3 +142,23 @@ def test_a_route_leads_somewhere_behind_its_node_info() -> None:
     frames = [craft.smp(GET, 0x11, path=[1]), craft.smp(ANSWER, 0x11, switch(2), path=[1]), craft.smp(GET, 0x15, path=[1])]
     places, _, _ = placed(io.BytesIO(craft.erf_pcap([*frames, craft.smp(GET, 0x15, path=[2]), frames[0]])), AT_ONCE)
     assert [slot for _, slot, _ in places] == [-1, 0, 0, -1, 0]
+
+
+@pytest.mark.parametrize("mgmt_class", [0x01, 0x81, 0x03, 0x04, 0x07, 0x02, 0x80, 0x82])
+def test_only_subnet_management_to_queue_pair_0_is_selected(mgmt_class: int) -> None:
+    """Whatever looks like it in another class."""
+    frame = craft.ud(craft.mad(mgmt_class, GET, 0x15), dest_qp=0, src_qp=0, q_key=0)
+    assert smps(frame).rows.tolist() == ([0] if mgmt_class in (0x01, 0x81) else [])
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_whether_a_key_was_seen_is_remembered(keyed: bool) -> None:
+    """From the frame that showed or wrote the first one; without any, requests are not followed one by one."""
+    follower, told = FabricFollower(), []
+    key = 9 if keyed else 0
+    frames = [answer(5, 0x11, node(5)), ask(5, 0x15), answer(5, 0x15, port_info(5, m_key=key)), answer(5, 0x15, port_info(5, m_key=key))]
+    for _ in range(2):
+        for _ in follower.feed(native_table(frames)):
+            pass
+        told.append((follower.subnet.keyed_since, len(follower.asked), len(follower.early)))
+    assert told == ([(3, 0, 0), (3, 0, 0)] if keyed else [(0, 0, 1), (0, 0, 1)])

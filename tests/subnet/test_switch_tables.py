@@ -232,3 +232,22 @@ def test_arbitration_at_a_frame() -> None:
         (b"",) * 4, (low, b"", b"", b""), (low, b"", b"", b""), (low, b"", b"", high)
     ]  # fmt: skip
     assert qos.frame == 20
+
+
+def test_how_long_earlier_tables_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For as many frames as a window may have, by whichever way the tables are learnt."""
+    monkeypatch.setattr("ibdissect.subnet.switch_tables.ROWS", 10)
+    for frame in (14, 15, 16, 19):
+        for at_once in (False, True):
+            qos = Qos()
+            for number, at in enumerate((1, 5, frame)):
+                entries = bytes([number]) * 8
+                if at_once:
+                    qos.learn_maps([0, 1], entries, at)
+                else:
+                    qos.learn_map(0, entries, at)
+                qos.learn_arbitration(1, bytes([number + 1]) * 64, at)
+            expected = [at for at in (5, frame) if at > frame - 10]
+            assert [since for since, *_ in qos.replaced] == expected and [since for since, _ in qos.outdated][-len(expected) :] == expected
+            assert qos.map_at(0, frame - 1) == bytes([1]) * 8 and qos.map_at(0, frame) == bytes([2]) * 8
+            assert qos.arbitration_at(frame - 1)[0] == bytes([2]) * 64 and qos.arbitration_at(frame)[0] == bytes([3]) * 64
