@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
+from ibdissect.decode import ChunkTable
 from ibdissect.subnet import FabricFollower, earlier_answers
 from ibdissect.subnet.earlier_answers import (
     AttributeHistory,
@@ -20,17 +22,21 @@ from ibdissect.subnet.earlier_answers import (
     PortInfos,
     SmInfos,
     SwitchInfos,
+    attributes_of,
     combined,
+    history_of,
     is_lid,
     kinds_of_ports,
     others,
+    pages,
 )  # fmt: skip
 from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.subnet.nodes import NOBODY
 from ibdissect.wire.port_kinds import ADAPTER_PORT, EXTERNAL_PORT, PORT_ZERO, ROUTER_PORT
 from ibdissect.wire.sa_records import NodeRecord
-from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.sm import LedInfo, NodeDescription, NodeInfo, SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import PKeyTable
 from tests import craft
 from tests.decode.made import native_table, tables_of
 
@@ -317,3 +323,87 @@ def test_one_number_for_all_that_counts(content: int, before: int, since: int) -
 def test_records_count_for_nodes_with_a_guid() -> None:
     found = NodesRecorded().of_nodes(None, np.array([0, 5, (1 << 64) - 2], np.uint64), np.array([1, 1, 1]))  # type: ignore[arg-type]
     assert found.tolist() == [-1, 5, -2]
+
+
+def test_each_block_of_each_port_is_apart() -> None:
+    """All bits of a port's number and of a block's count."""
+    places = [2 << 16, 3 << 16, 254 << 16, 255 << 16, 0x8000, 1 << 16, 0x7FFF, 0xFFFF, 127 << 16]
+    tables = [answer(5, 0x16, p_keys(0xFFFF), modifier=place) for place in places * 2]
+    found = smps_of(PKeyTables(), answer(5, 0x11, switch(5)), *tables)
+    assert found.since.tolist() == [0] * len(places) + [*range(2, 2 + len(places))]
+    assert smps_of(PKeyTables(), ask(9, 0x16), answer(5, 0x11, node(5)), answer(5, 0x16, p_keys(1))).key.tolist()[0] == -1
+
+
+@pytest.mark.parametrize(("struct", "kept", "kind"), [(PortInfo, False, PortInfos), (NodeInfo, True, NodeInfos),
+                                                     (SwitchInfo, True, SwitchInfos),
+                                                     (NodeDescription, False, Descriptions), (PKeyTable, False, PKeyTables),
+                                                     (SMInfo, False, SmInfos)])  # fmt: skip
+def test_the_history_of_an_attribute(struct: Any, kept: bool, kind: type[AttributeHistory]) -> None:
+    assert history_of(struct, kept=kept) is kind and kind.attributes == attributes_of(struct)
+
+
+def test_an_attribute_without_a_history_of_its_own_may_be_kept_by_its_modifier() -> None:
+    """By node and modifier; of an adapter by the port through which it was asked."""
+    assert history_of(LedInfo) is others(*attributes_of(LedInfo)) is not history_of(LedInfo, kept=True)
+    assert history_of(LedInfo, kept=True) is pages(*attributes_of(LedInfo)) and pages(0x31).attributes == (0x31,)
+    asked = [
+        answer(lid, 0x31, bytes(64), modifier=modifier) for lid, modifier in ((5, 1), (5, 2), (6, 1), (5, 1 << 31), (5, 1), (6, 1), (5, 2))
+    ]
+    found = smps_of(pages(0x31)(), answer(5, 0x11, switch(5)), answer(6, 0x11, node(6)), *asked, ask(9, 0x31))
+    assert found.since.tolist() == [0, 0, 0, 0, 3, 5, 4, 0] and found.key.tolist()[-1] == -1
+    assert len({*found.key.tolist()}) == 5
+
+
+def test_some_smps_keep_what_is_known_of_each() -> None:
+    infos = smps_of(PortInfos(), answer(5, 0x11, node(5)), *map(counted, range(4)))
+    part = infos.part(np.array([1, 3]))
+    assert (part.since.tolist(), part.key.tolist(), part.frames.tolist()) == ([2, 4], infos.key[:2].tolist(), [3, 5])
+    assert part.was(PortInfo.p_key_violations).tolist() == [0, 2] and part.now(PortInfo.p_key_violations).tolist() == [1, 3]
+    assert (part.event, part.attributes, part.about_ports) == (infos.event, (0x15,), True)
+
+
+def named(*frames: bytes) -> tuple[list[int], list[int]]:
+    """Frames of SMPs of NodeDescription that are first, and of the records before them."""
+    names, follower = DescriptionsRecorded(), FabricFollower()
+    found: tuple[list[int], list[int]] = [], []
+    first = 1
+    for some in (frames[:2], frames[2:]):
+        table = ChunkTable(replace(native_table(some).chunk, first=first))
+        first += len(some)
+        (event,) = [event for event in follower.feed(table) if isinstance(event, ChunkFollowed)]
+        one = names.first(event, Descriptions().of(event))
+        found[0].extend(one.frames.tolist())
+        found[1].extend(one.since.tolist())
+    return found
+
+
+def test_records_of_names_count_until_an_unknown_node_answers() -> None:
+    """From then on they may be older than what it said."""
+
+    def recorded(lid: int, name: bytes = b"x") -> bytes:
+        body = craft.build(NodeRecord, lid=lid)[:4] + node(lid)[:40] + name.ljust(64, b"\0")
+        return craft.ud(craft.sa_mad(ANSWER, 0x11, body, mask=(1 << 21) - 1))
+
+    def says(lid: int) -> bytes:
+        return answer(lid, 0x10, b"y".ljust(64, b"\0"))
+
+    five, six = answer(5, 0x11, node(5)), answer(6, 0x11, node(6))
+    assert named(five, six, recorded(5), recorded(6), says(6), says(5)) == ([5, 6], [4, 3])
+    assert named(five, recorded(6), recorded(5), says(5)) == ([4], [3])
+    assert named(five, says(9), recorded(5), says(5)) == ([2, 4], [0, 0])
+    assert named(five, recorded(5), says(9), says(5)) == ([3, 4], [0, 2])
+    assert named(five, six, ask(9, 0x10), says(5)) == ([4], [0]), "a request says nothing"
+
+
+@pytest.mark.parametrize("empty", [0, 1])
+def test_records_without_a_name_teach_nothing(empty: int) -> None:
+    """Although another one in the same chunk has one."""
+    names, follower = DescriptionsRecorded(), FabricFollower()
+    records = [
+        craft.build(NodeRecord, lid=lid)[:4] + node(lid)[:40] + (b"" if lid == 5 + empty else b"x").ljust(64, b"\0") for lid in (5, 6)
+    ]
+    told = [craft.ud(craft.sa_mad(ANSWER, 0x11, record, mask=(1 << 21) - 1)) for record in records]
+    frames = [answer(5, 0x11, node(5)), answer(6, 0x11, node(6)), *told]
+    (event,) = [event for event in follower.feed(native_table(frames)) if isinstance(event, ChunkFollowed)]
+    names.first(event, Descriptions().of(event))
+    assert names._answers.frame.tolist() == [4 - empty]

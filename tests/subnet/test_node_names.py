@@ -3,10 +3,15 @@ filters)"""
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
+import pytest
+
 from ibdissect.decode.history import History
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.node_names import NodeNames, sure_names
-from ibdissect.subnet.nodes import CA
+from ibdissect.subnet.node_names import NodeNames, names_in, sure_names
+from ibdissect.subnet.nodes import CA, SWITCH
+from ibdissect.subnet.roce_network import RoceHost
 
 
 def test_names_that_tell_nothing_apart_are_left_out() -> None:
@@ -30,3 +35,60 @@ def test_names_that_tell_nothing_apart_are_left_out() -> None:
     both = sure_names([subnet((3, b"a")), subnet((9, b"c"))])
     assert both.node_by_guid == {3: "a", 9: "c"} and not both.port_by_lid and not both.node_by_address, "whose LID is it?"
     assert sure_names([]) == NodeNames({}, {}, {}, {})
+
+
+NAMES = NodeNames(
+    {0x2C903: "host A", 0x2C905: "b port 2"}, {7: "host A port 1", 9: "b port 2"}, {0x2C904: "host A port 1", 0x2C906: "b port 2"},
+    {7: "host A", ip_address("::ffff:10.0.0.1").packed: "node01", ip_address("fd00::1").packed: "node02"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("LID 7", "host A port 1"), ("LID 8", "LID 8"), ("LID x", "LID x"), ("LID ", "LID "), ("10.0.0.1", "node01"), ("fd00::1", "node02"),
+        ("::ffff:10.0.0.1", "node01"), ("10.0.0.2", "10.0.0.2"), ("fe80::2:c904", "host A port 1"), ("fe80::2:c907", "fe80::2:c907"),
+        ("a socket", "a socket"), ("", ""),
+    ],
+)  # fmt: skip
+def test_the_name_of_an_address(text: str, name: str) -> None:
+    """Of RoCE first, else the port whose GUID is the lower half of a GID."""
+    assert NAMES.address(text) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("0x000000000002c903 sends", "host A sends"),
+        ("0x000000000002c903 port 1 (LID 7) and LID 9", "host A port 1 (LID 7) and LID 9 (b port 2)"),
+        ("0x000000000002c909 port 1 (LID 7)", "0x000000000002c909 port 1 (LID 7)"), ("LID 7, LID 8", "LID 7 (host A port 1), LID 8"),
+        ("from 10.0.0.1 to 10.0.0.3", "from 10.0.0.1 (node01) to 10.0.0.3"), ("PSN 7, 0x2c903", "PSN 7, 0x2c903"), ("SLID 7", "SLID 7"),
+    ],
+)  # fmt: skip
+def test_names_in_a_sentence(text: str, named: str) -> None:
+    """GUIDs give way to names, LIDs and addresses stay before them."""
+    assert NAMES.sentence(text) == named
+
+
+@pytest.mark.parametrize(("port", "name"), [("host A port 1", "host A"), ("host A", "host A"), ("b port 2", "b port 2"), ("", "")])
+def test_the_node_of_a_port_by_its_name(port: str, name: str) -> None:
+    """A node may be called as a port is."""
+    assert NAMES.node_of(port) == name
+
+
+def test_the_names_that_a_subnet_gives() -> None:
+    """Nodes without a name give none; port 0 has the name of its switch, and only of that; hosts of RoCE are in no partition of GUIDs."""
+    subnet = Subnet()
+    for guid, kind, name, numbers in ((3, CA, b"a ", (0, 1)), (0x50, SWITCH, b"edge", (0, 2)), (7, CA, b"", (1,)), (0, CA, b"c", (1,))):
+        node, _ = subnet.node(guid, 1)
+        node.kind, node.name = kind, name
+        for number in numbers:
+            port = subnet.port(node, number, 1)
+            port.guid = guid + number and guid * 16 + number
+            subnet.assign(port, guid * 16 + number + 1, 0, 1)
+    subnet.roce.hosts[bytes(15) + b"\x09"] = RoceHost("node09", frozenset(), 1)
+    names = names_in(subnet)
+    assert names.node_by_guid == {3: "a ", 0x50: "edge"}
+    assert names.port_by_lid == {0x31: "a", 0x32: "a port 1", 0x501: "edge", 0x503: "edge port 2", 2: "c port 1"}
+    assert names.port_by_guid == {0x31: "a port 1", 0x500: "edge", 0x502: "edge port 2", 1: "c port 1"}
+    assert names.node_by_address == {0x31: "a ", 0x32: "a ", 0x501: "edge", 0x503: "edge", 2: "c", bytes(15) + b"\x09": "node09"}
