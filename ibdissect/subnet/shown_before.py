@@ -118,7 +118,7 @@ def _pool_of(smps: AttributeSmps, struct: type[Struct]) -> tuple[_Pool, Int]:
 
 def _span(event: ChunkFollowed) -> int:
     """More than any frame number so far."""
-    return event.table.chunk.first + len(event.table) + 1
+    return event.table.chunk.first + len(event.table)
 
 
 def _pool(event: ChunkFollowed, tracks: Iterable[History[Any] | None]) -> _Pool:

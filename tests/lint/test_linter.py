@@ -417,5 +417,9 @@ def test_a_hit_of_several_frames_explains_those_of_its_window_that_are_mads() ->
     for frames in ([first - 1, 4, 5, 6], [4, 5, 6, 7], [first - 2, first - 1, 4, 5, 6, 99]):
         hit = linter._with_mads(Hit(frame=6, time_ns=0, arguments={}, frames=frames))
         assert isinstance(hit, Hit) and hit.mads == [6, 5, 6]
+    (first_table,) = tables_of(erf_pcap([smp(1, 0x11), native(), smp(1, 0x11)]))
+    linter.context.table = first_table
+    hit = linter._with_mads(Hit(frame=3, time_ns=0, arguments={}, frames=[1, 2, 3, 4]))
+    assert isinstance(hit, Hit) and hit.mads == [3, 1, 3]
     alone = linter._with_mads(Hit(frame=6, time_ns=0, arguments={}, frames=[6]))
     assert isinstance(alone, Hit) and not len(alone.mads)

@@ -170,4 +170,8 @@ def test_from_which_frame_a_table_is_known(lid: int, known: bool) -> None:
     subnet.learn_p_keys(port, 0, block_of([0x8001]), 12)
     subnet.assign(port, 5, 1, 13)
     assert _known_from(subnet, lids)[lid] == (9 if known else 13 if lid == 6 else AFTER_ALL if unicast else 0)
+    for gone, back in ((20, 25), (30, 35)):
+        subnet.assign(port, 0, 0, gone)
+        subnet.assign(port, 5, 1, back)
+    assert _known_from(subnet, lids)[lid] == (9 if known else 13 if lid == 6 else AFTER_ALL if unicast else 0)
     assert not _known_from(subnet, np.empty(0, np.int64)).any()

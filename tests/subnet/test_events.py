@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from ibdissect.decode.identity import LidId
 from ibdissect.subnet import FabricFollower, events
-from ibdissect.subnet.events import FabricEvent
+from ibdissect.subnet.events import FabricEvent, RepressSeen, TrapSeen
+from ibdissect.subnet.model import Subnet
+from ibdissect.wire.notice import Notice
+from tests.craft import build
 
 
 def test_every_event_has_its_source() -> None:
     kinds = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, FabricEvent)]
     assert len(kinds) > 10 and {kind.source for kind in kinds} == {FabricFollower}
+
+
+def test_whose_trap_it_is() -> None:
+    """The port's, if it is known, else the LID's: of a trap where it comes from, of a TrapRepress where it goes to."""
+    subnet = Subnet()
+    port = subnet.port(subnet.node(7, 1)[0], 1, 1)
+    subnet.assign(port, 5, 0, 1)
+    for known in (port, None):
+        trap = TrapSeen(3, 0, known, bytes(64), 9, 5, 1, 0, False, 0)
+        repress = RepressSeen(4, 0, known, 1, 6, 9, bytes(64))
+        assert (trap.origin, repress.target) == ((port.id, port.id) if known else (LidId(5), LidId(6)))
+        assert trap.sender == (f"0x{7:016x} port 1 (LID 5)" if known else "LID 5")
+    generic = [TrapSeen(3, 0, None, build(Notice, 64, is_generic=bit, trap_number=144), 9, 5, 1, 0, False, 0).number for bit in (0, 1)]
+    assert generic == [-1, 144]

@@ -109,3 +109,24 @@ def test_lids_are_news_and_none_is_not() -> None:
     learner.assign(6, 60, port, 0, 0)
     (one,) = learner.out
     assert isinstance(one, LidAssigned) and (one.frame, one.time_ns, one.lid, one.lmc, one.taken_from) == (5, 50, 8, 1, None)
+
+
+@pytest.mark.parametrize("kind", [node, switch])
+@pytest.mark.parametrize("modifier", [0, 1, 0x0102, 0x10000, 0x20002])
+def test_lanes_of_an_adapter_are_those_of_its_port(kind: Any, modifier: int) -> None:
+    """Whatever the modifier; a switch has a table for each output port that is known."""
+    table = bytes(range(8))
+    subnet, _ = learnt(answer(5, 0x11, kind(5, local_port_num=1)), answer(5, 0x17, table + bytes(56), modifier=modifier))
+    held = {port.number: (port.qos.first, port.qos.inputs, port.qos.frame) for port in subnet.ports() if port.qos is not None}
+    every = (1 << 9) - 1
+    numbers = range(9) if modifier >> 16 & 1 else (modifier & 0xFF,)
+    inputs = every if modifier >> 17 & 1 else 1 << (modifier >> 8 & 0xFF)
+    assert held == ({1: (table, 1, 2)} if kind is node else {number: (table, inputs, 2) for number in numbers})
+
+
+@pytest.mark.parametrize(("kind", "attribute"), [(node, 0x17), (switch, 0x17), (switch, 0x18)])
+def test_tables_of_ports_that_are_not_there(kind: Any, attribute: int) -> None:
+    """A switch of eight ports has no ninth."""
+    modifier = 9 if attribute == 0x17 else 1 << 16 | 9
+    subnet, _ = learnt(answer(5, 0x11, kind(5)), answer(5, attribute, bytes(64), modifier=modifier))
+    assert {port.number for port in subnet.ports() if port.qos is not None} == ({1} if kind is node else set())

@@ -14,7 +14,7 @@ from ibdissect.subnet import model
 from ibdissect.subnet.follower import FabricFollower
 from ibdissect.subnet.m_keys import MKeyState
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import DOWN, STATE_AT, Node, Port
+from ibdissect.subnet.nodes import DOWN, STATE_AT, Node, Port, SmFacts
 from ibdissect.subnet.p_keys import PKeys
 from ibdissect.subnet.switch_tables import Forwarding
 
@@ -270,3 +270,33 @@ def test_a_lid_is_contested_only_within_the_range_of_a_port(lmc: int) -> None:
         subnet.assign(new, 16, lmc, 20)
         subnet.assign(old, 100, 0, 40)
         assert subnet.contested(new, 30) is meets
+
+
+def test_since_when_a_manager_is_what_it_is() -> None:
+    """Another priority or LID does not count; a state that it had before does, as does what nobody knows."""
+    sm = Subnet().sm(7)
+    assert (sm.now, sm.at(9)) == (SmFacts(0, 0, 0), (None, 0))
+    states = (
+        (2, SmFacts(3, 1, 5)),
+        (4, SmFacts(3, 2, 5)),
+        (6, SmFacts(3, 2, 6)),
+        (8, SmFacts(2, 2, 6)),
+        (10, SmFacts(3, 2, 6)),
+        (12, None),
+    )
+    for frame, facts in states:
+        sm.facts.change(facts, frame)
+    told = [sm.at(frame) for frame in (1, 2, 3, 5, 7, 8, 9, 10, 11, 12)]
+    assert [since for _, since in told] == [0, 2, 2, 2, 2, 8, 8, 10, 10, 12]
+    assert [facts.state if facts else None for facts, _ in told] == [None, 3, 3, 3, 3, 2, 2, 3, 3, None]
+
+
+def test_a_port_without_a_lid_is_not_contested() -> None:
+    """Although somebody had LID 0 or 1, and gets another one."""
+    for lid in (0, 1, 2):
+        subnet = Subnet()
+        new, old = port(subnet, 1), port(subnet, 2)
+        subnet.assign(old, lid or 7, 0, 10)
+        subnet.lids.setdefault(0, History()).learn(old, 10)
+        subnet.assign(old, 100, 0, 40)
+        assert not subnet.contested(new, 30)

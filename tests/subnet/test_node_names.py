@@ -79,16 +79,16 @@ def test_the_node_of_a_port_by_its_name(port: str, name: str) -> None:
 def test_the_names_that_a_subnet_gives() -> None:
     """Nodes without a name give none; port 0 has the name of its switch, and only of that; hosts of RoCE are in no partition of GUIDs."""
     subnet = Subnet()
-    for guid, kind, name, numbers in ((3, CA, b"a ", (0, 1)), (0x50, SWITCH, b"edge", (0, 2)), (7, CA, b"", (1,)), (0, CA, b"c", (1,))):
+    for guid, kind, name, numbers in ((3, CA, b"a ", (0, 1)), (0x50, SWITCH, b"edge", (0, 2)), (7, CA, b"", (1,)), (0, CA, b"c", (1, 2))):
         node, _ = subnet.node(guid, 1)
         node.kind, node.name = kind, name
         for number in numbers:
             port = subnet.port(node, number, 1)
-            port.guid = guid + number and guid * 16 + number
+            port.guid = guid * 16 + number if guid or number == 1 else 0
             subnet.assign(port, guid * 16 + number + 1, 0, 1)
     subnet.roce.hosts[bytes(15) + b"\x09"] = RoceHost("node09", frozenset(), 1)
     names = names_in(subnet)
     assert names.node_by_guid == {3: "a ", 0x50: "edge"}
-    assert names.port_by_lid == {0x31: "a", 0x32: "a port 1", 0x501: "edge", 0x503: "edge port 2", 2: "c port 1"}
+    assert names.port_by_lid == {0x31: "a", 0x32: "a port 1", 0x501: "edge", 0x503: "edge port 2", 2: "c port 1", 3: "c port 2"}
     assert names.port_by_guid == {0x31: "a port 1", 0x500: "edge", 0x502: "edge port 2", 1: "c port 1"}
-    assert names.node_by_address == {0x31: "a ", 0x32: "a ", 0x501: "edge", 0x503: "edge", 2: "c", bytes(15) + b"\x09": "node09"}
+    assert names.node_by_address == {0x31: "a ", 0x32: "a ", 0x501: "edge", 0x503: "edge", 2: "c", 3: "c", bytes(15) + b"\x09": "node09"}

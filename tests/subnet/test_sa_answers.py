@@ -250,3 +250,17 @@ def test_a_report_of_the_sa_that_a_group_is_gone(method: int, trap: int, generic
     frame = craft.gmp(mgmt_class, method, 2, bytes(notice), at=56 if mgmt_class == 3 else 64, slid=1, dlid=9)
     subnet, _, _ = known(group, frame)
     assert (MGID in subnet.groups.by_mgid) is not gone and subnet.groups.members == (0 if gone else 1)
+
+
+def test_a_name_is_as_long_as_the_record_has_it() -> None:
+    """64 bytes, whatever stands behind them."""
+    body = craft.build(r.NodeRecord, lid=HOST)[:4] + node(HOST)[:40] + b"n" * 64 + b"\xff" * 8
+    subnet = learnt(craft.gmp(0x03, GET_TABLE, 0x11, body, at=56, slid=1, dlid=9))
+    assert [one.name for one in subnet.slots.values()] == [b"n" * 64]
+
+
+@pytest.mark.parametrize(("number", "has"), [(0, True), (1, True), (3, True), (4, True), (5, False), (255, False)])
+def test_a_record_is_of_one_of_the_ports_that_a_switch_has(number: int, has: bool) -> None:
+    """It has four, and port 0."""
+    _, at_switch, _ = known(record(r.PortInfoRecord, port_info(SWITCH), at=4, end_port_lid=SWITCH, port_num=number))
+    assert (number in at_switch.node.ports and at_switch.node.ports[number].infos.now is not None) is has

@@ -20,7 +20,7 @@ from ibdissect.subnet.nodes import NodeFacts
 from ibdissect.subnet.smps import Smps
 from ibdissect.wire.sm import NodeInfo
 from tests import craft
-from tests.decode.made import native_table
+from tests.decode.made import ethernet_table, native_table, table_of
 
 from .made import ANSWER, GET, REPRESS, SET, answer, ask, node, port_info, switch
 
@@ -162,3 +162,30 @@ def test_whether_a_key_was_seen_is_remembered(keyed: bool) -> None:
             pass
         told.append((follower.subnet.keyed_since, len(follower.asked), len(follower.early)))
     assert told == ([(3, 0, 0), (3, 0, 0)] if keyed else [(0, 0, 1), (0, 0, 1)])
+
+
+@pytest.mark.parametrize("bit", range(16))
+def test_only_answers_with_status_0_are_selected(bit: int) -> None:
+    """The highest bit of a directed one is its direction; requests have no status."""
+    header = {"status": 1 << bit}
+    by_lid, directed = answer(5, 0x11, node(5), header=header), craft.smp(ANSWER, 0x11, node(5), path=[1], header=header)
+    assert smps(by_lid, directed, ask(5, 0x11, header=header), answer(5, 0x11, node(5))).rows.tolist() == [1] * (bit == 15) + [2, 3]
+
+
+@pytest.mark.parametrize(("missing", "kept"), [(0, True), (1, True), (2, True), (6, True), (7, False), (70, False)])
+def test_only_whole_packets_are_selected(missing: int, kept: bool) -> None:
+    """Of a capture that cuts frames off, or of a packet that ends too early: six bytes of CRCs may be missing."""
+    whole = answer(5, 0x11, node(5))
+    data = bytearray(craft.erf_pcap([whole, whole[: len(whole) - missing]]))
+    if missing:
+        at = len(data) - (len(whole) - missing) - 16
+        data[at + 14 : at + 16] = len(whole).to_bytes(2, "big")
+    assert Smps(table_of(data), keyed=False).rows.tolist() == [0] + [1] * kept
+
+
+def test_no_subnet_management_without_a_link_header() -> None:
+    """RoCE has none."""
+    mad = craft.mad(0x01, GET, 0x11)
+    frame = craft.roce2(0x64, mad, ext={"DETH": {"q_key": 0, "srcqp": 0}}, bth={"destqp": 0})
+    table = ethernet_table([frame])
+    assert not len(Smps(table, keyed=False).rows)
