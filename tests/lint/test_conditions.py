@@ -227,3 +227,35 @@ def test_which_joined_bytes_are_records_or_pdus() -> None:
     message, pdu = SimpleNamespace(stream=None), SimpleNamespace(stream="s")
     shown: Any = SimpleNamespace(joined=[(0, message), (1, SaRecord(0, b"", (), None)), (1, pdu), (2, message)])
     assert of_records(shown).tolist() == [False, False, True, True, False]
+
+
+class Nine(Rule):
+    """A rule that nothing explains."""
+
+    code, name, message, when = "ZZD005", "nine", "nine", NodeInfo.node_type == 9
+
+
+class Explained(Nine):
+    """One that another explains."""
+
+    code, name = "ZZD006", "explained"
+
+
+class Explains(Nine):
+    """It, where both hold."""
+
+    code, name, explains, when = "ZZD007", "explains", ("ZZD006",), NodeInfo.node_guid == 2
+
+
+for another in (Nine, Explained, Explains):
+    REGISTRY.pop(another.code)
+
+
+def test_records_that_straddle_segments_are_judged_by_rules_of_every_rank() -> None:
+    """The second record lies in two segments; what explains it in both."""
+    linter = Linter([Explained, Nine, Explains])
+    with Capture(io.BytesIO(erf_pcap(table_of(9, 9, 1, 1, 9)))) as opened:
+        for table in opened.tables():
+            linter.feed(table)
+    told = [(one.code, one.frame) for one in linter.finish()]
+    assert told == [("ZZD005", 1), ("ZZD006", 1), ("ZZD005", 2), ("ZZD007", 2), ("ZZD005", 3), ("ZZD006", 3)]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
 from msgspec.structs import replace
 
 from ibdissect.decode import ChunkTable
 from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.earlier_answers import AttributeHistory, AttributeSmps, PortInfos, others
+from ibdissect.subnet.earlier_answers import AttributeHistory, AttributeSmps, PortInfos, attributes_of, others
 from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.subnet.file_lines import line_number
 from ibdissect.subnet.nodes import SwitchFacts
-from ibdissect.subnet.shown_before import may_be_asked, shown
+from ibdissect.subnet.shown_before import is_own, may_be_asked, shown
 from ibdissect.wire.numbers import LINEAR, NODE_INFO, PORT_INFO, SL_TO_VL, SWITCH_INFO
-from ibdissect.wire.sm import NodeInfo, SwitchInfo
+from ibdissect.wire.sm import NodeDescription, NodeInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import LinearForwardingTable
 from ibdissect.wire.spec import Field
 from tests.decode.made import native_table
 
@@ -89,3 +93,57 @@ def test_what_a_file_says_counts_from_the_first_frame_on() -> None:
     smps = feed(tables, follower, *(ask(lid, LINEAR) for lid in (7, 5, 6)), first=2)
     assert shown(smps, SwitchInfo.linear_fdb_cap).values.tolist() == [300, 100, 200]
     assert (shown(smps, SwitchInfo.linear_fdb_cap).since == line_number(0, 3)).all()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_counted_agrees_with_a_plain_walk(seed: int) -> None:
+    """Two switches say what they can, in any order and in chunks of any size; each request is compared with what each said last."""
+    rnd = random.Random(seed)
+    tables, follower = others(LINEAR)(), FabricFollower()
+    said: dict[tuple[Field[int], int], tuple[int, int]] = {}
+    wanted: dict[Field[int], list[tuple[int, int]]] = {}
+    fields = (SwitchInfo.linear_fdb_cap, NodeInfo.num_ports, PortInfo.operational_vls, NodeInfo.node_type)
+    frame = 1
+    for _ in range(5):
+        frames, wanted = list[bytes](), {field: [] for field in fields}
+        first = frame
+        for _ in range(rnd.randrange(1, 14)):
+            lid, number = rnd.choice((5, 6)), rnd.randrange(1, 4)
+            if (NodeInfo.node_type, lid) not in said:
+                frames.append(answer(lid, NODE_INFO, switch(lid, number)))
+                said[NodeInfo.node_type, lid], said[NodeInfo.num_ports, lid] = (2, frame), (number, frame)
+            else:
+                what = rnd.randrange(5)
+                if what == 0:
+                    frames.append(answer(lid, NODE_INFO, switch(lid, number)))
+                elif what == 1:
+                    frames.append(answer(lid, SWITCH_INFO, switch_info(linear_fdb_cap=number)))
+                elif what == 2:
+                    frames.append(answer(lid, PORT_INFO, port_info(lid, operational_vls=number)))
+                else:
+                    frames.append(ask(lid, LINEAR, modifier=number))
+                    for field in fields:
+                        wanted[field].append(said.get((field, lid), (-1, 0)))
+                    number = 0
+                field = (NodeInfo.num_ports, SwitchInfo.linear_fdb_cap, PortInfo.operational_vls)[what] if what < 3 else None
+                if field is not None and said.get((field, lid), (0, 0))[0] != number:
+                    said[field, lid] = number, frame
+            frame += 1
+        smps = feed(tables, follower, *frames, first=first)
+        for field in fields if len(smps) else ():
+            assert told(smps, field) == wanted[field], field
+
+
+@pytest.mark.parametrize(
+    ("field", "asked"),
+    [
+        (PortInfo.lid, True), (PortInfo.m_key, True), (NodeInfo.node_type, True), (NodeInfo.num_ports, True), (NodeInfo.node_guid, False),
+        (SwitchInfo.linear_fdb_cap, True), (SwitchInfo.linear_fdb_top, False), (NodeDescription.node_string, False),
+        (LinearForwardingTable.port, False),
+    ],
+)  # fmt: skip
+def test_what_is_kept_of_other_attributes(field: Field[int], asked: bool) -> None:
+    """Whatever the SMP is about; numbers only, one a field."""
+    assert may_be_asked(field, (SL_TO_VL,)) is may_be_asked(field, (SL_TO_VL, LINEAR)) is asked
+    assert is_own(field.owner, attributes_of(field.owner)) and not is_own(field.owner, (SL_TO_VL,))
+    assert not is_own(field.owner, (*attributes_of(field.owner), SL_TO_VL))
