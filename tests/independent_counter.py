@@ -20,6 +20,7 @@ from tests.independent_packets import ANSWERS, EXTENDED, FULL, Frame, Packet, fr
 
 FAR = 1 << 16
 
+
 @dataclass
 class Stream:
     packets: int = 0

@@ -26,9 +26,7 @@ def frame(what: str, tag: int, *, sequence: int, celsius: int = 20) -> bytes:
 
 def capture(path: Path, *said: Said, celsius: int = 20, sequences: Sequence[int] = ()) -> str:
     """A capture of PDUs, with rising sequence numbers by default."""
-    frames = [
-        frame(what, tag, sequence=sequences[i] if sequences else i + 1, celsius=celsius) for i, (what, tag, _) in enumerate(said)
-    ]
+    frames = [frame(what, tag, sequence=sequences[i] if sequences else i + 1, celsius=celsius) for i, (what, tag, _) in enumerate(said)]
     times = list(accumulate((wait * 1_000_000 for _, _, wait in said), initial=1_700_000_000_000_000_000))[1:]
     path.write_bytes(interfaces_pcapng([(0, one) for one in frames], times=times))
     return str(path)

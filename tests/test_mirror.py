@@ -99,7 +99,7 @@ TOPICS = {
     "export": "connections export",
     "fuzz": "agreement corpus declared screen",
     "layers": "answers building captures plugin_fields",
-    "lint": "engine_events",
+    "lint": "engine_events seen_again",
     "oracle": "oracle",
     "pictures": "browser",
     "report": "formats",

@@ -107,8 +107,11 @@ def differences(path: Path) -> list[Any]:
             marks[(entry["source"], entry["destination"]), mark] -= entry[what]
     found += [("marks", *one, number) for one, number in marks.items() if number]
     found += [("set-ups", mine["set_ups"], theirs["connections"])] if mine["set_ups"] != theirs["connections"] else []
-    return found + answers_that_differ(mine["answered"], theirs["response_times"]) + rows_that_differ(path, mine["rows"]) + (
-        percentiles_that_differ(mine["rows"], theirs["messages"])
+    return (
+        found
+        + answers_that_differ(mine["answered"], theirs["response_times"])
+        + rows_that_differ(path, mine["rows"])
+        + (percentiles_that_differ(mine["rows"], theirs["messages"]))
     )
 
 

@@ -91,7 +91,7 @@ def test_what_ci_installs_is_pinned_by_hash() -> None:
 INSTALLS = re.compile(r"""^.*\bpip(?:" | )(?!freeze|show|-audit)(?:-q )?(?:install|wheel|--|").*$|^.*\buv pip install.*$""", re.MULTILINE)
 NOT_PINNED = {
     '"$pip" install -q "$@"': "outside GitHub, where the index has other files",
-    "uv pip install --python \"$RUNNER_TEMP/venv\" --resolution \"$RESOLUTION\" -e '.[dev]'": "whether the bounds work is what it asks",
+    'uv pip install --python "$RUNNER_TEMP/venv" --resolution "$RESOLUTION" -e \'.[dev]\'': "whether the bounds work is what it asks",
     'pip "$VERSION"': "what the user of the action names",
 }
 """Installations without hashes, and why."""
@@ -148,7 +148,7 @@ def test_ci_runs_what_the_pages_say() -> None:
     assert len(lines["README"]) == 1 and lines["README"][0].startswith("pip install -e '.[dev]' && pytest")
     assert lines["CONTRIBUTING"] == ["python3 -m venv .venv && . .venv/bin/activate", "pip install -e '.[dev]'", "pytest"]
     script = (REPO / ".ci/run").read_text(encoding="utf-8")
-    assert '$(.ci/documented README)' in script and '$(.ci/documented CONTRIBUTING)' in script
+    assert "$(.ci/documented README)" in script and "$(.ci/documented CONTRIBUTING)" in script
     workflow = (REPO / ".github/workflows/ci.yml").read_text(encoding="utf-8")
     assert "-e '.[dev]'" in workflow and '-m pytest -m "not slow"' in workflow
 

@@ -62,7 +62,11 @@ def test_texts() -> None:
     assert SECRET not in "".join(map(str, errors)) + errors[0].path + errors[0].reason + error_text(ValueError(url))
 
 
-URLS = ("simplecache::http://u:hunter2@127.0.0.1:1/x.pcap", "http:/u:hunter2@127.0.0.1/x.pcap", "zip://x.pcap::simplecache::http://u:hunter2@h/x")
+URLS = (
+    "simplecache::http://u:hunter2@127.0.0.1:1/x.pcap",
+    "http:/u:hunter2@127.0.0.1/x.pcap",
+    "zip://x.pcap::simplecache::http://u:hunter2@h/x",
+)
 
 
 @pytest.mark.parametrize("url", URLS)

@@ -204,7 +204,7 @@ class Qos:
 
     def maps_frame(self, frame: int) -> int:
         """The last frame up to `frame` at which one of the tables changed."""
-        return max((since for since, _, _ in self.replaced if since <= frame), default=self.since)
+        return max(self.since, *(since for since, _, _ in self.replaced if since <= frame), 0)
 
     def vl(self, input_port: int, sl: int) -> int | None:
         """The VL that an SL is mapped to; 15: the packet is dropped."""

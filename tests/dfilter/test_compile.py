@@ -300,7 +300,6 @@ def test_the_rest_is_left_to_the_grammar(text: str) -> None:
     assert read_plainly(text) is None
 
 
-
 def test_attributes_have_their_names_and_smp_is_a_protocol() -> None:
     names = names_of(builtin())
     found = names.find("mad.attributeid")

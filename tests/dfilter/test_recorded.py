@@ -80,7 +80,9 @@ def test_as_tshark_selected(repo: Path, answers: dict[tuple[str, str], str], cap
     wrong = [
         f"{text}\n  tshark:    {answers[capture, text]}\n  ibdissect: {answer}"
         for text, answer in ours.items()
-        if answer != answers[capture, text] and reason(text, capture) is None and text not in HERE
+        if answer != answers[capture, text]
+        and reason(text, capture) is None
+        and text not in HERE
         and not frames_of(answer) ^ frames_of(answers[capture, text]) <= set(asked or ())
     ]
     assert not wrong, "\n".join(wrong)

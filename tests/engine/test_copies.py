@@ -73,9 +73,7 @@ def test_datagrams_are_copies_of_the_last_equal_one(rows: int, monkeypatch: pyte
     ("step_ns", "found"),
     [(copies.DATAGRAMS_SURELY_NS, 19), (copies.DATAGRAMS_SURELY_NS + 1, 0), (copies.DATAGRAMS_NS + 1, 0)],
 )
-def test_datagrams_that_come_late_are_copies_only_where_many_are(
-    step_ns: int, found: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_datagrams_that_come_late_are_copies_only_where_many_are(step_ns: int, found: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [datagram(tid) for tid in range(19) for _ in range(2)]
     windows = tables(erf_pcap(pairs, step_ns=step_ns), 100, monkeypatch)
     usual = 19 - copies.USUAL if step_ns <= copies.DATAGRAMS_NS else 0

@@ -1,4 +1,4 @@
-"""Are packets judged again only if they say something new, with the same findings as if all were judged?"""
+"""Packets that say nothing new are left out, and the findings are those of judging all of them."""
 
 from __future__ import annotations
 

@@ -20,9 +20,7 @@ def drawn(subnet: Subnet) -> SubnetDrawing:
 
 
 def overlap(one: Box, other: Box) -> bool:
-    return (
-        one.x < other.x + other.width and other.x < one.x + one.width and one.y < other.y + other.height and other.y < one.y + one.height
-    )
+    return one.x < other.x + other.width and other.x < one.x + one.width and one.y < other.y + other.height and other.y < one.y + one.height
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,7 @@ def test_losses_and_lost_notifications(tmp_path: Path) -> None:
     assert [{code: len(entries) for code, entries in one.by_rule.items()} for one in known] == [{}, {"PTS001": 1}, {"PTS005": 10}]
     comparison.verdicts.journey.likely[:] = True
     doubted = point_faults(comparison)
-    assert [
-        (one.sure, one.arguments["proof"].partition(", as ")[0]) for one in doubted[1].by_rule["PTS001"]
-    ] == [(False, "most likely")]
+    assert [(one.sure, one.arguments["proof"].partition(", as ")[0]) for one in doubted[1].by_rule["PTS001"]] == [(False, "most likely")]
 
 
 @pytest.mark.parametrize(("marked", "twin", "expected"), [

@@ -63,7 +63,6 @@ def test_both_sides_of_a_port_while_no_earlier_point_captures(tmp_path: Path) ->
     middle = 3_000_000
     world.seen["client"] = [one for one in world.seen["client"] if one[0] > middle]
 
-
     def queued(time: int, frame: bytes) -> int:
         return 8_000 if time < middle - 200_000 and frame[26:30] == CLIENT else 0
 

@@ -111,6 +111,7 @@ def test_paths_count_from_the_root_of_the_repository(monkeypatch: pytest.MonkeyP
         assert github_text(one, Run()).startswith("::error file=a b.pcap,")
         monkeypatch.delenv(variable)
 
+
 def test_sarif_has_the_fingerprint_of_a_baseline_in_the_working_directory() -> None:
     def shown(**facts: Any) -> str:
         result = json.loads(sarif_text([report(replace(finding(), **facts))], Run(rules=tuple(load()))))["runs"][0]["results"][0]

@@ -34,6 +34,8 @@ NOTHING_BETWEEN = {
     "PKY013": "the trap repeats the packet that is shown", "TXN013": "both numbers are the sender's own", "TXN019": "both Sets are there",
 }  # fmt: skip
 """Rules whose verdicts no missing packet changes, and why; a list that may only shrink."""
+
+
 def on_two_interfaces(pcap: Pcap, proof: Case) -> bytes:
     """Another subnet with the same LIDs, queue pairs and transaction ids, and nothing wrong, on the other interface, a little later."""
     twin = read_bytes(proof.twin)

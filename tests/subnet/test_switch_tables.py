@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -251,3 +253,40 @@ def test_how_long_earlier_tables_are_known(monkeypatch: pytest.MonkeyPatch) -> N
             assert [since for since, *_ in qos.replaced] == expected and [since for since, _ in qos.outdated][-len(expected) :] == expected
             assert qos.map_at(0, frame - 1) == bytes([1]) * 8 and qos.map_at(0, frame) == bytes([2]) * 8
             assert qos.arbitration_at(frame - 1)[0] == bytes([2]) * 64 and qos.arbitration_at(frame)[0] == bytes([3]) * 64
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lanes_agree_with_a_plain_list_of_what_was_shown(seed: int) -> None:
+    """Tables of some input ports, one by one or all at once; asked for every frame once all are known."""
+    rnd, qos, shown_ = random.Random(seed), Qos(), list[dict[int, bytes]]()
+    inputs, now = range(rnd.randrange(1, 4)), dict[int, bytes]()
+    for frame in range(1, 30):
+        entries = bytes([rnd.randrange(3)]) * 8
+        if rnd.random() < 0.3:
+            qos.learn_maps(inputs, entries, frame)
+            now = dict.fromkeys(inputs, entries)
+        elif rnd.random() < 0.6:
+            number = rnd.choice(inputs)
+            qos.learn_map(number, entries, frame)
+            now = {**now, number: entries}
+        shown_.append(now)
+        assert {number: qos.map(number) for number in inputs} == {number: now.get(number) for number in inputs}
+        assert sorted(qos.numbers()) == sorted(now) and set(now.values()) <= qos.tables() if now else not qos.inputs
+    first = next((frame for frame, known in enumerate(shown_, 1) if len(known) == len(inputs)), 99)
+    for frame, known in enumerate(shown_, 1):
+        if frame >= first:
+            assert [qos.map_at(number, frame) for number in inputs] == [known[number] for number in inputs], frame
+            assert [qos.vl(number, 1) for number in inputs] == [lane_of(now[number], 1) for number in inputs]
+        else:
+            assert all(qos.map_at(number, frame) is None for number in inputs)
+    changed = {frame for frame in range(first + 1, 30) if shown_[frame - 1] != shown_[frame - 2]}
+    assert {frame for frame in qos.changes() if frame > first} == changed
+    for frame in range(first, 30):
+        assert qos.maps_frame(frame) == max((one for one in changed if one <= frame), default=qos.since)
+
+
+@pytest.mark.parametrize("sl", range(16))
+def test_the_lane_of_each_service_level(sl: int) -> None:
+    """Two in a byte, the even one in its upper half."""
+    table = bytes(16 * (2 * i) % 256 | (15 - i) for i in range(8))
+    assert lane_of(table, sl) == int(table.hex()[sl], 16)

@@ -313,7 +313,6 @@ for number, severity in ((7, "info"), (8, "error"), (12, "info")):
     case("CNX004", shown(busy, tries(number)), shown(busy, tries(number), ANSWERED), severity=severity, **WAITS)
 
 
-
 def agreed(retries: int) -> Script:
     return lambda lab: lab.up(psn=110, retry_count=retries)
 

@@ -110,29 +110,63 @@ def query(method: int, record: type[Struct], *names: str, **values: Any) -> byte
     return ud(sa_mad(method, attribute, build(record, **values), mask=mask, **table), **ends)
 
 
-case("MAD020", [query(GET, LFTRecord, "lid", lid=9), query(RESPONSE, LFTRecord, lid=3)],
-     [query(GET, LFTRecord, "lid", lid=9), query(RESPONSE, LFTRecord, lid=8)], frames=[2])
-case("MAD020", [query(GET_TABLE, PortInfoRecord, "end_port_lid", end_port_lid=9), query(TABLE_ANSWER, PortInfoRecord, end_port_lid=3)],
-     [query(GET_TABLE, PortInfoRecord, end_port_lid=9), query(TABLE_ANSWER, PortInfoRecord, end_port_lid=3)], frames=[2])
+case(
+    "MAD020",
+    [query(GET, LFTRecord, "lid", lid=9), query(RESPONSE, LFTRecord, lid=3)],
+    [query(GET, LFTRecord, "lid", lid=9), query(RESPONSE, LFTRecord, lid=8)],
+    frames=[2],
+)
+case(
+    "MAD020",
+    [query(GET_TABLE, PortInfoRecord, "end_port_lid", end_port_lid=9), query(TABLE_ANSWER, PortInfoRecord, end_port_lid=3)],
+    [query(GET_TABLE, PortInfoRecord, end_port_lid=9), query(TABLE_ANSWER, PortInfoRecord, end_port_lid=3)],
+    frames=[2],
+)
 GID_7, GID_8 = (bytes([0xFE, 0x80, *bytes(13), last]) for last in (7, 8))
-case("MAD020", [query(GET, PathRecord, "dgid", dgid=GID_7), query(RESPONSE, PathRecord, dgid=GID_8, dlid=8)],
-     [query(GET, PathRecord, "dgid", dgid=GID_7), query(RESPONSE, PathRecord, dgid=GID_7, dlid=8)], frames=[2])
-case("MAD020", [query(GET, PathRecord, "p_key", p_key=0x8001), query(RESPONSE, PathRecord, p_key=0x8002)],
-     [query(GET, PathRecord, "p_key", p_key=0x8001), query(RESPONSE, PathRecord, p_key=0x0001)], frames=[2])
-case("MAD020", [ASK, gmp(PERF, RESPONSE, 0x12, build(PortCounters, port_select=2), slid=2, dlid=1)],
-     [gmp(PERF, GET, 0x12, build(PortCounters, port_select=0xFF), slid=1, dlid=2),
-      gmp(PERF, RESPONSE, 0x12, build(PortCounters, port_select=2), slid=2, dlid=1)], frames=[2])
+case(
+    "MAD020",
+    [query(GET, PathRecord, "dgid", dgid=GID_7), query(RESPONSE, PathRecord, dgid=GID_8, dlid=8)],
+    [query(GET, PathRecord, "dgid", dgid=GID_7), query(RESPONSE, PathRecord, dgid=GID_7, dlid=8)],
+    frames=[2],
+)
+case(
+    "MAD020",
+    [query(GET, PathRecord, "p_key", p_key=0x8001), query(RESPONSE, PathRecord, p_key=0x8002)],
+    [query(GET, PathRecord, "p_key", p_key=0x8001), query(RESPONSE, PathRecord, p_key=0x0001)],
+    frames=[2],
+)
+case(
+    "MAD020",
+    [ASK, gmp(PERF, RESPONSE, 0x12, build(PortCounters, port_select=2), slid=2, dlid=1)],
+    [
+        gmp(PERF, GET, 0x12, build(PortCounters, port_select=0xFF), slid=1, dlid=2),
+        gmp(PERF, RESPONSE, 0x12, build(PortCounters, port_select=2), slid=2, dlid=1),
+    ],
+    frames=[2],
+)
 # OpenSM answers with the block in the byte order of its host, and with the port of an adapter whatever was asked for
 BLOCK_1 = query(GET, PKeyTableRecord, "lid", "block_num", "port_num", lid=9, block_num=1)
-case("MAD020", [BLOCK_1, query(RESPONSE, PKeyTableRecord, lid=9, block_num=2, port_num=1)],
-     [BLOCK_1, query(RESPONSE, PKeyTableRecord, lid=9, block_num=0x0100, port_num=1)], frames=[2])
+case(
+    "MAD020",
+    [BLOCK_1, query(RESPONSE, PKeyTableRecord, lid=9, block_num=2, port_num=1)],
+    [BLOCK_1, query(RESPONSE, PKeyTableRecord, lid=9, block_num=0x0100, port_num=1)],
+    frames=[2],
+)
 OF_PORT_3 = query(GET, VLArbitrationTableRecord, "lid", "output_port_num", lid=2, output_port_num=3)
 LANES = [OF_PORT_3, query(RESPONSE, VLArbitrationTableRecord, lid=2, output_port_num=1)]
-case("MAD020", [smp(GET, NODE_INFO, dlid=2), smp(RESPONSE, NODE_INFO, switch(2), slid=2), *LANES],
-     [smp(GET, NODE_INFO, dlid=2), smp(RESPONSE, NODE_INFO, node(2), slid=2), *LANES], frames=[4])
+case(
+    "MAD020",
+    [smp(GET, NODE_INFO, dlid=2), smp(RESPONSE, NODE_INFO, switch(2), slid=2), *LANES],
+    [smp(GET, NODE_INFO, dlid=2), smp(RESPONSE, NODE_INFO, node(2), slid=2), *LANES],
+    frames=[4],
+)
 ALL_GUIDS = query(GET, GuidInfoRecord, "lid", "block_num", lid=2, block_num=0xFF)
-case("MAD020", [query(GET, GuidInfoRecord, "lid", "block_num", lid=2, block_num=1), query(RESPONSE, GuidInfoRecord, lid=2)],
-     [ALL_GUIDS, query(RESPONSE, GuidInfoRecord, lid=2)], frames=[2])
+case(
+    "MAD020",
+    [query(GET, GuidInfoRecord, "lid", "block_num", lid=2, block_num=1), query(RESPONSE, GuidInfoRecord, lid=2)],
+    [ALL_GUIDS, query(RESPONSE, GuidInfoRecord, lid=2)],
+    frames=[2],
+)
 # a status where there is none
 case("MAD021", smp(1, NODE_INFO, header={"status": 0x1C}), smp(0x81, NODE_INFO, header={"status": 0x1C}))
 case("MAD021", sa(1, mask=1, status=0x0100), sa(0x81, mask=1, status=0x0100))

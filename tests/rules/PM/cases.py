@@ -71,6 +71,8 @@ packet("PM001", subnet_counters(3, 2), subnet_counters(255, 2))
 MORE = smp(0x81, NODE_INFO, switch(2, 3, local_port_num=1), path=[1])
 case("PM001", [*sweep(), subnet_counters(3, 2), MORE], [*sweep(), MORE, subnet_counters(3, 2)], frames=[10],
      also=["SEM034"], twin_also=["SEM034"])  # fmt: skip
+
+
 # the LID answers for several ports that the node lacks: it is another node's by now
 def serves(*ports: int) -> list[bytes]:
     answers = [gmp(4, GET_RESP, 0x12, build(PortCounters, port_select=port), slid=5, dlid=1) for port in ports]
