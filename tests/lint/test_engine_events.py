@@ -383,3 +383,43 @@ def test_frames_that_are_only_counted_are_told_too() -> None:
         [native(slid=2)] * 6, Frames, window=200, max_findings=1, on_occurrence=lambda _rule, _low, _one, frames, *_: told.append([*frames])
     )
     assert told[0] == [1] and [frame for frames in told for frame in frames] == [1, 2, 3, 4, 5, 6]
+
+
+class Broken(Follower):
+    """Its state proves unreliable at the end."""
+
+    unreliable = True
+
+    def feed(self, table: ChunkTable) -> list[object]:
+        return [Sighted(table.chunk.first)]
+
+
+class Sighted:
+    """An event of it."""
+
+    concludes = True
+    source: Any = Broken
+
+    def __init__(self, frame: int) -> None:
+        self.frame = frame
+
+
+class Concludes(Rule):
+    """A conclusion, which is judged at the end."""
+
+    code, name, message, waits = "ZZC011", "concludes", "hit", True
+
+    @on_event(Sighted)
+    def seen(self, event: Sighted, context: Context) -> Iterator[Hit]:
+        yield Hit(frame=event.frame, time_ns=0, arguments={})
+
+
+REGISTRY.pop(Concludes.code)
+
+
+@pytest.mark.parametrize("unreliable", [False, True])
+def test_what_waits_falls_with_the_facts_that_it_rests_on(unreliable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Broken, "unreliable", unreliable)
+    linter, found = lint([native()], Concludes)
+    assert [one.frame for one in found] == ([] if unreliable else [1])
+    assert linter.tally["ZZC011"].count == (0 if unreliable else 1)

@@ -14,8 +14,8 @@ import pytest
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Finding, Related, Severity, Span
 from ibdissect.lint.grouping import KEPT_APART, RuleTally, SelectedFrames, apart
-from ibdissect.lint.linter import Context, Follower, Linter
-from ibdissect.lint.rule import REGISTRY, DeferredHit, Hit, Rule, on_chunk, on_event
+from ibdissect.lint.linter import Context, Linter
+from ibdissect.lint.rule import REGISTRY, DeferredHit, Hit, Rule, on_chunk
 from ibdissect.subnet.file_lines import KnownFile, line_number
 from ibdissect.wire.headers import BTH, LRH
 from tests.craft import erf_pcap, native
@@ -416,43 +416,3 @@ def test_infos_of_a_flow_are_apart_unless_a_certain_hit_came_before(
     assert [(one.frame, one.count, one.severity.value) for one in findings] == found
     _, findings = lint(frames, Later, window=window)
     assert [(one.frame, one.count, one.severity.value) for one in findings] == [(1, 3, "info"), (2, 3, "error")]
-
-
-class Broken(Follower):
-    """Its state proves unreliable at the end."""
-
-    unreliable = True
-
-    def feed(self, table: ChunkTable) -> list[object]:
-        return [Sighted(table.chunk.first)]
-
-
-class Sighted:
-    """An event of it."""
-
-    concludes = True
-    source: Any = Broken
-
-    def __init__(self, frame: int) -> None:
-        self.frame = frame
-
-
-class Concludes(Rule):
-    """A conclusion, which is judged at the end."""
-
-    code, name, message, waits = "ZZC011", "concludes", "hit", True
-
-    @on_event(Sighted)
-    def seen(self, event: Sighted, context: Context) -> Iterator[Hit]:
-        yield Hit(frame=event.frame, time_ns=0, arguments={})
-
-
-REGISTRY.pop(Concludes.code)
-
-
-@pytest.mark.parametrize("unreliable", [False, True])
-def test_what_waits_falls_with_the_facts_that_it_rests_on(unreliable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Broken, "unreliable", unreliable)
-    linter, found = lint([native()], Concludes)
-    assert [one.frame for one in found] == ([] if unreliable else [1])
-    assert linter.tally["ZZC011"].count == (0 if unreliable else 1)
