@@ -5,7 +5,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from ibdissect.capture.chunk import LINK_ETHERNET, LINK_IPOIB, LINK_LOOP, LINK_NULL, LINK_PPP, LINK_SLL, LINK_SLL2, LINKS_RAW_IP
+from ibdissect.capture.chunk import (
+    LINK_ETHERNET,
+    LINK_INFINIBAND,
+    LINK_IPOIB,
+    LINK_LOOP,
+    LINK_NULL,
+    LINK_PPP,
+    LINK_SLL,
+    LINK_SLL2,
+    LINKS_RAW_IP,
+)
 from tests import tunnels
 from tests.tunnels import VNI, ethernet, ip4, ip6, udp, vni
 
@@ -110,6 +120,28 @@ def _mpls(entries: int, *, control: bool = False) -> Wrap:
     return outside(lambda size: ethernet(0x8847, stack + bytes(4 * control)), packet=not control)
 
 
+def _pseudowire(mac: str) -> Wrap:
+    """A label, and behind it a frame without a control word, to an address that begins as IP does."""
+    return lambda frame: (LINK_ETHERNET, ethernet(0x8847, b"\0\6\x41\x40") + bytes.fromhex(mac) + frame[6:])
+
+
+def _versions(first: int) -> Wrap:
+    """In VXLAN, a packet whose version or header length is another."""
+    return lambda frame: _udp(4789, b"\x08\0\0\0" + vni(VNI))(frame[:14] + bytes([first]) + frame[15:])
+
+
+def _over_tcp(head: bytes) -> Wrap:
+    return outside(lambda size: ip4(6, struct.pack(">HHIIBBHHH", 6653, 6653, 1, 1, 0x50, 0x18, 1, 0, 0) + head, size))
+
+
+def _native(lnh: int, head: bytes) -> Wrap:
+    """A raw packet of InfiniBand."""
+    return lambda frame: (
+        LINK_INFINIBAND,
+        bytes([0, lnh, 0, 2]) + struct.pack(">HH", (8 + len(head) + len(frame)) // 4 + 1, 1) + head + frame[14:] + bytes(8)
+    )
+
+
 def _tunnelled(kind: str) -> Wrap:
     return lambda frame: (LINK_ETHERNET, tunnels.wrapped(kind, frame)[0])
 
@@ -167,6 +199,23 @@ CARRIERS: dict[str, Wrap] = {
     "L2TP": outside(lambda size: ip4(115, bytes(8), size)),
     "MPLS in IP": outside(lambda size: ip4(137, b"\0\6\x41\x40", size), packet=True),
     "Ethernet in SRv6": outside(lambda size: ip6(143, b"", size)),
+    **{f"pseudowire to {mac}": _pseudowire(mac) for mac in ("48b02d010203", "45aabbccddee", "60aabbccddee", "6c92bf010203")},
+    **{f"VXLAN of IP {first:#x}": _versions(first) for first in (0x44, 0x55, 0x50)},
+    "VXLAN of another Ethertype": lambda frame: _udp(4789, b"\x08\0\0\0" + vni(VNI))(frame[:12] + b"\x99\x99" + frame[14:]),
+    "R-tag": _before(0xF1C1, bytes(4), frame=False), "BIER": _before(0xAB37, bytes(12)), "DSA": _before(0xDADA, bytes(6), frame=False),
+    "long LLC/SNAP": _before(0x8870, b"\xaa\xaa\3\0\0\0", frame=False), "LLC of IP": _before(0x0063, b"\6\6\3"),
+    "PPP on Ethernet": on_ethernet(lambda kind, packet: b"\x88\x0b\xff\3" + _ppp(kind) + packet),
+    "PIM": outside(lambda size: ip4(103, b"\x21" + bytes(7), size), packet=True),
+    "NSH in IP": outside(lambda size: ip4(145, bytes(8), size)), "UDP-Lite": lambda frame: between(frame, lambda _: b"", 136),
+    "GRE of PIM": _gre(0, 0x0800, ip4(103, b"\x21" + bytes(7), 99)[18:], packet=True),
+    "sFlow": _udp(6343, bytes(60)), "TZSP": _udp(37008, b"\1\0\0\1\1"), "IPFIX": _udp(4739, bytes(20)), "CAPWAP": _udp(5247, bytes(8)),
+    "GRE in UDP": _udp(4754, b"\0\0\x65\x58"), "a port of nobody": _udp(250, b""), "OpenFlow": _over_tcp(bytes(24)),
+    "SLL of type 0": lambda frame: (LINK_SLL, bytes(14) + b"\0\1" + frame[14:]),
+    "SLL of Netlink": lambda frame: (LINK_SLL, bytes(2) + struct.pack(">H", 824) + bytes(12) + frame[14:]),
+    "raw header": _native(0, b"\0\0\x08\0"), "raw packet": _native(1, b""),
+    "LCP": on_link(LINK_PPP, lambda kind: b"\xff\3\xc0\x21\x08\1\0\x40" + _ppp(kind)),
+    "error of ICMP": outside(lambda size: ip4(1, b"\3\4" + bytes(6), size), packet=True),
+    "redirect": outside(lambda size: ip6(58, b"\x89\0" + bytes(38), size), packet=True),
     "3 tunnels": outside(lambda size: ip4(4, ip4(47, b"\0\0\x65\x58" + ip4(47, b"\0\0\x65\x58", size), size + 38)[14:], size + 62)),
 }  # fmt: skip
 """By name: a frame from an Ethernet frame with an IP packet."""

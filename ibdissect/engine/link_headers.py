@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ibdissect.wire import encapsulation as wire
-from ibdissect.wire import unread_carriers
 from ibdissect.wire.headers import GRH
 
 from .offsets import NAMES, TAGS
@@ -34,7 +33,6 @@ _VLAN_AT = cython.declare(cython.Py_ssize_t, NAMES.index(TAGS[0]))
 _NULL_AT = cython.declare(cython.Py_ssize_t, NAMES.index("null"))
 _PPP_AT = cython.declare(cython.Py_ssize_t, NAMES.index("ppp"))
 _TAGS = cython.declare(cython.Py_ssize_t, len(TAGS))
-_SNAP = cython.declare(cython.Py_ssize_t, unread_carriers.SNAP_SIZE)
 _ETHERNET = cython.declare(cython.Py_ssize_t, wire.Ethernet.size)
 _ETHERTYPE = cython.declare(cython.Py_ssize_t, wire.Ethernet.type.bit // 8)
 _SLL = cython.declare(cython.Py_ssize_t, wire.SLL.size)
@@ -102,9 +100,8 @@ class LinkHeaders(Tunnels):
     @cython.cfunc
     @cython.exceptval(-1)
     def ip(self, at: cython.Py_ssize_t) -> cython.int:
-        """IP of the version that its first bits say; each looks at them."""
-        self.ip4(at)
-        return self.ip6(at)
+        """IP of the version that its first bits say."""
+        return self.ip6(at) if at < self.end and self.data[at] >> 4 == 6 else self.ip4(at)
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -142,11 +139,7 @@ class LinkHeaders(Tunnels):
             return self.pause(at)
         if ethertype in (_TYPE_MPLS, _TYPE_MPLS_UPSTREAM):
             return self.mpls(at)
-        if ethertype in unread_carriers.ETHERTYPES or (ethertype in wire.ETHERTYPES_VLAN and at + _VLAN <= self.end):
-            return self.skip(at)  # also what is behind more tags than are read
-        if ethertype in unread_carriers.LENGTHS and at + _SNAP <= self.end and bytes(self.data[at : at + _SNAP]) in unread_carriers.SNAP:
-            return self.skip(at)
-        return 0
+        return self.unread(at)
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -177,5 +170,5 @@ class LinkHeaders(Tunnels):
             protocol: cython.int = b16(self.data, at + _PPP_PROTOCOL)
             if protocol in (wire.PPP_IPV4, wire.PPP_IPV6):
                 return self.ip(at + _PPP)
-            return 0 if protocol & wire.PPP_CONTROL else self.skip(at + _PPP)
+            return self.unread(at + _PPP) if protocol & wire.PPP_CONTROL else self.skip(at + _PPP)
         return self.skip(at)

@@ -14,6 +14,5 @@ cdef class Finder(LinkHeaders):
     cdef inline int mark(self, Py_ssize_t name, Py_ssize_t at) except? -1
     cdef int native(self) except? -1
     cdef int grh(self, Py_ssize_t at, Py_ssize_t stop) except? -1
-    cdef int quoted(self, Py_ssize_t at) except? -1
     cdef int udp(self, Py_ssize_t at, Py_ssize_t stop) except? -1
     cdef int transport(self, Py_ssize_t at, Py_ssize_t stop, bint whole) except? -1

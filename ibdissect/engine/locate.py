@@ -51,12 +51,9 @@ BEFORE_PAYLOAD = _behind_bth()
 """Per OpCode: bytes from the start of the BTH to the payload."""
 TUNNELS = frozenset({wire.PROTOCOL_IPV4, wire.PROTOCOL_IPV6, wire.PROTOCOL_GRE})
 """IP protocols that carry a packet."""
-MAY_HOLD_KEYS = TUNNELS | unread_carriers.PROTOCOLS | {*wire.IP6_EXTENSIONS, wire.PROTOCOL_TCP, wire.PROTOCOL_UDP}
-"""IP protocols that may carry a packet or message with keys: tunnels, UDP (RoCE), and TCP (SMC-R). ICMP and others do not."""
-FRAGMENTS_MAY_HOLD_KEYS = MAY_HOLD_KEYS | {wire.PROTOCOL_ICMP, wire.PROTOCOL_ICMPV6}
-"""The same of later fragments: what an ICMP error quotes may go on in them."""
-TUNNEL_PORTS = unread_carriers.PORTS | {wire.VXLAN_PORT, wire.VXLAN_GPE_PORT, wire.GENEVE_PORT}
-"""UDP ports behind which a packet may stand."""
+ECHO = frozenset({0, 8})
+"""Types of ICMP that quote no packet; of ICMPv6, those from FIRST_INFORMATION on, but for a redirect."""
+FIRST_INFORMATION, REDIRECT = 128, 137
 UD_SEND_ONLY = 0x64
 """The OpCode without its lowest bit, which says that immediate data follow."""
 IBA = 0x1B
@@ -128,6 +125,7 @@ class Finder(LinkHeaders):
         """UDP ports of RoCE v2."""
         self.roce_port, self.roce_ports = roce_ports[0], frozenset(roce_ports)
         self.before_payload = memoryview(BEFORE_PAYLOAD)
+        self.marks = unread_carriers.marks(roce_ports)
 
     def run(self, links: Any, forms: bytes, pseudo: Any) -> None:
         """All rows. uint16[n] link types, the form of each link type (`link_headers.INFINIBAND` ...), int64[n] ERF headers (-1: none)."""
@@ -174,7 +172,9 @@ class Finder(LinkHeaders):
             return 0
         if kind in (_TYPE_IP4, _TYPE_IP6):
             return self.ip(self.start)
-        return 0 if kind == _TYPE_LINK or kind in unread_carriers.ERF_WITHOUT_PACKETS else self.skip(self.start)
+        if kind == _TYPE_LINK or kind in unread_carriers.ERF_WITHOUT_PACKETS:
+            return self.unread(self.start)
+        return self.skip(self.start)
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -210,12 +210,13 @@ class Finder(LinkHeaders):
         if follows == 3:
             return self.grh(at, stop)
         if follows == 1:
-            return self.ip6(at) if at + _IP6 <= stop else 0
+            return self.ip6(at) if at + _IP6 <= stop else self.unread(at)
         end: cython.Py_ssize_t = min(stop, self.end)
         if at + _RWH > end:
             return self.bad(PKTLEN_SMALL)
         self.mark(_RWH_AT, at)
-        return self.payload(at + _RWH, end)
+        self.payload(at + _RWH, end)
+        return self.unread(at + _RWH)
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -237,17 +238,18 @@ class Finder(LinkHeaders):
         self.mark(_GRH_AT, at)
         if self.data[at + _GRH_NEXT] == _IBA:
             return self.transport(at + _GRH, stop, True)
-        return self.payload(at + _GRH, end)
+        self.payload(at + _GRH, end)
+        return self.skip(at + _GRH)
 
     @cython.cfunc
     @cython.exceptval(-1)
     def ip4(self, at: cython.Py_ssize_t) -> cython.int:
         """An IPv4 packet; none where the version is another."""
         if at + _IP4 > self.end:
-            return 0
+            return self.unread(at)
         size: cython.Py_ssize_t = (self.data[at] & 15) << 2
         if self.data[at] >> 4 != 4 or size < _IP4:
-            return 0
+            return self.unread(at)
         self.mark(_IP4_AT, at)
         fragment: cython.int = b16(self.data, at + _FRAGMENT)
         later: cython.bint = fragment & 0x1FFF != 0
@@ -255,7 +257,7 @@ class Finder(LinkHeaders):
         stop: cython.Py_ssize_t = at + b16(self.data, at + _IP4_LENGTH)
         at += size
         if later:
-            return self.skip(at) if protocol in FRAGMENTS_MAY_HOLD_KEYS else 0
+            return self.skip(at)
         if protocol == _PROTOCOL_AUTHENTICATION:
             for name, place, announced, behind in extension_headers(self.data, protocol, at, self.end):
                 self.mark(NAMES.index(name), place)
@@ -265,7 +267,7 @@ class Finder(LinkHeaders):
         if protocol == _PROTOCOL_UDP:
             return self.udp(at, stop)
         if protocol == _PROTOCOL_ICMP:
-            return self.quoted(at + _ICMP)
+            return self.unread(at) if at >= self.end or self.data[at] in ECHO else self.skip(at + _ICMP)
         if fragment & 0x2000 and protocol in TUNNELS:
             return self.skip(at)
         return self.behind_ip(at, protocol)
@@ -275,7 +277,7 @@ class Finder(LinkHeaders):
     def ip6(self, at: cython.Py_ssize_t) -> cython.int:
         """An IPv6 packet; none where the version is another."""
         if at + _IP6 > self.end or self.data[at] >> 4 != 6:
-            return 0
+            return self.unread(at)
         self.mark(_IP6_AT, at)
         stop: cython.Py_ssize_t = at + _IP6 + b16(self.data, at + _IP6_LENGTH)
         protocol: cython.int = self.data[at + _IP6_NEXT]
@@ -289,28 +291,11 @@ class Finder(LinkHeaders):
         if protocol == _PROTOCOL_UDP:
             return self.udp(at, stop)
         if protocol == _PROTOCOL_FRAGMENT:
-            return self.skip(at) if at < self.end and self.data[at] in FRAGMENTS_MAY_HOLD_KEYS else 0
+            return self.skip(at)
         if protocol == _PROTOCOL_ICMPV6:
-            return self.quoted(at + _ICMP)
+            quotes: cython.bint = at < self.end and (self.data[at] < FIRST_INFORMATION or self.data[at] == REDIRECT)
+            return self.skip(at + _ICMP) if quotes else self.unread(at)
         return self.behind_ip(at, protocol)
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def quoted(self, at: cython.Py_ssize_t) -> cython.int:
-        """What ICMP errors quote is not read: a RoCE packet, also in a tunnel, in a fragment or behind extension headers."""
-        if at + _IP4 > self.end:
-            return 0
-        version: cython.int = self.data[at] >> 4
-        size: cython.Py_ssize_t = (self.data[at] & 15) << 2 if version == 4 else _IP6
-        if (version != 4 and version != 6) or size < _IP4 or at + size > self.end:
-            return 0
-        protocol: cython.int = self.data[at + (_IP4_PROTOCOL if version == 4 else _IP6_NEXT)]
-        if protocol != _PROTOCOL_UDP:
-            return self.skip(at) if protocol in MAY_HOLD_KEYS else 0
-        if at + size + _UDP + _BTH >= self.end:  # a BTH contains no key
-            return 0
-        port: cython.int = b16(self.data, at + size + _UDP_PORT)
-        return self.skip(at) if port in self.roce_ports or port in TUNNEL_PORTS else 0
 
     @cython.cfunc
     @cython.exceptval(-1)

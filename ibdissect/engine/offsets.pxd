@@ -3,6 +3,7 @@ from ibdissect.engine.common cimport i64, u8
 
 cdef class Offsets:
     cdef public object block
+    cdef public object marks
     cdef i64[::1] found, slots, wire, limit, stop, payload_end
     cdef u8[::1] malformed, opcode, complete, snapped
     cdef const u8[::1] data
@@ -18,4 +19,5 @@ cdef class Offsets:
     cdef int bad(self, int reason) except? -1
     cdef int longer(self, Py_ssize_t stop, int reason) except? -1
     cdef int skip(self, Py_ssize_t at) except? -1
+    cdef int unread(self, Py_ssize_t at) except? -1
     cdef int payload(self, Py_ssize_t at, Py_ssize_t stop) except? -1

@@ -81,6 +81,8 @@ class Offsets:
         self.block = bytearray(b"\xff" * (8 * self.rows * ROOM))
         """The columns one after the other, in the order in which they were needed: int64[taken, n] and room for more."""
         self.found = memoryview(self.block).cast("q")
+        self.marks = tuple[bytes, ...]()
+        """What shows that bytes may hold keys."""
 
     def columns(self) -> dict[str, int]:
         """The number of each column in `block`, of those that some row has."""
@@ -161,6 +163,17 @@ class Offsets:
         """Say where what is not read begins; nowhere, if nothing of it was captured."""
         if at < self.end:
             self.put(_SKIPPED, at)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def unread(self, at: cython.Py_ssize_t) -> cython.int:
+        """What nobody reads here is skipped, if it has a mark of what may hold keys, whatever carries it."""
+        if at < self.end:
+            there = bytes(self.data[at : self.end])
+            for mark in self.marks:
+                if mark in there:
+                    return self.skip(at)
         return 0
 
     @cython.cfunc

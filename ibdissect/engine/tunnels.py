@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from ibdissect.wire import encapsulation as wire
-from ibdissect.wire import unread_carriers
 from ibdissect.wire.encapsulation import ERSPAN2, ERSPAN3, GENEVE, GENEVE_PORT, GRE, MPLS, VXLAN, VXLAN_GPE_PORT, VXLAN_PORT, VXLANGPE
 
 from .offsets import AROUND, LABELS, MAX_DEPTH, NAMES, OF_FRAME, OF_PACKET
@@ -33,6 +32,7 @@ _OF_PACKET = cython.declare(cython.Py_ssize_t, len(OF_FRAME) + len(OF_PACKET))
 _MPLS = cython.declare(cython.Py_ssize_t, AROUND.index(LABELS[0]))
 _LABELS = cython.declare(cython.Py_ssize_t, len(LABELS))
 _IP4 = cython.declare(cython.Py_ssize_t, NAMES.index("ip4"))
+_BTH = cython.declare(cython.Py_ssize_t, NAMES.index("bth"))
 _INNER = cython.declare(cython.Py_ssize_t, NAMES.index("inner"))
 _FLAGS4 = cython.declare(cython.Py_ssize_t, wire.IPv4.more_fragments.bit // 8)
 
@@ -61,6 +61,7 @@ _VXLAN_PORT = cython.declare(cython.int, VXLAN_PORT)
 _VXLAN_GPE_PORT = cython.declare(cython.int, VXLAN_GPE_PORT)
 _GENEVE_PORT = cython.declare(cython.int, GENEVE_PORT)
 _PROTOCOL_GRE = cython.declare(cython.int, wire.PROTOCOL_GRE)
+_PROTOCOL_TCP = cython.declare(cython.int, wire.PROTOCOL_TCP)
 _PROTOCOL_IPV4 = cython.declare(cython.int, wire.PROTOCOL_IPV4)
 _PROTOCOL_IPV6 = cython.declare(cython.int, wire.PROTOCOL_IPV6)
 
@@ -92,7 +93,7 @@ class Tunnels(Offsets):
     def behind_udp(self, at: cython.Py_ssize_t, port: cython.int) -> cython.int:
         """VXLAN and GENEVE, by the UDP port; not in the first fragment of a datagram."""
         if (port != _VXLAN_PORT and port != _VXLAN_GPE_PORT and port != _GENEVE_PORT) or at + _TUNNEL > self.end:
-            return self.skip(at) if port in unread_carriers.PORTS else 0
+            return self.unread(at)
         outer: cython.Py_ssize_t = self.at(_IP4)
         if outer >= 0 and self.data[outer + _FLAGS4] & 0x20:
             return self.skip(at)
@@ -117,23 +118,21 @@ class Tunnels(Offsets):
     @cython.cfunc
     @cython.exceptval(-1)
     def behind_ip(self, at: cython.Py_ssize_t, protocol: cython.int) -> cython.int:
-        """GRE, IP in IP, and what is not read, by the protocol of an IP packet that is not a fragment."""
+        """GRE, IP in IP, and what is not read, by the protocol of an IP packet that is not a fragment. TCP is read elsewhere."""
         if protocol == _PROTOCOL_GRE:
             return self.gre(at)
         if protocol == _PROTOCOL_IPV4:
             return self.inside(at, IP4)
         if protocol == _PROTOCOL_IPV6:
             return self.inside(at, IP6)
-        if protocol in unread_carriers.PROTOCOLS or protocol in wire.IP6_EXTENSIONS:  # more of them than are read, or behind IPv4
-            return self.skip(at)
-        return 0
+        return 0 if protocol == _PROTOCOL_TCP else self.unread(at)
 
     @cython.cfunc
     @cython.exceptval(-1)
     def gre(self, at: cython.Py_ssize_t) -> cython.int:
         """GRE, and what ERSPAN puts between it and the mirrored frame."""
         if at + _GRE > self.end:
-            return 0
+            return self.unread(at)
         flags: cython.int = b16(self.data, at)
         what: cython.int = b16(self.data, at + _GRE_PROTOCOL)
         if flags & 0x4007 or what not in CARRIED:  # source routes or another version
@@ -184,13 +183,15 @@ class Tunnels(Offsets):
     def labelled(self, at: cython.Py_ssize_t) -> cython.int:
         """What follows labels is not named: IP by its version, Ethernet where its Ethertype must be."""
         if at + _IP4_SIZE > self.end:
-            return 0
+            return self.unread(at)
         version: cython.int = self.data[at] >> 4
         if version == 0 and b16(self.data, at + _CONTROL_WORD + _ETHERTYPE) in ON_ETHERNET:  # a control word before the frame (RFC 4448)
             return self.inside(at + _CONTROL_WORD, FRAME)
-        if version != 4 and version != 6 and b16(self.data, at + _ETHERTYPE) in ON_ETHERNET:
+        either: cython.bint = b16(self.data, at + _ETHERTYPE) in ON_ETHERNET
+        if version != 4 and version != 6 and either:
             return self.inside(at, FRAME)
-        return self.inside(at, ANY_IP)
+        self.inside(at, ANY_IP)
+        return self.skip(at) if either and self.at(_BTH) < 0 else 0  # or an address of Ethernet that begins as IP does
 
     @cython.cfunc
     @cython.exceptval(-1)

@@ -211,7 +211,8 @@ WORDS = native(payload=bytes(8))
 V2 = MACS + b"\x08\x00" + OVER_IP
 V6 = MACS + b"\x86\xdd" + OVER_IP6
 MAD = ud(mad(0x04, 1, 0x12))
-NOTHING: dict[str, int] = {"eth": 0}
+HIDDEN = {"eth": 0, "skipped": 14}
+"""What is behind Ethernet has the UDP port of RoCE."""
 
 
 @pytest.mark.parametrize(
@@ -226,12 +227,12 @@ NOTHING: dict[str, int] = {"eth": 0}
         (changed(WORDS, 1, 0)[:4] + b"\0\3" + WORDS[6:], LINK_INFINIBAND, {"lrh": 0, "rwh": 8, "vcrc": 12}, 0),
         (changed(WORDS, 1, 1), LINK_INFINIBAND, {"lrh": 0, "vcrc": 32}, 0),
         (changed(WORDS, 1, 3), LINK_INFINIBAND, {"lrh": 0, "vcrc": 32}, where.NO_GRH),
-        (changed(GLOBAL, 14, 0x1C), LINK_INFINIBAND, {"lrh": 0, "grh": 8, "payload": 48, "vcrc": 72}, 0),
-        (changed(RAW_IP6, 8, 0x50), LINK_INFINIBAND, {"lrh": 0, "vcrc": len(RAW_IP6) - 2}, 0),
+        (changed(GLOBAL, 14, 0x1C), LINK_INFINIBAND, {"lrh": 0, "grh": 8, "payload": 48, "vcrc": 72, "skipped": 48}, 0),
+        (changed(RAW_IP6, 8, 0x50), LINK_INFINIBAND, {"lrh": 0, "vcrc": len(RAW_IP6) - 2, "skipped": 8}, 0),
         (changed(RAW_IP6, 4, 0, 12), LINK_INFINIBAND, {"lrh": 0, "ip6": 8, "vcrc": 48, "udp": 48, "bth": 56, "payload": 68, "icrc": 80}, 0),
-        (changed(RAW_IP6, 4, 0, 11), LINK_INFINIBAND, {"lrh": 0, "vcrc": 44}, 0),
-        (changed(V2, 14, 0x55), LINK_ETHERNET, NOTHING, 0),
-        (changed(V2, 14, 0x44), LINK_ETHERNET, NOTHING, 0),
+        (changed(RAW_IP6, 4, 0, 11), LINK_INFINIBAND, {"lrh": 0, "vcrc": 44, "skipped": 8}, 0),
+        (changed(V2, 14, 0x55), LINK_ETHERNET, HIDDEN, 0),
+        (changed(V2, 14, 0x44), LINK_ETHERNET, HIDDEN, 0),
         (changed(V2, 23, 6), LINK_ETHERNET, {"eth": 0, "ip4": 14}, 0),
         (changed(V2, 20, 0x01), LINK_ETHERNET, {"eth": 0, "ip4": 14, "skipped": 34}, 0),
         (changed(V2, 20, 0xE0), LINK_ETHERNET, {"eth": 0, "ip4": 14, "udp": 34, "bth": 42, "payload": 54, "icrc": 66}, 0),
@@ -244,11 +245,11 @@ NOTHING: dict[str, int] = {"eth": 0}
         (changed(V2, 38, 0, 90), LINK_ETHERNET, {"eth": 0, "ip4": 14, "udp": 34, "bth": 42, "payload": 54, "icrc": 66}, where.UDP_LARGE),
         (changed(V2, 38, 0, 37), LINK_ETHERNET, {"eth": 0, "ip4": 14, "udp": 34, "bth": 42, "payload": 54, "icrc": 66}, where.UDP_LARGE),
         (changed(changed(V2, 38, 0, 90), 20, 0x20), LINK_ETHERNET, {"eth": 0, "ip4": 14, "udp": 34, "bth": 42, "payload": 54}, 0),
-        (changed(V6, 14, 0x50), LINK_ETHERNET, NOTHING, 0),
+        (changed(V6, 14, 0x50), LINK_ETHERNET, HIDDEN, 0),
         (changed(V6, 20, 6), LINK_ETHERNET, {"eth": 0, "ip6": 14}, 0),
-        (changed(V6, 20, 44), LINK_ETHERNET, {"eth": 0, "ip6": 14}, 0),
+        (changed(V6, 20, 44), LINK_ETHERNET, {"eth": 0, "ip6": 14, "skipped": 54}, 0),
         (changed(changed(V6, 20, 44), 54, 17), LINK_ETHERNET, {"eth": 0, "ip6": 14, "skipped": 54}, 0),
-        (changed(V2, 12, 0x88, 0xCC), LINK_ETHERNET, NOTHING, 0),
+        (changed(V2, 12, 0x88, 0xCC), LINK_ETHERNET, HIDDEN, 0),
         (changed(rc(0x14), 4, 0, 6), LINK_INFINIBAND, {"lrh": 0, "bth": 8, "icrc": 20, "vcrc": 24}, where.NO_EXTENDED),
         (changed(native(), 9, 0x30), LINK_INFINIBAND, {"lrh": 0, "bth": 8, "icrc": 20, "vcrc": 24}, 0),
         (changed(MAD, 13, 1), LINK_INFINIBAND, {"lrh": 0, "bth": 8, "payload": 28, "icrc": 284, "vcrc": 288}, 0),

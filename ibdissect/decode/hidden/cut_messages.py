@@ -17,6 +17,7 @@ from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.places import CmPayload, Stream, TcpData, TcpPort
 from ibdissect.wire.ulp.ip import TCP
 from ibdissect.wire.ulp.smc import SMCHandshake
+from ibdissect.wire.unread_carriers import marks
 
 from ..bit_fields import any_set
 from ..chunk_table import ChunkTable
@@ -144,11 +145,10 @@ def _in_streams(table: ChunkTable) -> Iterator[Pieces]:
 def _in_segments(table: ChunkTable) -> Iterator[Pieces]:
     """The data of TCP segments that end within a structure with a key, are the rest of a message, or follow one."""
     yield _behind(table)
+    yield _marked(table)
     for owner, inner in table.catalog.inside.items():
-        words = [place.start for place in owner.carried_by if isinstance(place, TcpData)]
-        if not words:
+        if not any(isinstance(place, TcpData) for place in owner.carried_by):
             continue
-        yield _rests(table, owner, words)
         for place, struct in inner:
             if holds_key(table.catalog, struct):
                 found = table.occurrences(owner).pick(table.where(owner, place.when))
@@ -157,21 +157,29 @@ def _in_segments(table: ChunkTable) -> Iterator[Pieces]:
                 yield found.rows[cut], at[cut], found.stop[cut]
 
 
-def _rests(table: ChunkTable, owner: StructType, words: list[bytes]) -> Pieces:
-    """What is behind the TCP header in segments with one of these words, but not in a message that starts with one: messages of SMC-R begin
-    and end with it, and a segment may begin within one, or its header have a wrong length."""
-    found, data = table.occurrences(TCP), table.chunk.data
+def _marked(table: ChunkTable) -> Pieces:
+    """What is behind the TCP header in segments with a mark of packets or messages with keys, unless they are read. Messages of SMC begin
+    and end with its word: a segment may begin within one, or its header have a wrong length. Or TCP carries copies of packets."""
+    found = table.occurrences(TCP)
     if not len(found):
         return found.rows, found.at, found.stop
     at, stop = found.at + TCP.size, np.maximum((table.chunk.offset + table.chunk.caplen)[found.rows], found.at + TCP.size)
-    places = np.array([one.start() for word in words for one in re.finditer(re.escape(word), data[: table.window].data)], np.int64)
+    words, data = marks(table.catalog.roce_ports), table.chunk.data[: table.window].data
+    places = np.array([one.start() for word in words for one in re.finditer(re.escape(word), data)], np.int64)
     places.sort()
     there = np.searchsorted(places, stop) > np.searchsorted(places, at)
-    starts = table.occurrences(owner)
-    begins = np.zeros(len(table), np.bool_)
-    begins[starts.rows] = True
-    there &= ~begins[found.rows]
+    read = np.zeros(len(table), np.bool_)
+    for struct in _over_tcp(table.catalog):
+        read[table.occurrences(struct).rows] = True
+    there &= ~read[found.rows]
     return found.rows[there], at[there], stop[there]
+
+
+@cache
+def _over_tcp(catalog: Catalog) -> tuple[StructType, ...]:
+    """The structures that are found in segments."""
+    placed = [(place, struct) for struct in catalog.structs for place in struct.carried_by]
+    return tuple({one for place, one in placed if isinstance(place.over if isinstance(place, Stream) else place, TcpData | TcpPort)})
 
 
 def _behind(table: ChunkTable) -> Pieces:

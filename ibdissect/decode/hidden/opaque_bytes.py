@@ -29,7 +29,7 @@ from ..occurrences import Occurrences
 from ..tcp_segments import segments_of
 from .cut_messages import behind_packets, of_other_types
 from .private_data import unexplained
-from .shapes import alike
+from .shapes import alike, carried
 from .unreadable_fields import holds_key, unread_insides
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ Pieces = tuple[Int, Int, Int]
 def opaque_pieces(table: ChunkTable) -> Pieces:
     """Row, start and end of such bytes, without those that are zero, in the order of their starts. Call as `table.once(opaque_pieces)`."""
     parts = [*_unplaced(table), *_uncovered(table), *unread_insides(table), *unexplained(table), *of_other_types(table)]
-    parts += [*behind_packets(table), *alike(table)]
+    parts += [*behind_packets(table), *alike(table), *carried(table)]
     rows, at, stop = (np.concatenate([np.empty(0, np.int64), *part]) for part in (zip(*parts, strict=True) if parts else ((), (), ())))
     keep = at < stop
     rows, at, stop = rows[keep], at[keep], stop[keep]

@@ -14,8 +14,11 @@ import numpy as np
 
 from ibdissect.engine.locate import UD_SEND_ONLY
 from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.encapsulation import ETHERTYPE_IPV4, ETHERTYPE_IPV6
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD
 from ibdissect.wire.ulp import smc_llc
+from ibdissect.wire.ulp.ipoib import IPoIB
+from ibdissect.wire.unread_carriers import marks
 
 from ..locate import Int
 from ..services import STARTS_MESSAGE
@@ -52,6 +55,23 @@ def alike(table: ChunkTable) -> Iterator[tuple[Int, Int, Int]]:
 
 LEAST = 4
 """No message is shorter."""
+
+
+def carried(table: ChunkTable) -> Iterator[tuple[Int, Int, Int]]:
+    """Row, start and end of packets with a mark of what holds keys, in payloads that begin as IP over InfiniBand does."""
+    located, data = table.located, table.chunk.data
+    payload, end = located.at("payload"), located.payload_end
+    rows = np.flatnonzero((payload >= 0) & (located.at("bth") >= 0) & STARTS_MESSAGE[located.opcode])
+    rows = rows[end[rows] - payload[rows] > IPoIB.size]
+    at = payload[rows]
+    version = data[at + IPoIB.size] >> 4
+    for ethertype, number in ((ETHERTYPE_IPV4, 4), (ETHERTYPE_IPV6, 6)):
+        header = np.frombuffer(ethertype.to_bytes(2, "big"), np.uint8)
+        some = rows[(data[at] == header[0]) & (data[at + 1] == header[1]) & (version == number)]
+        words = marks(table.catalog.roce_ports)
+        bytes_of = [data[a:b].tobytes() for a, b in zip(payload[some].tolist(), end[some].tolist(), strict=True)]
+        some = some[np.array([any(word in one for word in words) for one in bytes_of], np.bool_)]
+        yield some, payload[some] + IPoIB.size, end[some]
 
 
 @cache
