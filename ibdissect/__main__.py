@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 
@@ -13,6 +14,9 @@ def main() -> None:
 
         print(version_line())
         return
+    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if interruptible:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))  # nothing is open yet
     # NumPy needs only one thread here; starting OpenBLAS's thread pool takes 0.08 s (measured).
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from ibdissect import heap
@@ -20,6 +24,8 @@ def main() -> None:
     heap.set_up()
     from ibdissect.cli import run
 
+    if interruptible:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(run())
 
 

@@ -216,3 +216,23 @@ def test_reads_are_ended_until_they_are_wanted_again() -> None:
     finally:
         allow_reads()
     assert waited(bytes, 3, b"") == bytes(3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["ibdissect.cli", "click"])
+def test_ctrl_c_while_modules_are_imported_says_nothing(module: str) -> None:
+    code = f"""
+import builtins, os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+real = builtins.__import__
+def imported(name, *more):
+    if name == {module!r}:
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(name, *more)
+builtins.__import__ = imported
+sys.argv = ["ibdissect", "fields"]
+from ibdissect.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import bind_layers, split_layers
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_PPP, LINKS_RAW_IP
+from ibdissect.cli import COMMANDS
 from ibdissect.cli.scapy_text import shown as by_scapy
 from ibdissect.decode.hidden.cut_keys import without_keys
 from ibdissect.dfilter.compile import compile_filter
@@ -167,31 +168,67 @@ def test_a_message_that_a_length_cuts_short_in_a_tunnel() -> None:
 # -- outputs
 
 FORMATS = ("summary", "tree", "dump", "dotted", "scapy", "json", "jsonl")
-OUTPUTS: dict[str, Callable[[str], tuple[str, ...]]] = {
-    **{f"show {name}": lambda path, name=name: ("show", path, "--format", name) for name in FORMATS},  # type: ignore[misc]
-    **{f"lint {name}": lambda path, name=name: ("lint", path, "--max-findings", "none", "--format", name)  # type: ignore[misc]
-       for name in ("text", "json", "jsonl", "sarif", "junit", "github", "gitlab", "markdown", "html")},
-    **{name: lambda path, name=name: (name, path) for name in ("stats", "fabric", "diagnose", "report")},  # type: ignore[misc]
-    "fields": lambda path: ("show", path, *COLUMNS),
-    "csv": lambda path: ("export", path, "--output", "-", "--format", "csv", *COLUMNS),
-    "jsonl": lambda path: ("export", path, "--output", "-", "--format", "jsonl", *COLUMNS),
+TABLES = ("packets", "mads", "connections", "messages", "records", "requests", "findings", "ports")
+FINDINGS = ("text", "concise", "full", "json", "jsonl", "sarif", "junit", "github", "gitlab", "markdown", "html")
+OUTPUTS = {
+    **{f"show {name}": ("show", "A", "--format", name) for name in FORMATS},
+    **{f"lint {name}": ("lint", "A", "--max-findings", "none", "--format", name) for name in FINDINGS},
+    **{f"points {name}": ("points", "A", "B", "--fail-on", "never", "--format", name) for name in FINDINGS},
+    **{f"{name} {form}": (name, "A", "--format", form) for name in ("stats", "fabric", "diagnose") for form in ("text", "json")},
+    **{f"diff {form}": ("diff", "A", "OTHER", "--format", form) for form in ("text", "json")},
+    **{f"sql {name}": ("sql", "A", f"select * from {name}", "--format", "csv") for name in TABLES},
+    "report": ("report", "A"), "fabric dot": ("fabric", "A", "--dot"), "every story": ("diagnose", "A", "--all"),
+    "packets of points": ("points", "A", "B", "--fail-on", "never", "--format", "json", "--packets"),
+    "stories of points": ("diagnose", "A", "B", "--points", "--all"),
+    "fields": ("show", "A", *COLUMNS),
+    "csv": ("export", "A", "--output", "-", "--format", "csv", *COLUMNS),
+    "jsonl": ("export", "A", "--output", "-", "--format", "jsonl", *COLUMNS),
+    "findings": ("export", "A", "--findings", "--output", "WRITTEN.jsonl"),
+    "scrub": ("scrub", "A", "--output", "WRITTEN.pcapng"), "annotate": ("annotate", "A", "--output", "WRITTEN.pcapng"),
+    "follow": ("follow", "A", "FRAME"), "follow raw": ("follow", "A", "FRAME", "--as", "raw"),
 }  # fmt: skip
+"""Commands on the capture A; B is its copy, OTHER a part of it, WRITTEN what they write, FRAME the last one."""
+WITHOUT_CAPTURE, SCREENS = {"rules", "fields", "trust"}, {"tui", "serve"}
+"""Commands that print nothing of a capture, and those whose screens tests/test_secrets_more.py looks at."""
+
+
+def test_every_command_is_looked_at() -> None:
+    assert {words[0] for words in OUTPUTS.values()} | WITHOUT_CAPTURE | SCREENS == COMMANDS.keys()
+
+
+def printed(folder: Path, words: tuple[str, ...], rows: list[Row]) -> bytes:
+    """What a command prints and writes, without the frames themselves, which `annotate` keeps."""
+    names = {"A": "a.pcapng", "B": "b.pcapng", "OTHER": "other.pcapng", "FRAME": str(len(rows))}
+    done = commands.run(*(names.get(word, word) for word in words), cwd=folder)
+    assert done.returncode in (0, 1) and b"Traceback" not in done.stderr, (words, done.stderr)
+    said: bytes = done.stdout + done.stderr
+    for path in folder.glob("WRITTEN.*"):
+        written = path.read_bytes()
+        path.unlink()
+        for _, data, _ in rows if words[0] == "annotate" else ():
+            written = written.replace(data, b"")
+        said += written
+    return said
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [4, 6])
 def test_no_output_shows_a_key(version: int, tmp_path: Path) -> None:
-    """One packet behind each header; the keys take turns."""
+    """One packet behind each header, the keys take turns; then messages of connections, the last over another path."""
+    pytest.importorskip("duckdb")
     before, last = sent(version)
     known = [one for one in KEYED if one.name in last and not one.before]
     cases = [case for number, name in enumerate(CARRIERS) for case in carried(version, [name], [known[number % len(known)]])]
-    path = tmp_path / "a.pcapng"
-    path.write_bytes(pcapng([*before, *(row for _, _, row in cases)], links=LINKS))
+    cases += [(one, "", whole(LINK_ETHERNET, last[one.name])) for one in KEYED if one.name in last and one.before]
+    ping = next(one for one in KEYED if one.name == "rping")
+    cases.append((ping, "another path", whole(LINK_ETHERNET, frames(ping, version, 250)[-1])))
+    rows = [*before, *(row for _, _, row in cases)]
+    for name, some in {"a": rows, "b": rows, "other": rows[len(rows) // 2 :]}.items():
+        (tmp_path / f"{name}.pcapng").write_bytes(pcapng(some, links=LINKS))
     planted = [Planted(one.name, one.key, number, 0) for number, (one, _, _) in enumerate(cases, len(before))]
     for name, words in OUTPUTS.items():
-        done = commands.run(*words(str(path)))
-        assert done.returncode in (0, 1), (name, done.stderr)
-        assert b"Traceback" not in done.stderr and shown(done.stdout + done.stderr, planted) == [], name
+        assert shown(printed(tmp_path, words, rows), planted) == [], name
+    assert len(shown(printed(tmp_path, ("show", "A", "--format", "jsonl", "--show-keys"), rows), planted)) > len(planted) // 2
 
 
 def test_no_filter_finds_a_key() -> None:

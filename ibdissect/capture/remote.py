@@ -34,6 +34,8 @@ POLL_S = 0.1
 """Pause between two looks at whether the wait for a server was ended."""
 LONGEST_S = 20
 """Opening is not tried again after so long: some libraries repeat each request for half a minute themselves."""
+OPENING_S, RANGE_S = 60, 120
+"""How long the answer to a request is waited for that opens a file, and to one for a range of bytes."""
 ARCHIVES = ("zip://", "tar://")
 WEB = ("http://", "https://")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -101,10 +103,15 @@ class _Interrupted(Exception):
     """`interrupt_reads` ended the wait for a server."""
 
 
-def _waited(request: Callable[[], T]) -> T:
-    """The result of a request, which a server may never answer: once `interrupt_reads` is called it is left alone, in a thread of its own.
+class _Silent(Exception):
+    """A server did not answer, or not all of it, in so many seconds."""
 
-    Raises what it raises, or _Interrupted.
+
+def _waited(request: Callable[[], T], seconds: float) -> T:
+    """The result of a request, which a server may never answer: once `interrupt_reads` is called, or so many seconds passed, it is left
+    alone, in a thread of its own.
+
+    Raises what it raises, _Interrupted or _Silent.
     """
     found: list[T] = []
     raised: list[BaseException] = []
@@ -118,9 +125,12 @@ def _waited(request: Callable[[], T]) -> T:
         over.set()
 
     threading.Thread(target=ask, daemon=True, name="waits for a server").start()
+    until = time.monotonic() + seconds
     while not over.wait(POLL_S):
         if ended():
             raise _Interrupted
+        if time.monotonic() > until:
+            raise _Silent(seconds)
     if raised:
         raise raised[0]
     return found[0]
@@ -138,7 +148,7 @@ def tried(request: Callable[[], T], url: str) -> T:
     start = time.monotonic()
     for attempt in range(ATTEMPTS):
         try:
-            return _waited(request)
+            return _waited(request, OPENING_S)
         except _Interrupted:
             raise CaptureError(url, "was not opened: interrupted") from None
         except Exception as raised:  # libraries raise what they like
@@ -161,12 +171,14 @@ def _lasting(error: Exception) -> bool:
     status = getattr(error, "status", None)
     refused = (isinstance(status, int) and 400 <= status < 500 and status not in (408, 429)) or _UNTRUSTED in str(error)
     refused = refused or re.search(_NO_HADOOP, str(error)) is not None
-    return refused or isinstance(error, (*_LASTING, ValueError, TypeError)) or "Credentials" in type(error).__name__
+    return refused or isinstance(error, (*_LASTING, _Silent, ValueError, TypeError)) or "Credentials" in type(error).__name__
 
 
 def _failure(error: Exception, url: str) -> CaptureError:
     if isinstance(error, FileNotFoundError):
         return CaptureError(url, "no such file")
+    if isinstance(error, _Silent):
+        return CaptureError(url, f"cannot be read: the server did not answer, or too slowly, within {error.args[0]:g} s")
     if isinstance(error, PermissionError):
         hint = "credentials come from where the library of that store looks for them"
         return CaptureError(url, "permission denied", hint=hint)
@@ -250,7 +262,7 @@ class Remote:
         step, left, failed = count, count, 0
         while left > 0:
             try:
-                data = _waited(partial(self._asked, position, min(step, left)))
+                data = _waited(partial(self._asked, position, min(step, left)), RANGE_S)
                 if len(data) > min(step, left):
                     raise CaptureError(self.url, f"the server sent {len(data)} bytes where {min(step, left)} were asked for")
                 if not data:
@@ -304,7 +316,7 @@ class _Once(ByteStream):
 
     def some(self, count: int) -> bytes:
         try:
-            data: bytes = _waited(partial(self.file.read, min(count, FIRST)))
+            data: bytes = _waited(partial(self.file.read, min(count, FIRST)), RANGE_S)
         except (_Interrupted, ReadInterrupted):
             return b""
         except Exception as error:

@@ -24,7 +24,7 @@ def select(
     a code or name that no rule has.
     """
     known = list(rules)
-    wanted, unwanted = list(chosen), list(ignored)
+    wanted, unwanted = [*dict.fromkeys(chosen)], [*dict.fromkeys(ignored)]
     for option, codes in ((source, wanted), (source.replace("select", "ignore"), unwanted)):
         for code in codes:
             if not any(matches(rule, code) for rule in known):

@@ -463,5 +463,31 @@ def test_what_a_request_raises_is_raised(raised: BaseException) -> None:
         raise raised
 
     with pytest.raises(type(raised)):
-        remote._waited(ask)
-    assert remote._waited(lambda: 5) == 5
+        remote._waited(ask, 60)
+    assert remote._waited(lambda: 5, 60) == 5
+
+
+def test_a_server_that_is_silent_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening and reading, once; the error names the limit."""
+    over, asked = threading.Event(), list[str]()
+
+    class Silent:
+        def read(self, count: int) -> bytes:
+            asked.append("read")
+            over.wait(20)
+            return b"late"
+
+    def opening() -> None:
+        asked.append("open")
+        over.wait(20)
+
+    monkeypatch.setattr(remote, "OPENING_S", 0.25)
+    monkeypatch.setattr(remote, "RANGE_S", 0.5)
+    try:
+        with pytest.raises(CaptureError, match=r"within 0.25 s"):
+            remote.tried(opening, "http://site/x.pcap")
+        with pytest.raises(CaptureError, match=r"within 0.5 s"):
+            read_up_to(remote._Once(Silent(), "http://site/x.pcap"), 5)
+    finally:
+        over.set()
+    assert asked == ["open", "read"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.errors import ConfigError
-from ibdissect.lint.rule_selection import causes_of, select, split_codes
+from ibdissect.lint import rule_selection
+from ibdissect.lint.rule import Rule
+from ibdissect.lint.rule_selection import causes_of, matches, select, split_codes
 from ibdissect.rules import load
 
 RULES = load()
@@ -48,6 +50,19 @@ def test_no_crc_leaves_the_crc_rules_out() -> None:
 def test_unknown_code_names_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean portinfo-extspeed-bit"):
         select(RULES, ["portinfo-extspead-bit"])
+
+
+def test_codes_that_are_named_again_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A configuration can name one as often as it likes."""
+    asked: list[str] = []
+
+    def counted(rule: type[Rule], code: str) -> bool:
+        asked.append(code)
+        return matches(rule, code)
+
+    monkeypatch.setattr(rule_selection, "matches", counted)
+    assert codes(["AM001"] * 1000, ["AM002"] * 1000) == {"AM001"}
+    assert len(asked) <= 4 * len(RULES)
 
 
 def test_split() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.scrub.checksums import _ip4
+from tests.carriers import CARRIERS
 from tests.craft import ethernet_pcap, roce2, smp
 from tests.decode.made import ethernet_table, table_of
 from tests.fuzz.container import pcapng
@@ -39,6 +40,12 @@ def test_udp_over_ipv6(payload: bytes, wrong: int) -> None:
     assert after[22:54] != before[22:54] and len(after) == len(before)
     assert (ones(after[22:54] + struct.pack(">HH", 17, len(after) - 54) + after[54:]) == 0xFFFF) is (wrong == 0)
     assert after[60:62] != bytes(2)
+
+
+def test_a_packet_that_is_not_found_in_the_copy_gets_no_checksum() -> None:
+    """Of two headers of authentication one is known, and the other removed."""
+    _, frame = CARRIERS["AH behind AH"](roce2(0x04, b"words"))
+    assert scrubbed_frame(frame)[-4:] == bytes(4) != frame[-4:]
 
 
 def test_an_absent_checksum_stays_absent() -> None:
