@@ -221,3 +221,9 @@ def test_copies_are_compared_with_the_entries_of_their_own_name() -> None:
         assert [one.frame for one in now.findings] == [8, 9] and now.by_rule == {"AAA001": 2} and now.counts["error"] == 2
         assert comparison.left[next(key for key in comparison.left if key[0] == "old.pcap")] == left
     assert set(comparison.checked) == {"old.pcap"}
+
+
+def test_the_captures_of_a_baseline() -> None:
+    """Each with findings once, sorted."""
+    known = kept(report("b.pcap", found("ZZZ001", 1, lid=1), found("ZZZ002", 2, lid=2)), report("a.pcap", found("ZZZ001", 3, lid=1)))
+    assert known.captures == ["a.pcap", "b.pcap"] and kept().captures == []

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ibdissect.decode import crcs
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.failures import Failures
 from ibdissect.lint import linter as engine
@@ -423,3 +424,29 @@ def test_a_hit_of_several_frames_explains_those_of_its_window_that_are_mads() ->
     assert isinstance(hit, Hit) and hit.mads == [3, 1, 3]
     alone = linter._with_mads(Hit(frame=6, time_ns=0, arguments={}, frames=[6]))
     assert isinstance(alone, Hit) and not len(alone.mads)
+
+
+class WithSums(Rule):
+    """Each packet whose ICRC was checked."""
+
+    code, name, message, needs_crc = "ZZA095", "with-sums", "x", True
+
+    @on_chunk
+    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        for row in crcs.icrc(table).rows.tolist():
+            yield Hit(frame=table.chunk.first + row, time_ns=0, arguments={})
+
+
+REGISTRY.pop(WithSums.code)
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_checksums_are_those_of_packets(prepared: bool) -> None:
+    """Not of copies, nor of what is no RoCE, whoever asks first."""
+    first, second = roce2(payload=b"12345678", bth={"psn": 1}), roce2(payload=b"23456789", bth={"psn": 2})
+    linter = Linter((WithSums,))
+    for table in tables_of(ethernet_pcap([first, second, first, first[:42] + bytes(range(0x11, 0x11 + len(first) - 42))], step_ns=1000)):
+        if prepared:
+            linter.prepare(table)
+        linter.feed(table)
+    assert [one.frame for one in linter.finish()] == [1, 2]

@@ -9,6 +9,8 @@ from ibdissect.lint.named_ends import Route, Who
 RC = Who("LID 1", "LID 2", "RC", None, 0x12)
 UD = Who("10.0.0.1", "10.0.0.2", "UD", 7, 9)
 SET = Who("LID 1", "0x0002c90200400050 (LID 5)", mad="SubnSet(PortInfo)", selection=" port 3")
+BY_NAME = Who("10.0.0.1", "10.0.0.2", mad="SubnSet(PortInfo)")
+NAMED = Who("0x0002c90200400070 (LID 7)", "LID 5", mad="SubnSet(PortInfo)")
 DIRECTED = Who("", "DR 0,1,4", mad="SubnGet(NodeInfo)", route=Route(7, b"\x01\x04", returns=False, whole=True))
 REACHED = Who("", "leaf port 1 (LID 9)", mad="SubnGet(NodeInfo)", route=DIRECTED.route)
 
@@ -36,6 +38,10 @@ REACHED = Who("", "leaf port 1 (LID 9)", mad="SubnGet(NodeInfo)", route=DIRECTED
         (SET, "Set(PortInfo) to LID 5 from LID 1", "Set(PortInfo) to LID 5 from LID 1"),
         (SET, "Set(PortInfo) to LID 5, not LID 1", "Set(PortInfo) to LID 5, not LID 1"),
         (SET, "Set(PortInfo) to LID 5, not LID 10", "Set(PortInfo) from LID 1 to LID 5, not LID 10"),
+        (BY_NAME, "Set(PortInfo) to LID 5: no", "Set(PortInfo) from 10.0.0.1 to LID 5: no"),
+        (BY_NAME, "Set(PortInfo) to LID 5, not 10.0.0.1", "Set(PortInfo) to LID 5, not 10.0.0.1"),
+        (BY_NAME, "Set(PortInfo) to LID 5, not 10.0.0.10", "Set(PortInfo) from 10.0.0.1 to LID 5, not 10.0.0.10"),
+        (NAMED, "Set(PortInfo) to LID 5, not LID 7", "Set(PortInfo) to LID 5, not LID 7"),
         (DIRECTED, "SubnGet(NodeInfo) has id 0", "SubnGet(NodeInfo) to DR 0,1,4 has id 0"),
         (DIRECTED, "SubnGet(NodeInfo) to route 0,1,4 was not answered", "SubnGet(NodeInfo) to DR 0,1,4 was not answered"),
         (REACHED, "SubnGet(NodeInfo) to route 0,1,4 was not", "SubnGet(NodeInfo) to leaf port 1 (LID 9) along DR 0,1,4 was not"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ibdissect.lint.rule import Rule, on_event
-from ibdissect.lint.rule_page import EVIDENCE, evidence, markdown, page, sections, summary
+from ibdissect.lint.rule_page import EVIDENCE, evidence, markdown, page, sections, silencing, summary
 from ibdissect.rules import load
 from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.wire.headers import BTH
@@ -91,3 +91,10 @@ def test_evidence_names_the_rules_that_report_the_cause() -> None:
     unanswered = next(rule for rule in load() if rule.code == "TXN001")
     causes = "MKY001, MKY002, MKY003, .*SA006, SMP016, TXN005[.]"
     assert re.search(f"Not reported where another rule reports the cause: .*{causes}", page(unanswered)[EVIDENCE])
+
+
+def test_how_to_leave_a_rule_out() -> None:
+    text = silencing("PKY001")
+    for word in ("`--ignore PKY001`", '`ignore = ["PKY001"]`', "[per-path-ignores]", '`PKY001 = "info"`', "--write-baseline FILE"):
+        assert word in text
+    assert text in page(next(rule for rule in load() if rule.code == "PKY001")).values()

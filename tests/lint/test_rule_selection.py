@@ -83,3 +83,14 @@ def test_what_explains_the_chosen_rules() -> None:
     assert causes("BTH014") >= {rule.code for rule in RULES if "BTH014" in rule.explains}
     with_crc = {rule.code for rule in RULES if rule.needs_crc and "TXN001" in rule.explains}
     assert with_crc and with_crc <= causes("TXN001") and not with_crc & causes("TXN001", crc=False)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "ignored", "left"),
+    [
+        (["AM00"], ["A", "AM001"], False), (["AM00"], ["AM001", "A"], False), (["AM00"], ["A", "AM"], True), (["A", "AM00"], ["AM"], True),
+        (["AM00", "A"], ["AM"], True), (["A"], ["A"], False), ([], ["A", "AM00"], False),
+    ],
+)  # fmt: skip
+def test_of_several_that_match_the_longest_counts(chosen: list[str], ignored: list[str], left: bool) -> None:
+    assert ("AM001" in codes(chosen, ignored)) is left

@@ -161,3 +161,9 @@ def test_what_a_node_is_from_a_frame_on() -> None:
     assert port.state == 0 and port.info is None
     port.infos.learn(bytes(STATE_AT) + b"\xf4" + bytes(63 - STATE_AT), 5)
     assert (port.state, port.info_frame, port.info_at(4)) == (4, 5, (None, 0)) and port.info is not None
+
+
+def test_nobody_knows_what_a_port_without_a_lid_owns() -> None:
+    port = Port(Node(1, 0, 1), 1, 1)
+    assert [port.owns(lid, 9) for lid in (0, 1, 5, 0xBFFF)] == [None] * 4 and not port.has_had(0, 9) and not port.has_had(5, 9)
+    assert (port.lid, port.m_key, port.info, port.state, port.peer) == (0, None, None, 0, None)
