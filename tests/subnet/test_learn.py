@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ibdissect.engine.ports import Hop
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.directed_routes import Routes
-from ibdissect.subnet.events import FabricEvent, LidAssigned, NodeFound, SmSeen
+from ibdissect.subnet.events import FabricEvent, LidAssigned, MKeyShown, NodeFound, SmSeen
 from ibdissect.subnet.learn import KEPT_PAGES, Learner
 from ibdissect.subnet.mixed_subnets import KIND
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import Node
+from ibdissect.subnet.nodes import SWITCH, Node, SmFacts
 from ibdissect.wire.sm import SMInfo
 from tests.craft import build, smp
 from tests.decode.made import native_table
 
-from .made import ANSWER, answer, node, port_info, switch, switch_info
+from .made import ANSWER, GET, SET, answer, ask, node, port_info, switch, switch_info
 
 SWITCH_INFO, LINEAR, RANDOM, MULTICAST, SM_INFO, DIAG = 0x12, 0x19, 0x1A, 0x1B, 0x20, 0x30
 
@@ -130,3 +132,35 @@ def test_tables_of_ports_that_are_not_there(kind: Any, attribute: int) -> None:
     modifier = 9 if attribute == 0x17 else 1 << 16 | 9
     subnet, _ = learnt(answer(5, 0x11, kind(5)), answer(5, attribute, bytes(64), modifier=modifier))
     assert {port.number for port in subnet.ports() if port.qos is not None} == ({1} if kind is node else set())
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_a_manager_behind_a_switch_whose_own_port_nobody_showed_has_no_lid(number: int) -> None:
+    """Port 0 of a switch has its LID, whichever port the SMP entered by."""
+    learner = Learner(subnet := Subnet(), Routes(subnet))
+    node_, _ = subnet.node(7, 1)
+    node_.kind = SWITCH
+    subnet.assign(subnet.port(node_, number, 1), 9, 0, 1)
+    smps: Any = SimpleNamespace(mad=[0], modifier=[0])
+    for attribute, body in ((SM_INFO, build(SMInfo, 64, guid=5, sm_state=3, priority=2)), (DIAG, (7).to_bytes(2, "big") + bytes(62))):
+        learner.answer(smps, 0, Hop(node_, 3, 1), attribute, 8, 80, body)
+    assert subnet.sms[5].now == SmFacts(3, 2, 0 if number else 9) and subnet.sms[5].frame == 8
+    assert [port.pages for port in subnet.ports()] == [None if number else {7: 8}]
+    (one,) = learner.out
+    assert isinstance(one, SmSeen) and (one.before, one.priority_before, one.frame, one.time_ns) == (None, 0, 8, 80)
+
+
+@pytest.mark.parametrize(
+    ("protect", "key", "presented", "method", "shown"),
+    [(1, 7, 0, GET, True), (1, 7, 8, GET, True), (1, 7, 7, GET, False), (0, 7, 0, GET, False), (2, 7, 0, GET, False), (1, 0, 0, GET, False),
+     (1, 7, 0, SET, False)],
+)  # fmt: skip
+def test_a_key_that_is_shown_to_who_does_not_know_it(protect: int, key: int, presented: int, method: int, shown: bool) -> None:
+    """With protect bits 1 a port hides its key from a Get without it."""
+    body = port_info(5, m_key=key, m_key_protect_bits=protect)
+    first = [answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5, m_key=key or 9), m_key=key or 9)]
+    asks = {"header": {"transaction_id": 77}}
+    asked = ask(5, 0x15, method=method, body=body if method == SET else b"", m_key=presented, **asks)
+    _, events = learnt(*first, asked, answer(5, 0x15, body, **asks))
+    told = [(one.frame, one.asked, one.presented) for one in events if isinstance(one, MKeyShown)]
+    assert told == ([(4, 3, presented)] if shown else [])
