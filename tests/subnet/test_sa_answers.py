@@ -264,3 +264,25 @@ def test_a_record_is_of_one_of_the_ports_that_a_switch_has(number: int, has: boo
     """It has four, and port 0."""
     _, at_switch, _ = known(record(r.PortInfoRecord, port_info(SWITCH), at=4, end_port_lid=SWITCH, port_num=number))
     assert (number in at_switch.node.ports and at_switch.node.ports[number].infos.now is not None) is has
+
+
+def test_a_node_that_was_known_by_its_lid_gets_its_name() -> None:
+    """It is no second node; one that has a GUID stays, and keeps its LID."""
+    subnet = learnt(answer(HOST, 0x10, b"x" * 64), NODES[1])
+    assert [(one.guid != 0, one.name[:4]) for one in subnet.slots.values()] == [(True, b"host")]
+    owner = subnet.by_lid(HOST)
+    assert owner is not None and owner.node.guid
+    other = record(r.NodeRecord, node(9)[:40] + b"nine", at=4, lid=HOST)
+    subnet = learnt(NODES[1], other)
+    assert [(one.name, [port.lid for port in one.ports.values()]) for one in subnet.slots.values()] == [(b"host", [HOST]), (b"nine", [0])]
+
+
+@pytest.mark.parametrize(("lid", "held"), [(0, 0), (1, 1), (0xBFFF, 0xBFFF), (0xC000, 0), (0xFFFF, 0)])
+def test_a_record_gives_no_multicast_lid(lid: int, held: int) -> None:
+    subnet = learnt(record(r.NodeRecord, node(9)[:40] + b"nine", at=4, lid=lid))
+    assert [port.lid for port in subnet.ports()] == [held]
+
+
+def test_port_information_has_64_bytes() -> None:
+    _, _, at_host = known(record(r.PortInfoRecord, b"\xff" * 72, at=4, end_port_lid=HOST, port_num=1))
+    assert at_host.infos.now == b"\xff" * 64
