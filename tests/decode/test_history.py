@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ibdissect.capture.records import ROWS
-from ibdissect.decode.history import History
+from ibdissect.decode.history import Clock, History
 from ibdissect.engine.facts import KEPT, MANY
 
 
@@ -51,3 +53,17 @@ def test_all_of_a_window_are_kept() -> None:
         track.learn(frame, frame)
     assert [track.at(frame)[0] for frame in range(22)] == [None, *range(1, 21), 20]
     assert list(track.since_frame(18)) == [20, 19, 18]
+
+
+def test_a_clock_knows_the_times_of_a_chunk_and_of_the_frames_before_it() -> None:
+    clock = Clock()
+    assert (clock.first, clock.first_after(0)) == (1, 1)
+    clock.take(1, np.array([10, 20, 30]))
+    clock.take(4, np.array([40, 50]))
+    assert [clock.time_of(frame) for frame in range(6)] == [10, 10, 20, 30, 40, 50]
+    assert [clock.first_after(time) for time in (0, 10, 11, 40, 50)] == [1, 1, 2, 4, 5]
+    clock.take(9, np.array([90, 95]))  # what is between was not read: nothing is kept
+    assert clock.first == 9 and [clock.time_of(frame) for frame in (5, 9, 10)] == [90, 90, 95]
+    clock.take(11, np.arange(100, 100 + ROWS))
+    clock.take(11 + ROWS, np.array([7]))
+    assert (clock.first, len(clock.times)) == (11, ROWS + 1) and clock.time_of(3) == 100

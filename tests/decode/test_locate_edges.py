@@ -6,6 +6,7 @@ import pytest
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.decode.locate import locate
+from tests.craft import native, roce2
 from tests.decode.made import Row, chunk_of
 from tests.decode.test_locate_cuts import GLOBAL, KINDS, V2, Kind, changed, cuts
 
@@ -23,6 +24,18 @@ def test_frames_that_are_all_the_memory(kind: Kind) -> None:
     for row, one in zip(rows, wanted, strict=True):
         assert headers([row], b"") == [one[0]]
     assert headers(rows, b"") == [one[0] for one in wanted]
+
+
+@pytest.mark.parametrize(
+    ("frame", "link", "without"),
+    [
+        (native(lrh={"lnh": 0}), LINK_INFINIBAND, False), (native(), LINK_INFINIBAND, False),
+        (roce2(), LINK_ETHERNET, False), (bytes(60), LINK_ETHERNET, True), (b"", LINK_INFINIBAND, True), (b"", LINK_ETHERNET, True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("around", [b"", b"\xff" * 8])
+def test_what_has_no_infiniband(frame: bytes, link: int, without: bool, around: bytes) -> None:
+    assert locate(chunk_of([Row(frame, link)], around)).without_infiniband.tolist() == [without]
 
 
 def test_an_erf_record_at_the_start() -> None:

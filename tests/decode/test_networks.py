@@ -6,6 +6,7 @@ import io
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from ibdissect.capture import records
 from ibdissect.capture.opening import open_capture
@@ -64,6 +65,14 @@ def test_pairs_beyond_the_bound_prove_nothing(rows: int, bound: int, second: int
     monkeypatch.setattr(records, "ROWS", rows)
     monkeypatch.setattr("ibdissect.decode.networks.MAX_PAIRS", bound)
     assert numbers(interfaces_pcapng([(0, craft.gmp(4, 1, 0x12, slid=7, dlid=8)), (0, ASK), (1, ANSWER)])) == [0, 0, second]
+
+
+def test_ports_of_a_card_are_networks_of_a_native_capture() -> None:
+    """An ERF record names the port; the file describes no interfaces."""
+    (chunk,) = open_capture(io.BytesIO(craft.erf_pcap([ASK, ANSWER] * 2))).chunks()
+    assert chunk.interfaces is None and Networks().tell_apart(ChunkTable(chunk)) is None
+    found = Networks().tell_apart(ChunkTable(replace(chunk, interface=np.array([0, 0, 1, 1], np.uint16))))
+    assert found is not None and (found > 0).tolist() == [False, False, True, True]
 
 
 def test_one_network_costs_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from itertools import product
 from operator import itemgetter
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import Tree, outline
 from ibdissect.python_interface import Capture
 from ibdissect.wire.ulp import ipoib, rpcrdma
-from ibdissect.wire.ulp.smc import SMC_D, SMCAccept
+from ibdissect.wire.ulp.smc import SMC_D, SMC_R, SMCAccept
 from ibdissect.wire.ulp.smc_v2 import SMCDAccept
 from tests import smc
 from tests.acme import connection, message
@@ -192,6 +193,14 @@ def test_other_segments_are_not_hidden(payload: bytes) -> None:
     with Capture(io.BytesIO(pcapng([(LINK_ETHERNET, data := smc.segment(payload), len(data))]))) as opened:
         (table,) = opened.tables()
         assert not len(table.once(opaque_bytes)[0])
+
+
+@pytest.mark.parametrize("words", [*product((SMC_R, SMC_D, b"None"), repeat=3)], ids=lambda words: " ".join(word.hex() for word in words))
+def test_a_segment_with_a_word_of_a_handshake_is_hidden_wherever_it_stands(words: tuple[bytes, ...]) -> None:
+    frames = [smc.segment(b"rest" + word, at=1000 + 8 * i) for i, word in enumerate(words)]
+    with Capture(io.BytesIO(pcapng([(LINK_ETHERNET, data, len(data)) for data in frames]))) as opened:
+        (table,) = opened.tables()
+        assert table.once(opaque_bytes)[0].tolist() == [i for i, word in enumerate(words) if word != b"None"]
 
 
 def test_the_checksum_of_a_segment_with_a_key_is_hidden() -> None:

@@ -28,6 +28,7 @@ from ibdissect.wire.cm import RTU
 from ibdissect.wire.places import Inside, Parsed, UdpPort
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.spec import Struct, nested, raw, secret, uint
+from ibdissect.wire.tail import choice
 from ibdissect.wire.ulp import ip
 from ibdissect.wire.ulp.ipoib import IPOIB_Q_KEY, IPoIB
 from ibdissect.wire.ulp.rpcrdma import RPCRDMA
@@ -272,12 +273,24 @@ class TooLong(Struct):
     token = secret(32, "Token")
 
 
-def datagrams(middle: type[Struct], *bodies: bytes) -> ChunkTable:
+class Keyed(Struct):
+    prefix, key = "acme", "keyed"
+    token = secret(16, "Token")
+
+
+class Chooses(Struct):
+    prefix, key, carried_by = "acme", "chooses", UdpPort(5557)
+    kind = uint(8, "Kind")
+    length = uint(8, "Length")
+    chosen = choice(kind, {1: Keyed}, "Chosen", size=length)
+
+
+def datagrams(middle: type[Struct], *bodies: bytes, outer: type[Struct] = Outer) -> ChunkTable:
     """UDP datagrams of these structures."""
     from tests.test_plugin_places import udp
 
     acme = ModuleType("acme")
-    for one in (Outer, middle, Fits, TooLong):
+    for one in (outer, middle, Fits, TooLong):
         one.__module__ = "acme"
         setattr(acme, one.__name__, one)
     return ChunkTable(ethernet_table([udp(1000, 5557, body) for body in bodies]).chunk, Catalog([*builtin_modules(), acme]))
@@ -302,3 +315,9 @@ def test_what_lies_in_data_of_several_segments_is_of_them_too() -> None:
     found = unreadable_fields.of_streams(Catalog([*builtin_modules(), vault]))
     assert {vault.Vault, vault.VaultTlv, vault.VaultKey, vault.VaultName, vault.VaultGroup, vault.VaultEntry} <= found
     assert found.isdisjoint({vault.VaultDatagram, NodeInfo, RTU})
+
+
+@pytest.mark.parametrize(("behind", "broken"), [(b"", False), (bytes(4), False), (b"\0\0\1\0", True), (b"\1\1\1\1", True), (b"\1", True)])
+def test_what_a_choice_holds_behind_its_structure_may_be_a_key(behind: bytes, broken: bool) -> None:
+    table = datagrams(Keyed, bytes([1, 2 + len(behind)]) + b"ke" + behind, outer=Chooses)
+    assert unreadable_fields.insides(table, Chooses.tail.field).broken.tolist() == [broken]  # type: ignore[union-attr]
