@@ -9,6 +9,8 @@ from ibdissect.bounded import BoundedDict
 from ibdissect.decode.history import History
 from ibdissect.wire.numbers import FIRST_MULTICAST
 
+FULL_MEMBER = 1
+"""Bit of JoinState. A group lasts while it has a full member (IBA 15.2.5.17)."""
 MAX_GROUPS = 16384
 """Groups remembered, one per multicast LID."""
 MAX_MEMBERS = 4096

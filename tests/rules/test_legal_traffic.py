@@ -12,7 +12,7 @@ from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_tables import GUIDInfo, VLArbitrationTable
 from tests.craft import build, smp
 from tests.rules.findings import lint
-from tests.rules.made.subnets import NODE_INFO, PORT_INFO, SWITCH_INFO, back, sweep
+from tests.rules.made.subnets import NODE_INFO, PORT_INFO, SWITCH_INFO, back, member, sent, sweep
 from tests.rules.made.traps import CA, PORT, notice, repress, trap
 from tests.subnet.made import GUID, SET, answer, ask, node, port_info, switch, switch_info
 
@@ -281,3 +281,23 @@ def test_a_capture_that_begins_between_a_trap_and_its_acknowledgement(seconds: i
 def test_a_later_acknowledgement_with_the_wrong_number_counts() -> None:
     once = [trap(144), repress(144, tid=8)]
     assert severities("SMP019", [CA, PORT, *once, *once * 6, trap(144)], step_ns=SECOND_NS) == ["warning"]
+
+
+@pytest.mark.parametrize(("state", "seconds", "found"), [(1, 60, "error"), (4, 60, "info"), (4, 10, "error")])
+def test_a_group_lasts_while_it_has_a_full_member(state: int, seconds: int, found: str) -> None:
+    """One without may have ended, and another port made it anew with keys of its own."""
+    told = [member(join_state=state), *[sent()] * (seconds - 1), sent(q_key=0x1234)]
+    assert severities("QKY004", told, step_ns=SECOND_NS) == [found]
+
+
+def test_who_asks_nodes_without_a_lease_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibdissect.rules.MKY.leases.MAX_ASKED", 1)
+    held = {"m_key": 7, "m_key_protect_bits": 1}
+    wrong = ask(5, PORT_INFO, method=SET, body=port_info(5, **STATES), m_key=9)
+
+    def found(lease: int) -> list[str]:
+        others = [answer(6, NODE_INFO, node(6)), answer(6, PORT_INFO, port_info(6, m_key_lease_period=lease, **held))]
+        leased = [ask(5, PORT_INFO, m_key=7), answer(5, PORT_INFO, port_info(5, m_key_lease_period=1, **held)), wrong]
+        return severities("MKY008", [*others, ask(6, NODE_INFO, m_key=7), CA, *leased, *[trap(128, slid=6)] * 3], step_ns=SECOND_NS // 2)
+
+    assert (found(0), found(1)) == (["warning"], ["info"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule
 from ibdissect.rules.shared.mad_conditions import NO_ERROR, NamesRequest
 from ibdissect.subnet import FabricFollower
@@ -127,7 +128,8 @@ class PKeyTableBlock(ModifierRule):
 
     Check the block number (bits 15-0) against PartitionCap in NodeInfo (PartitionEnforcementCap for a switch's ports).
 
-    One SMP is enough. Blocks up to 2047, which 16 bits of PartitionCap can name, are left to PKY011 where any node shows so large a table.
+    One SMP is enough. Blocks up to 2047, which 16 bits of PartitionCap can name, are an `info`, and left to PKY011 where any node shows so
+    large a table.
     """
 
     code, name, severity = "AM010", "pkey-block-gt-1023", ERROR
@@ -147,6 +149,10 @@ class PKeyTableBlock(ModifierRule):
             if max(node.partition_cap, switch.partition_enforcement_cap if switch is not None else 0) > USUAL_P_KEYS:
                 return False
         return True
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """An info where the capture may only lack the NodeInfo of a node with so large a table."""
+        return INFO if int(hit.arguments["attribute_modifier"]) & 0xFFFF <= LAST_BLOCK else super().severity_at_end(hit, context)
 
 
 class VLArbitrationSelector(ModifierRule):

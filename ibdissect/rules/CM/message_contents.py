@@ -15,6 +15,7 @@ from ibdissect.decode.connections import Connections
 from ibdissect.decode.identity import QueuePairId
 from ibdissect.diagnosis.stories import Stories
 from ibdissect.engine.psn_gaps import FAR, distance
+from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.rules.shared.connection_rule import JUDGED, QUIET_NS
 from ibdissect.rules.shared.unanswered import QuotingRule
@@ -211,8 +212,10 @@ class AgreedMTU(QuotingRule):
                     )  # fmt: skip
 
 
-REASONS = frozenset({*range(1, 34), 35})
-"""Reject reasons of kernel ib_cm.h."""
+REASONS = range(1, 36)
+"""Reject reasons of kernel ib_cm.h, which leaves out 34: the standard counts on from there."""
+NEWER = range(36, 256)
+"""Reasons that a newer standard may define."""
 
 
 class QPNZero(Rule):
@@ -233,13 +236,19 @@ class QPNZero(Rule):
 class RejectReason(Rule):
     """A rejection has a reason that is not defined.
 
-    The requester cannot tell whether to retry, to use another path or to give up. Reasons are 1 to 33 and 35.
+    The requester cannot tell whether to retry, to use another path or to give up. Reasons are 1 to 35.
 
     Correct the rejecting side; an application's own reason belongs in the private data, with reason 28.
+
+    One REJ is enough. An `info` for reasons from 36 to 255, which a newer standard may define.
     """
 
     code, name, severity = "CM002", "rej-reason-unknown", WARNING
     reference = "IBA 12.6.7.2; kernel ib_cm.h"
     when = ~REJ.reason.isin(REASONS) & (MAD.method == SEND)
+    waits = True
     message = "REJ with reason {reason}, which is not defined"
-    example = "a REJ with reason 99"
+    example = "a REJ with reason 0"
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        return INFO if int(hit.arguments["reason"]) in NEWER else super().severity_at_end(hit, context)

@@ -62,7 +62,7 @@ class TooManyRequests(Rule):
 
     The REQs of a connection, or its REPs, of which each repeated REQ may ask for one more; those within fifty milliseconds of another are
     the copies of a second mirror. Silent if they are a minute apart, or a REQ has another PSN: that is another try with the same id. An
-    `info` after an MRA.
+    `info` after an MRA, and for a REP if the first one stands before the first REQ: the capture begins in between, and lacks a REQ.
     """
 
     code, name, severity = "CM005", "cm-retransmit-count", WARNING
@@ -76,11 +76,12 @@ class TooManyRequests(Rule):
         asks = isinstance(event, Requested)
         what, sent = ("REQ", connection.requests) if asks else ("REP", connection.replies)
         allowed = connection.max_cm_retries + (0 if asks else max(connection.requests.count - 1, 0))
+        begun = 0 < connection.rep_frame < connection.req_frame  # by a REQ that the capture lacks
         apart = event.time_ns - connection.reqs[0][1] > WARM_UP_NS * (sent.count - 1)
         if sent.count == allowed + 2 and sent.frame == event.frame and not apart:
             yield fault(
                 event, {"ends": connection.text, "what": what, "sent": sent.count, "allowed": connection.max_cm_retries},
-                REQ.max_cm_retries, proof=[(connection.req_frame, "first REQ")], severity=INFO if connection.mra_frame else None,
+                REQ.max_cm_retries, proof=[(connection.req_frame, "first REQ")], severity=INFO if connection.mra_frame or begun else None,
             )  # fmt: skip
 
 

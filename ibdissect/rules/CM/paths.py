@@ -186,8 +186,9 @@ class DroppedServiceLevel(LearntFactRule):
     SLs are in use.
 
     The REQ of a native connection in one subnet, or a LAP, and the SL to VL table of the adapter at either end of its primary or alternate
-    path, read before it. An `info` if that port sends with the SL after the table was read: it has another one. Silent for ports that have
-    one data VL, or no such table (IsSLMappingSupported), and for a path from a port to itself.
+    path, read before it. An `info` if that port sends with the SL after the table was read: it has another one; and where no PortInfo of
+    the port tells its VLs. Silent for ports that have one data VL, or no such table (IsSLMappingSupported), and for a path from a port to
+    itself.
     """
 
     code, name, severity = "CM022", "req-sl-dropped", WARNING
@@ -225,6 +226,7 @@ class DroppedServiceLevel(LearntFactRule):
                         seen, {"what": type(path.view).__name__, "path": path.name, "sl": sl, "port": port.name_at(seen.frame)},
                         path.field("sl"), of=path.view, key=(own, sl), about=(port.node.slot,),
                         proof=[(max(qos.maps_frame(seen.frame), since), "the latest SL to VL table")],
+                        severity=INFO if port.info_at(seen.frame)[0] is None else None,
                     )  # fmt: skip
         if subnet.mapped:  # what was sent before the first table does not matter
             self._note_sent(table)

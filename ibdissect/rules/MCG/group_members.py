@@ -20,6 +20,7 @@ from ibdissect.rules.shared.group_rule import Administrators
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, Node, Subnet
+from ibdissect.subnet.multicast_groups import FULL_MEMBER
 from ibdissect.subnet.vantage import LIFETIME_NS
 from ibdissect.transport.multicast import GroupSender, Multicast
 from ibdissect.wire.headers import GRH, LRH
@@ -100,10 +101,6 @@ class TooManyGroups(LearntFactRule):
                 self.brief.add(slot)
             if len(event.table) and int(event.table.chunk.time_ns[-1]) > until:
                 del self.settled[slot]
-
-
-FULL_MEMBER = 1
-"""Bit of JoinState."""
 
 
 def _needed(subnet: Subnet, switch: Node, frame: int) -> set[LidId]:

@@ -11,14 +11,14 @@ import numpy as np
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.decode.history import AFTER_ALL, SECOND_NS
 from ibdissect.decode.identity import Frame, LidId, NodeId, PortId
-from ibdissect.decode.rows import is_in
+from ibdissect.decode.rows import distinct_values, is_in
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault, on_event
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.smp_senders import senders_of
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS
 from ibdissect.rules.shared.unanswered import LearntFactRule
-from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Port
+from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node, Port
 from ibdissect.subnet.earlier_answers import PortInfos
 from ibdissect.subnet.events import MKeyLearnt, WrongMKey
 from ibdissect.wire.numbers import GET, SET, STATUS
@@ -100,10 +100,13 @@ class LeaseExpired(LearntFactRule):
         self._refute(event, context)
 
     def _note(self, event: ChunkFollowed, context: Context) -> None:
-        """Who sends requests to which node, along LIDs or, with a key, along directed routes."""
+        """Who sends requests to which node with a lease, along LIDs or, with a key, along directed routes."""
         asks, chunk = event.requests, event.table.chunk
+        leased = [slot for slot in distinct_values(asks.slot) if slot >= 0 and _leased(event.subnet.by_slot(slot))]
+        if not leased:
+            return
         senders, hidden = senders_of(event.table, asks, slice(None))
-        index = np.flatnonzero((asks.slot >= 0) & (~hidden | (asks.m_key != 0)))
+        index = np.flatnonzero(is_in(asks.slot, np.array(leased, np.int64)) & (~hidden | (asks.m_key != 0)))
         each, at = np.unique(asks.slot[index] << 16 | np.where(hidden, DIRECTED, senders)[index], return_index=True)
         for way, row in zip(each.tolist(), asks.rows[index[at]].tolist(), strict=True):
             who, frame = (NodeId(way >> 16), LidId(way & 0xFFFF)), row + chunk.first
@@ -132,6 +135,12 @@ class LeaseExpired(LearntFactRule):
         if port in self.refuted or not any(frame < hit.frame for frame in asked):
             return INFO
         return super().severity_at_end(hit, context)
+
+
+def _leased(node: Node | None) -> bool:
+    """Whether some port of a node shows a lease."""
+    held = (port.m_key for port in node.ports.values()) if node is not None else ()
+    return any(key is not None and key.lease for key in held)
 
 
 class LeaseTooShort(Rule):

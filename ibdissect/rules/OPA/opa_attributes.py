@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
@@ -111,11 +113,12 @@ class _SwitchRule(LearntFactRule):
     @on_chunk
     def note_gets(self, table: ChunkTable, _context: Context) -> None:
         """Who was asked in this chunk; it counts for the next ones, as the Sets of this one were judged before."""
-        for place, frame in self._gets(table):
-            self.asked.put(place, frame, frame, int(table.chunk.time_ns[frame - table.chunk.first]))
+        for place, frames in table.once(self._gets).items():
+            self.asked.put(place, frames[-1], frames[-1], int(table.chunk.time_ns[frames[-1] - table.chunk.first]))
 
-    def _gets(self, table: ChunkTable) -> Iterator[tuple[Place, int]]:
-        """The places where SwitchInfo was asked for in a chunk, and the frames."""
+    def _gets(self, table: ChunkTable) -> dict[Place, list[int]]:
+        """The frames of a chunk in which SwitchInfo was asked for, ascending, by place."""
+        found = defaultdict[Place, list[int]](list)
         for mgmt_class in (LID_ROUTED, DIRECTED):
             rows = table.attributes().get((mgmt_class, SWITCH_INFO), np.empty(0, np.int64))
             mine = (table.values_at(MAD.method, rows) == GET) & (table.values_at(MAD.base_version, rows) == BASE_VERSION_OPA)
@@ -123,13 +126,15 @@ class _SwitchRule(LearntFactRule):
                 seen = Seen(table, row)
                 route = seen.first(STLSMPDirected)
                 sender = self.senders.of_transaction(seen.value(MAD.transaction_id)) if route is not None else 0
-                yield _along(sender, route) if route is not None else LidId(seen.value(LRH.dlid)), seen.frame
+                found[_along(sender, route) if route is not None else LidId(seen.value(LRH.dlid))].append(seen.frame)
+        return found
 
     def doubt(self, seen: Seen, place: Place, shown: SwitchAnswers) -> Severity | None:
         """INFO if a switch was asked again after its answer, or its LID was written: another one may be there since then."""
-        later = [frame for where, frame in self._gets(seen.table) if where == place and frame < seen.frame]
+        gets = seen.table.once(self._gets).get(place, ())
+        later = gets[: bisect_left(gets, seen.frame)]
         given = self.given.get(place, 0) if isinstance(place, LidId) else 0
-        return INFO if max(*later, self.asked.get(place, 0), given) > shown.frame > 0 else None
+        return INFO if max(*later[-1:], self.asked.get(place, 0), given) > shown.frame > 0 else None
 
     def judge(self, view: STLSwitchInfo, seen: Seen, place: Place, shown: SwitchAnswers, *, own: bool) -> Iterator[Hit]:
         """Faults of an answer or a Set. `shown`: what counts; `own`: it is in the same packet."""

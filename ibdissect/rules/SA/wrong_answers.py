@@ -19,6 +19,7 @@ from ibdissect.rules.shared.path_lids import PathEnd, PathLidsRule
 from ibdissect.rules.shared.refused_join import RefusedJoin
 from ibdissect.rules.shared.unanswered import LearntFactRule, with_peer
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Port
+from ibdissect.subnet.multicast_groups import FULL_MEMBER
 from ibdissect.subnet.p_keys import Verdict
 from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.headers import LRH
@@ -28,7 +29,6 @@ from ibdissect.wire.sa_paths import MCMemberRecord, PathRecord
 from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.spec import Struct
 
-FULL_MEMBER = 1
 MAX_KEPT = 4096
 
 

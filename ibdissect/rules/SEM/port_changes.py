@@ -9,6 +9,7 @@ import numpy as np
 
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.conditions import occurrences_where
 from ibdissect.decode.history import History
 from ibdissect.decode.identity import Frame, PortId, PortNumber, SenderNumber
@@ -17,6 +18,7 @@ from ibdissect.lint.sequence import previous
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.attribute_rule import ANSWERED, OF_SWITCH, WRITTEN, AttributeRule, Fault, Mask
 from ibdissect.rules.shared.mad_conditions import READ
+from ibdissect.rules.shared.unanswered import PATIENCE_NS
 from ibdissect.subnet import ChunkFollowed
 from ibdissect.subnet.earlier_answers import NO_KEY, AttributeSmp, AttributeSmps
 from ibdissect.subnet.events import TrapSeen
@@ -300,11 +302,11 @@ class ActiveWithoutArmed(AttributeRule):
 
     Set the port, and the one it faces, to Armed first.
 
-    The port showed Initialize, and the answer to the Set is an error: a port that accepts it was armed. A port that does not answer
-    counts as refusing where the capture shows that it misses nothing (in ERF by its traffic, elsewhere no packet is missing within ten
-    seconds) and does not change the order of Sets. Ports that were armed are judged again after they showed that they went down, or
-    Initialize after a later state. No port is judged after a Set to Armed of a port that is not known yet. Other changes of state are not
-    judged either, since a port may go down and come up unseen.
+    The port showed Initialize, and the answer to the Set is an error: a port that accepts it was armed. A port that does not answer counts
+    as refusing where the capture goes on for a second, shows that it misses nothing (in ERF by its traffic, elsewhere no packet is missing
+    within ten seconds) and does not change the order of Sets. Ports that were armed are judged again after they showed that they went down,
+    or Initialize after a later state. No port is judged after a Set to Armed of a port that is not known yet. Other changes of state are
+    not judged either, since a port may go down and come up unseen.
     """
 
     code, name, severity = "SEM012", "portstate-active-unarmed", ERROR
@@ -340,9 +342,10 @@ class ActiveWithoutArmed(AttributeRule):
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
-        loss = context.get(CaptureLoss)
+        loss, scopes = context.get(CaptureLoss), context.get(Scopes)
         for hit in self.waiting.values():
-            if loss.proves_silence(hit.time_ns) and not loss.unsettled(hit.frame, hit.time_ns):
+            waited = scopes.goes_on(hit.frame, hit.time_ns) >= PATIENCE_NS
+            if waited and loss.proves_silence(hit.time_ns) and not loss.unsettled(hit.frame, hit.time_ns):
                 yield hit
 
     def suspicious(self, smps: AttributeSmps) -> Mask:

@@ -27,8 +27,9 @@ from ibdissect.rules.shared.refused_packets import note_flows, under_way
 from ibdissect.rules.shared.stale_facts import RefutableRule
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import ChunkFollowed, FabricFollower
-from ibdissect.subnet.multicast_groups import GroupFacts, MulticastGroup
-from ibdissect.subnet.vantage import LIFETIME_NS
+from ibdissect.subnet.multicast_groups import FULL_MEMBER, GroupFacts, MulticastGroup
+from ibdissect.subnet.vantage import AGES_NS, LIFETIME_NS
+from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.headers import BTH, DETH, GRH, LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, PERMISSIVE, PORT_INFO, SA_CLASS, SET
 from ibdissect.wire.opcodes import DATAGRAMS
@@ -128,7 +129,8 @@ class GroupRule(LearntFactRule, RefutableRule):
         "connections work although the facts forbid them: the record may be another subnet's; or where the record is of another "
         "interface, or so old that the group may have been made anew unseen. The same where two managers tell different facts of the group "
         "and the packet fits one of them; where a manager told ports to register again since, as it does when it starts, or the capture "
-        "shows no answer to a join since. Packets that fitted until a second before may have been under way."
+        "shows no answer to a join since; and ten seconds after the record, where no full member is known that keeps the group. Packets "
+        "that fitted until a second before may have been under way."
     )
 
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
@@ -161,12 +163,15 @@ class GroupRule(LearntFactRule, RefutableRule):
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """Also INFO if the packet is right by what another manager says of the group, or the group may have been made anew."""
+        group: MulticastGroup | None = context.get(FabricFollower).subnet.groups.by_mgid.get(hit.key[0])
         told_in = min((one.frame for one in hit.related if 0 < one.frame < hit.frame), default=hit.frame)
         known = context.get(Administrators)
+        age = context.get(CaptureLoss).nanoseconds_between(told_in, hit.frame)
+        if group is not None and age > AGES_NS and not any(state & FULL_MEMBER for state, _ in group.members.values()):
+            return INFO  # it may have ended since, and been made anew
         if known.restarted(told_in, hit.frame) or known.joins_between(told_in, hit.frame, context.get(Transactions)):
             return INFO
         if len(known.lids) > 1:
-            group: MulticastGroup | None = context.get(FabricFollower).subnet.groups.by_mgid.get(hit.key[0])
             told = [facts for facts, _ in group.facts.values() if facts is not None and facts.mlid] if group is not None else []
             if any(self.wrong(facts, *hit.key) is None for facts in told):
                 return INFO

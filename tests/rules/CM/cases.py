@@ -111,10 +111,16 @@ def rejected(reason: int) -> bytes:
 
 
 case("CM001", classes_request(local_qpn=0), classes_request(local_qpn=0, extended_transport_type=1))
-case("CM002", rejected(99), rejected(35))
+case("CM002", rejected(99), rejected(35), severity="info")
+case("CM002", rejected(0), rejected(34), severity="warning")
+case("CM002", rejected(256), rejected(35), severity="warning")
+case("CM002", rejected(36), rejected(35), severity="info")
+case("CM002", rejected(255), rejected(35), severity="info")
 case("CM015", classes_request(primary_local_ack_timeout=0), classes_request(primary_local_ack_timeout=1))
 # each REQ may ask for another REP, a REQ with another PSN is another try, and who had an MRA may wait and ask again
 case("CM005", [ASKING, *[reply()] * 3], [ASKING, reply(), ASKING, *[reply()] * 2], frames=[4], file=TRIED, severity="warning")
+# the capture begins between a REQ and its REP
+case("CM005", [reply(), ASKING, *[reply()] * 2], [reply(), ASKING, reply()], frames=[4], file=TRIED, severity="info")
 case("CM005", [ASKING] * 3, [*[ASKING] * 2, request(max_cm_retries=1, starting_psn=77)], frames=[3], file=TRIED)
 BE_PATIENT = message(0x11, MRA, {"local_communication_id": 0x2002, "remote_communication_id": 0x1001}, PASSIVE)
 case("CM005", [ASKING, BE_PATIENT, *[ASKING] * 2], [ASKING, BE_PATIENT, ASKING], frames=[4], file=TRIED, severity="info")
@@ -252,6 +258,8 @@ for lid in (1, 2):
         also = ["SEM066"] if "vl_cap" in less else []
         case("CM022", [*knows, request(primary_sl=1)], [*other, request(primary_sl=1)], frames=[4], twin_also=also)
     case("CM022", [*knows, request(primary_sl=1)], [*knows, request(primary_sl=2)], frames=[4])
+    unread = [knows[0], knows[2]]  # perhaps it has one data VL
+    case("CM022", [*unread, request(primary_sl=1)], [*unread, request(primary_sl=2)], frames=[3], severity="info")
     there = {**ASIDE, "alternate_local_port_lid": 3 - lid, "alternate_remote_port_lid": lid}
     case("CM022", [*knows, load(**there, alternate_sl=1)], [*knows, load(**there, alternate_sl=0)], frames=[4])
     case("CM022", [*knows, request(**there, alternate_sl=1)], [*knows, request(**{**there, "alternate_subnet_local": 0}, alternate_sl=1)],

@@ -338,19 +338,24 @@ case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, sets(4), answer(5, PORT_INFO, 
 case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, sets(4)], frames=[3])
 
 
-def complete(frames: list[bytes]) -> bytes:
-    """A pcap of link type 247, which misses nothing."""
-    records = (struct.pack("<IIII", 1_700_000_000, i, len(frame), len(frame)) + frame for i, frame in enumerate(frames))
+def complete(frames: list[bytes], goes_on: int = 1) -> bytes:
+    """A pcap of link type 247, which misses nothing; the last frame comes so many seconds after the others."""
+    times = [(1_700_000_000 + (goes_on if i == len(frames) - 1 else 0), i) for i in range(len(frames))]
+    records = (struct.pack("<IIII", *time, len(frame), len(frame)) + frame for time, frame in zip(times, frames, strict=True))
     return struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 247) + b"".join(records)
 
 
 # an answer in front of its request: the capture changes the order, and the port was armed before
 SWAPPED = [ask(7, NODE_INFO), answer(7, NODE_INFO, port_node(7)), answer(6, NODE_INFO, port_node(6)), ask(6, NODE_INFO)]
 BEHIND = sets(3, header={"transaction_id": 77})
-case("SEM012", complete([*INIT, sets(4), BEHIND]), complete([*INIT, *SWAPPED, sets(4), BEHIND]), file=None, frames=[3],
-     also=["CAP009"], twin_also=["CAP009"])  # fmt: skip
-case("SEM012", complete([*INIT, sets(4)]), complete([*INIT, sets(4), answer(5, PORT_INFO, port_info(5))]), file=None, frames=[3],
-     also=["CAP009"], twin_also=["CAP009"])  # fmt: skip
+AFTER = ask(7, NODE_INFO)
+case("SEM012", complete([*INIT, sets(4), BEHIND, AFTER]), complete([*INIT, *SWAPPED, sets(4), BEHIND, AFTER]), file=None, frames=[3],
+     also=["CAP009", "TXN001"], twin_also=["CAP009", "TXN001"])  # fmt: skip
+case("SEM012", complete([*INIT, sets(4), AFTER]), complete([*INIT, sets(4), answer(5, PORT_INFO, port_info(5)), AFTER]), file=None,
+     frames=[3], also=["CAP009"], twin_also=["CAP009"])  # fmt: skip
+# the answer may come when the capture has ended
+case("SEM012", complete([*INIT, sets(4), AFTER]), complete([*INIT, sets(4), AFTER], 0), file=None, frames=[3], also=["CAP009"],
+     twin_also=["CAP009"])  # fmt: skip
 # values that do not exist
 case("SEM066", port_answer(port_state=7), port_answer(port_state=4))
 case("SEM066", port_answer(port_physical_state=8), port_answer(port_physical_state=7, port_state=1))
