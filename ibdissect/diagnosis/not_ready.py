@@ -30,6 +30,8 @@ def rnr_exhausted(raw: Raw, half: Any, goes_on: Callable[[int, int], int]) -> bo
     limit = rnr_limit(raw, half)
     if limit is not None:
         return bool(half.rnr_count > limit != INFINITE)
+    if half.rnr_count > INFINITE:
+        return False  # only who tries without end gets so many
     return left_unready(raw, half) or goes_on(half.rnr_frame, half.rnr_time) > 4000 * RNR_TIMER_US[half.rnr_code]
 
 

@@ -220,6 +220,8 @@ class Half(Direction):
             self.rounds += 1
         self.in_round, self.round_next = True, end
         if pos <= self.una < end:
+            if not self.tries:
+                self.first_try_time = p.time
             self.tries, self.tried, self.tried_time = self.tries + 1, p.frame, p.time
         if end > self.una:
             self.last_try, self.last_try_end, self.last_try_time = p.frame, end, p.time
@@ -331,6 +333,7 @@ class Half(Direction):
                 self.rnr_first = p.frame
             self.rnr, self.rnr_time, self.rnr_frame, self.rnr_code, self.rnr_last = pos, p.time, p.frame, code, p.frame
             self.asked = True
+            self.tries = 0  # this is an answer: the next try is the first one without
             open_episode(self, RNR, p.time, p.time)
             return 0
         if p.syndrome >> 5 & 3 != 3:

@@ -30,3 +30,10 @@ def test_silence_alone_proves_nothing(retries: int | None, leaves: bool) -> None
         assert found.cause != "rnr-exhausted", "it may try without end"
     else:
         assert (found.cause, found.severity) == ("rnr-exhausted", "info" if retries is None else "error")
+
+
+@pytest.mark.parametrize(("naks", "used_up"), [(7, True), (8, False)])
+def test_more_rnr_naks_than_any_count_allows_are_those_of_a_requester_that_tries_without_end(naks: int, used_up: bool) -> None:
+    lab = Lab()
+    unready(lab, 0, naks)
+    assert (lab.only().cause == "rnr-exhausted") is used_up

@@ -10,6 +10,7 @@ from ibdissect.diagnosis.stories import Stories
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, Context, Hit, on_end
 from ibdissect.rules.shared.story_rule import StoryRule
+from ibdissect.rules.shared.unanswered import QuotingRule
 from ibdissect.wire.text import counted
 
 TOLD = 5
@@ -33,14 +34,14 @@ class NumberReused(StoryRule):
     example = "a SEND that is acknowledged, and a SEND of other data with its PSN"
 
 
-class ReadLengthWrong(StoryRule):
+class ReadLengthWrong(StoryRule, QuotingRule):
     """A READ was answered with another length than it asked for.
 
     The requester reports a length error, and the connection ends; or the application takes memory for data that was never written.
 
     Report it to the maker of the responder: a READ is answered in full.
 
-    The READ, and all of its responses up to the last.
+    The READ, and all of its responses up to the last. An `info` where the capture misses packets meanwhile.
     """
 
     code, name, severity = "CNX016", "read-length-wrong", ERROR
@@ -94,7 +95,7 @@ def _together(sentences: Sequence[str]) -> str:
     return f"{said}: " + "; ".join(told)
 
 
-class ReadOrderWrong(StoryRule):
+class ReadOrderWrong(StoryRule, QuotingRule):
     """The parts of an answer to a READ come in the wrong order.
 
     The requester drops it and asks again, or ends the connection; one that takes it has a part of the data in the wrong place.
@@ -102,7 +103,8 @@ class ReadOrderWrong(StoryRule):
     Report it to the maker of the responder: the first packet of an answer is a First or an Only, and no other one is.
 
     A READ that follows the request before it, so that it is no repetition, and a Middle or Last with its PSN; or all responses up to a
-    First or Only that has a later PSN. Silent where another READ may have asked for the rest.
+    First or Only that has a later PSN. Silent where another READ may have asked for the rest; an `info` where the capture misses packets
+    meanwhile.
     """
 
     code, name, severity = "CNX018", "read-order-wrong", ERROR

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, ClassVar
 
 from ibdissect.diagnosis.causes import MOST_RETRIES, SURELY
 from ibdissect.diagnosis.connection import Connection
 from ibdissect.diagnosis.stories import Stories
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, Context, Hit
+from ibdissect.lint.rule import ERROR, INFO, Hit
 from ibdissect.rules.shared.story_rule import StoryRule
-from ibdissect.traffic.capture_loss import CaptureLoss
+from ibdissect.rules.shared.unanswered import QuotingRule
 
 
-class NeverAcknowledged(StoryRule):
+class NeverAcknowledged(StoryRule, QuotingRule):
     """A request was never acknowledged, and the connection was given up.
 
     The application sees "transport retry counter exceeded", and the connection is dead. If the responder sends to others meanwhile, only
@@ -33,8 +32,6 @@ class NeverAcknowledged(StoryRule):
     reference = "IBA 9.7.6.1.3, 9.9.2.1"
     cause = "retries-exhausted"
 
-    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss,)
-    waits = True
     example = "a SEND that is sent eight times, and packets of the responder to another queue pair"
 
     def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
@@ -42,12 +39,6 @@ class NeverAcknowledged(StoryRule):
         unseen = scope is None or (scope == "host" and isinstance(tries, int) and tries > MOST_RETRIES + 1)
         few = isinstance(tries, int) and tries < SURELY
         return INFO if few or unseen else super().severity_of(one, stories)
-
-    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """An info where the capture misses packets between the tries: the acknowledgement may be one of them."""
-        first = min((one.frame for one in hit.related), default=hit.frame)
-        lost = context.get(CaptureLoss).between_frames(first, hit.frame)
-        return INFO if lost else super().severity_at_end(hit, context)
 
 
 class LargePacketsVanish(StoryRule):

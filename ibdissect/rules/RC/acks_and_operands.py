@@ -14,7 +14,7 @@ from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Code, PairId
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen
-from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule, would_answer
+from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PACKET_FLOW, PacketRule, room_behind_headers
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.expr import Where, present
@@ -153,9 +153,7 @@ class RKeyZero(AcceptedRule):
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info where nothing comes back from the receiver, or may still come: it may take the packet."""
-        if context.get(Scopes).goes_on(hit.frame, hit.time_ns) < SECOND_NS and not self.refused(hit):
-            return INFO
-        return super().severity_at_end(hit, context) if would_answer(hit, context) else INFO
+        return super().severity_at_end(hit, context) if self.shown(hit, context) else INFO
 
 
 class LengthZeroWrite(PacketRule):

@@ -10,6 +10,7 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.bit_fields import extract
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.connections import Connections
 from ibdissect.decode.identity import Content, MacId, PairId, PKey
 from ibdissect.lint.finding import Severity
@@ -313,20 +314,20 @@ class Fragmented(AcceptedRule):
     Make the path MTU of the queue pairs fit the smallest Ethernet MTU on the way, with 60 to 80 bytes to spare for headers.
 
     One packet is enough. Silent if its receiver answers the sender later: software (rxe) takes fragments. An `info` for a datagram, which
-    is not acknowledged, and where the capture shows no answer of the receiver to the sender. Of IPv4 only: what a fragment of IPv6 carries
-    is not read, and CAP018 says so of a capture that holds nothing else.
+    is not acknowledged, and where the capture shows no answer of the receiver to the sender, or ends within a second. Of IPv4 only: what a
+    fragment of IPv6 carries is not read, and CAP018 says so of a capture that holds nothing else.
     """
 
     code, name, severity = "ROC013", "roce-fragmented", WARNING
     reference = "RFC 791; RoCE senders set Don't Fragment"
     when = (IPv4.more_fragments == 1) & present(BTH)
     flow = (IPv4.source, IPv4.destination)
-    needs = (Streams,)
+    needs = (Scopes, Streams)
     message = "a RoCE packet was split into IP fragments, of which this is the first: the receiver drops them"
     example = "a RoCE v2 packet with More Fragments set"
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        return super().severity_at_end(hit, context) if would_answer(hit, context) else INFO
+        return super().severity_at_end(hit, context) if self.shown(hit, context) else INFO
 
 
 class RoceVersion1(Rule):

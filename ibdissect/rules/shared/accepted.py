@@ -9,6 +9,8 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.addresses import ends_at
+from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import PairId
 from ibdissect.lint.rule import Context, Hit, Seen, on_chunk
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
@@ -76,6 +78,11 @@ class AcceptedRule(PacketRule):
     def stands(self, hit: Hit, context: Context) -> bool:
         accepted, _, latest = self.answers.get(hit.arguments["pair"], (0, 0, 0))
         return (accepted < hit.frame and latest <= hit.time_ns) or self.refused(hit)
+
+    def shown(self, hit: Hit, context: Context) -> bool:
+        """Whether the capture would show the acceptance: it goes on for a second, or until a refusal, and shows answers of the receiver."""
+        goes_on = context.get(Scopes).goes_on(hit.frame, hit.time_ns) >= SECOND_NS
+        return (goes_on or self.refused(hit)) and would_answer(hit, context)
 
     def refused(self, hit: Hit) -> bool:
         """Whether the receiver refused something later."""

@@ -197,9 +197,18 @@ DONE = told(109, msn=109, at=50 * US)
 case("CNX015", shown(works, OTHER_DATA, DONE), shown(works, tries(1, 109), DONE), also=["RC002"], twin_also=["RC002"], file=None)
 
 
-def read(size: int) -> bytes:
+def misses_one(lab: Lab) -> None:
+    """C acknowledges three SENDs of A, of which the capture has two."""
+    beside = Lab(b=C, qa=0x311, qb=0x322)
+    beside.good(beside.up(SEC + MS, local_communication_id=0xA9), 100, 3)
+    lab.frames += [one for i, one in enumerate(beside.frames) if i != len(beside.frames) - 4]
+
+
+def read(size: int, *, misses: bool = False) -> bytes:
     lab = Lab()
     works(lab)
+    if misses:
+        misses_one(lab)
     lab.ask(SEC, 110, opcode=READ, dma=1000)
     lab.answer(SEC + 50 * US, 110, msn=110, opcode=RESPONSE_ONLY, size=size)
     return lab.pcap()
@@ -207,11 +216,15 @@ def read(size: int) -> bytes:
 
 case("CNX016", read(500), read(1000), file=None)
 case("CNX016", read(1500), read(1000), file=None)
+# the answer may be to a READ that the capture misses
+case("CNX016", read(500, misses=True), read(1000, misses=True), severity="info", file=None)
 
 
-def parts(*opcodes: int, before: int = 110, again: bool = False) -> bytes:
+def parts(*opcodes: int, before: int = 110, again: bool = False, misses: bool = False) -> bytes:
     """Responses to a READ, and requests before it up to a PSN; its second part is perhaps asked for again."""
     lab = Lab()
+    if misses:
+        misses_one(lab)
     lab.good(lab.up(), 100, before - 100)
     lab.ask(SEC, 110, opcode=READ, dma=1000)
     if again:
@@ -222,7 +235,8 @@ def parts(*opcodes: int, before: int = 110, again: bool = False) -> bytes:
 
 
 IN_ORDER, LATER_FIRST = (0x0D, 0x0E, 0x0F), (0x0E, 0x0D, 0x0F)
-case("CNX018", parts(*LATER_FIRST), parts(*IN_ORDER), file=None)
+case("CNX018", parts(*LATER_FIRST), parts(*IN_ORDER), severity="error", file=None)
+case("CNX018", parts(*LATER_FIRST, misses=True), parts(*IN_ORDER, misses=True), severity="info", file=None)
 FIRST_AGAIN, ONLY_LAST = (0x0D, 0x0D, 0x0F), (0x0D, 0x0E, 0x10)
 for wrong in (FIRST_AGAIN, ONLY_LAST):
     case("CNX018", parts(*wrong), parts(*IN_ORDER), file=None)
@@ -320,6 +334,20 @@ def agreed(retries: int) -> Script:
 for number, retries, severity in ((5, 5, "info"), (5, 4, "error"), (8, 7, "error")):
     case("CNX004", shown(agreed(retries), busy, tries(number)), shown(agreed(retries), busy, tries(number), told(110, at=number * TIMEOUT)),
          severity=severity, **WAITS)  # fmt: skip
+# an RNR NAK is an answer: the capture ends behind the last of ten tries, or eight more have none
+
+
+def unready_at_the_end(silent: int) -> bytes:
+    lab = Lab()
+    lab.good(lab.up(rnr_retries=7), 100, 10)
+    tries(9 + silent, wait=20 * MS)(lab)
+    for i in range(9):
+        told(110, 0x20 | 0x14, at=i * 20 * MS + US)(lab)
+    return lab.pcap()
+
+
+case("CNX004", unready_at_the_end(8), unready_at_the_end(1), also=["RC002", "RC007"], twin_also=["RC002", "RC007"], severity="error",
+     file=None)  # fmt: skip
 # connections take several paths: the capture shows the answers of another one, and none of its requests
 
 
