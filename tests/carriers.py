@@ -138,7 +138,7 @@ def _native(lnh: int, head: bytes) -> Wrap:
     """A raw packet of InfiniBand."""
     return lambda frame: (
         LINK_INFINIBAND,
-        bytes([0, lnh, 0, 2]) + struct.pack(">HH", (8 + len(head) + len(frame)) // 4 + 1, 1) + head + frame[14:] + bytes(8)
+        bytes([0, lnh, 0, 2]) + struct.pack(">HH", (8 + len(head) + len(frame)) // 4 + 1, 1) + head + frame[14:] + bytes(8),
     )
 
 

@@ -286,3 +286,19 @@ def test_a_record_gives_no_multicast_lid(lid: int, held: int) -> None:
 def test_port_information_has_64_bytes() -> None:
     _, _, at_host = known(record(r.PortInfoRecord, b"\xff" * 72, at=4, end_port_lid=HOST, port_num=1))
     assert at_host.infos.now == b"\xff" * 64
+
+
+def test_tables_of_a_node_of_which_only_the_lid_is_known() -> None:
+    """It may be a switch."""
+    linear = record(r.LinearForwardingTableRecord, bytes([255, 1]).ljust(64, b"\xff"), lid=7, block_num=0)
+    subnet = learnt(answer(7, 0x10, b"x" * 64), record(r.SwitchInfoRecord, switch_info(linear_fdb_top=77), at=4, lid=7), linear)
+    (node_,) = subnet.slots.values()
+    assert (node_.kind, node_.linear_top.now, node_.switch.since) == (0, 77, 2)
+    assert node_.forwarding is not None and [*node_.forwarding.linear.entries()] == [(1, 1)]
+    assert not subnet.dropped and subnet.weight == 1
+
+
+def test_both_ends_of_a_recorded_link_know_each_other() -> None:
+    _, at_switch, at_host = known(record(LinkRecord, from_lid=SWITCH, from_port=3, to_lid=HOST, to_port=1))
+    there = at_switch.node.ports[3]
+    assert there.peer is at_host and at_host.peer is there and (there.peer_frame, at_host.peer_frame) == (3, 3)
