@@ -132,3 +132,24 @@ def test_where_a_condition_points_by_default() -> None:
     with pytest.raises(NotImplementedError, match="rule ZYR001 has a condition"):
         Made().of_frame(seen(0))
     assert rc(0x04)
+
+
+@pytest.mark.parametrize("first", ["ibdissect.rules.ZYR.a", "mine"])
+def test_of_two_rules_with_one_code_the_users_is_late(first: str) -> None:
+    """A plugin may be loaded before ours. A class of the same name in the same module is the same rule, loaded again."""
+    names = [first, "mine" if first != "mine" else "ibdissect.rules.ZYR.a"]
+    facts = {"__doc__": "A fault.", "code": "ZYR001", "name": "one-code", "message": "x"}
+    made = type("One", (Rule,), {**facts, "__module__": names[0]})
+    try:
+        assert REGISTRY["ZYR001"] is made and type("One", (Rule,), {**facts, "__module__": names[0]}) is REGISTRY["ZYR001"] is not made
+        with pytest.raises(PluginError) as caught:
+            type("Two", (Rule,), {**facts, "__module__": names[1]})
+        ours, theirs = ("One", "Two") if first != "mine" else ("Two", "One")
+        assert f"ZYR001 is already {ours} (" in str(caught.value) and theirs not in str(caught.value)
+    finally:
+        REGISTRY.pop("ZYR001", None)
+
+
+def test_a_rule_takes_no_arguments() -> None:
+    with pytest.raises(TypeError):
+        type("Three", (Rule,), {"__doc__": "A fault."}, severity="info")
