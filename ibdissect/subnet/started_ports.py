@@ -45,7 +45,18 @@ class StartedPorts:
     def unseen(self, port: Port, frame: int) -> bool:
         """Whether a port that carries data at `frame` last showed that it was not set up, and nobody is seen to do it."""
         info, since = port.info_at(frame)
-        if info is None or info.port_state not in (DOWN, INIT) or (port.node.kind == SWITCH and not port.number):
+        if info is None or not _waits(port, info):
             return False
         sets = self.armed.get(port.id, ())
         return not bisect_left(sets, since) < bisect_left(sets, frame)
+
+    @staticmethod
+    def restarted(port: Port, frame: int) -> bool:
+        """Whether a port that carries data at `frame` shows next that it is not set up: what it shows then is of another time."""
+        later = next((body for body, since in port.infos.values() if since > frame and body is not None), None)
+        return later is not None and _waits(port, PortInfo(later))
+
+
+def _waits(port: Port, info: PortInfo) -> bool:
+    """Whether a port waits for a manager, or for a link. Port 0 of a switch has none."""
+    return info.port_state in (DOWN, INIT) and (port.node.kind != SWITCH or port.number > 0)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 
 from ibdissect.subnet import started_ports
 from tests.craft import native, smp
 from tests.rules.findings import lint
+from tests.rules.made.traps import trap
 from tests.subnet.made import ANSWER, SET, answer, ask, node, node_info, p_keys, port_info, switch
 
 NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x15, 0x16
@@ -69,3 +72,19 @@ def test_more_ports_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None
 def test_many_sets_of_a_port() -> None:
     """The latest count."""
     assert how(*read(INIT), *written(ARMED) * 20, FOREIGN) == ["error"]
+
+
+@pytest.mark.parametrize(("state", "found"), [(DOWN, "info"), (INIT, "info"), (ARMED, "error"), (ACTIVE, "error")])
+def test_a_port_that_starts_after_its_packets(state: int, found: str) -> None:
+    """The table that it shows then is not the one by which it took packets."""
+    asked = [ask(5, attribute) for attribute in (NODE_INFO, PORT_INFO, P_KEY_TABLE)]
+    swept = list(chain.from_iterable(zip(asked, read(state), strict=True)))
+    assert how(FOREIGN, *swept) == [found]
+    assert how(FOREIGN, *swept, asked[1], answer(5, PORT_INFO, port_info(5))) == [found], "what it shows first counts"
+
+
+def test_a_manager_that_a_port_in_initialize_has_not_heard_of() -> None:
+    """It was the last one's, and the next one writes its own LID there."""
+    for state, found in ((INIT, "info"), (ACTIVE, "warning")):
+        port = answer(5, PORT_INFO, port_info(5, port_state=state, master_sm_lid=9))
+        assert [str(one.severity) for one in lint([node_info(5), port, trap(144)], "SMP014")] == [found]

@@ -18,6 +18,7 @@ from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node
 from ibdissect.subnet.early_packets import RECEIVER, SENDER, EarlyPackets
 from ibdissect.subnet.lid_writes import LidWrites
 from ibdissect.subnet.p_keys import Verdict
+from ibdissect.subnet.started_ports import StartedPorts
 from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.numbers import P_KEY_TABLE, PORT_INFO
@@ -33,11 +34,12 @@ class RefusingTable(LearntFactRule, RefutableRule):
     needs = (EarlyPackets, LidWrites)
     evidence = (
         "Needs the complete P_Key table of the port. The table may have changed since it was read; the finding is an `info` if "
-        "something says so. The capture missed packets or changed their order. A Set was not answered. The next reading differs, and the "
-        "capture shows no Set. The capture does not show the port's manager asking or writing it, and the table was read half an hour "
-        "before, or 10 s before and another table was written since. Another port had not yet given up the LID. A port of one of the LIDs "
-        "was down or in Initialize, where links carry no data, and nobody is seen to arm it. Connections work between "
-        "two pairs of ports or more in partitions that their tables lack, or with a LID that no port of a completely read subnet has."
+        "something says so. The capture missed packets or changed their order. A Set was not answered. The next reading differs, and "
+        "the capture shows no Set. The capture does not show the port's manager asking or writing it, and the table was read half an "
+        "hour before, or 10 s before and another table was written since. Another port had not yet given up the LID. A port of one of "
+        "the LIDs was down or in Initialize, where links carry no data, and nobody is seen to arm it; or so it is when a table that is "
+        "read later is read. Connections work between two pairs of ports or more in partitions that their tables lack, or with a LID "
+        "that no port of a completely read subnet has."
     )
     written = (P_KEY_TABLE, PORT_INFO)
     holds_ns = CONFIGURED_NS
@@ -92,6 +94,7 @@ class RefusingTable(LearntFactRule, RefutableRule):
                 early, {"p_key": p_key, "slid": slid, "qp": early.dest_qp, "port": str(port)}, BTH.p_key, p_key,
                 proof=_proof(shown, ENDS[self.side], LATER), evidence=INFERRED,
                 start=early.start, count=count, key=("earlier", port.key, flow),
+                severity=INFO if StartedPorts.restarted(port, early.frame) else None,
             )  # fmt: skip
 
 

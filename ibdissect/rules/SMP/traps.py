@@ -201,8 +201,8 @@ class MasterSmLid(TrapRule):
 
     The trap, and the PortInfo that its port answered before. Silent for a LID or level that any PortInfo names, and for a LID that
     acknowledges traps or calls itself master: a Set that the capture does not show may have written it. Silent, too, for another LID of the
-    master's port (LMC). An `info` where the capture misses packets in between,
-    or a Set of PortInfo was not answered.
+    master's port (LMC). An `info` where the capture misses packets in between, a Set of PortInfo was not answered, or the port was down or
+    in Initialize, so that its manager was to write it next.
     """
 
     code, name, severity = "SMP014", "trap-not-to-master", WARNING
@@ -241,6 +241,11 @@ class MasterSmLid(TrapRule):
     def _masters(hit: Hit, context: Context) -> set[Port]:
         """The ports that had the LID of the manager since the sender showed it."""
         return context.get(FabricFollower).subnet.owners(hit.arguments["named"], hit.related[0].frame)
+
+    def ports_passed(self, hit: Hit, context: Context) -> Iterator[Port]:
+        """The sender: in Initialize it still has what its last manager wrote."""
+        port = context.get(FabricFollower).subnet.by_key(hit.key[0].key) if isinstance(hit.key[0], PortId) else None
+        return iter(() if port is None else (port,))
 
     def facts_used_of(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The manager's own LIDs, too."""
