@@ -117,7 +117,12 @@ TARGETS = {
             PROOFS,
         ),
         fast=True,
-        first=("tests/wire/test_declared.py", "tests/wire/test_structs.py", "tests/wire/test_roundtrip_spec.py", "tests/wire/test_crc.py"),
+        first=(
+            "tests/wire/test_declared.py",
+            "tests/wire/test_[ct]*.py",
+            "tests/wire/test_structs.py",
+            "tests/wire/test_roundtrip_spec.py",
+        ),
         built=True,
     ),
     "decode": Target(
