@@ -125,7 +125,7 @@ class Finder(LinkHeaders):
         """UDP ports of RoCE v2."""
         self.roce_port, self.roce_ports = roce_ports[0], frozenset(roce_ports)
         self.before_payload = memoryview(BEFORE_PAYLOAD)
-        self.marks = unread_carriers.marks(roce_ports)
+        self.mark_with(unread_carriers.marks(roce_ports))
 
     def run(self, links: Any, forms: bytes, pseudo: Any) -> None:
         """All rows. uint16[n] link types, the form of each link type (`link_headers.INFINIBAND` ...), int64[n] ERF headers (-1: none)."""

@@ -6,7 +6,7 @@ cdef class Offsets:
     cdef public object marks
     cdef i64[::1] found, slots, wire, limit, stop, payload_end
     cdef u8[::1] malformed, opcode, complete, snapped
-    cdef const u8[::1] data
+    cdef const u8[::1] data, pairs
     cdef const i64[::1] starts, sizes, lengths
     cdef public Py_ssize_t rows
     cdef Py_ssize_t row, start, end, depth

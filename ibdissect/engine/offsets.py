@@ -12,10 +12,14 @@ try:
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import i64
+    from cython.cimports.ibdissect.engine.common import b16, i64
 elif TYPE_CHECKING:
+    from .common import b16
+
     i64 = int
 else:
+    from .common import b16
+
     i64 = None
 
 MALFORMED = (
@@ -81,8 +85,16 @@ class Offsets:
         self.block = bytearray(b"\xff" * (8 * self.rows * ROOM))
         """The columns one after the other, in the order in which they were needed: int64[taken, n] and room for more."""
         self.found = memoryview(self.block).cast("q")
-        self.marks = tuple[bytes, ...]()
+        self.mark_with(())
+
+    def mark_with(self, marks: tuple[bytes, ...]) -> None:
         """What shows that bytes may hold keys."""
+        self.marks = marks
+        pairs = bytearray(1 << 16)
+        for mark in marks:
+            pairs[int.from_bytes(mark[:2], "big")] = 1
+        self.pairs = memoryview(pairs)
+        """Whether a mark begins with two bytes."""
 
     def columns(self) -> dict[str, int]:
         """The number of each column in `block`, of those that some row has."""
@@ -169,11 +181,13 @@ class Offsets:
     @cython.exceptval(-1)
     def unread(self, at: cython.Py_ssize_t) -> cython.int:
         """What nobody reads here is skipped, if it has a mark of what may hold keys, whatever carries it."""
-        if at < self.end:
-            there = bytes(self.data[at : self.end])
-            for mark in self.marks:
-                if mark in there:
+        if cython.compiled:
+            place: cython.Py_ssize_t
+            for place in range(at, self.end - 1):
+                if self.pairs[b16(self.data, place)] and bytes(self.data[place : self.end]).startswith(self.marks):
                     return self.skip(at)
+        elif any(mark in bytes(self.data[at : self.end]) for mark in self.marks):
+            return self.skip(at)
         return 0
 
     @cython.cfunc
