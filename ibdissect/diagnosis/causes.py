@@ -19,7 +19,7 @@ from .assemble import Raw, text_of
 from .connection import CANNOT_TELL, ERROR, FAILED, HEALTHY, INFO, NONE, ODD, SLOW, WARNING, ConnectionTimes
 from .measures import slow_by
 from .nearby import Nearby, SignOfLife
-from .not_ready import left_unready, rnr_exhausted, rnr_limit
+from .not_ready import rnr_exhausted, rnr_limit
 from .rejections import leads_back
 
 STALE, TIMEOUT_REASON, NO_SERVICE = 10, 4, 8
@@ -239,7 +239,7 @@ def _of_half(raw: Raw, half: Any, side: int, capture: CaptureContext, times: Con
         facts = {"size": half.wrong_size, "wanted": half.wrong_wanted}
         yield CauseFound(cause, first=half.wrong_request, decisive=half.wrong_frame, blamed=1 - side, facts=facts)
     if half.rnr_naks and rnr_exhausted(raw, half, capture.goes_on):
-        severity = ERROR if rnr_limit(raw, half) is not None or left_unready(raw, half) else INFO  # it may have gone another way
+        severity = ERROR if rnr_limit(raw, half) is not None else INFO  # it may have gone another way, or was stopped
         yield CauseFound("rnr-exhausted", FAILED, severity, half.rnr_first, half.rnr_frame, 1 - side)
     if asks is not None and back is not None and half.requests and half.answers and mixed_versions(asks, back):
         first = asks.first_frame
@@ -414,7 +414,8 @@ def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterato
     limit = raw.setup.agreed["retry_count"] if raw.setup is not None else None
     waits = half.tries > MOST_RETRIES + 1  # so many tries have RNR NAKs between them
     left = half.tries <= (MOST_RETRIES if limit is None else limit)  # it may try again, unless it was answered where nobody captured it
-    severity = INFO if not half.answers and (waits or left or (capture.one_of_paths and raw.setup is None)) else ERROR
+    unseen = not half.answers and (waits or left or (capture.one_of_paths and raw.setup is None))
+    severity = INFO if unseen or (waits and half.rnr_count) else ERROR
     yield CauseFound("retries-exhausted", severity=severity, first=first, decisive=tried, blamed=1 - side, detail=detail, facts=facts)
 
 

@@ -32,10 +32,6 @@ def rnr_exhausted(raw: Raw, half: Any, goes_on: Callable[[int, int], int]) -> bo
         return bool(half.rnr_count > limit != INFINITE)
     if half.rnr_count > INFINITE:
         return False  # only who tries without end gets so many
-    return left_unready(raw, half) or goes_on(half.rnr_frame, half.rnr_time) > 4000 * RNR_TIMER_US[half.rnr_code]
-
-
-def left_unready(raw: Raw, half: Any) -> bool:
-    """Whether a requester ended the connection (DREQ) after an RNR NAK."""
     side = 0 if half is raw.half(0) else 1
-    return raw.setup is not None and any(time >= half.rnr_time and by == side for _, time, by in raw.setup.dreqs)
+    ended = raw.setup is not None and any(time >= half.rnr_time and by == side for _, time, by in raw.setup.dreqs)
+    return ended or goes_on(half.rnr_frame, half.rnr_time) > 4000 * RNR_TIMER_US[half.rnr_code]

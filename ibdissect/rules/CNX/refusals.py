@@ -19,7 +19,7 @@ class ReceiveBuffersMissing(StoryRule):
     Post receive buffers earlier and more of them, or set the RNR retry count to 7, which means without end.
 
     The RNR NAKs of one request, and that the requester gave up: they are more than its count or, if the capture does not show that, a DREQ
-    of the requester or its silence after at most seven, as more come only to a requester without limit. Silence is an `info`: it may send
+    of the requester or its silence after at most seven, as more come only to a requester without limit. That is an `info`: it may send
     again over another path, or was stopped.
     """
 
