@@ -12,6 +12,7 @@ from ibdissect.wire.ulp import smc_llc
 from tests import smc
 from tests.craft import build, erf_pcap, ethernet_pcap, mad, rc, sa_mad, ud
 from tests.decode.test_keyed_pairs import KEY, shows
+from tests.keyed import roce
 
 QUERY = sa_mad(1, 0x35, sm_key=int.from_bytes(KEY * 2, "big"))
 CONFIRM = build(smc_llc.SMCConfirmRkey, r_key=int.from_bytes(KEY, "big"))[2:]
@@ -44,6 +45,18 @@ def test_messages_of_smc_whose_handshake_is_not_known() -> None:
     parts = [smc.segment(smc.ACCEPT[:20], answer=True), smc.segment(smc.ACCEPT[20:], answer=True, at=1020)]
     handshake = [smc.segment(smc.PROPOSAL), *parts, smc.segment(smc.CONFIRM, at=1052)]
     assert not shows(ethernet_pcap([message])) and not shows(ethernet_pcap([*handshake, message]))
+
+
+@pytest.mark.parametrize(("version", "ethertype"), [(4, b"\x08\0"), (6, b"\x86\xdd")])
+def test_roce_in_ip_over_infiniband(version: int, ethertype: bytes) -> None:
+    """Other packets, and what only begins as one, are shown."""
+    request = rc(0x0C, ext={"RETH": {"va": 0x1000, "r_key": int.from_bytes(KEY, "big"), "dmalen": 64}})
+    packet = roce(request, version)[14:]
+    other = packet.replace((4791).to_bytes(2, "big"), b"\0\x35")
+    for q_key in (0xB1B, 0x1234):
+        said = [ud(ethertype + bytes(2) + data, dest_qp=0x55, q_key=q_key) for data in (packet, other)]
+        assert [shows(erf_pcap([one])) for one in said] == [False, True]
+    assert shows(erf_pcap([ud(b"\x12\x34\0\0" + packet, dest_qp=0x55)]))
 
 
 def test_data_in_requests_that_are_not_datagrams_are_shown() -> None:
