@@ -275,7 +275,7 @@ def given_up(raw: Raw, half: Any, capture: CaptureContext) -> bool:
         return bool(half.rounds >= ONE_WAY_ROUNDS and half.last_try == half.last_request)
     ended = setup is not None and any(time >= half.last_try_time for _, time, _ in setup.dreqs)
     limit = setup.agreed["retry_count"] if setup is not None else None
-    if half.tries > MOST_RETRIES:
+    if half.tries > MOST_RETRIES and not half.rnr_count:  # else more RNR NAKs may have come than are captured
         return True
     last_ns = max(half.last_request_time, half.last_answer_time)
     quiet = capture.goes_on(half.last_request or half.last_answer, last_ns)
