@@ -10,6 +10,7 @@ import io
 import struct
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -154,6 +155,32 @@ def test_every_key_with_any_length_and_cut(version: int) -> None:
         assert told(sent(version)[0], short(version, KEYED, 23)) == []
     for one in KEYED if not version else ():
         assert told([whole(LINK_INFINIBAND, data) for data in one.before], short(0, [one], 23)) == []
+
+
+def cut_and_short(version: int, some: Iterable[Keyed], step: int) -> list[Case]:
+    """Frames with shorter lengths of which the last byte was not captured: then only the lengths could tell that they are wrong."""
+    _, last = sent(version)
+    link = LINK_ETHERNET if version else LINK_INFINIBAND
+    return [(one, f"{what}, cut", (link, other, len(other) + 1)) for one in some if one.name in last
+            for what, other in islice(shortened(version, last[one.name], 40), 0, None, step)]  # fmt: skip
+
+
+def test_a_length_that_is_too_short_in_a_frame_that_is_cut() -> None:
+    some = list(FEW.values())
+    assert told(sent(4)[0], cut_and_short(4, some, 7)) == []
+    assert told([], cut_and_short(0, [one for one in some if not one.before], 1)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [1, 4, 6])
+def test_every_key_with_a_length_that_is_too_short_in_a_frame_that_is_cut(version: int) -> None:
+    assert told(sent(version)[0], cut_and_short(version, KEYED, 2)) == []
+
+
+@pytest.mark.slow
+def test_every_key_of_infiniband_with_a_length_that_is_too_short_in_a_frame_that_is_cut() -> None:
+    for one in KEYED:
+        assert told([whole(LINK_INFINIBAND, data) for data in one.before], cut_and_short(0, [one], 1)) == []
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from msgspec import Struct as Record
 
@@ -213,7 +213,7 @@ def _tar_stream(file: io.RawIOBase, path: str) -> _Limited:
 def _tar_files(file: io.RawIOBase, path: str) -> Iterator[Found]:
     """The files of a tar, compressed or not, and what is no folder."""
     stream = _tar_stream(file, path)
-    archive: Any = tarfile.TarFile(fileobj=stream)
+    archive: Any = tarfile.TarFile(fileobj=stream, ignore_zeros=True, tarinfo=_Header)  # one may follow another
     for _ in range(MOST_MEMBERS + 1):
         info = archive.next()
         if info is None:
@@ -231,6 +231,19 @@ def _tar_files(file: io.RawIOBase, path: str) -> Iterator[Found]:
         elif not info.isdir():
             yield info.name, "is a pipe" if info.isfifo() else "is a device", None
     raise _too_many(path)
+
+
+class _Header(tarfile.TarInfo):
+    """A header in a tar. One that is damaged is an error: `tarfile` would end there, or look for the next one, and say nothing."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        if not any(buf):
+            return super().frombuf(buf, encoding, errors)  # raises what says that zeros, or nothing, follow
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(f"one of its headers is damaged: {error}") from None
 
 
 def _packed(file: io.RawIOBase) -> bool:

@@ -213,7 +213,7 @@ class Finder(LinkHeaders):
             return self.ip6(at) if at + _IP6 <= stop else self.unread(at)
         end: cython.Py_ssize_t = min(stop, self.end)
         if at + _RWH > end:
-            return self.bad(PKTLEN_SMALL)
+            return self.missing(at, _RWH, PKTLEN_SMALL)
         self.mark(_RWH_AT, at)
         self.payload(at + _RWH, end)
         return self.unread(at + _RWH)
@@ -234,7 +234,7 @@ class Finder(LinkHeaders):
         """A GRH and what follows it; `stop` is the end of the ICRC."""
         end: cython.Py_ssize_t = min(stop, self.end)
         if at + _GRH > end:
-            return self.bad(NO_GRH)
+            return self.missing(at, _GRH, NO_GRH)
         self.mark(_GRH_AT, at)
         if self.data[at + _GRH_NEXT] == _IBA:
             return self.transport(at + _GRH, stop, True)
@@ -334,7 +334,7 @@ class Finder(LinkHeaders):
         if not complete:
             limit = min(limit, end) if limit - at >= _BTH else min(stop, end)
             if at + _BTH > limit:
-                return self.bad(NO_BTH)
+                return self.missing(at, _BTH, NO_BTH)
         opcode: cython.int = self.data[at]
         self.mark(_BTH_AT, at)
         self.complete[row], self.opcode[row], self.limit[row], self.stop[row] = complete, opcode, limit, stop
@@ -348,6 +348,6 @@ class Finder(LinkHeaders):
         self.payload(behind, limit)
         if opcode & 0xFE == _UD_SEND and not b16(self.data, at + _QP) and self.data[at + _QP + 2] <= 1:
             if behind + _MAD > limit:
-                return self.bad(NO_MAD)
+                return self.missing(behind, _MAD, NO_MAD)
             self.mark(_MAD_AT, behind)
         return 0

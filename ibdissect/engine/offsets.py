@@ -161,6 +161,15 @@ class Offsets:
 
     @cython.cfunc
     @cython.exceptval(-1)
+    def missing(self, at: cython.Py_ssize_t, size: cython.Py_ssize_t, reason: cython.int) -> cython.int:
+        """Mark a packet that ends in front of a header or within it. If its bytes are there although the frame was cut, a length says so,
+        which may be wrong: they are skipped."""
+        if self.snapped[self.row] and at + size <= self.end:
+            self.skip(at)
+        return self.bad(reason)
+
+    @cython.cfunc
+    @cython.exceptval(-1)
     def longer(self, stop: cython.Py_ssize_t, reason: cython.int) -> cython.int:
         """Mark a packet that ends behind its frame: malformed, but in a tunnel cut, since mirrors send the beginning of a packet."""
         if stop - self.start > self.lengths[self.row]:

@@ -273,6 +273,7 @@ def cut_tail(cls: StructType, own: list[Field[Any]]) -> list[Field[Any]]:
             setattr(cls, field.name, Behind(part, part.field if part.entry is not None else field))
     if not named:
         hidden.name = NAME
+        setattr(cls, NAME, hidden)
     cls.tail = Tail(cls, hidden, parts)
     return [*before, hidden]
 

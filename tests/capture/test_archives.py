@@ -244,6 +244,23 @@ def test_every_member_that_looks_like_a_capture_is_read_or_an_error(folder: Path
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["tar", "tar.gz"])
+def test_a_tar_behind_another_one_is_read(kind: str, folder: Path) -> None:
+    """Also if both were compressed, one after the other; a damaged header between them is an error."""
+    for name in ("one", "two"):
+        made(f"{name}.tar", (f"{name}.pcap", b"0", ""))
+    first, second = Path("one.tar").read_bytes(), Path("two.tar").read_bytes()
+    pack = gzip.compress if kind == "tar.gz" else bytes
+    Path(f"both.{kind}").write_bytes(pack(first) + pack(second))
+    names = ["one.pcap", "two.pcap"]
+    assert list(discover([f"tar://*::both.{kind}"]).files) == [f"tar://{name}::both.{kind}" for name in names]
+    assert frames(f"tar://two.pcap::both.{kind}") == frames(str(LAB))
+    at = second.index(b"two.pcap")
+    Path(f"both.{kind}").write_bytes(pack(first) + pack(second[:at] + b"x" + second[at + 1 :]))
+    with pytest.raises(CaptureError, match="is a damaged tar archive"):
+        open_capture(f"tar://two.pcap::both.{kind}")
+
+
 @pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
 def test_members_that_begin_like_a_capture_are_captures(kind: str, folder: Path) -> None:
     """Also packed ones, and those below a folder; of others only the number is said, and one that is encrypted or damaged tells nothing."""

@@ -192,7 +192,7 @@ def unread_insides(table: ChunkTable) -> list[tuple[Int, Int, Int]]:
         outer = table.occurrences(field.owner)
         if len(outer):
             one = insides(table, field)
-            hide = (one.broken | one.unknown) & ~_begun(table, field)
+            hide = (one.broken & ~_begun(table, field)) | one.unknown
             found.append((outer.rows[hide], one.at[hide], one.stop[hide]))
             if field.owner.tail is not None and field is field.owner.tail.field:
                 found += [_unknown_cases(table, outer, part) for part in field.owner.tail.parts if _may_hold_key(table.catalog, part)]
