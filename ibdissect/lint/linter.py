@@ -113,8 +113,7 @@ class Linter:
 
     def feed(self, table: ChunkTable, selected: Bool | None = None) -> None:
         """Check a chunk; `selected` bool[n] limits the rows that are reported, but state is learnt from all rows."""
-        table.once(self.copies.leave_out)
-        table.once(not_roce.leave_out)
+        self.leave_out(table)
         self._check(table, selected)
 
     def _check(self, table: ChunkTable, selected: Bool | None) -> None:
@@ -163,6 +162,11 @@ class Linter:
             self.port_facts.close()
         self.context.table = self.port_facts = None  # its memory is used again
 
+    def leave_out(self, table: ChunkTable) -> None:
+        """Leave out what no rule sees: copies, and datagrams that are no RoCE. Before anybody asks what is in a chunk."""
+        table.once(self.copies.leave_out)
+        table.once(not_roce.leave_out)
+
     def left_out(self, table: ChunkTable) -> bool:
         """Whether frames of a chunk were left out, so that its columns lack their addresses."""
         return bool(len(table.once(self.copies.leave_out).rows) or len(table.once(not_roce.leave_out)))
@@ -172,8 +176,7 @@ class Linter:
 
         Only long steps that let other Python code run are worth a thread. More, such as conditions, takes more CPU time and is no faster.
         """
-        table.once(self.copies.leave_out)
-        table.once(not_roce.leave_out)
+        self.leave_out(table)
         if any(rule.needs_crc for rule in self.rules):
             table.once(crcs.icrc)
             table.once(crcs.vcrc)

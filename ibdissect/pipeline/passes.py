@@ -7,7 +7,6 @@ the numbers of keys. `PLAN` lists all passes; each says whether a capture needs 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -96,9 +95,8 @@ class Judge(Pass):
         reading.joins = run.once or options.selection is not None or bool(reading.catalog.streams or depended(reading.catalog))
         edges = options.selection.edges if options.selection is not None else ()
         prepare = linter.prepare if ahead else None
-        without_copies = partial(ChunkTable.once, derive=linter.copies.leave_out)
         try:
-            for table in reading.tables(keys=run.once, progress=run.progress, prepare=prepare, edges=edges, first=without_copies):
+            for table in reading.tables(keys=run.once, progress=run.progress, prepare=prepare, edges=edges, first=linter.leave_out):
                 self._judge(run, table)
                 if run.stop():
                     break

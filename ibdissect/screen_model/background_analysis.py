@@ -211,7 +211,7 @@ class BackgroundAnalysis:
 
     def _feed(self, table: ChunkTable) -> None:
         model = self.model
-        table.once(self._linter.copies.leave_out)
+        self._linter.leave_out(table)
         model.reading.learn(table)
         selection = self.options.selection
         selected = selection.rows(table) if selection is not None else None
