@@ -19,7 +19,6 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CM_CLASS
 from ibdissect.wire.places import CmPayload, CmWrite
 
-from .connection_events import RepliedAlone
 from .locate import Bool, Int
 
 if TYPE_CHECKING:
@@ -75,11 +74,6 @@ class KeyedPairs:
         frames = [self.since[qp] for qp in qps[known].tolist()]
         found[known] = table.chunk.first + rows[known] > np.array(frames, np.int64)
         return np.asarray(found, np.bool_)
-
-
-def replied_alone(event: RepliedAlone) -> Named:
-    """What a REP names whose REQ is unknown."""
-    return event.frame, event.time_ns, event.qpn, UNKNOWN
 
 
 def requested(table: ChunkTable) -> Iterator[Named]:

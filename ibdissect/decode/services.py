@@ -21,7 +21,7 @@ from .addresses import ENDS, LID_SIZE, End, by_header, ends_at
 from .connection_events import Connection, Disconnecting, Replied, RepliedAlone, Requested, Resolution, Resolved
 from .connections import Connections
 from .conversation_values import KeptValues
-from .keyed_pairs import KeyedPairs, Named, replied_alone, requested
+from .keyed_pairs import UNKNOWN, KeyedPairs, Named, requested
 from .locate import Bool, Int
 from .rmpp_places import PlacedSegments
 from .rows import parts
@@ -128,7 +128,7 @@ class Services:
             far = (one.active, one.active_lid) if event.receiver == one.active else (one.passive, one.passive_lid)
             self._bind(_addresses(*far), event.qpn, event.time_ns, event.frame, NO_SERVICE, 0)
         elif isinstance(event, RepliedAlone):
-            self._named.append(replied_alone(event))
+            self._named.append((event.frame, event.time_ns, event.qpn, UNKNOWN))
 
     def assign(self, address: bytes, qp: int, service: int, side: int) -> None:
         """Set the service of a queue pair, whatever connection management said before."""

@@ -10,7 +10,7 @@ from ibdissect.wire import encapsulation as wire
 from ibdissect.wire import headers, unread_carriers
 from ibdissect.wire.headers import BTH, GRH, LRH, RWH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.opcodes import OPCODES
+from ibdissect.wire.opcodes import OPCODES, UD_SEND_ONLY
 
 from .link_headers import ERF, ETHERNET, INFINIBAND, extension_headers
 from .offsets import (
@@ -54,8 +54,6 @@ TUNNELS = frozenset({wire.PROTOCOL_IPV4, wire.PROTOCOL_IPV6, wire.PROTOCOL_GRE})
 ECHO = frozenset({0, 8})
 """Types of ICMP that quote no packet; of ICMPv6, those from FIRST_INFORMATION on, but for a redirect."""
 FIRST_INFORMATION, REDIRECT = 128, 137
-UD_SEND_ONLY = 0x64
-"""The OpCode without its lowest bit, which says that immediate data follow."""
 IBA = 0x1B
 _AT_ONCE = cython.declare(cython.Py_ssize_t, 64)  # rows whose first bytes are fetched together
 _LINE = cython.declare(cython.Py_ssize_t, 64)  # bytes of a cache line
@@ -107,7 +105,7 @@ _TYPE_IP6 = cython.declare(cython.int, wire.ERF_IPV6)
 _TYPE_INFINIBAND = cython.declare(cython.int, wire.ERF_INFINIBAND)
 _TYPE_LINK = cython.declare(cython.int, wire.ERF_INFINIBAND_LINK)
 _IBA = cython.declare(cython.int, IBA)
-_UD_SEND = cython.declare(cython.int, UD_SEND_ONLY)
+_UD_SEND = cython.declare(cython.int, UD_SEND_ONLY)  # the lowest bit of an OpCode says that immediate data follow
 _PROTOCOL_TCP = cython.declare(cython.int, wire.PROTOCOL_TCP)
 _PROTOCOL_AUTHENTICATION = cython.declare(cython.int, wire.IP6_AUTHENTICATION)
 _PROTOCOL_UDP = cython.declare(cython.int, wire.PROTOCOL_UDP)

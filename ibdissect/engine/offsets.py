@@ -85,7 +85,6 @@ class Offsets:
         self.block = bytearray(b"\xff" * (8 * self.rows * ROOM))
         """The columns one after the other, in the order in which they were needed: int64[taken, n] and room for more."""
         self.found = memoryview(self.block).cast("q")
-        self.mark_with(())
 
     def mark_with(self, marks: tuple[bytes, ...]) -> None:
         """What shows that bytes may hold keys."""

@@ -7,7 +7,6 @@ the first packet on, whether the message is put together or not. `ChunkTable.sho
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -17,7 +16,6 @@ from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.places import CmPayload, Stream, TcpData, TcpPort
 from ibdissect.wire.ulp.ip import TCP
 from ibdissect.wire.ulp.smc import SMCHandshake
-from ibdissect.wire.unread_carriers import marks
 
 from ..bit_fields import any_set
 from ..chunk_table import ChunkTable
@@ -27,6 +25,7 @@ from ..occurrences import Occurrences
 from ..payloads import WRITES_ONE, about, served
 from ..services import IN_PARTS, IS_SEND
 from ..tcp_segments import segments_of
+from .shapes import marked
 from .unreadable_fields import holds_key
 
 Pieces = tuple[Int, Int, Int]
@@ -164,14 +163,10 @@ def _marked(table: ChunkTable) -> Pieces:
     if not len(found):
         return found.rows, found.at, found.stop
     at, stop = found.at + TCP.size, np.maximum((table.chunk.offset + table.chunk.caplen)[found.rows], found.at + TCP.size)
-    words, data = marks(table.catalog.roce_ports), table.chunk.data[: table.window].data
-    places = np.array([one.start() for word in words for one in re.finditer(re.escape(word), data)], np.int64)
-    places.sort()
-    there = np.searchsorted(places, stop) > np.searchsorted(places, at)
     read = np.zeros(len(table), np.bool_)
     for struct in _over_tcp(table.catalog):
         read[table.occurrences(struct).rows] = True
-    there &= ~read[found.rows]
+    there = ~read[found.rows] & marked(table, at, stop)
     return found.rows[there], at[there], stop[there]
 
 

@@ -42,7 +42,7 @@ Pieces = tuple[Int, Int, Int]
 def opaque_pieces(table: ChunkTable) -> Pieces:
     """Row, start and end of such bytes, without those that are zero, in the order of their starts. Call as `table.once(opaque_pieces)`."""
     parts = [*_unplaced(table), *_uncovered(table), *unread_insides(table), *unexplained(table), *of_other_types(table)]
-    parts += [*behind_packets(table), *alike(table), *carried(table)]
+    parts += [*behind_packets(table), *alike(table), carried(table)]
     rows, at, stop = (np.concatenate([np.empty(0, np.int64), *part]) for part in (zip(*parts, strict=True) if parts else ((), (), ())))
     keep = at < stop
     rows, at, stop = rows[keep], at[keep], stop[keep]

@@ -6,29 +6,31 @@ handshake that the capture may lack. Such a payload is not read, for it may be a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ibdissect.engine.locate import UD_SEND_ONLY
 from ibdissect.wire.catalog import Catalog
-from ibdissect.wire.encapsulation import ETHERTYPE_IPV4, ETHERTYPE_IPV6
-from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD
+from ibdissect.wire.encapsulation import ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPv4
+from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD, MAD_SIZE
+from ibdissect.wire.opcodes import UD_SEND_ONLY
 from ibdissect.wire.ulp import smc_llc
 from ibdissect.wire.ulp.ipoib import IPoIB
 from ibdissect.wire.unread_carriers import marks
 
-from ..locate import Int
+from ..bit_fields import value_at
+from ..locate import Bool, Int
 from ..services import STARTS_MESSAGE
 from .unreadable_fields import holds_key
 
 if TYPE_CHECKING:
     from ..chunk_table import ChunkTable
 
-MAD_SIZE = 256
-"""Bytes of a management datagram of InfiniBand; those of Omni-Path have up to 2,048."""
+LEAST = 4
+"""No message is shorter."""
 
 
 def alike(table: ChunkTable) -> Iterator[tuple[Int, Int, Int]]:
@@ -40,8 +42,9 @@ def alike(table: ChunkTable) -> Iterator[tuple[Int, Int, Int]]:
     if not len(rows):
         return
     at, size, cut = payload[rows], (end - payload)[rows], located.snapped[rows]
-    first, second, third = (data[at + i].astype(np.int64) for i in range(3))
-    managed = (first == BASE_VERSION_IB) & ((size == MAD_SIZE) | (cut & (size < MAD_SIZE)))
+    first, second, third = (value_at(data, at, field) for field in (MAD.base_version, MAD.mgmt_class, MAD.class_version))
+    whole = MAD_SIZE[BASE_VERSION_IB]
+    managed = (first == BASE_VERSION_IB) & ((size == whole) | (cut & (size < whole)))
     managed |= (first == BASE_VERSION_OPA) & (third == BASE_VERSION_OPA)
     managed &= _classes(table.catalog)[second] & (located.opcode[rows] & 0xFE == UD_SEND_ONLY)
     yield rows[managed], (at + MAD.size)[managed], end[rows[managed]]
@@ -53,25 +56,31 @@ def alike(table: ChunkTable) -> Iterator[tuple[Int, Int, Int]]:
     yield rows[linked], (at + smc_llc.SMCMessage.size)[linked], end[rows[linked]]
 
 
-LEAST = 4
-"""No message is shorter."""
-
-
-def carried(table: ChunkTable) -> Iterator[tuple[Int, Int, Int]]:
+def carried(table: ChunkTable) -> tuple[Int, Int, Int]:
     """Row, start and end of packets with a mark of what holds keys, in payloads that begin as IP over InfiniBand does."""
     located, data = table.located, table.chunk.data
     payload, end = located.at("payload"), located.payload_end
     rows = np.flatnonzero((payload >= 0) & (located.at("bth") >= 0) & STARTS_MESSAGE[located.opcode])
     rows = rows[end[rows] - payload[rows] > IPoIB.size]
-    at = payload[rows]
-    version = data[at + IPoIB.size] >> 4
-    for ethertype, number in ((ETHERTYPE_IPV4, 4), (ETHERTYPE_IPV6, 6)):
-        header = np.frombuffer(ethertype.to_bytes(2, "big"), np.uint8)
-        some = rows[(data[at] == header[0]) & (data[at + 1] == header[1]) & (version == number)]
-        words = marks(table.catalog.roce_ports)
-        bytes_of = [data[a:b].tobytes() for a, b in zip(payload[some].tolist(), end[some].tolist(), strict=True)]
-        some = some[np.array([any(word in one for word in words) for one in bytes_of], np.bool_)]
-        yield some, payload[some] + IPoIB.size, end[some]
+    kind, version = value_at(data, payload[rows], IPoIB.type), value_at(data, payload[rows] + IPoIB.size, IPv4.version)
+    rows = rows[((kind == ETHERTYPE_IPV4) & (version == 4)) | ((kind == ETHERTYPE_IPV6) & (version == 6))]
+    rows = rows[marked(table, payload[rows], end[rows])]
+    return rows, payload[rows] + IPoIB.size, end[rows]
+
+
+def marked(table: ChunkTable, at: Int, stop: Int) -> Bool:
+    """Which of data[at:stop] have a mark of packets or messages with keys, bool[k]."""
+    found = np.zeros(len(at), np.bool_)
+    for word, places in table.once(_marks) if len(at) else ():
+        found |= np.searchsorted(places, stop - len(word), "right") > np.searchsorted(places, at)
+    return found
+
+
+def _marks(table: ChunkTable) -> list[tuple[bytes, Int]]:
+    """Each mark, and where it is in the frames of a chunk, ascending."""
+    data = table.chunk.data[: table.window].data
+    words = marks(table.catalog.roce_ports)
+    return [(word, np.array([one.start() for one in re.finditer(re.escape(word), data)], np.int64)) for word in words]
 
 
 @cache
