@@ -29,6 +29,19 @@ cdef enum:
     MAX_WAITING = 4096
     MAX_PAUSES = 64
     OPEN_VALUES = 8
+    PSNS = 16777216
+    SEND_FIRST = 0
+    SEND_MIDDLE = 1
+    WRITE_FIRST = 6
+    WRITE_MIDDLE = 7
+    READ_REQUEST = 12
+    READ_FIRST = 13
+    READ_MIDDLE = 14
+    READ_LAST = 15
+    READ_ONLY = 16
+    ACKNOWLEDGE = 17
+    COMPARE_SWAP = 19
+    FETCH_ADD = 20
 
 # One check for all bytes of a number: its first and its last one are looked at with bounds, what lies between cannot be outside.
 # The number is put together from one pointer: then the compiler makes one instruction of its loads.

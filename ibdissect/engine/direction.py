@@ -6,16 +6,13 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any
 
-from ibdissect.wire.headers import PSNS
-from ibdissect.wire.opcodes import ACKNOWLEDGE
-
 try:
     import cython
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import (  # isort: skip
-        BUSY, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, RING, TRANSFERRING, UNKNOWN_SPAN, WAITING, i64,
+        ACKNOWLEDGE, BUSY, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, PSNS, RECOVERY, RING, TRANSFERRING, UNKNOWN_SPAN, WAITING, i64,
     )  # fmt: skip
     from cython.cimports.ibdissect.engine.answer_times import Gaps
     from cython.cimports.ibdissect.engine.packet_fields import Packet
@@ -23,7 +20,9 @@ if cython.compiled:
 else:
     from .answer_times import Gaps
     from .packet_fields import Packet
-    from .packet_kinds import BUSY, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, RECOVERY, RING, TRANSFERRING, UNKNOWN_SPAN, WAITING
+    from .packet_kinds import (  # isort: skip
+        ACKNOWLEDGE, BUSY, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, PSNS, RECOVERY, RING, TRANSFERRING, UNKNOWN_SPAN, WAITING,
+    )  # fmt: skip
     from .waiting_packets import Path, Waits, wider
 
     if TYPE_CHECKING:
@@ -33,8 +32,6 @@ else:
 
 _NOTHING = cython.declare(cython.longlong[::1], memoryview(array("q")))  # one for all that are empty
 NOWHERE = cython.declare(cython.longlong, -(1 << 60))
-_PSNS = cython.declare(cython.longlong, PSNS)
-_ACKNOWLEDGE = cython.declare(cython.int, ACKNOWLEDGE)
 _LONGEST = cython.declare(cython.longlong, 1 << 53)  # 104 days: no sum overflows where clocks jump
 
 
@@ -86,8 +83,8 @@ class Direction:
     @cython.exceptval(-9223372036854775807)
     def unwrap(self, psn: cython.int) -> i64:
         """The position of a PSN: the nearest one to those sent last."""
-        d: i64 = (psn - self.front) & (_PSNS - 1)
-        return self.front + (d - _PSNS if d >= _PSNS >> 1 else d)
+        d: i64 = (psn - self.front) & (PSNS - 1)
+        return self.front + (d - PSNS if d >= PSNS >> 1 else d)
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -165,11 +162,11 @@ class Direction:
         n: i64
         for n in range(min(self.reads.count, RING)):
             at: i64 = self.reads.value(n, 0)
-            if p.op != _ACKNOWLEDGE and at == pos:
+            if p.op != ACKNOWLEDGE and at == pos:
                 return False
-            if p.op == _ACKNOWLEDGE and at <= pos < at + self.reads.value(n, 1) and self.reads.value(n, 1) != UNKNOWN_SPAN:
+            if p.op == ACKNOWLEDGE and at <= pos < at + self.reads.value(n, 1) and self.reads.value(n, 1) != UNKNOWN_SPAN:
                 return True
-        return p.op != _ACKNOWLEDGE and self.reads.count <= RING
+        return p.op != ACKNOWLEDGE and self.reads.count <= RING
 
     @cython.ccall
     def idle_times(self) -> object:

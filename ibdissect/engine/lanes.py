@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ibdissect.wire.headers import PSNS
-from ibdissect.wire.opcodes import READ_REQUEST, SERVICE, UC
+from ibdissect.wire.opcodes import SERVICE, UC
 
 from . import pairing
 from .connection_setups import SetUps, terms
@@ -22,7 +21,7 @@ try:
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, REQUEST, i64, mix, u64
+    from cython.cimports.ibdissect.engine.common import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, PSNS, READ_REQUEST, REQUEST, i64, mix, u64
     from cython.cimports.ibdissect.engine.hosts import Host, Lane
     from cython.cimports.ibdissect.engine.packet_fields import Packet, Reader
     from cython.cimports.ibdissect.engine.pairing import Pairing
@@ -33,7 +32,7 @@ else:
     from .common import mix
     from .hosts import Host, Lane
     from .packet_fields import Packet, Reader
-    from .packet_kinds import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, REQUEST
+    from .packet_kinds import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, PSNS, READ_REQUEST, REQUEST
     from .pairing import Pairing
     from .psn_order import Order
     from .requester_responder import Half
@@ -58,8 +57,6 @@ _NEAR = cython.declare(cython.ulonglong, (1 << 14) - 1)
 """Mask of the hash by which a lane or a host is found again without the dict: each has one place, which another one may have taken."""
 _UC = cython.declare(cython.int, UC)
 _SERVICE = cython.declare(cython.int, SERVICE)
-_READ_REQUEST = cython.declare(cython.int, READ_REQUEST)
-_PSNS, _HALF = cython.declare(cython.longlong, PSNS), cython.declare(cython.longlong, PSNS >> 1)
 _CM_QPN = cython.declare(cython.int, 1)
 
 
@@ -212,7 +209,7 @@ class Lanes:
 
         It begins a message after a silence, with the first PSN and other bytes than before, or far from all PSNs that it used.
         """
-        ahead: i64 = ((p.psn - lane.front - 1 + _HALF) & (_PSNS - 1)) - _HALF
+        ahead: i64 = ((p.psn - lane.front - 1 + (PSNS >> 1)) & (PSNS - 1)) - (PSNS >> 1)
         if lane.begun < 0:
             lane.begun, lane.begun_content, lane.front = p.psn, p.content, p.psn
         elif p.first and lane.setup is None and p.time - self.last_active(lane) >= ANEW_NS and (
@@ -228,7 +225,7 @@ class Lanes:
             lane.begun, lane.begun_content, lane.front = p.psn, p.content, p.psn
         elif ahead >= 0:
             lane.front = p.psn
-        if p.op == _READ_REQUEST and p.dma >= FAR << 8:
+        if p.op == READ_REQUEST and p.dma >= FAR << 8:
             lane.long_reads = True
         return lane
 

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from ibdissect.wire.headers import PSNS as PSNS
+from ibdissect.wire.opcodes import ACKNOWLEDGE as ACKNOWLEDGE
+from ibdissect.wire.opcodes import COMPARE_SWAP as COMPARE_SWAP
+from ibdissect.wire.opcodes import FETCH_ADD as FETCH_ADD
+from ibdissect.wire.opcodes import READ_FIRST as READ_FIRST
+from ibdissect.wire.opcodes import READ_LAST as READ_LAST
+from ibdissect.wire.opcodes import READ_MIDDLE as READ_MIDDLE
+from ibdissect.wire.opcodes import READ_ONLY as READ_ONLY
+from ibdissect.wire.opcodes import READ_REQUEST as READ_REQUEST
+from ibdissect.wire.opcodes import SEND_FIRST as SEND_FIRST
+from ibdissect.wire.opcodes import SEND_MIDDLE as SEND_MIDDLE
+from ibdissect.wire.opcodes import WRITE_FIRST as WRITE_FIRST
+from ibdissect.wire.opcodes import WRITE_MIDDLE as WRITE_MIDDLE
+
 NOTHING, REQUEST, ANSWER, CNP, OTHER = range(5)
 """None of InfiniBand; sent by a requester; by a responder; a congestion notification; of another service."""
 NATIVE, ROCE1, ROCE2 = 1, 2, 3

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ibdissect.wire import cm
-from ibdissect.wire.headers import BTH, PSNS
-from ibdissect.wire.opcodes import ACKNOWLEDGE, COMPARE_SWAP, FETCH_ADD, READ_LAST, READ_MIDDLE, READ_REQUEST
+from ibdissect.wire.headers import BTH
 
 from .connection_setups import SetUp
 
@@ -23,13 +22,15 @@ try:
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import ANSWER, REQUEST, i64
+    from cython.cimports.ibdissect.engine.common import (  # isort: skip
+        ACKNOWLEDGE, ANSWER, COMPARE_SWAP, FETCH_ADD, PSNS, READ_LAST, READ_MIDDLE, READ_REQUEST, REQUEST, i64,
+    )  # fmt: skip
     from cython.cimports.ibdissect.engine.hosts import Lane, join, leave, living
     from cython.cimports.ibdissect.engine.packet_fields import Packet
 else:
     from .hosts import Lane, join, leave, living
     from .packet_fields import Packet
-    from .packet_kinds import ANSWER, REQUEST
+    from .packet_kinds import ACKNOWLEDGE, ANSWER, COMPARE_SWAP, FETCH_ADD, PSNS, READ_LAST, READ_MIDDLE, READ_REQUEST, REQUEST
 
     if TYPE_CHECKING:
         i64 = int
@@ -56,10 +57,6 @@ STARTS = 32
 ROUNDS = 8
 """At the end of a capture, each lane that is paired may make others certain; so often they are looked at."""
 ASKS, BACK = cython.declare(cython.int, 0), cython.declare(cython.int, 1)
-_MIDDLE, _LAST = cython.declare(cython.int, READ_MIDDLE), cython.declare(cython.int, READ_LAST)
-_READ_REQUEST, _ACK = cython.declare(cython.int, READ_REQUEST), cython.declare(cython.int, ACKNOWLEDGE)
-_COMPARE_SWAP, _FETCH_ADD = cython.declare(cython.int, COMPARE_SWAP), cython.declare(cython.int, FETCH_ADD)
-_PSN, _HALF = cython.declare(cython.longlong, PSNS - 1), cython.declare(cython.longlong, PSNS >> 1)
 _PSN_BITS, _HOST = cython.declare(cython.int, BTH.psn.bits), cython.declare(cython.int, 17)  # the latter as many as `lanes.MAX_HOSTS` has
 _NEAR, _START = cython.declare(cython.int, NEAR_BITS), cython.declare(cython.int, START_BITS)
 _AGAINST, _STARTS = cython.declare(cython.longlong, AGAINST), cython.declare(cython.longlong, STARTS)
@@ -89,7 +86,7 @@ class Pairing:
         """The lane that this packet shows to be the other way; None if it is not certain. Requests are remembered, answers looked up."""
         if p.kind == REQUEST:
             self.ask(lane, p)
-        elif p.kind == ANSWER and p.op != _MIDDLE and p.op != _LAST:  # those have PSNs that no request has
+        elif p.kind == ANSWER and p.op != READ_MIDDLE and p.op != READ_LAST:  # those have PSNs that no request has
             return self.answered(lane, p)
         return None
 
@@ -99,17 +96,17 @@ class Pairing:
         """A lane has sent a request."""
         if lane.newest < 0:
             if not lane.packets and not lane.backlog:
-                self.remember(lane, (p.psn - 1) & _PSN)  # a capture that begins in the midst shows the ACK of the one before
+                self.remember(lane, (p.psn - 1) & (PSNS - 1))  # a capture that begins in the midst shows the ACK of the one before
             lane.first_asked = p.psn
             self.count(lane.way, ASKS, p.psn, _START, 1)
         self.remember(lane, p.psn)
         if lane.newest >= 0:
-            if (p.psn - lane.newest - 1) & _HALF:
+            if (p.psn - lane.newest - 1) & PSNS >> 1:
                 return 0  # again, or late
             leave(self.fronts, lane.way << _PSN_BITS | lane.newest, lane)
         join(self.fronts, lane.way << _PSN_BITS | p.psn, lane)
         self.move(lane, ASKS, lane.newest, p.psn)
-        lane.newest, lane.reads = p.psn, p.op == _READ_REQUEST or p.op == _COMPARE_SWAP or p.op == _FETCH_ADD
+        lane.newest, lane.reads = p.psn, p.op == READ_REQUEST or p.op == COMPARE_SWAP or p.op == FETCH_ADD
         return 0
 
     @cython.cfunc
@@ -142,7 +139,7 @@ class Pairing:
             lane.crowd = max(lane.crowd, number)
             if number > MAX_CROWD or lane.settled or again:
                 return None
-            if p.op == _ACK and p.syndrome >= 0 and p.syndrome & 0x60:  # a NAK may name what was not sent
+            if p.op == ACKNOWLEDGE and p.syndrome >= 0 and p.syndrome & 0x60:  # a NAK may name what was not sent
                 return None
         self.weigh(lane, p, here, sent, alone, number)
         other: Lane = self.best(lane, number, False)
@@ -155,7 +152,7 @@ class Pairing:
     def weigh(self, lane: Lane, p: Packet, here: i64, sent: list[Any], alone: cython.bint, number: i64) -> cython.int:
         """Count an answer for and against the lanes it may belong to. `sent`: those that sent its PSN; `alone`: one, without a crowd."""
         hits: dict[Lane, int] = lane.hits if lane.hits is not None else {}
-        reads: cython.bint = p.op != _ACK
+        reads: cython.bint = p.op != ACKNOWLEDGE
         other: Lane
         score: i64
         for other in list(hits):
@@ -163,7 +160,7 @@ class Pairing:
             if other.peer is not None:
                 del hits[other]
             elif not is_among(sent, other):
-                if number < 2 and other.reads and (p.psn - other.newest) & _PSN <= _STARTS:
+                if number < 2 and other.reads and (p.psn - other.newest) & (PSNS - 1) <= _STARTS:
                     continue  # of a READ, of which another response should be the first
                 hits[other] = max(score - _AGAINST, -2 * _AGAINST)
             elif other.newest == p.psn:
@@ -262,7 +259,7 @@ class Pairing:
         back: i64 = 0
         step: i64
         for step in range(-1, 2):
-            bucket: i64 = ((psn >> bits) + step) & (_PSN >> bits)
+            bucket: i64 = ((psn >> bits) + step) & ((PSNS - 1) >> bits)
             asks += self.near_psns.get(near(to, bucket, bits, ASKS), 0)
             back += self.near_psns.get(near(fro, bucket, bits, BACK), 0)
         return max(asks, back)
@@ -271,7 +268,7 @@ class Pairing:
     @cython.exceptval(-1)
     def begins_alone(self, lane: Lane, other: Lane) -> cython.bint:
         """Whether the answers of a lane begin near the requests of another one, and nobody else's ever did."""
-        if other.first_asked < 0 or (lane.first_answer - other.first_asked + (1 << _START)) & _PSN > 2 << _START:
+        if other.first_asked < 0 or (lane.first_answer - other.first_asked + (1 << _START)) & (PSNS - 1) > 2 << _START:
             return False
         return self.crowd(lane.back, lane.way, lane.first_answer, _START) < 2
 
@@ -364,7 +361,7 @@ def pair_near(lanes: Any, left: list[Any]) -> None:
         if lane.peer is not None or lane.backlog[0].kind != ANSWER or lane.hits or len(some) > CROWD:
             continue
         psn = lane.backlog[0].psn
-        some = [other for other in some if other.peer is None and (psn - other.backlog[0].psn + STARTS & _PSN) <= 2 * STARTS]
+        some = [other for other in some if other.peer is None and (psn - other.backlog[0].psn + STARTS & (PSNS - 1)) <= 2 * STARTS]
         if len(some) == 1 and lanes.pairing.crowd(lane.back, lane.way, psn, NEAR_BITS) < 2:
             lanes.pair(lane, some[0])
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ibdissect.wire.headers import PSNS
-from ibdissect.wire.opcodes import ACKNOWLEDGE, READ_FIRST, READ_REQUEST, UC
+from ibdissect.wire.opcodes import UC
 
 from . import psn_gaps
 from .opcode_parts import READ
@@ -20,10 +19,11 @@ try:
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import i64, u64
+    from cython.cimports.ibdissect.engine.common import ACKNOWLEDGE, PSNS, READ_FIRST, READ_REQUEST, i64, u64
     from cython.cimports.ibdissect.engine.packet_fields import Packet
 else:
     from .packet_fields import Packet
+    from .packet_kinds import ACKNOWLEDGE, PSNS, READ_FIRST, READ_REQUEST
 
     if TYPE_CHECKING:
         i64 = u64 = int
@@ -40,11 +40,6 @@ _NO_OPCODE = cython.declare(cython.int, 0xFF)  # before the first packet seen; n
 _UNKNOWN_PART = cython.declare(cython.int, 4)
 _READ = cython.declare(cython.int, READ)
 _STARTS_WRITE = cython.declare(cython.int, 16)
-_READ_REQUEST = cython.declare(cython.int, READ_REQUEST)
-_READ_RESPONSE = cython.declare(cython.int, READ_FIRST)  # the first of four: First, Middle, Last, Only
-_ACKNOWLEDGE = cython.declare(cython.int, ACKNOWLEDGE)
-_PSNS = cython.declare(cython.longlong, PSNS)
-_HALF = cython.declare(cython.longlong, PSNS >> 1)
 _FAR = cython.declare(cython.longlong, 1 << 16)
 _TIMEOUT_NS = cython.declare(cython.longlong, 1_000_000)
 _WRONG = cython.declare(cython.int, 2)
@@ -59,7 +54,7 @@ _LARGEST_MTU = cython.declare(cython.longlong, 4096)
 @cython.exceptval(-9223372036854775807)
 def _ahead(a: i64, b: i64) -> i64:
     """How far PSN (or MSN) `a` is ahead of `b`; negative if it is behind."""
-    return ((a - b + _HALF) & (_PSNS - 1)) - _HALF
+    return ((a - b + (PSNS >> 1)) & (PSNS - 1)) - (PSNS >> 1)
 
 
 @cython.cfunc
@@ -116,7 +111,7 @@ class Order:
         self.answer(p, back is None)
         if back is not None and p.syndrome >= 0 and (p.syndrome >> 5 == 1 or p.syndrome >> 5 == 3):
             back.requested(p)
-        elif back is not None and back.tries and p.psn == back.retry_psn and _READ_RESPONSE <= p.op < _ACKNOWLEDGE:
+        elif back is not None and back.tries and p.psn == back.retry_psn and READ_FIRST <= p.op < ACKNOWLEDGE:
             back.tries = 0  # a requester that drops READ responses asks again without a timeout
         return 0
 
@@ -131,9 +126,9 @@ class Order:
             self.bytes += p.length
             if p.length > self.largest:
                 self.largest, self.largest_frame = p.length, p.frame
-        if p.op == _ACKNOWLEDGE and p.syndrome < 0:
+        if p.op == ACKNOWLEDGE and p.syndrome < 0:
             self.unread += 1
-        elif p.op == _READ_REQUEST:
+        elif p.op == READ_REQUEST:
             self.read_psn, self.read_length, self.read_frame, self.read_ns = p.psn, p.dma if p.has_reth else -1, p.frame, p.time
         return 0
 
@@ -143,7 +138,7 @@ class Order:
         """Is a packet that is neither the first nor the last of its message as long as the first one?"""
         goes_on: cython.int = p.parts & 3
         leaves_open: cython.int = p.parts >> 2 & 3
-        if goes_on and goes_on == self.message_kind and p.psn == (self.message_psn + 1) & (_PSNS - 1):
+        if goes_on and goes_on == self.message_kind and p.psn == (self.message_psn + 1) & (PSNS - 1):
             if leaves_open and p.length != self.message_size and p.bad_icrc != _WRONG and _is_mtu(p.length) and _is_mtu(self.message_size):
                 self.tell(SIZE_CHANGED, p, [p.opcode, p.length, self.message_size, self.message_frame])
         else:
@@ -165,14 +160,14 @@ class Order:
         if self.high < 0:
             return True
         goes_on: cython.int = p.parts & 3
-        step: i64 = (p.psn - self.cursor) & (_PSNS - 1)
+        step: i64 = (p.psn - self.cursor) & (PSNS - 1)
         if step and (step >= _FAR or not self.response or goes_on):
             return False
         if (self.last_open != _UNKNOWN_PART and self.last_open != goes_on) or p.syndrome >= 0x20:
             return False
         if p.msn < 0 or self.msn < 0:
             return True
-        return (p.msn - self.msn) & (_PSNS - 1) <= ((p.psn - self.msn_psn) & (_PSNS - 1)) + 1
+        return (p.msn - self.msn) & (PSNS - 1) <= ((p.psn - self.msn_psn) & (PSNS - 1)) + 1
 
     # -- requests
 
@@ -228,13 +223,13 @@ class Order:
     def after(self, p: Packet, fresh: cython.bint) -> i64:
         """The PSN after a request, which uses one, or one per READ response; `fresh`: it was not sent before."""
         used: i64 = 1
-        if p.op == _READ_REQUEST and self.mtu and p.has_reth:
+        if p.op == READ_REQUEST and self.mtu and p.has_reth:
             used = max(1, (p.dma + self.mtu - 1) // self.mtu)
-        elif p.op == _READ_REQUEST and fresh and (not p.has_reth or p.dma > _LEAST_MTU):
+        elif p.op == READ_REQUEST and fresh and (not p.has_reth or p.dma > _LEAST_MTU):
             self.open_psn, self.open_length, self.open_va = p.psn, p.dma if p.has_reth else -1, p.va
-        if fresh and p.psn + used >= _PSNS:
+        if fresh and p.psn + used >= PSNS:
             self.tell(WRAPPED, p, [])
-        return (p.psn + used) & (_PSNS - 1)
+        return (p.psn + used) & (PSNS - 1)
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -264,11 +259,11 @@ class Order:
                 count = (length + mtu - 1) // mtu
                 if used < count <= step:
                     used = count
-            if used < step and p.op == _READ_REQUEST and p.has_reth and 0 < p.dma < length and p.va == self.open_va + length - p.dma:
+            if used < step and p.op == READ_REQUEST and p.has_reth and 0 < p.dma < length and p.va == self.open_va + length - p.dma:
                 for mtu in (256, 512, 1024, 2048, 4096):
                     if length - p.dma == step * mtu:  # this packet requests the rest of the same READ
                         self.mtu, used = mtu, (length + mtu - 1) // mtu
-        self.high = self.cursor = (start + used) & (_PSNS - 1)
+        self.high = self.cursor = (start + used) & (PSNS - 1)
         if used == step:
             self.last_opcode, self.last_open = _NO_OPCODE, _UNKNOWN_PART
         return 0
@@ -285,7 +280,7 @@ class Order:
             return 0
         if self.gaps:
             psn_gaps.went_back(self.gaps, p.psn, p.time)
-        read: cython.bint = p.op == _READ_REQUEST
+        read: cython.bint = p.op == READ_REQUEST
         self.repeated += 1
         self.repeated_reads += read
         if step == 0 and self.run_window == self.told.window:
@@ -386,7 +381,7 @@ class Order:
     def answer(self, p: Packet, alone: cython.bint) -> cython.int:
         """A response. `alone`: which stream it answers is not known."""
         psn: i64 = p.psn
-        if p.syndrome < 0 and p.op == _ACKNOWLEDGE:
+        if p.syndrome < 0 and p.op == ACKNOWLEDGE:
             return 0  # its AETH is cut off: it may be a NAK
         if self.high >= 0 and abs(_ahead(psn, self.high)) > _FAR:
             self.high = self.msn = -1
@@ -403,7 +398,7 @@ class Order:
             self.naks[code] = self.naks.get(code, 0) + 1
             return 0
         more: i64 = _ahead(psn, self.high) if self.high >= 0 else 1
-        in_turn: cython.bint = self.cursor == (self.high + 1) & (_PSNS - 1)
+        in_turn: cython.bint = self.cursor == (self.high + 1) & (PSNS - 1)
         between: i64 = _ahead(psn, self.cursor) if self.cursor >= 0 else 0
         if p.parts & 3 == _READ and 0 < between <= _FAR:
             self.missing_responses += between
@@ -424,7 +419,7 @@ class Order:
             self.mtu = p.length
         if self.high < 0 or more > 0:
             self.high = psn
-        self.cursor = (psn + 1) & (_PSNS - 1)
+        self.cursor = (psn + 1) & (PSNS - 1)
         self.last_opcode, self.last_open, self.last_frame, self.last_ns = p.opcode, p.parts >> 2 & 3, p.frame, p.time
         return 0
 

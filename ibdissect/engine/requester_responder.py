@@ -9,21 +9,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from ibdissect.wire.headers import PSNS, RNR_TIMER_US
-from ibdissect.wire.opcodes import (
-    ACKNOWLEDGE,
-    COMPARE_SWAP,
-    FETCH_ADD,
-    READ_FIRST,
-    READ_LAST,
-    READ_MIDDLE,
-    READ_ONLY,
-    READ_REQUEST,
-    SEND_FIRST,
-    SEND_MIDDLE,
-    WRITE_FIRST,
-    WRITE_MIDDLE,
-)
+from ibdissect.wire.headers import RNR_TIMER_US
 
 from .episodes import LOSS, RNR, TIMEOUT, close_episode, count_again, fill, open_episode, skip
 from .psn_reuse import believe, differs
@@ -33,14 +19,20 @@ try:
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import ANEW_NS, OF_REQUEST, RING, SOON_NS, UNKNOWN_SPAN, i64
+    from cython.cimports.ibdissect.engine.common import (  # isort: skip
+        ACKNOWLEDGE, ANEW_NS, COMPARE_SWAP, FETCH_ADD, OF_REQUEST, PSNS, READ_FIRST, READ_LAST, READ_MIDDLE, READ_ONLY, READ_REQUEST,
+        RING, SEND_FIRST, SEND_MIDDLE, SOON_NS, UNKNOWN_SPAN, WRITE_FIRST, WRITE_MIDDLE, i64,
+    )  # fmt: skip
     from cython.cimports.ibdissect.engine.direction import Direction
     from cython.cimports.ibdissect.engine.packet_fields import Packet
     from cython.cimports.ibdissect.engine.waiting_packets import Path, Waits
 else:
     from .direction import Direction
     from .packet_fields import Packet
-    from .packet_kinds import ANEW_NS, OF_REQUEST, RING, SOON_NS, UNKNOWN_SPAN
+    from .packet_kinds import (  # isort: skip
+        ACKNOWLEDGE, ANEW_NS, COMPARE_SWAP, FETCH_ADD, OF_REQUEST, PSNS, READ_FIRST, READ_LAST, READ_MIDDLE, READ_ONLY, READ_REQUEST,
+        RING, SEND_FIRST, SEND_MIDDLE, SOON_NS, UNKNOWN_SPAN, WRITE_FIRST, WRITE_MIDDLE,
+    )  # fmt: skip
     from .waiting_packets import Path, Waits
 
     if TYPE_CHECKING:
@@ -50,13 +42,6 @@ else:
 
 NOWHERE = cython.declare(cython.longlong, -(1 << 60))
 _CANDIDATE = cython.declare(cython.longlong, -(1 << 60) + 1)
-_PSNS = cython.declare(cython.longlong, PSNS)
-_READ_REQUEST, _ACKNOWLEDGE = cython.declare(cython.int, READ_REQUEST), cython.declare(cython.int, ACKNOWLEDGE)
-_READ_FIRST, _READ_MIDDLE = cython.declare(cython.int, READ_FIRST), cython.declare(cython.int, READ_MIDDLE)
-_READ_LAST, _READ_ONLY = cython.declare(cython.int, READ_LAST), cython.declare(cython.int, READ_ONLY)
-_COMPARE_SWAP, _FETCH_ADD = cython.declare(cython.int, COMPARE_SWAP), cython.declare(cython.int, FETCH_ADD)
-_SEND_FIRST, _SEND_MIDDLE = cython.declare(cython.int, SEND_FIRST), cython.declare(cython.int, SEND_MIDDLE)
-_WRITE_FIRST, _WRITE_MIDDLE = cython.declare(cython.int, WRITE_FIRST), cython.declare(cython.int, WRITE_MIDDLE)
 _PARTS = cython.declare(cython.longlong, -(1 << 40))  # bytes of a READ of which responses are missing: never as many as asked for
 
 
@@ -69,7 +54,7 @@ class Half(Direction):
     @cython.exceptval(-1)
     def psns(self, p: Packet) -> i64:
         """How many PSNs a request takes: a READ takes one for each response. Where nothing says how many, the next request will."""
-        if p.op != _READ_REQUEST:
+        if p.op != READ_REQUEST:
             return 1
         mtu: i64 = self.mtu or self.agreed_mtu
         if p.has_reth and (mtu or p.dma <= 256):
@@ -86,9 +71,9 @@ class Half(Direction):
             self.sent = memoryview(array("q", bytes(8 * OF_REQUEST * RING)))
         pos: i64 = self.unwrap(p.psn)
         if not self.requests:
-            self.begun = pos if self.started else p.psn + _PSNS
+            self.begun = pos if self.started else p.psn + PSNS
         if not self.started:
-            pos = p.psn + _PSNS
+            pos = p.psn + PSNS
             self.started, self.una, self.front = True, pos, pos
         elif not self.requests and not self.open.count and self.answers and pos > self.front:
             self.front = pos
@@ -149,9 +134,9 @@ class Half(Direction):
         self.front = max(self.front, end)
         if not self.reliable:
             self.una = self.front
-        if p.op == _READ_REQUEST or p.op == _COMPARE_SWAP or p.op == _FETCH_ADD:
+        if p.op == READ_REQUEST or p.op == COMPARE_SWAP or p.op == FETCH_ADD:
             # One that is cut off goes until its last response, or the next request.
-            span: i64 = UNKNOWN_SPAN if p.op == _READ_REQUEST and not p.has_reth else n
+            span: i64 = UNKNOWN_SPAN if p.op == READ_REQUEST and not p.has_reth else n
             if self.reads.count >= 8 * RING:  # more than can be under way
                 self.reads.drop()
             if self.reads.add(self.path.room, pos, span, 0, p.dma if p.has_reth else -1, p.frame, 0):
@@ -159,7 +144,7 @@ class Half(Direction):
             else:
                 self.reads.put(self.reads.count - 1, 6, follows)
                 self.reads.put(self.reads.count - 1, 7, self.reads.count)
-        if (p.op == _SEND_FIRST or p.op == _SEND_MIDDLE or p.op == _WRITE_FIRST or p.op == _WRITE_MIDDLE) and not self.mtu:
+        if (p.op == SEND_FIRST or p.op == SEND_MIDDLE or p.op == WRITE_FIRST or p.op == WRITE_MIDDLE) and not self.mtu:
             self.mtu = p.size
         self.half_sent = not p.last
         self.anew_messages += p.last
@@ -186,7 +171,7 @@ class Half(Direction):
             self.far_back = self.far_back or far
             self.anew = (far or not self.agreed_mtu) and p.time - self.since >= ANEW_NS
             self.doubtful = self.anew_messages = 0
-        if self.sent[k] == pos and self.sent[k + 1] != cython.cast(i64, p.content) and p.op != _READ_REQUEST and done:
+        if self.sent[k] == pos and self.sent[k + 1] != cython.cast(i64, p.content) and p.op != READ_REQUEST and done:
             differs(self, p.frame, self.sent[k + 2])
         self.again += 1
         if self.nakked:  # the first repetition since a NAK
@@ -234,13 +219,13 @@ class Half(Direction):
         """A packet of the responder."""
         pos: i64 = self.unwrap(p.psn)
         if not self.started:
-            pos = p.psn + _PSNS
+            pos = p.psn + PSNS
             self.started, self.una, self.front = True, pos, pos
         self.answers += 1
         if self.doubtful and p.msn >= 0:
             believe(self, p.msn)
-        names: cython.bint = p.op != _READ_MIDDLE and p.op != _READ_LAST  # those have PSNs that no request has
-        if self.requests and names and (p.op != _ACKNOWLEDGE or p.syndrome & 0x60 == 0 or p.syndrome < 0):
+        names: cython.bint = p.op != READ_MIDDLE and p.op != READ_LAST  # those have PSNs that no request has
+        if self.requests and names and (p.op != ACKNOWLEDGE or p.syndrome & 0x60 == 0 or p.syndrome < 0):
             if pos >= self.front or self.strange(p, pos):
                 self.misfits += 1
             else:
@@ -248,10 +233,10 @@ class Half(Direction):
         self.mark(p)
         self.spend(p.time, False)
         self.last_frame, self.last_answer, self.last_answer_time = p.frame, p.frame, p.time
-        if p.op == _ACKNOWLEDGE and p.syndrome >= 0 and p.syndrome >> 5 & 3:
+        if p.op == ACKNOWLEDGE and p.syndrome >= 0 and p.syndrome >> 5 & 3:
             self.negative(p, pos)
-        elif p.op != _ACKNOWLEDGE or p.syndrome >= 0:
-            if p.op != _ACKNOWLEDGE:
+        elif p.op != ACKNOWLEDGE or p.syndrome >= 0:
+            if p.op != ACKNOWLEDGE:
                 self.response(p, pos)
             elif self.reads.count:
                 got: i64 = self.reads.value(0, 2)
@@ -261,14 +246,14 @@ class Half(Direction):
                     self.asked = True
                     self.unheard(rest, min(pos, self.reads.value(0, 0) + self.reads.value(0, 1)))
                     self.reads.drop()
-            if p.op == _ACKNOWLEDGE:
+            if p.op == ACKNOWLEDGE:
                 if pos == self.last_ack and p.msn == self.last_msn and self.una < self.front:
                     self.same_acks += 1
                     self.same_frame = p.frame
                     self.same_first = self.same_first or p.frame
                 else:
                     self.same_acks = self.same_first = 0
-                if self.far_back and self.last_msn >= 0 and p.msn - self.last_msn & _PSNS >> 1:
+                if self.far_back and self.last_msn >= 0 and p.msn - self.last_msn & PSNS >> 1:
                     self.renewed = True
                 self.last_ack, self.last_msn = pos, p.msn
             self.acknowledge(pos + 1, p)
@@ -369,7 +354,7 @@ class Half(Direction):
     @cython.exceptval(-1)
     def response(self, p: Packet, pos: i64) -> cython.int:
         """A response of a READ or atomic: whether one before it is missing, and whether it holds what was asked for."""
-        if (p.op == _READ_FIRST or p.op == _READ_MIDDLE) and p.size and self.mtu != p.size:
+        if (p.op == READ_FIRST or p.op == READ_MIDDLE) and p.size and self.mtu != p.size:
             self.resized(p.size)
         reads: Waits = self.reads
         while reads.count:
@@ -393,16 +378,16 @@ class Half(Direction):
             size: i64 = reads.value(0, 5) + p.size
             reads.put(0, 2, got)
             reads.put(0, 5, size)
-            if pos == start and reads.value(0, 6) and (p.op == _READ_MIDDLE or p.op == _READ_LAST):
+            if pos == start and reads.value(0, 6) and (p.op == READ_MIDDLE or p.op == READ_LAST):
                 self.wrong_read(p, -1)
-            elif pos > start and reads.value(0, 6) and size >= 0 and (p.op == _READ_FIRST or p.op == _READ_ONLY):
+            elif pos > start and reads.value(0, 6) and size >= 0 and (p.op == READ_FIRST or p.op == READ_ONLY):
                 self.wrong_read(p, -2)
-            elif p.op < _ACKNOWLEDGE and size >= 0 and (size >= reads.value(0, 3) if p.op < _READ_LAST else size != reads.value(0, 3)):
+            elif p.op < ACKNOWLEDGE and size >= 0 and (size >= reads.value(0, 3) if p.op < READ_LAST else size != reads.value(0, 3)):
                 self.wrong_read(p, size)
-            if self.open_pos == start and _READ_MIDDLE < p.op < _ACKNOWLEDGE:  # the newest request ends here
+            if self.open_pos == start and READ_MIDDLE < p.op < ACKNOWLEDGE:  # the newest request ends here
                 self.front, self.open_pos = pos + 1, NOWHERE
                 self.open.ends(start, pos + 1)
-            if start + got >= end or p.op >= _READ_LAST:
+            if start + got >= end or p.op >= READ_LAST:
                 reads.drop()
             elif end - start == UNKNOWN_SPAN:
                 self.front = max(self.front, pos + 2)  # there is one more response at least
