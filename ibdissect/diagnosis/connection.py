@@ -25,6 +25,11 @@ class ConnectionEnd(Record, frozen=True):
     qpn: int | None
     """None: the capture does not show it."""
 
+    @property
+    def lid(self) -> int | None:
+        """Of InfiniBand."""
+        return int(self.address[4:]) if self.address.startswith("LID ") else None
+
     def __str__(self) -> str:
         return self.said(str)
 

@@ -25,6 +25,11 @@ class StreamEnds(Record, frozen=True, eq=False):
         """`RC LID 3 → LID 5 QP 0x000012`."""
         return f"{self.service} {self.source} → {self.destination} QP 0x{self.dest_qp:06x}"
 
+    @property
+    def lids(self) -> list[int]:
+        """Those of source and destination; none where other addresses identify them."""
+        return [lid for lid in (self.source.lid, self.destination.lid) if lid is not None]
+
 
 class StreamEvent(Record, frozen=True, eq=False):
     """An event in one direction of one service between two queue pairs."""

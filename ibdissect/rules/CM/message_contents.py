@@ -152,10 +152,11 @@ class StartingPSN(QuotingRule):
                 late = stream.first_ns - connection.rep[1]
                 begun = counted == 0 or self._proof(stream, connection, psn) is not None
                 unseen = (not begun and ((found - psn) & 0xFFFFFF) * PACKET_NS < late) or late > QUIET_NS
+                distant = distance(found, psn) > LOST_AT_MOST and counted < 0
                 yield fault(
-                    Moment(first, stream.first_ns), {"ends": stream.ends.text, "psn": found, "what": what, "wanted": psn}, BTH.psn,
-                    found, proof=frames, evidence=LEARNT,
-                    severity=INFO if unseen or (distance(found, psn) > LOST_AT_MOST and counted < 0) else None,
+                    Moment(first, stream.first_ns),
+                    {"ends": stream.ends.text, "psn": found, "what": what, "wanted": psn, "lids": stream.ends.lids},
+                    BTH.psn, found, proof=frames, evidence=LEARNT, severity=INFO if unseen or distant else None,
                 )  # fmt: skip
 
     @staticmethod
@@ -206,8 +207,8 @@ class AgreedMTU(QuotingRule):
                     assert connection.rep is not None
                     yield fault(
                         Moment(stream.largest_frame, context.get(Stories).time_of(stream.largest_frame)),
-                        {"ends": stream.ends.text, "found": stream.largest, "agreed": connection.mtu}, REQ.path_packet_payload_mtu,
-                        stream.largest, proof=[(connection.req_frame, "REQ")],
+                        {"ends": stream.ends.text, "found": stream.largest, "agreed": connection.mtu, "lids": stream.ends.lids},
+                        REQ.path_packet_payload_mtu, stream.largest, proof=[(connection.req_frame, "REQ")],
                         severity=INFO if stream.first_ns - connection.rep[1] > QUIET_NS else None,
                     )  # fmt: skip
 

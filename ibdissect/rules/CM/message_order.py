@@ -15,7 +15,7 @@ from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.story_rule import RefusedRule
-from ibdissect.rules.shared.unanswered import warm
+from ibdissect.rules.shared.unanswered import SameOwnersRule, warm
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.cm import DREQ, REJ, REP, REQ, RTU
 from ibdissect.wire.cm_names import REJ_INVALID_SERVICE_ID
@@ -53,7 +53,7 @@ class RejectAlone(Rule):
             )  # fmt: skip
 
 
-class TooManyRequests(Rule):
+class TooManyRequests(SameOwnersRule):
     """A REQ or REP was sent more often than the connection's Max CM Retries.
 
     The other side does not answer, or its answers are lost; a sender that repeats beyond the limit breaks its own promise.
@@ -62,7 +62,8 @@ class TooManyRequests(Rule):
 
     The REQs of a connection, or its REPs, of which each repeated REQ may ask for one more; those within fifty milliseconds of another are
     the copies of a second mirror. Silent if they are a minute apart, or a REQ has another PSN: that is another try with the same id. An
-    `info` after an MRA, and for a REP if the first one stands before the first REQ: the capture begins in between, and lacks a REQ.
+    `info` after an MRA, and for a REP if the first one stands before the first REQ: the capture begins in between, and lacks a REQ; also
+    where a LID of the two was given to another port meanwhile.
     """
 
     code, name, severity = "CM005", "cm-retransmit-count", WARNING
@@ -213,7 +214,7 @@ class ReusedTooSoon(Rule):
             )  # fmt: skip
 
 
-class WrongTurn(Rule):
+class WrongTurn(SameOwnersRule):
     """A connection management message comes from the wrong side, or after its own sender rejected the connection.
 
     The receiver drops it, or answers that it does not know the connection; the two sides disagree about its state.
@@ -223,15 +224,14 @@ class WrongTurn(Rule):
     The messages of the connection. After a rejection silent if the request was sent again, or if the capture may have missed one: in ERF
     captures unless the traffic shows that nothing is missing, in others if packets are missing within ten seconds. From the wrong side an
     `info` where the capture may have missed the other side's own REQ, also in its first minute: two sides may ask each other (peer to
-    peer).
+    peer); also where a LID of the two was given to another port meanwhile.
     """
 
     code, name, severity = "CM004", "cm-wrong-side", WARNING
     reference = "IBA 12.9.7; Linux core/cm.c states"
     message = "{ends}: {what} from {sender}, {why}"
     example = "a REQ of LID 1 to LID 2, and a REP for it from LID 1"
-    needs = (CaptureLoss, Connections)
-    waits = True
+    needs = (Connections,)
 
     def stands(self, hit: Hit, context: Context) -> bool:
         """A REQ that the capture missed would explain a REP after the rejection."""

@@ -10,7 +10,7 @@ from ibdissect.diagnosis.stories import Stories
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, Hit
 from ibdissect.rules.shared.story_rule import StoryRule
-from ibdissect.rules.shared.unanswered import QuotingRule
+from ibdissect.rules.shared.unanswered import QuotingRule, SameOwnersRule
 
 
 class NeverAcknowledged(StoryRule, QuotingRule):
@@ -93,14 +93,14 @@ class VersionsMixed(StoryRule):
     example = "SENDs in RoCE v2, and their ACKs in RoCE v1"
 
 
-class OtherPartition(StoryRule):
+class OtherPartition(StoryRule, SameOwnersRule):
     """A requester uses another partition than the connection agreed on.
 
     The responder drops packets with a P_Key that is not that of its queue pair, and says nothing. The requester repeats, and gives up.
 
     Use the partition on both sides that the REQ names; compare the P_Key tables, and their order.
 
-    The REQ, packets with another P_Key, and no acknowledgement.
+    The REQ, packets with another P_Key, and no acknowledgement. An `info` where a LID of the two was given to another port meanwhile.
     """
 
     code, name, severity = "CNX008", "other-partition-than-agreed", ERROR

@@ -12,6 +12,7 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, DeferredHit, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.packet_flows import KNOWN_HEADERS, PacketRule
+from ibdissect.rules.shared.unanswered import SameOwnersRule
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.transport.events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
 from ibdissect.transport.losses import gaps, open_reads
@@ -301,7 +302,7 @@ class OpcodeOrder(Rule):
         yield of_stream(event, operation=OPCODES[event.opcode].operation, before=OPCODES[event.before].operation)
 
 
-class RetriesExhausted(Rule):
+class RetriesExhausted(SameOwnersRule):
     """A packet was sent more often than its connection's retry counter allows.
 
     After as many timeouts as the REQ's Retry Count, a connection has to end; one that goes on hides a dead path.
@@ -312,7 +313,7 @@ class RetriesExhausted(Rule):
     page fault, for example) asks again. Without the REQ in the capture, seven retries are
     allowed, since the counter has three bits. The capture must show the other direction: of this connection, or packets of the responder
     that belong to others. RoCE is not judged: adapters with adaptive retransmission start with short timers and limit the time, not the
-    number of tries.
+    number of tries. An `info` where a LID of the two was given to another port meanwhile.
     """
 
     code, name, severity = "RC019", "retry-exhausted", ERROR

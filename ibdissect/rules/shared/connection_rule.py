@@ -39,7 +39,8 @@ class AgreedRule(QuotingRule):
 
     evidence = (
         "A packet between the REP of its connection and the connection's end. Silent for connections whose REQ and REP are not "
-        "in the capture, an `info` where the capture misses packets meanwhile, or shows none of the connection for half an hour."
+        "in the capture, an `info` where the capture misses packets meanwhile, or shows none of the connection for half an hour, or where "
+        "a LID of the two was given to another port."
     )
     needs: ClassVar[tuple[type[Any], ...]] = (Connections, LastPackets)
     field: ClassVar[Field[int]]

@@ -52,8 +52,9 @@ class StoryRule(Rule):
         first, decisive = one.evidence
         frame = decisive or first or one.last_frame
         proof = [(first, "where it began")] if self.quotes and first is not None and first != frame else []
+        lids = [end.lid for end in one.ends if end.lid is not None]
         return fault(
-            Moment(frame, stories.time_of(frame)), {"ends": ends_text(one), "why": one.why}, proof=proof, evidence=INFERRED,
+            Moment(frame, stories.time_of(frame)), {"ends": ends_text(one), "why": one.why, "lids": lids}, proof=proof, evidence=INFERRED,
             key=self.flow_of(one), severity=self.severity_of(one, stories),
         )  # fmt: skip
 

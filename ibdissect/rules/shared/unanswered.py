@@ -13,7 +13,7 @@ from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Code, LidId, NodeId, SenderId
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import SEEN, Context, Hit, Locatable, Rule, on_event
+from ibdissect.lint.rule import SEEN, Context, Hit, Locatable, Rule, Seen, on_event
 from ibdissect.mad.agents import Agents
 from ibdissect.mad.request_outcomes import AnsweredMany, Request, Unanswered
 from ibdissect.mad.transactions import Transactions
@@ -24,6 +24,7 @@ from ibdissect.subnet import SWITCH, FabricFollower, Node, Port
 from ibdissect.subnet.started_ports import StartedPorts
 from ibdissect.subnet.vantage import AGES_NS, Vantage
 from ibdissect.traffic.capture_loss import CaptureLoss
+from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import GET, P_KEY_TABLE, PERMISSIVE, PORT_INFO, SET, SMP_CLASSES
 
 PATH_AT = 4
@@ -161,20 +162,40 @@ def warm(where: Locatable, context: Context, least_ns: int = 0) -> bool:
     return scopes.has_run(where.frame, where.time_ns) >= max(WARM_UP_NS, least_ns)
 
 
-class QuotingRule(Rule):
-    """Base of rules that compare a packet with an earlier one: an INFO where the capture misses packets between the two.
+class SameOwnersRule(Rule):
+    """Base of rules that compare a packet with an earlier one: an INFO where one of its LIDs was given to another port between the two."""
+
+    waits = True
+    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, FabricFollower)
+
+    def watch(self, hit: Hit, context: Context) -> None:
+        """Keep the LIDs of the packet for the end; rules that judge then name `lids` themselves."""
+        row = hit.frame - context.table.chunk.first if context.table is not None else -1
+        if row >= 0 and hit.evidence is not SEEN:
+            seen = Seen(context.table, row)
+            hit.arguments["lids"] = seen.value(LRH.slid), seen.value(LRH.dlid)
+        super().watch(hit, context)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO if something that the capture shows, or lacks, after the first frame that the finding quotes may refute it."""
+        shown = min((one.frame for one in hit.related if 0 < one.frame < hit.frame), default=hit.frame)
+        rests = hit.evidence is not SEEN and shown < hit.frame
+        return Severity.INFO if rests and self.outdated(hit, context, shown) else super().severity_at_end(hit, context)
+
+    def outdated(self, hit: Hit, context: Context, shown: int) -> bool:
+        """Whether what frame `shown` shows need not hold for the packet any more."""
+        subnet = context.get(FabricFollower).subnet
+        return any(not subnet.kept(lid, shown, hit.frame) for lid in hit.arguments.get("lids", ()))
+
+
+class QuotingRule(SameOwnersRule):
+    """Base of rules that packets which the capture lacks would refute: an INFO where packets are missing after what the finding quotes.
 
     A connection may have been set up again, a transaction id used again, an answer sent where the capture does not show it.
     """
 
-    waits = True
-    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss,)
-
-    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """INFO if packets are missing after the first frame that the finding quotes."""
-        shown = min((one.frame for one in hit.related if 0 < one.frame < hit.frame), default=hit.frame)
-        lost = hit.evidence is not SEEN and shown < hit.frame and self.lost(context.get(CaptureLoss), shown, hit.frame)
-        return Severity.INFO if lost else super().severity_at_end(hit, context)
+    def outdated(self, hit: Hit, context: Context, shown: int) -> bool:
+        return super().outdated(hit, context, shown) or self.lost(context.get(CaptureLoss), shown, hit.frame)
 
     @staticmethod
     def lost(loss: CaptureLoss, shown: int, frame: int) -> bool:

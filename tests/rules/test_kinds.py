@@ -1,0 +1,211 @@
+"""What a capture shows between a fact and the packet that is judged by it: whatever the rule, the finding becomes an info where it must.
+
+Each proof is taken with one thing added in front of the packet at fault: its LIDs are given to other ports, somebody else writes
+every attribute of these ports and nobody answers, the manager hands over, or the card lost a packet.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import NamedTuple
+
+import pytest
+
+from ibdissect.capture.opening import open_capture
+from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.lint.finding import Evidence, Finding, Severity
+from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.sm import SMInfo
+from tests import craft
+from tests.rules.cases import CASES, Case
+from tests.rules.test_rules import lint
+from tests.subnet.made import SET, answer, ask, node, port_info
+
+Timed = list[tuple[int, bytes]]
+"""Time in nanoseconds and packet of each record."""
+LOUD = (Severity.ERROR, Severity.WARNING)
+NODE_INFO, SM_INFO, PORT_INFO = 0x11, 0x20, 0x15
+TABLES = (0x12, 0x14, PORT_INFO, 0x16, 0x17, 0x18, 0x19, 0x1B)
+"""The attributes that managers write."""
+
+
+def records(capture: bytes) -> Timed:
+    """The packets of a proof without the headers of its container; none if not all are InfiniBand with an LRH."""
+    found = Timed()
+    for chunk in open_capture(io.BytesIO(capture)).chunks():
+        located = ChunkTable(chunk).located
+        starts = located.at("lrh")
+        if (starts < 0).any():
+            return []
+        places = zip(chunk.time_ns.tolist(), starts.tolist(), located.end.tolist(), strict=True)
+        found += [(time, bytes(chunk.data[start:stop])) for time, start, stop in places]
+    return found
+
+
+def erf(some: Timed, lost: int | None = None) -> bytes:
+    """A capture as a card writes it, which counts a packet lost in front of record `lost`."""
+    out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 197)]
+    for i, (time, frame) in enumerate(some):
+        seconds, rest = divmod(time, 10**9)
+        record = frame + bytes(8 - len(frame) % 8)
+        size = 16 + len(record)
+        out.append(struct.pack("<IIIIQ", seconds, rest // 1000, size, size, seconds << 32 | (rest << 32) // 10**9))
+        out.append(struct.pack(">BBHHH", 21, 4, size, i == lost, len(frame)) + record)
+    return b"".join(out)
+
+
+def lids(frame: bytes) -> list[int]:
+    """The unicast LIDs of a packet."""
+    return sorted({lid for at in (2, 6) if 0 < (lid := int.from_bytes(frame[at : at + 2], "big")) < FIRST_MULTICAST})
+
+
+def owned(lid: int, by: int) -> list[bytes]:
+    """A LID is shown by the port of a node."""
+    return [answer(lid, NODE_INFO, node(by)), answer(lid, PORT_INFO, port_info(lid))]
+
+
+def given_away(frame: bytes) -> list[bytes]:
+    return [one for lid in lids(frame) for one in (answer(lid, PORT_INFO, port_info(0)), *owned(lid, lid + 500))]
+
+
+def written(frame: bytes) -> list[bytes]:
+    sets = [(lid, attribute) for lid in lids(frame) for attribute in TABLES]
+    return [
+        ask(lid, what, method=SET, slid=777, body=bytes(64), header={"transaction_id": 99 << 32 | n})
+        for n, (lid, what) in enumerate(sets, 1)
+    ]  # fmt: skip
+
+
+def handed_over(_frame: bytes) -> list[bytes]:
+    info = craft.build(SMInfo, guid=1, sm_state=3)
+    return [ask(9, SM_INFO, method=SET, modifier=1, body=info), answer(9, SM_INFO, info, modifier=1)]
+
+
+class Kind(NamedTuple):
+    added: Callable[[bytes], list[bytes]]
+    """What comes in front of the packet at fault."""
+    stays: dict[str, tuple[str, ...]]
+    """Why a verdict holds all the same, and the rules concerned."""
+    lost: bool = False
+    """Whether the card loses a packet there."""
+
+
+AT_ONCE = "BTH007", "TXN010", "TXN012", "TXN013", "TXN022", "MAD005", "MAD019", "MAD020"
+"""They compare packets of one message, exchange or transfer, which are under way together."""
+BY_CONNECTION = (
+    "BTH018", "CM004", "CM005", "CM008", "CM009", "CM012", "CM017", "CNX008", "PKY005", "PKY021", "RC019",
+    "SMP016", "TXN002", "TXN005", "TXN006",
+)  # fmt: skip
+"""What two hosts agreed on or asked each other is no manager's to change."""
+BY_ROUTE = "LNK024", "SMP005", "SMP027"
+"""The facts are of a node at the end of a directed route."""
+OF_GROUPS = "GRH009", "PKY017", "QKY004"
+"""The SA's record of a group says so."""
+UNCHANGING = (
+    "OPA003", "OPA004", "OPA005", "PKY011", "PM001", "SEM024", "SEM025", "SEM026", "SEM027", "SEM029", "SEM047", "SEM049", "SEM050",
+    "SEM053", "SEM055", "SEM065", "SEM072", "TRP006",
+)  # fmt: skip
+"""No manager changes what a node is, can or holds at most."""
+COUNTED = "MKY012", "PKY015"
+"""The port counts on, from whatever somebody wrote."""
+TOLD = "CAP017", "MKY010", "PKY013"
+"""The finding is about the capture itself, or about a notice that quotes the packet."""
+KEYS = "MKY002", "MKY003", "MKY008", "MKY011", "MKY013", "MKY015", "SMP023"
+"""A Set without the port's M_Key changes nothing; the manager that hands over has set it."""
+KINDS: dict[str, Kind] = {
+    "given to other ports": Kind(
+        given_away,
+        {
+            "at once": AT_ONCE, "told": TOLD, "of groups": OF_GROUPS, "by a directed route": BY_ROUTE,
+            "of the new owner, or of a port with another LID": ("MCG006", "MKY002", "MKY013", "PKY015", "TRP011"),
+            "of the same node, by its GUID": ("PKY023", "SEM034", "SEM035"),
+            "refused or unanswered, whoever has the LID by now": ("CM012", "CM017", "SMP016", "TXN005"),
+            "of the switch, whose LID no rule takes from InfiniBand": ("OPA003", "OPA004", "OPA005"),
+        },
+    ),
+    "written by somebody": Kind(
+        written,
+        {
+            "at once": AT_ONCE, "of hosts": BY_CONNECTION, "told": TOLD, "of groups": (*OF_GROUPS, "MCG005"), "by route": BY_ROUTE,
+            "not written": ("OPA003", "OPA004", "OPA005", "PM001", "TRP006"), "counted": COUNTED, "keys": KEYS,
+            "other ports' LIDs and filters": ("CM020", "LNK015", "LNK019", "TRP001", "TRP011"), "two managers": ("TXN019",),
+        },
+    ),
+    "handed over": Kind(
+        handed_over,
+        {
+            "at once": ("BTH007", "TXN010", "TXN012", "TXN013", "TXN022"), "of hosts": (*BY_CONNECTION, "TXN008"), "told": TOLD,
+            "not changed": tuple(one for one in UNCHANGING if not one.startswith(("OPA", "PM", "TRP"))), "counted": ("MKY012",),
+            "by the manager that handed over, as it sets them later": (
+                "MKY001", "MKY002", "MKY010", "MKY011", "MKY013", "MKY015", "SMP023", "PKY003",
+            ),
+            "two managers": ("TXN019",),
+        },
+    ),
+    "lost": Kind(
+        lambda _frame: [],
+        {
+            "of packets that are there, all in one message": ("BTH007", "TXN013"),
+            "too many, with or without the missing one": ("CM005", "RC019"),
+            "the packets say so, both ways": ("CM004", "CM012", "CNX008", "PKY013", "PKY021", "TXN019"), "told": ("CAP017",),
+        },
+        lost=True,
+    ),
+}
+
+
+def placed(some: Timed, at: int, new: list[bytes]) -> Timed:
+    """A capture with packets in front of record `at`, evenly in the time since the one before it."""
+    before, after = some[at - 1][0], some[at][0]
+    step = max(1, (after - before) // (len(new) + 1)) if after > before else 0
+    return [*some[:at], *((before + step * i, one) for i, one in enumerate(new, 1)), *some[at:]]
+
+
+def rests(one: Finding, code: str) -> bool:
+    """Whether a finding is an error or warning that rests on earlier frames."""
+    return one.code == code and one.severity in LOUD and one.evidence is not Evidence.SEEN
+
+
+def quoted(findings: list[Finding], code: str, frame: int, since: int, until: int) -> bool:
+    """Whether an error or warning about a frame quotes one of the frames from `since` to `until`."""
+    mine = [one for one in findings if rests(one, code) and one.frame == frame]
+    return any(since <= related.frame <= until for one in mine for related in one.related)
+
+
+@cache
+def proven(capture: bytes) -> tuple[Timed, list[Finding]]:
+    """The packets of a proof, and what is found in them."""
+    some = records(capture)
+    return some, lint(erf(some)) if some else []
+
+
+def holds(case: Case, kind: Kind) -> Iterator[bool]:
+    """For each finding of a proof that rests on earlier frames: whether it is still reported as an error or warning."""
+    some, found = proven(case.bad)
+    for one in found:
+        related = [related.frame for related in one.related]
+        if not (rests(one, case.code) and related and max(related) < one.frame):
+            continue
+        packet = some[one.frame - 1][1]
+        first = [frame for lid in lids(packet) for frame in owned(lid, lid)] if kind.added is given_away else []
+        whole, n = [*((some[0][0] - 1000 * (len(first) - i), frame) for i, frame in enumerate(first)), *some], len(first)
+        if first and not quoted(lint(erf(whole)), case.code, one.frame + n, n + 1, one.frame + n - 1):
+            continue  # it does not begin as the proof's nodes do
+        added, at = kind.added(packet), one.frame + n - 1
+        changed = erf(placed(whole, at, added), at if kind.lost else None)
+        yield quoted(lint(changed), case.code, at + 1 + len(added), n + 1, at)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", sorted({code[:-3] for code in CASES}))
+@pytest.mark.parametrize("name", KINDS)
+def test_a_verdict_ends_where_it_must(name: str, family: str) -> None:
+    kind = KINDS[name]
+    found = {
+        code for code, cases in CASES.items() for case in cases
+        if code[:-3] == family and not (case.policy or case.known or case.damage) and any(holds(case, kind))
+    }  # fmt: skip
+    assert found == {one for codes in kind.stays.values() for one in codes if one[:-3] == family}
