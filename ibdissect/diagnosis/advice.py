@@ -25,8 +25,8 @@ ADVICE = {
     "psn-reused": "Report it to the maker of the adapter or software of {asks}: PSNs must rise with each packet.",
     "read-length-wrong": "Report it to the maker of the adapter or software of {answers}: a READ must be answered with what it asked for.",
     "read-order-wrong": "Report it to the maker of the adapter or software of {answers}: the parts of an answer come in order.",
-    "icrc-wrong-at-sender": "Mend the ICRC in the adapter or software of {blamed}. If the capture was made there, see first elsewhere "
-    "that the packets are wrong on the wire, too.",
+    "icrc-wrong-at-sender": "Correct the ICRC in the adapter or software of {blamed}. If the capture was made there, first see in a "
+    "capture made elsewhere that the packets are wrong on the wire, too.",
     "roce-version-mix": "Choose GIDs of the same RoCE version on {asks} and {answers} (gid_index, and the default of rdma_cm).",
     "wrong-partition": "On {asks}: send with the partition that was agreed on (P_Key index); see the P_Key tables of both{moved}.",
     "ack-stuck": "Set up the connection anew; report it to the maker of the adapter or software of {answers}.",
@@ -92,8 +92,8 @@ SHARED = {
     "slow-by-reordering": "Turn off adaptive routing or packet spraying for {host}, or use adapters that accept packets out of order.",
     "connect-unanswered": "See whether {host} is up, whether its services listen, and whether {filtered} there.",
     "refused": "Look into the log of the services on {host}.",
-    "icrc-wrong-at-sender": "Mend the ICRC in the adapter or software of {host}. If the capture was made there, see first elsewhere that "
-    "the packets are wrong on the wire, too.",
+    "icrc-wrong-at-sender": "Correct the ICRC in the adapter or software of {host}. If the capture was made there, first see in a capture "
+    "made elsewhere that the packets are wrong on the wire, too.",
 }
 """What to do where several connections of a host have a cause in common."""
 
@@ -110,8 +110,8 @@ def advice(found: CauseFound, ends: tuple[ConnectionEnd, ConnectionEnd], side: i
 
 
 def filtered(address: str) -> str:
-    """What may be kept from a host: InfiniBand has no UDP ports."""
-    return "QP1 is reachable" if address.startswith("LID ") else "UDP port 4791 or QP1 is filtered"
+    """What may keep requests from a host: InfiniBand has no UDP ports."""
+    return "datagrams to QP1 are dropped" if address.startswith("LID ") else "UDP port 4791 or QP1 is filtered"
 
 
 def _template(found: CauseFound) -> str:

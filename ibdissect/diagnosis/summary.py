@@ -34,6 +34,15 @@ BLAMED = {
     "wrong-partition": "{host} sends with another partition than was agreed on, on {n} connections",
     "roce-version-mix": "{host} and the others speak different versions of RoCE on {n} connections",
     "rnr-exhausted": "{n} connections were given up because {host}, the receiver, had no receive buffers",
+    "mtu-mismatch": "{host} sends packets longer than the agreed path MTU on {n} connections, which the receiver refuses",
+    "remote-invalid-request": "requests {way} {host} were refused as invalid (NAK invalid request), which ended {n} connections",
+    "remote-access-error": "requests {way} {host} did not fit the receiver's memory (NAK remote access error), which ended {n} connections",
+    "remote-operational-error": "requests {way} {host} failed in the receiver (NAK remote operational error), which ended {n} connections",
+    "rnr-timer-ignored": "{host} sends again sooner than the RNR NAKs ask it to, on {n} connections",
+    "psn-reused": "{host} uses acknowledged PSNs again for other messages on {n} connections: the receiver drops these messages",
+    "read-length-wrong": "{host} answers READs with another length than was asked for, on {n} connections",
+    "read-order-wrong": "{host} sends the parts of its answers to READs in the wrong order, on {n} connections",
+    "ack-stuck": "{host} acknowledges the same packet again and again, and nothing after it, on {n} connections",
 }
 """What is said of the host; `way`: whether it is the one that asks or the one that answers."""
 
@@ -95,7 +104,7 @@ def _words(cause: str, host: str, some: list[Connection], of: int) -> str:
     way = "from" if all(asks) else "to" if not any(asks) else "from or to"
     if cause == "slow-by-rnr":
         way = {"from": "of the peers of", "to": "at"}.get(way, "at or of the peers of")
-    told = BLAMED.get(cause, "{n} connections of {host} have the same cause: " + cause).format(host=host, n=len(some), way=way)
+    told = BLAMED[cause].format(host=host, n=len(some), way=way)
     told += f" ({'all its' if len(some) == of else f'of its {of}'} connections in this capture)"
     part = COST.get(cause)
     if part is not None:

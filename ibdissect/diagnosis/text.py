@@ -202,7 +202,7 @@ def begins(diagnosis: Diagnosis) -> str:
         f"It begins on {day(start)} at {clock(start)} UTC and lasts {moment(start, diagnosis.end_ns)}. Times count from its beginning. "
         "A → B: A asked for the connection (REQ), or sends the requests if that is not captured."
         + (" An end without QP: its number is not captured, or it has none (refused)." if unknown else "")
-        + (f" The set-up of {unseen:,} connections is not captured." if unseen and len(ends) > 1 else "")
+        + (f" The set-up of {counted(unseen, 'connection', ',')} is not captured." if unseen and len(ends) > 1 else "")
         + "".join(f" {host} is an end of all {len(ends):,} connections: the capture was probably made there." for host in common)
     )
 

@@ -14,7 +14,7 @@ from msgspec import field as default
 
 from ibdissect.capture.chunk import SetMember
 from ibdissect.wire.spec import Field, Struct
-from ibdissect.wire.text import counted, gid_text, printable, value_text
+from ibdissect.wire.text import counted, gid_text, plural, printable, value_text
 
 from .named_ends import Who
 
@@ -160,6 +160,11 @@ class Finding:
         self.arguments = {}
 
 
+def is_noun(format_spec: str) -> bool:
+    """Whether a placeholder counts something: `port`, `data VL`."""
+    return len(format_spec) > 2 and format_spec.replace(" ", "").isalpha()
+
+
 class _Message(string.Formatter):
     """Fills a message template. Every value passes through it, so keys are masked and hostile strings made printable."""
 
@@ -188,6 +193,9 @@ class _Message(string.Formatter):
         return {None: value, "s": str(value), "r": repr(value)}[conversion]
 
     def format_field(self, value: Any, format_spec: str) -> str:
+        """`{ports:port}` is `1 port`, `2 ports`; other words after the colon are Python's."""
+        if isinstance(value, int) and is_noun(format_spec):
+            return counted(value, format_spec)
         if isinstance(value, Secret):
             if self.mask is not None and value.value:
                 return self.mask(value)
@@ -210,6 +218,8 @@ class _Stable(_Message):
         return (_BLANK if varies or isinstance(value, float) else value), head
 
     def format_field(self, value: Any, format_spec: str) -> str:
+        if is_noun(format_spec):
+            return f"{'#' if value is _BLANK else value} {plural(format_spec)}"
         if value is _BLANK:
             return "#"
         if isinstance(value, Secret):

@@ -15,7 +15,7 @@ from .model import Subnet
 from .nodes import SWITCH
 from .roce_network import mapped
 
-IN_TEXT = re.compile(r"0x([0-9a-f]{16})\b( port \d+)?( \(LID \d+\))?|\bLID (\d{1,5})\b|\b\d{1,3}(?:\.\d{1,3}){3}\b")
+IN_TEXT = re.compile(r"(?<!GUID )(?<!GUID is )0x([0-9a-f]{16})\b( port \d+)?( \(LID \d+\))?|\bLID (\d{1,5})\b|\b\d{1,3}(?:\.\d{1,3}){3}\b")
 
 
 class NodeNames(Record):
@@ -44,7 +44,7 @@ class NodeNames(Record):
         return port if not port or port in self.node_by_guid.values() else port.rpartition(" port ")[0]
 
     def sentence(self, text: str) -> str:
-        """A text with names in place of NodeGUIDs, and after LIDs and IPv4 addresses."""
+        """A text with names in place of GUIDs, and after LIDs and IPv4 addresses. A number that the text calls a GUID stays."""
         return IN_TEXT.sub(self._named, text)
 
     def _named(self, found: re.Match[str]) -> str:
@@ -54,7 +54,8 @@ class NodeNames(Record):
         if found[1] is None:
             name = self.address(found[0])
             return f"{found[0]} ({name})" if name != found[0] else name
-        name = self.node_by_guid.get(int(found[1], 16))
+        guid = int(found[1], 16)
+        name = self.node_by_guid.get(guid) or (None if found[2] else self.port_by_guid.get(guid))
         return f"{name}{found[2] or ''}{found[3] or ''}" if name is not None else found[0]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -32,7 +33,12 @@ def _escape(code: int) -> str:
 
 def counted(count: int, noun: str, form: str = "") -> str:
     """`1 switch`, `2 switches`; with the format `,` also `1,965 frames`."""
-    return f"{count:{form}} {noun}" + ("" if count == 1 else "es" if noun.endswith("ch") else "s")
+    return f"{count:{form}} {noun if count == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """`switches`, `entries`, `keys`."""
+    return re.sub("(?<![aeo])y$", "ie", noun) + ("es" if noun.endswith("ch") else "s")
 
 
 def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ibdissect.diagnosis.advice import ADVICE
+from ibdissect.diagnosis.summary import BLAMED
 from ibdissect.wire import cm
 from tests.diagnosis.lab import MS, SEC, US, Lab, joined
 from tests.diagnosis.test_causes import CAUSES, lossy, repeated
@@ -40,6 +42,16 @@ def test_what_lies_in_how_a_host_is_set_up_needs_no_large_part_of_its_connection
     labs[1].frames = [(time + 5 * SEC, frame) for time, frame in labs[1].frames]
     found = joined(*labs).diagnosis().shared
     assert [one.host for one in found if one.cause == CAUSES[name][0]] == hosts
+
+
+def test_what_several_connections_share_is_a_sentence_for_each_cause() -> None:
+    assert BLAMED.keys() == ADVICE.keys()
+    labs = [Lab(qa=0x100 + n, qb=0x200 + n) for n in range(2)]
+    for lab in labs:
+        CAUSES["access"][2](lab)
+    told = [one.why for one in joined(*labs).diagnosis().shared]
+    refused = "did not fit the receiver's memory (NAK remote access error), which ended 2 connections"
+    assert [why.partition(" (of")[0] for why in told] == [f"requests from 10.0.0.1 {refused}", f"requests to 10.0.0.2 {refused}"]
 
 
 @pytest.mark.parametrize("number", [1, 2])

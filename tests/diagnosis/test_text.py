@@ -226,6 +226,7 @@ def test_what_a_capture_holds_is_said_on_top() -> None:
     labs[2].good(labs[2].up(), 100, 5)
     said = begins(joined(*labs).diagnosis())
     assert "The set-up of 2 connections is not captured. 10.0.0.1 is an end of all 3 connections: the capture was prob" in said
+    assert "The set-up of 1 connection is not captured." in begins(joined(*labs[1:]).diagnosis())
     assert " end of all" not in begins(joined(labs[0]).diagnosis()) and "set-up" not in begins(joined(labs[0]).diagnosis())
     assert " end of all" not in begins(several().diagnosis())
 

@@ -221,6 +221,7 @@ def test_the_place_of_what_is_related(related: Related, place: str) -> None:
         ("{psn}", "5", "5", "5"),
         ("{BTH.psn}", 5, "?", "?"), ("{y}", 7, "7", "7"), ("QP {x} PSN {x}", 7, "QP 7 PSN 7", "QP # PSN #"),
         ("{x} ms of {x}", 7, "7 ms of 7", "# ms of 7"),
+        ("{x:data VL}", 1, "1 data VL", "1 data VLs"), ("{x:entry}", 2, "2 entries", "2 entries"), ("{psn:port}", 1, "1 port", "# ports"),
     ],
 )  # fmt: skip
 def test_how_values_are_written(template: str, value: object, message: str, stable: str) -> None:

@@ -63,10 +63,13 @@ def test_the_name_of_an_address(text: str, name: str) -> None:
         ("0x000000000002c903 port 1 (LID 7) and LID 9", "host A port 1 (LID 7) and LID 9 (b port 2)"),
         ("0x000000000002c909 port 1 (LID 7)", "0x000000000002c909 port 1 (LID 7)"), ("LID 7, LID 8", "LID 7 (host A port 1), LID 8"),
         ("from 10.0.0.1 to 10.0.0.3", "from 10.0.0.1 (node01) to 10.0.0.3"), ("PSN 7, 0x2c903", "PSN 7, 0x2c903"), ("SLID 7", "SLID 7"),
+        ("SM 0x000000000002c904 and 0x000000000002c906 port 1", "SM host A port 1 and 0x000000000002c906 port 1"),
+        ("PortGUID 0x000000000002c904 of node 0x000000000002c903", "PortGUID 0x000000000002c904 of node host A"),
+        ("its PortGUID is 0x000000000002c904", "its PortGUID is 0x000000000002c904"),
     ],
 )  # fmt: skip
 def test_names_in_a_sentence(text: str, named: str) -> None:
-    """GUIDs give way to names, LIDs and addresses stay before them."""
+    """GUIDs give way to names, unless the text calls them GUIDs; LIDs and addresses stay before them."""
     assert NAMES.sentence(text) == named
 
 

@@ -61,7 +61,7 @@ class PortInfoRange(TargetRule):
 
     code, name, severity = "AM007", "portinfo-am-port-range", ERROR
     reference = "IBA 14.2.5.6"
-    message = "{method}(PortInfo) of port {port} at {node}, which has {ports} ports"
+    message = "{method}(PortInfo) of port {port} at {node}, which has {ports:port}"
     example = "NodeInfo says 36 ports, then SubnGet(PortInfo) with AttributeModifier 40"
     source = PortInfos
     number, ports_of_node = MAD.attribute_modifier & 0xFF, previous(NodeInfo.num_ports)
@@ -172,7 +172,7 @@ class VlArbHalf(TargetRule):
 
     code, name, severity = "AM015", "vlarb-selector-vs-cap", WARNING
     reference = "IBA 14.2.5.9; opensm vlarb_update"
-    message = "{method}(VLArbitrationTable) selects {half} of port {port} at {node}, whose table has {cap} entries"
+    message = "{method}(VLArbitrationTable) selects {half} of port {port} at {node}, whose table has {cap:entry}"
     example = "PortInfo.VLArbitrationLowCap 8, then SubnSet(VLArbitrationTable) with AttributeModifier 0x00020001"
     source, read = others(VL_ARBITRATION), (PORT_INFO,)
     halves = ("the low-priority table", "entries 32-63 of the low-priority table", "the high-priority table",

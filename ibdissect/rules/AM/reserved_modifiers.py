@@ -128,8 +128,8 @@ class PKeyTableBlock(ModifierRule):
 
     Check the block number (bits 15-0) against PartitionCap in NodeInfo (PartitionEnforcementCap for a switch's ports).
 
-    One SMP is enough. Blocks up to 2047, which 16 bits of PartitionCap can name, are an `info`, and left to PKY011 where any node shows so
-    large a table.
+    One SMP is enough. An `info` for blocks up to 2047: the 16 bits of PartitionCap can name so large a table. Where a node shows one,
+    PKY011 judges these blocks.
     """
 
     code, name, severity = "AM010", "pkey-block-gt-1023", ERROR

@@ -50,7 +50,7 @@ class MftBlockRange(TargetRule):
 
     code, name, severity = "AM021", "mft-block-range", ERROR
     reference = "IBA 14.2.5.12"
-    message = "{method}(MulticastForwardingTable) of block {block} at {node}, whose table has {cap} entries"
+    message = "{method}(MulticastForwardingTable) of block {block} at {node}, whose table has {cap:entry}"
     example = "SwitchInfo.MulticastFDBCap 1024, then SubnGet(MulticastForwardingTable) with AttributeModifier 511"
     source = others(MULTICAST)
     block, cap = MAD.attribute_modifier & 0x1FF, previous(SwitchInfo.multicast_fdb_cap)
@@ -69,7 +69,7 @@ class RftBlockRange(TargetRule):
 
     code, name, severity = "AM035", "rft-block-range", ERROR
     reference = "IBA 14.2.5.11"
-    message = "{method}(RandomForwardingTable) of block {modifier} at {node}, whose table has {cap} entries"
+    message = "{method}(RandomForwardingTable) of block {modifier} at {node}, whose table has {cap:entry}"
     example = "SwitchInfo.RandomFDBCap 64, then SubnSet(RandomForwardingTable) with AttributeModifier 4"
     source = others(RANDOM)
     cap = previous(SwitchInfo.random_fdb_cap)
@@ -88,7 +88,7 @@ class MftPositionRange(TargetRule):
 
     code, name, severity = "AM022", "mft-position-range", WARNING
     reference = "IBA 14.2.5.12; opensm"
-    message = "{method}(MulticastForwardingTable) of position {position} at {node}: with {ports} ports the last position is {last}"
+    message = "{method}(MulticastForwardingTable) of position {position} at {node}: with {ports:port} the last position is {last}"
     example = "NodeInfo.NumPorts 8, then SubnGet(MulticastForwardingTable) with AttributeModifier 0x50000000"
     source = others(MULTICAST)
     position, held = MAD.attribute_modifier >> 28, previous(NodeInfo.num_ports)

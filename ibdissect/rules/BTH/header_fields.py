@@ -354,7 +354,7 @@ class WriteNotDmaLen(PacketRule):
     code, name, severity = "BTH006", "bth-padcnt-vs-ulplen", WARNING
     reference = "IBA 9.4.3; python-rdma RETH"
     when = Where(BTH.padcnt, _other_length)
-    message = "{opcode!t} announces {RETH.dmalen} bytes (DMALen) and carries {carried}"
+    message = "{opcode!t} announces {RETH.dmalen:byte} (DMALen) and carries {carried}"
     example = "an RDMA WRITE Only with DMALen 100 and 8 bytes of payload"
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class NotPathMtu(PacketRule):
     code, name, severity = "BTH007", "first-middle-not-pmtu", ERROR
     reference = "IBA 9.4, 9.7.4.1.6"
     when = Where(BTH.opcode, _no_mtu)
-    message = "{opcode!t} carries {size} bytes: more of its message follows, so it must be full (256, 512, 1024, 2048 or 4096)"
+    message = "{opcode!t} carries {size:byte}: more of its message follows, so it must be full (256, 512, 1024, 2048 or 4096)"
     example = "an RC SEND Middle with 100 bytes"
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
@@ -67,5 +67,5 @@ class NotPathMtu(PacketRule):
             Seen(context.table, event.frame - context.table.chunk.first),
             {"opcode": value_of(BTH.opcode, event.opcode), "size": event.size, "mtu": event.mtu},
             BTH.opcode, event.opcode, proof=[(event.first, "the first packet of the message")], key=("size", event.slot),
-            message="{opcode!t} carries {size} bytes, the first packet of its message {mtu}",
+            message="{opcode!t} carries {size:byte}, the first packet of its message {mtu}",
         )  # fmt: skip

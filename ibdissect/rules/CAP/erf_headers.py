@@ -103,7 +103,7 @@ class ErfLoss(Rule):
     about_capture = True
     reference = "Endace ERF: lctr; ibdump always writes 0"
     when = (ERF.loss_counter != 0) & ERF.type.isin(INFINIBAND)
-    message = "the capture card lost {loss_counter} packets before this one"
+    message = "the capture card lost {loss_counter:packet} before this one"
     example = "an ERF header with loss counter 3"
 
 

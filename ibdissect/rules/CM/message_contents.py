@@ -85,11 +85,11 @@ class StartingPSN(QuotingRule):
 
     Check how the application moves its queue pair to RTS: send and receive PSN may be swapped.
 
-    REQ and REP before the first packet. Silent if the responder's first answer counts more messages than the capture shows; an `info` if
-    the PSN is above the agreed one and no answer tells. If its PSN is at most 1024 above the agreed one, the capture may have missed
-    packets. Then an acknowledgement must count it as the first message (MSN 1), or the responder asks for the agreed PSN and the requester
-    goes back to its own first one twice. An `info`, too, where the capture misses packets since the REQ, or where the first packet comes
-    half an hour after the REP, or so long that all packets in between may have taken another path and no answer tells.
+    REQ and REP before the first packet. If its PSN is at most 1024 above the agreed one, the capture may have missed packets. Then an
+    acknowledgement must count it as the first message (MSN 1), or the responder must ask for the agreed PSN and the requester go back to
+    its own first one twice. Silent if the responder's first answer counts more messages than the capture shows. An `info` if the PSN is
+    above the agreed one and no answer tells, where the capture misses packets since the REQ, where the first packet comes half an hour
+    after the REP, or so long after it that all packets in between may have taken another path and no answer tells.
     """
 
     code, name, severity = "CM008", "cm-psn-mismatch", WARNING
@@ -195,7 +195,7 @@ class AgreedMTU(QuotingRule):
     code, name, severity = "CM009", "cm-mtu-exceeded", WARNING
     reference = "IBA 12.7.14; python-rdma REQ"
     needs = (Connections, Streams, Stories)
-    message = "{ends}: packets with {found} bytes of payload, the path MTU of the REQ is {agreed}"
+    message = "{ends}: packets with {found:byte} of payload, the path MTU of the REQ is {agreed}"
     example = "a REQ with path MTU 256, and a SEND First with 512 bytes"
 
     @on_end

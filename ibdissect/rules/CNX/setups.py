@@ -18,9 +18,9 @@ class Refused(RefusedRule):
 
     The other side answered the REQ, or the REP, with a REJ: there will be no connection. Applications mostly say less than the REJ does.
 
-    Look up the reason. 1 to 6 and 35: the other host lacks queue pairs, memory or other resources, or has forgotten the connection; 12 to
-    25: addresses, LIDs, GIDs, MTU or partition of the path are not those of the other host (a wrong GID index); 28: the application
-    refused, its private data says why.
+    See what the reason means: 1 to 6 and 35, the other host lacks queue pairs, memory or other resources, or has forgotten the connection;
+    12 to 25, addresses, LIDs, GIDs, MTU or partition of the path are not those of the other host (a wrong GID index); 28, the application
+    refused, and its private data says why.
 
     The REQ and its REJ. An `info` for a redirection (24, 25), for an NVMe target that refuses and says why (28 with a status), if the asker
     connects to that service later, if both hosts asked each other at once and the other connection was accepted, or if the asker itself
@@ -47,8 +47,9 @@ class RequestUnanswered(StoryRule):
     It was sent as often as the asker may, and nobody accepted, refused or asked for time; or the other side asked for time (MRA) and then
     said nothing more. The application sees that the address cannot be reached.
 
-    If that host answers other REQs for the service: see whether it has room for more connections (its backlog) and takes them. If only
-    those for others: whether the service runs there. If none: whether queue pair 1 (RoCE: UDP port 4791) is filtered on the way.
+    See whether that host answers other REQs: if none, whether packets to queue pair 1 (RoCE: UDP port 4791) are filtered on the way; if
+    only those for other services, whether this service runs there; if those for this service, too, whether its backlog is full and whether
+    it takes connections.
 
     All REQs of the connection, and that the capture goes on for longer than an answer may take. Silent if the capture shows nothing that
     goes to the asker, unless it sent Max CM Retries and one more. An `info` if the asker takes its only REQ back (REJ, reason 4) before

@@ -21,11 +21,11 @@ class NeverAcknowledged(StoryRule, QuotingRule):
 
     See whether the process and the host at the other end still run, then whether the network carries packets to it.
 
-    All tries, and no acknowledgement of them. An `info` if the capture shows nothing that goes to the requester: RNR NAKs look the same
-    then; if there are more tries than any retry count allows, which only RNR NAKs explain, and no answer to this queue pair is seen, or an
-    RNR NAK was the last one; if no answer to it is seen, and there are fewer tries than the requester has (one and its retry count; eight
-    if that is not known), so that answers may take another path, or answers to others without their requests, as connections take several
-    paths; if the capture misses packets meanwhile; and below four tries: a copy from a second mirror, or a host that restarted, looks the
+    All tries, and no acknowledgement of them. An `info` if the capture shows nothing that goes to the requester, as RNR NAKs look the same
+    then. An `info` if there are more tries than any retry count allows, which only RNR NAKs explain, and no answer to this queue pair is
+    captured or an RNR NAK was the last one. An `info` if no answer to it is captured, and answers may take another path: the tries are
+    fewer than the requester has (one and its retry count; eight if that is not known), or answers to others come without their requests. An
+    `info` if the capture misses packets meanwhile, and below four tries: a copy from a second mirror, or a host that restarted, looks the
     same.
     """
 

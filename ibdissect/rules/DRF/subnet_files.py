@@ -141,7 +141,7 @@ def _keys(block: bytes | None, size: int, number: int) -> set[PKey]:
 def _compared(said: set[PKey], held: set[PKey]) -> str:
     """`lacks 0x8010, holds 0x0010, which the file does not give it`; empty if both are the same."""
     parts = [f"lacks {_listed(said - held)}"] if said - held else []
-    parts += [f"holds {_listed(held - said)}, not in the file"] if held - said else []
+    parts += [f"holds {_listed(held - said)}, which the file does not give it"] if held - said else []
     return " and ".join(parts)
 
 
@@ -160,7 +160,7 @@ class LidDrift(_DriftRule):
 
     code, name, severity = "DRF002", "lid-drift", WARNING
     reference = "IBA 14.2.5.6; opensm osm_lid_mgr.c"
-    message = "{port} has LID {lid} (LMC {lmc}), not LID {said} (LMC {said_lmc})"
+    message = "{port} has LID {lid} (LMC {lmc}); the file says LID {said} (LMC {said_lmc})"
     example = "guid2lid that gives a port LID 5, then GetResp(PortInfo) of the port with LID 6"
 
     def drifts(self, port: Port) -> Iterator[Drift]:
@@ -180,7 +180,7 @@ class CableDrift(_DriftRule):
 
     code, name, severity = "DRF003", "cable-drift", WARNING
     reference = "IBA 14.2.2; opensm neighbors file"
-    message = "the cable of {port} leads to {peer}, not to {said}"
+    message = "the cable of {port} leads to {peer}; the file says {said}"
     example = "ibnetdiscover with a host at port 1 of a switch, then directed routes that show it at port 2"
 
     def drifts(self, port: Port) -> Iterator[Drift]:
@@ -199,7 +199,7 @@ class KeyDrift(_DriftRule):
 
     code, name, severity = "DRF004", "m-key-drift", WARNING
     reference = "IBA 14.2.4; opensm guid2mkey"
-    message = "{port} has {held}, not {said}"
+    message = "{port} has {held}; the file says {said}"
     example = "guid2mkey that gives a port one key, then GetResp(PortInfo) of the port with another"
 
     def drifts(self, port: Port) -> Iterator[Drift]:

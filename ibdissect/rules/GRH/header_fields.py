@@ -88,7 +88,7 @@ class PayloadLength(Rule):
     reference = "IBA 8.3; 6 of 6 frames of a public capture have PktLen * 4 - 48"
     when = (GRH.pay_len != LRH.pktlen * 4 - 48) & (LRH.lnh == GLOBAL) & ~Where(LRH, length_disagrees)
     flow = (*GID_FLOW, GRH.pay_len)
-    message = "PayLen of {pay_len} bytes does not agree with PktLen of {LRH.pktlen} words, which is to be 48 bytes more"
+    message = "PayLen is {pay_len:byte} and PktLen {LRH.pktlen} words of 4: PktLen must be 48 bytes more"
     example = "a packet whose PayLen is 4 bytes too large"
 
 

@@ -93,7 +93,7 @@ class LengthDisagrees(Rule):
     reference = "IBA 7.7; 43 of 43 frames of a public capture end two bytes (VCRC) after PktLen"
     explains = ("BTH005", "BTH006", "BTH007", "ROC005", "ROC006", "ROC007", "SMP001", "TXN001")
     when = Where(LRH.pktlen, length_disagrees)
-    message = "PktLen of {pktlen} words ({announced} bytes, {with_vcrc} with VCRC) in a frame of {length} bytes"
+    message = "PktLen of {pktlen} words ({announced:byte}, {with_vcrc} with VCRC) in a frame of {length} bytes"
     example = "a packet whose PktLen is one word too large"
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class ManagementNotOnVl15(HeaderRule):
 
     Receivers take subnet management from VL15 only. On another lane the packet is dropped or waits behind data.
 
-    Find the sender. Some capture devices rewrite the lane; then all packets show the same one.
+    Find the sender; if all packets of the capture show the same lane, its capture device rewrites the lane.
     """
 
     code, name, severity = "LNK011", "smp-not-vl15", ERROR

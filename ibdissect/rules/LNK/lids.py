@@ -32,7 +32,7 @@ from ibdissect.wire.sm_port import PortInfo
 
 
 class LidUnaligned(Rule):
-    """The base LID of a port is none: it is not a multiple of the number of the port's LIDs, or not unicast.
+    """The base LID of a port is impossible: it is no multiple of the number of the port's LIDs, or not unicast.
 
     The port owns LID to LID + 2^LMC - 1 and compares only the upper bits: with an unaligned base it rejects some of its packets, or accepts
     its neighbour's.
@@ -68,14 +68,14 @@ class LidConflict(LearntFactRule):
 
     Find the second subnet manager, and let one of them reassign all LIDs (opensm: `-r`).
 
-    PortInfo of two active, cabled ports; port 0 of a switch counts as cabled if any other port of it is. Ports that become active later,
-    as in a first sweep, must both show the LID then. An `info` in seven cases: no known cables and switches lead from one to the other;
-    the first port has another LID later (a manager may be exchanging LIDs); the second gets another one within ten seconds, as a port of
-    a subnet that was joined; the second had another one before, and the capture shows neither who wrote the new one nor the LID of the
-    first port again; it ends within a second after that (a manager that exchanges LIDs would write the other one then); the capture misses
-    packets between the two; a SubnSet was not answered. Silent if the directed route to the first node now leads to another (the node may
-    have been replaced), if no sender of directed routes found both nodes (they may be in two subnets), or if nothing joins two ports of
-    one adapter.
+    PortInfo of two active, cabled ports; port 0 of a switch counts as cabled if any other port of it is. Ports that become active later, as
+    in a first sweep, must both show the LID then. An `info` in seven cases. (1) No known cables and switches lead from one port to the
+    other. (2) The first port has another LID later: a manager may be exchanging LIDs. (3) The second port gets another LID within ten
+    seconds, as a port of a subnet that was joined. (4) The second port had another LID before, and the capture shows neither who wrote the
+    new one nor the LID of the first port again. (5) The capture ends within a second after that: a manager that exchanges LIDs would write
+    the other one then. (6) The capture misses packets between the two. (7) A SubnSet was not answered. Silent if the directed route to the
+    first node now leads to another (the node may have been replaced), if no sender of directed routes found both nodes (they may be in two
+    subnets), or if nothing joins two ports of one adapter.
     """
 
     code, name, severity = "LNK024", "lid-conflict", ERROR

@@ -39,7 +39,7 @@ class MtuExceeded(LinkRule):
 
     code, name, severity = "LNK022", "mtu-exceeded", ERROR
     reference = "IBA 7.7.9"
-    message = "{size} bytes of payload from LID {slid} to LID {dlid}; NeighborMTU of {port} is {mtu}"
+    message = "{size:byte} of payload from LID {slid} to LID {dlid}; NeighborMTU of {port} is {mtu}"
     example = "GetResp(PortInfo) with NeighborMTU 1 (256), then a packet with 512 bytes of payload to that port"
     holds_ns = CONFIGURED_NS
 
@@ -74,7 +74,7 @@ class VlNotOperational(LinkRule):
 
     code, name, severity = "LNK016", "vl-beyond-operational", ERROR
     reference = "IBA 7.6.2"
-    message = "VL {vl} from LID {slid} to LID {dlid}; no known port of the subnet uses more than {vls} data VLs"
+    message = "VL {vl} from LID {slid} to LID {dlid}; no known port of the subnet uses more than {vls:data VL}"
     example = "GetResp(PortInfo) of two ports with OperationalVLs 1 (VL0), then a packet between them on VL 3"
     holds_ns = CONFIGURED_NS
 
@@ -199,7 +199,7 @@ class UnassignedLid(LinkRule):
         if not subnet.listed:
             return
         for end, distinct, field, verb in (
-            (0, native.slids, LRH.slid, "sends a packet"), (1, native.dlids, LRH.dlid, "is sent a packet"),
+            (0, native.slids, LRH.slid, "comes from"), (1, native.dlids, LRH.dlid, "goes to"),
         ):  # fmt: skip
             strange = [lid for lid in distinct.tolist() if 0 < lid < FIRST_MULTICAST and lid not in subnet.lids]
             if strange and has_virtual_ports(subnet):
@@ -213,7 +213,7 @@ class UnassignedLid(LinkRule):
                 yield fault(
                     seen, {"lid": lid, "verb": verb}, field, lid, proof=[(subnet.listed, "lists all ports of the subnet")],
                     rows=rows, key=("files", lid, verb), explains=end == 1,
-                    message="LID {lid} {verb}, but no port of the subnet has it",
+                    message="a packet {verb} LID {lid}, which no port of the subnet has",
                 )  # fmt: skip
 
 

@@ -122,7 +122,7 @@ def _needed(subnet: Subnet, switch: Node, frame: int) -> set[LidId]:
 
 GRACE_NS = SECOND_NS
 MAX_KEPT, MAX_STEPS = 65536, 8
-REFUSED = "its join was refused"
+REFUSED = "although its join was refused"
 
 
 class MembershipChange(Record):
@@ -161,7 +161,7 @@ class BroadcastOutside(LearntFactRule):
 
     code, name, severity = "MCG005", "ipoib-broadcast-not-joined", WARNING
     reference = "RFC 4391 5; IBA 10.5.1"
-    message = "{source} sends to {group}, {what} in frame {frame}"
+    message = "{source} sends to {group} {what} in frame {frame}"
     example = "a join and an accepted SubnAdmDelete(MCMemberRecord) of a port, and two seconds later its packet to the broadcast group"
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ class BroadcastOutside(LearntFactRule):
             self._step(wish.way, MembershipChange(frame, time_ns, False, REFUSED, wish.asker))
         elif wish.leaves and status == 0 and before and not before & ~wish.state and not self._joins_near(wish.way, one.request):
             del self.joined[wish.way]
-            self._step(wish.way, MembershipChange(frame, time_ns, False, "it has left the group", wish.asker))
+            self._step(wish.way, MembershipChange(frame, time_ns, False, "although it left the group", wish.asker))
 
     def _step(self, way: MemberId, step: MembershipChange) -> None:
         steps = self.steps.get_or_make(way, list, step.frame, step.time_ns)

@@ -31,7 +31,7 @@ class OmniPath(Rule):
 
     They have up to 2048 bytes, wider LIDs and layouts of their own; rules for InfiniBand attributes do not judge them.
 
-    Nothing, in an Omni-Path fabric. In an InfiniBand fabric, find the sender: nobody there understands these MADs.
+    Nothing, in an Omni-Path fabric; in an InfiniBand fabric, find the sender: nobody there understands these MADs.
     """
 
     code, name, severity = "OPA001", "opa-seen", INFO
@@ -236,7 +236,7 @@ class OpaMulticastTop(_TopRule):
 
     code, name, severity = "OPA003", "opa-mcast-top", WARNING
     reference = "Omni-Path manual; opa-ff stl_types.h"
-    message = "MulticastFDBTop 0x{multicast_fdb_top:x} is beyond the multicast table, which has {multicast_fdb_cap} entries"
+    message = "MulticastFDBTop 0x{multicast_fdb_top:x} is beyond the multicast table, which has {multicast_fdb_cap:entry}"
     example = "an Omni-Path SwitchInfo with MulticastFDBCap 16 and MulticastFDBTop 0xc010"
     top, cap = STLSwitchInfo.multicast_fdb_top, "multicast_fdb_cap"
 

@@ -61,7 +61,7 @@ class BlockPastTable(AttributeRule):
 
     code, name, severity = "PKY011", "block-past-capability", ERROR
     reference = "IBA 14.2.5.7"
-    message = "{method}(P_KeyTable) of block {block} of {port}, whose table has {cap} entries"
+    message = "{method}(P_KeyTable) of block {block} of {port}, whose table has {cap:entry}"
     example = "NodeInfo with PartitionCap 64, then SubnSet(P_KeyTable) with AttributeModifier 5"
     at = PKeyTable.p_key_table_block
     refusable = True

@@ -99,7 +99,7 @@ class ErrorsCounted(Rule):
     Symbol errors and link recoveries point to the cable, discards and relay errors to routing or congestion, constraint
     errors to partitions.
 
-    Read the counters twice: only growth matters. If the symbol errors grow, check the cable first.
+    Read the counters twice, as only growth matters; if the symbol errors grow, check the cable first.
     """
 
     code, name, severity = "PM011", "extended-error-counters", INFO
@@ -107,8 +107,8 @@ class ErrorsCounted(Rule):
     when = Or(tuple(counter != 0 for counter in _ERRORS)) & GOOD_ANSWER
     flow = (LRH.slid, PortCountersExtended.port_select)
     message = (
-        "port {port_select} counted errors: {symbol_error_counter} symbol errors, {link_downed_counter} times down, "
-        "{port_rcv_errors} receive errors, {port_xmit_discards} discards (others are not listed)"
+        "port {port_select} counted errors: {symbol_error_counter:symbol error}, down {link_downed_counter:time}, "
+        "{port_rcv_errors:receive error}, {port_xmit_discards:discard} (others are not listed)"
     )
     example = "PerformanceGetResp(PortCountersExtended) with SymbolErrorCounter 3"
 
@@ -149,8 +149,8 @@ class ErrorCountersFull(Rule):
     when = Or((*(counter == 0xFFFF for counter in WIDE), *(counter == 0xFF for counter in NARROW))) & GOOD_ANSWER
     flow = (LRH.slid, PortCounters.port_select)
     message = (
-        "an error counter of port {port_select} is full: {symbol_error_counter} symbol errors, {link_error_recovery_counter} recoveries, "
-        "{link_downed_counter} times down, {port_rcv_errors} receive errors, {port_xmit_discards} discards (others are not listed)"
+        "an error counter of port {port_select} is full: {symbol_error_counter:symbol error}, {link_error_recovery_counter:recovery}, down "
+        "{link_downed_counter:time}, {port_rcv_errors:receive error}, {port_xmit_discards:discard} (others are not listed)"
     )
     example = "PerformanceGetResp(PortCounters) with SymbolErrorCounter 65535"
 

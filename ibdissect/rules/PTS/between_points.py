@@ -104,7 +104,7 @@ class MarksUnanswered(PointRule):
     The marks arrived, so the network does its part of congestion control (DCQCN). The receiver does not: the sender does not slow down
     until buffers overflow or priority flow control stops the link.
 
-    Enable ECN for RoCE at the receiver (notification point). Nothing, if the senders rely on round-trip times.
+    Enable ECN for RoCE at the receiver (notification point); nothing, if the senders rely on round-trip times.
 
     A point that misses nothing is the last one that has the packets, and earlier points have them without the mark. It shows the other
     direction, too, for a second and more, but no point has any CNP.

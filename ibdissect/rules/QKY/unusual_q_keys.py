@@ -83,7 +83,7 @@ class SubnetManagementSource(Rule):
     Subnet management runs between queue pairs 0, which only privileged software can open. This packet is forged or faulty, and its answer
     goes to the wrong place.
 
-    Find the sender. Take it seriously: subnet management can reconfigure any port.
+    Find the sender, and take it seriously: subnet management can reconfigure any port.
     """
 
     code, name, severity = "QKY007", "smp-other-qp", ERROR

@@ -107,7 +107,7 @@ class AtomicLength(PacketRule):
     code, name, severity = "RC016", "atomic-with-payload", ERROR
     reference = "IBA 9.3.4, 9.3.5.3"
     when = Where(BTH.opcode, _atomic_with_payload)
-    message = "{opcode!t} carries {carried} bytes behind its headers, where an atomic operation has nothing"
+    message = "{opcode!t} carries {carried:byte} behind its headers, where an atomic operation has nothing"
     example = "a FetchAdd with four bytes of payload"
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class RKeyZero(AcceptedRule):
     reference = "IBA 9.3.3"
     when = (RETH.r_key == 0) & (RETH.dmalen > 0) & KNOWN_HEADERS
     proved_by = REFUSALS
-    message = "{BTH.opcode!t} of {dmalen} bytes with R_Key 0, which no memory of most adapters has"
+    message = "{BTH.opcode!t} of {dmalen:byte} with R_Key 0, which no memory of most adapters has"
     example = "an RDMA WRITE of 5 bytes with R_Key 0"
     needs = (Scopes, Streams)
 

@@ -46,7 +46,7 @@ class EmptyWithPayload(PacketRule):
     code, name, severity = "RC022", "payload-not-expected", ERROR
     reference = "IBA 9.4.4, 9.3.5"
     when = Where(BTH.opcode, _with_payload)
-    message = "{opcode!t} carries {carried} bytes behind its headers, where it has nothing"
+    message = "{opcode!t} carries {carried:byte} behind its headers, where it has nothing"
     example = "an RDMA READ Request with four bytes of payload"
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
@@ -85,5 +85,5 @@ class MessageTooLong(PacketRule):
     code, name, severity = "RC024", "dma-len-too-long", ERROR
     reference = "IBA 9.7.4"
     when = (RETH.dmalen > MAX_MESSAGE) & ~(FETH.sel == WHOLE_REGION) & KNOWN_HEADERS
-    message = "{BTH.opcode!t} of {dmalen} bytes; a message has at most 2^31"
+    message = "{BTH.opcode!t} of {dmalen:byte}; a message has at most 2^31"
     example = "an RDMA READ Request with DMALen 0x80000001"

@@ -123,7 +123,8 @@ class RequestsRepeated(Rule):
     Something was lost in either direction, or an answer came after the requester's timer. Repetitions cost bandwidth, the timeout before
     them much more.
 
-    Ignore a few. If there are many, look for NAKs (RC004), drops and bad ICRCs, and compare the Local ACK Timeout with the response times.
+    Nothing, if they are few; if there are many, look for NAKs (RC004), drops and bad ICRCs, and compare the Local ACK Timeout with the
+    response times.
 
     A request with a PSN that was already sent. A late packet that fills a gap is not one. UC never repeats: its message says so.
     """
@@ -220,7 +221,7 @@ class MsnJump(Rule):
 
     code, name, severity = "RC010", "msn-jump", INFO
     reference = "IBA 9.7.7.1; python-rdma AETH.MSN"
-    message = "{ends}: MSN rose from {before} to {msn} over {packets} packets"
+    message = "{ends}: MSN rose from {before} to {msn} over {packets:packet}"
     example = "acknowledgements of PSN 5 with MSN 3, and of PSN 6 with MSN 100"
 
     @on_event(MsnJumped)
@@ -272,7 +273,7 @@ class WriteLength(Rule):
 
     code, name, severity = "RC014", "write-length-mismatch", ERROR
     reference = "IBA 9.7.4.1.6; python-rdma RETH.DMALen"
-    message = "{ends}: RDMA WRITE of {claimed} bytes (DMALen) carries {found}"
+    message = "{ends}: RDMA WRITE of {claimed:byte} (DMALen) carries {found}"
     example = "a WRITE First with DMALen 600 and 256 bytes, and a WRITE Last with 256 bytes"
 
     @on_event(LengthWrong)

@@ -60,7 +60,7 @@ class IcrcMissing(Rule):
     Either they were captured on the sending host, before the hardware computed the checksum, or their sender leaves it out. Damage to such
     packets cannot be seen.
 
-    Nothing, if the capture was taken on the sender. Elsewhere, look at the sender: a receiver drops what comes without an ICRC.
+    Nothing, if the capture was taken on the sender; elsewhere, look at the sender: a receiver drops what comes without an ICRC.
     """
 
     code, name, severity = "ROC005", "icrc-zero", INFO

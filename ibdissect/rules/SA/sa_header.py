@@ -103,7 +103,7 @@ class ClassStatus(Rule):
 
     The reason is 1 no resources, 2 request invalid, 3 no records, 4 too many records, 5 invalid GID, 6 insufficient components, 7 denied.
 
-    "No records" is often no fault. For "too many records" use GetTable; for the others compare the request with what the SA needs.
+    Compare the request with what the SA needs; for "too many records" use GetTable, and "no records" is often no fault.
     """
 
     code, name, severity = "SA003", "sa-request-refused", INFO

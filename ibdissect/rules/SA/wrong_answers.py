@@ -37,7 +37,7 @@ class SendOnlyNoGroup(RefusedJoin):
 
     Only a full member creates a group. The sender's packets go nowhere until somebody joins to receive them.
 
-    Nothing, if there is no receiver yet: the sender must try again. Otherwise compare the MGIDs of both.
+    Nothing, if there is no receiver yet: the sender must try again; otherwise compare the MGIDs of both.
 
     A Set of MCMemberRecord without FullMember, refused with an error of the SA, and no record of the group before it.
     """

@@ -172,7 +172,7 @@ class MulticastTop(AttributeRule):
 
     code, name, severity = "SEM049", "mcastfdbtop-range", WARNING
     reference = "IBA 14.2.5.4; Omni-Path manual MulticastFDBTop"
-    message = "Set(SwitchInfo) of {port} with MulticastFDBTop 0x{now:04x}, the table has {cap} entries"
+    message = "Set(SwitchInfo) of {port} with MulticastFDBTop 0x{now:04x}, the table has {cap:entry}"
     example = "GetResp(SwitchInfo) with MulticastFDBCap 1024, then SubnSet with MulticastFDBTop 0xd000"
     at = SwitchInfo.multicast_fdb_top
     why = OF_THE_SWITCH
@@ -191,7 +191,7 @@ class LinearTop(AttributeRule):
 
     code, name, severity = "SEM050", "linearfdbtop-range", ERROR
     reference = "IBA 14.2.5.4; Omni-Path manual"
-    message = "Set(SwitchInfo) of {port} with LinearFDBTop {now}, the table has {cap} entries"
+    message = "Set(SwitchInfo) of {port} with LinearFDBTop {now}, the table has {cap:entry}"
     example = "GetResp(SwitchInfo) with LinearFDBCap 1024, then SubnSet with LinearFDBTop 1024"
     at = SwitchInfo.linear_fdb_top
     why = OF_THE_SWITCH
@@ -213,7 +213,7 @@ class DefaultPortRange(AttributeRule):
 
     code, name, severity = "SEM053", "defaultport-range", WARNING
     reference = "IBA 14.2.5.4"
-    message = "Set(SwitchInfo) of {port} with {what}, the switch has {ports} ports"
+    message = "Set(SwitchInfo) of {port} with {what}, the switch has {ports:port}"
     example = "NodeInfo of a switch with 8 ports, then SubnSet(SwitchInfo) with DefaultPort 99"
     at = SwitchInfo.default_port
     why = OF_THE_SWITCH

@@ -234,7 +234,7 @@ class LocalPortRange(AttributeRule):
 
     code, name, severity = "SEM038", "localportnum-range", WARNING
     reference = "IBA 14.2.5.6; opensm osm_port_info_rcv"
-    message = "{port} shows LocalPortNum {now}; its node has {ports} ports"
+    message = "{port} shows LocalPortNum {now}; its node has {ports:port}"
     example = "NodeInfo with NumPorts 1, then GetResp(PortInfo) with LocalPortNum 40"
     at = PortInfo.local_port_num
     why = "NodeInfo"

@@ -86,7 +86,7 @@ class OperationalVLsAboveCap(Rule):
         ((PortInfo.operational_vls > PortInfo.vl_cap) & PortInfo.vl_cap.between(1, VL_TOP) & ON_LINK)
         | ((PortInfo.operational_vls == 0) & (PortInfo.port_state == ACTIVE) & READ)
     )
-    message = "OperationalVLs {operational_vls!t} is reserved, or not what VLCap {vl_cap!t} allows"
+    message = "OperationalVLs {operational_vls!t} with VLCap {vl_cap!t}: codes are 1 to 5, and at most VLCap"
     example = "SubnSet(PortInfo) with OperationalVLs 5 for a port with VLCap 1"
 
 
@@ -258,7 +258,7 @@ class PortInfoReserved(Rule):
     Managers copy what they have read, so the bits may be the port's own. Otherwise they come from a newer layout or a mistake of the
     sender.
 
-    Compare with the last response of the port. If it has the same bits, do nothing; otherwise correct the sender.
+    Compare with the last response of the port: if it has the same bits, do nothing; otherwise correct the sender.
     """
 
     code, name, severity = "SEM020", "portinfo-set-reserved-fields", INFO

@@ -91,7 +91,7 @@ class VlOutOfRange(_QosRule):
 
     code, name, severity = "SEM026", "sl2vl-vl-range", WARNING
     reference = "IBA 14.2.5.8; opensm masks with the operational VLs"
-    message = "Set(SLtoVLMappingTable) of {port} maps an SL to VL {vl}, {output} uses {vls} data VLs"
+    message = "Set(SLtoVLMappingTable) of {port} maps an SL to VL {vl}, {output} uses {vls:data VL}"
     example = "GetResp(PortInfo) with OperationalVLs 2 (VL0-VL1), then SubnSet(SLtoVLMappingTable) with VL 9"
     at = SLtoVLMappingTable.sl_to_vl
 
@@ -157,7 +157,7 @@ class ArbitrationBeyond(_QosRule):
 
     code, name, severity = "SEM024", "vlarb-gt-cap-nonzero", WARNING
     reference = "IBA 14.2.5.9"
-    message = "Set(VLArbitrationTable) of {port}: entry {entry} has weight {weight}, the table of {output} has {cap} entries"
+    message = "Set(VLArbitrationTable) of {port}: entry {entry} has weight {weight}, the table of {output} has {cap:entry}"
     example = "GetResp(PortInfo) with VLArbitrationLowCap 8, then SubnSet(VLArbitrationTable) with weight in entry 20"
     at = VLArbitrationTable.vl_weight_block
 
@@ -197,7 +197,7 @@ class ArbitrationEmpty(_QosRule):
 
     code, name, severity = "SEM025", "vlarb-all-zero", WARNING
     reference = "IBA 14.2.5.9"
-    message = "Set(VLArbitrationTable) of {port}: no entry of the low-priority table has a weight, {output} uses {vls} data VLs"
+    message = "Set(VLArbitrationTable) of {port}: no entry of the low-priority table has a weight, {output} uses {vls:data VL}"
     example = "GetResp(PortInfo) with 4 operational VLs, then SubnSet(VLArbitrationTable) of the first half, all zero"
     at = VLArbitrationTable.vl_weight_block
 

@@ -57,7 +57,7 @@ class ZeroHop(Rule):
     reference = "IBA 14.2.2.2"
     when = Where(SMPDirected.initial_path, _zero_hop)
     flow = (LRH.slid, SMPDirected.initial_path)
-    message = "the route of {hop_count} hops leaves a node by port 0 at hop {hop}"
+    message = "the route of {hop_count:hop} leaves a node by port 0 at hop {hop}"
     example = "a directed-route SubnGet with HopCount 3 and InitialPath 0,1,0,2"
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class HopBeyondPorts(LearntFactRule):
 
     code, name, severity = "SMP027", "dr-hop-beyond-ports", WARNING
     reference = "IBA 14.2.2.2, 14.2.5.3"
-    message = "the route {route} leaves {node} by port {number}, which has {ports} ports"
+    message = "the route {route} leaves {node} by port {number}, which has {ports:port}"
     example = "NodeInfo of a switch with 8 ports at route 0,1, then a SubnGet along 0,1,9"
     at = SMPDirected.initial_path
     holds_ns, read, of_size = CONFIGURED_NS, (NODE_INFO,), True

@@ -56,7 +56,7 @@ class HopPointerRange(Rule):
     code, name, severity = "SMP004", "dr-hoppointer-range", ERROR
     reference = "IBA 14.2.2.2, C14-9, C14-13; kernel core/smi.c"
     when = SMPDirected.hop_pointer > SMPDirected.hop_count + 1
-    message = "hop pointer {hop_pointer} lies outside a route of {hop_count} hops"
+    message = "hop pointer {hop_pointer} lies outside a route of {hop_count:hop}"
     example = "a directed-route SMP with HopPointer 9 and HopCount 2"
 
 
@@ -96,7 +96,7 @@ class CombinedRoute(Rule):
 
     Such routes are legal but rare, and few SMAs are tested with them. Unlike a purely directed route they need working forwarding tables.
 
-    Nothing, if a diagnostic tool was started with a combined route (`smpquery -c`). Otherwise look at who sends it.
+    Nothing, if a diagnostic tool was started with a combined route (`smpquery -c`); otherwise look at who sends it.
     """
 
     code, name, severity = "SMP011", "dr-lid-fields-nonpermissive", INFO
@@ -140,7 +140,7 @@ class EndsAtLid(LearntFactRule):
 
     code, name, severity = "SMP005", "dr-outbound-end-dlid", WARNING
     reference = "IBA 14.2.2.2 (C14-9); kernel smi.c"
-    message = "directed route of {hops} hops ends at {node}, DrDLID is {dr_dlid}"
+    message = "directed route of {hops:hop} ends at {node}, DrDLID is {dr_dlid}"
     example = "a sweep, then a SubnGet to a channel adapter by directed route with HopPointer = HopCount and DrDLID 5"
     holds_ns, read = CONFIGURED_NS, (NODE_INFO,)
 

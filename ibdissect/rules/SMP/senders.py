@@ -113,7 +113,7 @@ class SetFromNonMaster(Rule):
     Only the subnet manager should write LIDs, keys, partitions and forwarding tables. A second writer is a forgotten manager, a tool, or an
     intruder.
 
-    Find the host by its LID or GUID. Add it to `managers` of the site policy, or stop it and protect the subnet with an M_Key.
+    Find the host by its LID or GUID, and add it to `managers` of the site policy, or stop it and protect the subnet with an M_Key.
 
     With `managers` in the site policy: any SubnSet from another port. Without: an `info` for a LID-routed Set of PortInfo, SwitchInfo,
     GUIDInfo, or a table of P_Keys, VLs or LIDs that comes from another LID than the MasterSMLID that the port last showed, and does not

@@ -131,7 +131,7 @@ class SMPOnQP1(Rule):
     Classes 0x01 and 0x81 belong to QP0 and VL15, where only privileged software can send. On QP1 they are discarded; the sender may be
     trying to get around the privilege.
 
-    Find the sender by its LID. If it is not just a broken tool that uses the wrong QP, treat it as an intrusion attempt.
+    Find the sender by its LID; if it is not just a broken tool that uses the wrong QP, treat it as an intrusion attempt.
     """
 
     code, name, severity = "SMP024", "mad-1-class-as-gmp", ERROR

@@ -220,7 +220,7 @@ class PathNotMarked(TrapRule):
 
     code, name, severity = "TRP008", "trap256-cut-path-unmarked", WARNING
     reference = "IBA 14.2.5.1; kernel ib_smi.h IB_NOTICE_TRAP_DR_TRUNC"
-    message = "trap 256 from {port} names a route of {hops} hops and has room for 30, but DRPathTruncated is 0"
+    message = "trap 256 from {port} names a route of {hops:hop} and has room for 30, but DRPathTruncated is 0"
     example = "SubnTrap 256 with DRNotice 1, DRHopCount 40 and DRPathTruncated 0"
     numbers = (BAD_M_KEY,)
 

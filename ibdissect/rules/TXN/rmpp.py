@@ -164,7 +164,7 @@ class TransferLength(Rule):
     @on_event(TransferLengthDisagrees)
     def disagrees(self, event: TransferLengthDisagrees, _context: Context) -> Iterator[Hit]:
         hit = of_transfer(event, found=event.found, claimed=event.transfer.announced)
-        hit.message = "{ends}: the transfer has {found} bytes, its first segment announced {claimed}"
+        hit.message = "{ends}: the transfer has {found:byte}, its first segment announced {claimed}"
         yield hit
 
 
