@@ -239,10 +239,10 @@ common_options = grouped(
         "--subnet", "subnet", multiple=True, metavar="[KIND:]FILE",
         help="Files, directories or globs that describe the subnet (docs/know-your-subnet.md); may be repeated.",
     ),
-    click.option("--subnet-time", metavar="TIME", help="When the --subnet files were true (2026-11-30T12:00).  [when they were written]"),
+    click.option("--subnet-time", metavar="TIME", help="Time of what --subnet files say (2026-11-30T12:00).  [when they were written]"),
     click.option(
         "--names/--no-names", "name_ports", default=None,
-        help="Names of nodes: in findings (usual, as far as capture or --subnet give them), with --subnet also in columns.",
+        help="Show names of nodes in columns, too (needs --subnet), or not even in findings.  [in findings]",
     ),
     click.option(
         "--max-unpacked", metavar="SIZE", callback=_limited,

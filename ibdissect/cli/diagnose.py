@@ -48,7 +48,10 @@ class Diagnosed(Record):
     help="The captures are of the same traffic, at several points: one story of each connection, with where packets were lost.",
 )
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
-@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Connections shown, also of each host.")
+@click.option(
+    "--top", type=click.IntRange(min=1), default=20, show_default=True, metavar="N",
+    help="Connections shown of each host with a common cause, and of the others.",
+)  # fmt: skip
 @click.option("--all", "every", is_flag=True, help="Show healthy and unclear connections, too.")
 @jobs_option("Follow N captures at a time, in processes.")
 @engine_option

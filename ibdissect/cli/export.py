@@ -132,7 +132,7 @@ def command(captures: tuple[str, ...], wanted: ExportArguments, common: Common) 
     `--output -` writes to standard output. A field that can occur several times in a frame becomes a list (in CSV separated by
     commas). Keys are null unless --show-keys is given; frames in a capture are unchanged, including their keys. All formats of
     tables but .csv need the extra `export`. docs/numbers.md defines each number. Several processes (--jobs,
-    --engine) share the captures of --partition-by, or the rows of a format that has one on each line, such as .csv.
+    --engine) share the captures of --partition-by, or the rows of one capture written as .csv or .jsonl.
     """
     rows = wanted.rows
     if wanted.partition_by is not None:

@@ -125,7 +125,7 @@ class Lint(Sectioned):
     click.option("--exit-zero", is_flag=True, help="Exit 0 whatever is found; 2 if a capture could not be checked."),
     click.option(
         "--infos/--no-infos", "infos", default=None,
-        help="Show infos one by one in text, or leave them out; usually their number is shown, unless --select or --fail-on names them.",
+        help="List infos in text, or leave out even their number.  [their number; a list if --select or --fail-on names them]",
     ),
     click.option(
         "--baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Hide the findings recorded in FILE; report new and fixed ones."
@@ -133,7 +133,7 @@ class Lint(Sectioned):
     click.option("--write-baseline", type=click.Path(dir_okay=False), metavar="FILE", help="Record all findings in FILE; exit 0."),
     click.option(
         "--max-findings", type=MaxFindings(),
-        help="Findings listed per rule and capture.  [100 in text, markdown and html; else all, up to 10,000]",
+        help="Findings listed per rule and capture.  [100 in text, full, markdown and html; else all, up to 10,000]",
     ),
     no_crc_option,
     click.option("--statistics", is_flag=True, help="Print findings by rule."),

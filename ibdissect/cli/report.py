@@ -15,12 +15,14 @@ from ibdissect.errors import ConfigError
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="File to write; - is standard output, as without it.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="File to write; - for standard output.  [standard output]",
+)  # fmt: skip
 @click.option(
     "--compare", "compared", metavar="BEFORE",
     help="Show new and fixed findings since BEFORE: captures, a report of lint --format json, or a baseline.",
 )  # fmt: skip
-@click.option("--title", default="", metavar="TEXT", help="A title, as the number of a ticket.")
+@click.option("--title", default="", metavar="TEXT", help="A title, such as the number of a ticket.")
 @click.option("--note", default="", metavar="TEXT", help="What readers should know, at the top of the page.")
 @select_option
 @ignore_option

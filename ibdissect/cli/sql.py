@@ -18,7 +18,10 @@ from ibdissect.export.formats import PRINTED
 @click.argument("query", metavar="QUERY")
 @set_option
 @click.option("-e", "names", multiple=True, metavar="NAME", help="Another column of `packets`; repeat for more.")
-@click.option("--points", is_flag=True, help="Match several captures of the same traffic: the table `sightings`; others are of the first.")
+@click.option(
+    "--points", is_flag=True,
+    help="Match several captures of the same traffic, in the table `sightings`; the other tables are of the first.",
+)  # fmt: skip
 @click.option("--format", "format_", type=click.Choice(("text", *PRINTED)), default="text", show_default=True)
 @common_options
 def command(captures: tuple[str, ...], query: str, as_set: bool, names: tuple[str, ...], points: bool, format_: str, common: Common) -> int:

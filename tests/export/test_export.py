@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.writing import CaptureWriter
+from ibdissect.export.formats import ENDINGS
 from tests import commands, craft
 from tests.craft import erf_pcap, ethernet_pcap
 from tests.dissect.frames import HOSTILE, M_KEY, R_KEY, all_frames, ethernet_frames
@@ -136,6 +137,11 @@ def test_every_name_can_be_written(native: Path, first: bool) -> None:
     assert len(made.schema) > 1000
     for ending in (".csv", ".jsonl", ".parquet", ".arrow"):
         assert writers.write(batches, made.schema, io.BytesIO(), ending) == len(all_frames())
+
+
+def test_the_page_names_every_extension(repo: Path) -> None:
+    page = (repo / "docs/getting-data-out.md").read_text(encoding="utf-8")
+    assert [ending for ending in ENDINGS if f"`{ending}`" not in page] == []
 
 
 def test_csv_cells_are_no_formulas(native: Path, tmp_path: Path) -> None:

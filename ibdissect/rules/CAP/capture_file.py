@@ -126,14 +126,14 @@ class DuplicateFrames(Rule):
     Check the mirror's configuration, or remove the copies (`editcap -d`). A network that really duplicates packets looks the same.
 
     The same bytes up to eight frames later. Of IP packets, the headers around them are not compared: one of the two may have a VLAN tag or
-    be in a tunnel. Frames that were cut off before the end of their BTH are not compared. Within one microsecond the second is always a
-    copy, and a request also within three. Other frames within three microseconds, and ACKs, which a responder may repeat at once, are
-    copies only if so far at least every 32nd frame was repeated: retransmissions are rarely that fast. Within 5 ms a packet is a copy that
-    the network made, if its sender numbers its packets in their IPv4 headers and no NAK asked for it. Where a mirror of a switch shows two
-    of three packets on their way in and on their way out, those that come out within 0.2 ms are copies. Management datagrams with the same
-    bytes between the same ports are copies within half a millisecond, also on both sides of a router, and within five where many are
-    repeated: their senders wait longer. Packets with the same ICRC, BTH and addresses, the later one with fewer hops left, are one packet
-    on both sides of a router.
+    be in a tunnel. Frames that were cut off before the end of their BTH are not compared. Within one microsecond the second is a copy
+    unless it is an ACK; a request is one within three. Other frames within three microseconds, and ACKs, which a responder may repeat at
+    once, are copies only if so far at least every 32nd frame was repeated: retransmissions are rarely that fast. Within 5 ms a packet is a
+    copy that the network made, if its sender numbers its packets in their IPv4 headers and no NAK asked for it. Where a mirror of a switch
+    shows two of three packets on their way in and on their way out, those that come out within 0.2 ms are copies. Management datagrams with
+    the same bytes between the same ports are copies within half a millisecond, also on both sides of a router, and within five where many
+    are repeated: their senders wait longer. Packets with the same ICRC, BTH and addresses, the later one with fewer hops left, are one
+    packet on both sides of a router.
     """
 
     code, name, severity = "CAP012", "duplicate-frames", INFO

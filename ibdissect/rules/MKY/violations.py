@@ -226,6 +226,6 @@ class MKeyViolations(ViolationCounted):
 
     code, name, severity = "MKY012", "mkey-violations-increment", WARNING
     reference = "IBA 14.2.4"
-    message = "{port} counts {now} M_Key violations, {before} before"
+    message = "{port} counts {now} M_Key violations, up from {before}"
     example = "two GetResp(PortInfo) of a port, M_KeyViolations 0 and 3"
     at = PortInfo.m_key_violations

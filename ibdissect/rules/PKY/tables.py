@@ -291,6 +291,6 @@ class PKeyViolations(ViolationCounted):
 
     code, name, severity = "PKY015", "pkey-violations-increment", WARNING
     reference = "IBA 14.2.5.6"
-    message = "{port} counts {now} P_Key violations, {before} before"
+    message = "{port} counts {now} P_Key violations, up from {before}"
     example = "two GetResp(PortInfo) of a port, P_KeyViolations 0 and 3"
     at = PortInfo.p_key_violations

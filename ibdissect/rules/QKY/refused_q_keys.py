@@ -183,6 +183,6 @@ class QKeyViolations(ViolationCounted):
 
     code, name, severity = "QKY005", "qkey-violations-increment", WARNING
     reference = "IBA 14.2.5.6"
-    message = "{port} counts {now} Q_Key violations, {before} before"
+    message = "{port} counts {now} Q_Key violations, up from {before}"
     example = "two GetResp(PortInfo) of a port, Q_KeyViolations 0 and 3"
     at = PortInfo.q_key_violations

@@ -164,7 +164,7 @@ class NodeInconsistent(AttributeRule):
     code, name, severity = "SEM034", "nodeinfo-inconsistent-ports", ERROR
     explains = ("SEM038",)
     reference = "IBA 14.2.5.3"
-    message = "NodeInfo of 0x{guid:016x}: {what} is {now}, {before} before"
+    message = "NodeInfo of 0x{guid:016x}: {what} is {now}, it was {before} before"
     example = "two GetResp(NodeInfo) with one NodeGUID and different DeviceID"
     at = NodeInfo.node_guid
     records = NodesRecorded
@@ -275,7 +275,7 @@ class PortGuidTwice(AttributeRule):
             arguments = {"node": node, "guid": smp.now(NodeInfo.port_guid), "before": smp.was(NodeInfo.port_guid)}
             yield fault(
                 seen, arguments, NodeInfo.port_guid, of=seen.first(NodeInfo), proof=self.earlier(smp), key=node, about=(smp.slot,),
-                message="switch 0x{node:016x} shows PortGUID 0x{guid:016x}, 0x{before:016x} before; all its ports have that of port 0",
+                message="switch 0x{node:016x} shows PortGUID 0x{guid:016x} after PortGUID 0x{before:016x}; all ports have that of port 0",
             )  # fmt: skip
 
 
@@ -291,7 +291,7 @@ class DescriptionChanged(AttributeRule):
 
     code, name, severity = "SEM060", "nodedesc-change", INFO
     reference = "IBA 14.2.5.2; opensm trap 144"
-    message = "{port} calls itself {now}, {before} before"
+    message = "{port} changed its name from {before} to {now}"
     example = "two GetResp(NodeDescription) of a node, the second with another text"
     at = NodeDescription.node_string
     records = DescriptionsRecorded

@@ -266,7 +266,7 @@ class CapabilityChanged(AttributeRule):
 
     code, name, severity = "SEM056", "capmask-changed", INFO
     reference = "IBA 14.2.5.6"
-    message = "{port} shows CapabilityMask 0x{now:08x}, 0x{before:08x} before, without trap 144"
+    message = "{port} shows CapabilityMask 0x{now:08x}, it showed 0x{before:08x} before, and sent no trap 144"
     example = "two GetResp(PortInfo) of a port with different CapabilityMask"
     at = PortInfo.capability_mask
     why = "showed another mask"

@@ -82,7 +82,7 @@ class PriorityChanged(AttributeRule):
 
     code, name, severity = "SEM041", "sm-priority-change", INFO
     reference = "IBA 14.4.1"
-    message = "subnet manager 0x{guid:016x} has priority {now}, {before} before"
+    message = "subnet manager 0x{guid:016x} has priority {now}, it had {before} before"
     example = "two GetResp(SMInfo) of one GUID with priorities 1 and 14"
     at = SMInfo.priority
     when = ANSWERED & (at != previous(at))
@@ -182,7 +182,7 @@ class CountFellBack(AttributeRule):
 
     code, name, severity = "SEM046", "actcount-not-increasing", INFO
     reference = "IBA 14.4.1"
-    message = "subnet manager 0x{guid:016x} shows ActCount {now}, {before} before"
+    message = "subnet manager 0x{guid:016x} shows ActCount {now}, it showed {before} before"
     example = "two GetResp(SMInfo) of one GUID with ActCount 9 and 2"
     at = SMInfo.act_count
     when = ANSWERED & (at < previous(at))
