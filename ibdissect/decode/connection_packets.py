@@ -72,7 +72,7 @@ def columns(table: ChunkTable, bad: npt.NDArray[np.uint8]) -> dict[str, Any]:
         found |= {name: np.where(again > 0, copies.at(name), found[name]) for name in HEADERS}
     return found | {
         "times": table.chunk.time_ns, "end": loc.end, "limit": loc.limit, "payload_end": loc.payload_end, "sizes": sizes, "bad": bad,
-        "networks": np.zeros(len(table), np.int64) if table.networks is None else table.networks.astype(np.int64),
+        "networks": np.empty(0, np.int64) if table.networks is None else table.networks.astype(np.int64),
         "snapped": loc.snapped.view(np.uint8), "complete": loc.complete.view(np.uint8),
         "again": again,
     }  # fmt: skip

@@ -43,24 +43,28 @@ cdef enum:
     COMPARE_SWAP = 19
     FETCH_ADD = 20
 
-# One check for all bytes of a number: its first and its last one are looked at with bounds, what lies between cannot be outside.
-# The number is put together from one pointer: then the compiler makes one instruction of its loads.
-cdef inline int b16(const u8[::1] p, Py_ssize_t at) except -1 nogil:
-    return p[at] << 8 | p[at + 1]
+# The first and the last byte of a number are looked at with bounds: what lies between cannot be outside. An unsigned place takes one
+# comparison each. The number is put together from one pointer: then the compiler makes one instruction of its loads.
+cdef inline int b16(const u8[::1] p, size_t at) except -1 nogil:
+    cdef u8 last = p[at + 1]
+    cdef const u8* q = &p[at]
+    return q[0] << 8 | q[1]
 
-cdef inline int b24(const u8[::1] p, Py_ssize_t at) except -1 nogil:
+cdef inline int b24(const u8[::1] p, size_t at) except -1 nogil:
     cdef u8 last = p[at + 2]
     cdef const u8* q = &p[at]
     return q[0] << 16 | q[1] << 8 | q[2]
 
-cdef inline i64 b32(const u8[::1] p, Py_ssize_t at) except -1 nogil:
+cdef inline i64 b32(const u8[::1] p, size_t at) except -1 nogil:
     cdef u8 last = p[at + 3]
     cdef const u8* q = &p[at]
     return <i64>(<u32>q[0] << 24 | <u32>q[1] << 16 | <u32>q[2] << 8 | <u32>q[3])
 
-cdef inline u64 b64(const u8[::1] p, Py_ssize_t at) except? 0xFFFFFFFFFFFFFFFFULL nogil:
+cdef inline u64 b64(const u8[::1] p, size_t at) except? 0xFFFFFFFFFFFFFFFFULL nogil:
     cdef u8 last = p[at + 7]
-    cdef const u8* q = &p[at]
+    return loaded(&p[at])
+
+cdef inline u64 loaded(const u8* q) noexcept nogil:
     return (<u64>q[0] << 56 | <u64>q[1] << 48 | <u64>q[2] << 40 | <u64>q[3] << 32
             | <u64>q[4] << 24 | <u64>q[5] << 16 | <u64>q[6] << 8 | <u64>q[7])
 
@@ -73,17 +77,26 @@ cdef inline u64 mix(u64 a, u64 b) noexcept nogil:
     h = (h ^ h >> 32) * 0xD6E8FEB86659FD93ULL
     return h ^ h >> 29
 
-cdef inline u64 hashed(const u8[::1] p, Py_ssize_t at, Py_ssize_t end, u64 h) except? 0xFFFFFFFFFFFFFFFFULL nogil:
-    cdef Py_ssize_t size = end - at
+cdef inline u64 hashed(const u8[::1] p, size_t at, size_t end, u64 h) except? 0xFFFFFFFFFFFFFFFFULL nogil:
+    cdef i64 size = <i64>end - <i64>at
+    cdef i64 left = size
     cdef u64 rest = 0
-    while end - at >= 16:
-        h = (h ^ b64(p, at) ^ b64(p, at + 8) * 0x9E3779B97F4A7C15ULL) * 0xD6E8FEB86659FD93ULL
-        h ^= h >> 32
-        at += 16
-    if end - at >= 8:
-        h = mix(h, b64(p, at))
-        at += 8
-    while at < end:
-        rest = rest << 8 | p[at]
-        at += 1
+    cdef u8 last
+    cdef const u8* q
+    if size > 0:
+        last = p[end - 1]
+        q = &p[at]
+        while left >= 16:
+            h = (h ^ loaded(q) ^ loaded(q + 8) * 0x9E3779B97F4A7C15ULL) * 0xD6E8FEB86659FD93ULL
+            h ^= h >> 32
+            q += 16
+            left -= 16
+        if left >= 8:
+            h = mix(h, loaded(q))
+            q += 8
+            left -= 8
+        while left > 0:
+            rest = rest << 8 | q[0]
+            q += 1
+            left -= 1
     return mix(h ^ rest, <u64>size)

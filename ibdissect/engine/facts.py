@@ -27,6 +27,7 @@ MANY = 64
 NONE: list[Any] = []
 """The earlier values of all facts that never changed; nothing is added to it."""
 _KEPT = cython.declare(cython.Py_ssize_t, KEPT)
+_ROWS = cython.declare(cython.longlong, ROWS)
 _MANY = cython.declare(cython.Py_ssize_t, MANY)
 
 
@@ -136,6 +137,7 @@ def put(fact: Fact, value: object, frame: Any) -> cython.int:
     """What `change` does. No method, so that a fact has no table of methods, which takes 8 bytes."""
     size: cython.Py_ssize_t
     old: cython.Py_ssize_t
+    since: i64
     if fact.since:
         past: list[Any] = fact.past
         if past:
@@ -143,7 +145,8 @@ def put(fact: Fact, value: object, frame: Any) -> cython.int:
             size = len(past)
             if size > _KEPT:
                 old = 1 if size <= _MANY else size // 2
-                if past[old][1] <= frame - ROWS:
+                since = past[old][1]
+                if since <= cython.cast(i64, frame) - _ROWS:
                     fact.past = past[old:]  # another thread may still go through the longer list
         else:
             fact.past = [(fact.now, fact.since)]

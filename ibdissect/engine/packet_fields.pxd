@@ -2,9 +2,9 @@
 from ibdissect.engine.common cimport i64, u8, u64
 
 cdef class Packet:
-    cdef public i64 time, frame, size, wire, dma, length
+    cdef public i64 time, frame, size, dma, length
     cdef public u64 src_hi, src_lo, dst_hi, dst_lo, content, lane, gids, facing, va
-    cdef public int kind, opcode, op, psn, qpn, ackreq, pkey, marked, becn, again, version, syndrome, msn, network
+    cdef public int kind, opcode, op, psn, qpn, pkey, marked, again, version, syndrome, msn, network
     cdef public int bad_icrc, parts
     cdef public bint first, last, has_reth, whole
     cpdef Packet copy(self)
@@ -18,5 +18,5 @@ cdef class Reader:
     cdef const i64[::1] reth, aeth, extended
     cdef const u8[::1] kinds, parts
     cdef bytes message(self, Py_ssize_t i)
-    cdef int read(self, Py_ssize_t i, Packet p) except? -1
-    cdef int addresses(self, Py_ssize_t i, Packet p) except? -1
+    cdef int read(self, size_t i, Packet p) except? -1
+    cdef int addresses(self, size_t i, Packet p) except? -1

@@ -83,7 +83,6 @@ _FLAGS = cython.declare(cython.Py_ssize_t, _at(BTH.padcnt))
 _P_KEY = cython.declare(cython.Py_ssize_t, _at(BTH.p_key))
 _ECN = cython.declare(cython.Py_ssize_t, _at(BTH.fecn))
 _QPN = cython.declare(cython.Py_ssize_t, _at(BTH.destqp))
-_ACK = cython.declare(cython.Py_ssize_t, _at(BTH.a))
 _PSN = cython.declare(cython.Py_ssize_t, _at(BTH.psn))
 _BTH = cython.declare(cython.Py_ssize_t, BTH.size)
 _MSN = cython.declare(cython.Py_ssize_t, _at(AETH.msn))
@@ -113,6 +112,7 @@ _CM_QPN = cython.declare(cython.int, 1)
 _CLASS = cython.declare(cython.Py_ssize_t, _at(MAD.mgmt_class))
 _CM_CLASS = cython.declare(cython.int, CM_CLASS)
 _SAME = cython.declare(cython.Py_ssize_t, 64)
+_GOES_ON = cython.declare(cython.int, 3)
 _LEAVES_OPEN = cython.declare(cython.int, 12)
 
 
@@ -126,9 +126,9 @@ class Packet:
     its extended headers. `gids`: a hash of the GIDs beside its LIDs, `facing` that of its answers; 0: it has none."""
 
     def __init__(self) -> None:
-        self.time = self.frame = self.size = self.wire = self.dma = 0
+        self.time = self.frame = self.size = self.dma = 0
         self.src_hi = self.src_lo = self.dst_hi = self.dst_lo = self.content = self.lane = self.va = 0
-        self.kind = self.opcode = self.op = self.psn = self.qpn = self.ackreq = self.pkey = self.marked = self.becn = self.again = 0
+        self.kind = self.opcode = self.op = self.psn = self.qpn = self.pkey = self.marked = self.again = 0
         self.version = self.syndrome = self.msn = self.network = 0
         self.first = self.last = self.has_reth = self.bad_icrc = self.whole = False
         self.length, self.parts, self.gids, self.facing = -1, 0, 0, 0
@@ -136,11 +136,11 @@ class Packet:
     def copy(self) -> Packet:
         """Another packet with the same values, to keep."""
         p: Packet = Packet()
-        p.time, p.frame, p.size, p.wire, p.dma = self.time, self.frame, self.size, self.wire, self.dma
+        p.time, p.frame, p.size, p.dma = self.time, self.frame, self.size, self.dma
         p.src_hi, p.src_lo, p.dst_hi, p.dst_lo = self.src_hi, self.src_lo, self.dst_hi, self.dst_lo
         p.content, p.lane = self.content, self.lane
-        p.kind, p.opcode, p.op, p.psn, p.qpn, p.ackreq, p.pkey = self.kind, self.opcode, self.op, self.psn, self.qpn, self.ackreq, self.pkey
-        p.marked, p.becn, p.version, p.syndrome, p.msn = self.marked, self.becn, self.version, self.syndrome, self.msn
+        p.kind, p.opcode, p.op, p.psn, p.qpn, p.pkey = self.kind, self.opcode, self.op, self.psn, self.qpn, self.pkey
+        p.marked, p.version, p.syndrome, p.msn = self.marked, self.version, self.syndrome, self.msn
         p.network, p.first, p.last, p.has_reth, p.bad_icrc = self.network, self.first, self.last, self.has_reth, self.bad_icrc
         p.whole, p.length, p.parts = self.whole, self.length, self.parts
         p.gids, p.facing, p.va, p.again = self.gids, self.facing, self.va, self.again
@@ -158,8 +158,9 @@ class Reader:
         self.first_frame = self.rows = 0
 
     def begin(self, first_frame: int, data: Any, columns: dict[str, Any]) -> None:
-        """A window: its bytes, and int64[n] each of times, end, bth, lrh, grh, ip4, ip6, udp, networks, limit, payload, payload_end,
-        sizes (of payloads of incomplete packets), mad; uint8[n] each of bad, snapped, complete, again (marks that copies show first)."""
+        """A window: its bytes, and int64[n] each of times, end, bth, lrh, grh, ip4, ip6, udp, networks (none if all are one), limit,
+        payload, payload_end, sizes (of payloads of incomplete packets), mad; uint8[n] each of bad, snapped, complete, again (marks that
+        copies show first)."""
         self.first_frame, self.rows = first_frame, len(columns["bth"])
         self.data = memoryview(data)
         self.times, self.end = memoryview(columns["times"]), memoryview(columns["end"])
@@ -173,7 +174,7 @@ class Reader:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def addresses(self, i: cython.Py_ssize_t, p: Packet) -> cython.int:
+    def addresses(self, i: cython.size_t, p: Packet) -> cython.int:
         """Who sends to whom, the packet's length on the wire, and its mark of congestion.
 
         The result is where its ICRC ends, 0 if no header says. An IPv4 address is that of its IPv4-mapped GID, a LID is below 65,536.
@@ -219,7 +220,7 @@ class Reader:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def read(self, i: cython.Py_ssize_t, p: Packet) -> cython.int:
+    def read(self, i: cython.size_t, p: Packet) -> cython.int:
         """Read row i into p; `p.kind` is NOTHING where there is no BTH."""
         at: cython.Py_ssize_t = self.bth[i]
         if at < 0:
@@ -235,10 +236,9 @@ class Reader:
         op: cython.int = opcode & 0x1F
         p.opcode, p.op, p.kind = opcode, op, self.kinds[opcode]
         p.pkey, p.qpn, p.psn = b16(self.data, at + _P_KEY), b24(self.data, at + _QPN), b24(self.data, at + _PSN)
-        p.ackreq, p.becn = self.data[at + _ACK] >> 7, self.data[at + _ECN] >> 6 & 1
         p.marked |= self.data[at + _ECN] >> 7
         p.again = self.again[i]
-        p.network, p.bad_icrc, p.wire = cython.cast(cython.int, self.networks[i]), self.bad[i], stop - at
+        p.network, p.bad_icrc = cython.cast(cython.int, self.networks[i]) if len(self.networks) else 0, self.bad[i]
         ext: cython.Py_ssize_t = at + self.extended[opcode]
         p.size = max(0, stop - _CHECKSUM - (self.data[at + _FLAGS] >> 4 & 3) - ext)
         if p.kind == OTHER and p.qpn != _CM_QPN:
@@ -247,10 +247,9 @@ class Reader:
         p.lane = mix(mix(mix(p.src_hi, p.src_lo), mix(p.dst_hi, p.dst_lo)), cython.cast(u64, p.qpn) << 32 | cython.cast(u64, p.network))
         if p.kind >= CNP:
             return 0
-        p.first = op == 0 or op == 4 or op == 5 or op == 6 or 10 <= op <= 12 or 16 <= op <= 20 or op >= 23 or op == 13
-        p.last = 2 <= op <= 5 or 8 <= op <= 12 or op >= 15
         p.va, p.dma, p.syndrome, p.msn, p.has_reth = 0, 0, -1, -1, False
         p.parts = self.parts[opcode]
+        p.first, p.last = not p.parts & _GOES_ON, not p.parts & _LEAVES_OPEN
         p.whole = self.snapped[i] != 0 or self.limit[i] >= ext
         if not self.complete[i]:
             p.length = self.sizes[i]

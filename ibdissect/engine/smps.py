@@ -170,7 +170,7 @@ class Steps:
         smp: Any = None
         origin: OriginState | None
         if self.pure[i]:
-            origin = self.routes.origins.get(self.senders[i])
+            origin = cython.cast(dict, self.routes.origins).get(self.senders[i])
             if origin is None and kind != _HANDLE_TRAP:
                 origin = self.routes.origin(self.senders[i])
             if origin is not None:

@@ -63,7 +63,7 @@ class Waits:
     @cython.exceptval(-1)
     def place(self, n: i64) -> cython.Py_ssize_t:
         """Where the numbers of the n-th packet begin."""
-        return ((self.start + n) & (len(self.ring) // OPEN_VALUES - 1)) * OPEN_VALUES
+        return (self.start + n) * OPEN_VALUES & (len(self.ring) - 1)
 
     @cython.cfunc
     @cython.exceptval(-9223372036854775807)
@@ -84,7 +84,7 @@ class Waits:
         """One more; 1 if there is no room for it."""
         if self.count >= MAX_WAITING:
             return 1
-        if self.count == len(self.ring) // OPEN_VALUES:
+        if self.count * OPEN_VALUES == len(self.ring):
             more: i64 = max(self.count, 4)
             if room.waiting < more:
                 return 1

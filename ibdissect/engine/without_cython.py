@@ -40,4 +40,4 @@ class _Type:
         return self
 
 
-uchar = int = uint = bint = longlong = ulonglong = Py_ssize_t = const = _Type()
+uchar = int = uint = bint = longlong = ulonglong = Py_ssize_t = size_t = const = _Type()

@@ -13,7 +13,8 @@ common = plain("common")
 
 
 def test_both_files_have_the_same_helpers() -> None:
-    names = set(re.findall(r"cdef inline [\w ]*?(\w+)\(", (FOLDER / "common.pxd").read_text(encoding="utf-8")))
+    """But for what takes a pointer, which the compiler alone has."""
+    names = set(re.findall(r"cdef inline [\w ]*?(\w+)\((?!const u8\*)", (FOLDER / "common.pxd").read_text(encoding="utf-8")))
     assert names == set(re.findall(r"    def (\w+)\(", (FOLDER / "common.py").read_text(encoding="utf-8"))) and len(names) > 4
 
 

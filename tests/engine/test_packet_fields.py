@@ -71,6 +71,33 @@ def test_fields_are_those_of_the_declarations(path: Path) -> None:
                     assert getattr(packet, name) == value
 
 
+def test_nothing_is_read_behind_the_bytes() -> None:
+    """Whatever the columns say: both forms read a packet, or both raise."""
+    table = next(windows(REPO / "captures/rxe-rping.pcap"))
+    data, cells = table.chunk.data, columns(table)
+    raised = 0
+    for row in table.occurrences(BTH).rows[:6].tolist():
+        for size in range(int(table.chunk.offset[row]), int(table.located.end[row]) + 1):
+            found: list[Any] = []
+            for module in (packet_fields, plain("packet_fields")):
+                reader = module.Reader()
+                reader.begin(table.chunk.first, data[:size], cells)
+                try:
+                    found.append(values(reader.packet(row)))
+                except IndexError:
+                    found.append(None)
+            assert found[0] == found[1]
+            raised += found[0] is None
+    assert raised > 100
+
+
+@pytest.mark.parametrize("module", [packet_fields, plain("packet_fields")])
+def test_without_a_window_nothing_is_read(module: Any) -> None:
+    """Compiled, a view without memory has no elements (`initializedcheck` is off)."""
+    with pytest.raises((IndexError, AttributeError)):
+        module.Reader().packet(0)
+
+
 def test_kinds_follow_the_opcodes() -> None:
     from ibdissect.wire.opcodes import OPCODES, RC, UC, XRC
 
