@@ -31,6 +31,8 @@ class RoceNetwork(Record):
     """Whether all hosts are listed."""
     hosts: dict[bytes, RoceHost] = field(default_factory=dict)
     """By address: 16 bytes, IPv4 addresses mapped."""
+    link_local: bool = False
+    """Whether hosts are listed with link-local addresses, too."""
     lines: dict[str, int] = field(default_factory=dict)
     """Number of the line of each setting, by its name in the file."""
 
@@ -39,6 +41,11 @@ class RoceNetwork(Record):
 
     def host(self, address: bytes) -> RoceHost | None:
         return self.hosts.get(mapped(address))
+
+
+def is_link_local(address: bytes) -> bool:
+    """fe80::/10: the first GID of every card, of which few lists of hosts know."""
+    return len(address) == 16 and int.from_bytes(address, "big") >> 118 == 0xFE80 >> 6
 
 
 def mapped(address: bytes) -> bytes:

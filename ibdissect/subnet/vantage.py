@@ -1,7 +1,8 @@
 """Managers whose Sets to a node the capture would show: it depends on who may write the node, and where the capture point is.
 
 A capture shows the Sets to a node if it shows its manager's Gets to it: they take the same way. A capture on a host's link shows no Set to
-other ports, and after a handover none of the new manager, unless one was seen. A fact that was read there holds for a while only.
+other ports, and after a handover none of the new manager, unless one was seen; that includes a standby that takes over from a dead master.
+A fact that was read there holds for a while only.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import numpy as np
 
 from ibdissect.bounded import Dropped
 from ibdissect.decode import Bool, Int
+from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.rows import by_value, distinct_values, is_in
 from ibdissect.wire import numbers
 from ibdissect.wire.sm import SMInfo
+from ibdissect.wire.sm_port import PortInfo
 
 from .events import ChunkFollowed
 from .follower import FabricFollower
-from .nodes import Node
+from .nodes import CA, ROUTER, Node
 
 AGES_NS = 10 * SECOND_NS
 """A fact is this old at most where the capture does not show the manager of its node: OpenSM sweeps every 10 s."""
@@ -62,6 +65,9 @@ class Vantage:
         self._full = 0
         """Frame from which on something was forgotten; 0: nothing."""
         self._master = 0
+        """GUID of the latest master that told of itself."""
+        self._named = 0
+        """The latest MasterSMLID that was written; 0: none."""
 
     def take(self, event: ChunkFollowed) -> None:
         """Process the SMPs of a chunk."""
@@ -130,15 +136,36 @@ class Vantage:
 
     def _handovers(self, event: ChunkFollowed) -> None:
         smps = event.smps
-        for i in np.flatnonzero(smps.attribute == numbers.SM_INFO).tolist():
-            frame, method = int(smps.rows[i]) + event.table.chunk.first, int(smps.method[i])
-            moved = method == numbers.SET and int(smps.modifier[i]) in (HANDOVER, ACKNOWLEDGE)
-            if method == numbers.GET_RESP:
-                info = SMInfo(smps.bodies[i].tobytes())
-                if info.sm_state == numbers.MASTER and info.guid:
-                    moved, self._master = self._master not in (0, info.guid), info.guid
-            if moved and self._room(len(self.handovers) < MAX_HANDOVERS, event, frame):
+        told = [i for i in np.flatnonzero(smps.attribute == numbers.SM_INFO).tolist() if self._moves(event, i)]
+        for frame in (smps.rows[sorted({*told, *self._takeovers(event)})] + event.table.chunk.first).tolist():
+            if self._room(len(self.handovers) < MAX_HANDOVERS, event, frame):
                 self.handovers.append(frame)
+
+    def _moves(self, event: ChunkFollowed, i: int) -> bool:
+        """Whether an SMP about SMInfo moves mastership, or shows that it moved."""
+        smps = event.smps
+        if smps.method[i] == numbers.SET:
+            return int(smps.modifier[i]) in (HANDOVER, ACKNOWLEDGE)
+        info = SMInfo(smps.bodies[i].tobytes())
+        if smps.method[i] != numbers.GET_RESP or info.sm_state != numbers.MASTER or not info.guid:
+            return False
+        before, self._master = self._master, info.guid
+        return before not in (0, info.guid)
+
+    def _takeovers(self, event: ChunkFollowed) -> list[int]:
+        """The Sets of PortInfo that name another manager than the one before: a standby that takes over from a dead master says no more.
+
+        What a switch shows as that of an external port means nothing, and tools write it back.
+        """
+        smps = event.smps
+        own = (smps.kind == CA) | (smps.kind == ROUTER) | (smps.modifier & 0xFF == 0)
+        index = np.flatnonzero(own & (smps.attribute == numbers.PORT_INFO) & (smps.method == numbers.SET))
+        named = extract(smps.bodies[index], PortInfo.master_sm_lid.bit, PortInfo.master_sm_lid.bits).astype(np.int64)
+        index, named = index[named > 0], named[named > 0]
+        before = np.append(self._named, named)[: len(named)]
+        self._named = int(named[-1]) if len(named) else self._named
+        found: list[int] = index[(before > 0) & (before != named)].tolist()
+        return found
 
     def handed_over(self, after: int, frame: int, nodes: Collection[Node] | None) -> bool:
         """Whether mastership moved between two frames and the capture does not show the new manager writing to one of the nodes."""

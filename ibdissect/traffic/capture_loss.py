@@ -181,6 +181,12 @@ class CaptureLoss:
                 return start <= until_ns
         return False
 
+    def paused_between(self, frame: int, later: int, for_ns: int) -> bool:
+        """Whether nothing was recorded for so long between two frames: recording may have stopped, as in two captures that were joined."""
+        first, last = (bisect_left(self._pauses, one, key=lambda pause: pause[0]) for one in (frame, later))
+        forgotten = self._forgotten.count > 0 and self._forgotten.frame <= later
+        return forgotten or any(length >= for_ns for *_, length in self._pauses[first:last])
+
     def unsettled(self, frame: int, time_ns: int) -> bool:
         """Whether another write may have been sent before a frame although it is recorded after it: the capture changes the order."""
         return self._writes.others(frame, time_ns) and self.disorderly()

@@ -16,6 +16,7 @@ import pytest
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode.history import SECOND_NS
 from ibdissect.lint.finding import Evidence, Finding, Severity
 from ibdissect.lint.linter import Linter
 from ibdissect.rules import load
@@ -27,10 +28,10 @@ from tests import craft
 from tests.conftest import REPO
 from tests.craft import build
 from tests.made_interfaces import pcapng_of
-from tests.rules.findings import lint
+from tests.rules.findings import START_NS, lint
 from tests.rules.PKY.cases import TABLE, send
 from tests.rules.test_rules import CASES
-from tests.subnet.made import ANSWER, GET, SET, answer, ask, node, p_keys, switch
+from tests.subnet.made import ANSWER, GET, SET, answer, ask, node, p_keys, port_info, switch
 
 GATED = {rule.code for rule in load() if issubclass(rule, (LearntFactRule, AgreedRule))}
 FAMILIES = ("PKY", "LNK", "AM", "GRH", "MCG", "BTH018")
@@ -144,6 +145,30 @@ def test_what_a_node_is_holds_until_it_may_have_been_restarted() -> None:
 def test_a_handover_ends_what_was_known() -> None:
     assert severity([*TABLE, send(0x9999)]) == ["error"]
     assert severity([*TABLE, HANDOVER, send(0x9999)]) == ["info"]
+
+
+def test_a_standby_that_takes_over_ends_what_was_known() -> None:
+    """It writes its LID into the ports, of which a capture on a host's link shows one."""
+
+    def own(manager: int) -> list[bytes]:
+        info = port_info(7, master_sm_lid=manager)
+        return [craft.smp(SET, 0x15, info, slid=manager, dlid=7), craft.smp(ANSWER, 0x15, info, slid=7, dlid=manager)]
+
+    seven = [ask(7, 0x11), answer(7, 0x11, node(7))]
+    assert severity([*seven, *own(1), *READ, *own(1), send(0x9999)]) == ["error"]
+    assert severity([*seven, *own(1), *READ, *own(9), send(0x9999)]) == ["info"]
+    assert severity([*seven, *own(1), *own(9), *READ, send(0x9999)]) == ["error"], "it took over before the table was read"
+
+
+def test_what_nobody_recorded_is_not_known() -> None:
+    """Two captures of one link in one file: the manager is in sight in both, and may have written the table in between."""
+    own: dict[str, Any] = {"path": [], "header": {"transaction_id": 7 << 32 | 3}}
+    first = [craft.smp(GET, 0x11, **own), craft.smp(ANSWER, 0x11, switch(2), **own)]
+    frames = [*first, *BY_ROUTE, *ELSEWHERE, *READ, send(0x9999)]
+    for pause, loud in ((1799, "error"), (1800, "info")):
+        times = [START_NS + i * 1_000_000 + (i == len(frames) - 1) * pause * SECOND_NS for i in range(len(frames))]
+        found = linted(craft.interfaces_pcapng([(0, one) for one in frames], times=times))
+        assert [str(one.severity) for one in found if one.code == "PKY003"] == [loud]
 
 
 def test_what_was_acknowledged_was_not_dropped() -> None:

@@ -12,11 +12,14 @@ from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_tables import GUIDInfo, VLArbitrationTable
 from tests.craft import build, smp
 from tests.rules.findings import lint
-from tests.rules.made.subnets import NODE_INFO, PORT_INFO, SWITCH_INFO, back, member, sent, sweep
-from tests.rules.made.traps import CA, PORT, notice, repress, trap
-from tests.subnet.made import GUID, SET, answer, ask, node, port_info, switch, switch_info
+from tests.rules.made.conversations import WAIT
+from tests.rules.made.subnets import NODE_INFO, PORT_INFO, SWITCH_INFO, back, member, path, sent, sweep
+from tests.rules.made.traps import CA, PORT, bad_key, notice, repress, trap
+from tests.rules.MCG.cases import JOIN, LEAVE, broadcast
+from tests.rules.PKY.cases import PORT_5 as PORT_GID
+from tests.subnet.made import GUID, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 
-GUID_INFO, LINEAR, ARBITRATION, SM_INFO, NOTICE = 0x14, 0x19, 0x18, 0x20, 0x02
+GUID_INFO, LINEAR, ARBITRATION, SM_INFO, NOTICE, P_KEY_TABLE = 0x14, 0x19, 0x18, 0x20, 0x02, 0x16
 GUID_1, GUID_5 = (GUID + (lid << 4) + 1 for lid in (1, 5))
 MASTER, STANDBY, DOWN = 3, 2, 1
 STATES: dict[str, Any] = {"port_state": 0, "port_physical_state": 0}
@@ -301,3 +304,69 @@ def test_who_asks_nodes_without_a_lease_takes_no_room(monkeypatch: pytest.Monkey
         return severities("MKY008", [*others, ask(6, NODE_INFO, m_key=7), CA, *leased, *[trap(128, slid=6)] * 3], step_ns=SECOND_NS // 2)
 
     assert (found(0), found(1)) == (["warning"], ["info"])
+
+
+def gone_and_back(manager: int) -> list[bytes]:
+    """A port leaves the broadcast group; then LID 1 is told by directed route which manager it has, and the port sends."""
+    bodies = [port_info(1, master_sm_lid=lid) for lid in (1, manager)]
+    before, told = ([smp(method, PORT_INFO, body, path=[1, 1]) for method in (SET, 0x81)] for body in bodies)
+    found = [smp(0x81, NODE_INFO, node(1), path=[1, 1]), CA, PORT]
+    return [*found, *before, *JOIN, *LEAVE, *told, *WAIT[:2], broadcast()]
+
+
+def test_a_port_that_joins_again_at_another_manager() -> None:
+    """A capture on the link of the first one does not show that."""
+    assert severities("MCG005", gone_and_back(1), step_ns=SECOND_NS) == ["warning"]
+    assert severities("MCG005", gone_and_back(9), step_ns=SECOND_NS) == ["info"]
+
+
+PARTITIONED = [CA, answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x0042)), answer(1, NODE_INFO, node(1)), answer(1, P_KEY_TABLE, p_keys(0xFFFF))]
+JOINS = member(p_key=0x8042, port_gid=PORT_GID)
+
+
+@pytest.mark.parametrize(("code", "told", "late"), [("PKY018", path(0x8042), 1), ("PKY023", JOINS, 5)])
+def test_tables_that_a_manager_is_just_writing(code: str, told: bytes, late: int) -> None:
+    """It tells of a partition before it has written all ports."""
+    known = [one if code == "PKY018" else answer(5, P_KEY_TABLE, p_keys(0xFFFF)) if one is PARTITIONED[1] else one for one in PARTITIONED]
+    with_it, without = (answer(late, P_KEY_TABLE, p_keys(0xFFFF, key)) for key in (0x8042, 0x8043))
+    assert severities(code, [*known, told]) == severities(code, [*known, told, without]) == ["warning"]
+    assert severities(code, [*known, told, with_it]) == severities(code, [*known, told, without, with_it]) == ["info"]
+    assert severities(code, [*known, told, with_it, without]) == ["warning"]
+    assert severities(code, [*known, told, *WAIT[:1], with_it], step_ns=6 * SECOND_NS) == ["warning"], "it was not writing"
+
+
+@pytest.mark.parametrize(("kind", "found"), [(1, ["warning"]), (3, [])])
+def test_a_path_over_a_router(kind: int, found: list[str]) -> None:
+    """Beyond it another subnet's table decides."""
+    end = [answer(5, NODE_INFO, node(5, node_type=kind)), *PARTITIONED[1:3], answer(1, P_KEY_TABLE, p_keys(0xFFFF, 0x0042, 0x8123))]
+    assert severities("PKY018", [*end, path(0x0042)]) == severities("PKY018", [*end, path(0x8123)]) == found
+
+
+@pytest.mark.parametrize(("code", "method", "early"), [("MKY001", SET, False), ("MKY001", SET, True), ("MKY003", 0x01, False)])
+def test_a_request_for_the_manager_may_need_no_key(code: str, method: int, early: bool) -> None:
+    """SMInfo is the manager's attribute: many adapters hand it over without a look at the M_Key."""
+    shown = answer(5, PORT_INFO, port_info(5, m_key=7, m_key_protect_bits=2), m_key=7)
+    first = [ask(5, NODE_INFO, header={"transaction_id": 8}), answer(5, NODE_INFO, node(5), header={"transaction_id": 8})]
+    for attribute, found in ((SM_INFO, "info"), (SM_INFO + 1, "error" if method == SET else "warning")):
+        asked = ask(5, attribute, method=method, body=build(SMInfo, guid=1, sm_state=MASTER), header={"transaction_id": 9})
+        frames = [*first, asked, ask(5, PORT_INFO, m_key=7), shown] if early else [CA, shown, asked]
+        assert severities(code, frames) == [found]
+        complaint = trap(256, bad_key(method=method, attributeid=attribute, mkey=0))
+        assert early or severities(code, [*frames, complaint]) == ["error" if method == SET else "warning"]
+
+
+def test_a_lease_that_such_a_request_may_not_have_started() -> None:
+    shown = answer(5, PORT_INFO, port_info(5, m_key=7, m_key_protect_bits=2, m_key_lease_period=2), m_key=7)
+    for attribute, found in ((SM_INFO, "info"), (NODE_INFO, "warning")):
+        frames = [CA, ask(5, PORT_INFO, m_key=7), shown, ask(5, attribute), *[trap(128, slid=6)] * 3]
+        assert severities("MKY008", frames, step_ns=SECOND_NS) == [found]
+
+
+@pytest.mark.parametrize("chunks", [(), (1002,), (1003,), (1004,)])
+@pytest.mark.parametrize(("between", "key", "found"), [(0, 8, []), (1, 8, ["info"]), (0, 9, ["info"])])
+def test_a_request_that_is_recorded_behind_its_trap(between: int, key: int, found: list[str], chunks: tuple[int, ...]) -> None:
+    """Two mirrors change the order of records, by milliseconds."""
+    idle = [trap(128, slid=6, tid=tid) for tid in range(1001)]
+    asked = ask(5, PORT_INFO, method=SET, body=port_info(5, **STATES), m_key=key, header={"transaction_id": 99})
+    frames = [ask(5, PORT_INFO), *idle, trap(256, bad_key(mkey=8)), *idle[:between], asked, *idle[:20]]
+    assert severities("MKY010", frames, chunks=chunks, step_ns=10_000_000) == found

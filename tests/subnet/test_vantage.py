@@ -14,7 +14,7 @@ from ibdissect.wire.sm import SMInfo
 from tests import craft
 from tests.craft import build, smp
 from tests.decode.made import tables_of
-from tests.subnet.made import ANSWER, GET, SET, answer, ask, node, p_keys, port_info
+from tests.subnet.made import ANSWER, GET, SET, answer, ask, node, p_keys, port_info, switch
 
 
 def seen(frames: Sequence[bytes], window: int = 1 << 20) -> tuple[Vantage, Node]:
@@ -60,6 +60,20 @@ def test_another_master_is_a_handover() -> None:
     masters = [answer(at, 0x20, build(SMInfo, guid=guid, sm_state=state)) for at, guid, state in told]
     vantage, _ = seen([*NODE, *masters])
     assert vantage.handovers == [4]
+
+
+@pytest.mark.parametrize("window", [1, 1 << 20])
+@pytest.mark.parametrize(
+    ("named", "moved"), [((1, 1), []), ((1, 9), [5]), ((1, 9, 9), [5]), ((1, 0, 1), []), ((1, 0, 9), [6]), ((1, 9, 1), [5, 6]), ((9,), [])]
+)
+def test_a_set_that_names_another_manager_is_a_handover(named: tuple[int, ...], moved: list[int], window: int) -> None:
+    """A standby that takes over from a dead master sends no HANDOVER; 0 names nobody, and an answer may be from before."""
+    sets = [ask(5, PORT_INFO, method=SET, body=port_info(5, master_sm_lid=lid), modifier=1) for lid in named]
+    old = answer(5, PORT_INFO, port_info(5, master_sm_lid=7))
+    outside = ask(2, PORT_INFO, method=SET, body=port_info(0, master_sm_lid=8), modifier=1)
+    vantage, five = seen([*NODE, answer(2, 0x11, switch(2)), WRITE, *sets, old, outside], window)
+    assert vantage.handovers == moved
+    assert vantage.manages([five], 99) is (not moved), "until it is seen to write the node"
 
 
 def test_a_set_along_an_unknown_route() -> None:

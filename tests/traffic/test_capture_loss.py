@@ -75,6 +75,15 @@ def test_recording_may_have_stopped_where_nothing_was_recorded_for_more_than_a_s
             assert not loss.stopped(1, FIRST + SECOND, 3 * SECOND)
 
 
+@pytest.mark.parametrize("window", [32 << 20, 300])
+def test_nothing_was_recorded_for_long_between_two_frames(window: int) -> None:
+    times = [FIRST + second * SECOND for second in (0, 1, 1801, 1802)]
+    loss = of(craft.interfaces_pcapng([(0, ask(number)) for number in range(4)], times=times), window)
+    assert [loss.paused_between(1, later, 1800 * SECOND) for later in (1, 2, 3, 4)] == [False, False, True, True]
+    assert loss.paused_between(2, 3, 1800 * SECOND) and not loss.paused_between(3, 4, 1800 * SECOND)
+    assert not loss.paused_between(1, 4, 1801 * SECOND)
+
+
 def test_an_answer_before_its_request_is_no_loss() -> None:
     assert of(plain([ask(1), answer(1), answer(2), ask(2)])).proves_silence(FIRST)
 
@@ -192,6 +201,7 @@ def test_forgotten_pauses_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ibdissect.traffic.capture_loss.MAX_SECONDS", 2)
     loss = of(craft.ethernet_pcap([ask(i) for i in range(6)], link=247, step_ns=2_000_000_000), window=1)
     assert loss.stopped(1, FIRST) and loss.stopped(2, LATER)
+    assert [loss.paused_between(1, later, 3_000_000_000) for later in (2, 3, 5)] == [False, True, True], "a forgotten one may be long"
     assert {one.what: (one.frame, one.count) for one in loss.dropped if one.count} == {"seconds and pauses": (3, 4 + 3)}
 
 

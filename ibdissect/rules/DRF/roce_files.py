@@ -14,7 +14,7 @@ from ibdissect.decode.rows import by_value
 from ibdissect.engine.offsets import MAX_DEPTH
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, fault, on_chunk
 from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.roce_network import RoceNetwork
+from ibdissect.subnet.roce_network import RoceNetwork, is_link_local
 from ibdissect.transport.congestion import ANSWERED, CONNECTED, ecn, traffic_class
 from ibdissect.wire.encapsulation import VLAN, IPv4, IPv6, OuterVLAN
 from ibdissect.wire.spec import Field
@@ -207,7 +207,8 @@ class RoceUnknownHost(_RoceRule):
 
     Find the host by its MAC address, and add it to the file if it belongs there.
 
-    Packets over IP, except to multicast groups. Silent without `all-hosts = true` in a file.
+    Packets over IP, except to multicast groups. Silent without `all-hosts = true` in a file, and for link-local addresses (fe80::, the
+    first GID of every card) unless the file lists some.
     """
 
     code, name = "DRF010", "roce-unknown-host"
@@ -225,7 +226,8 @@ class RoceUnknownHost(_RoceRule):
             (source, f"sends to {destination}", IPv4.source, IPv6.source),
             (destination, f"receives from {source}", IPv4.destination, IPv6.destination),
         ):
-            if not ip_address(end).is_multicast and network.host(end) is None:
+            told = network.link_local or not is_link_local(end)
+            if told and not ip_address(end).is_multicast and network.host(end) is None:
                 yield end, four if len(end) == 4 else six, str(end), network.lines["all-hosts"], {"verb": verb}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 from msgspec import Struct as Record
@@ -19,7 +19,7 @@ from ibdissect.mad.transactions import SWAPPED_NS, Transactions
 from ibdissect.rules.shared.group_rule import Administrators
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER, SA_REQUEST
 from ibdissect.rules.shared.unanswered import LearntFactRule
-from ibdissect.subnet import SWITCH, ChunkFollowed, Node, Subnet
+from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node, Subnet
 from ibdissect.subnet.multicast_groups import FULL_MEMBER
 from ibdissect.subnet.vantage import LIFETIME_NS
 from ibdissect.transport.multicast import GroupSender, Multicast
@@ -202,6 +202,11 @@ class BroadcastOutside(LearntFactRule):
         for steps in self.steps.values():
             del steps[:-MAX_STEPS]
 
+    def facts_used_of(self, hit: Hit, context: Context) -> Collection[Node] | None:
+        """The port's node: it may have joined again at another manager, where the capture shows neither writing nor asking it."""
+        port = context.get(FabricFollower).subnet.owner(hit.arguments["asker"], hit.frame)[0]
+        return [] if port is None else [port.node]
+
     def _members(self, table: ChunkTable) -> dict[tuple[MemberId, Frame], int]:
         """The JoinStates of ports with steps, by the frame in which the SA tells them: these ports are members."""
         found: dict[tuple[MemberId, Frame], int] = {}
@@ -250,7 +255,8 @@ class BroadcastOutside(LearntFactRule):
             if len(index):
                 yield fault(
                     Seen(table, int(rows[index[0]])),
-                    {"source": sender.source_text, "group": sender.group_text, "what": step.what, "frame": step.frame}, GRH.dgid,
+                    {"source": sender.source_text, "group": sender.group_text, "what": step.what, "frame": step.frame,
+                     "asker": step.asker}, GRH.dgid,
                     proof=[(step.frame, step.what)], rows=rows[index], key=_member(sender),
                     severity=INFO if step.what == REFUSED else None,
                 )  # fmt: skip

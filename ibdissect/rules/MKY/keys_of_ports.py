@@ -29,7 +29,7 @@ from ibdissect.subnet.events import MKeyShown, TrapSeen, WrongMKey
 from ibdissect.subnet.m_keys import refuses
 from ibdissect.subnet.smps import DATA_AT
 from ibdissect.wire.notice import Notice, TrapMKey
-from ibdissect.wire.numbers import GET, LID_ROUTED, SMP_CLASSES, STATUS, TRAP_REPRESS
+from ibdissect.wire.numbers import GET, LID_ROUTED, SM_INFO, SMP_CLASSES, STATUS, TRAP_REPRESS
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 
@@ -53,7 +53,8 @@ class _WrongKey(LearntFactRule):
 
     evidence = (
         "The M_Key that the port showed in PortInfo, and no good answer to the request. An `info` where the capture may have "
-        "missed a packet since that PortInfo, or where the port answered a request with another key since then. Silent for a "
+        "missed a packet since that PortInfo, where the port answered a request with another key since then, and for SMInfo without a "
+        "trap, as many adapters hand it to the manager without a look at the key (kernel mlx4, mlx5). Silent for a "
         "TrapRepress to a port that sends its traps to the sender, although it named another manager in that PortInfo: the capture "
         "missed that it was set up again."
     )
@@ -131,7 +132,7 @@ class _WrongKey(LearntFactRule):
                     "held": held, "protect": event.held.protect},
             SMP.m_key, presented, start=event.mad, evidence=evidence, proof=[(event.shown, "showed the port's M_Key"), *trap],
             key=(event.port.key, event.sender, evidence), about=(event.port.node.slot,),
-            severity=INFO if _fact(event) in self.outdated else None,
+            severity=INFO if _fact(event) in self.outdated or (event.attribute == SM_INFO and not event.trap) else None,
         )  # fmt: skip
 
 

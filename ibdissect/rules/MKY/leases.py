@@ -21,7 +21,7 @@ from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node, Port
 from ibdissect.subnet.earlier_answers import PortInfos
 from ibdissect.subnet.events import MKeyLearnt, WrongMKey
-from ibdissect.wire.numbers import GET, SET, STATUS
+from ibdissect.wire.numbers import GET, SET, SM_INFO, STATUS
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.sm_port import PortInfo
 
@@ -40,8 +40,9 @@ class LeaseExpired(LearntFactRule):
 
     The port's lease and protect bits in PortInfo, a request with a wrong key that gets no good answer, and none with the right key until
     the lease is over. An `info` where the capture misses packets in that time, or shows the right key in a request along a directed route
-    whose end is not known; where it does not show the port's manager asking or writing it; and where the port still shows protect bits
-    afterwards, before anybody writes them.
+    whose end is not known; where it does not show the port's manager asking or writing it; where the wrong key came with a request for
+    SMInfo, which many adapters hand to the manager unchecked; and where the port still shows protect bits afterwards, before anybody
+    writes them.
     """
 
     code, name, severity = "MKY008", "mkey-lease-expiry", WARNING
@@ -85,7 +86,7 @@ class LeaseExpired(LearntFactRule):
             rows = asks.rows[unplaced[asks.m_key[unplaced] == of.held.key]]
             if ((rows + first > started) & (rows <= row)).any():
                 self.astray.add(started)
-            doubtful = started in self.astray
+            doubtful = started in self.astray or of.attribute == SM_INFO
             if len(late) or not runs:
                 del self.watched[started]
                 self.astray.discard(started)

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptDict
-from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Content, Frame, KeyValue, LidId, PortId
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, fault, on_chunk, on_event
 from ibdissect.lint.setting import Setting
-from ibdissect.mad.transactions import Transactions
+from ibdissect.mad.transactions import SWAPPED_NS, Transactions
 from ibdissect.rules.shared.attribute_rule import ViolationCounted
 from ibdissect.rules.shared.smp_senders import senders_of
 from ibdissect.rules.shared.trap_rule import BAD_M_KEY, DETAILS_AT, LOOK_BACK, MAX_TRAPS, TrapRule, repetition_ns
@@ -157,7 +157,8 @@ class TrapWithoutRequest(TrapRule):
     A trap 256 that names a LID from which the capture shows other SMPs to that port, at least ten seconds after the capture began, and two
     of the port's SubnetTimeOuts: until then it may be the repetition of an older trap. Requests
     by directed route are not judged, and any LID of the same port (LMC) counts. An `info` where the capture may have missed the request,
-    and where the complaining port has several LIDs: the request to another one of them may have taken another path.
+    and where the complaining port has several LIDs: the request to another one of them may have taken another path. Silent where the
+    request is recorded within 10 ms behind the trap: two mirrors change the order.
     """
 
     code, name, severity = "MKY010", "trap256-content-mismatch", WARNING
@@ -172,6 +173,10 @@ class TrapWithoutRequest(TrapRule):
         """Senders and contents of traps, which are repeated until they are repressed: only the first is judged."""
         self.waiting: list[tuple[TrapSeen, TrapMKey]] = []
         """Traps of this chunk."""
+        self.behind: list[tuple[TrapSeen, TrapMKey]] = []
+        """Reported traps so young that a mirror may still record the request."""
+        self.explained = KeptDict[Frame, None](MAX_TRAPS, "requests recorded behind their traps")
+        """Traps of which it did."""
         self.latest: Int = np.empty((7, 0), np.int64)
         """Frame, SLID, DLID, method, attribute, modifier and M_Key of the latest requests by LID, int64[7, n]."""
 
@@ -187,26 +192,27 @@ class TrapWithoutRequest(TrapRule):
             self.waiting.append((event, bad))
         return iter(())
 
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return Frame(hit.frame) not in self.explained
+
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Collect the requests of this chunk and the relevant earlier ones, and judge the traps."""
         waiting, self.waiting = self.waiting, []
         asks, table = event.requests, event.table
-        some = slice(None) if waiting else slice(-LOOK_BACK, None)
+        some = slice(None) if waiting or self.behind else slice(-LOOK_BACK, None)
         rows = asks.rows[some]
         slids, hidden = senders_of(table, asks, some)
         dlids = table.values_at(LRH.dlid, rows)
         columns = rows + table.chunk.first, slids, dlids, asks.method[some], asks.attribute[some], asks.modifier[some], asks.m_key[some]
-        smps = np.concatenate([self.latest, np.stack([column.astype(np.int64) for column in columns])[:, ~hidden]], axis=1)
+        fresh = np.stack([column.astype(np.int64) for column in columns])[:, ~hidden]
+        smps = np.concatenate([self.latest, fresh], axis=1)
         self.latest = smps[:, -LOOK_BACK:].copy()
         for trap, bad in waiting:
             sent = smps[:, (smps[0] < trap.frame) & (smps[1] == bad.lidaddr)]
-            named = [bad.method, bad.attributeid, bad.attributemodifier]
-            if bad.mkey:  # an agent may hide it
-                named.append(int(np.uint64(bad.mkey).astype(np.int64)))
-            of_port = smps[3 : 3 + len(named), (smps[0] < trap.frame) & (smps[1] >> MAX_LMC == bad.lidaddr >> MAX_LMC)]
-            to_it, such = sent[2] == trap.slid, (of_port == np.array(named)[:, None]).all(axis=0)
+            to_it, such = sent[2] == trap.slid, _described(smps, bad) & (smps[0] < trap.frame)
             if to_it.any() and not such.any() and warm(trap, context, repetition_ns(trap.port)):
+                self.behind.append((trap, bad))
                 yield fault(
                     trap,
                     {"port": trap.sender, "method": METHODS.get(bad.method, bad.method), "lid": bad.lidaddr, "attribute": bad.attributeid},
@@ -214,6 +220,23 @@ class TrapWithoutRequest(TrapRule):
                     proof=[(int(sent[0, to_it][-1]), "the latest request of that LID to the port")], key=(trap.slid, bad.lidaddr),
                     severity=INFO if trap.port is not None and (trap.port.lids.now or (0, 0))[1] else None,
                 )  # fmt: skip
+        if self.behind:
+            self._look_behind(table, fresh)
+
+    def _look_behind(self, table: ChunkTable, fresh: Int) -> None:
+        """Look for requests that were recorded shortly behind the traps which they caused."""
+        times = table.chunk.time_ns
+        for trap, bad in self.behind:
+            if (times[fresh[0, _described(fresh, bad) & (fresh[0] > trap.frame)] - table.chunk.first] - trap.time_ns <= SWAPPED_NS).any():
+                self.explained.keep(Frame(trap.frame), None, trap.frame, trap.time_ns)
+        self.behind = [(trap, bad) for trap, bad in self.behind if times[-1] - trap.time_ns <= SWAPPED_NS]
+
+
+def _described(smps: Int, bad: TrapMKey) -> Bool:
+    """Which requests a trap describes, from any LID of the port that it names; an agent may hide the M_Key."""
+    named = [bad.method, bad.attributeid, bad.attributemodifier, *([int(np.uint64(bad.mkey).astype(np.int64))] if bad.mkey else [])]
+    found: Bool = (smps[1] >> MAX_LMC == bad.lidaddr >> MAX_LMC) & (smps[3 : 3 + len(named)] == np.array(named)[:, None]).all(axis=0)
+    return found
 
 
 class MKeyViolations(ViolationCounted):

@@ -19,6 +19,7 @@ from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER
 from ibdissect.rules.shared.packet_flows import is_ipoib
 from ibdissect.rules.shared.requested_paths import paths
+from ibdissect.rules.shared.stale_facts import swept_by
 from ibdissect.rules.shared.unanswered import LearntFactRule, with_peer
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Port
 from ibdissect.subnet.p_keys import Member, Verdict
@@ -178,7 +179,7 @@ class JoinOutsidePartition(LearntFactRule):
     Compare the P_Key table of the port with partitions.conf: the subnet manager's view differs from what the port holds.
 
     The answer to the join, and the whole P_Key table of the port with that GUID, read before it. Silent for the answer to a query: a
-    member stays one when its partition is taken from it.
+    member stays one when its partition is taken from it. An `info` if the table gets the partition within ten seconds.
     """
 
     code, name, severity = "PKY023", "join-outside-partition", WARNING
@@ -212,6 +213,17 @@ class JoinOutsidePartition(LearntFactRule):
                     proof=[(one, "showed a P_Key table") for one in sorted(set(shown))], key=(port.key, view.mgid, key),
                     about=(port.node.slot,),
                 )  # fmt: skip
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Also INFO if the manager is just writing the table."""
+        subnet = context.get(FabricFollower).subnet
+        port = subnet.by_key(hit.key[0])
+        if port is not None and port.p_keys is not None:
+            written = swept_by([port], hit, subnet)
+            verdict, _ = port.p_keys.judge(hit.arguments["p_key"], written, port.p_key_capacity(written))
+            if verdict is not Verdict.ABSENT:
+                return INFO
+        return super().severity_at_end(hit, context)
 
     def ports_passed(self, hit: Hit, context: Context) -> Iterator[Port]:
         """That of the new member, which asked to join."""

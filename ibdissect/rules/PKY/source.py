@@ -10,12 +10,14 @@ from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.lrh_packets import BY_P_KEY_TABLE, Native
 from ibdissect.decode.rows import by_value, distinct_values, groups, is_in, members
-from ibdissect.lint.rule import ERROR, WARNING, Context, Hit, fault, on_event
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, fault, on_event
 from ibdissect.rules.PKY.destination import RefusingTable, hit_of
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.refused_packets import RefusedPackets, under_way
+from ibdissect.rules.shared.stale_facts import swept_by
 from ibdissect.rules.shared.unanswered import LearntFactRule
-from ibdissect.subnet import ROUTER, ChunkFollowed, Port, Subnet
+from ibdissect.subnet import ROUTER, ChunkFollowed, FabricFollower, Port, Subnet
 from ibdissect.subnet.early_packets import SENDER
 from ibdissect.subnet.p_keys import Member, PKeys, Verdict
 from ibdissect.subnet.vantage import CONFIGURED_NS, LIFETIME_NS
@@ -115,7 +117,8 @@ class PathNotShared(LearntFactRule):
     Compare the P_Key tables of both ports with partitions.conf: the subnet manager's view differs from what the ports hold.
 
     The path in an answer, and the whole P_Key tables of its ports, read before it. Silent for GIDs of virtual ports, which share a LID
-    but have tables of their own. An `info` if a table may have changed unseen since.
+    but have tables of their own, and for paths over a router: beyond it another subnet's table decides. An `info` if a table may have
+    changed unseen since, or gets the partition within ten seconds.
     """
 
     code, name, severity = "PKY018", "path-record-pkey-not-shared", WARNING
@@ -145,9 +148,17 @@ class PathNotShared(LearntFactRule):
                     continue
                 at = next(i for i in index[where].tolist() if found.rows[i] == seen.row)
                 yield fault(
-                    seen, {"slid": near, "dlid": far, "p_key": key, "reason": reason}, PathRecord.p_key, of=table.view(PathRecord, at),
+                    seen, {"slid": near, "dlid": far, "p_key": key, "reason": reason, "guids": guids}, PathRecord.p_key,
+                    of=table.view(PathRecord, at),
                     proof=[(one, "showed a P_Key table") for one in sorted(set(related))], rows=mine, key=(near, far, key), about=slots,
                 )  # fmt: skip
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Also INFO if the manager is just writing the tables."""
+        subnet, (near, far, key) = context.get(FabricFollower).subnet, hit.key
+        written = swept_by([subnet.owner(lid, hit.frame)[0] for lid in (near, far)], hit, subnet)
+        unshared, _, _ = _unshared(subnet, (near, far), hit.arguments["guids"], key, written)
+        return super().severity_at_end(hit, context) if unshared else INFO
 
 
 def _unshared(
@@ -164,7 +175,7 @@ def _unshared(
         return unknown
     limited, slots = [], []
     for port, lid, guid in zip(ends, lids, guids, strict=True):
-        if port is None or port.p_keys is None or port.may_share_lid(guid, frame):
+        if port is None or port.p_keys is None or port.node.kind == ROUTER or port.may_share_lid(guid, frame):
             return unknown
         member, shown = port.p_keys.member(base, frame, port.p_key_capacity(frame))
         if member is Member.NONE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,9 +15,10 @@ from ibdissect.decode.lrh_packets import Native
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, SEEN, Context, Hit, Rule
 from ibdissect.rules.shared.refused_packets import REFUSED
-from ibdissect.subnet import ChunkFollowed, FabricFollower
+from ibdissect.subnet import ChunkFollowed, FabricFollower, Port, Subnet
 from ibdissect.subnet.early_packets import MAX_FLOWS
 from ibdissect.subnet.p_keys import Verdict
+from ibdissect.subnet.vantage import AGES_NS
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.transport.stream_packets import IN_STREAM, IS_RESPONSE
 from ibdissect.wire.numbers import BASE
@@ -68,6 +70,16 @@ class Outdated:
         between = self.streams.between
         working = (ways for ways in between if ways[-1] and (ways[0], ways[2], ways[1], False) in between)
         return bool({end.lid for _, *ends, _ in working for end in ends} - {None, *self.subnet.lids})
+
+
+def swept_by(ports: Iterable[Port | None], hit: Hit, subnet: Subnet) -> int:
+    """The frame that last changes a P_Key table of some ports within a sweep of a finding; the finding's own if none does.
+
+    Managers tell of a partition before they have written all ports.
+    """
+    tables = [port.p_keys for port in ports if port is not None and port.p_keys is not None]
+    changes = {frame for table in tables for frame in table.changes(hit.frame)}
+    return max((frame for frame in changes if subnet.clock.time_of(frame) - hit.time_ns <= AGES_NS), default=hit.frame)
 
 
 class RefutableRule(Rule):

@@ -16,7 +16,7 @@ from ibdissect.subnet.file_lines import KnownFile, doubtful, file_and_line, line
 from ibdissect.subnet.m_keys import MKey, MKeyState
 from ibdissect.subnet.nodes import NodeFacts, SmFacts
 from ibdissect.subnet.p_keys import PKeys
-from ibdissect.subnet.roce_network import RoceHost
+from ibdissect.subnet.roce_network import RoceHost, is_link_local
 from ibdissect.subnet.switch_tables import BLOCK, MASKS, PORTS, UNREACHABLE
 from ibdissect.subnet.topology import connect
 from ibdissect.wire.numbers import FIRST_MULTICAST
@@ -155,6 +155,7 @@ class _Learner:
             roce.lines[setting.name] = line
         for line, host in self._of(facts.RoceHostFact):
             roce.hosts[host.address] = RoceHost(host.name, host.vlans, line)
+            roce.link_local |= is_link_local(host.address)
 
     def _nodes(self) -> None:
         """Nodes, then their names of a node name map."""

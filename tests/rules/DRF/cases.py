@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ibdissect.subnet.files import SubnetFile
-from tests.craft import ethernet_pcap, headers_of, native, rc, roce2, smp
+from ibdissect.wire.crc import icrc_roce2
+from ibdissect.wire.encapsulation import IPv6
+from tests.craft import build, ethernet_pcap, headers_of, native, rc, roce2, smp
 from tests.rules.cases import case
 from tests.subnet.files.made_files import parsed
 from tests.subnet.files.samples import SAMPLES
@@ -121,6 +123,21 @@ for around, at in ((wrapped("VXLAN", over(dscp=0))[0], 15), (wrapped("VXLAN over
     roce("DRF008", around, bytes(lossless))
 roce("DRF009", over(ecn=0), over(ecn=1), over(opcode=ACK, ecn=0))
 roce("DRF010", over(source=9), over(source=3))
+
+
+def over6(prefix: bytes, host: int = 7) -> bytes:
+    """A packet of a host over IPv6; no file lists host 7."""
+    datagram = over()[34:-4]
+    ends = {"source": prefix.ljust(15, b"\0") + bytes([host]), "destination": bytes.fromhex("fd00") + bytes(13) + b"\1"}
+    packet = build(IPv6, version=6, payload_length=4 + len(datagram), next_header=17, hop_limit=64, dscp=26, ecn=2, **ends) + datagram
+    return over()[:12] + b"\x86\xdd" + packet + icrc_roce2(packet).to_bytes(4, "little")
+
+
+# every card has a link-local GID, which only some lists hold
+LINK_LOCAL = parsed("roce", SAMPLES["roce"].replace('"fd00::1"', '"fd00::1", "fe80::9"'), "roce.toml")[0]
+roce("DRF010", over6(b"\xfd\1"), over6(b"\xfe\x80"), over6(b"\xfe\xbf"))
+roce("DRF010", over6(b"\xfe\xc0"), over6(b"\xfe\x80"))
+case("DRF010", over6(b"\xfe\x80"), over6(b"\xfe\x80", 9), file=ethernet_pcap, frames=[1], known=[LINK_LOCAL])
 # behind a router a packet is in its receiver's VLAN; a time to live of 63 shows that it passed one
 roce("DRF006", over(100, source=1, ttl=64), over(100, source=1, ttl=63))
 roce("DRF006", over(102, source=1, ttl=63), over(101, source=1, ttl=63))
