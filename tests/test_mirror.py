@@ -88,9 +88,9 @@ AT_MOST = 85
 TOPICS = {
     ".": (
         "bad_input budget captures coverage docs fabric_numbers floods guides hostile hostile_pcapng hostile_places "
-        "hostile_world numbers integrations interrupts limits offsets old_plugins packaging plugin_docs plugin_package "
-        "plugin_places python_reference recordings secrets planted public secrets_everywhere secrets_more sentences splices tutorial "
-        "unknown windows work wrong_plugins zed"
+        "hostile_world numbers integrations interrupts keys limits offsets old_plugins packaging plugin_docs plugin_package "
+        "plugin_places python_reference recordings same_numbers secrets planted public secrets_everywhere secrets_more sentences "
+        "splices tutorial unknown windows work wrong_plugins zed"
     ),
     "capture": "window_memory",
     "cli": "honest_ends main refusals sets",
@@ -104,7 +104,7 @@ TOPICS = {
     "pictures": "browser",
     "report": "formats",
     "robustness": "kinds proofs slice",
-    "rules": "alone early follower_order gate keys kinds later_facts legal_traffic messages misses pairs rules same_numbers who",
+    "rules": "alone early follower_order gate kinds later_facts legal_traffic messages misses pairs rules same_numbers who",
     "rules/MKY": "leases_and_violations",
     "rules/PKY": "random_traffic",
     "scrub": "scrub",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, NewType
 
 from msgspec import Struct as Record
 
-from ibdissect.wire.numbers import MAX_LMC
+from ibdissect.wire.numbers import MAX_LMC, RESPONSE_BIT
 
 if TYPE_CHECKING:
     from .addresses import End
@@ -28,6 +28,12 @@ KeyValue = int
 """An M_Key or another key that somebody presented or holds."""
 Content = bytes
 """What something says: a table, a notice, the prefix of an address."""
+Index = int
+"""A place in a list or array, or among the parts of a whole: a row, a segment of its transfer, a capture point of a comparison."""
+Time = int
+"""When: nanoseconds or seconds since 1970."""
+QpNumber = int
+"""Number of a queue pair, as packets have it; hosts alike use the same. Whose it is stands beside it (`QueuePairId`)."""
 
 # -- identities
 
@@ -37,14 +43,6 @@ class QueuePairId(NamedTuple):
 
     end: End
     number: int
-
-
-class LaneId(NamedTuple):
-    """What one end sends to a queue pair of another with one transport service."""
-
-    source: End
-    target: QueuePairId
-    service: str
 
 
 class Side(NamedTuple):
@@ -62,6 +60,22 @@ class Side(NamedTuple):
         return str(self.end)
 
 
+class LaneId(NamedTuple):
+    """What one end sends to a queue pair of another with one transport service, while the capture lasts."""
+
+    source: Side
+    target: Side
+    number: int
+    service: str
+
+
+class MemoryId(NamedTuple):
+    """Memory that a host offers: R_Keys are the host's, until it offers the same one again."""
+
+    host: End
+    r_key: int
+
+
 class AgentId(NamedTuple):
     """A management agent: where requests of a class go."""
 
@@ -77,6 +91,25 @@ class TransactionId(NamedTuple):
     gids: int
     """A hash of both GIDs, 0 without a GRH."""
     number: int
+
+
+class TransferId(NamedTuple):
+    """An RMPP transfer: ids are those of its requester, who may use one again later on (`Transfer.replaced_by`)."""
+
+    mgmt_class: int
+    transaction: int
+    sender: Side
+    receiver: Side
+    response: int
+    """The response bit of the data."""
+
+    @staticmethod
+    def of(mgmt_class: int, transaction: int, source: End, destination: End, method: int, *, back: bool = False) -> TransferId:
+        """The transfer that an RMPP MAD belongs to; `back`: it came from the receiver, with the other direction and response bit."""
+        near, far = Side.of(source), Side.of(destination)
+        if back:
+            return TransferId(mgmt_class, transaction, far, near, ~method & RESPONSE_BIT)
+        return TransferId(mgmt_class, transaction, near, far, method & RESPONSE_BIT)
 
 
 class PairId(NamedTuple):
@@ -97,6 +130,26 @@ SenderNumber = NewType("SenderNumber", int)
 """Who sends subnet management packets, as one number: a sender of directed routes as `SenderId` has it, or a LID inverted."""
 AddressNumber = NewType("AddressNumber", int)
 """An address with its network as one number (`mad.datagrams.Queries`), for tables with an entry for each of many packets."""
+Mark = NewType("Mark", int)
+"""A hash of all that identifies a stream, a requester or a flow of packets; who computes it says what that is (`Packets.key`)."""
+ProgramId = NewType("ProgramId", int)
+"""A program that numbers its management requests: the high half of its transaction ids, with a hash of their network, until it starts
+anew."""
+StreamNumber = NewType("StreamNumber", int)
+"""A stream of messages (`transport.message_streams`): no other one of the capture ever has the same number."""
+MessageId = NewType("MessageId", int)
+"""A message: the number of its stream and its place there, in connection management its first frame, below 0."""
+GroupSenderId = NewType("GroupSenderId", bytes)
+"""What a queue pair sends to a group: the addresses, keys and queue pair in its packets, and their network, while the capture lasts
+(`transport.multicast`)."""
+FlowNumber = NewType("FlowNumber", int)
+"""What one source sends to a queue pair, among the flows of compared captures (`points.flows`), as long as they are compared."""
+EndNumber = NewType("EndNumber", int)
+"""A port among the flows of compared captures (`PointFlows.ends`), as long as these are compared."""
+SocketId = NewType("SocketId", bytes)
+"""One end of TCP connections: address, port, and its network if it is not the first one."""
+HostNumber = NewType("HostNumber", int)
+"""A host as connections have it: number of its address and network in the engine (`engine.hosts`), while the capture lasts."""
 ConnectionId = NewType("ConnectionId", int)
 """The frame of a connection's REQ."""
 NodeId = NewType("NodeId", int)
@@ -165,9 +218,11 @@ class MacId(NamedTuple):
 
 
 class GroupId(NamedTuple):
-    """A multicast group of the subnet."""
+    """A multicast group of the subnet, or of a network."""
 
     mgid: bytes
+    network: int = 0
+    """Where networks are not judged apart (`decode.networks`)."""
 
 
 class MemberId(NamedTuple):

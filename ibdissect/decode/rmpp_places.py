@@ -17,12 +17,13 @@ from msgspec import Struct as Record
 from ibdissect.bounded import BoundedDict
 from ibdissect.capture.scattered import u16
 from ibdissect.wire.catalog import Catalog
-from ibdissect.wire.mad import MAD, RMPP, TransferKey, transfer_key
+from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.numbers import DATA, LAST_SEGMENT, RESPONSE_BIT, SA_CLASS
 from ibdissect.wire.sa import SAFormat
 
 from .addresses import ends_of
 from .bit_fields import value_at
+from .identity import TransferId
 from .locate import Bool, Int
 from .rows import is_in
 
@@ -37,7 +38,7 @@ MAX_FRAMES = 1 << 18
 """Frames that are remembered; the data of older ones is hidden again."""
 HEADERS_END = SAFormat.component_mask.span[1]
 """Where the data of a segment begins."""
-Key = tuple[TransferKey, int, int]
+Key = tuple[TransferId, int, int]
 """A transfer, its attribute and its AttributeOffset, which every segment repeats."""
 
 
@@ -95,7 +96,7 @@ class PlacedSegments:
         for row, at, end, step, (source, to) in places:
             header, here = data[at : at + HEADERS_END].tobytes(), hash(data[at + HEADERS_END : end].tobytes())
             view, rmpp = MAD(header), RMPP(header, MAD.size)
-            key = transfer_key(view.mgmt_class, view.transaction_id, source, to, view.method), view.attribute_id, step
+            key = TransferId.of(view.mgmt_class, view.transaction_id, source, to, view.method), view.attribute_id, step
             known, frame = self._open.get(key), table.chunk.first + row
             number, last = rmpp.data1, bool(rmpp.rmpp_flags & LAST_SEGMENT)
             if number == 1:

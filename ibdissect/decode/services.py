@@ -113,7 +113,7 @@ class Services:
     def _learn(self, event: object) -> None:
         if isinstance(event, Resolved) and event.resolution.status == 0:
             found = event.resolution
-            self._bind({event.sender}, found.qpn, event.time_ns, event.frame, found.service_id, PASSIVE)
+            self._bind({event.sender.address}, found.qpn, event.time_ns, event.frame, found.service_id, PASSIVE)
         elif isinstance(event, Requested):
             one, anew = event.connection, event.frame == event.connection.req_frame
             addresses = _addresses(one.active, one.active_lid)

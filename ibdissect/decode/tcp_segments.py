@@ -11,7 +11,9 @@ from ibdissect.capture.scattered import gather
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.ulp.ip import TCP, InnerIPv4, InnerIPv6
 
+from .addresses import NETWORK_SIZE
 from .bit_fields import value_at
+from .identity import SocketId
 from .locate import Bool, Int
 from .occurrences import Occurrences
 
@@ -30,8 +32,8 @@ class Segments(Record, frozen=True, eq=False):
     """Where their TCP headers are, int64[k]."""
     complete: Bool
     """Whether all of their data was captured."""
-    ends: list[tuple[bytes, bytes]]
-    """Source and destination: address and port."""
+    ends: list[tuple[SocketId, SocketId]]
+    """Source and destination."""
     unread: Occurrences
     """What stands behind the TCP headers of others to or from the port, whose lengths contradict each other."""
 
@@ -63,14 +65,17 @@ def _find(table: ChunkTable, port: int) -> Segments:
     which, start, end, at, found = which[known], start[known], end[known], at[known], found.pick(known)
     stop = np.minimum(end, found.stop)
     numbers = gather(data, found.at, 4)
-    ends: list[tuple[bytes, bytes]] = []
+    ends: list[tuple[SocketId, SocketId]] = []
+    networks = table.networks[found.rows].tolist() if table.networks is not None else [0] * len(found)
     for k, (header, begin) in enumerate(zip(which.tolist(), start.tolist(), strict=True)):
         source, destination = HEADERS[header].source, HEADERS[header].destination
         low, high = source.span
         width = high - low
         addresses = data[begin + low : begin + low + 2 * width].tobytes()
         assert destination.span[0] == high, "a destination follows its source"
-        ends.append((addresses[:width] + numbers[k, :2].tobytes(), addresses[width:] + numbers[k, 2:].tobytes()))
+        network = networks[k].to_bytes(NETWORK_SIZE, "big") if networks[k] else b""
+        source_port, port_there = (numbers[k, part].tobytes() for part in (slice(2), slice(2, 4)))
+        ends.append((SocketId(addresses[:width] + source_port + network), SocketId(addresses[width:] + port_there + network)))
     return Segments(Occurrences(found.rows, np.minimum(at, stop), stop), found.at, end <= found.stop, ends, unread)
 
 

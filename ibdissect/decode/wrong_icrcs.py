@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.addresses import ends_of
+from ibdissect.decode.addresses import End, ends_of
 from ibdissect.decode.crcs import MASKED, ROCE_IP4, ROCE_IP6, ROUTED, PacketCrcs, icrc_sums
 
 CONSTANT, SWAPPED, VLAN, OTHER = "constant", "swapped", "vlan", "other"
@@ -22,11 +22,11 @@ _TAG = 4
 
 
 class Checksums:
-    """Compares the ICRCs of windows with what they should be, and remembers how they are wrong, by the sender's address."""
+    """Compares the ICRCs of windows with what they should be, and remembers how they are wrong, by sender."""
 
     def __init__(self) -> None:
-        self.how: dict[bytes, Counter[str]] = {}
-        self.values: dict[bytes, set[int]] = {}
+        self.how: dict[End, Counter[str]] = {}
+        self.values: dict[End, set[int]] = {}
         """Up to two wrong ICRCs of each host: one alone is a constant."""
 
     def feed(self, table: ChunkTable) -> npt.NDArray[np.uint8]:
@@ -41,15 +41,14 @@ class Checksums:
         return found
 
     def _look(self, table: ChunkTable, sums: PacketCrcs, wrong: npt.NDArray[np.int64]) -> None:
-        for i, (end, _) in zip(wrong.tolist(), ends_of(table, sums.rows[wrong]), strict=True):
-            sender = end.address
+        for i, (sender, _) in zip(wrong.tolist(), ends_of(table, sums.rows[wrong]), strict=True):
             if sender not in self.how and len(self.how) >= MAX_HOSTS:
                 continue
-            how = self.how.setdefault(bytes(sender), Counter())
+            how = self.how.setdefault(sender, Counter())
             if how.total() >= SAMPLE:
                 continue
             stored, wanted = int(sums.stored[i]), int(sums.wanted[i])
-            values = self.values.setdefault(bytes(sender), set())
+            values = self.values.setdefault(sender, set())
             if len(values) < 2:
                 values.add(stored)
             if stored == int.from_bytes(wanted.to_bytes(4, "big"), "little"):
@@ -59,7 +58,7 @@ class Checksums:
             else:
                 how[OTHER] += 1
 
-    def of(self, sender: bytes) -> str | None:
+    def of(self, sender: End) -> str | None:
         """How a host writes it wrongly; None if its ICRCs were right."""
         how = self.how.get(sender)
         if not how:

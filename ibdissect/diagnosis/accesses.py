@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.decode import ChunkTable
+from ibdissect.decode.identity import Frame
 from ibdissect.wire.headers import AETH, BTH, RETH, AtomicETH
 from ibdissect.wire.opcodes import COMPARE_SWAP, FETCH_ADD, OPERATION, READ_REQUEST
 from ibdissect.wire.text import counted
@@ -41,7 +42,7 @@ class Accesses:
     """Feed windows in order, each after the lanes had it."""
 
     def __init__(self) -> None:
-        self._found: dict[int, Access] = {}
+        self._found: dict[Frame, Access] = {}
         self._newest: deque[tuple[Any, ...]] = deque()
         """Frames, addresses, lengths, R_Keys and operations of the newest requests, a window each."""
         self._kept = 0

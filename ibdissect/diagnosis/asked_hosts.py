@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ibdissect.decode.history import AFTER_ALL
+from ibdissect.decode.identity import Code, HostNumber
 from ibdissect.engine.connection_setups import SetUp
 
 from .assemble import Raw, text_of
 
-Service = int | None
 AT_ONCE_NS = 5_000_000
 """Who asks again within that time after a REJ repeats what was refused."""
 
@@ -20,15 +20,15 @@ class AskedHosts:
     """Made once for a capture; hosts are numbers of the engine."""
 
     def __init__(self, raws: Iterable[Raw] = ()) -> None:
-        self._answers: dict[tuple[int, Service], list[tuple[int, int]]] = {}
+        self._answers: dict[tuple[HostNumber, Code | None], list[tuple[int, int]]] = {}
         """Times and frames of the answers of a host, for a service, and for any (None)."""
-        self._asks: dict[tuple[int, Service], list[tuple[int, int]]] = {}
+        self._asks: dict[tuple[HostNumber, Code | None], list[tuple[int, HostNumber]]] = {}
         """First frames of the REQs of a host for a service, and who is asked."""
-        self._tries: dict[tuple[int, int, Service], list[tuple[int, int, bool]]] = {}
+        self._tries: dict[tuple[HostNumber, HostNumber, Code | None], list[tuple[int, int, bool]]] = {}
         """Times and frames of the first REQs of a host to another one for a service, and whether that was accepted."""
-        self._accepted: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._accepted: dict[tuple[HostNumber, Code], list[tuple[int, int]]] = {}
         """Times and frames of the REPs, or RTUs, with which a host accepted who asked for a service."""
-        self._hosts: dict[int, Any] = {}
+        self._hosts: dict[HostNumber, Any] = {}
         for raw in raws:
             if raw.setup is None:
                 continue
@@ -46,7 +46,7 @@ class AskedHosts:
                 if one[2] and yes is not None:
                     insort(self._accepted.setdefault((raw.hosts[1].number, service), []), (yes[1], yes[0]))
 
-    def answers(self, host: int, setup: SetUp) -> dict[str, object]:
+    def answers(self, host: HostNumber, setup: SetUp) -> dict[str, object]:
         """`answers`: the frame in which a host that leaves REQs unanswered answers another one, the first after them if there is such a
         one; `same_service`: that is for the same service. Empty if it answers none."""
         service = setup.agreed["service_id"]
@@ -57,7 +57,7 @@ class AskedHosts:
                 return {"answers": found[place][1], "same_service": key is not None}
         return {}
 
-    def after(self, asker: int, setup: SetUp, frame: int) -> tuple[int, str, bool] | None:
+    def after(self, asker: HostNumber, setup: SetUp, frame: int) -> tuple[int, str, bool] | None:
         """The first REQ of an asker for the same service after a frame, the address that it asks, and whether that accepted; None: there
         is none, or it cannot be told."""
         service = setup.agreed["service_id"]
@@ -69,7 +69,7 @@ class AskedHosts:
         accepted = any(one[1] == req and one[2] for one in self._tries.get((asker, host, service), []))
         return req, text_of(self._hosts[host]), accepted
 
-    def accepted(self, host: int, setup: SetUp) -> tuple[int | None, int | None] | None:
+    def accepted(self, host: HostNumber, setup: SetUp) -> tuple[int | None, int | None] | None:
         """The frames with which a host accepted a connection to the service of a REQ that it refused, the last before and the first after
         its REJ; None: it accepted none."""
         service = setup.agreed["service_id"]
@@ -78,7 +78,7 @@ class AskedHosts:
         place = bisect_left(found, (setup.rej[1], 0))
         return found[place - 1][1] if place else None, found[place][1] if place < len(found) else None
 
-    def again(self, asker: int, other: int, setup: SetUp) -> tuple[int, int] | None:
+    def again(self, asker: HostNumber, other: HostNumber, setup: SetUp) -> tuple[int, int] | None:
         """When an asker whose REQ was refused asked the same host for the same service again, in nanoseconds after the REJ, and the frame
         of that, if it did so at once and was accepted. None also where it asked for several connections at once: which of them the new
         one replaces cannot be told then."""
@@ -91,7 +91,7 @@ class AskedHosts:
             return None
         return near[0][0] - refused, near[0][1]
 
-    def later(self, asker: int, other: int, setup: SetUp) -> tuple[int, int] | None:
+    def later(self, asker: HostNumber, other: HostNumber, setup: SetUp) -> tuple[int, int] | None:
         """The first REQ after a REJ with which the asker got a connection to the same host for the same service, how many nanoseconds after
         the REJ, and its frame; None: it got none."""
         if setup.rej is None or (service := setup.agreed["service_id"]) is None:

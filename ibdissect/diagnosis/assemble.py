@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct as Record
 
-from ibdissect.decode.addresses import GID_SIZE, address_text
+from ibdissect.decode.addresses import GID_SIZE, IP4_SIZE, LID_SIZE, NETWORK_SIZE, End
 from ibdissect.engine.connection_setups import SetUp
 
 MAPPED = 0xFFFF
@@ -81,31 +81,33 @@ class Raw(Record):
 
 def text_of(host: Any) -> str:
     """An address as it is printed."""
-    return address_text(bytes_of(host))
+    return str(address_of(host))
 
 
-def bytes_of(host: Any) -> bytes:
-    """The bytes that `decode.addresses` identifies it by: 2 of a LID, 4 of an IPv4 address, 16 of a GID."""
-    hi, lo = int(host.hi), int(host.lo)
+def address_of(host: Any) -> End:
+    """The end that it is in packets."""
+    hi, lo, network = int(host.hi), int(host.lo), int(host.network)
     if not hi and lo >> 32 == MAPPED:
-        return (lo & 0xFFFFFFFF).to_bytes(4, "big")
-    return lo.to_bytes(2, "big") if not hi and lo < 1 << 16 else (hi << 64 | lo).to_bytes(GID_SIZE, "big")
+        address = (lo & 0xFFFFFFFF).to_bytes(IP4_SIZE, "big")
+    else:
+        address = lo.to_bytes(LID_SIZE, "big") if not hi and lo < 1 << 16 else (hi << 64 | lo).to_bytes(GID_SIZE, "big")
+    return End(address + network.to_bytes(NETWORK_SIZE, "big") if network else address)
 
 
 def assemble(lanes: Any) -> list[Raw]:
     """All connections of a capture that is at its end, in the order of their first frames."""
     found: list[Raw] = []
-    of_setup: dict[int, list[Any]] = {}
+    of_setup: dict[SetUp, list[Any]] = {}
     for lane in lanes.finish():
         if lane.setup is not None:
-            of_setup.setdefault(id(lane.setup), [None, None])[lane.side] = lane
+            of_setup.setdefault(lane.setup, [None, None])[lane.side] = lane
         elif lane.peer is None:
             if lane.packets:
                 found.append(of_lanes(lane, None) if lane.requests is not None else of_lanes(None, lane))
         elif lane.order < lane.peer.order and (lane.packets or lane.peer.packets):
             found.append(of_lanes(lane, lane.peer))
     for setup in lanes.setups.all:
-        both = of_setup.get(id(setup), [None, None])
+        both = of_setup.get(setup, [None, None])
         hosts = lanes.hosts[*setup.ends[0], setup.network], lanes.hosts[*setup.ends[1], setup.network]
         raw = Raw(setup, hosts, (both[0], both[1]))
         raw.requester = int(busier(raw))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.decode.identity import HostNumber, QpNumber
 from ibdissect.decode.wrong_icrcs import OTHER
 from ibdissect.engine.connection_setups import SetUp
 from ibdissect.engine.packet_kinds import ROCE1, ROCE2, SOON_NS
@@ -21,6 +22,9 @@ from .measures import slow_by
 from .nearby import Nearby, SignOfLife
 from .not_ready import rnr_exhausted, rnr_limit
 from .rejections import leads_back
+
+if TYPE_CHECKING:
+    from ibdissect.engine.waiting_packets import Path
 
 STALE, TIMEOUT_REASON, NO_SERVICE = 10, 4, 8
 """REJ reasons of a queue pair that is still connected, of a timeout, of an unknown service."""
@@ -71,18 +75,18 @@ class CaptureContext(Record):
     """Time of its first one."""
     how_wrong: Callable[[Any], str | None]
     """How a host writes the ICRC wrongly; None if it does not."""
-    earlier: dict[tuple[int, int], list[Raw]]
+    earlier: dict[tuple[HostNumber, QpNumber], list[Raw]]
     """Connections by an end's host (its number) and queue pair."""
     access: Callable[[int], Access | None] = lambda frame: None
     """What a request in a frame wants to access, if that is remembered."""
     asked: AskedHosts = field(default_factory=AskedHosts)
     nearby: Nearby = field(default_factory=Nearby)
-    by_pair: dict[tuple[int | None, int | None], list[tuple[Raw, int]]] = field(default_factory=dict)
+    by_pair: dict[tuple[QpNumber | None, QpNumber | None], list[tuple[Raw, int]]] = field(default_factory=dict)
     """Connections by the queue pairs of both ends, which are known, with the side of the first one; each from both sides."""
     one_of_paths: bool = False
     """Whether answers to requests that are not captured show that connections take several paths."""
-    large_only: set[int] = field(default_factory=set)
-    """The paths (their `id`) on which several queue pairs were given up, each with packets larger than any that was acknowledged there."""
+    large_only: set[Path] = field(default_factory=set)
+    """The paths on which several queue pairs were given up, each with packets larger than any that was acknowledged there."""
 
 
 def asking_side(found: CauseFound, raw: Raw) -> int:
@@ -315,14 +319,14 @@ def _abandoned(raw: Raw, half: Any) -> bool:
     return bool(ended and ended[0] - half.last_request_time > SOON_NS and raw.hosts[1 - side].last_time < half.last_request_time)
 
 
-def large_only(raws: list[Raw], capture: CaptureContext) -> set[int]:
+def large_only(raws: list[Raw], capture: CaptureContext) -> set[Path]:
     """The paths on which several queue pairs were given up, all with packets larger than any that was acknowledged there."""
-    sizes: dict[int, list[bool]] = {}
+    sizes: dict[Path, list[bool]] = {}
     for raw in raws:
         for half in filter(None, (raw.half(0), raw.half(1))):
             if half.tries > 1 and given_up(raw, half, capture):
                 first = half.open.first()
-                sizes.setdefault(id(half.path), []).append(first is not None and first[2] > half.path.largest >= 0)
+                sizes.setdefault(half.path, []).append(first is not None and first[2] > half.path.largest >= 0)
     return {path for path, larger in sizes.items() if len(larger) > 1 and all(larger)}
 
 
@@ -404,7 +408,7 @@ def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterato
     facts["others_pass"] = half.path.passed > half.first_try_time
     facts["passed"] = half.path.passed > half.first_try_time or bool(half.naks and half.last_answer_time > half.first_try_time)
     just_before = half.tries > MOST_RETRIES and half.first_try_time - half.path.passed < half.longest_wait
-    apart = half.largest >= 0 or id(half.path) in capture.large_only  # it is not that the queue pair was dead from the beginning
+    apart = half.largest >= 0 or half.path in capture.large_only  # it is not that the queue pair was dead from the beginning
     if open_ is not None and shown and open_[2] > half.path.largest >= 0 and apart and (facts["passed"] or just_before):
         facts["arrived"] = capture.nearby.arrived(half)
         yield CauseFound("path-mtu", first=first, decisive=tried, facts=facts)

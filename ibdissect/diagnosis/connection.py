@@ -7,6 +7,8 @@ from collections.abc import Callable
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.decode.identity import HostNumber
+
 FAILED, SLOW, ODD, HEALTHY, CANNOT_TELL = "failed", "slow", "odd", "healthy", "cannot-tell"
 """Verdicts. Odd: works against the rules."""
 ERROR, WARNING, INFO, NONE = "error", "warning", "info", "none"
@@ -186,6 +188,8 @@ class Connection(Record, frozen=True):
     """What was lost between capture points, or behind the last one."""
     recovered: bool = False
     """Whether it was refused, and its asker asked again at once and was accepted."""
+    hosts: tuple[HostNumber, HostNumber] | None = None
+    """Which hosts the ends are: several networks of a capture may use one address. None: several captures tell of it."""
     guess: str = ""
     """How `why` ends with what only follows from silence: other captures of the same traffic may show otherwise."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ibdissect.decode.addresses import End
 from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.identity import HostNumber, Index, QpNumber
 from ibdissect.decode.wrong_icrcs import Checksums
 from ibdissect.wire.headers import RETH
 from ibdissect.wire.opcodes import CNP_SERVICE, SERVICES
@@ -14,7 +16,7 @@ from ibdissect.wire.text import counted
 from .accesses import Access, Accesses
 from .advice import advice
 from .asked_hosts import AskedHosts
-from .assemble import Raw, bytes_of, text_of
+from .assemble import Raw, address_of, text_of
 from .causes import SURELY, CaptureContext, CauseFound, asking_side, judge, large_only, sees, unanswered
 from .connection import Connection, ConnectionEnd, ConnectionTimes, Diagnosis, SetUpState
 from .frame_times import FrameTimes
@@ -36,8 +38,8 @@ class Verdicts:
         self, raws: list[Raw], lanes: Any, checksums: Checksums, when: FrameTimes, accesses: Accesses, scopes: Scopes,
     ) -> None:  # fmt: skip
         """Any: `Lanes`, compiled or not."""
-        earlier: dict[tuple[int, int], list[Raw]] = {}
-        by_pair: dict[tuple[int | None, int | None], list[tuple[Raw, int]]] = {}
+        earlier: dict[tuple[HostNumber, QpNumber], list[Raw]] = {}
+        by_pair: dict[tuple[QpNumber | None, QpNumber | None], list[tuple[Raw, int]]] = {}
         for raw in raws:
             for side in (0, 1):
                 qpn = raw.qpn(side)
@@ -46,7 +48,7 @@ class Verdicts:
                 if qpn is not None and (other := raw.qpn(1 - side)) is not None:
                     by_pair.setdefault((qpn, other), []).append((raw, side))
         self.capture = CaptureContext(
-            scopes.goes_on, int(lanes.first_time), lambda host: checksums.of(bytes_of(host)), earlier, by_pair=by_pair
+            scopes.goes_on, int(lanes.first_time), lambda host: checksums.of(address_of(host)), earlier, by_pair=by_pair
         )
         self.capture.large_only = large_only(raws, self.capture)
         self.capture.asked, self.capture.nearby = AskedHosts(raws), Nearby(raws)
@@ -59,7 +61,7 @@ class Verdicts:
         self._of_cause: dict[str, list[int]] = {}
         for i, found in enumerate(self.found):
             self._of_cause.setdefault(found.cause, []).append(i)
-        self._told: dict[int, Connection] = {}
+        self._told: dict[Index, Connection] = {}
         self.key_name: KeyName | None = None
         """How reports show a key, by its kind and value; set it before a story is told. None: keys are not told."""
 
@@ -77,6 +79,10 @@ class Verdicts:
     def of_cause(self, cause: str) -> list[Connection]:
         """The connections that a cause explains."""
         return [self.tell(i) for i in self._of_cause.get(cause, ())]
+
+    def blamed(self, cause: str) -> set[End]:
+        """The ends that a cause belongs to."""
+        return {address_of(self.raws[i].hosts[self.found[i].blamed or 0]) for i in self._of_cause.get(cause, ())}
 
     def set_up(self) -> Iterator[tuple[Raw, SetUpState]]:
         """The connections whose set-up was seen, and how that went."""
@@ -110,7 +116,7 @@ def told(
         *end_of(raw, found, capture), found.detail, times, counts_of(raw), episodes_of(raw), found.blamed,
         "both" if forward and back else "requests" if forward else "answers", raw.first_time, raw.last_time,
         when.of(found.first or None), when.of(found.decisive or None), round_trip_of(raw.main), recovered=bool(found.facts.get("again")),
-        guess=guess,
+        guess=guess, hosts=(HostNumber(raw.hosts[0].number), HostNumber(raw.hosts[1].number)),
     )  # fmt: skip
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct as Record
 
 from ibdissect.decode.history import AFTER_ALL
+from ibdissect.decode.identity import HostNumber
 from ibdissect.wire.opcodes import SERVICES, UD
 
 from .assemble import Raw, text_of
 from .phrases import duration
+
+if TYPE_CHECKING:
+    from ibdissect.engine.waiting_packets import Path
 
 AGAIN_NS = 1_000_000_000
 """A host that is first seen again later than that may have been down meanwhile."""
@@ -51,11 +55,11 @@ class Nearby:
     connection management, and the last answer of each connection."""
 
     def __init__(self, raws: Iterable[Raw] = ()) -> None:
-        self._sent: dict[int, list[tuple[int, int, bool, int]]] = {}
+        self._sent: dict[HostNumber, list[tuple[int, int, bool, int]]] = {}
         """Of each host: time, frame, whether of a connection, and which one (`id`)."""
-        self._served: dict[int, list[tuple[int, int, str]]] = {}
+        self._served: dict[HostNumber, list[tuple[int, int, str]]] = {}
         """Of each host: time and frame of answers to it, and who sent them."""
-        self._arrived: dict[int, Arrived] = {}
+        self._arrived: dict[Path, Arrived] = {}
         for raw in raws:
             for side in (0, 1):
                 self._lane(raw, side)
@@ -81,8 +85,8 @@ class Nearby:
             seen = int(half.last_answer_time), int(half.last_answer), text_of(raw.hosts[1 - side])
             self._served.setdefault(raw.hosts[side].number, []).append(seen)
         if half.fatal_frame and half.fatal_request and half.fatal_size > 0:
-            one, known = Arrived(int(half.fatal_size), int(half.fatal_request), int(half.fatal_frame)), self._arrived.get(id(half.path))
-            self._arrived[id(half.path)] = one if known is None else max(known, one, key=lambda each: each.size)
+            one, known = Arrived(int(half.fatal_size), int(half.fatal_request), int(half.fatal_frame)), self._arrived.get(half.path)
+            self._arrived[half.path] = one if known is None else max(known, one, key=lambda each: each.size)
 
     def _management(self, raw: Raw) -> None:
         setup = raw.setup
@@ -106,7 +110,7 @@ class Nearby:
                 return SignOfLife(time, frame, connected)
         return None
 
-    def served_after(self, host: int, since_ns: int) -> SignOfLife | None:
+    def served_after(self, host: HostNumber, since_ns: int) -> SignOfLife | None:
         """The first answer after a time, of those that ended a connection's answers, to a request of a host: then it lived."""
         found = self._served.get(host, [])
         place = bisect_right(found, (since_ns, AFTER_ALL))
@@ -117,4 +121,4 @@ class Nearby:
 
     def arrived(self, half: Any) -> Arrived | None:
         """The largest packet that was refused with a NAK on the path of a direction. Any: compiled or not."""
-        return self._arrived.get(id(half.path))
+        return self._arrived.get(half.path)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ibdissect.bounded import Dropped
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.addresses import address_text
+from ibdissect.decode.addresses import End
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.connection_packets import LaneFollower
+from ibdissect.decode.identity import Code, HostNumber
 
 from .frame_times import FrameTimes
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 ACCEPTED = ("complete", "partly")
 """States of a set-up that was neither refused nor left without an answer."""
 ICRC_WRONG = "icrc-wrong-at-sender"
-Asked = tuple[str, str, int | None]
-"""Who asked for a connection, whom, and for which service."""
 
 
 class Stories:
@@ -39,8 +38,9 @@ class Stories:
         self._verdicts: Verdicts | None = None
         self.key_name: KeyName | None = None
         """How sentences show a key; None: they tell of none, rules name it themselves."""
-        self._latest: dict[Asked, tuple[int, int]] | None = None
-        self._wrongly: set[str] | None = None
+        self._latest: dict[tuple[HostNumber, HostNumber, Code], tuple[int, int]] | None = None
+        """By who asked for a connection, whom, and for which service."""
+        self._wrongly: set[End] | None = None
 
     def feed(self, table: ChunkTable) -> Iterable[object]:
         """The next chunk; there are no events before the end."""
@@ -84,32 +84,34 @@ class Stories:
 
     def connected_later(self, one: Connection) -> bool:
         """Whether a later request of the one who asked for a connection, for the same service of that host, was accepted."""
-        return self._accepted(one.ends[0].address, one.ends[1].address, one.set_up.service_id)[0] > one.first_frame
+        return self._accepted(one, 0)[0] > one.first_frame
 
     def connected_back(self, one: Connection) -> bool:
         """Whether the host that was asked for a connection asked for one itself, for the same service, and was accepted then or later."""
-        return self._accepted(one.ends[1].address, one.ends[0].address, one.set_up.service_id)[1] > one.first_frame
+        return self._accepted(one, 1)[1] > one.first_frame
 
-    def _accepted(self, asker: str, asked: str, service: int | None) -> tuple[int, int]:
+    def _accepted(self, one: Connection, side: int) -> tuple[int, int]:
+        """What `_set_up` knows of connections that an end asked the other one for, to the same service; zeros for none."""
         if self._latest is None:
             self._latest = self._set_up()
-        return self._latest.get((asker, asked, service), (0, 0))
+        service = one.set_up.service_id
+        if one.hosts is None or service is None:
+            return 0, 0
+        return self._latest.get((one.hosts[side], one.hosts[1 - side], service), (0, 0))
 
-    def _set_up(self) -> dict[Asked, tuple[int, int]]:
+    def _set_up(self) -> dict[tuple[HostNumber, HostNumber, Code], tuple[int, int]]:
         """The first frame of the latest connection that was accepted with a REP, and the frame of that."""
-        from .assemble import text_of
-
         return {
-            (text_of(raw.hosts[0]), text_of(raw.hosts[1]), how.service_id): (raw.first_frame, raw.setup.rep[0])
+            (HostNumber(raw.hosts[0].number), HostNumber(raw.hosts[1].number), how.service_id): (raw.first_frame, raw.setup.rep[0])
             for raw, how in (self.verdicts.set_up() if self.verdicts is not None else ())
             if how.state in ACCEPTED and raw.setup is not None and raw.setup.rep is not None and how.service_id is not None
         }
 
-    def computes_wrongly(self, sender: bytes) -> bool:
-        """Whether nearly all ICRCs of a sender are wrong, by its address as in `decode.addresses`. Ask at the end of the capture."""
+    def computes_wrongly(self, sender: End) -> bool:
+        """Whether nearly all ICRCs of a sender are wrong. Ask at the end of the capture."""
         if self._wrongly is None:  # asked for each packet with a wrong ICRC
-            self._wrongly = {one.ends[one.blamed or 0].address for one in self.of_cause(ICRC_WRONG)}
-        return bool(self._wrongly) and address_text(sender) in self._wrongly
+            self._wrongly = self.verdicts.blamed(ICRC_WRONG) if self.verdicts is not None else set()
+        return sender in self._wrongly
 
     def time_of(self, frame: int) -> int:
         """When a frame was captured, in nanoseconds since 1970; beyond the bound, when the last one before it was."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
+from ibdissect.decode.identity import HostNumber
 from ibdissect.wire.text import counted
 
 from .advice import shared_advice
@@ -11,6 +12,8 @@ from .connection import BOTH, CANNOT_TELL, SEVERITIES, Connection, SharedCause
 from .phrases import duration, of_whole, sum_of
 from .slices import COST, when_of
 
+NamedHost = tuple[str, HostNumber | None]
+"""An address, and whose it is if one capture tells of it: its networks may use it twice."""
 LEAST, SHARE = 2, 3
 """Connections that a cause must have in common with a host, and which part of the host's connections they must be: a third."""
 PLACED = frozenset({
@@ -49,28 +52,32 @@ BLAMED = {
 
 def shared_causes(connections: list[Connection]) -> list[SharedCause]:
     """Causes by the host they belong to: the blamed one, else the end that has it in a large part of its connections."""
-    of_host: dict[str, int] = defaultdict(int)
-    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    of_host: dict[NamedHost, int] = defaultdict(int)
+    groups: dict[tuple[str, NamedHost], list[int]] = defaultdict(list)
     for i, one in enumerate(connections):
-        for address in {end.address for end in one.ends}:
-            of_host[address] += 1
+        for host in {_host(one, side) for side in (0, 1)}:
+            of_host[host] += 1
         if one.healthy or one.cause == "slow-by-application":
             continue
         if between := one.detail.get("lost_between"):  # several points show where: that is no host's
             assert isinstance(between, list)
-            groups[LOST, " and ".join(between)].append(i)
+            groups[LOST, (" and ".join(between), None)].append(i)
             continue
         sides = (0, 1) if one.blamed is None else (one.blamed,)
         for side in sides:
-            groups[one.cause, one.ends[side].address].append(i)
+            groups[one.cause, _host(one, side)].append(i)
     found = [
-        _shared(cause, host, some, connections, of_host[host]) for (cause, host), some in groups.items()
+        _shared(cause, host[0], some, connections, of_host[host]) for (cause, host), some in groups.items()
         if len(some) >= LEAST and (
-            cause == LOST or len(some) * SHARE >= of_host[host] or _placed(cause, host, [connections[i] for i in some])
+            cause == LOST or len(some) * SHARE >= of_host[host] or _placed(cause, host[0], [connections[i] for i in some])
         )
     ]  # fmt: skip
     worst = {one.cause: min(SEVERITIES.get(connections[i].severity, 3) for i in one.members) for one in found}
     return sorted(found, key=lambda one: (worst[one.cause], -one.connections, one.cause, one.host))
+
+
+def _host(one: Connection, side: int) -> NamedHost:
+    return one.ends[side].address, one.hosts[side] if one.hosts is not None else None
 
 
 def _placed(cause: str, host: str, some: list[Connection]) -> bool:

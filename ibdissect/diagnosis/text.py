@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct as Record
 
+from ibdissect.decode.identity import Index
 from ibdissect.wire.text import Paint, counted, printable
 
 from .connection import (
@@ -141,7 +142,7 @@ class CommonCause(Record):
 def culprits(diagnosis: Diagnosis) -> tuple[list[CommonCause], list[Connection]]:
     """What several connections have in common, each with its connections; and all others, the worst first. Where the same ones share a
     cause with two hosts, that with fewer other connections is told."""
-    least: dict[tuple[str, tuple[int, ...]], SharedCause] = {}
+    least: dict[tuple[str, tuple[Index, ...]], SharedCause] = {}
     for one in diagnosis.shared:
         known = least.setdefault((one.cause, one.members), one)
         least[one.cause, one.members] = min(known, one, key=lambda each: each.of)

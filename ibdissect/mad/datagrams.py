@@ -12,7 +12,7 @@ from msgspec import Struct as Record
 from ibdissect.capture.scattered import flags, gather
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import ENDS, GID_SIZE, LID_SIZE, NETWORK, NETWORK_SIZE, End, by_header
-from ibdissect.decode.identity import AddressNumber, TransactionId
+from ibdissect.decode.identity import AddressNumber, Mark, TransactionId
 from ibdissect.decode.mads import WORD, DirectedRoutes, Mads
 from ibdissect.decode.rows import U64, Entry, mix, places_in
 from ibdissect.decode.sending_order import in_time
@@ -199,9 +199,9 @@ class DatagramLists:
         self.segment: list[int] = mads.segment[index].tolist()
         self.data2: list[int] = mads.data2[index].tolist()
         self.source, self.destination = mads.source.take(index).addresses(), mads.destination.take(index).addresses()
-        self.marks: list[int] = marks[index].tolist() if marks is not None else [0] * len(index)
+        self.marks: list[Mark] = marks[index].tolist() if marks is not None else [Mark(0)] * len(index)
         """Hash of `Datagrams.keys`, equal for a request and its answer."""
-        self.askers: list[int] = askers[index].tolist() if askers is not None else self.marks
+        self.askers: list[Mark] = askers[index].tolist() if askers is not None else self.marks
         """Hash of class, transaction and requester."""
         self.routes: list[bytes | None] = [None] * len(index)
         """For directed-route SMPs: both LIDs and InitialPath, equal for a request and its answer; None if cut off."""

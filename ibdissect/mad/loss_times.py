@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.decode.history import SECOND_NS
+from ibdissect.decode.identity import Time
 
 MAX_SECONDS = 65536
 
@@ -13,7 +14,7 @@ class MissedPackets:
 
     def __init__(self, what: str) -> None:
         self.dropped = Dropped(f"seconds with {what}")
-        self.seconds = BoundedDict[int, int](MAX_SECONDS, self.dropped)
+        self.seconds = BoundedDict[Time, int](MAX_SECONDS, self.dropped)
         """Number of missing packets by second."""
 
     def add(self, frame: int, time_ns: int) -> None:

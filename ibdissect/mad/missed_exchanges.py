@@ -17,7 +17,8 @@ from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.capture.scattered import flags
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.history import SECOND_NS
-from ibdissect.decode.rows import U64, run_starts
+from ibdissect.decode.identity import ProgramId
+from ibdissect.decode.rows import SPREAD, U64, run_starts
 from ibdissect.wire.numbers import GET_RESP, PERMISSIVE, SMP_CLASSES
 
 from .datagrams import ASKS, Datagrams
@@ -124,6 +125,7 @@ class SmpIds(Record, frozen=True, eq=False):
     """The datagrams of a chunk: arrays with one entry for each."""
 
     ids: U64
+    """Transaction ids, whose upper half is of one program in all networks (`ProgramId`)."""
     low: Int
     """Their lower halves."""
     row: Int
@@ -134,7 +136,7 @@ class SmpIds(Record, frozen=True, eq=False):
     """By row of the chunk: the time since the frame before it."""
     recent: Int
     """The low halves, preceded by those of `RECENT` earlier datagrams."""
-    latest: dict[int, int]
+    latest: dict[ProgramId, int]
     """Rows of the chunk at which programs reached their highest id so far."""
     late: list[tuple[TransactionIdSequence, Int]]
     """Ids that are below the highest one of their program, and not looked at yet."""
@@ -144,7 +146,7 @@ class SmpGaps:
     """The transaction ids of subnet managers and of tools like them. One per capture; feed chunks in order, ask at any time."""
 
     def __init__(self) -> None:
-        self.programs = BoundedDict[int, TransactionIdSequence](MAX_PROGRAMS)
+        self.programs = BoundedDict[ProgramId, TransactionIdSequence](MAX_PROGRAMS)
         """By the high half of their ids; those with the latest ids are at the end."""
         self.dropped = Dropped("programs whose transaction ids have gaps")
         self.recent: Int = np.full(RECENT, -1, np.int64)
@@ -158,8 +160,9 @@ class SmpGaps:
         mads, (times, pauses) = table.once(Datagrams), self._times(table.chunk.time_ns)
         low = (mads.transaction & np.uint64((1 << HALF) - 1)).astype(np.int64)
         counts = _OF_SMPS[mads.mgmt_class] & (ASKS[mads.method] | (mads.method == GET_RESP)) & (times[mads.rows] > 0)
+        ids = mads.transaction ^ mads.source.network * SPREAD >> np.uint64(HALF) << np.uint64(HALF)
         asked = SmpIds(
-            mads.transaction, low, mads.rows, times[mads.rows], _to_themselves(mads) & counts, pauses,
+            ids, low, mads.rows, times[mads.rows], _to_themselves(mads) & counts, pauses,
             np.concatenate([self.recent, low]), {}, [],
         )  # fmt: skip
         index = self._in_turn(asked, np.flatnonzero(counts))
@@ -204,7 +207,7 @@ class SmpGaps:
         """Those that count on, of datagrams that are given program by program. Ids that come late are left for `asked.late`."""
         high, on = asked.ids[index] >> np.uint64(HALF), [index[:0]]
         for start, stop in pairwise([*run_starts(high).tolist(), len(index)]) if len(index) else ():
-            number, some = int(high[start]), index[start:stop]
+            number, some = ProgramId(int(high[start])), index[start:stop]
             program, low = self.programs.get(number), asked.low[some]
             if program is not None:
                 program.to_itself |= bool(asked.local[some].any())
@@ -217,7 +220,7 @@ class SmpGaps:
             on.append(some)
         return np.concatenate(on)
 
-    def _reach(self, asked: SmpIds, number: int, program: TransactionIdSequence, index: int) -> None:
+    def _reach(self, asked: SmpIds, number: ProgramId, program: TransactionIdSequence, index: int) -> None:
         """The program counts on, up to the id of a datagram, unless it reached a higher one before."""
         low = int(asked.low[index])
         if low > program.highest:
@@ -247,7 +250,8 @@ class SmpGaps:
     def _count(self, asked: SmpIds, index: Int, first: int) -> None:
         """Datagrams of one program whose ids ascend by one, in a chunk whose first frame is `first`."""
         start, latest = int(index[0]), asked.latest
-        high, low, row, time_ns = int(asked.ids[start]) >> HALF, int(asked.low[start]), int(asked.row[start]), int(asked.time_ns[start])
+        high, low = ProgramId(int(asked.ids[start]) >> HALF), int(asked.low[start])
+        row, time_ns = int(asked.row[start]), int(asked.time_ns[start])
         program = self.programs.get(high)
         if program is None:
             program = TransactionIdSequence(low, low, time_ns)

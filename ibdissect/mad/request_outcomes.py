@@ -11,6 +11,7 @@ from msgspec import Struct as Record
 
 from ibdissect.decode import Bool, Int
 from ibdissect.decode.addresses import End
+from ibdissect.decode.identity import Index
 from ibdissect.wire.catalog import Catalog
 
 from .datagrams import DatagramLists, Datagrams
@@ -120,7 +121,7 @@ class AnsweredMany(Record, frozen=True, eq=False):
     last_frames: Int
     """Frames of the latest tries; latencies count from these."""
     latency_ns: Int
-    singles: dict[int, Request]
+    singles: dict[Index, Request]
     """Requests that were processed one by one, by array index."""
     mads: Datagrams
     asked: Int

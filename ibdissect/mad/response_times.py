@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import Struct as Record
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.decode import Int
 from ibdissect.decode.addresses import End
+from ibdissect.decode.identity import Code, Index
 from ibdissect.decode.rows import by_value, groups
 from ibdissect.wire.mad import short_class_name
 from ibdissect.wire.numbers import DIRECTED
@@ -34,13 +35,9 @@ FASTEST = 9
 """First octave drawn: 512 ns."""
 OCTAVES = 26
 """Octaves drawn: up to 34 s."""
-Kind = tuple[int, int, int]
-"""Management class, method, attribute."""
 Name = End | str
 """One end, or a description of many."""
-Pair = tuple[Name, Name, int]
-"""Requester, responder, class."""
-
+K = TypeVar("K", bound=Hashable)
 
 PERCENTILES = (50, 90, 95, 99)
 """The percentiles of times that are written, everywhere the same: the time that this share of the answers did not exceed (nearest rank)."""
@@ -59,7 +56,7 @@ class ExactTimesRoom(Record):
 class ResponseTimes(Record):
     """Response times in nanoseconds: exactly while there is room, and as a histogram."""
 
-    buckets: Counter[int]
+    buckets: Counter[Index]
     count: int = 0
     least: int = 0
     most: int = 0
@@ -127,6 +124,22 @@ def bucket_of(ns: Int) -> Int:
     """The bucket of each time, of which BUCKETS_PER_OCTAVE are an octave."""
     found: Int = (np.log2(ns + 1.0) * BUCKETS_PER_OCTAVE).astype(np.int64)
     return found
+
+
+class Kind(NamedTuple):
+    """What is asked for."""
+
+    mgmt_class: Code
+    method: Code
+    attribute: Code
+
+
+class Pair(NamedTuple):
+    """Who asks whom, with requests of which class."""
+
+    requester: Name
+    responder: Name
+    mgmt_class: Code
 
 
 class Exchange(Record):
@@ -197,7 +210,7 @@ class Exchanges:
         if isinstance(event, AnsweredMany):
             kinds = event.mgmt_class.astype(np.int64) << 24 | event.request_method.astype(np.int64) << 16 | event.attribute
             for kind, index in by_value(kinds):
-                self._answered(self.kinds, (kind >> 24, kind >> 16 & 0xFF, kind & 0xFFFF), ("", "", kind >> 24), event, index)
+                self._answered(self.kinds, Kind(kind >> 24, kind >> 16 & 0xFF, kind & 0xFFFF), Pair("", "", kind >> 24), event, index)
             for pair, index in sorted(_by_ends(event), key=lambda found: int(found[1][0])) if pairs else ():
                 self._answered(self.pairs, pair, pair, event, index)
         elif isinstance(event, Unanswered):
@@ -213,15 +226,15 @@ class Exchanges:
             *pair, frame, times=ResponseTimes(Counter(), room=self._room), first_times=ResponseTimes(Counter(), room=self._room)
         )
 
-    def _answered(self, found: KeptDict[Any, Exchange], key: Any, pair: Pair, event: AnsweredMany, index: Int) -> None:
+    def _answered(self, found: KeptDict[K, Exchange], key: K, pair: Pair, event: AnsweredMany, index: Int) -> None:
         frame = int(event.request_frames[index[0]])
         if one := found.get_or_make(key, partial(self._made, pair, frame), frame, int(event.times_ns[index[0]]), len(index)):
             one.answer(event, index)
 
     def _unanswered(self, request: Request, pairs: bool) -> None:
-        kind, pair = (request.mgmt_class, request.method, request.attribute), (*ends_of(request), request.mgmt_class)
+        kind, pair = Kind(request.mgmt_class, request.method, request.attribute), Pair(*ends_of(request), request.mgmt_class)
         when = request.frame, request.time_ns
-        one = self.kinds.get_or_make(kind, partial(self._made, ("", "", request.mgmt_class), request.frame), *when)
+        one = self.kinds.get_or_make(kind, partial(self._made, Pair("", "", request.mgmt_class), request.frame), *when)
         two = self.pairs.get_or_make(pair, partial(self._made, pair, request.frame), *when) if pairs else None
         for found in (one, two):
             if found is not None:
@@ -248,10 +261,10 @@ def _by_ends(event: AnsweredMany) -> Iterator[tuple[Pair, Int]]:
     source, target = event.mads.source.take(event.asked[index]), event.mads.destination.take(event.asked[index])
     classes = event.mgmt_class[index]
     to = [np.where(classes == DIRECTED, 0, column) for column in (target.size, target.high, target.low)]
-    first, group = groups([classes, source.size, source.high, source.low, *to])
+    first, group = groups([classes, source.size, source.high, source.low, source.network, *to])
     requesters, responders = source.take(first).addresses(), target.take(first).addresses()
     for number, members in by_value(group):
         mgmt_class = int(classes[first[number]])
-        yield (requesters[number], ROUTES if mgmt_class == DIRECTED else responders[number], mgmt_class), index[members]
+        yield Pair(requesters[number], ROUTES if mgmt_class == DIRECTED else responders[number], mgmt_class), index[members]
     for i, request in event.singles.items():
-        yield (*ends_of(request), request.mgmt_class), np.array([i])
+        yield Pair(*ends_of(request), request.mgmt_class), np.array([i])

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.decode.addresses import End
-from ibdissect.wire.mad import TransferKey, transfer_key
+from ibdissect.decode.identity import Time, TransferId
 from ibdissect.wire.numbers import ABORT, ACK, DATA, LAST_SEGMENT, STOP
 
 from .loss_times import MissedPackets
@@ -57,9 +57,9 @@ class RmppMessage(Record, frozen=True):
     oui: int | None = None
     """Of the vendor that defines the data; None for classes without it."""
 
-    def key(self, *, back: bool = False) -> TransferKey:
+    def key(self, *, back: bool = False) -> TransferId:
         """Key of the transfer; `back`: if this came from its receiver."""
-        return transfer_key(self.mgmt_class, self.tid, self.source, self.destination, self.method, back=back)
+        return TransferId.of(self.mgmt_class, self.tid, self.source, self.destination, self.method, back=back)
 
 
 class Transfer(Record, eq=False):
@@ -149,11 +149,11 @@ class OpenTransfers(Generic[T]):
     def __init__(self, make: type[T]) -> None:
         self.make = make
         self.dropped = Dropped("transfers of several segments")
-        self.open = BoundedDict[TransferKey, T](MAX_TRANSFERS, self.dropped)
+        self.open = BoundedDict[TransferId, T](MAX_TRANSFERS, self.dropped)
         """Transfers whose last segment has not been seen."""
-        self.sent = BoundedDict[TransferKey, T](MAX_TRANSFERS)
+        self.sent = BoundedDict[TransferId, T](MAX_TRANSFERS)
         """Transfers whose last segment was seen: the sender may still resend missing or unacknowledged segments."""
-        self.over = BoundedDict[TransferKey, int](MAX_TRANSFERS)
+        self.over = BoundedDict[TransferId, Time](MAX_TRANSFERS)
         """Transfers that one end stopped or aborted, and when: a whole window of segments may still be on its way."""
         self.missed = MissedPackets("segments that were acknowledged")
         """Times of acknowledgements of segments that are not in the capture."""
@@ -175,12 +175,12 @@ class OpenTransfers(Generic[T]):
     def on_end(self, transfer: T, how: str, message: RmppMessage | None) -> None:
         """Called when a transfer is no longer followed: `stopped`, `aborted`, `replaced` by a message, or `evicted`."""
 
-    def _forget(self, key: TransferKey, how: str, message: RmppMessage) -> None:
+    def _forget(self, key: TransferId, how: str, message: RmppMessage) -> None:
         for transfers in (self.open, self.sent):
             if (transfer := transfers.pop(key, None)) is not None:
                 self.on_end(transfer, how, message)
 
-    def _put(self, transfers: BoundedDict[TransferKey, T], key: TransferKey, transfer: T, message: RmppMessage) -> None:
+    def _put(self, transfers: BoundedDict[TransferId, T], key: TransferId, transfer: T, message: RmppMessage) -> None:
         evicted = transfers.put(key, transfer, message.frame, message.time_ns)
         if evicted is not None:
             self.on_end(evicted[1], "evicted", None)

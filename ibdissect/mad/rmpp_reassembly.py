@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.decode.identity import Index
 from ibdissect.decode.reassembled import FrameSpan
 
 from .rmpp import OpenTransfers, RmppMessage, Transfer
@@ -34,7 +35,7 @@ class RmppSegment(Record, frozen=True):
 class Reassembled(Transfer, eq=False):
     """A transfer with the data of its segments so far."""
 
-    segments: dict[int, RmppSegment] = field(default_factory=dict)
+    segments: dict[Index, RmppSegment] = field(default_factory=dict)
     repeated: list[int] = field(default_factory=list)
     """Frames that repeat a segment."""
     contradicting: list[int] = field(default_factory=list)

@@ -13,6 +13,7 @@ from ibdissect.decode.addresses import End, ends_of
 from ibdissect.decode.bit_fields import value_at
 from ibdissect.decode.conversation_keys import between
 from ibdissect.decode.hidden.unreadable_fields import holds_key
+from ibdissect.decode.identity import Frame
 from ibdissect.decode.reassembled import FrameSpan, JoinedRecords, SaRecord, WholeMessage
 from ibdissect.decode.sa_tables import RMPP_END
 from ibdissect.decode.services import Services
@@ -95,9 +96,9 @@ def _message(table: ChunkTable, row: int, ends: tuple[End, End]) -> RmppMessage 
 class Transfers(Reassembler):
     """Reassembles the transfers of a capture, chunk by chunk."""
 
-    def feed(self, table: ChunkTable) -> dict[int, Reassembled]:
+    def feed(self, table: ChunkTable) -> dict[Frame, Reassembled]:
         """The transfers that ended in a chunk, by frame, without evicted ones. Feed chunks in capture order."""
-        ended: dict[int, Reassembled] = {}
+        ended: dict[Frame, Reassembled] = {}
         for message in messages(table):
             for transfer in self.put(message):
                 if transfer.end_frame:
@@ -259,9 +260,9 @@ def plain(node: Node) -> dict[str, Any]:
     return {key: getattr(node, key) for key in keys} | below
 
 
-def joined_in(table: ChunkTable) -> dict[int, list[SaRecord]]:
+def joined_in(table: ChunkTable) -> dict[Frame, list[SaRecord]]:
     """The records that straddle segments, by the frame of the chunk that completed them."""
-    found: dict[int, list[SaRecord]] = {}
+    found: dict[Frame, list[SaRecord]] = {}
     for row, record in table.shown.joined:
         if isinstance(record, SaRecord):
             found.setdefault(table.chunk.first + row, []).append(record)

@@ -14,6 +14,7 @@ from ibdissect.bounded import BoundedDict, Dropped, KeptList
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import LID_SIZE, End
 from ibdissect.decode.history import AFTER_ALL, SECOND_NS
+from ibdissect.decode.identity import Frame, Mark
 from ibdissect.decode.rows import U64, is_in, mix
 from ibdissect.wire.mad import RESPONSE_OF
 from ibdissect.wire.numbers import DIRECTED, LID_ROUTED, RESPONSE_BIT, SET, TRAP, TRAP_REPRESS
@@ -92,11 +93,11 @@ class Transactions:
         self.recent: list[_Recent] = []
         """All other latest answered requests."""
         self.traps = BoundedDict[Key, Request](MAX_TRAPS, dropped)
-        self.by_asker = BoundedDict[int, tuple[Key, ...]](MAX_OPEN, dropped)
+        self.by_asker = BoundedDict[Mark, tuple[Key, ...]](MAX_OPEN, dropped)
         """By hash of class, transaction and requester: the requester's latest open LID-routed requests."""
         self.unmatched = BoundedDict[Key, _LoneAnswer](MAX_UNMATCHED)
         """Latest answers without a request, which may be recorded after its answer."""
-        self.lone_answers = BoundedDict[int, Request](MAX_TRAPS)
+        self.lone_answers = BoundedDict[Frame, Request](MAX_TRAPS)
         """The latest answers whose request is not in the capture, by frame."""
         self.superseded = KeptList[Request](MAX_UNMATCHED, dropped)
         """Requests that were given up because their sender used the transaction id again. Only Sets are kept."""
@@ -131,7 +132,7 @@ class Transactions:
             found += _requests(self.waiting.take(index)) if len(index) else ()
         yield from sorted(found, key=_FRAME)
 
-    def repeated(self) -> set[int]:
+    def repeated(self) -> set[Frame]:
         """Frames of unanswered requests that repeat an answered one: copies of another mirror, or retries."""
         return {request.frame for request in self.open.values() if request.repeats}
 
@@ -144,7 +145,7 @@ class Transactions:
         if first is not None:
             yield from (one.time_ns for one in self.unmatched.values() if first.frame < one.frame < self.first_match)
 
-    def answered_early(self, asked: Iterable[Request]) -> set[int]:
+    def answered_early(self, asked: Iterable[Request]) -> set[Frame]:
         """Frames of LID-routed requests with an answer of their transaction that nobody asked for, recorded before them: clocks may differ.
 
         The interface of the answer may not have been known to show the same network yet.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.bounded import KeptDict
+from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.capture.scattered import gather, u16
-from ibdissect.decode import ChunkTable
-from ibdissect.decode.addresses import ENDS, LID_SIZE, by_header
+from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.addresses import ENDS, LID_SIZE, NETWORK_SIZE, End, by_header
 from ibdissect.wire.numbers import DIRECTED, LID_COUNT
 
 from .datagrams import Queries
@@ -16,47 +16,64 @@ from .request_outcomes import Request
 MAX_ADDRESSES = 65536
 
 
+class _Ends:
+    """Ends of all networks, bounded: LIDs of the first one as an array, as most are."""
+
+    def __init__(self, dropped: Dropped) -> None:
+        self._lids: Bool = np.zeros(LID_COUNT, np.bool_)
+        self._others = KeptDict[End, None](MAX_ADDRESSES, dropped)
+        self.dropped = dropped
+
+    def take(self, table: ChunkTable, rows: Int, at: Int, size: int) -> None:
+        """Take the addresses at some offsets, one of each row."""
+        networks = table.networks[rows].astype(np.int64) if table.networks is not None else np.zeros(len(rows), np.int64)
+        if size == LID_SIZE:
+            first = networks == 0
+            self._lids[u16(table.chunk.data, at[first])] = True
+            rows, at, networks = rows[~first], at[~first], networks[~first]
+        if not len(rows):
+            return
+        numbers = networks.astype(">u4").view(np.uint8).reshape(-1, 4)[:, -NETWORK_SIZE:]
+        named = np.concatenate((gather(table.chunk.data, at, size), numbers), axis=1)
+        # `return_index` keeps np.unique from importing numpy.ma (10 ms).
+        for end in map(bytes, np.unique(named, axis=0, return_index=True)[0]):
+            known = End(end if any(end[-NETWORK_SIZE:]) else end[:-NETWORK_SIZE])
+            self._others.keep(known, None, table.chunk.first + int(rows[0]), int(table.chunk.time_ns[rows[0]]))
+
+    def __contains__(self, end: End) -> bool:
+        return bool(self._lids[end.lid]) if end.lid is not None and not end.network else end in self._others
+
+
 class VisibleAnswers:
-    """Receivers of management answers. One per capture; feed chunks in order."""
+    """Senders and receivers of management answers. One per capture; feed chunks in order."""
 
     def __init__(self) -> None:
-        self.lids = np.zeros(LID_COUNT, np.bool_)
-        """Receivers by LID, bool[65536]."""
-        self.addresses = KeptDict[bytes, None](MAX_ADDRESSES, "addresses that are answered")
-        """Receivers by IP address or GID."""
-        self.senders = np.zeros(LID_COUNT, np.bool_)
-        """Senders by LID, bool[65536]."""
-        self.directed = False
-        """Whether there are directed-route answers, which have no receiver address."""
+        self.dropped = Dropped("addresses that are answered")
+        self.receivers, self.senders = _Ends(self.dropped), _Ends(self.dropped)
+        self.directed: Bool = np.zeros(1 << 16, np.bool_)
+        """The networks with directed-route answers, which have no receiver address, bool[65536]."""
 
     def feed(self, table: ChunkTable) -> tuple[()]:
         """Process a chunk; emits no events."""
         asked = table.once(Queries)
         answers = np.flatnonzero(~asked.asks)
         directed = asked.mgmt_class[answers] == DIRECTED
-        self.directed |= bool(directed.any())
-        rows, data = asked.rows[answers[~directed]], table.chunk.data
-        for header, _, at in by_header(table, rows, ENDS):
+        routed = asked.rows[answers[directed]]
+        self.directed[table.networks[routed] if table.networks is not None else np.zeros(min(len(routed), 1), np.int64)] = True
+        rows = asked.rows[answers[~directed]]
+        for header, index, at in by_header(table, rows, ENDS):
+            self.receivers.take(table, rows[index], at + header.destination, header.size)
             if header.size == LID_SIZE:
-                self.lids[u16(data, at + header.destination)] = True
-                self.senders[u16(data, at + header.source)] = True
-                continue
-            # `return_index` keeps np.unique from importing numpy.ma (10 ms).
-            found = np.unique(gather(data, at + header.destination, header.size), axis=0, return_index=True)[0]
-            for address in map(bytes, found):
-                self.addresses.keep(address, None, table.chunk.first + int(rows[0]), int(table.chunk.time_ns[rows[0]]))
+                self.senders.take(table, rows[index], at + header.source, header.size)
         return ()
 
     def shows_none_of(self, request: Request) -> bool:
         """Whether the capture certainly shows no answer of the LID that a request went to, to anybody."""
-        lid = request.target.lid
-        return request.route is None and lid is not None and not self.senders[lid]
+        to = request.target
+        return request.route is None and to.lid is not None and to not in self.senders and not self.dropped.count
 
     def would_show(self, request: Request) -> bool:
         """Whether an answer to this request would be in the capture; true for LID 0, which is not an address."""
         if request.route is not None:
-            return self.directed
-        lid = request.source.lid
-        if lid is not None:
-            return bool(self.lids[lid]) or lid == 0
-        return request.source.address in self.addresses
+            return bool(self.directed[request.source.network])
+        return request.source.lid == 0 or request.source in self.receivers

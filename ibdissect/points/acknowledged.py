@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.decode import Bool, Int
+from ibdissect.decode.identity import EndNumber
 from ibdissect.decode.rows import Columns, by_value, groups, mix, places_in
 from ibdissect.wire.headers import NAK, PSNS, RNR
 from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
@@ -131,7 +132,7 @@ class PlaceFinder:
         if not len(open_) or not request.any():
             return
         asked = np.unique(flow[request] * PSNS + psn[request])
-        by_ends: dict[tuple[int, int], list[int]] = {}
+        by_ends: dict[tuple[EndNumber, EndNumber], list[int]] = {}
         asking = np.unique(flow[request])
         for number, (source, destination) in zip(asking.tolist(), self._ends[asking].tolist(), strict=True):
             by_ends.setdefault((destination, source), []).append(number)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ibdissect.decode.identity import FlowNumber
 from ibdissect.decode.rows import by_value
 
 from .comparison import Comparison
@@ -51,7 +52,7 @@ def conversations(comparison: Comparison) -> list[dict[str, Any]]:
         rows = rows[(packets.frame[rows, first[rows]] > 0) & (packets.frame[rows, last[rows]] > 0)]
         taken = packets.at[rows, last[rows]] - packets.at[rows, first[rows]]
         for number, index in by_value(flow[rows]):
-            found[number].feed(taken[index])
+            found[FlowNumber(number)].feed(taken[index])
     return sorted((
         {
             "source": known[number].text[0], "destination": known[number].text[1], "dest_qp": known[number].dest_qp, "packets": one.packets,
@@ -61,18 +62,19 @@ def conversations(comparison: Comparison) -> list[dict[str, Any]]:
     ), key=lambda one: (-one["lost"], -one["packets"]))  # fmt: skip
 
 
-def _found(comparison: Comparison) -> dict[int, _Conversation]:
+def _found(comparison: Comparison) -> dict[FlowNumber, _Conversation]:
     """The conversations by number of their flow."""
     flow, count, lost = comparison.of_flows()
     every, gone = np.bincount(flow, count), np.bincount(flow, lost)
     listed = np.zeros(len(every), np.bool_)
     listed[np.lexsort((-every, -gone))[:LISTED]] = True
     some = np.flatnonzero(listed[flow])
-    journey, found = comparison.verdicts.journey, {}
+    journey = comparison.verdicts.journey
+    found: dict[FlowNumber, _Conversation] = {}
     for number, index in by_value(flow[some]):
         rows = some[index]
         far = np.where(journey.due[rows], journey.place[rows], -1).max(axis=0)
         if np.count_nonzero(far >= 0) >= 2:
             first, last = int(np.where(far >= 0, far, len(far)).argmin()), int(far.argmax())
-            found[number] = _Conversation(first, last, int(count[rows].sum()), int(lost[rows].sum()))
+            found[FlowNumber(number)] = _Conversation(first, last, int(count[rows].sum()), int(lost[rows].sum()))
     return found

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ibdissect.decode import Bool, Int
+from ibdissect.decode.identity import Time
 
 from .clocks import Clocks
 from .transmissions import Repeats, Transmissions
@@ -20,8 +21,8 @@ class CoverageGaps:
 
     def __init__(self) -> None:
         self._before = np.empty(0, np.int64)  # the sightings from the last one on that every later packet follows
-        self._passed: dict[int, int] = {}  # the last sighting before a pause, and how many packets passed in it
-        self._stops: dict[int, int] = {}
+        self._passed: dict[Time, int] = {}  # the last sighting before a pause, and how many packets passed in it
+        self._stops: dict[Time, int] = {}
 
     def feed(self, sightings: Int, passed: Int, now: int) -> None:
         """Times of sightings at the point, and of packets that provably passed it unseen; all later ones passed after `now`."""

@@ -50,7 +50,7 @@ def _told(same: Same, fate: Fate, names: list[str]) -> Connection:
     elsewhere = tuple(
         AtOtherPoint(i, other.first_frame, other.last_frame, other.cause) for i, other in sorted(same.at.items()) if i != point
     )
-    one = replace(one, capture=point, point=names[point], elsewhere=elsewhere, lost=tuple(fate.lost))
+    one = replace(one, capture=point, point=names[point], elsewhere=elsewhere, lost=tuple(fate.lost), hosts=None)
     one = _later(one, same.spans[point][0] - one.start_ns)
     tries = fate.tries.get(point)
     if tries is not None and tries.sent:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from ibdissect.decode.identity import EndNumber, Index
 from ibdissect.decode.rows import by_value, common
 
 from .anchors import CERTAIN, PARTS, Anchors, anchors, drift_of, seen_once
@@ -54,13 +55,13 @@ class Directions:
         source, destination = self.source[found.flow], self.destination[found.flow]
         ends = source * self.count + destination
         votes = np.zeros(self.count)
-        means: dict[tuple[int, int, int], tuple[float, float, int]] = {}
+        means: dict[tuple[Index, EndNumber, EndNumber], tuple[float, float, int]] = {}
         for segment, rows in by_value(window):
             groups = sorted(by_value(ends[rows]), key=lambda group: -len(group[1]))[:MOST_FLOWS]
             for name, index in groups:
                 values = np.sort(residual[rows[index]])
                 middle = values[len(values) // 4 : len(values) - len(values) // 4]
-                sender, receiver = divmod(name, self.count)
+                sender, receiver = map(EndNumber, divmod(name, self.count))
                 error = float(middle.std()) + self.points[i].resolution / 2 + self.points[j].resolution / 2
                 means[segment, sender, receiver] = float(middle.mean()), error / len(values) ** 0.5, len(values)
         for (segment, sender, receiver), (mean, error, count) in means.items():
@@ -73,7 +74,7 @@ class Directions:
         if not ((sign > 0).any() and (sign < 0).any()):
             return np.zeros(self.count, np.int8)
         self.two_way[i, j] = self.two_way[j, i] = True
-        other: dict[int, float] = {}
+        other: dict[EndNumber, float] = {}
         for (segment, sender, _), (mean, _, count) in means.items():
             if not sign[sender]:
                 sides = {one: [m for (s, a, _), (m, _, _) in means.items() if s == segment and sign[a] == one] for one in (1, -1)}

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.decode.identity import FlowNumber, Frame, Index, QpNumber
 from ibdissect.diagnosis.connection import Connection, LostPackets
 from ibdissect.wire.headers import PSNS
 
@@ -26,21 +27,21 @@ class Tries(Record):
 
     point: int
     told: Connection
-    flow: int
+    flow: FlowNumber
     psn: int
     transaction: int
     """0: it is no MAD."""
     first_ns: int
     sent: int = 0
-    arrived: Counter[int] = field(default_factory=Counter)
+    arrived: Counter[Index] = field(default_factory=Counter)
     """How many of them each later point has."""
-    missing: Counter[int] = field(default_factory=Counter)
+    missing: Counter[Index] = field(default_factory=Counter)
     """How many of them each later point lacks that was certainly capturing."""
-    lost: Counter[tuple[int, int]] = field(default_factory=Counter)
+    lost: Counter[tuple[Index, Index]] = field(default_factory=Counter)
     """How many were certainly lost after one point and before another one; -1: its receiver."""
     likely: bool = False
     """One of the losses is likely, not certain."""
-    replies: dict[int, list[int]] = field(default_factory=dict)
+    replies: dict[Index, list[int]] = field(default_factory=dict)
     """Frames of acknowledgements that another point has and this one lacks; of REQs none."""
 
 
@@ -54,7 +55,7 @@ class Fate(Record):
     """Requests that a later point lacks without being known to be lost."""
     passed: list[int] = field(default_factory=list)
     """Points that have requests, in the order of their way."""
-    tries: dict[int, Tries] = field(default_factory=dict)
+    tries: dict[Index, Tries] = field(default_factory=dict)
     """By the point that shows them."""
 
 
@@ -63,12 +64,12 @@ class Ways:
 
     def __init__(self, comparison: Comparison) -> None:
         self._source, self._sign = comparison.directions.source, comparison.directions.sign
-        self._numbers: dict[tuple[str, str, int], list[int]] = {}
+        self._numbers: dict[tuple[str, str, QpNumber], list[FlowNumber]] = {}
         for number, flow in enumerate(comparison.flows.known):
             source, destination = map(plain, flow.text)
-            self._numbers.setdefault((source, destination, flow.dest_qp), []).append(number)
+            self._numbers.setdefault((source, destination, flow.dest_qp), []).append(FlowNumber(number))
 
-    def of(self, one: Connection, side: int, qpn: int | None = None) -> list[int]:
+    def of(self, one: Connection, side: int, qpn: int | None = None) -> list[FlowNumber]:
         """What one end sends to the queue pair of the other one, or to another queue pair there."""
         to = one.ends[1 - side]
         number = to.qpn if qpn is None else qpn
@@ -96,8 +97,8 @@ def fates(comparison: Comparison, same: list[Same]) -> list[Fate]:
 def _lost(comparison: Comparison, same: list[Same], found: list[Fate], ways: Ways) -> None:
     """Which packets of each were lost where; and the requests that nobody answered, by the frame that proves it."""
     flows, points = len(comparison.flows.known), len(comparison.points)
-    of_flow: dict[int, list[tuple[int, int]]] = {}
-    proofs: list[dict[int, list[int]]] = [{} for _ in range(points)]
+    of_flow: dict[FlowNumber, list[tuple[int, int]]] = {}
+    proofs: list[dict[Frame, list[int]]] = [{} for _ in range(points)]
     for number, one in enumerate(same):
         some = next(iter(one.at.values()))
         for side in (0, 1):
@@ -107,7 +108,7 @@ def _lost(comparison: Comparison, same: list[Same], found: list[Fate], ways: Way
             if told.cause in SILENT and told.evidence[0] is not None:
                 proofs[point].setdefault(told.evidence[0], []).append(number)
     unknown, passed = np.zeros(flows, np.int64), np.zeros((flows, points), np.bool_)
-    lost: dict[tuple[int, int, int, int], list[int]] = {}
+    lost: dict[tuple[Index, Index, Index, Index], list[int]] = {}
     for block in comparison.blocks():
         packets, journey, seen = block.packets, block.journey, block.seen
         for point, some_proofs in enumerate(proofs):
@@ -117,7 +118,7 @@ def _lost(comparison: Comparison, same: list[Same], found: list[Fate], ways: Way
         for row in np.flatnonzero(journey.lost).tolist():
             after, _, before = block.lost_between(row)
             frame = int(packets.frame[row, after])
-            for number, to in of_flow.get(int(packets.flow[row]), ()):
+            for number, to in of_flow.get(FlowNumber(int(packets.flow[row])), ()):
                 there = same[number].at.get(after)
                 if there is not None and there.first_frame <= frame <= there.last_frame:
                     lost.setdefault((number, to, after, before), []).append(frame)
@@ -139,13 +140,13 @@ def _try(block: TransmissionBlock, row: int, point: int, told: Connection) -> Tr
     packets = block.packets
     mad = packets.opcode[row] >> 5 not in CONNECTED
     transaction = int(packets.transaction[row]) if mad else 0
-    return Tries(point, told, int(packets.flow[row]), int(packets.psn[row]), transaction, int(packets.time[row]))
+    return Tries(point, told, FlowNumber(int(packets.flow[row])), int(packets.psn[row]), transaction, int(packets.time[row]))
 
 
 def _tries(comparison: Comparison, found: list[Fate], ways: Ways) -> None:
     """What became of the sendings of requests that nobody answered, and which answers another point shows."""
-    asked: dict[int, list[Tries]] = {}
-    replied: dict[int, list[Tries]] = {}
+    asked: dict[FlowNumber, list[Tries]] = {}
+    replied: dict[FlowNumber, list[Tries]] = {}
     for fate in found:
         for tries in fate.tries.values():
             asked.setdefault(tries.flow, []).append(tries)
@@ -156,7 +157,7 @@ def _tries(comparison: Comparison, found: list[Fate], ways: Ways) -> None:
     both = np.array(sorted({*asked, *replied}))
     for block in comparison.blocks():
         for row in np.flatnonzero(np.isin(block.packets.flow, both)).tolist():
-            flow = int(block.packets.flow[row])
+            flow = FlowNumber(int(block.packets.flow[row]))
             for tries in asked.get(flow, ()):
                 if _is_try(block, row, tries):
                     _sent(block, row, tries)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.decode.copies import CE
+from ibdissect.decode.identity import FlowNumber
 from ibdissect.decode.rows import by_value
 from ibdissect.lint.finding import Related
 from ibdissect.lint.point_faults import PointFault, PointFaults
@@ -99,9 +100,9 @@ class _Marks:
 
     def __init__(self, comparison: Comparison) -> None:
         self._comparison, self._ends = comparison, comparison.flows.ends()
-        self._notified: set[int] = set()
-        self._seen: list[set[int]] = [set() for _ in comparison.points]
-        self._marked: list[dict[int, list[int]]] = [{} for _ in comparison.points]  # flow -> packets, first frame, point and frame before
+        self._notified: set[FlowNumber] = set()
+        self._seen: list[set[FlowNumber]] = [set() for _ in comparison.points]
+        self._marked: list[dict[FlowNumber, list[int]]] = [{} for _ in comparison.points]  # packets, first frame, point and frame before
 
     def feed(self, block: TransmissionBlock) -> None:
         packets, journey, seen = block.packets, block.journey, block.seen
@@ -120,7 +121,7 @@ class _Marks:
             for flow, index in by_value(packets.flow[last]):
                 row, other = int(last[index[0]]), int(before[index[0]])
                 first = [0, int(packets.frame[row, j]), other, int(packets.frame[row, other])]
-                self._marked[j].setdefault(flow, first)[0] += len(index)
+                self._marked[j].setdefault(FlowNumber(flow), first)[0] += len(index)
 
     def report(self, found: list[PointFaults]) -> None:
         points, ends = self._comparison.points, self._ends

@@ -10,6 +10,7 @@ from msgspec import Struct as Record
 
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import LID_SIZE, End, address_text, addresses_hash, ends_at
+from ibdissect.decode.identity import Content, Mark
 from ibdissect.decode.rows import U64, groups, mix
 from ibdissect.wire.numbers import MAX_LMC
 
@@ -46,16 +47,17 @@ class PointFlows:
 
     def __init__(self) -> None:
         self.known: list[PointFlow] = []
-        self._numbers: dict[int, int] = {}
-        self._addresses: dict[bytes, bytes] = {}  # each once: many queue pairs share them
+        self._numbers: dict[Mark, int] = {}
+        self._addresses: dict[Content, Content] = {}  # each once: many queue pairs share them
 
     def of(self, table: ChunkTable, rows: Int, dest_qp: Int, route: U64) -> npt.NDArray[np.int32]:
         """The number of each row's flow. `route`: the hash of a directed route, else 0."""
         name = mix([np.where(route > 0, route, addresses_hash(table, rows)), dest_qp])
         first, index = groups([name])
         for i in first.tolist():
-            if int(name[i]) not in self._numbers:
-                self._numbers[int(name[i])] = len(self.known)
+            mark = Mark(int(name[i]))
+            if mark not in self._numbers:
+                self._numbers[mark] = len(self.known)
                 self.known.append(self._flow(ends_at(table, int(rows[i])), int(dest_qp[i]), int(route[i])))
         return np.array([self._numbers[value] for value in name[first].tolist()], np.int32)[index]
 

@@ -11,6 +11,7 @@ from msgspec import Struct as Record
 
 from ibdissect.decode import Bool, Int
 from ibdissect.decode.copies import AT_MOST_NS
+from ibdissect.decode.identity import Code, FlowNumber, Index
 from ibdissect.decode.rows import by_value
 
 from .clocks import Clocks
@@ -48,7 +49,7 @@ class UsualDelay(Record):
 class Duplicate(Record):
     """A packet that some points have once and later points twice."""
 
-    once: dict[int, int]
+    once: dict[Index, int]
     """Its frame at each point that has it once."""
     twice: list[tuple[int, int]]
     """Each point that has it twice, and the second frame there."""
@@ -163,7 +164,7 @@ class Matcher:
         self._ids += total
         return transmissions_of(seen, number, unknown, by_order, points, self._ids - total)
 
-    def _resolved(self, seen: Sightings, rank: npt.NDArray[np.int32]) -> tuple[Int, set[int]]:
+    def _resolved(self, seen: Sightings, rank: npt.NDArray[np.int32]) -> tuple[Int, set[Index]]:
         """Which copy each sighting of a cluster is (-1: unknown), and which copies are doubtful because of that.
 
         Pivots are the points that saw most copies; the sightings of the others are compared with theirs.
@@ -206,7 +207,7 @@ class _Copies:
         self._spread = max(expected.spread for _, expected, _ in self._known) + resolution
         self._most, self._ahead = self._wanted.shape[1], EARLY_NS + resolution
 
-    def of_sides(self, time: Int) -> tuple[Int, set[int]]:
+    def of_sides(self, time: Int) -> tuple[Int, set[Index]]:
         """The copy of each sighting of a point that sees both sides of a port: the last one expected before; and the doubtful copies."""
         spread, doubtful = self._spread, set()
         late = time[:, None] - np.median(self._wanted, axis=0)
@@ -219,7 +220,7 @@ class _Copies:
                 doubtful |= {copy, copy + 1}
         return found, doubtful
 
-    def of_each(self, time: Int, rank: npt.NDArray[np.int32], *, mirrored: bool) -> tuple[Int, set[int]]:
+    def of_each(self, time: Int, rank: npt.NDArray[np.int32], *, mirrored: bool) -> tuple[Int, set[Index]]:
         """The copy of each sighting: those whose delays are most usual, if no others are nearly as usual; and the doubtful copies.
 
         `mirrored`: a mirror duplicates packets here, so two copies may count as one.
@@ -250,7 +251,7 @@ class _Delays:
 
     def __init__(self, directions: Directions, clocks: Clocks) -> None:
         self._directions = directions
-        self._known: dict[tuple[int, int, int], UsualDelay] = {}
+        self._known: dict[tuple[Index, Index, FlowNumber | Code], UsualDelay] = {}
         self.longest = WAY_NS
         for (i, j), found in directions.anchors.items():
             if not len(found) or not (clocks.segments[i] and clocks.segments[j]):

@@ -14,6 +14,7 @@ from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.interfaces import NANOSECONDS, OPT_END, OPT_NAME, OPT_TSRESOL, Interfaces
 from ibdissect.capture.records import LONGEST
 from ibdissect.capture.writing import CaptureWriter
+from ibdissect.decode.identity import Code, Frame, Index
 from ibdissect.lint.finding import Related
 from ibdissect.lint.point_faults import PointFaults
 from ibdissect.python_interface import Capture
@@ -23,7 +24,7 @@ from .findings import point_faults
 from .packet_identity import FIELDS, HOP
 from .verdicts import WHY
 
-Frame = tuple[int, int, int, Chunk, int]
+Recorded = tuple[int, int, int, Chunk, int]
 """Time on the reference clock, point, frame number, chunk, row."""
 
 
@@ -31,7 +32,7 @@ def write_merged(comparison: Comparison, file: IO[bytes]) -> list[npt.NDArray[np
     """Write all frames of all points in reference time; for each point the number there of each of its frames."""
     numbers = [np.zeros(point.frames, np.int64) for point in comparison.points]
     interfaces = Interfaces()
-    known: dict[tuple[int, int], int] = {}
+    known: dict[tuple[Index, Code], int] = {}
     verdicts = _Comments(comparison)
     with CaptureWriter(file, container="pcapng") as writer:
         writer.interfaces = interfaces
@@ -79,7 +80,7 @@ def delays(comparison: Comparison, numbers: list[npt.NDArray[np.int64]]) -> npt.
     return found
 
 
-def _frames(comparison: Comparison, i: int) -> Iterator[Frame]:
+def _frames(comparison: Comparison, i: int) -> Iterator[Recorded]:
     """The frames of a point with their times on the reference clock, never decreasing."""
     point, latest = comparison.points[i], 0
     with Capture(point.path) as reading:
@@ -103,7 +104,7 @@ class _Comments:
 
     def __init__(self, comparison: Comparison) -> None:
         self._comparison, self._blocks = comparison, comparison.blocks()
-        self._known: dict[tuple[int, int], str] = {}
+        self._known: dict[tuple[Index, Frame], str] = {}
         self._until = np.iinfo(np.int64).min
 
     def of(self, point: int, frame: int, time: int) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.decode.identity import Index
 from ibdissect.diagnosis.connection import BOTH, CANNOT_TELL, SEVERITIES, Connection, Diagnosis
 from ibdissect.diagnosis.text import ORDER
 
@@ -33,9 +34,9 @@ def plain(address: str) -> str:
 class Same(Record):
     """One connection, as several points captured it."""
 
-    at: dict[int, Connection]
+    at: dict[Index, Connection]
     """By the number of the point."""
-    spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+    spans: dict[Index, tuple[int, int]] = field(default_factory=dict)
     """When each point saw its first and its last frame, by the clock of the first point."""
 
     def teller(self, places: Sequence[int], *, lost: bool) -> int:
@@ -72,7 +73,7 @@ def same_connections(diagnoses: Sequence[Diagnosis], clocks: Clocks) -> list[Sam
             for other in by_ends.get(_ends(one), ()):
                 if (how := _alike(one, span, other)) is not None:
                     open_.append((how, number, other))
-        placed: set[int] = set()
+        placed: set[Index] = set()
         for _, number, other in sorted(open_, key=lambda each: each[:2], reverse=True):
             if number not in placed and i not in other.at:
                 placed.add(number)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.decode import Bool, Int
+from ibdissect.decode.identity import Mark
 from ibdissect.decode.rows import Columns, digest, groups, mix
 
 from .acknowledged import numbered
@@ -67,7 +68,7 @@ class Classes:
     """The classes of transmissions, and how many are in each."""
 
     def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[Mark, int] = {}
         self._parts: list[PacketClass] = []
         self.count = np.zeros(0, np.int64)
         """Transmissions of each class."""
@@ -99,13 +100,13 @@ class Classes:
         """What the transmissions of each class have in common."""
         return PacketClass.joined(*self._parts)
 
-    def _without_ports(self, alike: PacketClass, names: list[int], index: Int) -> tuple[list[int], Int, Int]:
+    def _without_ports(self, alike: PacketClass, names: list[Mark], index: Int) -> tuple[list[Mark], Int, Int]:
         """The names of the classes, new ones without their source port."""
         alike.port = np.where(np.array([name in self._numbers for name in names])[index], alike.port, 0).astype(np.uint16)
         return _names(alike)
 
 
-def _names(alike: PacketClass) -> tuple[list[int], Int, Int]:
+def _names(alike: PacketClass) -> tuple[list[Mark], Int, Int]:
     """The hashes of the classes of a block, the first transmission of each, and the class of each transmission."""
     flags = (alike.answered, alike.refused, alike.resent, alike.ambiguous, alike.by_order, alike.notification)
     bits = np.packbits(np.concatenate([alike.seen, alike.covered, alike.perhaps, np.stack(flags, axis=1)], axis=1), axis=1)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ibdissect.decode.addresses import IP4_SIZE, End, address_text
 from ibdissect.decode.connection_events import Connection
 from ibdissect.decode.connections import Connections
+from ibdissect.decode.identity import StreamNumber
 from ibdissect.decode.rows import by_value
 from ibdissect.mad.response_times import ROUTES, Exchange, Name, ResponseTimes
 from ibdissect.transport.message_parts import PLACE_BITS
@@ -133,7 +135,7 @@ def _counterparts(flows: list[Flow]) -> dict[tuple[str, Name, Name], int]:
 
 
 def _partner(
-    flow: Flow, known: dict[Key, tuple[int, int]], opposite: Mapping[tuple[object, ...], int], alone: dict[tuple[str, Name, Name], int]
+    flow: Flow, known: dict[Key, tuple[int, int]], opposite: Mapping[Any, int], alone: dict[tuple[str, Name, Name], int]
 ) -> tuple[int, str, int, int]:
     """The queue pair that answers, how it is known, the flow's own queue pair, and the frame of the REQ; -1 and "" if unknown."""
     if flow.source_qp >= 0:
@@ -178,7 +180,7 @@ def add_messages(conversations: Iterable[Conversation], messages: MessageTable) 
     every = messages.columns()
     every = every.take(every.place >= 0)
     for stream, index in by_value(every.place >> PLACE_BITS):
-        ends = messages.ends[stream]
+        ends = messages.ends[StreamNumber(stream)]
         found = of_ends.get((ends.service, ends.source, ends.destination, ends.dest_qp))
         if found is None:
             continue

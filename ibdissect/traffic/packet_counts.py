@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from ibdissect.capture.scattered import gather
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import GID_SIZE, IP4_SIZE, LID_SIZE, SHOWN, address_text, by_header
 from ibdissect.decode.bit_fields import value_at
+from ibdissect.decode.identity import Code, Content
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import MAD, class_name
 from ibdissect.wire.opcodes import OPCODE_NAMES, SERVICES
@@ -35,12 +36,15 @@ WIDTHS = {"lid": LID_SIZE, "ipv4": IP4_SIZE, "gid": GID_SIZE}
 """Kinds of addresses, and their bytes."""
 
 
-class BoundedTally:
+V = TypeVar("V", Code, Code | Content)
+
+
+class BoundedTally(Generic[V]):
     """Frames and bytes by value, bounded."""
 
     def __init__(self) -> None:
-        self.frames: Counter[Any] = Counter()
-        self.bytes: Counter[Any] = Counter()
+        self.frames: Counter[V] = Counter()
+        self.bytes: Counter[V] = Counter()
         self.others: list[int] = [0, 0]
         """Frames and bytes of values beyond MAX_VALUES."""
 
@@ -59,7 +63,7 @@ class BoundedTally:
                 self.others[0] += count
                 self.others[1] += size
 
-    def top(self, number: int | None = None) -> Iterator[tuple[Any, int, int]]:
+    def top(self, number: int | None = None) -> Iterator[tuple[V, int, int]]:
         """Value, frames, bytes; most frames first, then by value."""
         for value, count in sorted(self.frames.items(), key=lambda item: (-item[1], item[0]))[:number]:
             yield value, count, self.bytes[value]
@@ -75,14 +79,14 @@ class Traffic:
         """Frames whose time is before that of the frame before; by how much at most."""
         self._before: int | None = None
         self.links, self.layers, self.opcodes, self.p_keys, self.mads = (
-            BoundedTally(),
-            BoundedTally(),
-            BoundedTally(),
-            BoundedTally(),
-            BoundedTally(),
+            BoundedTally[Code](),
+            BoundedTally[Code](),
+            BoundedTally[Code](),
+            BoundedTally[Code](),
+            BoundedTally[Code](),
         )
-        self.lids, self.queue_pairs = {"source": BoundedTally(), "destination": BoundedTally()}, BoundedTally()
-        self.talks = {kind: BoundedTally() for kind in WIDTHS}
+        self.lids, self.queue_pairs = {"source": BoundedTally[Code](), "destination": BoundedTally[Code]()}, BoundedTally[Code]()
+        self.talks = {kind: BoundedTally[Code | Content]() for kind in WIDTHS}
 
     def feed(self, table: ChunkTable, rows: Int) -> None:
         if not len(rows):

@@ -11,6 +11,7 @@ from ibdissect.decode.connection_events import Connection
 from ibdissect.decode.connections import Connections
 from ibdissect.decode.counted_packets import Distinct
 from ibdissect.decode.history import SECOND_NS
+from ibdissect.decode.identity import Side
 from ibdissect.mad.response_times import Exchanges
 from ibdissect.mad.transactions import Transactions
 from ibdissect.transport.congestion import MAX_PORTS, Congestion
@@ -127,7 +128,7 @@ class Statistics:
 
     def _credits(self, ends: StreamEnds) -> dict[str, int | None]:
         """End-to-end credits that a responder granted."""
-        granted = self.credits.by_way.get((ends.source, ends.destination, ends.dest_qp)) if ends.response else None
+        granted = self.credits.by_way.get((Side.of(ends.source), Side.of(ends.destination), ends.dest_qp)) if ends.response else None
         least, none = (granted.least, granted.none) if granted is not None else (None, None)
         return {"least_credits": least, "no_credits": none}
 
@@ -176,7 +177,7 @@ def _multicast(source: Multicast, top: int | None) -> list[dict[str, Any]]:
 
 
 def _sender(source: Multicast, sender: GroupSender) -> dict[str, Any]:
-    record = source.groups.get(sender.group)
+    record = source.groups.get(sender.of)
     seconds = (sender.last_ns - sender.first_ns) / SECOND_NS
     wrong = []
     if record is not None:

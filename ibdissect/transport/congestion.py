@@ -19,6 +19,7 @@ from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.header_cache import FieldReader
 from ibdissect.decode.history import SECOND_NS
+from ibdissect.decode.identity import Code, QpNumber
 from ibdissect.decode.rows import SPREAD, by_value
 from ibdissect.engine.copies import BECN, CE, FECN
 from ibdissect.engine.seen_before import NewNumbers
@@ -53,9 +54,9 @@ class Pair(Record):
     """CNPs."""
     fragments: int = 0
     """IP fragments of UDP datagrams."""
-    ports: set[int] = field(default_factory=set)
+    ports: set[Code] = field(default_factory=set)
     """UDP source ports of connections, at most MAX_PORTS."""
-    queue_pairs: set[int] = field(default_factory=set)
+    queue_pairs: set[QpNumber] = field(default_factory=set)
     """Destination queue pairs of these connections, at most MAX_PORTS."""
     open_frame: int = 0
     """The first marked packet since the last notification; 0 if there is none."""

@@ -7,7 +7,8 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.addresses import End, ends_at, ends_hash
+from ibdissect.decode.addresses import ends_at, sides_hash
+from ibdissect.decode.identity import QpNumber, Side
 from ibdissect.wire.headers import AETH, BTH
 
 CREDITS = (
@@ -17,8 +18,6 @@ CREDITS = (
 """Number of messages by code (IBA 9.7.7.2.4; Linux rdmavt credit_table); code 31 says nothing of credits."""
 NO_INFORMATION = 31
 MAX_STREAMS = 65536
-Way = tuple[End, End, int]
-"""Source and destination of the acknowledgements, and their destination queue pair."""
 
 
 class CreditCounts(Record):
@@ -33,7 +32,8 @@ class Credits:
     """Credits of all responders. Feed chunks in order."""
 
     def __init__(self) -> None:
-        self.by_way = KeptDict[Way, CreditCounts](MAX_STREAMS, "ends of connections with credits")
+        self.by_way = KeptDict[tuple[Side, Side, QpNumber], CreditCounts](MAX_STREAMS, "ends of connections with credits")
+        """By source and destination of the acknowledgements, and their destination queue pair."""
 
     def feed(self, table: ChunkTable) -> None:
         found = table.occurrences(AETH)
@@ -45,13 +45,14 @@ class Credits:
             return
         rows, code = found.rows[index], syndrome[index].astype(np.int64)
         queue_pair = table.of_rows(BTH.destqp)[0][rows]
-        _, first, which = np.unique(ends_hash(table, rows) ^ queue_pair.astype(np.uint64), return_index=True, return_inverse=True)
+        _, first, which = np.unique(sides_hash(table, rows) ^ queue_pair.astype(np.uint64), return_index=True, return_inverse=True)
         least = np.full(len(first), NO_INFORMATION, np.int64)
         np.minimum.at(least, which.ravel(), code)
         none = np.bincount(which.ravel(), weights=code == 0).astype(np.int64)
         for k, i in enumerate(first.tolist()):
             row = int(rows[i])
-            way = (*ends_at(table, row), int(queue_pair[i]))
+            source, destination = map(Side.of, ends_at(table, row))
+            way = source, destination, int(queue_pair[i])
             granted = self.by_way.get_or_make(way, CreditCounts, table.chunk.first + row, int(table.chunk.time_ns[row]))
             if granted is not None:
                 granted.least = min(granted.least, CREDITS[int(least[k])])

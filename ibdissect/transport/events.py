@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from msgspec import Struct as Record
 
 from ibdissect.decode.addresses import End
+from ibdissect.decode.identity import LaneId, Side
 
 
 class StreamEnds(Record, frozen=True, eq=False):
@@ -19,6 +20,11 @@ class StreamEnds(Record, frozen=True, eq=False):
     dest_qp: int
     """Destination queue pair."""
     response: bool
+
+    @property
+    def lane(self) -> LaneId:
+        """Who sends, and where it goes."""
+        return LaneId(Side.of(self.source), Side.of(self.destination), self.dest_qp, self.service)
 
     @property
     def text(self) -> str:

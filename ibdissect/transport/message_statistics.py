@@ -9,8 +9,8 @@ import numpy as np
 
 from ibdissect.bounded import Dropped
 from ibdissect.decode import Int
-from ibdissect.decode.addresses import End
 from ibdissect.decode.history import SECOND_NS
+from ibdissect.decode.identity import LaneId, StreamNumber
 from ibdissect.dissect.named_values import MESSAGE_KINDS
 from ibdissect.mad.response_times import BUCKETS_PER_OCTAVE, MAX_EXACT, ResponseTimes, bucket_of
 
@@ -23,15 +23,13 @@ MAX_QUEUE_PAIRS = 4096
 _OCTAVES = 40
 _SUMS = ("messages", "ended", "complete", "bytes", "unknown_sizes", "unread_answers", "packets", "retries", "naks", "cnps")
 """Columns that are summed; packets after the end of their message count in the last four."""
-Way = tuple[str, End, End, int]
-
 
 class MessageStatistics:
     """Counts of messages by service, source, destination and destination queue pair."""
 
     def __init__(self) -> None:
-        self.rows: dict[Way, int] = {}
-        self._row_of: dict[int, int] = {}
+        self.rows: dict[LaneId, int] = {}
+        self._row_of: dict[StreamNumber, int] = {}
         """By number of the stream."""
         self.dropped = Dropped("queue pairs with messages")
         size, late = MAX_QUEUE_PAIRS, np.iinfo(np.int64).max  # untouched pages of these arrays take no memory
@@ -77,7 +75,7 @@ class MessageStatistics:
     def result(self, top: int | None = None) -> list[dict[str, Any]]:
         """The queue pairs as plain data, those with most messages first."""
         found = []
-        for (service, source, destination, qp), row in sorted(self.rows.items(), key=self._place)[:top]:
+        for (source, destination, qp, service), row in sorted(self.rows.items(), key=self._place)[:top]:
             sums = dict(zip(_SUMS, self._sums[:, row].tolist(), strict=True))
             span = int(self._end[row] - self._begin[row])
             known = span > 0 and not sums["unknown_sizes"]
@@ -89,7 +87,7 @@ class MessageStatistics:
             })  # fmt: skip
         return found
 
-    def _place(self, item: tuple[Way, int]) -> tuple[int, int]:
+    def _place(self, item: tuple[LaneId, int]) -> tuple[int, int]:
         return -int(self._sums[0, item[1]]), int(self._first[item[1]])
 
     def _latencies(self, row: int) -> ResponseTimes:
@@ -110,10 +108,10 @@ class MessageStatistics:
         return np.array([self._row_of[stream] for stream in streams.tolist()], np.int64)[of]
 
     def _row(self, ends: StreamEnds, ended: EndedMessages) -> int:
-        way = ends.service, ends.source, ends.destination, ends.dest_qp
-        row = self.rows.get(way, len(self.rows))
+        lane = ends.lane
+        row = self.rows.get(lane, len(self.rows))
         if row < MAX_QUEUE_PAIRS:
-            self.rows[way] = row
+            self.rows[lane] = row
             return row
         self.dropped.add(int(ended.frames[-1:].sum()), 0)
         return -1

@@ -8,10 +8,11 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.decode import Bool, ChunkTable, Int
-from ibdissect.decode.addresses import End, ends_of
+from ibdissect.decode.addresses import End, ends_of, same_side
 from ibdissect.decode.connections import Connections
 from ibdissect.decode.crcs import wrong_icrcs
 from ibdissect.decode.history import AFTER_ALL
+from ibdissect.decode.identity import Index, Mark, QpNumber, StreamNumber
 from ibdissect.decode.rows import run_starts
 from ibdissect.engine.psn_gaps import FAR, distance
 from ibdissect.wire.headers import PSNS
@@ -53,9 +54,9 @@ class MessageStreams:
         """Forget all streams; further ones get numbers of their own."""
         self.base += len(self.ends)
         self.ends = []
-        self.by_key: dict[int, int] = {}
+        self.by_key: dict[Mark, Index] = {}
         """Stream by hash of its addresses, queue pair, service and direction: its index, which `base` makes its number."""
-        self.asking: dict[int, StreamEnds] = {}
+        self.asking: dict[StreamNumber, StreamEnds] = {}
         """Streams of requests by number."""
         self._between: dict[tuple[str, End, End], list[int]] = {}
         """Streams of requests whose responses are not known yet, by service and addresses."""
@@ -66,9 +67,9 @@ class MessageStreams:
         found = np.flatnonzero(self.state["partner"][: len(self.ends)] == number - self.base)
         return self.ends[found[0]].dest_qp if len(found) else None
 
-    def opposite(self) -> dict[tuple[object, ...], int]:
+    def opposite(self) -> dict[tuple[str, End, End, QpNumber], int]:
         """(service, source, destination, queue pair): the queue pair of the other end. Only of services whose requests have responses."""
-        found: dict[tuple[object, ...], int] = {}
+        found: dict[tuple[str, End, End, QpNumber], int] = {}
         for number in np.flatnonzero(self.state["partner"][: len(self.ends)] >= 0).tolist():
             answers, asks = self.ends[number], self.ends[int(self.state["partner"][number])]
             for one, other in ((answers, asks), (asks, answers)):
@@ -106,7 +107,7 @@ class MessageStreams:
         far = np.abs(step) > FAR
         far[starts[slots < 0]] = True
         heads = np.flatnonzero(far)
-        fresh: dict[int, int] = {}
+        fresh: dict[Index, Index] = {}
         if len(heads):
             rows = p.rows[index[heads]]
             sealed = ~wrong_icrcs(table, rows)
@@ -116,7 +117,7 @@ class MessageStreams:
                 ends = StreamEnds(SERVICES[opcode & SERVICE], *way, int(p.dest_qp[group[head]]), bool(IS_RESPONSE[opcode]))
                 fresh[head] = self.begin(keys[at], ends, int(psn[head]), good)
         bounds = sorted({*starts.tolist(), *heads.tolist(), len(psn)})
-        slot_at: dict[int, int] = dict(zip(starts.tolist(), slots.tolist(), strict=True))
+        slot_at: dict[Index, Index] = dict(zip(starts.tolist(), slots.tolist(), strict=True))
         runs = [PsnRun(fresh.get(a, slot_at.get(a, UNKNOWN)), a, b) for a, b in pairwise(bounds)]
         state = self.state
         step[heads] = 0
@@ -128,7 +129,7 @@ class MessageStreams:
         state["unwrapped"][of], state["psn"][of] = unwrapped[lasts], psn[lasts]
         return runs, unwrapped
 
-    def begin(self, key: int, ends: StreamEnds, psn: int, sealed: bool) -> int:
+    def begin(self, key: Mark, ends: StreamEnds, psn: int, sealed: bool) -> int:
         """Index of a new stream."""
         number = len(self.ends)
         if number >= len(self.state["psn"]):
@@ -144,7 +145,7 @@ class MessageStreams:
             state[name][number] = base + psn + PSNS
         state["acknowledged"][number] = state["floor"][number] = state["reads"][number] = base
         if not ends.response:
-            self.asking[number + self.base] = ends
+            self.asking[StreamNumber(number + self.base)] = ends
             self._between.setdefault((ends.service, ends.source, ends.destination), []).append(number)
         return number
 
@@ -186,13 +187,15 @@ class MessageStreams:
         return known
 
     def _partner(
-        self, ends: StreamEnds, frame: int, row: int, psn: int, there: dict[int, PsnRun], rows: Int, reach: Int
+        self, ends: StreamEnds, frame: int, row: int, psn: int, there: dict[Index, PsnRun], rows: Int, reach: Int
     ) -> tuple[int, int] | None:
         """The stream of requests that contains the PSN of a response, and where; None if no stream or several streams contain it."""
         state, found = self.state, []
         peer = self._connected(ends, frame)
         for stream in self._between.get((ends.service, ends.destination, ends.source), ()):
-            if peer not in (None, self.ends[stream].dest_qp):
+            asks = self.ends[stream]
+            same = same_side(asks.source, ends.destination) and same_side(asks.destination, ends.source)
+            if not same or peer not in (None, asks.dest_qp):
                 continue
             sent = int(state["reach"][stream])
             run = there.get(stream)

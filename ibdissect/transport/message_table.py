@@ -8,6 +8,7 @@ from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.connections import Connections
 from ibdissect.decode.connections import messages as cm_messages
+from ibdissect.decode.identity import Frame, MessageId, StreamNumber
 
 from .events import StreamEnds
 from .message_parts import CONNECT, DISCONNECT, NOTIFIED, PLACE_BITS, REFUSED, REQUEST, SIDR, UNREAD, MessageColumns, Parts
@@ -30,10 +31,10 @@ class MessageTable:
     def __init__(self) -> None:
         self.connections = Connections()
         self.follower = Messages(self.connections)
-        self.ends: dict[int, StreamEnds] = {}
+        self.ends: dict[StreamNumber, StreamEnds] = {}
         """Source and destination of requests, by number of their stream (the upper bits of `place`)."""
         self.dropped = Dropped("messages")
-        self._cm_times = KeptDict[int, int](MAX_MESSAGES, Dropped("messages of connection management"))
+        self._cm_times = KeptDict[Frame, int](MAX_MESSAGES, Dropped("messages of connection management"))
         self._parts: list[MessageColumns] = []
         self._late: list[Parts] = []
         self._frames: list[Int] = []
@@ -77,7 +78,7 @@ class MessageTable:
 
     def ends_of(self, place: int) -> StreamEnds:
         """Source, destination and queue pair of a message; the service of connection management is called CM."""
-        return self._cm_ends[place] if place < 0 else self.ends[place >> PLACE_BITS]
+        return self._cm_ends[MessageId(place)] if place < 0 else self.ends[StreamNumber(place >> PLACE_BITS)]
 
     def packets_of(self, index: int) -> tuple[Int, Int]:
         """Frames of a message of `columns`, ascending, and their places: equal places are copies, or a request and its response."""
@@ -89,7 +90,7 @@ class MessageTable:
     def conversation(self, index: int) -> Int:
         """Messages between the queue pairs of a message of `columns`, both ways, by first frame."""
         every = self.columns()
-        stream = int(every.place[index]) >> PLACE_BITS
+        stream = StreamNumber(int(every.place[index]) >> PLACE_BITS)
         one, qp = self.ends[stream], self.follower.streams.requester(stream)
         ways = {(one.service, one.source, one.destination, one.dest_qp), (one.service, one.destination, one.source, qp)}
         streams = [n for n, ends in self.ends.items() if (ends.service, ends.source, ends.destination, ends.dest_qp) in ways]
@@ -156,8 +157,8 @@ class MessageTable:
 
     def _managed(self) -> MessageColumns:
         """Set-ups and ends of connections, and requests for datagram services, as messages."""
-        self._cm_ends: dict[int, StreamEnds] = {}
-        self._cm_frames: dict[int, list[int]] = {}
+        self._cm_ends: dict[MessageId, StreamEnds] = {}
+        self._cm_frames: dict[MessageId, list[int]] = {}
         rows: list[tuple[int, ...]] = []
         for one in self.connections.requested:
             ends = StreamEnds("CM", one.active, one.passive, one.passive_qpn, False)
@@ -186,6 +187,6 @@ class MessageTable:
     def _exchange(self, kind: int, ends: StreamEnds, frames: list[int], ack: int, retries: int, end: int) -> tuple[int, ...]:
         """One exchange; its place, made of its first frame, is below 0. `end`: the frame that completes it, 0 if it is missing."""
         frames = sorted(frame for frame in frames if frame)
-        place = (frames[0] << 2 | (kind - CONNECT)) - (1 << 62)
+        place = MessageId((frames[0] << 2 | (kind - CONNECT)) - (1 << 62))
         self._cm_ends[place], self._cm_frames[place] = ends, frames
         return place, kind, frames[0], frames[-1], ack, len(frames) + retries, retries, end

@@ -19,6 +19,7 @@ from ibdissect.capture.scattered import looked_up, u24
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import ends_hash, ends_of, sides_hash
 from ibdissect.decode.connections import Connections
+from ibdissect.decode.identity import Mark, StreamNumber
 from ibdissect.decode.payload_sizes import payload_sizes
 from ibdissect.decode.rows import SPREAD, run_starts
 from ibdissect.wire.headers import BTH, PSNS, RNR
@@ -87,7 +88,7 @@ class EndedMessages(Record):
     frames: Int
     places: Int
     """Which frame belongs to which place; frames ascend."""
-    ends: dict[int, StreamEnds]
+    ends: dict[StreamNumber, StreamEnds]
     """Streams of requests by number (the upper bits of a place); all that are followed."""
 
 
@@ -202,11 +203,11 @@ class Messages:
         rows, qp = rows[qp > SPECIAL_QP], qp[qp > SPECIAL_QP]
         if not len(rows):
             return
-        key = ((qp.astype(np.uint64) << np.uint64(8) | np.uint64(UD)) ^ ends_hash(table, rows)) * SPREAD
+        key = ((qp.astype(np.uint64) << np.uint64(8) | np.uint64(UD)) ^ ends_hash(table, rows)) * SPREAD  # the GIDs may change
         keys, first, of = np.unique(key, return_index=True, return_inverse=True)
         new = [i for i, one in enumerate(keys.tolist()) if one not in self.streams.by_key]
         for i, ends in zip(new, ends_of(table, rows[first[new]]), strict=True):
-            self.streams.begin(int(keys[i]), StreamEnds("UD", *ends, int(qp[first[i]]), False), 0, sealed=True)
+            self.streams.begin(Mark(int(keys[i])), StreamEnds("UD", *ends, int(qp[first[i]]), False), 0, sealed=True)
         stream = np.array([self.streams.by_key[one] for one in keys.tolist()], np.int64)[of]
         frame = table.chunk.first + rows
         length = payload_sizes(table, rows)

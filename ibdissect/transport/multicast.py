@@ -15,6 +15,7 @@ from ibdissect.capture.scattered import gather, u16
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import IP4_SIZE, LID_SIZE, NETWORK, OF_LRH, SHOWN, by_header
 from ibdissect.decode.conditions import occurrences_where
+from ibdissect.decode.identity import GroupId, GroupSenderId
 from ibdissect.decode.payload_sizes import payload_sizes
 from ibdissect.decode.rows import by_value, digest
 from ibdissect.wire.headers import BTH, DETH, LRH
@@ -28,7 +29,7 @@ SERVICE = 0xE0
 MAX_SENDERS, MAX_GROUPS = 16384, 16384
 MAPPED = bytes(10) + b"\xff\xff"
 KEY = 48
-"""Bytes that identify a sender: group, source, LID, P_Key, Q_Key, source QP, padded to whole words."""
+"""Bytes that identify a sender: group, source, LID, P_Key, Q_Key, source QP, network, padded to whole words."""
 
 
 class GroupRecord(NamedTuple):
@@ -64,6 +65,13 @@ class GroupSender(Record):
     payload: int = 0
     largest: int = 0
     """Bytes of the largest payload."""
+    network: int = 0
+    """The network of its packets (`decode.networks`)."""
+
+    @property
+    def of(self) -> GroupId:
+        """The group that it sends to."""
+        return GroupId(self.group, self.network)
 
     @property
     def group_text(self) -> str:
@@ -83,9 +91,8 @@ class Multicast:
 
     def __init__(self) -> None:
         dropped = Dropped("multicast groups and senders")
-        self.senders = KeptDict[bytes, GroupSender](MAX_SENDERS, dropped)
-        self.groups = KeptDict[bytes, GroupRecord](MAX_GROUPS, dropped)
-        """By MGID."""
+        self.senders = KeptDict[GroupSenderId, GroupSender](MAX_SENDERS, dropped)
+        self.groups = KeptDict[GroupId, GroupRecord](MAX_GROUPS, dropped)
 
     def feed(self, table: ChunkTable) -> list[tuple[GroupSender, Int]]:
         """Process a chunk; returns its senders with their rows."""
@@ -99,13 +106,14 @@ class Multicast:
         answered = occurrences_where((MAD.mgmt_class == SA_CLASS) & (MAD.method >= RESPONSE_BIT) & (MAD.status == 0), table, MCMemberRecord)
         for i in np.flatnonzero(answered).tolist():
             view: MCMemberRecord = table.view(MCMemberRecord, i)
-            mgid, row = bytes(view.mgid), int(found.rows[i])
-            known = self.groups.get(mgid)
+            row = int(found.rows[i])
+            group = GroupId(bytes(view.mgid), int(table.networks[row]) if table.networks is not None else 0)
+            known = self.groups.get(group)
             mtu = 128 << view.mtu if 1 <= view.mtu <= 5 else 0
             q_key = view.q_key or (known.q_key if known is not None else 0)
             record = GroupRecord(table.chunk.first + row, view.mlid, view.p_key, q_key, mtu, view.rate)
             if known is None or known[1:] != record[1:]:
-                self.groups.keep(mgid, record, record.frame, int(table.chunk.time_ns[row]))
+                self.groups.keep(group, record, record.frame, int(table.chunk.time_ns[row]))
 
     def _packets(self, table: ChunkTable) -> Iterator[tuple[GroupSender, Int]]:
         rows = self._multicast(table)
@@ -125,6 +133,8 @@ class Multicast:
         key[:, 34:36] = gather(data, bth + BTH.p_key.bit // 8, 2)
         key[:, 36:40] = gather(data, bth + BTH.size + DETH.q_key.bit // 8, 4)
         key[:, 40:43] = gather(data, bth + BTH.size + DETH.srcqp.bit // 8, 3)
+        if table.networks is not None:
+            key[:, 43:45] = table.networks[rows].astype(">u2").view(np.uint8).reshape(-1, 2)
         length = np.maximum(payload_sizes(table, rows), 0)
         for _, mine in by_value(digest(key)):
             sender = self._sender(table, key[mine[0]], int(rows[mine[0]]))
@@ -136,9 +146,10 @@ class Multicast:
                 yield sender, rows[mine]
 
     def _sender(self, table: ChunkTable, key: npt.NDArray[np.uint8], row: int) -> GroupSender | None:
-        name, frame, time_ns = key.tobytes(), table.chunk.first + row, int(table.chunk.time_ns[row])
-        mlid, p_key, q_key, qp = (int.from_bytes(name[a:b], "big") for a, b in ((32, 34), (34, 36), (36, 40), (40, 43)))
-        made = partial(GroupSender, name[:16], name[16:32], mlid, p_key, q_key, qp, frame, time_ns, time_ns)
+        name, frame, time_ns = GroupSenderId(key.tobytes()), table.chunk.first + row, int(table.chunk.time_ns[row])
+        places = ((32, 34), (34, 36), (36, 40), (40, 43), (43, 45))
+        mlid, p_key, q_key, qp, network = (int.from_bytes(name[a:b], "big") for a, b in places)
+        made = partial(GroupSender, name[:16], name[16:32], mlid, p_key, q_key, qp, frame, time_ns, time_ns, network=network)
         return self.senders.get_or_make(name, made, frame, time_ns)
 
     @staticmethod

@@ -10,6 +10,7 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import ChunkTable
+from ibdissect.decode.identity import Code, MacId
 from ibdissect.wire.encapsulation import PAUSE_TIMES, PAUSED, Ethernet, Pause
 from ibdissect.wire.spec import Field
 
@@ -39,7 +40,7 @@ class Pauses:
     """Counts pause frames by sender and priority, bounded. Feed chunks in order."""
 
     def __init__(self) -> None:
-        self.senders = KeptDict[tuple[bytes, int], Pausing](MAX_SENDERS, "senders of pause frames and their priorities")
+        self.senders = KeptDict[tuple[MacId, Code], Pausing](MAX_SENDERS, "senders of pause frames and their priorities")
 
     def feed(self, table: ChunkTable) -> None:
         self._count(table, WHOLE_LINK, Pause.time, None)
@@ -57,7 +58,7 @@ class Pauses:
             map(bytes, table.values_at(Ethernet.source, rows)), (table.chunk.first + rows).tolist(),
             table.chunk.time_ns[rows].tolist(), quanta.tolist(), strict=True,
         ):  # fmt: skip
-            entry = self.senders.get_or_make((source, priority), partial(Pausing, source, priority, frame), frame, when)
+            entry = self.senders.get_or_make((MacId(source), priority), partial(Pausing, source, priority, frame), frame, when)
             if entry is not None:
                 entry.pauses += asked > 0
                 entry.resumes += not asked

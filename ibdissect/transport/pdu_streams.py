@@ -17,6 +17,7 @@ from msgspec import field as each_new
 
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.decode.connection_events import Connection
+from ibdissect.decode.identity import Code, QpNumber, Side
 from ibdissect.decode.payloads import served
 from ibdissect.decode.reassembled import FrameSpan, WholeMessage
 from ibdissect.decode.services import PART
@@ -66,7 +67,7 @@ class Bytes(Record, kw_only=True):
     spans: list[FrameSpan] = each_new(default_factory=list)
 
 
-class _Side(Bytes):
+class _Direction(Bytes):
     """One direction of a connection."""
 
     since: int
@@ -82,8 +83,8 @@ class PduStreams:
     """Follows the streams of a capture. Call `take` with its packets in capture order."""
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[int, int], Kind] = {}
-        self._sides = KeptDict[tuple[bytes, int], _Side](MAX_STREAMS, "streams of bytes over queue pairs")
+        self._kinds: dict[tuple[Code, Code], Kind] = {}
+        self._sides = KeptDict[tuple[Side, QpNumber], _Direction](MAX_STREAMS, "streams of bytes over queue pairs")
 
     @property
     def dropped(self) -> Dropped:
@@ -113,15 +114,16 @@ class PduStreams:
         PSNs that its first packet may have; none if nobody knows them."""
         if IS_RESPONSE[packet.code]:
             return
-        side = self._sides.get(packet.to)
+        to = packet.to, packet.queue_pair
+        side = self._sides.get(to)
         if side is not None and side.since != since:
-            del self._sides[packet.to]
+            del self._sides[to]
             side = None
         if side is None:
             kind = self._kind(table, packet.service, packet.side)
-            side = _Side(since, kind, packet.psn, lost=bool(starts) and packet.psn not in starts)
-            self._sides.keep(packet.to, side, packet.span.frame, time_ns)
-            if packet.to not in self._sides:
+            side = _Direction(since, kind, packet.psn, lost=bool(starts) and packet.psn not in starts)
+            self._sides.keep(to, side, packet.span.frame, time_ns)
+            if to not in self._sides:
                 return
         if side.kind is None or side.lost:
             return

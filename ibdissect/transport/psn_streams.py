@@ -13,6 +13,7 @@ from ibdissect.decode import ChunkTable
 from ibdissect.decode.addresses import End, ends_of, same_side
 from ibdissect.decode.connection_packets import LaneFollower
 from ibdissect.decode.connections import Connections
+from ibdissect.decode.identity import Mark, QpNumber
 from ibdissect.engine.psn_gaps import FAR, distance
 from ibdissect.wire.headers import PSNS
 from ibdissect.wire.opcodes import SERVICES
@@ -36,12 +37,12 @@ class Streams:
         self.lanes.ordered = True
         self.all: list[Stream] = []
         """In order of their first packets; a stream's `number` is its place here."""
-        self.between: dict[Way, dict[int, list[Stream]]] = {}
+        self.between: dict[Way, dict[QpNumber, list[Stream]]] = {}
         """The streams of each way by their destination queue pair."""
         self._left_out = Dropped("packets of further streams")
         self.dropped: tuple[Dropped, ...] = (self._left_out,)
-        self._by_queue_pair: dict[int, list[Stream]] = {}
-        self._highs: dict[tuple[Way, Any], tuple[int, list[int]]] = {}
+        self._by_queue_pair: dict[QpNumber, list[Stream]] = {}
+        self._highs: dict[tuple[Way, Mark], tuple[int, list[int]]] = {}
         """The latest PSNs of each way and its GIDs, ascending, as they were in a window."""
         self._windows = 1
 

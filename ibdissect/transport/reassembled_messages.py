@@ -17,9 +17,10 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.decode import ChunkTable, Int
-from ibdissect.decode.addresses import ends_of
+from ibdissect.decode.addresses import End, ends_of
 from ibdissect.decode.conversation_keys import connection_at, conversations
 from ibdissect.decode.conversation_values import depended
+from ibdissect.decode.identity import Frame, QpNumber, Side
 from ibdissect.decode.payloads import about
 from ibdissect.decode.reassembled import SPAN, FrameSpan, JoinedRecords, WholeMessage
 from ibdissect.decode.services import FIRST, IN_PARTS, LAST, ONLY, PART, Services
@@ -55,9 +56,9 @@ RPC = CmPayload(rpcrdma.SERVICE)
 class _Packet(Record):
     """A packet of a SEND, WRITE or READ."""
 
-    source: bytes
-    to: tuple[bytes, int]
-    """Address and queue pair."""
+    source: End
+    to: Side
+    queue_pair: int
     psn: int
     code: int
     service: int
@@ -88,7 +89,7 @@ class MessageJoiner:
 
     def __init__(self, found: JoinedRecords, services: Services) -> None:
         self._found, self._services = found, services
-        self._open = BoundedDict[tuple[bytes, int], _Open](MAX_OPEN, "messages of several packets")
+        self._open = BoundedDict[tuple[Side, QpNumber], _Open](MAX_OPEN, "messages of several packets")
         self._chunks = Chunks()
         self._held = self._chunks.held
         self._held.waiting.append(self._open)
@@ -110,8 +111,8 @@ class MessageJoiner:
         for packet in self._packets(table):
             if streams and self._streams.claim(table, packet):
                 time_ns = int(table.chunk.time_ns[packet.span.frame - table.chunk.first])
-                since = self._services.since(packet.to[1], packet.to[0], time_ns)
-                starts = first_psns(connection_at(self._services, packet.to, packet.span.frame))
+                since = self._services.since(packet.queue_pair, packet.to.end.address, time_ns)
+                starts = first_psns(connection_at(self._services, (packet.to.end, packet.queue_pair), packet.span.frame))
                 yield from ((packet.span.frame, pdu) for pdu in self._streams.take(packet, since, table, time_ns, starts))
                 continue
             message = self._take_send(packet) if packet.code in PART else self._take_rdma(packet)
@@ -134,7 +135,7 @@ class MessageJoiner:
         starts = np.where(starts < 0, stops, starts).tolist()
         for i, (row, (source, to)) in enumerate(zip(rows.tolist(), ends_of(table, rows), strict=True)):
             yield _Packet(
-                bytes(source), (bytes(to), pairs[i]), numbers[i], codes[i], services[i], sides[i], whole[i],
+                source, Side.of(to), pairs[i], numbers[i], codes[i], services[i], sides[i], whole[i],
                 chunk.data[starts[i] : stops[i]].tobytes(), FrameSpan(chunk.first + row, starts[i] - frames[i], stops[i] - starts[i]),
                 (memory[0][i], memory[1][i], memory[2][i]),
             )  # fmt: skip
@@ -152,10 +153,10 @@ class MessageJoiner:
 
     def _take_send(self, packet: _Packet) -> WholeMessage | None:
         """Take a packet of a SEND; returns the message that it completes, with its chunks."""
-        part = PART[packet.code]
+        part, to = PART[packet.code], (packet.to, packet.queue_pair)
         if part == ONLY:
             one = _Open(0, [packet.data], [packet.span]) if packet.complete else None
-        elif (one := self._taking(packet.to, packet.psn, part, packet.complete)) is not None:
+        elif (one := self._taking(to, packet.psn, part, packet.complete)) is not None:
             one.parts.append(packet.data)
             one.spans.append(packet.span)
             one.size += len(packet.data)
@@ -164,18 +165,18 @@ class MessageJoiner:
             return None
         if part in (ONLY, LAST):
             if part == LAST:
-                self._end(packet.to)
+                self._end(to)
             message = WholeMessage(b"".join(one.parts), tuple(one.spans), packet.service, packet.side, one.spans[0].length)
-            return self._chunks.on_message(message, packet.source, packet.to) or (message if part == LAST else None)
+            return self._chunks.on_message(message, packet.source, to) or (message if part == LAST else None)
         if one.size > MAX_BYTES:
-            self._end(packet.to)
+            self._end(to)
         return None
 
     def _take_rdma(self, packet: _Packet) -> WholeMessage | None:
         """Take a READ request, or a packet of a READ response or WRITE; returns the call that it completes."""
-        code, to, psn = packet.code, packet.to, packet.psn
+        code, to, psn = packet.code, (packet.to, packet.queue_pair), packet.psn
         if code & OPERATION == READ_REQUEST:
-            self._chunks.on_read_request(packet.source, to[0], psn, packet.memory)
+            self._chunks.on_read_request(packet.source, packet.to.end, psn, packet.memory)
             return None
         if STARTS_WRITE[code]:
             self._chunks.on_write(packet.source, to, psn, packet.memory)
@@ -184,7 +185,7 @@ class MessageJoiner:
         is_read, goes_on = bool(IS_RESPONSE[code]), LEAVES_OPEN[code] != NO_MESSAGE
         return self._chunks.on_data(to, psn, packet.data, packet.span, is_read=is_read, goes_on=goes_on)
 
-    def _taking(self, key: tuple[bytes, int], psn: int, part: int, complete: bool) -> _Open | None:
+    def _taking(self, key: tuple[Side, QpNumber], psn: int, part: int, complete: bool) -> _Open | None:
         """The message that a packet begins or continues; None if it has none, is repeated, or shows that the message is incomplete."""
         one = self._open.get(key)
         behind = (one.psn - 1 - psn) % PSNS if one is not None else 0
@@ -202,7 +203,7 @@ class MessageJoiner:
         one.psn = (psn + 1) % PSNS
         return one
 
-    def _end(self, key: tuple[bytes, int]) -> None:
+    def _end(self, key: tuple[Side, QpNumber]) -> None:
         one = self._open.pop(key, None)
         if one is not None:
             self._held.add(-one.memory)
@@ -223,9 +224,9 @@ def layers_of(message: WholeMessage, table: ChunkTable, row: int, presenter: Pre
     return dissect_row(ChunkTable.of_message(message, frame, table.catalog, table.services, spoken), 0, presenter).layers
 
 
-def messages_in(table: ChunkTable) -> dict[int, list[WholeMessage]]:
+def messages_in(table: ChunkTable) -> dict[Frame, list[WholeMessage]]:
     """The messages that frames of the chunk completed, by frame."""
-    found: dict[int, list[WholeMessage]] = {}
+    found: dict[Frame, list[WholeMessage]] = {}
     for row, one in table.shown.joined:
         if isinstance(one, WholeMessage) and one.data:
             found.setdefault(table.chunk.first + row, []).append(one)

@@ -13,6 +13,8 @@ from itertools import count
 from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, ByteLimit
+from ibdissect.decode.addresses import End
+from ibdissect.decode.identity import Code, Index, MemoryId, QpNumber, Side
 from ibdissect.decode.reassembled import SPAN, FrameSpan, WholeMessage
 from ibdissect.wire.headers import PSNS
 from ibdissect.wire.ulp.rpcrdma import INLINE, NO_INLINE, RPCRDMA, VERSION, ChunkLists, RPCRDMAReadChunk, RPCRDMASegment, chunk_lists
@@ -29,8 +31,8 @@ CALL = bytes(4)
 Part = tuple[bytes, FrameSpan]
 Range = tuple[int, int, int]
 """R_Key, address and length of memory."""
-Place = tuple[bytes, int]
-"""Address and queue pair of an end."""
+Place = tuple[Side, QpNumber]
+"""An end and its queue pair."""
 
 
 class _Call(Record, eq=False):
@@ -38,7 +40,7 @@ class _Call(Record, eq=False):
 
     message: WholeMessage
     lists: ChunkLists
-    client: bytes
+    client: End
     server: Place
     missing: int
     """Bytes that are still to be read."""
@@ -66,13 +68,12 @@ class Chunks:
     """Puts chunks back into messages. Call its methods in capture order."""
 
     def __init__(self) -> None:
-        self._offered = BoundedDict[tuple[bytes, int], _Memory](MAX_SEGMENTS, "memory offered by RPC-over-RDMA")
-        """By the client's address and R_Key."""
-        self._moving = BoundedDict[tuple[Place, int, bool], tuple[tuple[bytes, int], int, int]](MAX_MOVING)
+        self._offered = BoundedDict[MemoryId, _Memory](MAX_SEGMENTS, "memory offered by RPC-over-RDMA")
+        self._moving = BoundedDict[tuple[Side, QpNumber, Code, bool], tuple[MemoryId, int, int]](MAX_MOVING)
         """By receiver, PSN, and whether it is of a READ: key and number of the memory that the next packet belongs to, and the address."""
         self.held, self._numbers = ByteLimit(MAX_HELD, self._offered, self._moving), count()
 
-    def on_message(self, message: WholeMessage, source: bytes, to: Place) -> WholeMessage | None:
+    def on_message(self, message: WholeMessage, source: End, to: Place) -> WholeMessage | None:
         """A message was sent. Returns the whole reply if the message is the header of a reply that was written before."""
         header = RPCRDMA(message.data) if len(message.data) >= RPCRDMA.size else None
         kind = header.message_type if header is not None and header.version == VERSION else None
@@ -80,37 +81,37 @@ class Chunks:
         if lists is None:
             return None
         if kind == NO_INLINE and not lists.reads:
-            return self._reply(message, to[0], source, lists.reply)
+            return self._reply(message, to[0].end, source, lists.reply)
         if kind == NO_INLINE or message.data[RPCRDMA.size + lists.rpc + 4 :][:4] == CALL:
             call = _Call(message, lists, source, to, sum(segment.length for segment in lists.reads))
             segments: list[RPCRDMAReadChunk | RPCRDMASegment] = [*lists.reads, *lists.reply]
             for segment in segments:
-                self._drop((source, segment.handle))
+                self._drop(MemoryId(source, segment.handle))
                 memory = _Memory(next(self._numbers), call, segment, [])
-                lost = self._offered.put((source, segment.handle), memory)
+                lost = self._offered.put(MemoryId(source, segment.handle), memory)
                 self.held.add(memory.size - (lost[1].size if lost is not None else 0))
         return None
 
-    def on_read_request(self, source: bytes, client: bytes, psn: int, what: Range) -> None:
+    def on_read_request(self, source: End, client: End, psn: int, what: Range) -> None:
         """A READ request."""
         memory = self._of(client, what)
-        if memory is not None and memory.is_read and memory.call.server[0] == source:
-            self._moving.put((memory.call.server, psn, True), ((client, what[0]), memory.number, what[1]))
+        if memory is not None and memory.is_read and memory.call.server[0].end == source:
+            self._moving.put((*memory.call.server, psn, True), (MemoryId(client, what[0]), memory.number, what[1]))
 
-    def on_write(self, source: bytes, to: Place, psn: int, what: Range) -> None:
+    def on_write(self, source: End, to: Place, psn: int, what: Range) -> None:
         """The first packet of a WRITE; `on_data` takes its data."""
-        memory = self._of(to[0], what)
-        if memory is not None and not memory.is_read and memory.call.server[0] == source:
-            self._moving.put((to, psn, False), ((to[0], what[0]), memory.number, what[1]))
+        memory = self._of(to[0].end, what)
+        if memory is not None and not memory.is_read and memory.call.server[0].end == source:
+            self._moving.put((*to, psn, False), (MemoryId(to[0].end, what[0]), memory.number, what[1]))
 
     def on_data(self, to: Place, psn: int, data: bytes, span: FrameSpan, *, is_read: bool, goes_on: bool) -> WholeMessage | None:
         """The data of a READ response or a WRITE; `goes_on`: another packet follows. Returns the call if it is complete now."""
-        key, number, at = self._moving.pop((to, psn, is_read), (None, 0, 0))
+        key, number, at = self._moving.pop((*to, psn, is_read), (None, 0, 0))
         memory = self._offered.get(key) if key is not None else None
         if key is None or memory is None or memory.number != number:
             return None
         if goes_on:
-            self._moving.put((to, (psn + 1) % PSNS, is_read), (key, number, at + len(data)))
+            self._moving.put((*to, (psn + 1) % PSNS, is_read), (key, number, at + len(data)))
         if at != memory.segment.offset_ + memory.got or memory.got + len(data) > min(memory.segment.length, MAX_BYTES):
             return None  # repeated, or something is missing in front of it
         memory.parts.append((data, span))
@@ -119,25 +120,25 @@ class Chunks:
         memory.call.missing -= len(data) if is_read else 0
         return self._complete(memory.call) if is_read and not memory.call.missing else None
 
-    def _of(self, client: bytes, what: Range) -> _Memory | None:
+    def _of(self, client: End, what: Range) -> _Memory | None:
         """The offered memory that a range lies in."""
         key, address, length = what
-        memory = self._offered.get((client, key))
+        memory = self._offered.get(MemoryId(client, key))
         if memory is None or not 0 <= address - memory.segment.offset_ <= memory.segment.length - length:
             return None
         return memory
 
-    def _drop(self, key: tuple[bytes, int]) -> _Memory | None:
+    def _drop(self, key: MemoryId) -> _Memory | None:
         memory = self._offered.pop(key, None)
         self.held.add(-memory.size if memory is not None else 0)
         return memory
 
-    def _reply(self, message: WholeMessage, client: bytes, server: bytes, reply: list[RPCRDMASegment]) -> WholeMessage | None:
+    def _reply(self, message: WholeMessage, client: End, server: End, reply: list[RPCRDMASegment]) -> WholeMessage | None:
         """The reply: its header, with what was written to the client's memory."""
         parts: list[Part] = []
         for segment in reply:
-            memory = self._drop((client, segment.handle))
-            owner = next(iter(memory.call.server)) if memory is not None else None
+            memory = self._drop(MemoryId(client, segment.handle))
+            owner = memory.call.server[0].end if memory is not None else None
             if memory is None or memory.is_read or owner != server:
                 return None
             if (memory.segment.offset_, memory.got) != (segment.offset_, segment.length):
@@ -147,9 +148,9 @@ class Chunks:
 
     def _complete(self, call: _Call) -> WholeMessage | None:
         """A call with all of its chunks; None if it has chunks in several places."""
-        chunks: dict[int, list[Part]] = {}
+        chunks: dict[Index, list[Part]] = {}
         for segment in call.lists.reads:
-            memory = self._drop((call.client, segment.handle))
+            memory = self._drop(MemoryId(call.client, segment.handle))
             if memory is None or memory.call is not call:
                 return None
             chunks.setdefault(segment.position, []).extend(memory.parts)

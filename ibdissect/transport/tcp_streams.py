@@ -14,6 +14,7 @@ from msgspec import field as each_new
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.bit_fields import value_at
+from ibdissect.decode.identity import Index, SocketId
 from ibdissect.decode.reassembled import FrameSpan, WholeMessage
 from ibdissect.decode.tcp_segments import segments_of
 from ibdissect.wire.places import TcpPort
@@ -24,7 +25,6 @@ from .pdu_streams import MAX_STREAMS, Bytes, Kind, cut, tcp_streams_of
 MAX_EARLY, MAX_EARLY_BYTES = 256, 1 << 18
 """Segments of a direction that wait for the bytes before them, and their bytes; with more of them, these were lost."""
 NUMBERS = 1 << 32
-Key = tuple[bytes, bytes]
 
 
 class _Direction(Bytes):
@@ -32,7 +32,7 @@ class _Direction(Bytes):
 
     next: int
     """Sequence number of the byte that comes next."""
-    early: dict[int, tuple[bytes, FrameSpan]] = each_new(default_factory=dict)
+    early: dict[Index, tuple[bytes, FrameSpan]] = each_new(default_factory=dict)
     """Segments behind a gap, by their sequence number."""
 
     def take(self, number: int, data: bytes, span: FrameSpan) -> None:
@@ -58,7 +58,7 @@ class TcpStreams:
     """Follows the streams of a capture over TCP. Feed it tables in capture order."""
 
     def __init__(self) -> None:
-        self._directions = KeptDict[tuple[TcpPort, Key], _Direction](MAX_STREAMS, "streams of bytes over TCP")
+        self._directions = KeptDict[tuple[TcpPort, tuple[SocketId, SocketId]], _Direction](MAX_STREAMS, "streams of bytes over TCP")
 
     @property
     def dropped(self) -> Dropped:

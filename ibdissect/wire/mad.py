@@ -165,17 +165,6 @@ def _status_show(status: int) -> str:
     return f"0x{status:04x} ({status_text(status)})"
 
 
-TransferKey = tuple[int, int, bytes, bytes, int]
-"""Identifies an RMPP transfer: class, transaction id, sender, receiver, response bit of the data."""
-
-
-def transfer_key(mgmt_class: int, tid: int, source: bytes, destination: bytes, method: int, *, back: bool = False) -> TransferKey:
-    """The transfer that an RMPP MAD belongs to; `back`: it came from the receiver, with the other direction and response bit."""
-    if back:
-        return mgmt_class, tid, destination, source, ~method & RESPONSE_BIT
-    return mgmt_class, tid, source, destination, method & RESPONSE_BIT
-
-
 class MAD(Struct):
     """Common header of every management datagram."""
 

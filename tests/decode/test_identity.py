@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from ibdissect.decode.addresses import lid_end
-from ibdissect.decode.identity import NodeId, PairId, PortId, RouteId, SenderId, Side, SubscriptionId, one_block, one_range
+from ibdissect.decode.addresses import End, lid_end
+from ibdissect.decode.identity import NodeId, PairId, PortId, RouteId, SenderId, Side, SubscriptionId, TransferId, one_block, one_range
 
 
 def test_a_port_has_one_number() -> None:
@@ -26,6 +26,24 @@ def test_subscriptions_differ_in_any_part() -> None:
     assert {*one.__struct_fields__} == changed.keys()
     for name, value in changed.items():
         assert replace(one, **{name: value}) != one
+
+
+ONE, OTHER = lid_end(1), lid_end(2)
+
+
+@pytest.mark.parametrize(
+    ("back", "method", "ends", "response"),
+    [(False, 0x12, (ONE, OTHER), 0), (False, 0x92, (ONE, OTHER), 0x80), (True, 0x12, (OTHER, ONE), 0x80), (True, 0x92, (OTHER, ONE), 0)],
+)
+def test_both_directions_are_one_transfer(back: bool, method: int, ends: tuple[End, End], response: int) -> None:
+    wanted = TransferId(3, 7, Side.of(ends[0]), Side.of(ends[1]), response)
+    assert TransferId.of(3, 7, ONE, OTHER, method, back=back) == wanted
+
+
+def test_virtual_ports_that_share_a_lid_have_transfers_of_their_own() -> None:
+    virtual = lid_end(2)
+    virtual.gid = bytes(15) + b"\7"
+    assert TransferId.of(3, 7, ONE, OTHER, 0x92) != TransferId.of(3, 7, ONE, virtual, 0x92)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.diagnosis.assemble import bytes_of, text_of
+from ibdissect.diagnosis.assemble import address_of, text_of
 from ibdissect.engine.hosts import Host
 from ibdissect.wire import cm
 from tests.diagnosis.lab import MS, QA, QB, Lab
@@ -10,8 +10,9 @@ from tests.diagnosis.lab import MS, QA, QB, Lab
 
 def test_addresses_are_those_of_their_kind() -> None:
     for hi, lo, text, size in ((0, 31, "LID 31", 2), (0, 0xFFFF << 32 | 0x0A000001, "10.0.0.1", 4), (0xFE80 << 48, 5, "fe80::5", 16)):
-        host = Host(hi, lo, 0, 0)
-        assert (text_of(host), len(bytes_of(host))) == (text, size)
+        for network in (0, 70):
+            end = address_of(host := Host(hi, lo, network, 0))
+            assert (text_of(host), len(end.address), end.network) == (text, size, network)
 
 
 def test_set_up_and_data_are_one_connection() -> None:

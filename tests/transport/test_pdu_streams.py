@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect.decode.addresses import End
+from ibdissect.decode.identity import Side
 from ibdissect.decode.reassembled import FrameSpan
 from ibdissect.transport.pdu_streams import MAX_BYTES, PduStreams, _split
 from tests import commands
@@ -76,9 +78,9 @@ def test_the_key_of_a_session_is_hidden_in_every_packet(capture: str, form: str)
 class Packet:
     """A packet of a SEND as `whole_messages` hands it on."""
 
-    def __init__(self, frame: int, data: bytes, psn: int, code: int = 4, complete: bool = True) -> None:
+    def __init__(self, frame: int, data: bytes, psn: int, code: int = 4, complete: bool = True, gid: bytes = b"") -> None:
         self.data, self.psn, self.code, self.complete = data, psn, code, complete
-        self.to, self.source, self.service, self.side, self.span = (b"to", 7), b"from", 1, 1, FrameSpan(frame, 20, len(data))
+        self.to, self.queue_pair, self.service, self.side, self.span = Side(End(b"to"), gid), 7, 1, 1, FrameSpan(frame, 20, len(data))
 
 
 def taken(packets: list[Packet], since: int = 1) -> list[tuple[int, bytes, list[tuple[int, int, int]]]]:
@@ -104,6 +106,14 @@ def test_a_repetition_adds_nothing() -> None:
     ]  # fmt: skip
 
 
+def test_queue_pairs_behind_a_router_have_streams_of_their_own() -> None:
+    """They share its LID, and may share the number."""
+    one, other = bytes(15) + b"\1", bytes(15) + b"\2"
+    begun = [Packet(1, b"\2", 9, gid=one), Packet(2, b"\3", 700, gid=other)]
+    ended = [Packet(3, b"a", 10, gid=one), Packet(4, b"bc", 701, gid=other)]
+    assert [(frame, data) for frame, data, _ in taken(begun + ended)] == [(3, b"\2a"), (4, b"\3bc")]
+
+
 @pytest.mark.parametrize("wrong", [
     Packet(2, b"b\1", 11), Packet(2, b"b", 10, complete=False), Packet(2, b"b\0", 10),
 ], ids=["a gap", "cut off", "a length of zero"])  # fmt: skip
@@ -124,7 +134,7 @@ def test_the_longest_pdu() -> None:
     for size, wanted in ((MAX_BYTES, 1), (MAX_BYTES + 1, 0)):
         streams._kind = lambda table, service, side, size=size: (None, 1, lambda data: size)  # type: ignore[method-assign,assignment,misc]
         packet = Packet(1, bytes(MAX_BYTES + 2), 1)
-        packet.to = b"to", size
+        packet.queue_pair = size
         assert len(list(streams.take(packet, 1, None, 0))[:1]) == wanted  # type: ignore[arg-type]
 
 

@@ -52,17 +52,6 @@ def test_classes_beside_the_bounds_of_their_ranges(mgmt_class: int, name: str, s
 
 
 @pytest.mark.parametrize(
-    ("back", "method", "key"),
-    [
-        (False, 0x12, (3, 7, b"a", b"b", 0)), (False, 0x92, (3, 7, b"a", b"b", 0x80)),
-        (True, 0x12, (3, 7, b"b", b"a", 0x80)), (True, 0x92, (3, 7, b"b", b"a", 0)),
-    ],
-)  # fmt: skip
-def test_both_directions_are_one_transfer(back: bool, method: int, key: mad.TransferKey) -> None:
-    assert mad.transfer_key(3, 7, b"a", b"b", method, back=back) == key
-
-
-@pytest.mark.parametrize(
     ("status", "mgmt_class", "text"),
     [
         (0x0000, 0x01, "ok"), (0x0001, 0x01, "busy"), (0x001C, 0x01, "invalid field value"), (0x8000, 0x81, "ok"),

@@ -86,15 +86,14 @@ class OtherService(AgreedRule):
                     agreed[QueuePairId(*side)].append(pair)
         first: dict[LaneId, Stream] = {}
         for stream in streams.all if agreed else ():
-            target = QueuePairId(stream.ends.destination, stream.dest_qp)
-            first.setdefault(LaneId(stream.ends.source, target, stream.ends.service), stream)
+            first.setdefault(stream.ends.lane, stream)
         begun: dict[QueuePairId, list[int]] = defaultdict(list)
         """The first frames of the streams to each queue pair."""
         for lane, stream in first.items():
-            begun[lane.target].append(stream.first_frame)
+            begun[QueuePairId(lane.target.end, lane.number)].append(stream.first_frame)
         for lane, stream in first.items():
-            (source, target, service), frame = lane, stream.first_frame
-            pairs = [pair for pair in agreed.get(target, ()) if pair.rep_frame < frame and source in (pair.active, pair.passive)]
+            target, service, frame = QueuePairId(lane.target.end, lane.number), lane.service, stream.first_frame
+            pairs = [pair for pair in agreed.get(target, ()) if pair.rep_frame < frame and lane.source.end in (pair.active, pair.passive)]
             if not pairs:
                 continue
             pair = max(pairs, key=lambda one: one.rep_frame)

@@ -8,8 +8,9 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import Bool, ChunkTable
+from ibdissect.decode.addresses import ends_at
 from ibdissect.decode.bit_fields import extract
-from ibdissect.decode.identity import Guid, LidId
+from ibdissect.decode.identity import GroupId, Guid, LidId
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen
 from ibdissect.rules.LNK.header_fields import GLOBAL, LOCAL, length_disagrees
@@ -216,7 +217,7 @@ class _GroupGid(GidRule):
     waits = True
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
-        return {"group": seen.table.values(GRH.dgid)[i].tobytes()}
+        return {"group": GroupId(seen.table.values(GRH.dgid)[i].tobytes(), ends_at(seen.table, seen.row)[0].network)}
 
     def stands(self, hit: Hit, context: Context) -> bool:
         return hit.arguments["group"] not in context.get(Multicast).groups

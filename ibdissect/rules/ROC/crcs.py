@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.decode import ChunkTable, crcs
-from ibdissect.decode.addresses import ends_of
+from ibdissect.decode.addresses import NOWHERE, ends_of
 from ibdissect.diagnosis.stories import Stories
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW
@@ -30,10 +30,10 @@ class WrongIcrcRule(Rule):
     def watch(self, hit: Hit, context: Context) -> None:
         table = context.table
         if table is not None and 0 <= (row := hit.frame - table.chunk.first) < len(table):
-            hit.arguments["sender"] = ends_of(table, np.array([row]))[0][0].address
+            hit.arguments["sender"] = ends_of(table, np.array([row]))[0][0]
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        return not context.get(Stories).computes_wrongly(hit.arguments.get("sender", b""))
+        return not context.get(Stories).computes_wrongly(hit.arguments.get("sender", NOWHERE))
 
 
 class RoceIcrcBad(WrongIcrcRule):

@@ -1,6 +1,7 @@
-"""Rules leave it to the rooms below who is who: a table of theirs has identities as keys, or plain values that name nobody.
+"""The rooms that follow and judge leave it to `decode.identity` who is who: a table of theirs has identities as keys, or plain values that
+name nobody.
 
-Identities are the classes of the rooms below: a port, an end, a connection, a stream, and what `decode.identity` declare.
+Identities are the classes of the rooms below: a port, an end, a connection, a stream, and what `decode.identity` declares.
 Plain values have names there as well (`Frame`, `Code`), so that a key of numbers says which it is, and why it is none.
 """
 
@@ -15,12 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct as Record
 
-import ibdissect.rules
+import ibdissect
 from ibdissect.decode import identity
 
-RULES = Path(ibdissect.rules.__file__).parent
-TABLES = {"dict", "BoundedDict", "KeptDict", "defaultdict", "Counter", "OrderedDict", "set"}
+PACKAGE = Path(ibdissect.__file__).parent
+ROOMS = ("mad", "transport", "points", "traffic", "diagnosis", "rules")
+FILES = [path.relative_to(PACKAGE) for room in ROOMS for path in sorted((PACKAGE / room).rglob("*.py"))]
+FOLDERS = sorted({"/".join(path.parts[: 2 if path.parts[0] == "rules" else 1]) for path in FILES})
+"""The rooms, and of rules the families."""
+ALONE = {"set", "Counter", "BoundedTally"}
+"""Tables whose type names the key alone."""
+TABLES = {"dict", "BoundedDict", "KeptDict", "defaultdict", "OrderedDict"} | ALONE
 NUMBERS = (int, bytes, float, object)
 PLAIN = {name for name in vars(identity) if getattr(identity, name) in (int, bytes)}
 """Names of plain values."""
@@ -40,12 +48,18 @@ def names(key: ast.expr) -> Iterator[str]:
 
 
 def is_number(kind: Any) -> bool:
-    """Whether a type is, or holds, numbers or bytes without a name: an alias of theirs, or a tuple or record that a rule made of them."""
+    """Whether a type is, or holds, numbers or bytes without a name: an alias of theirs, or a tuple or record that a room made of them.
+
+    Not a class whose objects compare by identity, nor one that `decode` declares.
+    """
     if kind in NUMBERS:
         return True
     if isinstance(kind, types.GenericAlias | types.UnionType) or typing.get_origin(kind) is not None:
         return any(is_number(one) for one in typing.get_args(kind))
-    if isinstance(kind, type) and kind.__module__.startswith("ibdissect.rules") and hasattr(kind, "__annotations__"):
+    own = isinstance(kind, type) and kind.__module__.startswith(tuple(f"ibdissect.{room}." for room in ROOMS))
+    record = getattr(kind, "__struct_config__", None)
+    by_value = record.eq if record is not None else getattr(kind, "__hash__", None) is not object.__hash__
+    if own and by_value and hasattr(kind, "__annotations__"):
         hints, written = typing.get_type_hints(kind), kind.__annotations__
         return any(is_number(hints[name]) for name in hints if getattr(written[name], "__forward_arg__", written[name]) not in PLAIN)
     return False
@@ -57,36 +71,40 @@ def keys(source: str, module: dict[str, Any] | None = None) -> list[str]:
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in TABLES:
-            several = isinstance(node.slice, ast.Tuple) and node.value.id not in ("set", "Counter")
+            several = isinstance(node.slice, ast.Tuple) and node.value.id not in ALONE
             key = typing.cast(ast.Tuple, node.slice).elts[0] if several else node.slice
             if any(name in ("Any", "object") or (name not in PLAIN and is_number(known.get(name))) for name in names(key)):
                 found.append((node.lineno, node.col_offset, ast.unparse(node)))
     return [f"line {line}: {text}" for line, _, text in sorted(found)]
 
 
-@pytest.mark.parametrize("family", sorted({path.relative_to(RULES).parts[0] for path in RULES.rglob("*.py")}))
-def test_rules_make_no_keys(family: str) -> None:
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_rooms_make_no_keys(folder: str) -> None:
     found = {}
-    for path in [RULES / family] if family.endswith(".py") else sorted((RULES / family).rglob("*.py")):
-        name = ".".join(("ibdissect.rules", *path.relative_to(RULES).with_suffix("").parts)).removesuffix(".__init__")
+    for path in [PACKAGE / folder] if folder.endswith(".py") else sorted((PACKAGE / folder).rglob("*.py")):
+        name = ".".join(("ibdissect", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
         if places := keys(path.read_text(), vars(importlib.import_module(name))):
-            found[path.relative_to(RULES).as_posix()] = places
-    assert not found, f"use the types of table.identity, flow and table, or name the plain value: {found}"
+            found[path.relative_to(PACKAGE).as_posix()] = places
+    assert not found, f"use the types of decode.identity, or name the plain value: {found}"
 
 
 def test_a_key_is_noticed() -> None:
     class Way(typing.NamedTuple):
         lid: int
 
-    Way.__module__ = "ibdissect.rules.planted"
-    module = {"Pair": tuple[int, int], "End": str, "Port": str, "Way": Way}
+    class Kept(Record, eq=False):
+        lid: int
+
+    Way.__module__ = Kept.__module__ = "ibdissect.transport.planted"
+    module = {"Pair": tuple[int, int], "End": str, "Port": str, "Way": Way, "Kept": Kept, "Lid": typing.NewType("Lid", int)}
     for planted in (
         "dict[int, Hit]", "KeptDict[tuple[int, End], Hit]", "set[tuple[bytes, int]]", "BoundedDict[tuple[int, ...], Hit]", "Counter[int]",
         "dict[Pair, Hit]", "set[Pair]", "dict[Way, Hit]", "set[tuple[Port, Any]]", "dict[int | Port, Hit]", "set[int]",
+        "BoundedTally[int]",
     ):  # fmt: skip
         assert keys(f"x: {planted} = y", module), planted
     for planted in (
         "dict[Port, int]", "KeptDict[tuple[End, End], Hit]", "list[int]", "set[Port]", "dict[Frame, int]", "set[tuple[Port, PKey]]",
-        "dict[str, Any]", "set[Frame]",
+        "dict[str, Any]", "set[Frame]", "dict[Kept, Hit]", "dict[Lid, Hit]", "set[tuple[Lid, QpNumber]]",
     ):  # fmt: skip
         assert not keys(f"x: {planted} = y", module), planted
