@@ -188,12 +188,17 @@ def ends_hash(table: ChunkTable, rows: Int) -> U64:
 
 
 def sides_hash(table: ChunkTable, rows: Int) -> U64:
-    """As `ends_hash`, but also told apart by the GIDs of native packets with a GRH: routers and virtual ports share a LID."""
-    found = ends_hash(table, rows)
+    """As `ends_hash`, but also told apart by GIDs (`gids_hash`)."""
+    return ends_hash(table, rows) ^ gids_hash(table, rows)
+
+
+def gids_hash(table: ChunkTable, rows: Int) -> U64:
+    """A hash of both GIDs of native packets with a GRH, 0 of others: routers and virtual ports share a LID."""
+    found = np.zeros(len(rows), np.uint64)
     for _, index, at in by_header(table, rows, (OF_GRH,)) if "lrh" in table.located.start else ():
         native = table.located.start["lrh"].take(rows[index]) >= 0
         gids = mix(list(gather(table.chunk.data, at + OF_GRH.source, 2 * GID_SIZE).view(np.uint64).T))
-        found[index] ^= np.where(native, gids, np.uint64(0))
+        found[index] = np.where(native, gids, np.uint64(0))
     return found
 
 

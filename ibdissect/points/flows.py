@@ -9,10 +9,11 @@ import numpy.typing as npt
 from msgspec import Struct as Record
 
 from ibdissect.decode import ChunkTable, Int
-from ibdissect.decode.addresses import LID_SIZE, End, address_text, addresses_hash, ends_at
+from ibdissect.decode.addresses import LID_SIZE, End, address_text, addresses_hash, ends_at, gids_hash
 from ibdissect.decode.identity import Content, Mark
 from ibdissect.decode.rows import U64, groups, mix
 from ibdissect.wire.numbers import MAX_LMC
+from ibdissect.wire.opcodes import RC, SERVICE, UC, XRC
 
 MOST_HOPS = 63
 BACK, WHOLE, ROUTE, HOPS_AT, ROUTE_BITS = 1, 2, 4, 3, 9
@@ -32,6 +33,8 @@ class PointFlow(Record, frozen=True):
     """A directed route of which only the length was captured."""
     hops: int = 0
     """Links of a directed route."""
+    gids: int = 0
+    """A hash of both GIDs in packets of a connection, 0 without a GRH: hosts behind a router share its LID."""
 
     @property
     def text(self) -> tuple[str, str]:
@@ -52,13 +55,14 @@ class PointFlows:
 
     def of(self, table: ChunkTable, rows: Int, dest_qp: Int, route: U64) -> npt.NDArray[np.int32]:
         """The number of each row's flow. `route`: the hash of a directed route, else 0."""
-        name = mix([np.where(route > 0, route, addresses_hash(table, rows)), dest_qp])
+        gids = np.where(np.isin(table.located.opcode[rows] & SERVICE, (RC, UC, XRC)), gids_hash(table, rows), np.uint64(0))
+        name = mix([np.where(route > 0, route, addresses_hash(table, rows) ^ gids), dest_qp])
         first, index = groups([name])
         for i in first.tolist():
             mark = Mark(int(name[i]))
             if mark not in self._numbers:
                 self._numbers[mark] = len(self.known)
-                self.known.append(self._flow(ends_at(table, int(rows[i])), int(dest_qp[i]), int(route[i])))
+                self.known.append(self._flow(ends_at(table, int(rows[i])), int(dest_qp[i]), int(route[i]), int(gids[i])))
         return np.array([self._numbers[value] for value in name[first].tolist()], np.int32)[index]
 
     def merged(self) -> Int:
@@ -66,7 +70,8 @@ class PointFlows:
 
         A port has 2**LMC LIDs, and sends from the lowest. So a LID that sends nothing belongs to the port of the next lower LID that sends.
         """
-        first, index = groups([*self.ends().T, np.array([flow.dest_qp for flow in self.known], np.int64)])
+        numbers, gids = (np.array([getattr(flow, name) for flow in self.known], np.uint64) for name in ("dest_qp", "gids"))
+        first, index = groups([*self.ends().T, numbers, gids])
         return first[index]
 
     def ends(self, *, by_lid: bool = False) -> Int:
@@ -76,13 +81,14 @@ class PointFlows:
         both = (end for flow in self.known for end in (flow.source, flow.destination if by_lid else _base(flow.destination, sources)))
         return np.fromiter((numbers.setdefault(end, len(numbers)) for end in both), np.int64).reshape(-1, 2)
 
-    def _flow(self, ends: tuple[End, End], dest_qp: int, route: int) -> PointFlow:
+    def _flow(self, ends: tuple[End, End], dest_qp: int, route: int, gids: int) -> PointFlow:
         source, destination = map(bytes, ends)
         if route:
             near, far = (f"{end} end of route {route >> HOPS_AT}".encode() for end in ("near", "far"))
             source, destination = (far, near) if route & BACK else (near, far)
         source, destination = (self._addresses.setdefault(end, end) for end in (source, destination))
-        return PointFlow(source, destination, dest_qp, route, vague=route > 0 and not route & WHOLE, hops=route >> HOPS_AT & MOST_HOPS)
+        vague, hops = route > 0 and not route & WHOLE, route >> HOPS_AT & MOST_HOPS
+        return PointFlow(source, destination, dest_qp, route, vague, hops, gids)
 
 
 def _base(end: bytes, sources: Collection[bytes]) -> bytes:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 from ibdissect.points.flows import PointFlow, PointFlows
+from tests.craft import rc, ud
+from tests.decode.made import native_table
+from tests.rules.made.conversations import gid_of
 
 
 def lid(number: int) -> bytes:
@@ -19,3 +25,15 @@ def test_paths_to_one_port_are_one_flow() -> None:
     assert to_port[0] == to_port[1] and to_lid[0] != to_lid[1]
     flows.known.append(PointFlow(lid(6), lid(8), 5))
     assert flows.merged().tolist()[:5] == [0, 0, 2, 3, 4]
+
+
+@pytest.mark.parametrize("connected", [True, False])
+def test_connections_to_hosts_behind_a_router_are_flows_of_their_own(connected: bool) -> None:
+    """Equal numbers of queue pairs, and the router's LID. A datagram service may send from several GIDs."""
+    to = [{"sgid": gid_of(1), "dgid": gid_of(host)} for host in (70, 71, 70)]
+    frames = [rc(0x04, bytes(8), grh=grh) if connected else ud(bytes(8), dest_qp=0x12, grh=grh) for grh in to]
+    flows, rows = PointFlows(), np.arange(3)
+    found = flows.of(native_table(frames), rows, np.full(3, 0x12), np.zeros(3, np.uint64))
+    one, other, again = flows.merged()[found].tolist()
+    assert one == again and (one != other) is connected
+    assert len(set(map(tuple, flows.ends().tolist()))) == 1, "packets of a port in the other direction may have no GRH"
