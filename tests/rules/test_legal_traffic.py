@@ -106,11 +106,22 @@ def test_a_guid_that_a_port_shows_is_its_own(rows: int) -> None:
         assert found("SEM069", CA, shown, of_sibling) == ["warning"], "an alias is not of the maker of the port"
     assert found("SEM069", CA, PORT, KEEPS, of_alias) == ["warning"], "GUIDCap 8: one block"
     assert found("SEM069", CA, *OF_PORT_6, of_sibling) == ["warning"], "another port's"
+    routed = build(SMInfo, guid=GUID_5 + 5, act_count=1, sm_state=STANDBY), build(SMInfo, guid=GUID_5 + 16, act_count=1, sm_state=STANDBY)
+    for shown, how in zip(routed, ("warning", "info"), strict=True):  # LID 6 may have answered: a manager names its own port
+        assert found("SEM069", back(NODE_INFO, node(5), [1]), *OF_PORT_6, back(SM_INFO, shown, [1])) == [how]
     assert found("SEM047", CA, OTHER_FIRST, written) == []
     assert found("SEM047", CA, KEEPS, written) == ["error"]
     for status, how in ((0, "info"), (0x1C, "error")):  # it ignores the entry, or refuses the block
         kept = answer(5, GUID_INFO, build(GUIDInfo, guid_block=[GUID_5, 7]), header={"status": status})
         assert found("SEM047", CA, KEEPS, written, kept) == [how]
+
+
+@pytest.mark.parametrize("window", [1, 1 << 20])
+def test_counts_of_two_ports_on_one_route(window: int) -> None:
+    """Two hosts of two subnets number their requests alike: the second NodeInfo without hops shows it."""
+    counts = [back(PORT_INFO, port_info(1, p_key_violations=count), []) for count in (0, 9)]
+    assert severities("PKY015", [back(NODE_INFO, node(1), []), *counts], window=window) == ["warning"]
+    assert severities("PKY015", [back(NODE_INFO, node(1), []), back(NODE_INFO, node(9), []), *counts], window=window) == ["info"]
 
 
 # two managers of one subnet

@@ -7,20 +7,21 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ibdissect.decode import Int
+from ibdissect.decode.identity import Content
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.decode.rows import is_in
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, fault, on_event
 from ibdissect.rules.LNK.header_fields import LOCAL
 from ibdissect.rules.shared.attribute_rule import VLS
-from ibdissect.rules.shared.link_rule import NO_LIMIT, VLS_AT, LinkRule, PortLimits, flows
+from ibdissect.rules.shared.link_rule import MTU_AT, NO_LIMIT, VLS_AT, LinkRule, PortLimits, flows
 from ibdissect.rules.shared.named_paths import NamedByPaths
 from ibdissect.rules.shared.packet_flows import MANUFACTURER
 from ibdissect.rules.shared.site_policy import also, foreign_lids
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Subnet
-from ibdissect.subnet.nodes import DOWN, STATE_AT
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.nodes import ACTIVE, ARMED, DOWN, STATE_AT
+from ibdissect.subnet.vantage import CONFIGURED_NS, Vantage
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, MANAGEMENT_VL, PORT_INFO
 from ibdissect.wire.sm_port import PortInfo
@@ -41,6 +42,10 @@ class MtuExceeded(LinkRule):
     reference = "IBA 7.7.9"
     message = "{size:byte} of payload from LID {slid} to LID {dlid}; NeighborMTU of {port} is {mtu}"
     example = "GetResp(PortInfo) with NeighborMTU 1 (256), then a packet with 512 bytes of payload to that port"
+    evidence = (
+        f"{LinkRule.evidence} And an `info` where some other port got another NeighborMTU meanwhile, and the capture does not show the "
+        "manager at these."
+    )
     holds_ns = CONFIGURED_NS
 
     def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
@@ -60,6 +65,20 @@ class MtuExceeded(LinkRule):
             if port is not None and info is not None and info.neighbor_mtu and value > 128 << info.neighbor_mtu:
                 return {"size": value, "port": port.name_at(frame), "mtu": 128 << info.neighbor_mtu}, ((since, "NeighborMTU"),)
         return None
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO where the manager seems to give all ports another MTU, and the capture shows that of some."""
+        managed = context.get(Vantage).manages(self.facts_used_of(hit, context), hit.frame)
+        shown, ports = hit.related[0].frame, context.get(FabricFollower).subnet.ports()
+        changed = not managed and any(_other_mtu(port.infos.at(shown)[0], port.infos.at(hit.frame)[0]) for port in ports)
+        return INFO if changed else super().severity_at_end(hit, context)
+
+
+def _other_mtu(before: Content | None, now: Content | None) -> bool:
+    """Whether a port that carried data, and does, has another NeighborMTU than it had."""
+    if before is None or now is None or not {before[STATE_AT] & 15, now[STATE_AT] & 15} <= {ARMED, ACTIVE}:
+        return False
+    return before[MTU_AT] >> 4 != now[MTU_AT] >> 4
 
 
 class VlNotOperational(LinkRule):

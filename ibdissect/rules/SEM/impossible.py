@@ -193,7 +193,8 @@ class ManagerGuid(AgainstPortGuid):
     Set the GUID that the manager binds to (opensm: `-g`), and restart it.
 
     SMInfo, and NodeInfo of the port that answers. Silent for an alias GUID that the port shows in GUIDInfo: its manager may be that of a
-    virtual machine. An `info` if the capture does not show all GUIDs of the port, and this one is not of the same organisation as its own.
+    virtual machine. An `info` if the capture does not show all GUIDs of the port, and this one is not of the same organisation as its own;
+    and along a directed route if another port shows that GUID: the route may have led there, as in another subnet.
     """
 
     code, name, severity = "SEM069", "sminfo-guid-wrong", WARNING
@@ -213,8 +214,10 @@ class ManagerGuid(AgainstPortGuid):
         return {"own": port.guid}, [(smp.node.frame, "NodeInfo")]
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        alias = self.may_be_alias(hit, hit.arguments["now"], hit.arguments["own"], context)
-        return INFO if alias else super().severity_at_end(hit, context)
+        guid, ports = hit.arguments["now"], context.get(FabricFollower).subnet.ports()
+        elsewhere = not hit.by_lid and any(port.guid == guid for port in ports)
+        alias = self.may_be_alias(hit, guid, hit.arguments["own"], context)
+        return INFO if alias or elsewhere else super().severity_at_end(hit, context)
 
 
 class OtherPrefix(AttributeRule):

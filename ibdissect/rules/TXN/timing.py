@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -210,8 +212,9 @@ class Flood(Rule):
     Find the sender: a tool without a pause between its requests, a retry timer that is far too short, or `ibping -f`.
 
     Requests that agree in sender, receiver and all their contents except the low half of the transaction id. An `info` where all of them
-    were answered, as those of a program that waits for each answer: then the agent keeps up; where it answers one after the other, and
-    the capture ends within a second; or where they come from another queue pair than 0 and 1, whose answers are not recognized.
+    were answered: then the agent keeps up; where each waits for the answer to the one before, or 50 ms for one that does not come; where
+    the agent answers one after the other, and the capture ends within a second; or where they come from another queue pair than 0 and 1,
+    whose answers are not recognized.
     """
 
     code, name, severity = "TXN018", "mad-flood", WARNING
@@ -227,7 +230,7 @@ class Flood(Rule):
         self.time = np.empty(0, np.int64)
         """Requests of the last second before the chunk."""
         self.dropped = Dropped("requests within a second")
-        self.watched = KeptDict[Code, list[Frame]](MAX_FLOODS, "floods of requests")
+        self.watched = KeptDict[Code, list[Moment]](MAX_FLOODS, "floods of requests")
         """The first requests of each flood, whose answers matter."""
         self.began: dict[Code, tuple[int, int, int, int]] = {}
         """Requester, target, frame and time of its first request that is watched."""
@@ -273,9 +276,9 @@ class Flood(Rule):
             if kept is not None and len(kept) < KEPT_FRAMES:
                 ends = int(asked.source[i]), int(asked.destination[i])
                 self.began.setdefault(flood, (*ends, table.chunk.first + row, int(table.chunk.time_ns[row])))
-                more = (asked.rows[index[mine[: KEPT_FRAMES - len(kept)]]] + table.chunk.first).tolist()
-                kept += more
-                watched += more
+                more = asked.rows[index[mine[: KEPT_FRAMES - len(kept)]]]
+                kept += map(Moment, (more + table.chunk.first).tolist(), table.chunk.time_ns[more].tolist())
+                watched += (more + table.chunk.first).tolist()
             if kept is not None and (table.values_at(DETH.srcqp, asked.rows[index[mine]]) > GSI_QP).any():
                 self.elsewhere.add(flood)
             yield fault(
@@ -296,12 +299,15 @@ class Flood(Rule):
         self.heard |= {flood for flood in silent if latest.get(self.began[flood][:2], 0) > self.began[flood][2]}
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """An info if all of its requests were answered, as far as they are watched: the same for all parts of a flood."""
-        flood = Code(hit.key)
-        done = [context.get(RepliesToFindings).answered([frame]) for frame in self.watched.get(flood, ())]
+        """An info if its requests, as far as they are watched, were answered or wait for answers: the same for all parts of a flood."""
+        flood, replies = Code(hit.key), context.get(RepliesToFindings)
+        watched = self.watched.get(flood, [])
+        done = [replies.answered([one.frame]) for one in watched]
         ends = flood in self.heard and context.get(Scopes).goes_on(*self.began[flood][-2:]) < SECOND_NS
-        waits = ends and done == sorted(done, reverse=True)
-        return INFO if all(done) or waits or flood in self.elsewhere else None
+        in_turn = ends and done == sorted(done, reverse=True)
+        came = sorted(replies.replies[Frame(one.frame)].frame for one in watched if Frame(one.frame) in replies.replies)
+        waits = len(came) > 0 and all(_waited(one, following, came) for one, following in pairwise(watched))
+        return INFO if all(done) or in_turn or waits or flood in self.elsewhere else None
 
     @staticmethod
     def _kinds(table: ChunkTable, asked: Queries, index: Int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
@@ -312,6 +318,12 @@ class Flood(Rule):
             | asked.attribute[index], asked.modifier[index].astype(np.uint64),
         ], axis=1)  # fmt: skip
         return digest(parts.view(np.uint8)) ^ digest_at(table.chunk.data, asked.at[index] + MAD.size, MAD_SIZE[BASE_VERSION_IB] - MAD.size)
+
+
+def _waited(one: Moment, following: Moment, answers: list[int]) -> bool:
+    """Whether a request was sent after an answer to the one before, or, if none came, as late as by somebody who gave that one up."""
+    answered = bisect_left(answers, one.frame) < bisect_left(answers, following.frame)
+    return answered or following.time_ns - one.time_ns >= SHORTEST_TIMEOUT_NS
 
 
 class TwoManagers(Rule):

@@ -7,28 +7,31 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.bounded import BoundedDict
-from ibdissect.decode import Bool
+from ibdissect.bounded import BoundedDict, KeptDict
+from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.conditions import occurrences_where
 from ibdissect.decode.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
 from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
 from ibdissect.decode.history import SECOND_NS
-from ibdissect.decode.identity import AgentId, Frame, Side
-from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Locatable, Moment, Rule, fault, on_end, on_event
+from ibdissect.decode.identity import AgentId, Code, Frame, Side
+from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Locatable, Moment, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.mad.request_outcomes import AnsweredAgain, AnsweredMany, RepressAlone, Request, TrapAnswered
 from ibdissect.mad.transactions import Transactions
 from ibdissect.mad.visible_answers import VisibleAnswers
 from ibdissect.rules.shared.answer_patience import lifetime_ns
-from ibdissect.rules.shared.unanswered import PATIENCE_NS, QuotingRule, UnansweredRule, warm
+from ibdissect.rules.shared.mad_conditions import DOWN, SMP_SET
+from ibdissect.rules.shared.unanswered import MAX_KEPT, PATIENCE_NS, QuotingRule, UnansweredRule, UnansweredSets, warm
 from ibdissect.rules.shared.wrong_responder import WrongResponderRule
-from ibdissect.subnet import FabricFollower
+from ibdissect.subnet import SWITCH, FabricFollower
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.cm import MRA
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.mad import MAD, RESPONSE_OF, method_name
 from ibdissect.wire.numbers import GET_RESP
+from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.text import counted
 
 
@@ -41,6 +44,8 @@ def _fits() -> Bool:
 
 FITS = _fits()
 """Which methods answer which, bool[256, 256]: request, answer."""
+TAKES_DOWN = ((PortInfo.port_state == DOWN) | PortInfo.port_physical_state.between(1, 3)) & SMP_SET
+"""A Set that ends a link: Down, or the physical states Sleep, Polling and Disabled."""
 Late = tuple[Connection, int, Hit]
 """A connection with an MRA, until when its answer had not come, and the finding."""
 
@@ -57,7 +62,8 @@ class RequestUnanswered(UnansweredRule):
     RespTimeValue that the agent announced, if the capture misses packets within ten seconds, if nothing at all was recorded for more
     than a second after the only try, as between two recordings, or if the requester asks a LID several times, once each, of which the
     capture shows no answer at all: its answers may take another way, and the requester got them; or if the answer was recorded long before
-    the request, as where two recordings are merged whose clocks differ. Silent if the answer was recorded just
+    the request, as where two recordings are merged whose clocks differ; or if the request takes down the port through which it comes, as
+    far as known, and its answer may be lost with the link. Silent if the answer was recorded just
     before the request, or an answer to the same request less than a second before it, as with two mirrors. Silent, too, if another finding
     says why the request was dropped (keys, partitions, checksums, lengths, LIDs): it lists this as its consequence.
     """
@@ -67,6 +73,22 @@ class RequestUnanswered(UnansweredRule):
     message = "{what} to {to} was not answered ({tries})"
     example = "a PerformanceGet, and no answer for a second"
     patience = Setting(PATIENCE_NS / SECOND_NS, "seconds that the capture must go on after the last try", 0.0)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cutting = KeptDict[Frame, Code](MAX_KEPT, self.dropped)
+        """Numbers of the ports that Sets take down, by frame."""
+
+    @on_chunk
+    def note_cuts(self, table: ChunkTable, _context: Context) -> None:
+        """Note the Sets that take down a port."""
+        if not len(table.occurrences(PortInfo)):
+            return
+        rows = table.occurrences(PortInfo).rows[occurrences_where(TAKES_DOWN, table, PortInfo)]
+        numbers = table.values_at(MAD.attribute_modifier, rows) & 0xFF
+        columns = ((rows + table.chunk.first).tolist(), numbers.tolist(), table.chunk.time_ns[rows].tolist())
+        for frame, number, time_ns in zip(*columns, strict=True):
+            self.cutting.keep(Frame(frame), number, frame, time_ns)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
@@ -78,7 +100,7 @@ class RequestUnanswered(UnansweredRule):
         early = context.get(Transactions).answered_early(requests)
         for request in requests:
             due, mine = self.is_due(context, request) and request.frame not in early, tries[self._ways(request)]
-            due &= not (len(mine) > 1 == max(mine) and answers.shows_none_of(request))
+            due &= not (len(mine) > 1 == max(mine) and answers.shows_none_of(request)) and not self._takes_own_link(request, context)
             stopped = request.tries == 1 and loss.stopped(request.frame, request.last_ns + PATIENCE_NS)
             about = {"what": request.what(context.catalog), "to": request.to, "tries": counted(request.tries, "request")}
             yield fault(
@@ -87,6 +109,20 @@ class RequestUnanswered(UnansweredRule):
                 severity=None if due and not loss.erf and not stopped and loss.proves_silence(request.last_ns) else INFO,
             )  # fmt: skip
 
+
+    def _takes_own_link(self, request: Request, context: Context) -> bool:
+        """Whether a request takes down the port through which it comes, as far as known: its answer has no way back."""
+        number = self.cutting.get(Frame(request.frame))
+        if number is None:
+            return False
+        subnet, hop = context.get(FabricFollower).subnet, context.get(UnansweredSets).end_of(request)
+        if hop is None or hop.node.kind != SWITCH:
+            return True
+        if request.route is not None:
+            return bool(number == hop.entered)
+        port, asker = hop.node.ports.get(number), subnet.owner(request.source.lid or 0, request.frame)[0]
+        peer = port.facing_at(request.frame)[0] if port is not None else None
+        return peer is None or asker is None or peer.node.kind == SWITCH or peer.node is asker.node
 
     @staticmethod
     def _ways(request: Request) -> tuple[Side, AgentId]:

@@ -31,7 +31,7 @@ from ibdissect.subnet.earlier_answers import (
 )
 from ibdissect.subnet.nodes import SwitchFacts
 from ibdissect.subnet.shown_before import shown
-from ibdissect.subnet.vantage import CONFIGURED_NS
+from ibdissect.subnet.vantage import CONFIGURED_NS, Vantage
 from ibdissect.wire.expr import And, Expr, Or, Value
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET_RESP, SET
@@ -252,7 +252,8 @@ class ViolationCounted(AttributeRule):
 
     evidence = (
         "Two answers of the port, the later one with a higher count. Silent if a Set wrote that count, if components that a port never "
-        "changes differ, or its LID and its manager's; an `info` if its LID turns out to be another node's: then another port answered."
+        "changes differ, or its LID and its manager's; an `info` if its LID turns out to be another node's, or the directed routes of two "
+        "hosts look alike: then another port answered."
     )
     ages = False
     why = "showed a lower count"
@@ -276,6 +277,11 @@ class ViolationCounted(AttributeRule):
         assert self.at is not None
         known = not self.counts.dropped.count and smp.frame <= self.counts.get((PortId.of(smp.key), smp.now(self.at)), smp.frame)
         return super().judge(smp) if known else None
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO, too, where either of two hosts may have asked: they may ask two ports."""
+        frames = {hit.frame, *(one.frame for one in hit.related)}
+        return super().severity_at_end(hit, context) if context.get(Vantage).ambiguous.isdisjoint(frames) else Severity.INFO
 
 
 def adapters(smps: AttributeSmps) -> Mask:

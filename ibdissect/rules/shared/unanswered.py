@@ -12,6 +12,7 @@ from ibdissect.bounded import Dropped, KeptList
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Code, LidId, NodeId, SenderId
+from ibdissect.engine.ports import Hop
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import SEEN, Context, Hit, Locatable, Rule, Seen, on_event
 from ibdissect.mad.agents import Agents
@@ -112,14 +113,17 @@ class UnansweredSets:
             if request.method in (GET, SET) and request.mgmt_class in SMP_CLASSES:
                 yield request
 
-    def _slot(self, request: Request) -> int | None:
-        """The node that a request went to; None if unknown."""
+    def end_of(self, request: Request) -> Hop | None:
+        """The node that a request went to, and the port through which it came, 0 on a switch asked by LID; None if unknown."""
         routes = self.follower.routes
         if request.route is None:
             port = self.follower.subnet.owner(request.target.lid or 0, request.frame)[0]
-            return port.node.slot if port is not None else None
+            return Hop(port.node, port.number, request.frame) if port is not None else None
         origin = routes.origins.get(self.follower.senders.of_transaction(request.transaction))
-        hop = routes.directed(origin, request.route[PATH_AT:]) if origin is not None and request.route[:PATH_AT] == PURE else None
+        return routes.directed(origin, request.route[PATH_AT:]) if origin is not None and request.route[:PATH_AT] == PURE else None
+
+    def _slot(self, request: Request) -> int | None:
+        hop = self.end_of(request)
         return hop.node.slot if hop is not None else None
 
 

@@ -1,12 +1,33 @@
-"""Packets and the ports at both ends: each packet is counted once."""
+"""Packets and the ports at both ends: each packet is counted once, and a limit proves little where others are set anew."""
 
 from __future__ import annotations
 
-from tests.craft import native
-from tests.rules.findings import counted
-from tests.rules.made.subnets import data, sweep
+from typing import Any
+
+from tests.craft import native, smp
+from tests.rules.findings import counted, lint
+from tests.rules.made.subnets import NODE_INFO, PORT_INFO, back, data, sweep
+from tests.subnet.made import ANSWER, SET, node, port_info, switch
 
 
 def test_packets_on_a_lane_that_no_link_has_are_counted_once() -> None:
     raw = native(slid=1, dlid=5, lrh={"lnh": 0, "vl": 3})
     assert counted([*sweep(), data(vl=3), raw, data(vl=3)], "LNK016") == [(10, 2), (11, 1)]
+
+
+def test_a_manager_gives_all_ports_another_mtu() -> None:
+    """The link of LID 1 shows its own Set, and not those of the others, unless it shows that manager at all of them."""
+    of_manager: dict[str, Any] = {"header": {"transaction_id": 7 << 32}}
+
+    def judged(mtu: int, *more: bytes) -> list[str]:
+        written = port_info(1, neighbor_mtu=mtu, port_state=0, port_physical_state=0)
+        own = [
+            back(NODE_INFO, node(1), [3], **of_manager), smp(SET, PORT_INFO, written, path=[3], modifier=1, **of_manager),
+            smp(ANSWER, PORT_INFO, port_info(1, neighbor_mtu=mtu), path=[3], modifier=1, **of_manager),
+        ]  # fmt: skip
+        return [str(one.severity) for one in lint([*sweep(neighbor_mtu=4), *more, *own, data(4096)], "LNK022")]
+
+    everywhere = [back(NODE_INFO, switch(2, 2, local_port_num=1), [4], **of_manager), back(NODE_INFO, node(5), [4, 2], **of_manager)]
+    assert judged(5) == ["info"]
+    assert judged(4) == ["error"], "the MTU of before"
+    assert judged(5, *everywhere) == ["error"]

@@ -1,4 +1,6 @@
-"""A second that brought too many requests to remember them all is reported in the same way, whatever the window."""
+"""A second that brought too many requests to remember them all is reported in the same way, whatever the window. A requester that waits
+for each answer sends no flood.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,10 @@ from ibdissect.decode.history import SECOND_NS
 from ibdissect.lint.rule import Context
 from ibdissect.rules.TXN import timing
 from ibdissect.rules.TXN.timing import Flood, TransactionReused
-from tests.craft import erf_pcap, gmp
+from tests.craft import erf_pcap, gmp, interfaces_pcapng
 from tests.decode.made import tables_of
+from tests.rules.made.conversations import GET, GET_RESP, counters
+from tests.rules.test_rules import lint
 
 
 @pytest.mark.parametrize(("most", "kept"), [(9, [2, 4]), (1, [4])])
@@ -30,3 +34,19 @@ def test_the_first_one_without_room_is_named(rule: type[Flood | TransactionReuse
     for table in tables_of(erf_pcap(packets, step_ns=10_000_000), window):
         list(judge.look(table, Context()))
     assert (judge.dropped.frame, judge.dropped.count) == (41, 160)
+
+
+@pytest.mark.parametrize(("pause_ms", "how"), [(49, "warning"), (50, "info")])
+def test_a_program_waits_for_each_answer(pause_ms: int, how: str) -> None:
+    """One of 300 answers is lost. The program repeats the request, or goes on at once like one that does not wait."""
+    now, frames = 0, list[tuple[int, bytes]]()
+    for n in range(1, 301):
+        lost = n == 130
+        frames += [(now, counters(GET, n))] + ([] if lost else [(now + 500_000, counters(GET_RESP, n))])
+        now += (pause_ms if lost else 3) * 1_000_000
+        if lost:
+            frames += [(now, counters(GET, n)), (now + 500_000, counters(GET_RESP, n))]
+            now += 3_000_000
+    start = 1_700_000_000 * SECOND_NS
+    capture = interfaces_pcapng([(0, frame) for _, frame in frames], times=[start + at for at, _ in frames])
+    assert [str(one.severity) for one in lint(capture) if one.code == "TXN018"] == [how]

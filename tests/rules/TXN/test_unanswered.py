@@ -11,8 +11,10 @@ import ibdissect
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.wire.pm import PortCounters
 from tests.conftest import REPO
-from tests.craft import build, erf_pcap, gmp, interfaces_pcapng
+from tests.craft import build, erf_pcap, ethernet_pcap, gmp, interfaces_pcapng, smp
+from tests.rules.made.subnets import PORT_INFO, sweep
 from tests.rules.test_rules import lint
+from tests.subnet.made import SET, port_info
 
 
 @pytest.mark.parametrize(
@@ -62,3 +64,20 @@ def test_answers_of_one_lid_take_another_link() -> None:
     assert judged(*polls, ask(5.5, 5, 104)) == ["warning"] * 5, "it repeats a request, as the answer did not come"
     assert judged(*polls, ask(6, 5, 106), ask(6.1, 5, 106, 0x81)) == ["warning"] * 5, "its answers take this link"
     assert judged(polls[0]) == ["warning"], "one request alone says nothing"
+
+
+@pytest.mark.parametrize(
+    ("path", "port", "states", "how"),
+    [
+        ([1], 1, (1, 0), "info"), ([1], 1, (0, 3), "info"), ([1, 2], 1, (1, 2), "info"), (None, 2, (1, 3), "info"),
+        ([1], 2, (1, 0), "warning"), ([1], 1, (3, 0), "warning"), (None, 1, (1, 3), "warning"),
+    ],
+)  # fmt: skip
+def test_a_set_takes_down_the_link_by_which_it_came(path: list[int] | None, port: int, states: tuple[int, int], how: str) -> None:
+    """The answer is lost with it: port 1 of the switch leads to the manager, port 2 to LID 5, which asks by LID."""
+    body = port_info(0, port_state=states[0], port_physical_state=states[1])
+    ends = {"slid": 5, "dlid": 2} if path is None else {}
+    written = smp(SET, PORT_INFO, body, modifier=port, path=path, header={"transaction_id": 9}, **ends)
+    heard = [gmp(4, 1, 0x12, slid=5, dlid=1), gmp(4, 0x81, 0x12, slid=1, dlid=5)]
+    capture = ethernet_pcap([*sweep(), *heard, written, *heard * 8], step_ns=200_000_000, link=LINK_INFINIBAND)
+    assert [str(one.severity) for one in lint(capture) if one.code == "TXN001"] == [how]
