@@ -17,6 +17,7 @@ from ibdissect.bounded import Dropped
 from ibdissect.decode import Bool, Int
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.history import SECOND_NS
+from ibdissect.decode.identity import SenderId
 from ibdissect.decode.rows import by_value, distinct_values, is_in
 from ibdissect.wire import numbers
 from ibdissect.wire.sm import SMInfo
@@ -36,7 +37,7 @@ HANDOVER, ACKNOWLEDGE = 1, 2
 """Modifiers of Set(SMInfo) that move mastership."""
 ALSO_TOOLS = (numbers.PORT_INFO, numbers.SM_INFO, numbers.NOTICE)
 """Attributes that tools and standby managers write, too."""
-MAX_ASTRAY, MAX_HANDOVERS, MAX_NODES, MAX_AMBIGUOUS = 4096, 4096, 1 << 18, 1 << 16
+MAX_ASTRAY, MAX_HANDOVERS, MAX_NODES, MAX_AMBIGUOUS = 1 << 14, 4096, 1 << 18, 1 << 16
 
 
 class Vantage:
@@ -55,8 +56,9 @@ class Vantage:
         """Senders of a manager's Sets along directed routes, by number of handovers before."""
         self._wrote: list[int] = []
         """Frames of Sets of P_Key tables, ascending."""
-        self._astray: dict[int, list[tuple[int, int]]] = {}
-        """Frame and sender of directed Sets to unknown places, by attribute."""
+        self._astray: dict[tuple[int, SenderId], list[int]] = {}
+        """Frames of directed Sets to places unknown or without NodeInfo, which may be any node; ascending, by attribute and sender."""
+        self._strays = 0
         self.ambiguous: set[int] = set()
         """Frames of directed answers that either of two hosts may have asked for, so that they may be another port's."""
         self.handovers: list[int] = []
@@ -93,11 +95,12 @@ class Vantage:
             known = key >> 16, key & 0xFFFF
             if known not in self._managed and self._room(len(self._managed) < MAX_NODES, event, frame):
                 self._managed[known] = frame
-        lost = np.flatnonzero(((slots < 0) | shared[index]) & directed)
+        nameless = np.array([not node.guid for node in smps.nodes], np.bool_)[smps.which[index]]
+        lost = np.flatnonzero((nameless | shared[index]) & directed)
         for one, frame, sender in zip(attribute[lost].tolist(), frames[lost].tolist(), smps.sender[index[lost]].tolist(), strict=True):
-            astray = self._astray.setdefault(one, [])
-            if self._room(len(astray) < MAX_ASTRAY, event, frame):
-                astray.append((frame, sender))
+            if self._room(self._strays < MAX_ASTRAY, event, frame):
+                self._astray.setdefault((one, SenderId(sender)), []).append(frame)
+                self._strays += 1
 
     def _gets(self, event: ChunkFollowed, shared: Bool) -> None:
         """Remember who asks which node along directed routes."""
@@ -190,9 +193,11 @@ class Vantage:
         """Whether a Set of an attribute to an unknown place, between two frames, may have written one of the nodes; None: any node."""
         if 0 < self._full < before:
             return True
-        found = self._astray.get(attribute, ())
-        senders = {sender for frame, sender in found if after < frame < before}
-        return any(nodes is None or self.may_lead(sender, nodes) for sender in senders)
+        for (asked, sender), frames in self._astray.items():
+            between = asked == attribute and bisect_right(frames, after) < bisect_left(frames, before)
+            if between and (nodes is None or self.may_lead(sender, nodes)):
+                return True
+        return False
 
     def may_lead(self, sender: int, nodes: Collection[Node]) -> bool:
         """Whether an unknown route of a sender may lead to one of these nodes: it has no other route there."""

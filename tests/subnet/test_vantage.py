@@ -8,7 +8,7 @@ import pytest
 
 from ibdissect.subnet import FabricFollower, Node
 from ibdissect.subnet.events import ChunkFollowed
-from ibdissect.subnet.vantage import MAX_ASTRAY, Vantage
+from ibdissect.subnet.vantage import Vantage
 from ibdissect.wire.numbers import P_KEY_TABLE, PORT_INFO
 from ibdissect.wire.sm import SMInfo
 from tests import craft
@@ -87,11 +87,28 @@ def test_a_set_along_an_unknown_route() -> None:
     assert not vantage.astray(P_KEY_TABLE, 1, 4, [five])
 
 
-def test_a_bound_that_is_reached_makes_facts_unknown() -> None:
-    lost = [smp(SET, P_KEY_TABLE, p_keys(1), path=[1, 9])] * (MAX_ASTRAY + 1)
+def test_a_set_along_a_route_of_which_no_node_info_is_known() -> None:
+    """Its end may be a node that somebody else asked by another route, until a NodeInfo comes back along it."""
+    end, write = answer_to([1, 9]), smp(SET, P_KEY_TABLE, p_keys(1), path=[1, 9])
+    vantage, five = seen([*NODE, end, write, *NODE])
+    assert vantage.astray(P_KEY_TABLE, 1, 4, [five]) and not vantage.astray(P_KEY_TABLE, 3, 4, [five])
+    (nameless,) = (hop.node for origin in vantage.follower.routes.origins.values() for hop in origin.hops.values())
+    assert not nameless.guid and not vantage.astray(P_KEY_TABLE, 1, 4, [nameless]), "what was written is known of that end"
+    vantage, five = seen([*NODE, smp(ANSWER, 0x11, node(6), path=[1, 9]), write, *NODE])
+    assert not vantage.astray(P_KEY_TABLE, 1, 4, [five])
+
+
+def answer_to(path: list[int]) -> bytes:
+    """A port along a route shows its table, which makes an end of the route."""
+    return smp(ANSWER, PORT_INFO, port_info(7), path=path)
+
+
+def test_a_bound_that_is_reached_makes_facts_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibdissect.subnet.vantage.MAX_ASTRAY", 64)
+    lost = [smp(SET, P_KEY_TABLE, p_keys(1), path=[1, 9])] * 65
     vantage, five = seen([*NODE, *lost, *NODE])
     assert vantage.dropped.count == 1
-    assert vantage.astray(PORT_INFO, 1, MAX_ASTRAY + 3, [five]) and not vantage.astray(PORT_INFO, 1, MAX_ASTRAY + 2, [five])
+    assert vantage.astray(PORT_INFO, 1, 67, [five]) and not vantage.astray(PORT_INFO, 1, 66, [five])
 
 
 def test_two_hosts_with_one_number() -> None:
