@@ -42,9 +42,9 @@ class BadMKeyStorm(TrapRule):
 
     Look at the sender that the trap names, and at why the subnet manager does not answer with TrapRepress.
 
-    The traps, and no TrapRepress between them; the same trap again within a millisecond does not count. An `info` where the capture
-    may have missed the TrapRepress, or shows none from the receiver of the traps to that port at all, and where the traps may be of two
-    subnets.
+    The traps, and no TrapRepress between them, nor later within a second of the first one; the same trap again within a millisecond does
+    not count. An `info` where the capture may have missed the TrapRepress, or shows none from the receiver of the traps to that port at
+    all, and where the traps may be of two subnets.
     """
 
     code, name, severity = "MKY011", "trap256-storm", WARNING
@@ -64,6 +64,10 @@ class BadMKeyStorm(TrapRule):
         """LIDs that traps were sent to, by sender."""
         self.represses = BoundedDict[tuple[PortId | LidId, LidId], None](MAX_TRAPS, self.dropped)
         """Receiver and sender of any TrapRepress."""
+        self.storms = BoundedDict[PortId | LidId, list[tuple[Frame, int]]](MAX_TRAPS, self.dropped)
+        """By sender, the traps that are reported, and the time of the first one of each storm."""
+        self.quieted = KeptDict[Frame, None](MAX_TRAPS, self.dropped)
+        """Reported traps whose manager was only a little later."""
 
     @on_event(RepressSeen)
     def repressed(self, event: RepressSeen, context: Context) -> None:
@@ -71,6 +75,12 @@ class BadMKeyStorm(TrapRule):
         self.represses.put((port, LidId(event.slid)), None, event.frame, event.time_ns)
         if Notice(event.notice).trap_number == BAD_M_KEY:
             self.latest.pop(port, None)
+            for frame, since_ns in self.storms.pop(port, []):
+                if event.time_ns - since_ns <= SECOND_NS:
+                    self.quieted.keep(frame, None, event.frame, event.time_ns)
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return Frame(hit.frame) not in self.quieted
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info unless the capture shows what the receivers of its traps send to the port, and misses nothing."""
@@ -88,6 +98,8 @@ class BadMKeyStorm(TrapRule):
         self.latest.put(port, [*recent, event], event.frame, event.time_ns)
         if len(recent) < self.allowed:
             return None
+        young = [one for one in self.storms.get(port, []) if event.time_ns - one[1] <= SECOND_NS]
+        self.storms.put(port, [*young, (Frame(event.frame), recent[0].time_ns)], event.frame, event.time_ns)
         return {"count": len(recent) + 1}, [(one.frame, "an earlier one") for one in recent]
 
 

@@ -170,6 +170,19 @@ def test_a_storm_of_traps() -> None:
     assert [(one.frame, [frame for frame, _ in one.proof]) for one in found] == [(13, [3, 4, 5])], "the answer was to LID 5"
 
 
+@pytest.mark.parametrize("chunks", [(), (6,), (7,)])
+def test_a_storm_that_the_manager_quiets_at_once(chunks: tuple[int, ...]) -> None:
+    """Its TrapRepress is on the way when the fourth trap leaves."""
+    start, quiet = [*NODE, shown(), *storm(5)], repress(256, bad_key())
+
+    def found(*later: bytes, milliseconds: int = 1) -> list[int]:
+        return [one.frame for one in facts_of([*start, *later], "MKY011", chunks=chunks, step_ns=milliseconds * 1_000_000)]
+
+    assert (found(), found(quiet), found(repress(257, bad_key()))) == ([6], [], [6])
+    assert (found(quiet, milliseconds=200), found(quiet, milliseconds=201)) == ([], [6]), "within a second of the first trap"
+    assert found(quiet, *storm(4, first=9)) == [12], "it does so once"
+
+
 def test_only_so_many_senders_of_traps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who comes again is no new one."""
     monkeypatch.setattr(violations, "MAX_TRAPS", 2)
