@@ -276,8 +276,9 @@ class TwoWriters(LearntFactRule):
 
     Two Sets from LIDs that no LMC joins, or from different ports as NodeInfo and PortInfo showed them. A directed route names no sender:
     its origin must be known from a NodeInfo of the manager's own port, because one manager that restarts, or that changes from
-    directed routes to LIDs, looks like two. An `info` where the second one presents the key in force, and the first one gives the port no
-    key again: it is the successor, and knows the key. With a site policy that names M_Keys, any other key is reported, whoever wrote it.
+    directed routes to LIDs, looks like two. A Set that repeats the key that it presents, or that the port showed, does not count: tools
+    write back what they read. An `info` where the second one presents the key in force, and the first one gives the port no key again: it
+    is the successor, and knows the key. With a site policy that names M_Keys, any other key is reported, whoever wrote it.
     """
 
     code, name, severity = "MKY013", "mkey-changed-by-second-sm", WARNING
@@ -321,10 +322,17 @@ class TwoWriters(LearntFactRule):
                 if known is not None and (smp.m_key == known[0] or not known[1].differs(sender)):
                     del self.writers[port]
                 continue
+            repeats = key == smp.m_key or (smp.since > 0 and key == smp.was(PortInfo.m_key))
+            if known is not None and repeats:  # a tool writes back what it read
+                if known[0] != key:
+                    del self.writers[port]  # nobody saw who wrote it
+                continue
             if former is not None and not former.differs(sender):
                 self.returned.keep(port, frame, frame, smp.time_ns)
-            if known is None or known[0] == key or not known[1].differs(sender):
+            if known is None or not known[1].differs(sender):
                 self.writers.keep(port, (key, sender, frame), frame, smp.time_ns)
+                continue
+            if known[0] == key:
                 continue
             yield fault(
                 smp,

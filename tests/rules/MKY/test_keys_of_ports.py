@@ -226,3 +226,31 @@ def test_a_switch_answers_for_all_its_ports() -> None:
 def test_no_fault_is_reported_by_two_rules() -> None:
     codes = ("MKY001", "MKY002", "MKY003")
     assert [one.code for one in lint([*KEYED, write(), write(0)], *codes)] == ["MKY002", "MKY001"]
+
+
+def set_key(key: int, sender: int, held: int) -> list[bytes]:
+    """A Set of a key by who presents the present one, and what the port shows then."""
+    header = {"transaction_id": sender << 32 | key}
+    body = port_info(5, m_key=key, m_key_protect_bits=1, port_state=0, port_physical_state=0)
+    kept = port_info(5, m_key=key, m_key_protect_bits=1)
+    return [
+        ask(5, PORT_INFO, method=SET, body=body, m_key=held, slid=sender, header=header),
+        smp(ANSWER, PORT_INFO, kept, m_key=held, slid=5, dlid=sender, header=header),
+    ]
+
+
+@pytest.mark.parametrize("chunks", [(), (3,), (4,), (5,), (6,)])
+def test_a_tool_that_writes_back_the_key_that_it_read(chunks: tuple[int, ...]) -> None:
+    """It is no second manager, and the manager's next key fights nobody."""
+
+    def found(*sets: list[bytes]) -> list[tuple[str, int]]:
+        some = lint([NODE, *(frame for one in sets for frame in one)], "MKY013", chunks=chunks)
+        return [(str(one.severity), one.frame) for one in some]
+
+    first, back, second, again = set_key(3, 1, 0), set_key(3, 9, 3), set_key(4, 1, 3), set_key(4, 9, 4)
+    assert found(first, back, second, again) == []
+    assert found(first, set_key(7, 9, 3), second) == [("warning", 4)]
+    unseen = [ask(5, PORT_INFO, m_key=4), answer(5, PORT_INFO, port_info(5, m_key=4, m_key_protect_bits=1), m_key=4)]
+    assert found(first, unseen, again) == [] and found(first, unseen, set_key(7, 9, 8)) == [("warning", 6)]
+    assert found(first, again) == [], "it presents that key"
+    assert found(first, unseen, again, set_key(7, 1, 4)) == [], "nobody saw whose key 4 is"
