@@ -100,3 +100,23 @@ cdef inline u64 hashed(const u8[::1] p, size_t at, size_t end, u64 h) except? 0x
             q += 1
             left -= 1
     return mix(h ^ rest, <u64>size)
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define IBDISSECT_FETCH(place) __builtin_prefetch(place)
+    #else
+    #define IBDISSECT_FETCH(place)
+    #endif
+    """
+    void IBDISSECT_FETCH(const void* place) noexcept nogil
+
+cdef inline int fetch(const u8[::1] p, size_t at) except -1 nogil:
+    if at < <size_t>p.shape[0]:
+        IBDISSECT_FETCH(&p[at])
+    return 0
+
+cdef inline int fetch64(const i64[::1] p, size_t at) except -1 nogil:
+    if at < <size_t>p.shape[0]:
+        IBDISSECT_FETCH(&p[at])
+    return 0

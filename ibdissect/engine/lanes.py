@@ -55,6 +55,7 @@ FAR = cython.declare(cython.longlong, 1 << 16)
 """PSNs that are neither missing nor sent again in one step, as long as no READ takes as many."""
 _NEAR = cython.declare(cython.ulonglong, (1 << 14) - 1)
 """Mask of the hash by which a lane or a host is found again without the dict: each has one place, which another one may have taken."""
+_AHEAD = cython.declare(cython.Py_ssize_t, 16)  # rows whose bytes are on their way
 _UC = cython.declare(cython.int, UC)
 _SERVICE = cython.declare(cython.int, SERVICE)
 _CM_QPN = cython.declare(cython.int, 1)
@@ -82,6 +83,7 @@ class Lanes:
         i: cython.Py_ssize_t
         lane: Lane
         for i in range(reader.rows):
+            reader.touch(i + _AHEAD)
             reader.read(i, p)
             self.frames += 1
             if p.kind == NOTHING:

@@ -7,8 +7,7 @@ cdef class Finder(LinkHeaders):
     cdef const unsigned short[::1] links
     cdef const u8[::1] forms
     cdef const i64[::1] pseudo
-    cdef int roce_port, touched
-    cdef int touch(self, Py_ssize_t first, Py_ssize_t last) except? -1
+    cdef int roce_port
     cdef object roce_ports
     cdef int form(self, int form, Py_ssize_t pseudo) except? -1
     cdef inline int mark(self, Py_ssize_t name, Py_ssize_t at) except? -1

@@ -33,10 +33,10 @@ try:
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import b16
+    from cython.cimports.ibdissect.engine.common import b16, fetch
     from cython.cimports.ibdissect.engine.link_headers import LinkHeaders
 else:
-    from .common import b16
+    from .common import b16, fetch
     from .link_headers import LinkHeaders
 
 
@@ -55,7 +55,7 @@ ECHO = frozenset({0, 8})
 """Types of ICMP that quote no packet; of ICMPv6, those from FIRST_INFORMATION on, but for a redirect."""
 FIRST_INFORMATION, REDIRECT = 128, 137
 IBA = 0x1B
-_AT_ONCE = cython.declare(cython.Py_ssize_t, 64)  # rows whose first bytes are fetched together
+_AHEAD = cython.declare(cython.Py_ssize_t, 16)  # rows whose first bytes are on their way
 _LINE = cython.declare(cython.Py_ssize_t, 64)  # bytes of a cache line
 _INFINIBAND = cython.declare(cython.int, INFINIBAND)
 _ERF = cython.declare(cython.int, ERF)
@@ -128,27 +128,13 @@ class Finder(LinkHeaders):
     def run(self, links: Any, forms: bytes, pseudo: Any) -> None:
         """All rows. uint16[n] link types, the form of each link type (`link_headers.INFINIBAND` ...), int64[n] ERF headers (-1: none)."""
         self.links, self.forms, self.pseudo = memoryview(links), memoryview(forms), memoryview(pseudo)
-        first: cython.Py_ssize_t
         row: cython.Py_ssize_t
-        for first in range(0, self.rows, _AT_ONCE):
-            last: cython.Py_ssize_t = min(self.rows, first + _AT_ONCE)
-            self.touch(first, last)
-            for row in range(first, last):
-                self.begin(row)
-                self.form(self.forms[self.links[row]], self.pseudo[row])
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def touch(self, first: cython.Py_ssize_t, last: cython.Py_ssize_t) -> cython.int:
-        """Read a byte of the first two cache lines of some rows: memory delivers many at once, but one after the other to `form`."""
-        row: cython.Py_ssize_t
-        touched: cython.int = 0
-        for row in range(first, last):
-            size: cython.Py_ssize_t = self.sizes[row]
-            if size > 0:
-                touched ^= self.data[self.starts[row]] ^ self.data[self.starts[row] + min(size - 1, _LINE)]
-        self.touched = touched
-        return 0
+        for row in range(self.rows):
+            if row + _AHEAD < self.rows:
+                fetch(self.data, self.starts[row + _AHEAD])
+                fetch(self.data, self.starts[row + _AHEAD] + _LINE)
+            self.begin(row)
+            self.form(self.forms[self.links[row]], self.pseudo[row])
 
     @cython.cfunc
     @cython.exceptval(-1)

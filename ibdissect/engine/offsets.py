@@ -82,7 +82,7 @@ class Offsets:
         self.rows = len(self.starts)
         self.slots = memoryview(bytearray(b"\xff" * (8 * len(NAMES)))).cast("q")
         self.taken = self.row = self.start = self.end = self.depth = 0
-        self.block = bytearray(b"\xff" * (8 * self.rows * ROOM))
+        self.block = bytearray(b"\xff") * (8 * self.rows * ROOM)
         """The columns one after the other, in the order in which they were needed: int64[taken, n] and room for more."""
         self.found = memoryview(self.block).cast("q")
 

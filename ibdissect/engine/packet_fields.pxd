@@ -17,6 +17,7 @@ cdef class Reader:
     cdef public Py_ssize_t rows
     cdef const i64[::1] reth, aeth, extended
     cdef const u8[::1] kinds, parts
+    cdef int touch(self, size_t i) except? -1
     cdef bytes message(self, Py_ssize_t i)
     cdef int read(self, size_t i, Packet p) except? -1
     cdef int addresses(self, size_t i, Packet p) except? -1

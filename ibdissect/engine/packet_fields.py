@@ -35,13 +35,15 @@ if cython.compiled:
         b32,
         b64,
         cut,
+        fetch,
+        fetch64,
         hashed,
         i64,
         mix,
         u64,
     )
 else:
-    from .common import b16, b24, b32, b64, cut, hashed, mix
+    from .common import b16, b24, b32, b64, cut, fetch, fetch64, hashed, mix
     from .packet_kinds import CNP, NATIVE, NOTHING, OTHER, REQUEST, ROCE1, ROCE2
 
     if TYPE_CHECKING:
@@ -111,6 +113,8 @@ _POSITIVE = cython.declare(cython.ulonglong, (1 << 63) - 1)  # of hashes that ar
 _CM_QPN = cython.declare(cython.int, 1)
 _CLASS = cython.declare(cython.Py_ssize_t, _at(MAD.mgmt_class))
 _CM_CLASS = cython.declare(cython.int, CM_CLASS)
+_LINE = cython.declare(cython.Py_ssize_t, 64)  # bytes of a cache line
+_BEFORE = cython.declare(cython.Py_ssize_t, IPv4.size + UDP.size)  # bytes in front of the BTH that tell addresses
 _SAME = cython.declare(cython.Py_ssize_t, 64)
 _GOES_ON = cython.declare(cython.int, 3)
 _LEAVES_OPEN = cython.declare(cython.int, 12)
@@ -217,6 +221,29 @@ class Reader:
             p.dst_hi, p.dst_lo = b64(self.data, at + _DGID), b64(self.data, at + _DGID + 8)
             p.marked = b16(self.data, at) >> 4 & 3 == 3 and p.version == ROCE2
         return stop
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def touch(self, i: cython.size_t) -> cython.int:
+        """Ask memory for what `read` needs of row i soon: the packet's bytes, and the columns, of which eight rows share a line."""
+        if i >= len(self.bth):
+            return 0
+        at: cython.Py_ssize_t = self.bth[i]
+        if at >= 0:
+            fetch(self.data, at - _BEFORE)
+            fetch(self.data, at - _BEFORE + _LINE)
+            fetch(self.data, at + _BTH + _SAME - 1)
+        if not i & 7:
+            fetch64(self.times, i)
+            fetch64(self.end, i)
+            fetch64(self.lrh, i)
+            fetch64(self.grh, i)
+            fetch64(self.ip4, i)
+            fetch64(self.udp, i)
+            fetch64(self.limit, i)
+            fetch64(self.payload, i)
+            fetch64(self.payload_end, i)
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1)
