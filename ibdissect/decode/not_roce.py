@@ -15,6 +15,9 @@ from .header_cache import u16
 from .locate import Int
 from .rows import is_in
 
+SERVICE_PORTS = 1024
+"""Below are the UDP ports of services (RFC 6335, system ports): what they answer goes to any port that a client chose."""
+
 
 def leave_out(table: ChunkTable) -> Int:
     """Rows of other datagrams, int64[k]. Their headers are removed from the table, so that nobody takes them for packets."""
@@ -27,9 +30,9 @@ def leave_out(table: ChunkTable) -> Int:
 def find(table: ChunkTable) -> Int:
     """Rows of other datagrams, int64[k].
 
-    RoCE has one partition, and senders clear the version and the reserved bits of the BTH. A datagram that violates both and has a wrong
-    ICRC is not RoCE: damage seldom changes both, and a faulty sender computes the ICRC of what it sends. Nor is one that is too short
-    for a BTH: nothing in it says that it is.
+    RoCE has one partition, senders clear the version and the reserved bits of the BTH, and none has the port of a service. A datagram with
+    another partition and a wrong ICRC that violates one of these, too, is not RoCE: damage seldom changes both, and a faulty sender
+    computes the ICRC of what it sends. Nor is one that is too short for a BTH: nothing in it says that it is.
     """
     located = table.located
     short = np.flatnonzero((located.malformed == NO_BTH) & (located.at("udp") >= 0)) if "udp" in located.start else np.empty(0, np.int64)
@@ -38,7 +41,8 @@ def find(table: ChunkTable) -> Int:
     odd = np.flatnonzero(u16(located.front.part(rows, at, 4), BTH.p_key.bit // 8) & BASE != BASE)
     rows = rows[odd]
     head = located.front.part(rows, at[odd], BTH.size)
-    rows = rows[np.any([extract(head, field.bit, field.bits) for field in (BTH.tver, BTH.reserved6, BTH.reserved7)], axis=0)]
+    of_service = u16(located.front.part(rows, located.at("udp").take(rows), 2), 0) < SERVICE_PORTS
+    rows = rows[np.any([of_service, *(extract(head, field.bit, field.bits) for field in (BTH.tver, BTH.reserved6, BTH.reserved7))], axis=0)]
     if not len(rows):
         return short
     sums = icrc_sums(table, rows)

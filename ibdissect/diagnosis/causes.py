@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct as Record
 from msgspec import field
 
+from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import HostNumber, QpNumber
 from ibdissect.decode.wrong_icrcs import OTHER
 from ibdissect.engine.connection_setups import SetUp
@@ -43,6 +44,8 @@ DOUBT = 4
 """Where more than a quarter as many packets do not fit as do, PSNs alone do not prove that both ways are of one connection."""
 SEEN_ALONE = frozenset({"icrc-wrong-at-sender", "slow-by-congestion", "slow-by-application"})
 """Causes that one direction proves, whichever is the other."""
+UNKNOWN_TIMER_NS = 10 * SECOND_NS
+"""A requester that sent again only where NAKs asked for it may wait so long: 2.1 s, as Linux agrees on, up to four times (9.7.6.1.3)."""
 SURELY = 4
 """Tries of a packet that are no chance. Any requester repeats after a loss: fewer prove nothing where PSNs alone paired it."""
 MANY_TRIES = 5
@@ -283,7 +286,8 @@ def given_up(raw: Raw, half: Any, capture: CaptureContext) -> bool:
         return True
     last_ns = max(half.last_request_time, half.last_answer_time)
     quiet = capture.goes_on(half.last_request or half.last_answer, last_ns)
-    return ended or (limit is not None and half.tries > limit) or quiet > 2 * max(half.longest_wait, 1)
+    wait = 2 * half.longest_wait or 4 * (2 * half.timer) or UNKNOWN_TIMER_NS  # `timer` is half of what was agreed on
+    return ended or (limit is not None and half.tries > limit) or quiet > wait
 
 
 def _went_on(half: Any) -> bool:

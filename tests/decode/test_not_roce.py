@@ -16,9 +16,9 @@ DNS = struct.pack(">6H", 0x3F21, 0x8180, 1, 1, 0, 0) + b"\3www\7example\3com\0\0
 TEXT = b"<165>1 2026-11-21T02:12:11Z host app - - - a line of a log"
 
 
-def datagram(payload: bytes) -> bytes:
+def datagram(payload: bytes, source_port: int = 49152) -> bytes:
     """A UDP datagram to port 4791."""
-    frame = bytearray(roce2(0x04, bytes(len(payload) - 16)))
+    frame = bytearray(roce2(0x04, bytes(len(payload) - 16), udp={"source_port": source_port}))
     frame[42 : 42 + len(payload)] = payload
     return bytes(frame)
 
@@ -35,6 +35,21 @@ def codes(frame: bytes) -> set[str]:
 )
 def test_other_datagrams_are_no_packets(payload: bytes) -> None:
     assert not codes(datagram(payload)) - {"ROC003"}
+
+
+@pytest.mark.parametrize(("number", "port", "left"), [(0x3F20, 53, True), (0x3F20, 1023, True), (0x3F20, 1024, False), (0x3F21, 1024, True)])
+def test_an_answer_of_a_service(number: int, port: int, left: bool) -> None:
+    """One answer of DNS in sixteen has a number whose bits look like version 0; it comes from the port of DNS."""
+    answer = datagram(number.to_bytes(2, "big") + DNS[2:] + bytes(2), port)
+    assert bool(len(leave_out(ethernet_table([roce2(), answer])))) is left
+
+
+def test_packets_from_the_port_of_a_service_stay() -> None:
+    """If their ICRC or their partition is right."""
+    for bth, crc in (({"p_key": 0x8001}, True), ({}, False)):
+        frame = bytearray(roce2(payload=b"data", bth=bth, udp={"source_port": 53}))
+        frame[-1] ^= not crc
+        assert not len(leave_out(ethernet_table([roce2(), bytes(frame)])))
 
 
 @pytest.mark.parametrize(

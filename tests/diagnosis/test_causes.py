@@ -439,6 +439,31 @@ def test_a_request_is_given_up_after_two_times_its_longest_wait(more: int, cause
     assert found.cause == cause
 
 
+def lost_again(lab: Lab, start: int, size: int, quiet: int) -> None:
+    """A message whose first packet is lost five times, asked for by a NAK each time but the last; the capture ends `quiet` later."""
+    for i in range(5):
+        time = start + i * 100 * US
+        lab.ask(time, 105, size, WRITE_FIRST, dma=2 * size)
+        lab.ask(time + US, 106, size, WRITE_LAST)
+        if i < 4:
+            lab.answer(time + 50 * US, 105, 0x60, msn=105)
+    lab.put(start + 401 * US + quiet, B, C, 0x64, 5, 1, ext={"DETH": {"q_key": 1, "srcqp": 5}}, payload=bytes(64))
+
+
+@pytest.mark.parametrize(("size", "cause"), [(64, "retries-exhausted"), (1024, "path-mtu")])
+@pytest.mark.parametrize(("timer", "quiet"), [(None, 10 * SEC), (14, (4 * 4096 << 14))])
+def test_repetitions_that_naks_asked_for_tell_nothing_of_a_timer(size: int, cause: str, timer: int | None, quiet: int) -> None:
+    """The requester waits for its timer next, which nobody has seen: the capture may end before."""
+
+    def found(quiet: int) -> str:
+        lab = Lab()
+        start = lab.up(primary_local_ack_timeout=timer, retry_count=7) if timer else 0
+        lost_again(lab, lab.good(start, 100, 5) + MS, size, quiet)
+        return next(one.cause for one in lab.diagnosis().connections if one.ends[0].address == "10.0.0.1")
+
+    assert (found(quiet), found(quiet + US)) == ("slow-by-loss", cause)
+
+
 def test_a_wrong_partition_is_the_senders() -> None:
     lab = Lab()
     partition(lab)
