@@ -82,10 +82,11 @@ def anchors(points: Sequence[Point], once: Sequence[tuple[U64, Int]], first: int
     order = np.argsort(others, kind="stable")[:: 1 + len(others) // ENOUGH]
     rows, others = rows[order], others[order]
     delay = other.time[others] - one.time[rows]
-    if _unrelated(delay, other.time[others]):
-        rows, others, delay = rows[:0], others[:0], delay[:0]
+    level = _of_one_way(delay, one.flow[rows].astype(np.int64))
+    if _unrelated(level, other.time[others]):
+        rows, others, delay, level = rows[:0], others[:0], delay[:0], level[:0]
     own_stamp = one.own_stamp[rows] & other.own_stamp[others]
-    return Anchors(rows, others, delay, one.flow[rows].astype(np.int64), _segments(delay, other.time[others]), own_stamp)
+    return Anchors(rows, others, delay, one.flow[rows].astype(np.int64), _segments(level, other.time[others]), own_stamp)
 
 
 def _unrelated(delay: Int, time: Int) -> bool:
@@ -117,6 +118,26 @@ def _repeated(first: Sightings, second: Sightings) -> tuple[Int, Int]:
     rows, others = rows[good], others[good]
     alone = (np.bincount(rows)[rows] == 1) & (np.bincount(others)[others] == 1)
     return rows[alone], others[alone]
+
+
+def _of_one_way(delay: Int, flow: Int) -> Int:
+    """The delays as if all packets had gone the way of the largest flow: those of the other way of a long path come early by as much.
+
+    Flows that few packets of the largest one lie between stay as they are: what they differ in may be a step.
+    """
+    found, rows = delay.copy(), np.arange(len(delay))
+    if not len(rows):
+        return found
+    largest = max(by_value(flow), key=lambda one: len(one[1]))[1]
+    after = np.searchsorted(largest, rows)
+    before, after = (largest[np.clip(place, 0, len(largest) - 1)] for place in (after - 1, after))
+    nearest = np.where(rows - before <= np.abs(after - rows), before, after)
+    among, apart = np.abs(rows - nearest) <= NEIGHBOURS, delay - delay[nearest]
+    for _, mine in by_value(flow):
+        near = mine[among[mine]]
+        if 2 * len(near) > len(mine):
+            found[mine] -= np.int64(np.median(apart[near]))
+    return found
 
 
 def _segments(delay: Int, time: Int) -> Int:

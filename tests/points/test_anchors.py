@@ -30,6 +30,20 @@ def test_steps_and_drift(tmp_path: Path) -> None:
     assert drift_of(found, time, found.flow) == pytest.approx(120e-6, abs=5e-7)
 
 
+@pytest.mark.parametrize("steps", [{}, {200_000_000: 5_000_000}], ids=["no step", "a step"])
+@pytest.mark.parametrize("hop", [120_000, 3_000_000])
+def test_the_two_ways_of_a_long_path(tmp_path: Path, hop: int, steps: dict[int, int]) -> None:
+    """Packets one way are late by the path's delay, those of the other way early: that is no step."""
+    clock = behind(1_000_000, 0, steps)
+    world = World(points=("client", "server"), clocks={"server": clock}, hop=hop)
+    for psn in range(60):
+        arrived = world.packet(psn * 7_000_000 + world.random.randrange(4_000_000), psn=psn, payload=psn.to_bytes(4, "big"))
+        world.packet(arrived + 500, back=True, opcode=0x11, psn=psn, syndrome=0x1F)
+    found, points = compared(world, tmp_path)
+    true = np.array([when for when, _, _ in sorted(world.seen["server"])])[points[1].seen.frame[found.second] - 1]
+    assert len(found) == 120 and (found.segment == ((true >= 200_000_000) if steps else 0)).all()
+
+
 def test_packets_that_only_repeat(tmp_path: Path) -> None:
     """Keepalives: the offset on which most pairs of equal packets agree."""
     world = World(points=("client", "server"), clocks={"server": behind(12_345_678_901)})

@@ -33,6 +33,8 @@ class World:
     random: random.Random = field(default_factory=lambda: random.Random(1))
     seen: dict[str, list[tuple[int, bytes, int]]] = field(default_factory=dict)
     """For each point: true time, bytes, number of the packet."""
+    hop: int = 700
+    """Shortest time from one point to the next, in nanoseconds."""
     sent: int = 0
     lost: dict[int, str] = field(default_factory=dict)
     """Number of each lost packet and the point in front of which it was lost."""
@@ -54,7 +56,7 @@ class World:
             what |= (changed or {}).get(name, {})
             for again in range(1 + (name in twice) if name not in missing else 0):
                 self.seen.setdefault(name, []).append((time + 50_000 * again, _frame(back, 63 if routed else 64, **what), number))
-            time += 700 + int(self.random.expovariate(1 / 150))
+            time += self.hop + int(self.random.expovariate(1 / 150))
         return time
 
     def conversation(
