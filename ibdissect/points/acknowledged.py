@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.decode import Bool, Int
+from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import EndNumber
 from ibdissect.decode.rows import Columns, by_value, groups, mix, places_in
 from ibdissect.wire.headers import NAK, PSNS, RNR
@@ -23,7 +24,11 @@ SAMPLE = 64
 """PSNs of a stream of answers that are looked up to find its stream of requests."""
 OPEN = 1 << 16
 """Maximum number of NAKs and repetitions whose first copy is looked for in earlier blocks."""
-NEVER = np.iinfo(np.int64).min
+NEVER, ALWAYS = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+DATA = (0x0D, 0x0E, 0x0F, 0x10, 0x12)
+"""Lower bits of the OpCodes of answers with data: a requester asks again for what it lacks of it."""
+ASKS_AGAIN_NS = 10 * SECOND_NS
+"""A requester that goes on for so long has asked for it again: its timer of 2.1 s, as Linux agrees on, may take four times as long."""
 
 
 class Places(Columns):
@@ -44,7 +49,7 @@ class Proofs(Columns):
     """What answers prove about each transmission."""
 
     answered: Bool
-    """Sent once, and acknowledged or responded to."""
+    """Sent once, and acknowledged or responded to; data of a READ that the requester did not ask for again."""
     refused: Bool
     """The receiver did not have it: the last copy before a NAK of its PSN."""
     resent: Bool
@@ -152,7 +157,10 @@ class ProvenArrivals:
 
     def __init__(self, flows: PointFlows, late: list[npt.NDArray[np.int64]]) -> None:
         self._confirmed = np.full(len(flows.known), NEVER)  # the furthest position that later blocks confirm
-        self._open = np.zeros((3, 0), np.int64)  # connection, position, and whether it is a NAK, of those whose copy is in an earlier block
+        self._latest, self._asked_again = np.full(len(flows.known), NEVER), np.full(len(flows.known), ALWAYS)
+        """Time of each connection's last request, and the lowest position that later blocks go back to."""
+        self._open = np.zeros((3, 0), np.int64)
+        """Connection, position and kind (NAK, repetition, RNR NAK) of those whose copy is in an earlier block."""
         self._asked, self._answered = np.empty(0, np.uint32), np.empty(0, np.uint32)  # MADs of the block after this one
         found = np.concatenate([np.zeros((2, 0), np.int64), *late], axis=1)
         self._late = np.sort(mix([found[0], found[1]]))
@@ -163,10 +171,11 @@ class ProvenArrivals:
         self._answered_mads(found, packets, places)
         rows = np.flatnonzero(places.connection >= 0)
         rows = rows[np.argsort(places.connection[rows], kind="stable")]
+        kind = packets.syndrome[rows] >> 5  # -1: none
         if len(rows):
-            kind = packets.syndrome[rows] >> 5
-            self._confirm(found, places, rows, (packets.syndrome[rows] >= 0) & ((kind == NAK) | (kind == RNR)))
-        self._copies(found, places, rows, packets.syndrome[rows] == SEQUENCE_ERROR)
+            self._confirm(found, places, rows, (kind == NAK) | (kind == RNR))
+            self._received(found, packets, places, rows)
+        self._copies(found, places, rows, packets.syndrome[rows] == SEQUENCE_ERROR, kind == RNR)
         return found
 
     def _confirm(self, found: Proofs, places: Places, rows: Int, denied: Bool) -> None:
@@ -182,20 +191,37 @@ class ProvenArrivals:
         found.answered[rows] |= once & (reached >= position)
         np.maximum.at(self._confirmed, connection[~asked], (position - denied)[~asked])
 
-    def _copies(self, found: Proofs, places: Places, rows: Int, nak: Bool) -> None:
-        """The last request of a PSN before its NAK, and before it was sent again. What has none here is looked for in the block before."""
+    def _received(self, found: Proofs, packets: Transmissions, places: Places, rows: Int) -> None:
+        """Mark data that the requester never asked for again, though it went on. `rows`: by connection, then in order of time."""
+        connection, position, asked = places.connection[rows].astype(np.int64), places.position[rows], places.request[rows]
+        back = asked & places.goes_back[rows]
+        span = int(np.ptp(position)) + 2
+        level = connection * span - int(position.min())
+        later = np.minimum.accumulate((np.where(back, position, position.max() + 1) + level)[::-1])[::-1] - level
+        again = np.minimum(later, self._asked_again[connection])
+        np.maximum.at(self._latest, connection[asked], packets.time[rows[asked]])
+        goes_on = self._latest[connection] > packets.time[rows] + ASKS_AGAIN_NS
+        found.answered[rows] |= ~asked & np.isin(packets.opcode[rows] & 0x1F, DATA) & (again > position) & goes_on
+        np.minimum.at(self._asked_again, connection[back], position[back])
+
+    def _copies(self, found: Proofs, places: Places, rows: Int, nak: Bool, not_ready: Bool) -> None:
+        """The last request of a PSN before its NAK, and before it was sent again. What has none here is looked for in the block before.
+
+        One that an RNR NAK answers has arrived: it was sent again for want of a buffer.
+        """
         connection = np.concatenate([places.connection[rows].astype(np.int64), self._open[0]])
         if not len(connection):
             return
         position = np.concatenate([places.position[rows], self._open[1]])
         asked = np.concatenate([places.request[rows], np.zeros(self._open.shape[1], np.bool_)])
-        asks = np.concatenate([nak, self._open[2] > 0]), np.concatenate([places.goes_back[rows], self._open[2] == 0])
+        marks = found.refused, found.resent, np.zeros_like(found.answered)
+        asks = [np.concatenate([one, self._open[2] == i]) for i, one in enumerate((nak, places.goes_back[rows], not_ready))]
         group = numbered(connection * (np.ptp(position) + 1) + position - position.min())
         order = np.argsort(group, kind="stable")
         last = np.maximum.accumulate(np.where(asked[order], np.arange(len(order)), -1))
         before = np.concatenate(([-1], last[:-1]))  # a NAK is not a request, so this is the last one before it, too
         left = []
-        for which, mark in zip(asks, (found.refused, found.resent), strict=True):
+        for which, mark in zip(asks, marks, strict=True):
             wanted = np.flatnonzero(which[order])
             copy = before[wanted]
             known = (copy >= 0) & (group[order[copy]] == group[order[wanted]])
@@ -203,7 +229,9 @@ class ProvenArrivals:
             left.append(order[wanted[~known]])
         self._open = np.stack([
             np.concatenate([column[index] for index in left]) for column in (connection, position)
-        ] + [np.repeat([1, 0], [len(index) for index in left])])[:, -OPEN:]  # fmt: skip
+        ] + [np.repeat([0, 1, 2], [len(index) for index in left])])[:, -OPEN:]  # fmt: skip
+        found.resent &= ~marks[2]
+        found.answered |= marks[2]
 
     def _answered_mads(self, found: Proofs, packets: Transmissions, places: Places) -> None:
         """MADs that were sent once and answered in this block or the next one."""

@@ -215,7 +215,7 @@ def judge(classes: Classes, directions: Directions, flows: PointFlows, paused: B
     likely_before = _next_point(lacking, place, complete | _hardly_misses(gone @ lacking, gone @ seen, missed, tested))
     surely_before = np.where((why == 3) & ~(lacking & complete).any(axis=1), -1, _next_point(lacking, place, complete))
     likely = np.where(why == 1, ~((absent & complete & (each_missed <= CHANCE_SHARE)).any(axis=1) | backed), likely & (why == 2))
-    known = absent & _shown(alike, count)
+    known = absent & _shown(alike, count) & _tested_that_way(directions, alike, routes, count)
     likely |= (why == 3) & (np.count_nonzero(lacking, axis=1) == 1) & (lacking & _led_around(alike, routes, count)).any(axis=1)
     likely |= ((why == 1) & ~backed & ~(known & complete).any(axis=1)) | ((why == 2) & (np.count_nonzero(known, axis=1) < 2))
     lost = why > 0
@@ -231,6 +231,14 @@ def _shown(alike: PacketClass, count: Int) -> Bool:
     flow = numbered(alike.flow * np.int64(2) + alike.notification)
     seen = [np.bincount(flow, alike.seen[:, i] * count) > 0 for i in range(alike.seen.shape[1])]
     found: Bool = np.stack(seen, axis=1)[flow]
+    return found
+
+
+def _tested_that_way(directions: Directions, alike: PacketClass, routes: PointRoutes, count: Int) -> Bool:
+    """Which points have packets of the same source that provably passed, bool[n, points]: a tap records each way of a cable by itself."""
+    way = directions.source[alike.flow]
+    there = [np.bincount(way, routes.there[:, i] * count) >= TESTED for i in range(alike.seen.shape[1])]
+    found: Bool = np.stack(there, axis=1)[way]
     return found
 
 

@@ -37,7 +37,9 @@ def test_other_datagrams_are_no_packets(payload: bytes) -> None:
     assert not codes(datagram(payload)) - {"ROC003"}
 
 
-@pytest.mark.parametrize(("number", "port", "left"), [(0x3F20, 53, True), (0x3F20, 1023, True), (0x3F20, 1024, False), (0x3F21, 1024, True)])
+@pytest.mark.parametrize(
+    ("number", "port", "left"), [(0x3F20, 53, True), (0x3F20, 1023, True), (0x3F20, 1024, False), (0x3F21, 1024, True)]
+)
 def test_an_answer_of_a_service(number: int, port: int, left: bool) -> None:
     """One answer of DNS in sixteen has a number whose bits look like version 0; it comes from the port of DNS."""
     answer = datagram(number.to_bytes(2, "big") + DNS[2:] + bytes(2), port)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
+from ibdissect.decode.history import SECOND_NS
 from ibdissect.points.acknowledged import PlaceFinder, ProvenArrivals
 from ibdissect.points.flows import PointFlow, PointFlows
 from ibdissect.points.transmissions import Transmissions
 
-SEND, ACKNOWLEDGE, UD = 0x04, 0x11, 0x64
+SEND, READ, RESPONSE, ACKNOWLEDGE, UD = 0x04, 0x0C, 0x10, 0x11, 0x64
 ACK, NAK, RNR = 0x1F, 0x60, 0x20
 LAST = (1 << 24) - 1
 Packet = tuple[int, int, int]
@@ -24,24 +26,24 @@ def flows(*, others: int = 0) -> PointFlows:
     return found
 
 
-def transmissions(known: PointFlows, packets: list[tuple[int, int, int, int, int]]) -> Transmissions:
-    """(OpCode, PSN, syndrome, transaction, asks) in order of time."""
+def transmissions(known: PointFlows, packets: list[tuple[int, int, int, int, int]], times: Sequence[int] = ()) -> Transmissions:
+    """(OpCode, PSN, syndrome, transaction, asks) in order of time; READ responses are answers, too."""
     n, first = len(packets), len(known.known) - 2
     opcode, psn, syndrome, transaction, asks = np.array(packets, np.int64).reshape(-1, 5).T
-    flow = first + ((opcode == ACKNOWLEDGE) | (asks == 2))
+    flow = first + ((opcode == ACKNOWLEDGE) | (opcode == RESPONSE) | (asks == 2))
     none = np.zeros(n, np.bool_)
     return Transmissions(
-        np.arange(n), np.arange(n), np.ones((n, 1), np.int32), np.zeros((n, 1), np.int64), np.zeros((n, 1, 11), np.int16),
+        np.arange(n), np.array(times or range(n), np.int64), np.ones((n, 1), np.int32), np.zeros((n, 1), np.int64), np.zeros((n, 1, 11), np.int16),
         flow.astype(np.int32), psn.astype(np.int32), opcode.astype(np.uint8), syndrome.astype(np.int16), transaction.astype(np.uint32),
         asks.astype(np.uint8), np.zeros(n, np.uint16), none, none, none,
     )  # fmt: skip
 
 
-def proofs(*packets: tuple[int, ...], block: int = 1000, others: int = 0) -> list[list[bool]]:
+def proofs(*packets: tuple[int, ...], block: int = 1000, others: int = 0, times: Sequence[int] = ()) -> list[list[bool]]:
     """(OpCode, PSN, syndrome, ...) in order of time, read in blocks -> answered, refused, resent."""
     known = flows(others=others)
     whole = [(*one, 0, 0)[:5] for one in packets]
-    blocks = [transmissions(known, whole[at : at + block]) for at in range(0, len(whole), block)]
+    blocks = [transmissions(known, whole[at : at + block], times[at : at + block]) for at in range(0, len(whole), block)]
     connections = PlaceFinder(known)
     places = [connections.places(one) for one in blocks]
     answers = ProvenArrivals(known, connections.late)
@@ -52,6 +54,26 @@ def proofs(*packets: tuple[int, ...], block: int = 1000, others: int = 0) -> lis
 def test_an_ack_confirms_all_before_it() -> None:
     answered, _, _ = proofs((SEND, LAST, -1), (SEND, 0, -1), (SEND, 1, -1), (ACKNOWLEDGE, 0, ACK), (SEND, 2, -1))
     assert answered == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize("block", [2, 1000])
+def test_what_an_rnr_nak_answers_has_arrived(block: int) -> None:
+    """The sender repeats it for want of a buffer, not because it was lost."""
+    answered, _, resent = proofs((SEND, 1, -1), (ACKNOWLEDGE, 1, RNR), (SEND, 1, -1), (SEND, 2, -1), block=block)
+    assert answered == [True, False, False, False] and not any(resent)
+    answered, _, resent = proofs((SEND, 1, -1), (ACKNOWLEDGE, 0, RNR), (SEND, 1, -1), (SEND, 2, -1), block=block)
+    assert not any(answered) and resent == [True, False, False, False]
+
+
+@pytest.mark.parametrize("block", [2, 1000])
+@pytest.mark.parametrize(
+    ("next_psn", "later", "arrived"), [(3, 10 * SECOND_NS + 1, True), (3, 10 * SECOND_NS, False), (1, 11 * SECOND_NS, False)]
+)
+def test_data_that_nobody_asks_for_again_has_arrived(block: int, next_psn: int, later: int, arrived: bool) -> None:
+    """A requester that goes on for ten seconds has found out that some is missing."""
+    packets = (READ, 1, -1), (RESPONSE, 1, ACK), (READ, 2, -1), (RESPONSE, 2, ACK), (READ, next_psn, -1)
+    answered, _, _ = proofs(*packets, block=block, times=(0, 0, 0, 0, later))
+    assert (answered[1], answered[3]) == (arrived, arrived)
 
 
 def test_which_copy_was_answered_is_unknown() -> None:

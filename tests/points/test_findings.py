@@ -56,6 +56,20 @@ def test_losses_and_lost_notifications(tmp_path: Path) -> None:
     assert [(one.sure, one.arguments["proof"].partition(", as ")[0]) for one in doubted[1].by_rule["PTS001"]] == [(False, "most likely")]
 
 
+@pytest.mark.parametrize(("points", "sure"), [(("client", "server"), False), (("client", "tap", "server"), True)])
+def test_answers_of_a_way_that_nothing_tests(tmp_path: Path, points: tuple[str, ...], sure: bool) -> None:
+    """A point that has all requests may record the answers worse; behind a tap that has the others they are lost."""
+    world, time = World(points=points), 0
+    for psn in range(400):
+        arrived = world.packet(time, psn=psn, payload=psn.to_bytes(4, "big"))
+        if psn % 4 == 3:
+            before = points[-2] if psn % 40 == 3 else None
+            world.packet(arrived + 500, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=0x1F, before=before)
+        time += 20_000
+    found = [one for known in point_faults(world.compare(tmp_path)) for one in known.by_rule.get("PTS001", ())]
+    assert [one.sure for one in found] == [sure] * len(found) and found
+
+
 @pytest.mark.parametrize(("marked", "twin", "expected"), [
     ({"tap": {"ecn": 3}}, "", [0, 0, 20]),
     ({"server": {"ecn": 3}}, "", [0, 0, 20]),

@@ -18,7 +18,8 @@ class LostBetweenPoints(PointRule):
     The frame at the last point that has it. It is not enough that a file lacks the packet. The next point must be known to miss nothing,
     or two later points do not have it, or the receiver asked for this packet with a NAK. A likely loss that is not proved is an `info`:
     one that a NAK alone tells, too, if the only later point also lacks more than 2 % of the packets that arrived, as adaptive routing leads
-    them around it.
+    them around it; and one that nobody repairs, if only packets of the other way prove that the later point misses nothing, as a tap
+    records each way by itself.
     """
 
     code, name, severity = "PTS001", "lost-between-points", ERROR
