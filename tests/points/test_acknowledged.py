@@ -31,9 +31,9 @@ def transmissions(known: PointFlows, packets: list[tuple[int, int, int, int, int
     n, first = len(packets), len(known.known) - 2
     opcode, psn, syndrome, transaction, asks = np.array(packets, np.int64).reshape(-1, 5).T
     flow = first + ((opcode == ACKNOWLEDGE) | (opcode == RESPONSE) | (asks == 2))
-    none = np.zeros(n, np.bool_)
+    none, time = np.zeros(n, np.bool_), np.array(times or range(n), np.int64)
     return Transmissions(
-        np.arange(n), np.array(times or range(n), np.int64), np.ones((n, 1), np.int32), np.zeros((n, 1), np.int64), np.zeros((n, 1, 11), np.int16),
+        np.arange(n), time, np.ones((n, 1), np.int32), np.zeros((n, 1), np.int64), np.zeros((n, 1, 11), np.int16),
         flow.astype(np.int32), psn.astype(np.int32), opcode.astype(np.uint8), syndrome.astype(np.int16), transaction.astype(np.uint32),
         asks.astype(np.uint8), np.zeros(n, np.uint16), none, none, none,
     )  # fmt: skip

@@ -19,6 +19,7 @@ from ibdissect.rules.shared.packet_flows import (
     RELIABLE_DATAGRAM,
     PacketRule,
     gid_bytes,
+    of_several_hosts,
     room_behind_headers,
 )
 from ibdissect.wire.encapsulation import IPv4, IPv6
@@ -49,7 +50,7 @@ TO_MULTICAST_IP = (~present(LRH)) & present(BTH) & (
 TO_UNICAST = (LRH.dlid < FIRST_MULTICAST) | (
     ~present(LRH)
     & (
-        Where(IPv4, lambda table: table.values(IPv4.destination)[:, 0] >> 4 != 0xE)
+        Where(IPv4, lambda table: ~of_several_hosts(table.values(IPv4.destination)))
         | gid_bytes(IPv6.destination, lambda ip: ip[:, 0] != 0xFF)
         | (gid_bytes(GRH.dgid, lambda gid: gid[:, 0] != 0xFF) & ~present(IPv4) & ~present(IPv6))
     )

@@ -9,14 +9,13 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import Bool, ChunkTable
-from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.connections import Connections
 from ibdissect.decode.identity import Content, MacId, PairId, PKey
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end
 from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule, pair_of, sent_by, would_answer
-from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
+from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule, of_several_hosts
 from ibdissect.transport.congestion import Congestion
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.encapsulation import ETHERTYPE_ROCE, ETHERTYPES_VLAN, UDP, Ethernet, IPv4, IPv6
@@ -28,9 +27,8 @@ from ibdissect.wire.text import gid_text
 
 DYNAMIC_PORTS = 0xC000
 DEFAULT_PKEY = 0xFFFF
-MULTICAST_4, MULTICAST_6 = 0xE, 0xFF
-"""First four bits of IPv4's multicast addresses (what follows, 240/4, Linux takes as a host's), first byte of IPv6's."""
-BROADCAST_4 = 0xFFFFFFFF
+MULTICAST_6 = 0xFF
+"""The first byte of IPv6's multicast addresses."""
 GROUP_MAC = 1
 """The bit of a MAC address's first byte that tells groups."""
 IS_ROCE = present(BTH) & ~present(LRH)
@@ -72,8 +70,8 @@ class SourcePort(Rule):
 
 def _no_sender_4(table: ChunkTable) -> Bool:
     """0.0.0.0, multicast or broadcast as the source."""
-    source = extract(table.values(IPv4.source), 0, IPv4.source.bits)
-    none: Bool = (source == 0) | (source >> 28 == MULTICAST_4) | (source == BROADCAST_4)
+    source = table.values(IPv4.source)
+    none: Bool = ~source.any(axis=1) | of_several_hosts(source)
     return none
 
 

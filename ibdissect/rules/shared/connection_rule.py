@@ -9,6 +9,7 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.addresses import End
 from ibdissect.decode.connection_events import Connection, QueuePair
 from ibdissect.decode.connections import Connections
 from ibdissect.decode.identity import Code, ConnectionId
@@ -20,7 +21,7 @@ from ibdissect.lint.rule import INFO, Context, Hit, Seen, fault, on_chunk
 from ibdissect.rules.shared.unanswered import QuotingRule
 from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.traffic.capture_loss import CaptureLoss
-from ibdissect.wire.headers import LRH
+from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.opcodes import SERVICES
 from ibdissect.wire.spec import Field
 
@@ -30,6 +31,8 @@ QUIET_NS = CONFIGURED_NS
 """A connection of which nothing is seen for so long may have ended unseen: hosts crash, and DREQs are lost."""
 MAX_OTHER = 4096
 """Connections with values that were not agreed; how long a further one was silent is unknown: an info."""
+PREFIX_BYTES = 8
+"""The first half of a GID: ports have several, for the subnet and for any."""
 SERVICE_SHIFT = 5
 """The high three bits of an OpCode are the transport service."""
 
@@ -106,4 +109,14 @@ def of_pair(table: ChunkTable, native: Native, index: Int, pair: Connection, end
     sender = np.isin(native.slid[index], pair.far_lids(end))
     networks = table.networks[rows] if table.networks is not None else 0
     mine: Bool = (frames > pair.since(end)) & (frames < pair.ended) & sender & (networks == pair.active.network)
-    return mine
+    return mine & ~_of_others(table, rows, *(pair.ends[::-1] if pair.is_active(end) else pair.ends))
+
+
+def _of_others(table: ChunkTable, rows: Int, sender: End, receiver: End) -> Bool:
+    """Packets whose GRH names another port than the set-up did: virtual ports share a LID, and number their queue pairs alike."""
+    other = np.zeros(len(rows), np.bool_)
+    for gid, end in ((GRH.sgid, sender), (GRH.dgid, receiver)):
+        if end.gid:
+            guid, own = table.values_at(gid, rows)[:, PREFIX_BYTES:], np.frombuffer(end.gid, np.uint8)[PREFIX_BYTES:]
+            other |= guid.any(axis=1) & (guid != own).any(axis=1)
+    return other

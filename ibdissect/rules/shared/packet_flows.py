@@ -27,6 +27,8 @@ _EXTENDED_SIZE = locate.EXTENDED_SIZE.astype(np.uint8)
 RELIABLE_DATAGRAM = range(RD, UD)
 MANUFACTURER = 0xC0
 """OpCodes from here on belong to manufacturers (IBA 9.2), who use headers and reserved bits of their own."""
+MULTICAST_4, BROADCAST_4 = 0xE, 0xFFFFFFFF
+"""First four bits of IPv4's multicast addresses; the address of all hosts of a network."""
 KNOWN_HEADERS = ~BTH.opcode.isin({*RELIABLE_DATAGRAM, *range(MANUFACTURER, 256)})
 """Packets of which one knows what follows the BTH: NVIDIA's dynamically connected transport has other headers than reliable datagrams."""
 
@@ -52,6 +54,12 @@ def room_behind_headers(table: ChunkTable) -> npt.NDArray[np.int32]:
     if cut.any():
         room[cut] = -1
     return room
+
+
+def of_several_hosts(address: npt.NDArray[np.uint8]) -> Bool:
+    """Which IPv4 addresses, uint8[k, 4], are multicast or broadcast (what lies between, 240/4, Linux takes as a host's)."""
+    found: Bool = (address[:, 0] >> 4 == MULTICAST_4) | (extract(address, 0, IPv4.source.bits) == BROADCAST_4)
+    return found
 
 
 def is_ipoib(gid: npt.NDArray[np.uint8]) -> Bool:

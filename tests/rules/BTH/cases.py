@@ -57,6 +57,9 @@ case(
     roce2(0x64, b"12345678", headers=DATAGRAM, bth={"destqp": 0xFFFFFF}, ip=IP_GROUP),
     file=ethernet_pcap,
 )
+TO_ALL, TO_ONE = (roce2(0x64, b"12345678", headers=DATAGRAM, bth={"destqp": 0xFFFFFF}, ip={"destination": bytes([255, 255, 255, last])})
+                  for last in (255, 254))  # fmt: skip
+case("BTH011", TO_ONE, TO_ALL, file=ethernet_pcap)
 case("BTH012", to_group(qp=5), to_group())
 case("BTH013", to_group(0x04), to_group())
 # manufacturers number queue pairs of groups as they like
