@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import HostNumber, QpNumber
 from ibdissect.decode.wrong_icrcs import OTHER
 from ibdissect.engine.connection_setups import SetUp
 from ibdissect.engine.packet_kinds import ROCE1, ROCE2, SOON_NS
 from ibdissect.engine.psn_gaps import FAR, distance
+from ibdissect.wire.convert import LATEST_NS
 
 from .accesses import Access
 from .asked_hosts import AskedHosts
@@ -31,10 +31,8 @@ STALE, TIMEOUT_REASON, NO_SERVICE = 10, 4, 8
 """REJ reasons of a queue pair that is still connected, of a timeout, of an unknown service."""
 REDIRECTIONS = (24, 25)
 """REJ reasons that send the asker to another port: no failure."""
-MOST_RETRIES = 7
-"""A retry count has three bits."""
-MOST_CM_RETRIES = 15
-"""Max CM Retries has four bits."""
+MOST_RETRIES, MOST_CM_RETRIES = 7, 15
+"""A retry count has three bits, Max CM Retries has four."""
 MANY_CNPS, MANY_PAUSES = 5, 3
 WRONG_SHARE = 0.9
 """A host whose ICRCs are wrong in this part of its packets writes them wrongly; fewer were damaged on the way."""
@@ -44,8 +42,6 @@ DOUBT = 4
 """Where more than a quarter as many packets do not fit as do, PSNs alone do not prove that both ways are of one connection."""
 SEEN_ALONE = frozenset({"icrc-wrong-at-sender", "slow-by-congestion", "slow-by-application"})
 """Causes that one direction proves, whichever is the other."""
-UNKNOWN_TIMER_NS = 10 * SECOND_NS
-"""A requester that sent again only where NAKs asked for it may wait so long: 2.1 s, as Linux agrees on, up to four times (9.7.6.1.3)."""
 SURELY = 4
 """Tries of a packet that are no chance. Any requester repeats after a loss: fewer prove nothing where PSNs alone paired it."""
 MANY_TRIES = 5
@@ -284,9 +280,8 @@ def given_up(raw: Raw, half: Any, capture: CaptureContext) -> bool:
     limit = setup.agreed["retry_count"] if setup is not None else None
     if half.tries > MOST_RETRIES and not half.rnr_count:  # else more RNR NAKs may have come than are captured
         return True
-    last_ns = max(half.last_request_time, half.last_answer_time)
-    quiet = capture.goes_on(half.last_request or half.last_answer, last_ns)
-    wait = 2 * half.longest_wait or 4 * (2 * half.timer) or UNKNOWN_TIMER_NS  # `timer` is half of what was agreed on
+    quiet = capture.goes_on(half.last_request or half.last_answer, max(half.last_request_time, half.last_answer_time))
+    wait = 2 * half.longest_wait or 8 * half.timer or LATEST_NS  # 4 times its timer, of which `timer` is half
     return ended or (limit is not None and half.tries > limit) or quiet > wait
 
 

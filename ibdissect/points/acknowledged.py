@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.decode import Bool, Int
-from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import EndNumber
 from ibdissect.decode.rows import Columns, by_value, groups, mix, places_in
+from ibdissect.wire.convert import LATEST_NS
 from ibdissect.wire.headers import NAK, PSNS, RNR
 from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
 
@@ -27,8 +27,6 @@ OPEN = 1 << 16
 NEVER, ALWAYS = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 DATA = (0x0D, 0x0E, 0x0F, 0x10, 0x12)
 """Lower bits of the OpCodes of answers with data: a requester asks again for what it lacks of it."""
-ASKS_AGAIN_NS = 10 * SECOND_NS
-"""A requester that goes on for so long has asked for it again: its timer of 2.1 s, as Linux agrees on, may take four times as long."""
 
 
 class Places(Columns):
@@ -200,7 +198,7 @@ class ProvenArrivals:
         later = np.minimum.accumulate((np.where(back, position, position.max() + 1) + level)[::-1])[::-1] - level
         again = np.minimum(later, self._asked_again[connection])
         np.maximum.at(self._latest, connection[asked], packets.time[rows[asked]])
-        goes_on = self._latest[connection] > packets.time[rows] + ASKS_AGAIN_NS
+        goes_on = self._latest[connection] > packets.time[rows] + LATEST_NS
         found.answered[rows] |= ~asked & np.isin(packets.opcode[rows] & 0x1F, DATA) & (again > position) & goes_on
         np.minimum.at(self._asked_again, connection[back], position[back])
 

@@ -9,6 +9,9 @@ from .numbers import FIRST_MULTICAST, PERMISSIVE
 
 LIFETIME_INFINITE = 20
 """Smallest LifeTimeValue and HOQLife that mean "infinite" (IBA 14.2.5.4)."""
+LATEST_NS = 10_000_000_000
+"""No timer of a requester runs longer as a rule: 2.1 s, which Linux agrees on with the usual packet lifetime (core/cm.c), may take four
+times as long (IBA 9.7.6.1.3)."""
 
 RATE_GBPS: Mapping[int, float] = {
     2: 2.5, 3: 10, 4: 30, 5: 5, 6: 20, 7: 40, 8: 60, 9: 80, 10: 120, 11: 14, 12: 56, 13: 112, 14: 168, 15: 25, 16: 100, 17: 200,

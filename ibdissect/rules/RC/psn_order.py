@@ -17,16 +17,15 @@ from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.transport.events import Exhausted, LengthWrong, MsnFell, MsnJumped, OrderWrong, Repeated, StreamEvent, Wrapped
 from ibdissect.transport.losses import gaps, open_reads
 from ibdissect.transport.psn_streams import Stream, Streams
-from ibdissect.wire.convert import timeout_ns
+from ibdissect.wire.convert import LATEST_NS, timeout_ns
 from ibdissect.wire.headers import AETH, BTH, PSNS, RNR
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.text import counted
 
 USUAL_TIMEOUT = 14
 """Local ACK Timeout that most applications choose: 67 ms, after which a requester may take four times as long."""
-PATIENCE = 10.0
-"""What is unfinished so shortly before the capture ends may still be under way: the requester's timer of 2.1 s, which Linux agrees on
-with the usual packet lifetime (core/cm.c), may take four times as long (IBA 9.7.6.1.3)."""
+PATIENCE = LATEST_NS / SECOND_NS
+"""What is unfinished so shortly before the capture ends may still be under way: the requester's timer has not run out."""
 
 
 def of_stream(
