@@ -189,8 +189,8 @@ class TimeToLive(AcceptedRule):
 
     One packet is enough. Silent if its receiver answers the sender later, if only by a NAK: then it arrived. Silent, too, if packets with 1
     come back from there, so that no router is between both, or if its source MAC address sends for other hosts as well: that is a
-    router's, perhaps the last one. An `info` for a datagram, which is not acknowledged, and where nothing goes to the sender: that may be
-    behind the last router. A time to live of 0 is wrong anywhere.
+    router's, perhaps the last one. An `info` for a datagram or UC, which nobody acknowledges, and where nothing goes to the sender: that
+    may be behind the last router. A time to live of 0 is wrong anywhere.
     """
 
     code, name, severity = "ROC010", "roce-ttl-1", WARNING
@@ -240,7 +240,7 @@ class TimeToLive(AcceptedRule):
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info behind the last router, as it seems, or before the first one: nobody knows."""
         heard = any(to == hit.arguments["ends"][0] for _, to in context.get(Congestion).pairs)
-        near = not hit.arguments["left"] or (heard and not hit.arguments["datagram"])
+        near = not hit.arguments["left"] or (heard and hit.arguments["acknowledged"])
         return super().severity_at_end(hit, context) if near else INFO
 
 
@@ -270,8 +270,8 @@ class RocePKey(Rule):
 
     One packet is enough. Silent if its receiver sends to its sender in that partition, too: then both ports hold it; and for the
     packets of a connection that was accepted in another partition (REQ and REP): CNX008 tells where they are not in that one. An `info`
-    for a datagram, which is not acknowledged, and where the capture shows no answer of the receiver to the sender: ports may hold further
-    partitions.
+    for a datagram or UC, which nobody acknowledges, and where the capture shows no answer of the receiver to the sender: ports may hold
+    further partitions.
     """
 
     code, name, severity = "ROC012", "roce-pkey-nondefault", WARNING
@@ -311,9 +311,9 @@ class Fragmented(AcceptedRule):
 
     Make the path MTU of the queue pairs fit the smallest Ethernet MTU on the way, with 60 to 80 bytes to spare for headers.
 
-    One packet is enough. Silent if its receiver answers the sender later: software (rxe) takes fragments. An `info` for a datagram, which
-    is not acknowledged, and where the capture shows no answer of the receiver to the sender, or ends within a second. Of IPv4 only: what a
-    fragment of IPv6 carries is not read, and CAP018 says so of a capture that holds nothing else.
+    One packet is enough. Silent if its receiver answers the sender later: software (rxe) takes fragments. An `info` for a datagram or UC,
+    which nobody acknowledges, and where the capture shows no answer of the receiver to the sender, or ends within a second. Of IPv4 only:
+    what a fragment of IPv6 carries is not read, and CAP018 says so of a capture that holds nothing else.
     """
 
     code, name, severity = "ROC013", "roce-fragmented", WARNING

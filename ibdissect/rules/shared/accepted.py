@@ -16,8 +16,8 @@ from ibdissect.lint.rule import Context, Hit, Seen, on_chunk
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.encapsulation import IPv4, IPv6
-from ibdissect.wire.headers import AETH, BTH, DETH, GRH, LRH
-from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
+from ibdissect.wire.headers import AETH, BTH, GRH, LRH
+from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE, OPCODES
 from ibdissect.wire.spec import Field
 
 MAX_PAIRS = 256
@@ -25,6 +25,8 @@ MAX_PAIRS = 256
 ADDRESSES: tuple[tuple[Field[Any], Field[Any]], ...] = (
     (LRH.slid, LRH.dlid), (GRH.sgid, GRH.dgid), (IPv4.source, IPv4.destination), (IPv6.source, IPv6.destination),
 )  # fmt: skip
+RELIABLE = ("RC", "XRC")
+ACKNOWLEDGED = frozenset(code for code, opcode in OPCODES.items() if opcode.service in RELIABLE)
 NAK = 3
 """AETH.syndrome_opcode of a refusal."""
 
@@ -91,14 +93,14 @@ class AcceptedRule(PacketRule):
 
 def sent_by(seen: Seen) -> dict[str, Any]:
     """What `would_answer` asks of a packet."""
-    return {"ends": ends_at(seen.table, seen.row), "datagram": seen.first(DETH) is not None}
+    return {"ends": ends_at(seen.table, seen.row), "acknowledged": seen.value(BTH.opcode) in ACKNOWLEDGED}
 
 
 def would_answer(hit: Hit, context: Context) -> bool:
-    """Whether the receiver of a packet would answer where the capture shows it: no datagram, and it answers other packets of the sender."""
+    """Whether the receiver of a packet would answer where the capture shows it: its service has answers, and others come to the sender."""
     sender, receiver = hit.arguments["ends"]
     between = context.get(Streams).between
-    return not hit.arguments["datagram"] and any((service, receiver, sender, True) in between for service in ("RC", "XRC"))
+    return hit.arguments["acknowledged"] and any((service, receiver, sender, True) in between for service in RELIABLE)
 
 
 def pair_of(seen: Seen) -> PairId:

@@ -181,6 +181,9 @@ for wait, how in ((1_000_000_000, "warning"), (1_000_000, "info")):  # the captu
     case("ROC013", [PART, ASKS_AGAIN], [roce2()], file=partial(ethernet_pcap, step_ns=wait), severity=how)
 case("ROC012", [roce2(bth={"p_key": 0x8001}, **ASKED)], [roce2()], file=ethernet_pcap, severity="info")
 IN_PARTITION = roce2(0x64, b"data", ext={"DETH": {"q_key": 5, "srcqp": 7}}, bth={"p_key": 0x8001}, **ASKED)
+# nobody acknowledges UC
+case("ROC012", [roce2(0x24, bth={"p_key": 0x8001}, **ASKED), roce2(0x11, bth=ELSEWHERE, **ANSWER)], [roce2()], file=ethernet_pcap,
+     severity="info")  # fmt: skip
 case("ROC012", [IN_PARTITION, roce2(0x11, bth=ELSEWHERE, **ANSWER)], [roce2()], file=ethernet_pcap, severity="info", frames=[1, 2])
 LIMITED = roce2(0x11, bth={"destqp": 0x34, "p_key": 1}, **ANSWER)
 case("ROC012", [roce2(bth={"p_key": 0x8001}, **ASKED), roce2(0x11, bth=ELSEWHERE, **ANSWER)],
