@@ -66,7 +66,7 @@ class RouteEnds:
         """Learn the end of a route, as a NodeInfo returned along it."""
         hop: Hop | None = cython.cast(dict, origin.hops).get(path)
         if node.guid:
-            origin.reach(node)
+            origin.reach(node, entered, node.kind == _CA)
         if not path:
             self.learn_home(origin, node, entered, frame)
         if hop is None:

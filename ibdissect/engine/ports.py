@@ -104,8 +104,8 @@ class NodeState:
 
     __slots__ = (
         "alive", "changed", "device_id", "facts", "forwarding", "frame", "guid", "kind", "linear_top", "multicast_top", "name", "origin",
-        "place", "port_state_change", "ports", "slot", "switch", "system_guid", "unarbitrated", "unsure", "until", "vendor_id", "weight",
-        "window",
+        "place", "port_state_change", "ports", "reached", "slot", "switch", "system_guid", "unarbitrated", "unsure", "until", "vendor_id",
+        "weight", "window",
     )  # fmt: skip
 
     def __init__(self, guid: object, slot: i64, frame: i64, facts: Fact, switch: Fact, linear_top: Fact, multicast_top: Fact) -> None:
@@ -115,7 +115,7 @@ class NodeState:
         self.alive, self.until = True, _NEVER
         self.kind = self.system_guid = self.device_id = self.vendor_id = self.port_state_change = 0
         self.unsure = self.changed = self.weight = 0
-        self.window = self.place = 0
+        self.window = self.place = self.reached = 0
         self.name: Any = b""
         self.origin: Any = None
         self.unarbitrated = False
@@ -160,11 +160,11 @@ class OriginState:
             one.joined = one = one.joined.joined
         return one
 
-    def reach(self, node: NodeState) -> None:
-        """A route led to a node."""
+    def reach(self, node: NodeState, entered: i64 = 0, adapter: cython.bint = False) -> None:
+        """A route led to a node, by one of its ports; those of an adapter may be in two subnets."""
         if node.origin is None:
-            node.origin = self
-        if node.origin is not self:
+            node.origin, node.reached = self, entered
+        if node.origin is not self and (not adapter or node.reached == entered):
             self.group().joined = node.origin.group()
 
 

@@ -239,6 +239,8 @@ class Node(NodeState):
     name: bytes
     origin: Origin | None
     """Where the first directed route to it begins."""
+    reached: int
+    """The port by which that route enters it."""
     switch: History[SwitchFacts]
     linear_top: History[int]
     """LinearFDBTop."""

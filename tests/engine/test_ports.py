@@ -42,6 +42,18 @@ def test_origins_with_a_common_node_are_one_group(interpreted: bool) -> None:
 
 
 @pytest.mark.parametrize("interpreted", [False, True])
+@pytest.mark.parametrize(("port", "adapter", "joined"), [(2, True, False), (1, True, True), (2, False, True)])
+def test_an_adapter_with_ports_in_two_subnets_joins_none(port: int, adapter: bool, joined: bool, interpreted: bool) -> None:
+    of: Any = plain("ports") if interpreted else ports
+    fact: Any = plain("facts").Fact if interpreted else facts.Fact
+    one, other = (of.OriginState(number, {}, fact()) for number in range(2))
+    node = of.NodeState(5, 1, 7, *(fact() for _ in range(4)))
+    one.reach(node, 1, adapter)
+    other.reach(node, port, adapter)
+    assert (one.group() is other.group()) is joined
+
+
+@pytest.mark.parametrize("interpreted", [False, True])
 def test_a_restarting_port_loses_keys_and_table(interpreted: bool) -> None:
     of: Any = plain("ports") if interpreted else ports
     fact: Any = plain("facts").Fact if interpreted else facts.Fact

@@ -11,7 +11,7 @@ import pytest
 from ibdissect.subnet.directed_routes import Routes
 from ibdissect.subnet.mixed_subnets import KIND, LID, ROUTE, SIZE, Contradictions
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import Node, Origin
+from ibdissect.subnet.nodes import CA, Node, Origin
 from ibdissect.subnet.topology import connect
 
 OWN = b""
@@ -57,6 +57,19 @@ def test_two_managers_of_one_subnet_with_the_same_transaction_ids() -> None:
         assert not subnet.contradictions.related
         ways.learn(ways.origin(7), b"", other, 1, 3)
         assert subnet.contradictions.related == related
+
+
+@pytest.mark.parametrize(("port", "apart"), [(2, True), (1, False)])
+def test_an_adapter_with_a_port_in_each_subnet(port: int, apart: bool) -> None:
+    """Two managers that meet at one port are of one subnet."""
+    subnet = Subnet()
+    ways = Routes(subnet)
+    both, near, far = (subnet.node(guid, 1)[0] for guid in (1, 2, 3))
+    both.kind = CA
+    for sender, here, entered in ((7, near, 1), (8, far, port)):
+        ways.learn(ways.origin(sender), b"\1", here, 1, 1)
+        ways.learn(ways.origin(sender), b"\1\2", both, entered, 2)
+    assert near.apart(far) is apart
 
 
 def test_two_managers_without_routes_to_themselves() -> None:
