@@ -16,7 +16,7 @@ from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.capture.scattered import flags
 from ibdissect.decode import Bool, ChunkTable, Int
-from ibdissect.decode.addresses import End, lid_end
+from ibdissect.decode.addresses import End, ends_of, lid_end
 from ibdissect.decode.bit_fields import value_at
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import NEIGHBOURS_NS, SECOND_NS
@@ -28,6 +28,7 @@ from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Moment, Rule, fault
 from ibdissect.mad.agents import Agents
 from ibdissect.mad.datagrams import Queries
 from ibdissect.mad.transactions import Transactions
+from ibdissect.mad.visible_answers import VisibleAnswers
 from ibdissect.rules.shared.answer_patience import announced
 from ibdissect.rules.shared.answered import KEPT_FRAMES, RepliesToFindings
 from ibdissect.rules.shared.unanswered import QuotingRule
@@ -213,8 +214,8 @@ class Flood(Rule):
 
     Requests that agree in sender, receiver and all their contents except the low half of the transaction id. An `info` where all of them
     were answered: then the agent keeps up; where each waits for the answer to the one before, or 50 ms for one that does not come; where
-    the agent answers one after the other, and the capture ends within a second; or where they come from another queue pair than 0 and 1,
-    whose answers are not recognized.
+    the agent answers one after the other, and the capture ends within a second; where they come from another queue pair than 0 and 1,
+    whose answers are not recognized; or where the capture shows no answer to the requester: then it may show one direction only.
     """
 
     code, name, severity = "TXN018", "mad-flood", WARNING
@@ -223,7 +224,7 @@ class Flood(Rule):
     message = "{what}: the same request {count} times within a second"
     example = "101 PerformanceGets of one port within half a second"
 
-    needs = (RepliesToFindings, Scopes, Transactions)
+    needs = (RepliesToFindings, Scopes, Transactions, VisibleAnswers)
 
     def __init__(self) -> None:
         self.kind = np.empty(0, np.uint64)
@@ -238,6 +239,8 @@ class Flood(Rule):
         """Floods whose target answers the requester, be it other requests."""
         self.elsewhere: set[Code] = set()
         """Floods whose answers go to other queue pairs, where nobody recognizes them."""
+        self.requesters: dict[Code, End] = {}
+        """Who sends a flood; of directed routes nobody knows."""
 
     @on_chunk
     def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -276,6 +279,8 @@ class Flood(Rule):
             if kept is not None and len(kept) < KEPT_FRAMES:
                 ends = int(asked.source[i]), int(asked.destination[i])
                 self.began.setdefault(flood, (*ends, table.chunk.first + row, int(table.chunk.time_ns[row])))
+                if asked.mgmt_class[i] != DIRECTED and flood not in self.requesters:
+                    self.requesters[flood] = ends_of(table, asked.rows[[i]])[0][0]
                 more = asked.rows[index[mine[: KEPT_FRAMES - len(kept)]]]
                 kept += map(Moment, (more + table.chunk.first).tolist(), table.chunk.time_ns[more].tolist())
                 watched += (more + table.chunk.first).tolist()
@@ -307,7 +312,9 @@ class Flood(Rule):
         in_turn = ends and done == sorted(done, reverse=True)
         came = sorted(replies.replies[Frame(one.frame)].frame for one in watched if Frame(one.frame) in replies.replies)
         waits = len(came) > 0 and all(_waited(one, following, came) for one, following in pairwise(watched))
-        return INFO if all(done) or in_turn or waits or flood in self.elsewhere else None
+        visible = context.get(VisibleAnswers)
+        unseen = flood in self.requesters and self.requesters[flood] not in visible.receivers and not visible.dropped.count
+        return INFO if all(done) or in_turn or waits or unseen or flood in self.elsewhere else None
 
     @staticmethod
     def _kinds(table: ChunkTable, asked: Queries, index: Int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
