@@ -6,7 +6,8 @@ written; where it holds, and for every Set if it names a read-only component, it
 - A component that the port does not have is absent, and a comparison with it is false, also in a negation. A port of unknown kind has what
   all ports have that it may be: PortInfo of number 0 may be that of a switch, PortInfo without a LID that of an external port.
 - A read-only component of a Set has the value that the port itself answered before. Where that is unknown, the copy counts that the
-  sender made of an earlier answer, unless it is a capacity of 0.
+  sender made of an earlier answer, unless it is a capacity of 0. A Set that is right by its copy is right: it is of an answer that the
+  capture lacks.
 """
 
 from __future__ import annotations
@@ -141,7 +142,17 @@ def applying(table: ChunkTable, struct: type[Struct] | None, condition: Expr, po
         if judge is None:
             judge = known[table, struct, ports] = _Applying(table, struct, asked, kinds, facts)
         found[asked] = judge.mask(condition)
+        late = (found & ~hits).nonzero()[0]
+        found[late[_copied(table, struct, condition, late)]] = False
     return found
+
+
+def _copied(table: ChunkTable, struct: type[Struct], condition: Expr, sets: Int) -> Bool:
+    """Which of some Sets have a copy of each read-only component that a condition names; 0 is none."""
+    copied = np.ones(len(sets), np.bool_)
+    for field in {field.part_of[0] if field.part_of else field for field in _fields(condition) if field.read_only}:
+        copied &= table.values(field)[sets] != 0
+    return copied
 
 
 def _methods(table: ChunkTable, struct: type[Struct]) -> tuple[Int, Int]:
@@ -189,7 +200,7 @@ def _port_kinds(table: ChunkTable, struct: type[Struct], facts: PortFacts | None
     # most records of tables are of adapters, which number their ports from 1
     has_lid = is_lid(value_at(data, found.at, PortInfo.lid)) if struct is PortInfo else ~smp
     maybe = kinds_of_ports(kind, number, has_lid)
-    maybe[~smp & (number == 0) & (kind == 0)] = PORT_ZERO
+    maybe[~smp & (number == 0)] = PORT_ZERO  # whose LID an adapter may have had before
     return maybe
 
 

@@ -256,6 +256,12 @@ case("SEM062", CAPABLE_0, CAPABLE_3, frames=[2])
 LARGE, SMALL = (answer(5, PORT_INFO, port_info(5, mtu_cap=cap, neighbor_mtu=1)) for cap in (5, 3))
 SET_MTU = ask(5, PORT_INFO, method=SET, body=set_port(neighbor_mtu=5, mtu_cap=4))
 case("SEM004", [CA, SMALL, SET_MTU], [CA, LARGE, SET_MTU], frames=[3])
+# unless the Set is right by its copy: it is of an answer that the capture lacks
+FITS = ask(5, PORT_INFO, method=SET, body=set_port(neighbor_mtu=5, mtu_cap=5))
+case("SEM004", [CA, SMALL, SET_MTU], [CA, SMALL, FITS], frames=[3])
+ONE_LANE = answer(5, PORT_INFO, port_info(5, vl_cap=1, operational_vls=1))
+TOO_MANY, ENOUGH = (ask(5, PORT_INFO, method=SET, body=set_port(operational_vls=4, vl_cap=cap)) for cap in (2, 4))
+case("SEM006", [CA, ONE_LANE, TOO_MANY], [CA, ONE_LANE, ENOUGH], frames=[3])
 # tables
 write_case("SEM027", [PORT_SWITCH, INFO], LINEAR, bytes([255, 3, 99]).ljust(64, b"\xff"), bytes([255, 3, 8]).ljust(64, b"\xff"))
 write_case("SEM029", [PORT_SWITCH, INFO], MULTICAST, b"\x80\0", b"\x01\0")
