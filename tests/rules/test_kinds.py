@@ -1,7 +1,7 @@
 """What a capture shows between a fact and the packet that is judged by it: whatever the rule, the finding becomes an info where it must.
 
-Each proof is taken with one thing added in front of the packet at fault: its LIDs are given to other ports, somebody else writes
-every attribute of these ports and nobody answers, the manager hands over, or the card lost a packet.
+Each proof is taken with one thing added in front of the packet at fault: its LIDs are given to other ports, another connection uses its
+queue pair, somebody else writes every attribute of these ports and nobody answers, the manager hands over, or the card lost a packet.
 """
 
 from __future__ import annotations
@@ -17,13 +17,22 @@ import pytest
 from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Evidence, Finding, Severity
-from ibdissect.wire.numbers import FIRST_MULTICAST
+from ibdissect.wire.cm import REP, REQ, RTU
+from ibdissect.wire.numbers import CM_CLASS, FIRST_MULTICAST
 from ibdissect.wire.sm import SMInfo
+from ibdissect.wire.spec import Struct
 from tests import craft
 from tests.rules.cases import CASES, Case
 from tests.rules.test_rules import lint
 from tests.subnet.made import SET, answer, ask, node, port_info
 
+CM_SEND, GSI, WITHOUT_GRH, CONNECTED = 0x03, 1, 2, (0, 1)
+"""Method of CM, the queue pair of management, LNH of native packets without a GRH; transport services RC and UC."""
+ANEW = {"local_communication_id": 0x7001, "remote_communication_id": 0x7002}
+AS_USUAL = {
+    "path_packet_payload_mtu": 5, "max_cm_retries": 3, "remote_cm_response_timeout": 20, "local_cm_response_timeout": 20, "retry_count": 7,
+    "primary_local_ack_timeout": 14, "primary_subnet_local": 1,
+}  # fmt: skip
 Timed = list[tuple[int, bytes]]
 """Time in nanoseconds and packet of each record."""
 LOUD = (Severity.ERROR, Severity.WARNING)
@@ -69,6 +78,26 @@ def owned(lid: int, by: int) -> list[bytes]:
 
 def given_away(frame: bytes) -> list[bytes]:
     return [one for lid in lids(frame) for one in (answer(lid, PORT_INFO, port_info(0)), *owned(lid, lid + 500))]
+
+
+def connected_again(frame: bytes) -> list[bytes]:
+    """The set-up of another connection that has the packet's values, between its LIDs and with its queue pair; none for datagrams."""
+    _, dlid, _, slid, opcode, _, p_key, qp, psn = struct.unpack_from(">4H2B HII", frame)
+    qp, psn = qp & 0xFFFFFF, psn & 0xFFFFFF
+    if frame[1] & 3 != WITHOUT_GRH or qp <= GSI or opcode >> 5 not in CONNECTED:
+        return []
+    there, back = {"slid": slid, "dlid": dlid}, {"slid": dlid, "dlid": slid}
+    asked = {
+        "local_communication_id": 0x7001, "local_qpn": 0x777, "starting_psn": psn, "partition_key": p_key, "transport_service_type": opcode >> 5,
+        "primary_local_port_lid": slid, "primary_remote_port_lid": dlid, **AS_USUAL,
+    }  # fmt: skip
+    accepted = {"local_communication_id": 0x7002, "remote_communication_id": 0x7001, "local_qpn": qp, "starting_psn": 900}
+    return [connecting(0x10, REQ, asked, there), connecting(0x13, REP, accepted, back), connecting(0x14, RTU, ANEW, there)]
+
+
+def connecting(attribute: int, struct_: type[Struct], values: dict[str, int], ends: dict[str, int]) -> bytes:
+    body = craft.build(struct_, **values)
+    return craft.gmp(CM_CLASS, CM_SEND, attribute, body, at=24, header={"transaction_id": 0x99}, **ends)
 
 
 def written(frame: bytes) -> list[bytes]:
@@ -125,6 +154,9 @@ KINDS: dict[str, Kind] = {
             "refused or unanswered, whoever has the LID by now": ("CM012", "CM017", "SMP016", "TXN005"),
             "of the switch, whose LID no rule takes from InfiniBand": ("OPA003", "OPA004", "OPA005"),
         },
+    ),
+    "connected again": Kind(
+        connected_again, {"of the ports, whatever connection": ("LNK016", "LNK017", "LNK022", "PKY001", "PKY003", "PKY004")},
     ),
     "written by somebody": Kind(
         written,
@@ -195,6 +227,8 @@ def holds(case: Case, kind: Kind) -> Iterator[bool]:
         if first and not quoted(lint(erf(whole)), case.code, one.frame + n, n + 1, one.frame + n - 1):
             continue  # it does not begin as the proof's nodes do
         added, at = kind.added(packet), one.frame + n - 1
+        if not (added or kind.lost):
+            continue
         changed = erf(placed(whole, at, added), at if kind.lost else None)
         yield quoted(lint(changed), case.code, at + 1 + len(added), n + 1, at)
 
