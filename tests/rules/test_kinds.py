@@ -88,8 +88,8 @@ def connected_again(frame: bytes) -> list[bytes]:
         return []
     there, back = {"slid": slid, "dlid": dlid}, {"slid": dlid, "dlid": slid}
     asked = {
-        "local_communication_id": 0x7001, "local_qpn": 0x777, "starting_psn": psn, "partition_key": p_key, "transport_service_type": opcode >> 5,
-        "primary_local_port_lid": slid, "primary_remote_port_lid": dlid, **AS_USUAL,
+        "local_communication_id": 0x7001, "local_qpn": 0x777, "starting_psn": psn, "partition_key": p_key,
+        "transport_service_type": opcode >> 5, "primary_local_port_lid": slid, "primary_remote_port_lid": dlid, **AS_USUAL,
     }  # fmt: skip
     accepted = {"local_communication_id": 0x7002, "remote_communication_id": 0x7001, "local_qpn": qp, "starting_psn": 900}
     return [connecting(0x10, REQ, asked, there), connecting(0x13, REP, accepted, back), connecting(0x14, RTU, ANEW, there)]
@@ -138,8 +138,6 @@ UNCHANGING = (
     "SEM053", "SEM055", "SEM065", "SEM072", "TRP006",
 )  # fmt: skip
 """No manager changes what a node is, can or holds at most."""
-COUNTED = "MKY012", "PKY015"
-"""The port counts on, from whatever somebody wrote."""
 TOLD = "CAP017", "MKY010", "PKY013"
 """The finding is about the capture itself, or about a notice that quotes the packet."""
 KEYS = "MKY002", "MKY003", "MKY008", "MKY011", "MKY013", "MKY015", "SMP023"
@@ -148,8 +146,8 @@ KINDS: dict[str, Kind] = {
     "given to other ports": Kind(
         given_away,
         {
-            "at once": AT_ONCE, "told": TOLD, "of groups": OF_GROUPS, "by a directed route": BY_ROUTE,
-            "of the new owner, or of a port with another LID": ("MCG006", "MKY002", "MKY013", "PKY015", "TRP011"),
+            "at once": AT_ONCE, "told": ("MKY010", "PKY013"), "of groups": OF_GROUPS,
+            "of the new owner, or of a port with another LID": ("MCG006", "TRP011"),
             "of the same node, by its GUID": ("PKY023", "SEM034", "SEM035"),
             "refused or unanswered, whoever has the LID by now": ("CM012", "CM017", "SMP016", "TXN005"),
             "of the switch, whose LID no rule takes from InfiniBand": ("OPA003", "OPA004", "OPA005"),
@@ -161,8 +159,8 @@ KINDS: dict[str, Kind] = {
     "written by somebody": Kind(
         written,
         {
-            "at once": AT_ONCE, "of hosts": BY_CONNECTION, "told": TOLD, "of groups": (*OF_GROUPS, "MCG005"), "by route": BY_ROUTE,
-            "not written": ("OPA003", "OPA004", "OPA005", "PM001", "TRP006"), "counted": COUNTED, "keys": KEYS,
+            "at once": AT_ONCE, "of hosts": BY_CONNECTION, "told": ("MKY010", "PKY013"), "of groups": (*OF_GROUPS, "MCG005"),
+            "not written": ("OPA003", "OPA004", "OPA005", "PM001", "TRP006"), "counted": ("MKY012",), "keys": KEYS,
             "other ports' LIDs and filters": ("CM020", "LNK015", "LNK019", "TRP001", "TRP011"), "two managers": ("TXN019",),
         },
     ),

@@ -61,7 +61,7 @@ def hidden_bytes(table: ChunkTable) -> Int:
     pieces = (
         *(found[1:] for found in (_pieces(table), _unread(table), table.once(opaque_bytes), _skipped(table),
                                       table.once(opaque_pieces))),
-        _behind(table, reveals), (starts, first), (last, stops),
+        _behind(table, reveals), _with_checksums(table), (starts, first), (last, stops),
     )  # fmt: skip
     for low, high in zip(*map(np.concatenate, zip(*pieces, strict=True)), strict=True):
         hidden[low:high] = True
@@ -96,8 +96,16 @@ def payloads_with_checksums(table: ChunkTable) -> Bool:
     Call as `table.once(payloads_with_checksums)`.
     """
     located = table.located
-    found: Bool = table.once(_keyed) & (located.malformed != 0) & (located.at("icrc") < 0)
+    longer = (located.malformed != 0) | (located.length > table.chunk.length)
+    found: Bool = table.once(_keyed) & longer & (located.at("icrc") < 0)
     return found
+
+
+def _with_checksums(table: ChunkTable) -> tuple[Int, Int]:
+    """Start and end of such payloads."""
+    located, chunk = table.located, table.chunk
+    rows = np.flatnonzero(table.once(payloads_with_checksums) & (located.at("payload") >= 0))
+    return located.at("payload")[rows], (chunk.offset + chunk.caplen)[rows]
 
 
 def hidden_checksums(table: ChunkTable, rows: Int, values: npt.NDArray[Any]) -> Bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ibdissect.bounded import BoundedDict
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.connection_events import Confirmed, Connection, Disconnecting, RejectedAlone, Replied, Requested
-from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
+from ibdissect.decode.connections import Connections
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import QueuePairId
 from ibdissect.diagnosis.connection import Connection as Story
@@ -23,6 +23,8 @@ from ibdissect.wire.convert import timeout_ns
 
 WARM_UP_NS = 60_000_000_000
 """CM gives up within a minute, so exchanges that began before the capture are over by then."""
+MAX_ENDED = 16384
+"""Queue pairs that were disconnected lately: only what ended within a TimeWait matters."""
 BEHIND = "which has rejected the REQ"
 WRONG_SIDE = "which sent the REQ", "which did not send the REQ"
 """Of a REP, and of an RTU."""
@@ -188,7 +190,7 @@ class ReusedTooSoon(Rule):
     example = "REQ with Local ACK Timeout 18, REP, RTU, DREQ, DREP, and at once another REQ with the same queue pair"
 
     def __init__(self) -> None:
-        self.ended = BoundedDict[QueuePairId, tuple[Connection, int, int]](MAX_CONNECTIONS, "queue pairs that were disconnected")
+        self.ended = BoundedDict[QueuePairId, tuple[Connection, int, int]](MAX_ENDED, "queue pairs that were disconnected")
         """Connection, frame and time of the latest DREQ, by port and queue pair."""
 
     @on_event(Disconnecting)

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ibdissect.bounded import Dropped, KeptDict
+from ibdissect.bounded import BoundedDict, Dropped, KeptDict
 from ibdissect.decode.history import AFTER_ALL, SECOND_NS
 from ibdissect.decode.identity import Frame, LidId, NodeId, PortId
 from ibdissect.decode.rows import distinct_values, is_in
@@ -57,7 +57,9 @@ class LeaseExpired(LearntFactRule):
         """Those after which the right key went to an unknown place."""
         self.asked = KeptDict[tuple[NodeId, LidId], Frame](MAX_ASKED, "who asks ports with a lease period")
         """The first request from a LID to a node."""
-        self.over = KeptDict[PortId, Frame](MAX_TRAPS, "ports whose lease expired")
+        self.told = BoundedDict[Frame, bool](MAX_TRAPS)
+        """Of reported requests, whether the port took them after all: its answer came late."""
+        self.over = KeptDict[PortId, list[Frame]](MAX_TRAPS, "ports whose lease expired")
         """When it expired, until the port shows its protect bits or somebody writes them."""
         self.refuted = set[PortId]()
         """Ports that show protect bits afterwards."""
@@ -73,9 +75,11 @@ class LeaseExpired(LearntFactRule):
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         first, times, asks = event.table.chunk.first, event.table.chunk.time_ns, event.requests
         self._note(event, context)
-        for answer in context.get(Transactions).answers_to(self.watched):
-            if not answer.status & STATUS:
-                self.watched.pop(answer.request.frame, None)  # the port took it
+        for answer in context.get(Transactions).answers_to([*self.watched, *self.told]):
+            if not answer.status & STATUS:  # the port took it
+                self.watched.pop(answer.request.frame, None)
+                if answer.request.frame in self.told:
+                    self.told[answer.request.frame] = True
         unplaced = np.flatnonzero(asks.slot < 0) if len(self.watched) else np.empty(0, np.int64)
         for started, of in list(self.watched.items()):
             guard, lease = of.port.guard, of.held.lease
@@ -91,7 +95,10 @@ class LeaseExpired(LearntFactRule):
                 del self.watched[started]
                 self.astray.discard(started)
             if len(late) and runs:
-                self.over.keep(of.port.id, first + row, first + row, int(times[row]))
+                over = self.over.get_or_make(of.port.id, list, first + row, int(times[row]))
+                if over is not None:
+                    over.append(first + row)
+                self.told.put(started, False)
                 yield fault(
                     Moment(first + row, int(times[row])),
                     {"port": of.port.name_at(first + row), "lease": lease, "after": (int(times[row]) - of.time_ns) / SECOND_NS},
@@ -120,11 +127,18 @@ class LeaseExpired(LearntFactRule):
             return
         for smp in smps.each(np.isin(smps.key, [one.key for one in self.over]) & (smps.sets | smps.answers)):
             port = PortId.of(smp.key)
-            if smp.frame <= self.over.get(port, AFTER_ALL):
+            later = [frame for frame in self.over.get(port, ()) if frame >= smp.frame]
+            if len(later) == len(self.over.get(port, ())):
                 continue
             del self.over[port]
+            if later:
+                self.over[port] = later
             if not smps.sets[smp.i] and smp.now(PortInfo.m_key_protect_bits):
                 self.refuted.add(port)
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        """Not if the port answered the request later, and took it."""
+        return not self.told.get(hit.related[0].frame, False)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """Also INFO if the port shows that nothing expired, or its manager may send what the capture does not show."""

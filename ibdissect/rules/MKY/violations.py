@@ -181,13 +181,14 @@ class TrapWithoutRequest(TrapRule):
     needs = (CaptureLoss,)
 
     def __init__(self) -> None:
-        self.known = BoundedDict[tuple[PortId | LidId, Content], None](MAX_TRAPS, "traps about wrong M_Keys")
+        self.dropped = Dropped("traps about wrong M_Keys")
+        self.known = BoundedDict[tuple[PortId | LidId, Content], None](MAX_TRAPS, self.dropped)
         """Senders and contents of traps, which are repeated until they are repressed: only the first is judged."""
         self.waiting: list[tuple[TrapSeen, TrapMKey]] = []
         """Traps of this chunk."""
         self.behind: list[tuple[TrapSeen, TrapMKey]] = []
         """Reported traps so young that a mirror may still record the request."""
-        self.explained = KeptDict[Frame, None](MAX_TRAPS, "requests recorded behind their traps")
+        self.explained = KeptDict[Frame, None](MAX_TRAPS, self.dropped)
         """Traps of which it did."""
         self.latest: Int = np.empty((7, 0), np.int64)
         """Frame, SLID, DLID, method, attribute, modifier and M_Key of the latest requests by LID, int64[7, n]."""

@@ -361,6 +361,23 @@ def test_a_checksum_that_is_cut_off_or_looks_like_payload_is_hidden_beside_a_key
                 assert [node.value for node in tree.walk() if node.name == "infiniband.payload"] == [words.hex()]
 
 
+@pytest.mark.parametrize("kind", ["ERSPAN II", "VXLAN", "GRE"])
+@pytest.mark.parametrize("r_key", [0xA1B2C3D4, 0])
+def test_a_checksum_of_a_packet_in_a_tunnel_that_claims_to_be_longer(kind: str, r_key: int) -> None:
+    """It may be what a mirror cut: then its payload would end there."""
+    frame = tunnels.roce(craft.rc(0x0A, b"some words of mine..", ext={"RETH": {"r_key": r_key}}))
+    for at in (16, 38):
+        (size,) = struct.unpack_from(">H", frame, at)
+        frame = frame[:at] + struct.pack(">H", size + 4) + frame[at + 2 :]
+    data = tunnels.wrapped(kind, frame)[0]
+    payload = set(range(data.index(b"some"), len(data)))
+    for table in chunks([(LINK_ETHERNET, data, len(data))]):
+        hidden = dict(in_rows(table))
+        for row, tree in trees(table):
+            secret = {at for low, high in tree.secret_bytes for at in range(low, high)}
+            assert payload <= hidden[row] & secret if r_key else not payload & (hidden[row] | secret)
+
+
 @pytest.mark.parametrize("opcode", sorted(OPCODES))
 def test_a_packet_that_ends_before_its_extended_headers_may_hold_a_key(opcode: int) -> None:
     data = craft.rc(opcode, bytes(8))
