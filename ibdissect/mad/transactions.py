@@ -132,9 +132,9 @@ class Transactions:
             found += _requests(self.waiting.take(index)) if len(index) else ()
         yield from sorted(found, key=_FRAME)
 
-    def repeated(self) -> set[Frame]:
-        """Frames of unanswered requests that repeat an answered one: copies of another mirror, or retries."""
-        return {request.frame for request in self.open.values() if request.repeats}
+    def repeated(self) -> dict[Frame, Frame]:
+        """First and last frames of unanswered requests that repeat an answered one: copies of another mirror, or retries."""
+        return {request.frame: request.last_frame for request in self.open.values() if request.repeats}
 
     def missed_requests(self) -> Iterator[int]:
         """Times of answers without a request, between a request that is never answered and the first matched answer.

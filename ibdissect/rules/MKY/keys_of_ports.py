@@ -119,8 +119,10 @@ class _WrongKey(LearntFactRule):
     @on_end
     def rest(self, context: Context) -> Iterator[Hit]:
         repeated = context.get(Transactions).repeated()
+        tries = {_alike(self.waiting[first]): (first, last) for first, last in repeated.items() if first in self.waiting}
         for one in self.waiting.values():
-            if one.frame not in repeated:
+            first, last = tries.get(_alike(one), (one.frame + 1, 0))
+            if not first <= one.frame <= last:
                 yield self.found(one, LEARNT, context)
 
     def found(self, event: WrongMKey, evidence: Evidence, context: Context) -> Hit:
