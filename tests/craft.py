@@ -200,15 +200,16 @@ def gmp(
 
 
 def erf_pcap(
-    frames: Iterable[bytes], *, start_ns: int = 1_700_000_000_000_000_000, step_ns: int = 1_000_000, lost: Collection[int] | None = None
+    frames: Iterable[bytes], *, start_ns: int = 1_700_000_000_000_000_000, step_ns: int = 1_000_000, lost: Collection[int] | None = None,
+    times: Sequence[int] | None = None,
 ) -> bytes:  # fmt: skip
-    """A pcap of link type 197, one frame every `step_ns`, as ibdump writes it.
+    """A pcap of link type 197, one frame every `step_ns` or at `times`, as ibdump writes it.
 
     `lost`: as a card writes it, which pads records and counts a packet lost before each of these frames, from 1.
     """
     out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 197)]
     for i, frame in enumerate(frames):
-        ns = start_ns + i * step_ns
+        ns = times[i] if times else start_ns + i * step_ns
         seconds, rest = divmod(ns, 1_000_000_000)
         erf = struct.pack("<Q", (seconds << 32) | ((rest << 32) // 1_000_000_000))
         record = frame + bytes(8 - len(frame) % 8 if lost is not None else 0)

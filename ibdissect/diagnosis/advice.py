@@ -105,7 +105,7 @@ def advice(found: CauseFound, ends: tuple[ConnectionEnd, ConnectionEnd], side: i
     unseen = found.decisive is not None and found.first in (None, found.decisive)
     request = f"that request (not captured: see the log of {ends[side].address})" if unseen else "that request"
     names = {name: end.address for name, end in hosts.items()}
-    moved = ", whose entries the subnet manager may have moved" if ends[0].address.startswith("LID ") else ""
+    moved = ", whose entries the subnet manager may have moved" if ends[0].lid is not None else ""
     return _template(found).format(request=request, filtered=filtered(ends[0].address), moved=moved, **names)
 
 

@@ -30,6 +30,7 @@ from tests.craft import build
 from tests.made_interfaces import pcapng_of
 from tests.rules.findings import START_NS, lint
 from tests.rules.PKY.cases import TABLE, send
+from tests.rules.test_kinds import records
 from tests.rules.test_rules import CASES
 from tests.subnet.made import ANSWER, GET, SET, answer, ask, node, p_keys, port_info, switch
 
@@ -40,14 +41,7 @@ LOUD = (Severity.ERROR, Severity.WARNING)
 
 def frames_of(capture: bytes) -> list[bytes]:
     """The packets of a proof without the headers of its container."""
-    found: list[bytes] = []
-    for chunk in open_capture(io.BytesIO(capture)).chunks():
-        located = ChunkTable(chunk).located
-        starts = located.at("lrh")
-        if (starts < 0).any():
-            return []
-        found += [bytes(chunk.data[start:stop]) for start, stop in zip(starts.tolist(), located.end.tolist(), strict=True)]
-    return found
+    return [frame for _, frame in records(capture)]
 
 
 def linted(capture: bytes) -> list[Finding]:

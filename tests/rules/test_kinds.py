@@ -56,14 +56,8 @@ def records(capture: bytes) -> Timed:
 
 def erf(some: Timed, lost: int | None = None) -> bytes:
     """A capture as a card writes it, which counts a packet lost in front of record `lost`."""
-    out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 197)]
-    for i, (time, frame) in enumerate(some):
-        seconds, rest = divmod(time, 10**9)
-        record = frame + bytes(8 - len(frame) % 8)
-        size = 16 + len(record)
-        out.append(struct.pack("<IIIIQ", seconds, rest // 1000, size, size, seconds << 32 | (rest << 32) // 10**9))
-        out.append(struct.pack(">BBHHH", 21, 4, size, i == lost, len(frame)) + record)
-    return b"".join(out)
+    counted = () if lost is None else (lost + 1,)
+    return craft.erf_pcap([frame for _, frame in some], times=[time for time, _ in some], lost=counted)
 
 
 def lids(frame: bytes) -> list[int]:

@@ -233,7 +233,7 @@ class WrongTurn(SameOwnersRule):
     reference = "IBA 12.9.7; Linux core/cm.c states"
     message = "{ends}: {what} from {sender}, {why}"
     example = "a REQ of LID 1 to LID 2, and a REP for it from LID 1"
-    needs = (Connections,)
+    needs = (CaptureLoss, Connections)
 
     def stands(self, hit: Hit, context: Context) -> bool:
         """A REQ that the capture missed would explain a REP after the rejection."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ibdissect.decode import Int
+from ibdissect.decode.history import History
 from ibdissect.decode.identity import Content
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.decode.rows import is_in
@@ -19,7 +20,7 @@ from ibdissect.rules.shared.named_paths import NamedByPaths
 from ibdissect.rules.shared.packet_flows import MANUFACTURER
 from ibdissect.rules.shared.site_policy import also, foreign_lids
 from ibdissect.rules.shared.unanswered import LearntFactRule
-from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Subnet
+from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Port, Subnet
 from ibdissect.subnet.nodes import ACTIVE, ARMED, DOWN, STATE_AT
 from ibdissect.subnet.vantage import CONFIGURED_NS, Vantage
 from ibdissect.wire.headers import LRH
@@ -48,6 +49,11 @@ class MtuExceeded(LinkRule):
     )
     holds_ns = CONFIGURED_NS
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.changing: list[History[bytes]] | None = None
+        """PortInfo of the ports that ever showed another NeighborMTU, known at the end of the capture."""
+
     def suspicious(self, event: ChunkFollowed, native: Native, ends: PortLimits) -> tuple[Int, Int]:
         located = event.table.located
         payload = located.at("payload").take(native.rows)
@@ -69,9 +75,16 @@ class MtuExceeded(LinkRule):
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO where the manager seems to give all ports another MTU, and the capture shows that of some."""
         managed = context.get(Vantage).manages(self.facts_used_of(hit, context), hit.frame)
-        shown, ports = hit.related[0].frame, context.get(FabricFollower).subnet.ports()
-        changed = not managed and any(_other_mtu(port.infos.at(shown)[0], port.infos.at(hit.frame)[0]) for port in ports)
+        if self.changing is None:
+            self.changing = [port.infos for port in context.get(FabricFollower).subnet.ports() if _several_mtus(port)]
+        shown = hit.related[0].frame
+        changed = not managed and any(_other_mtu(infos.at(shown)[0], infos.at(hit.frame)[0]) for infos in self.changing)
         return INFO if changed else super().severity_at_end(hit, context)
+
+
+def _several_mtus(port: Port) -> bool:
+    """Whether a port ever showed another NeighborMTU than before: hardly any does, of which each finding asks."""
+    return len({info[MTU_AT] >> 4 for info, _ in port.infos.values() if info is not None}) > 1
 
 
 def _other_mtu(before: Content | None, now: Content | None) -> bool:

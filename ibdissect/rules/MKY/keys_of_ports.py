@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -37,6 +37,17 @@ MAX_WAITING = 65536
 """Requests that may still be answered."""
 MAX_ALIKE = 64
 """Equal requests that wait for a trap."""
+
+
+class _Alike(NamedTuple):
+    """What requests have in common that a port accepts or refuses alike: if it answers one, it did not refuse the others for their key."""
+
+    port: Port
+    sender: LidId
+    method: Code
+    attribute: Code
+    presented: KeyValue
+    shown: Frame
 
 
 class _Fact(NamedTuple):
@@ -118,11 +129,12 @@ class _WrongKey(LearntFactRule):
 
     @on_end
     def rest(self, context: Context) -> Iterator[Hit]:
-        repeated = context.get(Transactions).repeated()
-        tries = {_alike(self.waiting[first]): (first, last) for first, last in repeated.items() if first in self.waiting}
+        tries = defaultdict[_Alike, list[range]](list)
+        for first, last in context.get(Transactions).repeated().items():
+            if first in self.waiting:
+                tries[_alike(self.waiting[first])].append(range(first, last + 1))
         for one in self.waiting.values():
-            first, last = tries.get(_alike(one), (one.frame + 1, 0))
-            if not first <= one.frame <= last:
+            if not any(one.frame in frames for frames in tries.get(_alike(one), ())):
                 yield self.found(one, LEARNT, context)
 
     def found(self, event: WrongMKey, evidence: Evidence, context: Context) -> Hit:
@@ -138,9 +150,8 @@ class _WrongKey(LearntFactRule):
         )  # fmt: skip
 
 
-def _alike(event: WrongMKey) -> tuple[int, ...]:
-    """What requests have in common that a port accepts or refuses alike: if it answers one, it did not refuse the others for their key."""
-    return event.port.key, event.sender, event.method, event.attribute, event.presented, event.shown
+def _alike(event: WrongMKey) -> _Alike:
+    return _Alike(event.port, LidId(event.sender), event.method, event.attribute, event.presented, event.shown)
 
 
 def _fact(event: WrongMKey) -> _Fact:

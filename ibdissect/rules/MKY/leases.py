@@ -127,8 +127,9 @@ class LeaseExpired(LearntFactRule):
             return
         for smp in smps.each(np.isin(smps.key, [one.key for one in self.over]) & (smps.sets | smps.answers)):
             port = PortId.of(smp.key)
-            later = [frame for frame in self.over.get(port, ()) if frame >= smp.frame]
-            if len(later) == len(self.over.get(port, ())):
+            expired = self.over.get(port, [])
+            later = [frame for frame in expired if frame >= smp.frame]
+            if len(later) == len(expired):
                 continue
             del self.over[port]
             if later:

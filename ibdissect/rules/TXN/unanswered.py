@@ -44,7 +44,7 @@ def _fits() -> Bool:
 
 FITS = _fits()
 """Which methods answer which, bool[256, 256]: request, answer."""
-TAKES_DOWN = ((PortInfo.port_state == DOWN) | PortInfo.port_physical_state.between(1, 3)) & SMP_SET
+TAKES_DOWN = SMP_SET & ((PortInfo.port_state == DOWN) | PortInfo.port_physical_state.between(1, 3))
 """A Set that ends a link: Down, or the physical states Sleep, Polling and Disabled."""
 Late = tuple[Connection, int, Hit]
 """A connection with an MRA, until when its answer had not come, and the finding."""

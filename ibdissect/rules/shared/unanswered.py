@@ -170,7 +170,7 @@ class SameOwnersRule(Rule):
     """Base of rules that compare a packet with an earlier one: an INFO where one of its LIDs was given to another port between the two."""
 
     waits = True
-    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, FabricFollower)
+    needs: ClassVar[tuple[type[Any], ...]] = (FabricFollower,)
 
     def watch(self, hit: Hit, context: Context) -> None:
         """Keep the LIDs of the packet for the end; rules that judge then name `lids` themselves."""
@@ -197,6 +197,8 @@ class QuotingRule(SameOwnersRule):
 
     A connection may have been set up again, a transaction id used again, an answer sent where the capture does not show it.
     """
+
+    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss,)
 
     def outdated(self, hit: Hit, context: Context, shown: int) -> bool:
         return super().outdated(hit, context, shown) or self.lost(context.get(CaptureLoss), shown, hit.frame)

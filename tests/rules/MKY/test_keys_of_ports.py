@@ -260,14 +260,15 @@ def by_route(method: int, attribute: int, body: bytes = b"", tid: int = 0x1234, 
     return smp(method, attribute, body, path=[*path], header={"transaction_id": tid})
 
 
-@pytest.mark.parametrize(("last", "found"), [(0x1234, []), (0x1235, ["error"])])
+@pytest.mark.parametrize(("last", "found"), [(0x1234, []), (0x1235, []), (0x1236, ["error"])])
 def test_tries_of_a_set_whose_answer_was_lost_behind_the_capture(last: int, found: list[str]) -> None:
     """Managers repeat it every 200 ms, while the port has the key that it gave; another request without a key is refused."""
     nodes = [by_route(ANSWER, NODE_INFO, node(1), path=()), by_route(ANSWER, NODE_INFO, switch(2), path=(1,))]
     to_it = [by_route(ANSWER, NODE_INFO, node(5)), by_route(GET, PORT_INFO, tid=7), by_route(ANSWER, PORT_INFO, port_info(5), tid=7)]
     keyed = port_info(5, m_key=KEY, m_key_protect_bits=1)
     written = port_info(5, m_key=KEY, m_key_protect_bits=1, port_state=0, port_physical_state=0)
-    asks, later = by_route(SET, PORT_INFO, written), by_route(SET, PORT_INFO, written, last)
-    frames = [*nodes, *to_it, asks, by_route(ANSWER, PORT_INFO, keyed), asks, asks, later]
+    asks = [by_route(SET, PORT_INFO, written, tid) for tid in (0x1234, 0x1235)]
+    answers = [by_route(ANSWER, PORT_INFO, keyed, tid) for tid in (0x1234, 0x1235)]
+    frames = [*nodes, *to_it, *asks, *answers, *asks, *asks, by_route(SET, PORT_INFO, written, last)]
     frames += [by_route(GET, NODE_INFO, tid=8), by_route(ANSWER, NODE_INFO, node(5), tid=8)]
     assert [str(one.severity) for one in lint(frames, "MKY001", step_ns=SECOND // 5)] == found
