@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.connection_packets import LaneFollower
 from ibdissect.engine.lanes import Lanes
 
 from .accesses import Accesses
-from .assemble import assemble
-from .connection import Diagnosis
 from .frame_times import FrameTimes
-from .judge import Verdicts
+
+if TYPE_CHECKING:
+    from .connection import Diagnosis
+    from .judge import Verdicts
 
 
 class ConnectionFollower:
@@ -40,8 +43,16 @@ class ConnectionFollower:
         self.packets.feed(table)
         self.accesses.feed(table, self.lanes)
 
+    @property
+    def any(self) -> bool:
+        """Whether there is a connection, or a part of one."""
+        return bool(self.lanes.lanes or self.lanes.finished or self.lanes.setups.all)
+
     def verdicts(self) -> Verdicts:
         """What explains each connection; call once, at the end."""
+        from .assemble import assemble  # a sweep has no connections
+        from .judge import Verdicts
+
         return Verdicts(assemble(self.lanes), self.lanes, self.packets.checksums, self.times, self.accesses, self.scopes)
 
     def result(self, path: str, verdicts: Verdicts | None = None) -> Diagnosis:

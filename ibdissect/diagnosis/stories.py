@@ -80,7 +80,8 @@ class Stories:
 
     def of_cause(self, cause: str) -> list[Connection]:
         """The connections that a cause explains, in the order of their first frames. Ask at the end of the capture."""
-        return self.verdicts.of_cause(cause) if self.verdicts is not None else []
+        any_ = self.follower is not None and self.follower.any
+        return self.verdicts.of_cause(cause) if any_ and self.verdicts is not None else []
 
     def connected_later(self, one: Connection) -> bool:
         """Whether a later request of the one who asked for a connection, for the same service of that host, was accepted."""

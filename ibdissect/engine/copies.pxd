@@ -3,9 +3,9 @@ from ibdissect.engine.common cimport i64, u8, u64
 
 cdef class Recent:
     cdef i64[::1] table
-    cdef i64 most, count, young, old, mask
+    cdef i64 most, count, young, old, mask, room
     cdef Py_ssize_t half
-    cdef int begin(self) except? -1
+    cdef int grow(self) except? -1
     cdef Py_ssize_t find(self, i64 key) except? -2
     cdef int put(self, i64 key, i64 frame, i64 time, i64 more) except? -1
     cdef bint is_near(self, Py_ssize_t place) except? -1

@@ -53,6 +53,7 @@ _WHOLE = cython.declare(cython.Py_ssize_t, WHOLE)
 _KNOWN = cython.declare(cython.Py_ssize_t, KNOWN)
 _POSITIVE = cython.declare(cython.ulonglong, (1 << 63) - 1)  # of hashes that are kept among signed numbers
 _NUMBERS = cython.declare(cython.Py_ssize_t, 5)
+_FIRST, _ENOUGH = cython.declare(cython.longlong, 64), cython.declare(cython.longlong, 1 << 62)
 _NONE = cython.declare(cython.int, 256)  # in place of a hop count: what has none is routed by nobody
 _ICRC = cython.declare(cython.Py_ssize_t, ICRC.size)
 FECN, BECN, CE = 0x80, 0x40, 3
@@ -107,25 +108,32 @@ class Recent:
 
     def __init__(self, most: int) -> None:
         self.most, self.count, self.young, self.old = most, 0, 0, 0
-        self.mask = self.half = 0
+        self.mask = self.half = self.room = 0
         self.table = memoryview(array("q"))
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def begin(self) -> cython.int:
-        """Make the table, once there is something to remember."""
-        if not self.mask:
-            places: i64 = 8
-            while places < 2 * self.most:
-                places *= 2
-            self.mask = places - 1
-            self.table = memoryview(array("q", bytes(8 * 2 * places * _NUMBERS)))
+    def grow(self) -> cython.int:
+        """Make the table, or make it twice as large, until a half has room for `most`: a small capture needs a small one."""
+        places: i64 = 2 * (self.mask + 1) if self.mask else _FIRST
+        before: i64[::1] = self.table
+        self.mask, self.room = places - 1, places // 2 if places < 2 * self.most else _ENOUGH
+        self.table = memoryview(array("q", bytes(8 * 2 * places * _NUMBERS)))
+        old: cython.Py_ssize_t
+        for old in range(0, len(before) // 2, _NUMBERS):  # the second half is empty until `most` are in the first
+            if before[old + 1]:
+                at: i64 = before[old] & self.mask
+                while self.table[at * _NUMBERS + 1]:
+                    at = (at + 1) & self.mask
+                self.table[at * _NUMBERS : (at + 1) * _NUMBERS] = before[old : old + _NUMBERS]
         return 0
 
     @cython.cfunc
     @cython.exceptval(-2)
     def find(self, key: i64) -> cython.Py_ssize_t:
-        """The place of the last one with a hash, -1: none; only `begin` makes places."""
+        """The place of the last one with a hash, -1: none; `put` may move it."""
+        if not self.mask:
+            return -1
         half: cython.Py_ssize_t
         for half in range(2):
             base: cython.Py_ssize_t = (self.half ^ half) * (self.mask + 1)
@@ -143,6 +151,8 @@ class Recent:
     @cython.exceptval(-1)
     def put(self, key: i64, frame: i64, time: i64, more: i64) -> cython.int:
         """Remember one."""
+        if self.count >= self.room:
+            self.grow()
         if self.count - self.young >= self.most:
             self.old, self.young, self.half = self.young, self.count, self.half ^ 1
         self.count += 1
@@ -255,7 +265,6 @@ class Datagrams(Window):
             size: cython.Py_ssize_t = min(self.end[row] - at, _WHOLE)
             if at < 0 or self.mads[row] - at != _MAD_AT or size < _KNOWN:
                 continue
-            recent.begin()
             way: u64 = mix(self.way(row), b32(self.data, at + _WORD) & 0xFFFFFF)  # the marks of congestion before it may change
             key: i64 = self.content(at, at + size, mix(way, b32(self.data, at)))
             time: i64 = self.times[row]
@@ -322,7 +331,6 @@ class RoutedPackets(Window):
             check: u64 = b32(self.data, end)
             if not check:  # not yet computed when it was captured
                 continue
-            recent.begin()
             h: u64 = mix(
                 check << 32 | b32(self.data, at + _WORD) & 0xFFFFFF, cython.cast(u64, b32(self.data, at + 2 * _WORD)) << 32 | (end - at)
             )

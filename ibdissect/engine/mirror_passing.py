@@ -79,9 +79,6 @@ class PassingPackets(Window):
             return found
         self.begin(data, columns)
         self.mads, self.end, self.taps = memoryview(columns["mad"]), memoryview(columns["end"]), memoryview(columns["interface"])
-        self.recent.begin()
-        self.lanes.begin()
-        self.asked.begin()
         row: cython.Py_ssize_t
         for row in range(self.rows):
             if self.bth[row] >= 0 and self.mads[row] < 0 and self.end[row] >= self.bth[row] + _BTH_SIZE:

@@ -43,6 +43,10 @@ class Conditions:
         """`about_ports`: codes of rules that also ask the followers. `failed` is called with what raises, and the exception; `spent` with
         each rule and the seconds that its condition took."""
         self.by_struct, self.about_ports, self.failed, self.spent = by_struct, about_ports, failed, spent
+        self.asked: dict[bool, dict[type[Struct] | None, list[Rule]]] = {False: {}, True: {}}
+        """Those that do not ask the followers, and those that do."""
+        for struct, rule in ((struct, rule) for struct, rules in by_struct.items() for rule in rules):
+            self.asked[rule.code in about_ports].setdefault(struct, []).append(rule)
         self.judged = {late: Judged(MAX_JUDGED) for late in (False, True)}
         """What rules that do not ask the followers judged of subnet management packets, and what those judged that do."""
 
@@ -61,11 +65,12 @@ class Conditions:
                 if not late:
                     table.news = rest
         found: HeldInPart = []
-        for struct, every in self.by_struct.items():
-            rules = [rule for rule in every if (rule.code in self.about_ports) == late]
-            new = [rule for rule in rules if rest is not table and rule.when is not None and rests_on_content(struct, rule.when)]
-            found += [(rule, rest, hits) for rule, hits in self._of_struct(struct, new, rest)]
-            found += [(rule, None, hits) for rule, hits in self._of_struct(struct, [rule for rule in rules if rule not in new], table)]
+        for struct, rules in self.asked[late].items():
+            if rest is not table:
+                new = [rule for rule in rules if rule.when is not None and rests_on_content(struct, rule.when)]
+                found += [(rule, rest, hits) for rule, hits in self._of_struct(struct, new, rest)]
+                rules = [rule for rule in rules if rule not in new]
+            found += [(rule, None, hits) for rule, hits in self._of_struct(struct, rules, table)]
         return found
 
     def blame(self, rule: Rule, content: Int) -> None:

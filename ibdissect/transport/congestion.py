@@ -172,6 +172,8 @@ class Congestion:
         if udp is None:
             return
         rows = rows[(udp[rows] >= 0) & looked_up(table.located.opcode.take(rows), CONNECTED)]
+        if not len(rows):
+            return
         ports, queue_pairs = (table.values_at(field, rows).astype(np.uint64) for field in (UDP.source_port, BTH.destqp))
         key = ends_hash(table, rows) ^ ((ports << np.uint64(24) | queue_pairs) * SPREAD)
         new = np.array(self._known.feed(key.view(np.int64), True), np.int64)

@@ -12,7 +12,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.diagnosis import frame_times
 from ibdissect.diagnosis.stories import Stories
-from tests.craft import ethernet_pcap
+from tests.craft import erf_pcap, ethernet_pcap, smp
 from tests.diagnosis.lab import MS, SEC, START, Lab, diagnosis
 
 
@@ -76,6 +76,16 @@ def test_a_capture_without_transport_headers_loads_nothing() -> None:
         "from ibdissect.diagnosis.stories import Stories; told = Stories();"
         f"[told.feed(ChunkTable(one)) for one in open_capture(io.BytesIO({ethernet_pcap([bytes(60)])!r})).chunks()];"
         "assert not told.of_cause('refused') and 'ibdissect.engine.lanes' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_sweep_has_no_connections_to_judge() -> None:
+    code = (
+        "import io, sys; from ibdissect.capture.opening import open_capture; from ibdissect.decode.chunk_table import ChunkTable;"
+        "from ibdissect.diagnosis.stories import Stories; told = Stories();"
+        f"[told.feed(ChunkTable(one)) for one in open_capture(io.BytesIO({erf_pcap([smp(1, 0x11)])!r})).chunks()];"
+        "assert not told.of_cause('refused') and 'ibdissect.diagnosis.judge' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

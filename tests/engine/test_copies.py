@@ -69,6 +69,12 @@ def test_datagrams_are_copies_of_the_last_equal_one(rows: int, monkeypatch: pyte
     assert len(wanted) > 20 and max(ranks) > copies.MOST and {behind for _, behind, _ in wanted} == {1, 2, 3, 4, 5}
 
 
+def test_a_table_that_grows_keeps_what_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    windows = tables(erf_pcap([datagram(tid) for _ in range(2) for tid in range(300)], step_ns=1), 100, monkeypatch)
+    for engine in BOTH:
+        assert of_datagrams(engine, windows, 400) == [(i + 1, 300, 300) for i in range(300, 600)]
+
+
 @pytest.mark.parametrize(
     ("step_ns", "found"),
     [(copies.DATAGRAMS_SURELY_NS, 19), (copies.DATAGRAMS_SURELY_NS + 1, 0), (copies.DATAGRAMS_NS + 1, 0)],

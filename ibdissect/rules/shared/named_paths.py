@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
-from ibdissect.decode import ChunkTable
+from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.conditions import occurrences_where
 from ibdissect.rules.shared.mad_conditions import SA_ANSWER
 from ibdissect.wire.numbers import LID_COUNT
@@ -14,9 +16,10 @@ from ibdissect.wire.sa_paths import PathRecord
 class NamedByPaths:
     """The LIDs at the ends of paths in good answers. One per capture; asked at its end."""
 
-    def __init__(self) -> None:
-        self.latest = np.zeros(LID_COUNT, np.int64)
+    @cached_property
+    def latest(self) -> Int:
         """The last frame with such a path, by LID; 0: none."""
+        return np.zeros(LID_COUNT, np.int64)
 
     def take(self, table: ChunkTable) -> None:
         """Process a chunk. Call it by `table.once`."""
