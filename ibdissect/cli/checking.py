@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibdissect.errors import ConfigError
-from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import Rule
 from ibdissect.lint.rule_selection import causes_of, matches, nearest_rule, select, split_codes
+from ibdissect.lint.site_severities import site_severities
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.report import Followed
 
@@ -84,7 +84,7 @@ def check_options(
         show_keys=common.show_keys,
         max_unpacked=common.max_unpacked,
         roce_ports=common.roce_ports,
-        severities=_severities(config, everything),
+        severities=site_severities(config.severity, everything),
         subnet=common.subnet_files,
         names=common.name_ports is not False,
         **others,
@@ -143,9 +143,3 @@ def _known(config: Config, rules: list[type[Rule]]) -> None:
         for code in codes:
             if not any(matches(rule, code) for rule in rules):
                 raise ConfigError(config.source, key, f"no rule has the code or name {code}", hint=nearest_rule(code, rules))
-
-
-def _severities(config: Config, rules: list[type[Rule]]) -> dict[str, Severity]:
-    """Severities by rule code; the longer prefix wins."""
-    ordered = sorted(config.severity.items(), key=lambda item: len(item[0]))
-    return {rule.code: Severity(name) for code, name in ordered for rule in rules if matches(rule, code)}

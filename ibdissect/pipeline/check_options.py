@@ -13,6 +13,7 @@ from msgspec import field
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.lint.site_severities import severity_at_site
 from ibdissect.rules import load
 from ibdissect.subnet.separate_subnets import SubnetMap
 from ibdissect.wire.catalog import Catalog, builtin
@@ -86,10 +87,8 @@ class CheckOptions(Record, kw_only=True, dict=True):
         return self.rules if self.ignored is None else self.ignored.rules_for(path, self.rules)
 
     def severity_of(self, rule: Rule | type[Rule], own: Severity | None = None) -> Severity:
-        """The severity of a rule's findings; `own` is the severity the rule gave one finding, which may be lower."""
-        given = self.severities.get(rule.code, rule.severity)
-        lowered = own is not None and own.rank < min(rule.severity.rank, given.rank)
-        return own if own is not None and lowered else given
+        """The severity of a rule's findings (`lint.site_severities`); `own` is that which it gave to one finding."""
+        return severity_at_site(rule, own, self.severities)
 
     def totals(self, linter: Linter) -> Counter[Severity]:
         """Exact number of findings so far, by severity."""
