@@ -14,8 +14,6 @@ from ibdissect.wire.opcodes import OPCODES, UD_SEND_ONLY
 
 from .link_headers import ERF, ETHERNET, INFINIBAND, extension_headers
 from .offsets import (
-    GRH_LENGTH,
-    IP_LARGE,
     NAMES,
     NO_BTH,
     NO_ERF,
@@ -98,8 +96,6 @@ _UDP = cython.declare(cython.Py_ssize_t, wire.UDP.size)
 _UDP_PORT = cython.declare(cython.Py_ssize_t, wire.UDP.destination_port.bit // 8)
 _UDP_LENGTH = cython.declare(cython.Py_ssize_t, wire.UDP.length.bit // 8)
 _ICMP = cython.declare(cython.Py_ssize_t, 8)  # the header of an ICMP error
-_GRH_LONG = cython.declare(cython.int, GRH_LENGTH)
-_IP_LONG = cython.declare(cython.int, IP_LARGE)
 _TYPE_IP4 = cython.declare(cython.int, wire.ERF_IPV4)
 _TYPE_IP6 = cython.declare(cython.int, wire.ERF_IPV6)
 _TYPE_INFINIBAND = cython.declare(cython.int, wire.ERF_INFINIBAND)
@@ -209,7 +205,7 @@ class Finder(LinkHeaders):
         if at + _GRH > self.end:
             return self.bad(NO_GRH)
         stop: cython.Py_ssize_t = at + _GRH + b16(self.data, at + _GRH_LENGTH)
-        self.longer(stop, _GRH_LONG)
+        self.longer(stop, stop)
         return self.grh(at, stop)
 
     @cython.cfunc
@@ -291,13 +287,14 @@ class Finder(LinkHeaders):
         port: cython.int = b16(self.data, at + _UDP_PORT)
         if port != self.roce_port and port not in self.roce_ports:
             return self.behind_udp(at + _UDP, port)
-        self.longer(stop, _IP_LONG)
         behind: cython.Py_ssize_t = at + b16(self.data, at + _UDP_LENGTH)
+        outer: cython.Py_ssize_t = self.at(_IP4_AT)
+        # A datagram may end before its IP packet, never after it (RFC 768), except that a first fragment holds only its beginning.
+        part: cython.bint = behind > stop and outer >= 0 and self.data[outer + _FRAGMENT] & 0x20 != 0
+        self.longer(stop, behind if behind <= stop or part else 0)
         if behind <= stop:
             return self.transport(at + _UDP, behind, True)
-        # A datagram may end before its IP packet, never after it (RFC 768), except that a first fragment holds only its beginning.
-        outer: cython.Py_ssize_t = self.at(_IP4_AT)
-        if outer >= 0 and self.data[outer + _FRAGMENT] & 0x20:
+        if part:
             self.transport(at + _UDP, stop, False)
             self.stop[self.row] = behind  # the UDP header gives the length of all fragments
             return 0

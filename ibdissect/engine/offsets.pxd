@@ -18,7 +18,7 @@ cdef class Offsets:
     cdef int move(self, Py_ssize_t name) except? -1
     cdef int bad(self, int reason) except? -1
     cdef int missing(self, Py_ssize_t at, Py_ssize_t size, int reason) except? -1
-    cdef int longer(self, Py_ssize_t stop, int reason) except? -1
+    cdef int longer(self, Py_ssize_t stop, Py_ssize_t inner) except? -1
     cdef int skip(self, Py_ssize_t at) except? -1
     cdef int unread(self, Py_ssize_t at) except? -1
     cdef int payload(self, Py_ssize_t at, Py_ssize_t stop) except? -1

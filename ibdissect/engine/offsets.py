@@ -33,10 +33,9 @@ MALFORMED = (
     "the IP length is larger than the frame",
     "the MAD is shorter than its header",
     "the ERF header does not fit the record",
-    "GRH.PayLen disagrees with the frame",
     "the UDP length is larger than the IP packet",
 )
-OK, NO_LRH, PKTLEN_LARGE, PKTLEN_SMALL, NO_GRH, NO_BTH, NO_EXTENDED, IP_LARGE, NO_MAD, NO_ERF, GRH_LENGTH, UDP_LARGE = range(12)
+OK, NO_LRH, PKTLEN_LARGE, PKTLEN_SMALL, NO_GRH, NO_BTH, NO_EXTENDED, IP_LARGE, NO_MAD, NO_ERF, UDP_LARGE = range(11)
 
 MAX_DEPTH = 2
 """Tunnels read one inside the other, as when a switch mirrors a port whose packets are in VXLAN."""
@@ -58,6 +57,7 @@ ROOM = 8
 _DEPTH = cython.declare(cython.Py_ssize_t, MAX_DEPTH)
 _AROUND = cython.declare(cython.Py_ssize_t, len(AROUND))
 _OUTER = cython.declare(cython.Py_ssize_t, NAMES.index(f"{AROUND[0]}.0"))
+_IP_LARGE = cython.declare(cython.int, IP_LARGE)
 _SKIPPED = cython.declare(cython.Py_ssize_t, NAMES.index("skipped"))
 _PAYLOAD = cython.declare(cython.Py_ssize_t, NAMES.index("payload"))
 
@@ -169,12 +169,13 @@ class Offsets:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def longer(self, stop: cython.Py_ssize_t, reason: cython.int) -> cython.int:
-        """Mark a packet that ends behind its frame: malformed, but in a tunnel cut, since mirrors send the beginning of a packet."""
+    def longer(self, stop: cython.Py_ssize_t, inner: cython.Py_ssize_t) -> cython.int:
+        """Mark a packet that ends behind its frame, by the length of IP or GRH: as cut, since mirrors and packet brokers send the beginning
+        of packets if told so; as malformed if it ends within it by an inner length, of UDP."""
         if stop - self.start > self.lengths[self.row]:
-            if self.depth:
-                self.snapped[self.row], self.wire[self.row] = 1, stop - self.start
-            self.bad(reason)
+            if inner - self.start <= self.lengths[self.row]:
+                return self.bad(_IP_LARGE)
+            self.snapped[self.row], self.wire[self.row] = 1, stop - self.start
         return 0
 
     @cython.cfunc

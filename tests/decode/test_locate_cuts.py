@@ -59,7 +59,6 @@ def over(headers: bytes, link: int, **at: tuple[int, int]) -> Kind:
     n = len(headers)
     return Kind(
         "+".join(at), link, headers + OVER_IP, {**at, "ip4": (n, 20), "udp": (n + 20, 8)}, n + 28, n + len(OVER_IP), 0, 3,
-        reasons=((n + 28, 0), (n + len(OVER_IP), where.IP_LARGE)),
     )  # fmt: skip
 
 
@@ -81,11 +80,11 @@ KINDS = [
     Kind("raw IPv6", LINK_INFINIBAND, RAW_IP6, {"lrh": (0, 8), "ip6": (8, 40), "udp": (48, 8)}, 56, 8 + len(OVER_IP6), pad=3,
          reasons=((8, where.NO_LRH), (8 + len(OVER_IP6), where.PKTLEN_LARGE))),
     Kind("RoCE v1", LINK_ETHERNET, MACS + b"\x89\x15" + GLOBAL[8:-2], {"eth": (0, 14), "grh": (14, 40)}, 54, len(GLOBAL) + 4, pad=2,
-         reasons=((14, 0), (54, where.NO_GRH), (len(GLOBAL) + 4, where.GRH_LENGTH))),
+         reasons=((14, 0), (54, where.NO_GRH))),
     Kind("RoCE v2 over IPv6", LINK_ETHERNET, MACS + b"\x86\xdd" + OVER_IP6, {"eth": (0, 14), "ip6": (14, 40), "udp": (54, 8)}, 62,
-         14 + len(OVER_IP6), pad=3, reasons=((62, 0), (14 + len(OVER_IP6), where.IP_LARGE))),
+         14 + len(OVER_IP6), pad=3),
     Kind("IPv4 with options", LINK_ETHERNET, MACS + b"\x08\x00" + OPTIONS, {"eth": (0, 14), "ip4": (14, 20), "udp": (38, 8)}, 46,
-         14 + len(OPTIONS), pad=3, reasons=((46, 0), (14 + len(OPTIONS), where.IP_LARGE))),
+         14 + len(OPTIONS), pad=3),
     over(MACS + b"\x08\x00", LINK_ETHERNET, eth=(0, 14)),
     over(MACS + VLAN + b"\x08\x00", LINK_ETHERNET, eth=(0, 14), vlan=(14, 4)),
     over(MACS + b"\x91\0\0\1" + VLAN + b"\x08\x00", LINK_ETHERNET, eth=(0, 14), vlan=(14, 4), vlan2=(18, 4)),
@@ -141,7 +140,7 @@ def found(rows: Sequence[Row]) -> list[Found]:
         result.append((there, int(loc.malformed[i]), bool(loc.complete[i]), end, limit))
         if "bth" in there:
             assert loc.opcode[i] == chunk.data[base + there["bth"]]
-        assert loc.snapped[i] == (len(rows[i].frame) < rows[i].wire)
+        assert loc.snapped[i] == (len(rows[i].frame) < loc.length[i]) and loc.length[i] >= rows[i].wire
     return result
 
 

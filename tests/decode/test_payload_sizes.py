@@ -44,9 +44,15 @@ def test_a_native_packet_that_was_cut() -> None:
 
 
 def test_a_length_that_the_frame_cannot_hold_is_not_known() -> None:
-    frame = bytearray(roce2(LAST, bytes(300)))
-    (table,) = tables_of(cut(bytes(frame), 70, wire=len(frame) - 1))
+    frame = native(LAST, payload=bytes(300))
+    (table,) = tables_of(cut(frame, 70, wire=len(frame) - 3, link=247))
     assert sizes(table) == [-1]
+
+
+def test_a_packet_that_a_mirror_cut_before_the_capture_did() -> None:
+    frame = roce2(LAST, bytes(300))
+    (table,) = tables_of(cut(frame, 70, wire=128))
+    assert sizes(table) == [300]
 
 
 def test_a_first_fragment_has_the_length_of_all() -> None:

@@ -70,34 +70,35 @@ def hidden_bytes(table: ChunkTable) -> Int:
 
 def revealing_rows(table: ChunkTable) -> Bool:
     """Rows whose checksums would reveal a hidden key: a CRC is linear, so it and the other bytes give 32 bits of the key. bool[n]"""
-    found: Bool = table.once(cut_keys) | table.once(cut_messages) | table.once(_keyed)
-    found[_pieces(table)[0]] = True
-    found[table.once(opaque_bytes)[0]] = True
-    found[table.once(opaque_pieces)[0]] = True
-    found[_unread(table)[0]] = True
-    found[_skipped(table)[0]] = True
+    found: Bool = table.once(cut_keys) | table.once(cut_messages) | table.once(_with_hidden)
+    return found
+
+
+def _with_hidden(table: ChunkTable) -> Bool:
+    """Rows with hidden bytes in what could be read, bool[n]."""
+    found = np.zeros(len(table), np.bool_)
+    for field in secret_fields(table.catalog):
+        rows, at, _, hidden = keys_of(table, field)
+        found[rows[hidden & (at < table.window)]] = True  # of messages put together, `opaque_bytes` has the packets
+    for rows, *_ in (_pieces(table), table.once(opaque_bytes), table.once(opaque_pieces), _unread(table), _skipped(table)):
+        found[rows] = True
     ignored = table.once(unread_bits)
     if ignored is not None:
         found[ignored.rows] = True
     return found
 
 
-def _keyed(table: ChunkTable) -> Bool:
-    """Rows with a hidden key, bool[n]."""
-    found = np.zeros(len(table), np.bool_)
-    for field in secret_fields(table.catalog):
-        rows, at, _, hidden = keys_of(table, field)
-        found[rows[hidden & (at < table.window)]] = True  # of messages put together, `opaque_bytes` has the packets
-    return found
+def _longer(table: ChunkTable) -> Bool:
+    """Rows whose packet claims to be longer than its frame, which a mirror or a damaged length explains, bool[n]."""
+    return table.located.length > table.chunk.length
 
 
 def payloads_with_checksums(table: ChunkTable) -> Bool:
-    """Rows with a hidden key whose payload may end with the checksum, because the packet claims to be longer than its frame. bool[n].
+    """Rows with hidden bytes whose payload may end with the checksum, because the packet claims to be longer than its frame. bool[n].
     Call as `table.once(payloads_with_checksums)`.
     """
     located = table.located
-    longer = (located.malformed != 0) | (located.length > table.chunk.length)
-    found: Bool = table.once(_keyed) & longer & (located.at("icrc") < 0)
+    found: Bool = table.once(_with_hidden) & ((located.malformed != 0) | _longer(table)) & (located.at("icrc") < 0)
     return found
 
 
@@ -150,9 +151,11 @@ def _behind(table: ChunkTable, reveals: Bool) -> tuple[Int, Int]:
 
 
 def cut_keys(table: ChunkTable) -> Bool:
-    """Rows that may hold part of a structure with a key: malformed, or cut off inside it. bool[n]. Call as `table.once(cut_keys)`."""
+    """Rows that may hold part of a structure with a key: malformed, cut off inside it, or, outside of tunnels, as long as nobody can
+    know. bool[n]. Call as `table.once(cut_keys)`.
+    """
     located = table.located
-    found: Bool = located.malformed != 0
+    found: Bool = (located.malformed != 0) | (_longer(table) & ~located.in_tunnel) | table.once(payloads_with_checksums)
     bth = located.at("bth")
     found |= (bth >= 0) & (bth + 12 + EXTENDED_SIZE[located.opcode] > located.limit)
     for (mgmt_class, attr_id), rows in table.attributes().items():

@@ -35,7 +35,8 @@ class PacketTruncated(Rule):
 
     Capture again without a snap length (`tcpdump -s 0`), or with at least 300 bytes if only management matters.
 
-    One frame whose record says that it was cut.
+    One frame whose record says that it was cut, or whose RoCE packet is longer by its headers: mirrors and packet brokers send the
+    beginning of packets if told so.
     """
 
     code, name, severity = "CAP001", "packet-truncated", WARNING
@@ -251,8 +252,9 @@ class FrameMalformed(Rule):
 
     Look at the frame's bytes from the marked place on. One such frame may be chance; a series comes from one sender.
 
-    One whole frame. Silent where LNK003, LNK004, BTH009, BTH019 or SMP001 reports the wrong length, and for UDP datagrams to the port of
-    RoCE that are too short for a BTH: programs get that port by chance.
+    One whole frame. Silent where LNK003, LNK004, BTH009, BTH019 or SMP001 reports the wrong length, for UDP datagrams to the port of
+    RoCE that are too short for a BTH (programs get that port by chance), and where all lengths say that the packet is longer than its
+    frame: it was cut (CAP001).
     """
 
     code, name, severity = "CAP015", "frame-malformed", WARNING

@@ -73,6 +73,8 @@ TWO_OR_MORE = [native(payload=b"%08d" % i, bth={"psn": i}) for i in range(6)]
 HOLE = bytearray(erf_pcap(TWO_OR_MORE))
 HOLE[PCAP + 2 * (RECORD + ERF + len(GOOD)) : PCAP + 2 * (RECORD + ERF + len(GOOD)) + RECORD] = b"\xee" * RECORD
 case("CAP001", snapped(roce2(payload=bytes(200)), 96), ethernet_pcap([roce2(payload=bytes(200))]), file=None, frames=[1])
+# A mirror or a packet broker that sends the beginning of each packet: the record has all that arrived. The twin ends with its packet.
+case("CAP001", ethernet_pcap([roce2(payload=bytes(200))[:96]]), ethernet_pcap([roce2(payload=bytes(42))]), file=None, frames=[1])
 PADDED = struct.pack(">H", (23 + len(GOOD)) // 8 * 8)
 case("CAP002", erf_with([GOOD], 0, 10, b"\0\5"), erf_with([GOOD], 0, 10, PADDED), file=None)
 case("CAP002", erf_with([GOOD], 0, 10, struct.pack(">H", len(GOOD) + 24)), erf_pcap([GOOD]), file=None)
@@ -101,6 +103,9 @@ case("CAP015", ud(gmp(4, 1, 0x12)[28:128]), gmp(4, 1, 0x12))
 # a wrong PktLen is LNK003's, with all that follows from it
 SHORTER = (len(gmp(4, 1, 0x12)) - 2) // 4 - 1
 case("CAP015", ud(gmp(4, 1, 0x12)[28:128]), gmp(4, 1, 0x12, lrh={"pktlen": SHORTER}), twin_also=["LNK003"])
+# UDP's length says that the frame holds all of its packet, so IP's is wrong; where both are larger, a mirror may have cut it.
+LONGER = [roce2(payload=bytes(20), ip={"total_length": 80}, udp={"length": size}) for size in (44, 60)]
+case("CAP015", *map(ethernet_pcap, ([LONGER[0]], [LONGER[1]])), file=None, twin_also=["CAP001"])
 # More open PortInfo requests than are remembered (4096); the frames differ in their transaction only and hold no CRCs.
 case("CAP016", asking(4097), asking(4096), file=None, also=["MKY005", "ROC005", "TXN018"], twin_also=["MKY005", "ROC005", "TXN018"])
 
