@@ -12,7 +12,7 @@ cdef class PortState:
     cdef public Fact infos, lids, facing
 
 cdef class NodeState:
-    cdef public i64 slot, frame, until, kind, unsure, changed, weight, window, place, reached
+    cdef public i64 slot, frame, until, kind, told_ns, unsure, changed, weight, window, place, reached
     cdef public bint alive, unarbitrated
     cdef public object guid, system_guid, device_id, vendor_id, port_state_change, name, origin, forwarding
     cdef public Fact facts, switch, linear_top, multicast_top

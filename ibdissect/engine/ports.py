@@ -104,8 +104,8 @@ class NodeState:
 
     __slots__ = (
         "alive", "changed", "device_id", "facts", "forwarding", "frame", "guid", "kind", "linear_top", "multicast_top", "name", "origin",
-        "place", "port_state_change", "ports", "reached", "slot", "switch", "system_guid", "unarbitrated", "unsure", "until", "vendor_id",
-        "weight", "window",
+        "place", "port_state_change", "ports", "reached", "slot", "switch", "system_guid", "told_ns", "unarbitrated", "unsure", "until",
+        "vendor_id", "weight", "window",
     )  # fmt: skip
 
     def __init__(self, guid: object, slot: i64, frame: i64, facts: Fact, switch: Fact, linear_top: Fact, multicast_top: Fact) -> None:
@@ -114,7 +114,7 @@ class NodeState:
         self.facts, self.switch, self.linear_top, self.multicast_top = facts, switch, linear_top, multicast_top
         self.alive, self.until = True, _NEVER
         self.kind = self.system_guid = self.device_id = self.vendor_id = self.port_state_change = 0
-        self.unsure = self.changed = self.weight = 0
+        self.unsure = self.changed = self.weight = self.told_ns = 0
         self.window = self.place = self.reached = 0
         self.name: Any = b""
         self.origin: Any = None

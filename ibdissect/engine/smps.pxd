@@ -12,7 +12,7 @@ cdef class Steps:
     cdef const i64[::1] rows, kinds, attributes, modifiers, senders, slids, dlids, times
     cdef const u64[::1] transactions
     cdef const u8[::1] pure, directed, answers, data, path_data
-    cdef i64[::1] which, entries
+    cdef i64[::1] which, entries, told
     cdef NodeState nobody
     cdef public list nodes
     cdef Shared shared

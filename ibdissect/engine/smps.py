@@ -117,11 +117,11 @@ class Steps:
         """The frame as an object, which all facts that it shows share."""
         self.at = self.count = self.first = self.keyed_from = self.frame = self.time_ns = self.window = 0
 
-    def begin(self, follower: Any, smps: Any, first: i64, times: Any, columns: dict[str, Any], which: Any, entries: Any) -> None:
+    def begin(self, follower: Any, smps: Any, first: i64, times: Any, columns: dict[str, Any], which: Any, entries: Any, told: Any) -> None:
         """A window whose first frame is `first`: its SMPs, their columns as int64[n], the times of its rows.
 
-        `which` and `entries`, int64[n] of zeros, take the index of each SMP's node in `nodes`, and its port. `follower` and its learner,
-        which hold these steps, know what few packets need; they are let go of at the end.
+        `which`, `entries` and `told`, int64[n] of zeros, take the index of each SMP's node in `nodes`, its port, and the time of the node's
+        latest NodeInfo. `follower` and its learner, which hold these steps, know what few packets need; they are let go of at the end.
         """
         self.follower, self.learner, self.smps, self.first = follower, follower.learner, smps, first
         self.rows, self.times = memoryview(columns["rows"]), memoryview(times)
@@ -131,7 +131,7 @@ class Steps:
         self.transactions, self.answers = memoryview(columns["transactions"]), memoryview(columns["answers"])
         self.pure, self.directed = memoryview(columns["pure"]), memoryview(columns["directed"])
         self.data, self.path_data, self.path_size = memoryview(columns["bodies"]), memoryview(columns["paths"]), columns["path_size"]
-        self.which, self.entries, self.nodes = memoryview(which), memoryview(entries), [self.nobody]
+        self.which, self.entries, self.told, self.nodes = memoryview(which), memoryview(entries), memoryview(told), [self.nobody]
         self.keyed_from = columns["keyed_from"]
         self.window += 1
         self.at, self.count = 0, len(self.rows)
@@ -142,7 +142,7 @@ class Steps:
         none = array("q")
         self.rows = self.kinds = self.attributes = self.modifiers = self.senders = self.slids = self.dlids = self.times = memoryview(none)
         self.transactions = memoryview(array("Q"))
-        self.which = self.entries = memoryview(none)
+        self.which = self.entries = self.told = memoryview(none)
         self.nodes = []
         self.pure = self.directed = self.answers = self.data = self.path_data = memoryview(b"")
         self.count = self.at = 0
@@ -217,7 +217,7 @@ class Steps:
             if node.window != self.window:
                 node.window, node.place = self.window, len(self.nodes)
                 self.nodes.append(node)
-            self.which[i], self.entries[i] = node.place, hop.entered
+            self.which[i], self.entries[i], self.told[i] = node.place, hop.entered, node.told_ns
         return 0
 
     @cython.cfunc
@@ -305,7 +305,7 @@ class Steps:
         new: cython.bint = node is None
         if node is None:
             node = self.subnet.node(guid, self.shown)[0]
-        node.kind = kind
+        node.kind, node.told_ns = kind, self.time_ns
         node.system_guid, node.device_id = b64(self.data, at + _SYSTEM_GUID), b16(self.data, at + _DEVICE)
         node.vendor_id = b24(self.data, at + _VENDOR)
         known: Any = node.facts.now

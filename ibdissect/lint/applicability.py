@@ -4,7 +4,8 @@
 written; where it holds, and for every Set if it names a read-only component, it is evaluated again with the values that count:
 
 - A component that the port does not have is absent, and a comparison with it is false, also in a negation. A port of unknown kind has what
-  all ports have that it may be: PortInfo of number 0 may be that of a switch, PortInfo without a LID that of an external port.
+  all ports have that it may be: PortInfo of number 0 may be that of a switch, PortInfo without a LID that of an external port. What
+  NodeInfo said holds as long as other facts: later, another node may have that LID, or be at the end of that route.
 - A read-only component of a Set has the value that the port itself answered before. Where that is unknown, the copy counts that the
   sender made of an earlier answer, unless it is a capacity of 0. A Set that is right by its copy is right: it is of an answer that the
   capture lacks.
@@ -28,7 +29,8 @@ from ibdissect.decode.operand_values import NumberSeries, Series
 from ibdissect.decode.rows import places_in
 from ibdissect.decode.smp_contents import together
 from ibdissect.subnet import ChunkFollowed, Subnet
-from ibdissect.subnet.earlier_answers import PortInfos, is_lid, kinds_of_ports
+from ibdissect.subnet.earlier_answers import PortInfos
+from ibdissect.subnet.kinds_of_ports import is_lid, kinds_by_then, kinds_of_ports
 from ibdissect.wire import numbers
 from ibdissect.wire.expr import Expr, Not, Value
 from ibdissect.wire.mad import MAD
@@ -54,7 +56,7 @@ class PortFacts(Record, frozen=True, eq=False):
     rows: Int
     """Rows of SMPs, ascending."""
     kinds: Int
-    """NodeType of the node of each; 0: unknown."""
+    """NodeType of the node of each; 0: unknown; below 0: another node may be there by now."""
     info_rows: Int
     """Rows of SMPs with PortInfo, ascending."""
     before: Bytes
@@ -76,6 +78,7 @@ class PortFacts(Record, frozen=True, eq=False):
         kinds[self.rows] = self.kinds
         found = np.where(content != 0, together(content, kinds), 0)
         found[self.info_rows] = self.content
+        found[self.rows[self.kinds < 0]] = 0
         return found
 
     def close(self) -> None:
@@ -86,8 +89,8 @@ class PortFacts(Record, frozen=True, eq=False):
 
 def port_facts(event: ChunkFollowed, infos: PortInfos) -> PortFacts:
     """The facts that hold for a chunk whose SMPs have been followed."""
-    smps = infos.of(event)
-    return PortFacts(event.subnet, event.smps.rows, event.smps.kind, smps.rows, smps.before, smps.since, smps.content)
+    smps, every = infos.of(event), event.smps
+    return PortFacts(event.subnet, every.rows, kinds_by_then(every), smps.rows, smps.before, smps.since, smps.content)
 
 
 @cache
@@ -196,11 +199,11 @@ def _port_kinds(table: ChunkTable, struct: type[Struct], facts: PortFacts | None
         if facts is not None:
             lids, frames = value_at(data, start, lid_of).tolist(), (found.rows[record] + table.chunk.first).tolist()
             owners = (facts.subnet.owner(lid, frame)[0] for lid, frame in zip(lids, frames, strict=True))
-            kind[record] = [port.node.kind if port is not None else 0 for port in owners]
+            kind[record] = [-port.node.kind if port is not None else 0 for port in owners]  # the LID may be another one's by now
     # most records of tables are of adapters, which number their ports from 1
     has_lid = is_lid(value_at(data, found.at, PortInfo.lid)) if struct is PortInfo else ~smp
     maybe = kinds_of_ports(kind, number, has_lid)
-    maybe[~smp & (number == 0)] = PORT_ZERO  # whose LID an adapter may have had before
+    maybe[~smp & (number == 0)] = PORT_ZERO  # adapters and routers have none
     return maybe
 
 

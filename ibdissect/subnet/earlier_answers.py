@@ -22,39 +22,20 @@ from ibdissect.decode.smp_contents import contents, together
 from ibdissect.wire import numbers
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.places import Mad
-from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, EXTERNAL_PORT, PORT_ZERO, ROUTER_PORT
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field, Struct
 
 from .events import ChunkFollowed
-from .nodes import CA, NOBODY, ROUTER, SWITCH, Node, Port, SwitchFacts
+from .kinds_of_ports import is_lid, kinds_by_then, kinds_of_ports
+from .nodes import NOBODY, SWITCH, Node, Port, SwitchFacts
 from .smps import DATA_AT, PlacedSmps
 
 V = TypeVar("V")
 MAX_KEPT = 131072
 """Ports, switches or managers whose latest answer is remembered, per attribute (10 MB); the oldest are evicted first."""
 NO_KEY = -1
-PORTS_OF_ADAPTERS = 4
-"""Adapters with more ports are not known. An external port of a switch may show anything as its LID."""
-
-
-def kinds_of_ports(kind: Int, number: Int, has_lid: npt.NDArray[np.bool_]) -> Int:
-    """The kinds of port (`wire.port_kinds`) that ports with these numbers, of nodes with these NodeTypes (0: unknown), may be; int64[n].
-
-    Number 0 may be a switch's own port, a numbered port without a LID, or with a number that adapters seldom have, an external one.
-    """
-    zero = number == 0
-    numbered = np.where(has_lid & (number <= PORTS_OF_ADAPTERS), ADAPTER_PORT | ROUTER_PORT, ALL_PORTS & ~PORT_ZERO)
-    unknown = np.where(zero, ALL_PORTS & ~EXTERNAL_PORT, numbered)
-    switch = np.where(zero, PORT_ZERO, EXTERNAL_PORT)
-    return np.select([kind == CA, kind == ROUTER, kind == SWITCH], [ADAPTER_PORT, ROUTER_PORT, switch], unknown)
-
-
-def is_lid(value: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which numbers a port may have as its LID, bool[n]; what else it shows is none."""
-    return (value > 0) & (value <= numbers.LAST_UNICAST)
 
 
 class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
@@ -103,7 +84,7 @@ class AttributeSmps(PlacedSmps, dict=True, kw_only=True):
     def have(self, of: Field[Any]) -> npt.NDArray[np.bool_]:
         """Whether the port concerned by a PortInfo certainly has a component of it, bool[n]."""
         found: npt.NDArray[np.bool_] = (
-            kinds_of_ports(self.kind, self.number, is_lid(self.now(PortInfo.lid))) & ~of.ports == 0
+            kinds_of_ports(kinds_by_then(self), self.number, is_lid(self.now(PortInfo.lid))) & ~of.ports == 0
             if of.ports and self.about_ports else np.ones(len(self), np.bool_)
         )  # fmt: skip
         return found

@@ -84,8 +84,8 @@ class FabricFollower:
         if not self.subnet.keyed_since:
             self._await_key(smps, table.chunk.first)
         self.records = SaRecords(table)
-        which, entered = np.zeros(len(smps.rows), np.int64), np.zeros(len(smps.rows), np.int64)
-        yield from self._each(smps, table, which, entered)
+        which, entered, told = np.zeros((3, len(smps.rows)), np.int64)
+        yield from self._each(smps, table, which, entered, told)
         nodes = tuple(self.steps.nodes)
         self.steps.end()
         last = table.chunk.first + len(table) - 1
@@ -93,7 +93,7 @@ class FabricFollower:
         self.records.learn(self.subnet, AFTER_ALL)
         yield from self._evicted(last, time_ns)
         self.subnet.contradictions.note_times(table.chunk)
-        followed = ChunkFollowed(last, time_ns, table, self.subnet, self._with_nodes(smps, nodes, which, entered, table.chunk.first))
+        followed = ChunkFollowed(last, time_ns, table, self.subnet, self._with_nodes(smps, nodes, which, entered, told, table))
         yield followed
         followed.derived.clear()  # what was derived refers to the event: the chunk's memory would wait for a garbage collection
 
@@ -117,18 +117,20 @@ class FabricFollower:
         self.subnet.dropped.clear()
 
     @staticmethod
-    def _with_nodes(smps: Smps, nodes: tuple[Node, ...], which: Int, entered: Int, first: int) -> PlacedSmps:
-        facts = np.array([(node.slot, node.kind, node.num_ports, node.changed >= first) for node in nodes], np.int64)
-        slots, kind, ports, changed = facts.T[:, which]
+    def _with_nodes(smps: Smps, nodes: tuple[Node, ...], which: Int, entered: Int, told: Int, table: ChunkTable) -> PlacedSmps:
+        first = table.chunk.first
+        facts = np.array([(node.slot, node.kind, node.num_ports, node.changed >= first, node.frame < 0) for node in nodes], np.int64)
+        slots, kind, ports, changed, listed = facts.T[:, which]
         for i in np.flatnonzero(changed).tolist():
             node = nodes[which[i]]
             ports[i] = node.facts_at(first + int(smps.rows[i]))[0].num_ports
-        return PlacedSmps(smps, np.arange(len(smps.rows)), slots, entered, nodes, which, kind, ports, changed != 0)
+        age = np.where(listed != 0, 0, table.chunk.time_ns[smps.rows] - told)
+        return PlacedSmps(smps, np.arange(len(smps.rows)), slots, entered, nodes, which, kind, age, ports, changed != 0)
 
-    def _each(self, smps: Smps, table: ChunkTable, which: Int, entered: Int) -> Iterator[FabricEvent]:
+    def _each(self, smps: Smps, table: ChunkTable, which: Int, entered: Int, told: Int) -> Iterator[FabricEvent]:
         """Process the SMPs one by one, and find the node and the port of each."""
         steps, out, dropped = self.steps, self.learner.out, self.subnet.dropped
-        steps.begin(self, smps, table.chunk.first, table.chunk.time_ns, smps.columns(), which, entered)
+        steps.begin(self, smps, table.chunk.first, table.chunk.time_ns, smps.columns(), which, entered, told)
         while (why := steps.run(self.records.due)) != DONE:
             if why == RECORDS:
                 self.records.learn(self.subnet, steps.frame)

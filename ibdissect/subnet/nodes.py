@@ -229,6 +229,8 @@ class Node(NodeState):
     until: int
     """Not alive once the node was dropped, at frame `until`: ignore references to it from there on."""
     kind: int
+    told_ns: int
+    """Time of its latest NodeInfo."""
     system_guid: int
     device_id: int
     vendor_id: int

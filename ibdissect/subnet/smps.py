@@ -149,6 +149,8 @@ class PlacedSmps(Record, dict=True):
     """Index into `nodes` of each SMP."""
     kind: Int
     """NodeType of the node of each SMP; 0 if unknown."""
+    age: Int
+    """How long before each SMP the latest NodeInfo of that node came, in nanoseconds; 0 of a node that a subnet file lists."""
     ports: Int
     """NumPorts of that node when the SMP was sent."""
     changed: Bool
@@ -161,7 +163,7 @@ class PlacedSmps(Record, dict=True):
         """The fields of some of these SMPs."""
         return (
             self.smps, self.index[index], self.slot[index], self.entered[index], self.nodes, self.which[index], self.kind[index],
-            self.ports[index], self.changed[index],
+            self.age[index], self.ports[index], self.changed[index],
         )  # fmt: skip
 
     @cached_property

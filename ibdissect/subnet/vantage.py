@@ -25,7 +25,7 @@ from ibdissect.wire.sm_port import PortInfo
 
 from .events import ChunkFollowed
 from .follower import FabricFollower
-from .nodes import CA, ROUTER, Node
+from .nodes import CA, ROUTER, Node, Origin
 
 AGES_NS = 10 * SECOND_NS
 """A fact is this old at most where the capture does not show the manager of its node: OpenSM sweeps every 10 s."""
@@ -86,6 +86,7 @@ class Vantage:
         directed = smps.directed[index]
         attribute = smps.attribute[index]
         managing = (slots >= 0) & ~shared[index] & (directed | ~is_in(attribute, np.array(ALSO_TOOLS)))
+        managing &= ~is_in(index, self._of_tools(event, index))
         eras = np.searchsorted(self.handovers, frames[managing])
         ways = directed[managing]
         for era, sender in {*zip(eras[ways].tolist(), smps.sender[index[managing]][ways].tolist(), strict=True)}:
@@ -101,6 +102,27 @@ class Vantage:
             if self._room(self._strays < MAX_ASTRAY, event, frame):
                 self._astray.setdefault((one, SenderId(sender)), []).append(frame)
                 self._strays += 1
+
+    def _of_tools(self, event: ChunkFollowed, index: Int) -> Int:
+        """Which of some Sets a tool sent, which writes back what it read: its own port never had the LID that they call the manager's."""
+        smps, first, found = event.smps, event.table.chunk.first, [np.empty(0, np.int64)]
+        index = index[smps.directed[index] & (smps.attribute[index] == numbers.PORT_INFO)]
+        written = smps.bodies[index]
+        named, given = (extract(written, one.bit, one.bits).astype(np.int64) for one in (PortInfo.master_sm_lid, PortInfo.lid))
+        index, named = (of[(named > 0) & (named != given)] for of in (index, named))
+        for sender, mine in by_value(smps.sender[index]):
+            origin = self.follower.routes.origins.get(sender)
+            home = origin.home.now if origin is not None else None
+            if origin is None or home is None:
+                continue
+            port = home[0].manager(home[1])
+            settled = port is not None and max(origin.home.since, port.lids.since) < first
+            for lid, some in by_value(named[mine]):
+                at = index[mine[some]]
+                frames = (smps.rows[at] + first).tolist()
+                tools = [_is_elsewhere(origin, lid, frame) for frame in (frames[:1] if settled else frames)]
+                found.append(at[np.broadcast_to(tools, len(at))])
+        return np.concatenate(found)
 
     def _gets(self, event: ChunkFollowed, shared: Bool) -> None:
         """Remember who asks which node along directed routes."""
@@ -203,3 +225,10 @@ class Vantage:
         """Whether an unknown route of a sender may lead to one of these nodes: it has no other route there."""
         origin = self.follower.routes.origins.get(sender)
         return origin is None or origin.shared > 0 or not {node.slot for node in nodes} <= {hop.node.slot for hop in origin.hops.values()}
+
+
+def _is_elsewhere(origin: Origin, lid: int, frame: int) -> bool:
+    """Whether the port of a sender had other LIDs than this one when a frame was sent, and before."""
+    home = origin.home.at(frame)[0]
+    port = home[0].manager(home[1]) if home is not None else None
+    return port is not None and port.lids.at(frame)[0] is not None and not port.has_had(lid, frame)

@@ -30,6 +30,10 @@ NEIGHBOURS = 8
 """Records of several queues are mixed over at most so many places."""
 PAUSE_NS = SECOND_NS + 1000
 """A pause is longer than a second; programs that send once a second need not make one."""
+UNUSUAL_NS, STOPPED_NS = 60 * SECOND_NS, 1800 * SECOND_NS
+"""For a minute no manager asks anything only where it is told to ask seldom; for half an hour none is silent."""
+FAR_LONGER, FEW = 4, 2
+"""A pause is unusual if it is so many times as long as nine of ten pauses of the capture, or as all but so few."""
 ENOUGH = 1000
 """This many packets whose loss would have been noticed prove that none is missing: at 1 % loss, only one of 20,000 captures would
 show no loss."""
@@ -62,6 +66,8 @@ class CaptureLoss:
         """A record has an earlier time than the one before it, by less than a second."""
         self._pauses: list[tuple[int, int, int]] = []
         """Frame before each pause, its time, and how long nothing was recorded then."""
+        self._lengths: list[int] | None = None
+        """How long they were, ascending."""
         self._back: list[int] = []
         """Frames with an earlier time than the one before, up to `MAX_SECONDS` of them."""
         self._clock: list[tuple[int, int]] = []
@@ -76,7 +82,7 @@ class CaptureLoss:
 
     def feed(self, table: ChunkTable) -> tuple[()]:
         """Process a chunk; emits no events."""
-        self._known = self._swaps = self._cut_mads = None
+        self._known = self._swaps = self._cut_mads = self._lengths = None
         self.scopes.feed(table)
         pauses = self.gaps.feed(table)
         self._writes.feed(table.once(Datagrams))
@@ -181,11 +187,20 @@ class CaptureLoss:
                 return start <= until_ns
         return False
 
-    def paused_between(self, frame: int, later: int, for_ns: int) -> bool:
-        """Whether nothing was recorded for so long between two frames: recording may have stopped, as in two captures that were joined."""
+    def interrupted(self, frame: int, later: int) -> bool:
+        """Whether recording may have stopped between two frames, as in captures that were joined: for half an hour nothing at all was
+        recorded, or for a minute and far longer than in all the rest of the capture, which is a minute or more."""
         first, last = (bisect_left(self._pauses, one, key=lambda pause: pause[0]) for one in (frame, later))
         forgotten = self._forgotten.count > 0 and self._forgotten.frame <= later
-        return forgotten or any(length >= for_ns for *_, length in self._pauses[first:last])
+        return forgotten or any(self._unusual(length) for *_, length in self._pauses[first:last])
+
+    def _unusual(self, length: int) -> bool:
+        if self._lengths is None:
+            self._lengths = sorted(length for *_, length in self._pauses)
+        usual = bisect_right(self._lengths, length // FAR_LONGER)
+        longer = self._lengths[usual:]
+        rhythm = (self._clock[-1][1] - self._clock[0][1]) * SECOND_NS - sum(longer) >= UNUSUAL_NS
+        return length >= STOPPED_NS or (length >= UNUSUAL_NS and rhythm and len(longer) <= max(FEW, len(self._lengths) // 10))
 
     def unsettled(self, frame: int, time_ns: int) -> bool:
         """Whether another write may have been sent before a frame although it is recorded after it: the capture changes the order."""

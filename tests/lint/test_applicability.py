@@ -15,7 +15,7 @@ from ibdissect.wire.sa_records import PKeyTableRecord
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
-from tests.craft import build, erf_pcap, native, sa_mad, ud
+from tests.craft import build, erf_pcap, native, sa_mad, smp, ud
 from tests.decode.made import native_table, tables_of
 from tests.rules.test_rules import lint
 from tests.subnet.made import SET, answer, ask, node, port_info, switch
@@ -23,6 +23,7 @@ from tests.subnet.made import SET, answer, ask, node, port_info, switch
 NODE_INFO, PORT_INFO = 0x11, 0x15
 CA, SWITCH, ROUTER = (answer(5, NODE_INFO, body) for body in (node(5), switch(5), node(5, node_type=3)))
 NO_FACTS = (*[np.empty(0, np.int64)] * 3, np.empty((0, 64), np.uint8), *[np.empty(0, np.int64)] * 2)
+SECOND = 1_000_000_000
 BAD = {"neighbor_mtu": 9, "capability_mask": 1}
 
 
@@ -97,6 +98,21 @@ def test_kinds_of_what_the_facts_do_not_know() -> None:
     assert (unknown, placed) == (ALL_PORTS & ~PORT_ZERO & ~EXTERNAL_PORT, EXTERNAL_PORT)
 
 
+@pytest.mark.parametrize(("path", "holds_s"), [(None, 10), ([1], 1800)])
+def test_what_node_info_said_holds_for_a_while(path: list[int] | None, holds_s: int) -> None:
+    """Until the next one: an adapter's LID may have been given to a switch, and a switch be cabled where the adapter was."""
+
+    def sent(method: int, attribute: int, body: bytes) -> bytes:
+        return smp(method, attribute, body, path=path) if path else smp(method, attribute, body, slid=5, dlid=1)
+
+    told, shown = sent(0x81, NODE_INFO, node(5)), sent(0x81, PORT_INFO, port_info(5, **BAD))
+    for window in (1, 1 << 20):
+        for step, again in ((holds_s, 0), (holds_s + 1, 0), (holds_s + 1, 1)):
+            frames = erf_pcap([told, shown, told if again else native(), shown], times=[SECOND, SECOND, *[(step + 1) * SECOND] * 2])
+            judged = [one.frame for one in lint(frames, window=window) if one.code == "SEM003"]
+            assert judged == ([2, 4] if step == holds_s or again else [2])
+
+
 def test_a_record_of_port_0_is_a_switchs_although_an_adapter_had_its_lid() -> None:
     records = [ud(sa_mad(0x81, 0x12, (5).to_bytes(2, "big") + bytes([number, 0]) + port_info(5, **BAD))) for number in (0, 1)]
     assert [found(CA, record) for record in records] == [{"SEM062"}, {"SEM003", "SEM062"}]
@@ -108,11 +124,12 @@ def test_records_are_about_the_port_that_has_their_lid_in_their_frame(before: in
     owner = subnet.node(7, 2)[0]
     owner.kind = 2
     subnet.assign(subnet.port(owner, 0, 2), 5, 0, 2 + before)
-    body = (5).to_bytes(2, "big") + b"\1\0" + port_info(0)
+    body = (5).to_bytes(2, "big") + b"\1\0" + port_info(5)
     record = sa_mad(0x81, 0x12, body)
     *_, table = tables_of(erf_pcap([native()] * 2 + [ud(record)]), 1)
     (kind,) = port_kinds(table, PortInfo, PortFacts(subnet, *NO_FACTS)).tolist()
-    assert kind == (EXTERNAL_PORT if before < 2 else ALL_PORTS & ~PORT_ZERO), "2 + before is the frame that shows the LID"
+    unknown = ALL_PORTS & ~PORT_ZERO & ~EXTERNAL_PORT
+    assert kind == (unknown | EXTERNAL_PORT if before < 2 else unknown), "2 + before is the frame that shows the LID"
 
 
 def test_kinds_of_ports_of_p_key_tables_without_facts() -> None:

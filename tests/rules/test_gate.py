@@ -158,9 +158,31 @@ def test_what_nobody_recorded_is_not_known() -> None:
     """Two captures of one link in one file: the manager is in sight in both, and may have written the table in between."""
     own: dict[str, Any] = {"path": [], "header": {"transaction_id": 7 << 32 | 3}}
     first = [craft.smp(GET, 0x11, **own), craft.smp(ANSWER, 0x11, switch(2), **own)]
-    frames = [*first, *BY_ROUTE, *ELSEWHERE, *READ, send(0x9999)]
-    for pause, loud in ((1799, "error"), (1800, "info")):
-        times = [START_NS + i * 1_000_000 + (i == len(frames) - 1) * pause * SECOND_NS for i in range(len(frames))]
+    known = [*first, *BY_ROUTE, *ELSEWHERE, *READ]
+    for polls, each, pause, loud in (
+        (0, 0, 1799, "error"), (0, 0, 1801, "info"), (6, 11, 59, "error"), (6, 11, 61, "info"), (3, 300, 1000, "error"),
+        (3, 600, 1801, "info"),
+    ):  # fmt: skip
+        frames = [*known, *first * polls, send(0x9999)]
+        steps = [0] * len(known) + [each, 0] * polls + [pause]
+        times = [START_NS + i * 1_000_000 + sum(steps[: i + 1]) * SECOND_NS for i in range(len(frames))]
+        found = linted(craft.interfaces_pcapng([(0, one) for one in frames], times=times))
+        assert [str(one.severity) for one in found if one.code == "PKY003"] == [loud], (polls, each, pause)
+
+
+def test_who_writes_what_it_read_is_no_manager() -> None:
+    """A tool on the host whose link is recorded: the manager writes the ports elsewhere."""
+
+    def exchange(number: int, attribute: int, path: list[int], body: bytes, method: int = GET) -> list[bytes]:
+        sent: dict[str, Any] = {"path": path, "header": {"transaction_id": 7 << 32 | number}}
+        return [craft.smp(method, attribute, body if method == SET else b"", **sent), craft.smp(ANSWER, attribute, body, **sent)]
+
+    seven = [ask(7, 0x11), answer(7, 0x11, node(7))]
+    for manager, loud in ((6, "error"), (1, "info")):
+        own, other = (port_info(lid, master_sm_lid=manager) for lid in (6, 5))
+        home = [*exchange(1, 0x11, [], node(6)), *exchange(2, 0x15, [], own), *exchange(3, 0x11, [1], node(5))]
+        frames = [*seven, *home, *exchange(4, 0x15, [1], other, SET), *READ, *WRITTEN, send(0x9999)]
+        times = [START_NS + i * 1_000_000 + (i == len(frames) - 1) * 20 * SECOND_NS for i in range(len(frames))]
         found = linted(craft.interfaces_pcapng([(0, one) for one in frames], times=times))
         assert [str(one.severity) for one in found if one.code == "PKY003"] == [loud]
 

@@ -16,6 +16,7 @@ from tests.rules.made.conversations import WAIT
 from tests.rules.made.subnets import NODE_INFO, PORT_INFO, SWITCH_INFO, back, member, path, sent, sweep
 from tests.rules.made.traps import CA, PORT, bad_key, notice, repress, trap
 from tests.rules.MCG.cases import JOIN, LEAVE, broadcast
+from tests.rules.PKY.cases import JOIN as ASKED
 from tests.rules.PKY.cases import PORT_5 as PORT_GID
 from tests.subnet.made import GUID, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 
@@ -269,6 +270,11 @@ def test_a_port_that_has_by_now_what_it_lacked(code: str) -> None:
     assert loud in (["error"], ["warning"])
     assert severities(code, [*known, answer(5, PORT_INFO, port_info(5, **lacks, **enabled))]) == loud
     assert severities(code, [*known, answer(5, PORT_INFO, port_info(5, **has))]) == ["info"]
+    later = [answer(5, PORT_INFO, port_info(5, **body), header={"transaction_id": 9}) for body in ({**lacks, **enabled}, has)]
+    for seconds, found in ((1, ["info"]), (10, ["info"]), (11, loud)):
+        times = [SECOND_NS, SECOND_NS, SECOND_NS, (1 + seconds) * SECOND_NS]
+        assert severities(code, [*known, later[1]], times=times) == found, "the answer to the Set is lost"
+        assert severities(code, [*known, later[0]], times=times) == loud
 
 
 @pytest.mark.parametrize("lid", [0, 0xFFFF])
@@ -332,18 +338,21 @@ def test_a_port_that_joins_again_at_another_manager() -> None:
 
 
 PARTITIONED = [CA, answer(5, P_KEY_TABLE, p_keys(0xFFFF, 0x0042)), answer(1, NODE_INFO, node(1)), answer(1, P_KEY_TABLE, p_keys(0xFFFF))]
-JOINS = member(p_key=0x8042, port_gid=PORT_GID)
+JOINS = [ASKED, member(p_key=0x8042, port_gid=PORT_GID)]
 
 
-@pytest.mark.parametrize(("code", "told", "late"), [("PKY018", path(0x8042), 1), ("PKY023", JOINS, 5)])
-def test_tables_that_a_manager_is_just_writing(code: str, told: bytes, late: int) -> None:
+@pytest.mark.parametrize(("code", "told", "late"), [("PKY018", [path(0x8042)], 1), ("PKY023", JOINS, 5)])
+def test_tables_that_a_manager_is_just_writing(code: str, told: list[bytes], late: int) -> None:
     """It tells of a partition before it has written all ports."""
     known = [one if code == "PKY018" else answer(5, P_KEY_TABLE, p_keys(0xFFFF)) if one is PARTITIONED[1] else one for one in PARTITIONED]
-    with_it, without = (answer(late, P_KEY_TABLE, p_keys(0xFFFF, key)) for key in (0x8042, 0x8043))
-    assert severities(code, [*known, told]) == severities(code, [*known, told, without]) == ["warning"]
-    assert severities(code, [*known, told, with_it]) == severities(code, [*known, told, without, with_it]) == ["info"]
-    assert severities(code, [*known, told, with_it, without]) == ["warning"]
-    assert severities(code, [*known, told, *WAIT[:1], with_it], step_ns=6 * SECOND_NS) == ["warning"], "it was not writing"
+    read = {key: {"header": {"transaction_id": key}} for key in (0x8042, 0x8043)}
+    with_it, without = (
+        [ask(late, P_KEY_TABLE, **one), answer(late, P_KEY_TABLE, p_keys(0xFFFF, key), **one)] for key, one in read.items()
+    )
+    assert severities(code, [*known, *told]) == severities(code, [*known, *told, *without]) == ["warning"]
+    assert severities(code, [*known, *told, *with_it]) == severities(code, [*known, *told, *without, *with_it]) == ["info"]
+    assert severities(code, [*known, *told, *with_it, *without]) == ["warning"]
+    assert severities(code, [*known, *told, *WAIT[:1], *with_it], step_ns=6 * SECOND_NS) == ["warning"], "it was not writing"
 
 
 @pytest.mark.parametrize(("kind", "found"), [(1, ["warning"]), (3, [])])

@@ -47,6 +47,28 @@ def test_a_manager_writes_what_tools_do_not(frames: list[bytes], managed: bool, 
 
 
 @pytest.mark.parametrize("window", [1, 1 << 20])
+@pytest.mark.parametrize(
+    ("own", "named", "managed"), [([6], 1, False), ([6], 6, True), ([6], 0, True), ([], 1, True), ([6, 1], 1, True), ([1, 6], 1, True)]
+)
+def test_a_tool_writes_back_what_it_read(own: list[int], named: int, managed: bool, window: int) -> None:
+    """The port from which it sends has another LID than the manager that the port named; `own`: the LIDs that it shows, in this order."""
+    home = [smp(ANSWER, 0x11, node(6), path=[]), *(smp(ANSWER, PORT_INFO, port_info(lid), path=[]) for lid in own)]
+    written = smp(SET, PORT_INFO, port_info(5, master_sm_lid=named), path=[1])
+    vantage, five = seen([*NODE, *home, BY_ROUTE[0], written], window)
+    assert vantage.manages([five], 99) is managed
+
+
+@pytest.mark.parametrize("window", [1, 1 << 20])
+def test_a_manager_gives_itself_its_lid(window: int) -> None:
+    home = [smp(ANSWER, 0x11, node(6), path=[]), smp(ANSWER, PORT_INFO, port_info(7), path=[])]
+    first = smp(SET, PORT_INFO, port_info(6, master_sm_lid=6), path=[])
+    shown = smp(ANSWER, PORT_INFO, port_info(6, master_sm_lid=6), path=[])
+    vantage, five = seen([*NODE, *home, first, shown, BY_ROUTE[0], smp(SET, PORT_INFO, port_info(5, master_sm_lid=6), path=[1])], window)
+    six = vantage.follower.subnet.by_lid(6)
+    assert six is not None and vantage.manages([five, six.node], 99)
+
+
+@pytest.mark.parametrize("window", [1, 1 << 20])
 def test_a_handover_ends_it(window: int) -> None:
     vantage, five = seen([*NODE, WRITE, HANDOVER, *NODE], window)
     assert vantage.manages([five], 2) and not vantage.manages([five], 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import numpy as np
 import pytest
 
 from ibdissect.traffic import capture_loss
@@ -79,9 +80,27 @@ def test_recording_may_have_stopped_where_nothing_was_recorded_for_more_than_a_s
 def test_nothing_was_recorded_for_long_between_two_frames(window: int) -> None:
     times = [FIRST + second * SECOND for second in (0, 1, 1801, 1802)]
     loss = of(craft.interfaces_pcapng([(0, ask(number)) for number in range(4)], times=times), window)
-    assert [loss.paused_between(1, later, 1800 * SECOND) for later in (1, 2, 3, 4)] == [False, False, True, True]
-    assert loss.paused_between(2, 3, 1800 * SECOND) and not loss.paused_between(3, 4, 1800 * SECOND)
-    assert not loss.paused_between(1, 4, 1801 * SECOND)
+    assert [loss.interrupted(1, later) for later in (1, 2, 3, 4)] == [False, False, True, True]
+    assert loss.interrupted(2, 3) and not loss.interrupted(3, 4)
+
+
+@pytest.mark.parametrize("window", [32 << 20, 300])
+@pytest.mark.parametrize(
+    ("pauses", "stops"),
+    [
+        ([60], []), ([1] * 59 + [60], []), ([1] * 60 + [59], []), ([1] * 60 + [60], [60]), ([10] * 6 + [60, 60], [6, 7]),
+        ([10] * 6 + [60, 60, 60], []), ([10] * 5 + [60, 60], []), ([15] * 4 + [60, 15], [4]), ([16] * 9 + [60], []),
+        ([300] * 5, []), ([300] * 5 + [1199], []), ([300] * 5 + [1200], [5]), ([1799] * 3, []), ([1800] * 3, [0, 1, 2]),
+        ([10] * 26 + [90, 90, 90], []), ([10] * 27 + [90, 90, 90], [27, 28, 29]),
+    ],
+)  # fmt: skip
+def test_recording_stopped_where_nothing_was_recorded_for_far_longer_than_usual(pauses: list[int], stops: list[int], window: int) -> None:
+    """For a minute or more, and for four times as long as in nine of ten pauses, or in all but two; or for half an hour.
+
+    A minute of recording shows what is usual."""
+    times = [FIRST + int(second) * SECOND for second in np.cumsum([0, *pauses])]
+    loss = of(craft.interfaces_pcapng([(0, ask(number)) for number in range(len(times))], times=times), window)
+    assert [i for i in range(len(pauses)) if loss.interrupted(i + 1, i + 2)] == stops
 
 
 def test_an_answer_before_its_request_is_no_loss() -> None:
@@ -201,7 +220,7 @@ def test_forgotten_pauses_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ibdissect.traffic.capture_loss.MAX_SECONDS", 2)
     loss = of(craft.ethernet_pcap([ask(i) for i in range(6)], link=247, step_ns=2_000_000_000), window=1)
     assert loss.stopped(1, FIRST) and loss.stopped(2, LATER)
-    assert [loss.paused_between(1, later, 3_000_000_000) for later in (2, 3, 5)] == [False, True, True], "a forgotten one may be long"
+    assert [loss.interrupted(1, later) for later in (2, 3, 5)] == [False, True, True], "a forgotten one may be long"
     assert {one.what: (one.frame, one.count) for one in loss.dropped if one.count} == {"seconds and pauses": (3, 4 + 3)}
 
 

@@ -25,7 +25,7 @@ from ibdissect.subnet.vantage import LIFETIME_NS
 from ibdissect.transport.multicast import GroupSender, Multicast
 from ibdissect.wire.headers import GRH, LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import CLASS_STATUS, DELETE, GUID, MGID_IPV4, SET
+from ibdissect.wire.numbers import CLASS_STATUS, DELETE, GET, GUID, MGID_IPV4, SET
 from ibdissect.wire.sa_paths import MCMemberRecord
 
 MAX_SWITCHES = 49152
@@ -153,10 +153,10 @@ class BroadcastOutside(LearntFactRule):
     Find out why the join was refused (partition, rate or MTU of the group), and check the interface's state.
 
     The refused join of a port that did not send before, or a join and an accepted leave, and a packet at least a second later. A port that
-    asked to join again in between, or so shortly before that the capture may have changed the order, is not judged, nor one that the SA
-    calls a member in any answer, nor one for which another port asked, nor a GID that sends with another LID than it left with: a virtual
-    machine takes its GID with it. An `info` where the capture misses packets in between, and after a
-    refusal: the port may have been a member since before the capture.
+    asked in between to join again or whether it is a member, or so shortly before that the capture may have changed the order, is not
+    judged, nor one that the SA calls a member in any answer, nor one for which another port asked, nor a GID that sends with another LID
+    than it left with: a virtual machine takes its GID with it. An `info` where the capture misses packets in between, and after a refusal:
+    the port may have been a member since before the capture.
     """
 
     code, name, severity = "MCG005", "ipoib-broadcast-not-joined", WARNING
@@ -183,14 +183,15 @@ class BroadcastOutside(LearntFactRule):
             if _broadcast(way.group) and way not in self.sending:
                 seen = Seen(table, int(rows[0]))
                 self.sending.keep(way, seen.frame, seen.frame, seen.time_ns)
-        sent = occurrences_where(MAD.method.isin({SET, DELETE}) & SA_REQUEST, table, MCMemberRecord)
+        sent = occurrences_where(MAD.method.isin({GET, SET, DELETE}) & SA_REQUEST, table, MCMemberRecord)
         for _, seen, view in each(table, MCMemberRecord, sent):
             way, method = MemberId(GroupId(bytes(view.mgid)), bytes(view.port_gid)), seen.value(MAD.method)
             if not _broadcast(way.group):
                 continue
-            wish = Wish(way, method == DELETE, view.join_state, seen.value(LRH.slid))
-            self.wishes.keep(seen.frame, wish, seen.frame, seen.time_ns)
-            if method == SET:
+            if method != GET:
+                wish = Wish(way, method == DELETE, view.join_state, seen.value(LRH.slid))
+                self.wishes.keep(seen.frame, wish, seen.frame, seen.time_ns)
+            if method != DELETE:
                 self._step(way, MembershipChange(seen.frame, seen.time_ns, True, ""))
         members = self._members(table) if self.steps else {}
         for one in context.get(Transactions).answers_to(self.wishes):

@@ -178,8 +178,9 @@ class JoinOutsidePartition(LearntFactRule):
 
     Compare the P_Key table of the port with partitions.conf: the subnet manager's view differs from what the port holds.
 
-    The answer to the join, and the whole P_Key table of the port with that GUID, read before it. Silent for the answer to a query: a
-    member stays one when its partition is taken from it. An `info` if the table gets the partition within ten seconds.
+    The join and its answer, and the whole P_Key table of the port with that GUID, read before it. Silent for the answer to a query: a
+    member stays one when its partition is taken from it. An `info` if the capture lacks what is answered, or if the table gets the
+    partition within ten seconds.
     """
 
     code, name, severity = "PKY023", "join-outside-partition", WARNING
@@ -199,8 +200,12 @@ class JoinOutsidePartition(LearntFactRule):
         method, status = (table.values_at(field, found.rows) for field in (MAD.method, MAD.status))
         ports = {port.guid: port for port in subnet.ports() if port.is_endport and port.guid and port.p_keys is not None}
         event = context.get(Transactions).matched
-        queried = event.frames[event.request_method != SET] - table.chunk.first if event is not None else ()
-        for i in np.flatnonzero((method == GET_RESP) & (status == 0) & ~np.isin(found.rows, queried)).tolist():
+        asked, joined = np.empty((2, 0), np.int64)
+        if event is not None:
+            asked = event.frames - table.chunk.first
+            joined = asked[event.request_method == SET]
+        told = (method == GET_RESP) & (status == 0) & (np.isin(found.rows, joined) | ~np.isin(found.rows, asked))
+        for i in np.flatnonzero(told).tolist():
             view: MCMemberRecord = table.view(MCMemberRecord, i)
             seen, key = Seen(table, int(found.rows[i])), view.p_key
             port = ports.get(int.from_bytes(view.port_gid[8:], "big"))
@@ -211,7 +216,7 @@ class JoinOutsidePartition(LearntFactRule):
                 yield fault(
                     seen, {"port": port.name_at(seen.frame), "mgid": gid_text(view.mgid), "p_key": key}, MCMemberRecord.p_key, of=view,
                     proof=[(one, "showed a P_Key table") for one in sorted(set(shown))], key=(port.key, view.mgid, key),
-                    about=(port.node.slot,),
+                    about=(port.node.slot,), severity=None if seen.row in joined else INFO,
                 )  # fmt: skip
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:

@@ -106,9 +106,10 @@ class PartitionTwice(LearntFactRule):
 
     Look for the partition in the subnet manager's configuration: it is probably defined twice.
 
-    One block with both entries. Or two blocks that the port showed with the key, if both still hold it at the end of the capture, a
-    second later or more; an `info` if the capture may have missed a change. Entries beyond the port's capacity are not compared, and blocks
-    only if that is known. Both membership forms of one partition side by side are legal and not reported.
+    One block with both entries; an `info` if the capture does not show how many the port has. Or two blocks that the port showed with the
+    key, if both still hold it at the end of the capture, a second later or more; an `info` if the capture may have missed a change. Entries
+    beyond the port's capacity are not compared, and blocks only if that is known. Both membership forms of one partition side by side are
+    legal and not reported.
     """
 
     code, name, severity = "PKY009", "pkey-table-duplicate", WARNING
@@ -172,6 +173,11 @@ class PartitionTwice(LearntFactRule):
         held = [table.block(hit.arguments[name]) for name in ("block", "other")] if table is not None else []
         still = all(block is not None and hit.arguments["p_key"] in keys_in(block.now) for block in held)
         return bool(held) and still and context.get(Scopes).goes_on(hit.frame, hit.time_ns) >= PATIENCE_NS
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Also INFO for one block of a table whose size is not known: what is behind its end means nothing."""
+        unsure = hit.key is None and (hit.frame, hit.arguments["at"]) not in self.sizes
+        return INFO if unsure else super().severity_at_end(hit, context)
 
     def facts_used_of(self, hit: Hit, context: Context) -> Collection[Node] | None:
         """The node with the table."""

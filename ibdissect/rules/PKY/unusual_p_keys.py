@@ -153,8 +153,9 @@ class FullMemberOfNothing(LearntFactRule):
 
     Look for a partition with number 0 in the subnet manager's configuration.
 
-    One Set is enough. Silent for entries behind the end of the table, and for those that the port showed with 0x8000 before. An `info`
-    if the port answers that it took the block. With a site policy, partitions that it does not allow are reported as well.
+    The Set, and the size of the table. Silent for entries behind its end, and for those that the port showed with 0x8000 before. An `info`
+    if that size is unknown, or if the port answers that it took the block. With a site policy, partitions that it does not allow are
+    reported as well.
     """
 
     code, name, severity = "PKY010", "pkey-set-invalid-value", WARNING
@@ -166,7 +167,8 @@ class FullMemberOfNothing(LearntFactRule):
     refutable = True
 
     def __init__(self) -> None:
-        self.harmless = KeptDict[Frame, None](MAX_HARMLESS, "Sets with an entry 0x8000 that changes nothing")
+        self.harmless = KeptDict[Frame, bool](MAX_HARMLESS, "Sets with an entry 0x8000")
+        """Whether they change nothing; those that may, to tables of unknown size, are not here."""
 
     @on_event(ChunkFollowed)
     def note_harmless(self, event: ChunkFollowed, context: Context) -> None:
@@ -174,14 +176,19 @@ class FullMemberOfNothing(LearntFactRule):
         for smp in smps.each(smps.sets & (smps.bodies.view(">u2") == FULL).any(axis=1)) if len(smps) else ():
             ports = smp.node.ports
             port = ports.get(smp.modifier >> 16) if smp.node.kind == SWITCH else next(iter(ports.values()), None)
-            size = (port.p_key_capacity(smp.frame) if port is not None else None) or AFTER_ALL
+            size = port.p_key_capacity(smp.frame) if port is not None else None
             first = (smp.modifier & 0xFFFF) * BLOCK
             news = (smp.body.view(">u2") == FULL) & ((smp.before.view(">u2") != FULL) | (smp.since == 0))
-            if not news[: max(size - first, 0)].any():
-                self.harmless.keep(smp.frame, None, smp.frame, smp.time_ns)
+            changes = bool(news[: max((size or AFTER_ALL) - first, 0)].any())
+            if size or not changes:
+                self.harmless.keep(smp.frame, not changes, smp.frame, smp.time_ns)
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        return bool(hit.message) or hit.frame not in self.harmless  # the site's policy has a message of its own
+        return bool(hit.message) or not self.harmless.get(hit.frame, False)  # the site's policy has a message of its own
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Also INFO where the entry may be behind the end of the table."""
+        return INFO if not hit.message and hit.frame not in self.harmless else super().severity_at_end(hit, context)
 
     def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
         """An answer with the same entries."""

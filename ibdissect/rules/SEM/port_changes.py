@@ -188,21 +188,15 @@ class CounterWritten(AttributeRule):
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         came, times = np.flatnonzero(smps.answers), smps.event.table.chunk.time_ns
-        ports, askers = smps.key[came].tolist(), self._askers(smps, came, LRH.dlid).tolist()
+        ports, askers = smps.key[came].tolist(), _askers(smps, came, LRH.dlid).tolist()
         for i, reader in zip(came.tolist(), zip(ports, askers, strict=True), strict=True):
             if reader not in self.readers:
                 self.readers.keep(reader, None, int(smps.frames[i]), int(times[smps.rows[i]]))
         return super().suspicious(smps)
 
-    @staticmethod
-    def _askers(smps: AttributeSmps, index: Int, lid: Field[int]) -> Int:
-        """Who sent or gets some SMPs, as `SenderNumber`; `lid`: where the LID of it is."""
-        found: Int = np.where(smps.directed[index], smps.sender[index], ~smps.event.table.values_at(lid, smps.rows[index]).astype(np.int64))
-        return found
-
     def made(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
         hit = super().made(smp, arguments, proof)
-        asker = int(self._askers(smp.columns, np.array([smp.i]), LRH.slid)[0])
+        asker = int(_askers(smp.columns, np.array([smp.i]), LRH.slid)[0])
         read = (PortNumber(smp.key), SenderNumber(asker)) in self.readers
         hit.severity = None if read else INFO
         return hit
@@ -213,6 +207,12 @@ class CounterWritten(AttributeRule):
             if now > before and not _showed(smp, one, now):  # a lower number may come from an earlier reading
                 return {"counter": one.label, "now": now, "before": before}, self.earlier(smp)
         return None
+
+
+def _askers(smps: AttributeSmps, index: Int, lid: Field[int]) -> Int:
+    """Who sent or gets some SMPs, as `SenderNumber`; `lid`: where the LID of it is."""
+    found: Int = np.where(smps.directed[index], smps.sender[index], ~smps.event.table.values_at(lid, smps.rows[index]).astype(np.int64))
+    return found
 
 
 def _showed(smp: AttributeSmp, of: Field[int], value: int) -> bool:
@@ -304,14 +304,14 @@ class ActiveWithoutArmed(AttributeRule):
 
     The port showed Initialize, and the answer to the Set is an error: a port that accepts it was armed. A port that does not answer counts
     as refusing where the capture goes on for a second, shows that it misses nothing (in ERF by its traffic, elsewhere no packet is missing
-    within ten seconds) and does not change the order of Sets. Ports that were armed are judged again after they showed that they went down,
-    or Initialize after a later state. No port is judged after a Set to Armed of a port that is not known yet. Other changes of state are
-    not judged either, since a port may go down and come up unseen.
+    within ten seconds) and does not change the order of Sets. Ports that were armed are judged again after they told the sender of the Set
+    that they went down, or are in Initialize after a later state. No port is judged after a Set to Armed of a port that is not known yet.
+    Other changes of state are not judged either, since a port may go down and come up unseen.
     """
 
     code, name, severity = "SEM012", "portstate-active-unarmed", ERROR
     reference = "IBA 14.2.5.6 (PortState); kernel qib_set_linkstate (LINKACTIVE needs LINKARMED)"
-    message = "Set(PortInfo) of {port} to Active; it is in Initialize and nobody set it to Armed"
+    message = "Set(PortInfo) of {port} to Active; it is in Initialize and nobody has set it to Armed since"
     example = "GetResp(PortInfo) with PortState Initialize, then a Set to Active that is refused"
     needs = (CaptureLoss, Transactions)
     at = PortInfo.port_state
@@ -320,9 +320,13 @@ class ActiveWithoutArmed(AttributeRule):
     def __init__(self) -> None:
         self.dropped = Dropped("ports that are set to a state")
         self.armed = KeptDict[PortId, Frame](MAX_SET_PORTS, self.dropped)
-        """Ports that somebody set to Armed and that did not go down since, and the frame. An answer may still show the previous state, so
-        one Set is enough. A port that was not known then, `ANY`, may be any.
+        """Ports that somebody set to Armed, and the last frame. An answer may still show the previous state, so one Set is enough. A port
+        that was not known then, `ANY`, may be any.
         """
+        self.fallen = KeptDict[PortNumber, Frame](MAX_PORTS // 2, self.dropped)
+        """Ports that were armed and showed that they went down since, and the frame."""
+        self.aware = KeptDict[tuple[PortNumber, SenderNumber], Frame](MAX_PORTS // 2, self.dropped)
+        """Who was told that, and the last frame."""
         self.waiting = KeptDict[Frame, Hit](MAX_SET_PORTS, self.dropped)
         """Findings that wait for an answer, by frame."""
 
@@ -355,15 +359,21 @@ class ActiveWithoutArmed(AttributeRule):
         falls = smps.answers & (smps.since > 0) & (state != was) & ((state == DOWN) | ((state == INIT) & (was >= ARMED)))
         wanted = smps.sets & (state == ACTIVE) & (smps.since > 0) & (was == INIT)
         never = np.zeros(len(smps), np.bool_)
-        some = np.flatnonzero(arms | falls | wanted)
-        columns = some, smps.key[some], smps.frames[some], smps.since[some], arms[some], falls[some]
-        for i, number, frame, since, arm, fall in zip(*(column.tolist() for column in columns), strict=True):
-            key = PortId.of(number)
+        tells = smps.answers & (state <= INIT) & np.isin(smps.key, [*self.fallen, *smps.key[falls].tolist()])
+        some = np.flatnonzero(arms | falls | tells | wanted)
+        asker = np.where(smps.answers[some], _askers(smps, some, LRH.dlid), _askers(smps, some, LRH.slid))
+        columns = some, smps.key[some], asker, smps.frames[some], smps.since[some], arms[some], falls[some], wanted[some]
+        for i, number, who, frame, since, arm, fall, want in zip(*(column.tolist() for column in columns), strict=True):
+            key, port, time_ns = PortId.of(number), PortNumber(number), int(smps.event.table.chunk.time_ns[smps.rows[i]])
+            armed = self.armed.get(key, 0)
             if arm:
-                self.armed.keep(key, frame, frame, int(smps.event.table.chunk.time_ns[smps.rows[i]]))
-            elif fall:
-                if self.armed.get(key, frame) < since:  # an answer to the Set may still show the state before it
-                    del self.armed[key]
-            else:
-                never[i] = not ({key, ANY} & self.armed.keys() or self.armed.dropped.count)
+                self.armed.keep(key, frame, frame, time_ns)
+                continue
+            if fall and 0 < armed < since:  # an answer to the Set may still show the state before it
+                self.fallen.keep(port, frame, frame, time_ns)
+            if want:
+                aware = self.aware.get((port, SenderNumber(who)), 0)
+                never[i] = not (armed > aware or ANY in self.armed or self.dropped.count)
+            elif self.fallen.get(port, 0) > armed:
+                self.aware.keep((port, SenderNumber(who)), frame, frame, time_ns)
         return never

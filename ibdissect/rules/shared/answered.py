@@ -173,6 +173,10 @@ class RepliesToFindings:
             return next((one for one in found if one.good), found[0])
         return Reply(hit.frame, True, True) if self.dropped.count and hit.frame not in self._watched else None
 
+    def written(self, hit: Hit) -> bytes:
+        """The attribute in a request of subnet management that nobody answered; empty: somebody did, or it is another packet."""
+        return self._asked.get(hit.frame, (False, b""))[1]
+
     def answered(self, frames: Sequence[int]) -> bool:
         """Whether something came back for each of some packets that were watched, or nothing is known of it."""
         return all(frame in self.replies or (frame not in self._watched and self.dropped.count) for frame in frames)

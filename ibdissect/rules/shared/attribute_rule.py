@@ -15,9 +15,9 @@ from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Code, PortId
 from ibdissect.lint.by_answers import all_compared, check, holds_in, suspects, value_in
 from ibdissect.lint.finding import Severity, value_of
-from ibdissect.lint.rule import Context, DeferredHit, FaultDetails, Hit, fault, on_event
+from ibdissect.lint.rule import INFO, Context, DeferredHit, FaultDetails, Hit, fault, on_event
 from ibdissect.lint.sequence import previous
-from ibdissect.rules.shared.answered import Reply
+from ibdissect.rules.shared.answered import RepliesToFindings, Reply
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node
 from ibdissect.subnet.earlier_answers import (
@@ -25,13 +25,15 @@ from ibdissect.subnet.earlier_answers import (
     AttributeSmp,
     AttributeSmps,
     NodesRecorded,
+    PortInfos,
     attributes_of,
     history_of,
     port_key,
 )
 from ibdissect.subnet.nodes import SwitchFacts
 from ibdissect.subnet.shown_before import shown
-from ibdissect.subnet.vantage import CONFIGURED_NS, Vantage
+from ibdissect.subnet.vantage import AGES_NS, CONFIGURED_NS, Vantage
+from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.expr import And, Expr, Or, Value
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET_RESP, SET
@@ -118,9 +120,23 @@ class AttributeRule(LearntFactRule):
                 cls.message_words = frozenset({"port", "method", "now", "before", *cls.says, *(("what",) if cls.faults else ())})
 
     def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
+        return (self.refusable or self._took(reply)) and super().refutes(hit, reply, context)
+
+    def _took(self, reply: Reply) -> bool:
+        """Whether an answer shows that the port has, or took, what the finding says that it does not."""
         took = bool(self.taken) and all(reply.repeats(field) for field in self.taken)
-        offered = self.among is not None and self.at is not None and reply.offers(self.at, self.among)
-        return (self.refusable or took or offered) and super().refutes(hit, reply, context)
+        return took or (self.among is not None and self.at is not None and reply.offers(self.at, self.among))
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Also INFO if nobody answered a Set of PortInfo, and what the port shows next proves as much as an answer would."""
+        written = context.get(RepliesToFindings).written(hit) if self.taken or self.among is not None else b""
+        port = context.get(FabricFollower).subnet.by_key(hit.key) if written and isinstance(hit.key, int) else None
+        if port is not None and self.source is PortInfos:
+            body, frame = next(((body, frame) for body, frame in port.infos.values() if body is not None and frame > hit.frame), (b"", 0))
+            soon = frame > 0 and context.get(CaptureLoss).nanoseconds_between(hit.frame, frame) <= AGES_NS
+            if soon and self._took(Reply(frame, True, True, written=written, shown=body)):
+                return INFO
+        return super().severity_at_end(hit, context)
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         """SMPs that are wrong, or may be: where `when` and one of `faults` hold."""

@@ -23,7 +23,7 @@ from ibdissect.rules.shared.answer_patience import announced
 from ibdissect.rules.shared.answered import RepliesToFindings, Reply
 from ibdissect.subnet import SWITCH, FabricFollower, Node, Port
 from ibdissect.subnet.started_ports import StartedPorts
-from ibdissect.subnet.vantage import AGES_NS, CONFIGURED_NS, Vantage
+from ibdissect.subnet.vantage import AGES_NS, Vantage
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import GET, P_KEY_TABLE, PERMISSIVE, PORT_INFO, SET, SMP_CLASSES
@@ -288,7 +288,7 @@ class LearntFactRule(Rule):
         if age <= AGES_NS:
             return False
         if vantage.manages(nodes, hit.frame):
-            return loss.paused_between(first, last, CONFIGURED_NS)  # nobody saw what it wrote by then
+            return loss.interrupted(first, last)  # nobody saw what it wrote by then
         resized = self.of_size and any(node.kind == SWITCH for node in nodes or ())
         return hit.by_lid or resized or age > self.holds_ns or (P_KEY_TABLE in self.written and vantage.repartitions(first, last))
 

@@ -49,6 +49,9 @@ for before in ([*JOIN, *LEAVE], REFUSED):
     also: list[str] = ["SA003"] if before is REFUSED else []
     case("MCG005", [*before, *OF_6, *WAIT[:2], broadcast()], [*before, *QUERY, *WAIT[:2], broadcast()], frames=[len(before) + 5],
          also=also, twin_also=also, file=SECONDS)  # fmt: skip
+# it asked whether it is a member, and the answer is missing
+case("MCG005", [*JOIN, *LEAVE, *WAIT[:2], broadcast()], [*JOIN, *LEAVE, QUERY[0], *WAIT[:2], broadcast()], frames=[7],
+     twin_also=["TXN001"], file=SECONDS)  # fmt: skip
 # another port asked for it
 BY_ANOTHER = [sa(method, 0x38, REFUSED[0][-206:-6], mask=0x10003, status=status, transaction=7, **ends)
               for method, status, ends in ((SET, 0, {"slid": 9}), (GET_RESP, 0x0200, {"dlid": 9}))]  # fmt: skip

@@ -199,9 +199,10 @@ case("PKY008", smp(2, 0x16, keys(0, 0x8001)), smp(2, 0x16, keys(0x7FFF, 0x8001))
 # a record of the SA names its block itself
 case("PKY008", table_record(0, 0, 0x8001), table_record(1, 0, 0x8001))
 case("PKY008", table_of(0, 0x8001), table_of(0xFFFF, 0x8001))
-case("PKY009", table_of(0xFFFF, 0x8001, 0x8001), table_of(0xFFFF, 0x8001, 0x0001))
-case("PKY009", smp(2, 0x16, keys(0xFFFF, 0x8001, 0x8001)), smp(2, 0x16, keys(0xFFFF, 0x8001, 0x0001, 0, 0)))
-case("PKY010", smp(2, 0x16, keys(0xFFFF, 0x8000)), smp(2, 0x16, keys(0xFFFF, 0x0000)))
+# how many entries the port has is not known
+case("PKY009", table_of(0xFFFF, 0x8001, 0x8001), table_of(0xFFFF, 0x8001, 0x0001), severity="info")
+case("PKY009", smp(2, 0x16, keys(0xFFFF, 0x8001, 0x8001)), smp(2, 0x16, keys(0xFFFF, 0x8001, 0x0001, 0, 0)), severity="info")
+case("PKY010", smp(2, 0x16, keys(0xFFFF, 0x8000)), smp(2, 0x16, keys(0xFFFF, 0x0000)), severity="info")
 case("PKY014", smp(5, 2, trap259(), slid=2), smp(7, 2, trap259(), slid=2))
 case("PKY014", smp(5, 2, trap259(4), slid=2), smp(7, 2, trap259(4), slid=2), severity="info")
 # an external port of a switch only filters
@@ -419,10 +420,11 @@ case("PKY022", [*BOTH_LIMITED, ASKS], [*BOTH_LIMITED, request(partition_key=0x12
 PORT_5 = b"\xfe\x80" + bytes(6) + (0x0002C90300001051).to_bytes(8, "big")
 JOINED = member(p_key=0x8123, join_state=1, port_gid=PORT_5)
 OUTSIDE, INSIDE = ([answer(5, NODE_INFO, node(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF, key))] for key in (0x8124, 0x8123))
-case("PKY023", [*OUTSIDE, JOINED], [*INSIDE, JOINED], frames=[3])
-# the answer to a query: the partition was taken from a member
 JOIN, QUERY = (gmp(3, method, 0x38, build(MCMemberRecord, port_gid=PORT_5, join_state=1), at=56, slid=5, dlid=1) for method in (2, 1))
+case("PKY023", [*OUTSIDE, JOIN, JOINED], [*INSIDE, JOIN, JOINED], also=["SA009"], twin_also=["SA009"], frames=[4], severity="warning")
+# the answer to a query: the partition was taken from a member; the capture may lack the query
 case("PKY023", [*OUTSIDE, JOIN, JOINED], [*OUTSIDE, QUERY, JOINED], also=["SA009"], twin_also=["SA002"], frames=[4])
+case("PKY023", [*OUTSIDE, JOINED], [*INSIDE, JOINED], frames=[3], severity="info")
 # a join without an answer since: the SA may have made the group anew
 ALONE = gmp(3, 2, 0x38, build(MCMemberRecord, port_gid=PORT_5, join_state=1), at=56, slid=5, dlid=1, header={"transaction_id": 77})
 for asked, loud in ((QUERY, "error"), (ALONE, "info")):
@@ -450,7 +452,7 @@ case(
 SMALL, OTHER_HALF = ([answer(5, NODE_INFO, node(5, partition_cap=cap))] for cap in (16, 18))
 BEYOND = p_keys(0xFFFF, 0x8001, *[0] * 14, 0x8002, 0x8002)
 for block in (answer(5, P_KEY_TABLE, BEYOND), table_record(0, *struct.unpack(">32H", BEYOND))):
-    case("PKY009", [*OTHER_HALF, block], [*SMALL, block], frames=[2])
+    case("PKY009", [*OTHER_HALF, block], [*SMALL, block], frames=[2], severity="warning")
 ENTRIES = [[SWITCH, answer(5, SWITCH_INFO, switch_info(partition_enforcement_cap=cap))] for cap in (18, 17)]
 OF_PORT_3 = answer(5, P_KEY_TABLE, BEYOND, modifier=3 << 16)
 case("PKY009", [*ENTRIES[0], OF_PORT_3], [*ENTRIES[1], OF_PORT_3], frames=[3])

@@ -339,6 +339,9 @@ ARMED_ONCE = [*INIT, sets(3), STATES[3], sets(4), STATES[4]]
 FALLEN = [*ARMED_ONCE, STATES[1], STATES[2]]
 case("SEM012", [*FALLEN, sets(4), REFUSED], [*FALLEN, sets(3), sets(4), REFUSED], frames=[9])
 case("SEM012", [*ARMED_ONCE, STATES[2], sets(4), REFUSED], [*INIT, sets(3), STATES[2], STATES[2], sets(4), REFUSED], frames=[8])
+# it went down, and somebody else was told
+OTHERS = [smp(GET_RESP, PORT_INFO, port_info(5, port_state=state), slid=5, dlid=9) for state in (1, 2)]
+case("SEM012", [*ARMED_ONCE, *OTHERS[:1], STATES[2], sets(4), REFUSED], [*ARMED_ONCE, *OTHERS, sets(4), REFUSED], frames=[9])
 # the port took it: ibdump missed what made it Armed, or there is no telling
 case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, sets(4), answer(5, PORT_INFO, port_info(5))], frames=[3])
 case("SEM012", [*INIT, sets(4), REFUSED], [*INIT, sets(4)], frames=[3])
