@@ -1,7 +1,8 @@
 """Commands run by tests, all in one process that has loaded the package: a new interpreter for each takes 20 times the CPU time.
 
-A command that changes its process gets a fork of its own, which takes 25 ms more. Both come from a process that was forked before the
-tests: a fork of the test process itself, which grows, takes 60 ms more, and would have the plugins of earlier tests.
+A command that changes its process gets a fork of its own, which takes 25 ms more. Commands with the same plugins of the repository, which
+no test changes, share a process that has loaded these. All come from a process that was forked before the tests: a fork of the test
+process itself, which grows, takes 60 ms more, and would have the plugins of earlier tests.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from importlib.util import find_spec
+from itertools import pairwise
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -37,14 +39,15 @@ FIRST = {
     "export": ("export --output - --format csv",), "report": ("report",),
 }  # fmt: skip
 """What is run once, before a command runs for the first time, so that all processes find it imported and worked out."""
-ALONE = frozenset({"--plugin", "--sandbox", "serve", "tui", "pytest"})
+ALONE = frozenset({"--sandbox", "serve", "tui", "pytest"})
 """Commands and options that change the process, which is then of no use for another command."""
 IMPORTED = {
     "export": ("pyarrow.parquet",), "sql": ("ibdissect.tables.sql",), "--engine": ("ibdissect.pipeline.cluster",),
     "--plugin": ("ibdissect.layers",),
 }  # fmt: skip
 """What is only imported: a fork must not have DuckDB's threads."""
-CAPTURE = str(Path(__file__).parents[1] / "captures/pkey-lab.pcap")
+REPO = Path(__file__).parents[1]
+CAPTURE = str(REPO / "captures/pkey-lab.pcap")
 PATIENCE_S = 300
 """A command that takes longer is killed."""
 
@@ -119,26 +122,37 @@ def _end(mine: socket.socket, child: int) -> None:
 def _serve(asked: socket.socket) -> None:
     """Answer each request with the status of its command, as `waitpid` gives it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal; it ends with the test process
-    ran, worker = set[str](), None
+    ran, workers = set[str](), dict[tuple[str, ...], _Worker]()
     while True:
         request, files = _received(asked)
         if not files:
-            if worker:
+            for worker in workers.values():
                 worker.end()
             return
         words, _, env, own_env = request
+        plugins = _plugins(words)
         for command in {"lint", *words} & (FIRST.keys() | IMPORTED.keys()) - ran:
             ran.add(command)
             _run_first(command)
-        if ALONE.intersection(words) or (own_env and "PYTHONPATH" in env):
+        plugins = _plugins(words)
+        if plugins is None or ALONE.intersection(words) or (own_env and "PYTHONPATH" in env):
             status = _forked(request, files)
         else:
-            worker = worker or _Worker(asked)
+            for others in workers.keys() - {(), plugins} if plugins else ():
+                workers.pop(others).end()
+            worker = workers.pop(plugins, None) or _Worker([asked, *(other.connection for other in workers.values())], len(plugins))
             status, stays = worker.run(request, files)
-            worker = worker if stays else None
+            if stays:
+                workers[plugins] = worker
         for file in files:
             os.close(file)
         asked.send(str(status).encode())
+
+
+def _plugins(words: list[str]) -> tuple[str, ...] | None:
+    """The plugins that a command names; None if a test may change one of them."""
+    named = tuple(name for option, name in pairwise(words) if option == "--plugin")
+    return named if all(Path(name).is_absolute() and Path(name).is_relative_to(REPO) for name in named) else None
 
 
 def _send(to: socket.socket, asked: list[Any], files: Sequence[int]) -> None:
@@ -156,16 +170,17 @@ def _received(connection: socket.socket) -> tuple[list[Any], list[int]]:
 
 
 class _Worker:
-    """A process that runs one command after the other, as long as they leave nothing behind."""
+    """A process that runs one command after the other, as long as they leave nothing behind but the same plugins."""
 
-    def __init__(self, of_tests: socket.socket) -> None:
+    def __init__(self, of_others: Sequence[socket.socket], plugins: int) -> None:
+        """`of_others`: connections that this process has, and the worker must not: they would never end."""
         self.connection, asked = socket.socketpair()
         self.child = os.fork()
         if self.child == 0:
-            of_tests.close()
-            self.connection.close()
+            for one in (*of_others, self.connection):
+                one.close()
             try:
-                while _worked(asked):
+                while _worked(asked, plugins):
                     pass
             finally:
                 os._exit(0)
@@ -184,7 +199,7 @@ class _Worker:
         return os.waitpid(self.child, 0)[1]
 
 
-def _worked(asked: socket.socket) -> bool:
+def _worked(asked: socket.socket, plugins: int) -> bool:
     """Run a command; whether the process can run another one."""
     request, files = _received(asked)
     if not files:
@@ -196,18 +211,19 @@ def _worked(asked: socket.socket) -> bool:
         os.dup2(nothing, number)
         os.close(file)
     os.close(nothing)
-    stays = _as_new()
+    stays = _as_new(plugins)
     asked.send(f"{status << 8} {int(stays)}".encode())
     return stays
 
 
-def _as_new() -> bool:
-    """Whether a command has left this process as it found it, without a process, thread or plugin of its own."""
-    plugins = sys.modules.get("ibdissect.plugins")
+def _as_new(plugins: int) -> bool:
+    """Whether a command has left this process as it found it, without a process, thread or plugin of its own but those it named."""
+    module = sys.modules.get("ibdissect.plugins")
     with suppress(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
         return False
-    return threading.active_count() == 1 and not (plugins and plugins._load.cache_info().misses)
+    loads = module._load.cache_info() if module else None
+    return threading.active_count() == 1 and (not loads or loads.misses == loads.currsize == min(plugins, 1))
 
 
 def _forked(asked: list[Any], files: Sequence[int]) -> int:
