@@ -51,11 +51,12 @@ def offsets(source: str) -> list[str]:
     found = []
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     for function in functions:
-        names = annotated(function) | NAMED
+        names: set[str] | None = None
         for node in ast.walk(function):
             if isinstance(node, ast.Subscript) and has_offset(node.slice):
                 held = node.value
                 name = held.id if isinstance(held, ast.Name) else held.attr if isinstance(held, ast.Attribute) else ""
+                names = annotated(function) | NAMED if names is None else names
                 if name in names:
                     found.append((node.lineno, node.col_offset, ast.unparse(node)))
             elif (

@@ -139,13 +139,16 @@ def test_a_path_of_the_subnet_administration_overrules(code: str) -> None:
     assert [one.frame for one in resting(lint(changed.packed())) if one.code == code] == []
 
 
+def loud_alone(code: str, proof: Case) -> bool:
+    """Whether a rule's verdict stands although packets are missing before the frames that prove it."""
+    rules = [BY_CODE[code]]
+    frames = {one.frame for one in resting(lint(proof.bad, rules=rules))}
+    return bool(resting(lint(losing_before(read_bytes(proof.bad), frames).packed(), rules=rules)))
+
+
 def test_the_lists_name_rules_that_need_them() -> None:
-    loud = set()
     for code in NOTHING_BETWEEN:
-        for proof in files(code, True):
-            pcap = read_bytes(proof.bad)
-            loud |= {one.code for one in resting(lint(losing_before(pcap, {frame for _, frame in facts(proof.bad)}).packed()))}
-    assert NOTHING_BETWEEN.keys() - loud == set()
+        assert any(loud_alone(code, proof) for proof in files(code, True)), code
 
 
 REFUTED = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,8 @@ def frame(data: bytes) -> bytes:
     return ud(bytes(found))
 
 
-def opened(*frames: bytes, caplen: int | None = None, **options: Any) -> Capture:
-    rows = [(LINK_INFINIBAND, data[:caplen], len(data)) for data in frames]
+def opened(*frames: bytes, caplens: Sequence[int | None] = (None,), **options: Any) -> Capture:
+    rows = [(LINK_INFINIBAND, data[:caplen], len(data)) for data in frames for caplen in caplens]
     return Capture(io.BytesIO(pcapng(rows)), plugins=[str(PLUGIN)], **options)
 
 
@@ -271,24 +272,23 @@ def test_a_key_behind_what_cannot_be_read_is_hidden(what: bytes) -> None:
     assert "cafebabe" in told(frame(what), show_keys=True)
 
 
-def told(*frames: bytes, caplen: int | None = None, show_keys: bool = False) -> str:
+def told(*frames: bytes, caplens: Sequence[int | None] = (None,), show_keys: bool = False) -> str:
     """What trees, dumps, JSON lines and columns show, as text with hex digits."""
     said: list[str] = []
-    with opened(*frames, caplen=caplen, show_keys=show_keys) as capture:
+    with opened(*frames, caplens=caplens, show_keys=show_keys) as capture:
         for table in capture.tables():
             said += JsonLines(Presenter(show_keys=show_keys)).lines(table, np.arange(len(table)))
             for run in runs(table, tuple(field for struct in table.catalog.structs for field in struct.fields if field.kind == "rest")):
                 hidden = reveals_key(table, run).tolist()
                 said += [bytes(value).hex() for value, one in zip(run.values, hidden, strict=True) if show_keys or not one]
-        for number in range(1, len(frames) + 1):
+        for number in range(1, len(frames) * len(caplens) + 1):
             tree = capture.dissect(number)
             said += [outline(tree), dump(tree).replace(" ", "").replace("\n", "")]
     return "\n".join(said).lower()
 
 
-@pytest.mark.parametrize("cut", range(90, 140, 1))
-def test_a_key_that_the_capture_cuts_is_hidden(cut: int) -> None:
-    assert not [half for half in ("cafe", "babe") if half in told(frame(body()), caplen=cut)]
+def test_a_key_that_the_capture_cuts_is_hidden() -> None:
+    assert not [half for half in ("cafe", "babe") if half in told(frame(body()), caplens=range(90, 140))]
 
 
 def test_scrub_keeps_numbers_and_replaces_keys_in_lists(tmp_path: Path) -> None:
