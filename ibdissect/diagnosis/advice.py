@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .causes import REDIRECTIONS, TIMEOUT_REASON, CauseFound
-from .connection import ODD, Connection, ConnectionEnd
+from .connection import INFO, ODD, Connection, ConnectionEnd
 from .rejections import LID_REASONS
 
 ADVICE = {
@@ -122,6 +122,8 @@ def _template(found: CauseFound) -> str:
         return _unanswered(facts)
     if found.cause == "retries-exhausted":
         return _retries(found)
+    if found.cause == "icrc-wrong-at-sender" and found.severity == INFO:
+        return "Nothing, if the capture was made on {blamed} or its addresses were replaced. Else see in a capture made elsewhere."
     if found.cause == "icrc-wrong-at-sender" and found.verdict == ODD and found.half is not None and found.half.answers:
         return ADVICE[found.cause] + " The other end accepts them, which it must not: report that to the maker of its adapter or software."
     reason, status = detail.get("reason"), detail.get("nvme_status")

@@ -9,13 +9,13 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.decode.identity import HostNumber, QpNumber
-from ibdissect.decode.wrong_icrcs import OTHER
 from ibdissect.engine.connection_setups import SetUp
 from ibdissect.engine.packet_kinds import ROCE1, ROCE2, SOON_NS
 from ibdissect.engine.psn_gaps import FAR, distance
 from ibdissect.wire.convert import LATEST_NS
 
 from .accesses import Access
+from .arrived_whole import all_taken, mostly_wrong
 from .asked_hosts import AskedHosts
 from .assemble import Raw, text_of
 from .connection import CANNOT_TELL, ERROR, FAILED, HEALTHY, INFO, NONE, ODD, SLOW, WARNING, ConnectionTimes
@@ -34,10 +34,6 @@ REDIRECTIONS = (24, 25)
 MOST_RETRIES, MOST_CM_RETRIES = 7, 15
 """A retry count has three bits, Max CM Retries has four."""
 MANY_CNPS, MANY_PAUSES = 5, 3
-WRONG_SHARE = 0.9
-"""A host whose ICRCs are wrong in this part of its packets writes them wrongly; fewer were damaged on the way."""
-LEAST_WRONG, LEAST_IRREGULAR = 3, 10
-"""So many wrong ICRCs of a host show that it writes them so; where nothing tells how they are wrong, fewer may be damage on the way."""
 DOUBT = 4
 """Where more than a quarter as many packets do not fit as do, PSNs alone do not prove that both ways are of one connection."""
 SEEN_ALONE = frozenset({"icrc-wrong-at-sender", "slow-by-congestion", "slow-by-application"})
@@ -109,7 +105,8 @@ def unanswered(setup: SetUp, raw: Raw, capture: CaptureContext) -> bool:
     """Whether nobody answered the REQs, and the asker stopped asking."""
     if setup.rej is not None:
         _, _, reason, side = setup.rej
-        timeout = reason == TIMEOUT_REASON or (reason is None and raw.hosts[0].heard)  # cut off: without a REP there is no other one
+        # Cut off: without a REP there is no other one, and who asks again and again has none.
+        timeout = reason == TIMEOUT_REASON or (reason is None and (raw.hosts[0].heard or setup.tries > 1))
         if side or not timeout:
             return False
     if setup.rep is not None or setup.rtu is not None or raw.main is not None:
@@ -232,6 +229,8 @@ def _of_half(raw: Raw, half: Any, side: int, capture: CaptureContext, times: Con
     ignored = bool(half.rounds >= 2 and half.in_round and not raw.crowd)  # the requester repeats what was acknowledged, to the end
     if wrong is not None:
         wrong.verdict = FAILED if gave_up or ignored else ODD
+        if all_taken(raw, wrong.detail.get("how")):
+            wrong.severity = INFO
         yield wrong
     if half.fatal_frame:
         refused = _refused_request(raw, half, side)
@@ -331,14 +330,12 @@ def large_only(raws: list[Raw], capture: CaptureContext) -> set[Path]:
 
 def _wrong_icrc(raw: Raw, capture: CaptureContext) -> CauseFound | None:
     for side, lane in enumerate(raw.lanes):
-        host = raw.hosts[side]
-        if lane is None or not lane.wrong or host.wrong < max(LEAST_WRONG, WRONG_SHARE * host.checked):
-            continue
-        how = capture.how_wrong(host)
-        if how in (None, OTHER) and host.wrong < LEAST_IRREGULAR:
+        host, how = raw.hosts[side], capture.how_wrong(raw.hosts[side])
+        if lane is None or not lane.wrong or not mostly_wrong(host, how):
             continue
         detail: dict[str, object] = {"how": how} if how is not None else {}
-        facts = {"wrong": host.wrong, "checked": host.checked}
+        peer = raw.hosts[1 - side]
+        facts = {"wrong": host.wrong, "checked": host.checked, "both": mostly_wrong(peer, capture.how_wrong(peer))}
         return CauseFound("icrc-wrong-at-sender", first=lane.wrong_first, decisive=lane.wrong_last, blamed=side, detail=detail, facts=facts)
     return None
 

@@ -18,7 +18,7 @@ from .advice import advice
 from .asked_hosts import AskedHosts
 from .assemble import Raw, address_of, text_of
 from .causes import SURELY, CaptureContext, CauseFound, asking_side, judge, large_only, sees, unanswered
-from .connection import Connection, ConnectionEnd, ConnectionTimes, Diagnosis, SetUpState
+from .connection import INFO, Connection, ConnectionEnd, ConnectionTimes, Diagnosis, SetUpState
 from .frame_times import FrameTimes
 from .measures import counts_of, episodes_of, round_trip_of, times_of
 from .nearby import Nearby
@@ -81,8 +81,13 @@ class Verdicts:
         return [self.tell(i) for i in self._of_cause.get(cause, ())]
 
     def blamed(self, cause: str) -> set[End]:
-        """The ends that a cause belongs to."""
-        return {address_of(self.raws[i].hosts[self.found[i].blamed or 0]) for i in self._of_cause.get(cause, ())}
+        """The ends that a cause belongs to; both of a connection where it explains what both sent."""
+        ends: set[End] = set()
+        for i in self._of_cause.get(cause, ()):
+            found, hosts = self.found[i], self.raws[i].hosts
+            sides = (0, 1) if found.severity == INFO and found.facts.get("both") else (found.blamed or 0,)
+            ends.update(address_of(hosts[side]) for side in sides)
+        return ends
 
     def set_up(self) -> Iterator[tuple[Raw, SetUpState]]:
         """The connections whose set-up was seen, and how that went."""

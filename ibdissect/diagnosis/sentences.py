@@ -12,7 +12,7 @@ from ibdissect.wire.text import counted
 
 from .assemble import Raw
 from .causes import SURELY, CauseFound
-from .connection import ConnectionEnd, ConnectionTimes
+from .connection import INFO, ConnectionEnd, ConnectionTimes
 from .not_ready import rnr_limit
 from .phrases import duration, nth, of_whole, often, share
 from .set_up_sentences import duplicate, refused, unanswered
@@ -223,6 +223,13 @@ def _icrc(s: Story) -> str:
             f"{peer} acknowledges none of this connection, as a receiver that drops them" if s.asks == host
             else f"{peer} repeats its requests, as if the answers were dropped"
         )  # fmt: skip
+    if s.found.severity == INFO:
+        both = f" and of {peer}" if facts["both"] else ""
+        why = "addresses were replaced in this file" if both else f"it was captured on {host} before its adapter wrote the ICRC"
+        return (
+            f"the ICRC of {host}{both} is wrong, in {which} {facts['checked']:,} whole packets of {host} in this capture: {peer} takes "
+            f"them and nothing is sent again, so it was right where they arrived, as if {why}"
+        )
     return f"{host} writes the ICRC {how}, in {which} {facts['checked']:,} whole packets of that host in this capture: {taken}"
 
 

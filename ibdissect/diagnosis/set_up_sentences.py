@@ -24,6 +24,8 @@ def refused(s: Story) -> str:
     if isinstance(status, int) and status in NVME_STATUS:
         told += f"; NVMe status {status}, {NVME_STATUS[status]}"
     told += "".join(f"; {part}" for part in rejection(s.raw.setup))
+    if s.found.blamed == 0 and reason not in REDIRECTIONS:
+        return f"{who} asked {s.other} for a connection{s.service}, and ended it itself before it was set up (REJ): {told}{_again(s)}"
     if reason not in REDIRECTIONS:
         told += ", its own, the one that was asked: that contradicts the refusal" if s.facts.get("back") else ""
         return f"{who} refused the connection{s.service} that {s.asker} asked for: {told}{_before(s)}{_again(s)}"
@@ -82,7 +84,8 @@ def unanswered(s: Story) -> str:
     lasted = setup.reqs[-1][1] - setup.reqs[0][1]
     within = f" in {duration(lasted)}" if lasted else ""
     limit = setup.agreed["max_cm_retries"]
-    ended = f"; {s.asker} then gave up (REJ, reason 4, timeout, frame {setup.rej[0]})" if setup.rej is not None else ""
+    why = "reason 4, timeout" if setup.rej is None or setup.rej[2] is not None else reason_said(None)
+    ended = f"; {s.asker} then gave up (REJ, {why}, frame {setup.rej[0]})" if setup.rej is not None else ""
     if not ended and limit is not None and limit < setup.tries:
         ended = f"; its Max CM Retries of {limit} allow no more"
     told = f"{s.asker} sent its REQ {often(setup.tries)}{within}{s.service}"

@@ -199,7 +199,7 @@ def idle(lab: Lab) -> None:
 
 
 def wrong_icrc(lab: Lab) -> None:
-    lab.good(0, 100, 6)
+    lab.good(lab.good(0, 100, 6), 105)
     lab.frames = [(t, f[:-4] + b"\xde\xad\xbe\xef") if f[26:30] == A else (t, f) for t, f in lab.frames]
 
 

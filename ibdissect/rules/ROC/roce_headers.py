@@ -14,7 +14,7 @@ from ibdissect.decode.connections import Connections
 from ibdissect.decode.identity import Content, MacId, PairId, PKey
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end
-from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule, pair_of, sent_by, would_answer
+from ibdissect.rules.shared.accepted import MAX_PAIRS, AcceptedRule, pair_of, sent_again, sent_by, would_answer
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule, of_several_hosts
 from ibdissect.transport.congestion import Congestion
 from ibdissect.transport.psn_streams import Streams
@@ -270,8 +270,8 @@ class RocePKey(Rule):
 
     One packet is enough. Silent if its receiver sends to its sender in that partition, too: then both ports hold it; and for the
     packets of a connection that was accepted in another partition (REQ and REP): CNX008 tells where they are not in that one. An `info`
-    for a datagram or UC, which nobody acknowledges, and where the capture shows no answer of the receiver to the sender: ports may hold
-    further partitions.
+    for a datagram or UC, which nobody acknowledges, where the capture shows no answer of the receiver to the sender, and where the sender
+    does not send the packet again: ports may hold further partitions.
     """
 
     code, name, severity = "ROC012", "roce-pkey-nondefault", WARNING
@@ -291,7 +291,7 @@ class RocePKey(Rule):
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         pair, partition = pair_of(seen), seen.value(BTH.p_key) & BASE
         self.pairs.keep((pair, partition), None, seen.frame, seen.time_ns)
-        return {"pair": pair, "partition": partition, "qpn": seen.value(BTH.destqp), **sent_by(seen)}
+        return {"pair": pair, "partition": partition, **sent_by(seen)}
 
     def stands(self, hit: Hit, context: Context) -> bool:
         sender, receiver = hit.arguments["ends"]
@@ -301,7 +301,7 @@ class RocePKey(Rule):
         return (hit.arguments["pair"].back, hit.arguments["partition"]) not in self.pairs
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        return super().severity_at_end(hit, context) if would_answer(hit, context) else INFO
+        return super().severity_at_end(hit, context) if would_answer(hit, context) and sent_again(hit, context) else INFO
 
 
 class Fragmented(AcceptedRule):

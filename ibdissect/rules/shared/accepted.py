@@ -12,6 +12,7 @@ from ibdissect.decode.addresses import ends_at
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import PairId
+from ibdissect.engine.psn_gaps import distance
 from ibdissect.lint.rule import Context, Hit, Seen, on_chunk
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.transport.psn_streams import Streams
@@ -92,8 +93,9 @@ class AcceptedRule(PacketRule):
 
 
 def sent_by(seen: Seen) -> dict[str, Any]:
-    """What `would_answer` asks of a packet."""
-    return {"ends": ends_at(seen.table, seen.row), "acknowledged": seen.value(BTH.opcode) in ACKNOWLEDGED}
+    """What `would_answer` and `sent_again` ask of a packet."""
+    told = {"qpn": seen.value(BTH.destqp), "psn": seen.value(BTH.psn)}
+    return {"ends": ends_at(seen.table, seen.row), "acknowledged": seen.value(BTH.opcode) in ACKNOWLEDGED, **told}
 
 
 def would_answer(hit: Hit, context: Context) -> bool:
@@ -101,6 +103,14 @@ def would_answer(hit: Hit, context: Context) -> bool:
     sender, receiver = hit.arguments["ends"]
     between = context.get(Streams).between
     return hit.arguments["acknowledged"] and any((service, receiver, sender, True) in between for service in RELIABLE)
+
+
+def sent_again(hit: Hit, context: Context) -> bool:
+    """Whether the sender of a request repeated it, or what it sent before, after a timeout to the end: then it lacks an answer. Else the
+    answers may take another way, as over another link of a bond."""
+    (sender, receiver), psn = hit.arguments["ends"], hit.arguments["psn"]
+    streams = [one for service in RELIABLE for one in context.get(Streams).requests(service, sender, receiver, hit.arguments["qpn"])]
+    return any(one.tries > 0 and one.last_frame >= hit.frame and distance(one.retry_psn, psn) <= 0 for one in streams)
 
 
 def pair_of(seen: Seen) -> PairId:

@@ -130,7 +130,7 @@ class GroupRule(LearntFactRule, RefutableRule):
         "interface, or so old that the group may have been made anew unseen. The same where two managers tell different facts of the group "
         "and the packet fits one of them; where a manager told ports to register again since, as it does when it starts, or the capture "
         "shows no answer to a join since; and ten seconds after the record, where no full member is known that keeps the group. Packets "
-        "that fitted until a second before may have been under way."
+        "that fitted until a second before, as far as the capture shows, may have been under way."
     )
 
     def wrong(self, group: GroupFacts, gid: bytes, dlid: int, p_key: int, q_key: int) -> tuple[Field[Any], Any, dict[str, Any]] | None:
@@ -140,9 +140,10 @@ class GroupRule(LearntFactRule, RefutableRule):
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         groups = event.subnet.groups.by_mgid
-        if groups:
+        sent = event.table.once(datagrams)
+        if groups or sent:
             event.once(note_flows)
-        for gid, dlid, p_key, q_key, rows in event.table.once(datagrams) if groups else ():
+        for gid, dlid, p_key, q_key, rows in sent if groups else ():
             group = groups.get(gid)
             for seen, mine in stretches(event.table, rows, group.facts.changes()) if group is not None else ():
                 assert group is not None
@@ -151,7 +152,7 @@ class GroupRule(LearntFactRule, RefutableRule):
                 if facts is None or found is None:
                     continue
                 before = group.facts.at(since - 1)[0]
-                if before is not None and before.mlid and self.wrong(before, gid, dlid, p_key, q_key) is None:
+                if before is None or (before.mlid and self.wrong(before, gid, dlid, p_key, q_key) is None):  # None: not captured
                     mine = mine[~under_way(event, mine, since, event.subnet.clock.time_of(since) + LIFETIME_NS)]
                 if not len(mine):
                     continue

@@ -244,10 +244,13 @@ for wrong in (FIRST_AGAIN, ONLY_LAST):
 case("CNX018", parts(*LATER_FIRST), parts(*LATER_FIRST, before=108), file=None)  # perhaps the rest of a READ that was not captured
 
 
-def with_icrc(wrong: int, number: int = 10) -> bytes:
-    """SENDs of A, the first `wrong` with a wrong ICRC; B acknowledges all."""
+def with_icrc(wrong: int, number: int = 10, *, again: bool = True) -> bytes:
+    """SENDs of A, the first `wrong` with a wrong ICRC; B acknowledges all. The last one is sent `again` after a timeout."""
     lab = Lab()
-    lab.good(0, 100, number)
+    end = lab.good(0, 100, number - again)
+    if again:
+        lab.ask(end, 98 + number)
+        lab.answer(end + 5 * US, 98 + number, msn=98 + number)
     seen = 0
     for i, (time, frame) in enumerate(lab.frames):
         if i % 2 == 0 and seen < wrong:
@@ -256,9 +259,11 @@ def with_icrc(wrong: int, number: int = 10) -> bytes:
     return lab.pcap()
 
 
-case("CNX017", with_icrc(10), with_icrc(2), twin_also=["ROC004"], severity="error", file=None)
+case("CNX017", with_icrc(10), with_icrc(2), also=["RC002"], twin_also=["RC002", "ROC004"], severity="error", file=None)
+# where nothing is sent again, they were right when they arrived: A captured them before its adapter wrote the ICRC
+case("CNX017", with_icrc(10, again=False), with_icrc(2, again=False), twin_also=["ROC004"], severity="info", file=None)
 # a few that are wrong in no known way may have been damaged on the way, even if they are all that a host sent
-case("CNX017", with_icrc(10), with_icrc(9, 9), twin_also=["ROC004"], severity="error", file=None)
+case("CNX017", with_icrc(10), with_icrc(9, 9), also=["RC002"], twin_also=["RC002", "ROC004"], severity="error", file=None)
 # the asker was stopped, or both asked each other and the other connection was accepted
 
 

@@ -95,6 +95,10 @@ CHANGED = member(mlid=0xC005)
 case("GRH009", [member(), CHANGED, sent()], [member(), sent(), CHANGED, sent()], frames=[3])
 LATE, SOON = (erf_pcap([member(), sent(), CHANGED, sent()], step_ns=step) for step in (1_200_000_000, 1_000_000_000))
 case("GRH009", LATE, SOON, frames=[4], file=None)
+# the same where the record from before is not captured; not of a flow that begins behind it
+LATE, SOON = (erf_pcap([sent(), CHANGED, sent()], step_ns=step) for step in (1_200_000_000, 1_000_000_000))
+case("GRH009", LATE, SOON, frames=[3], file=None)
+case("GRH009", [CHANGED, sent()], [sent(), CHANGED, sent()], frames=[2])
 # two managers tell different things of one group: of two subnets, perhaps
 TOLD_TWICE = [member(), member(mlid=0xC005, by=9)]
 case("GRH009", [*TOLD_TWICE, sent()], [*TOLD_TWICE, sent(dlid=0xC005)], frames=[3], severity="info")

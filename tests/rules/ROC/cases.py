@@ -184,6 +184,13 @@ IN_PARTITION = roce2(0x64, b"data", ext={"DETH": {"q_key": 5, "srcqp": 7}}, bth=
 # nobody acknowledges UC
 case("ROC012", [roce2(0x24, bth={"p_key": 0x8001}, **ASKED), roce2(0x11, bth=ELSEWHERE, **ANSWER)], [roce2()], file=ethernet_pcap,
      severity="info")  # fmt: skip
+# the sender repeats what nobody answers; if it goes on with new PSNs, or the capture ends, the answers may take another link of a bond
+OTHERS_ACK, SLOWLY = roce2(0x11, **ANSWER), partial(ethernet_pcap, step_ns=100_000_000)
+TRIES = [roce2(bth={"p_key": 0x8001, "psn": psn}, **ASKED) for psn in (1, 2, 1, 3)]
+case("ROC012", [TRIES[0], OTHERS_ACK, TRIES[1], TRIES[2]], [roce2()], file=SLOWLY, severity="warning", frames=[1])
+for later in (TRIES[3], TRIES[1]):  # the latter is lost on the way
+    case("ROC012", [TRIES[0], OTHERS_ACK, TRIES[1], later], [roce2()], file=SLOWLY, severity="info", frames=[1])
+case("ROC012", [TRIES[0], OTHERS_ACK], [roce2()], file=ethernet_pcap, severity="info", frames=[1])
 case("ROC012", [IN_PARTITION, roce2(0x11, bth=ELSEWHERE, **ANSWER)], [roce2()], file=ethernet_pcap, severity="info", frames=[1, 2])
 LIMITED = roce2(0x11, bth={"destqp": 0x34, "p_key": 1}, **ANSWER)
 case("ROC012", [roce2(bth={"p_key": 0x8001}, **ASKED), roce2(0x11, bth=ELSEWHERE, **ANSWER)],

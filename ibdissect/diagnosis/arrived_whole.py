@@ -1,0 +1,29 @@
+"""Hosts nearly all of whose ICRCs are wrong in a capture, and whether their packets were whole where they arrived."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ibdissect.decode.wrong_icrcs import CONSTANT, OTHER
+
+from .assemble import Raw
+
+LEAST_WRONG, LEAST_IRREGULAR = 3, 10
+"""So many wrong ICRCs of a host show that it writes them so; where nothing tells how they are wrong, fewer may be damage on the way."""
+WRONG_SHARE = 0.9
+"""A host whose ICRCs are wrong in this part of its packets writes them wrongly; fewer were damaged on the way."""
+
+
+def mostly_wrong(host: Any, how: str | None) -> bool:
+    """Whether so many ICRCs of a host are wrong that no damage explains it. `how`: in which known way."""
+    least = LEAST_IRREGULAR if how in (None, OTHER) else LEAST_WRONG
+    return bool(host.wrong >= max(least, WRONG_SHARE * host.checked))
+
+
+def all_taken(raw: Raw, how: object) -> bool:
+    """Whether each side acknowledges most of what the other one sends, and nothing is sent again: then the ICRCs were right where they
+    arrived. Not if they are wrong in a known way, `how`: two hosts that compute it so take it from each other.
+    """
+    halves = [half for half in (raw.half(0), raw.half(1)) if half is not None and half.since]
+    taken = all(half.answers and not half.again and 2 * (half.front - half.una) < half.requests for half in halves)
+    return bool(halves) and taken and how in (None, CONSTANT, OTHER)

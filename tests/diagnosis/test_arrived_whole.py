@@ -1,0 +1,65 @@
+"""Packets whose ICRC is wrong in a capture only: their receiver takes them, and nothing is sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ibdissect.decode.addresses import End
+from ibdissect.diagnosis.connection import ERROR, INFO
+from ibdissect.diagnosis.follow import ConnectionFollower
+from tests.diagnosis.lab import US, A, B, Lab, diagnosis
+
+Icrc = Callable[[bytes], bytes]
+
+
+def arbitrary(frame: bytes) -> bytes:
+    return bytes(byte ^ 0x5A for byte in frame[-4:])
+
+
+def constant(_: bytes) -> bytes:
+    return b"\xde\xad\xbe\xef"
+
+
+def swapped(frame: bytes) -> bytes:
+    return frame[-4:][::-1]
+
+
+def capture(icrc: Icrc, senders: tuple[bytes, ...], *, again: bool = False, unanswered: int = 0) -> Lab:
+    """Twenty SENDs of A and their ACKs; what the senders send has another ICRC."""
+    lab = Lab()
+    end = lab.good(0, 100, 20 - unanswered)
+    for psn in range(120 - unanswered, 120):
+        end += 100 * US
+        lab.ask(end, psn)
+    if again:
+        lab.good(end + 100 * US, 119)
+    lab.frames = [(time, frame[:-4] + icrc(frame) if frame[26:30] in senders else frame) for time, frame in lab.frames]
+    return lab
+
+
+@pytest.mark.parametrize("icrc", [arbitrary, constant])
+def test_what_is_acknowledged_and_not_sent_again_was_right_where_it_arrived(icrc: Icrc) -> None:
+    found = capture(icrc, (A,)).only()
+    assert (found.cause, found.severity) == ("icrc-wrong-at-sender", INFO)
+    assert "it was captured on 10.0.0.1 before its adapter wrote the ICRC" in found.why
+
+
+@pytest.mark.parametrize(
+    "lab",
+    [capture(arbitrary, (A,), again=True), capture(arbitrary, (A,), unanswered=11), capture(swapped, (A,))],
+    ids=["sent again", "hardly acknowledged", "computed in a known wrong way"],
+)
+def test_what_is_wrong_on_the_wire(lab: Lab) -> None:
+    found = lab.only()
+    assert (found.cause, found.severity) == ("icrc-wrong-at-sender", ERROR)
+
+
+@pytest.mark.parametrize(("again", "blamed"), [(False, {A, B}), (True, {A})])
+def test_addresses_that_were_replaced_in_a_file(again: bool, blamed: set[bytes]) -> None:
+    """The ICRCs of both hosts are wrong then: one finding tells of both."""
+    lab, follower = capture(arbitrary, (A, B), again=again), ConnectionFollower()
+    (found,) = diagnosis(lab.pcap(), follower).connections
+    assert ("addresses were replaced in this file" in found.why) != again
+    assert follower.verdicts().blamed("icrc-wrong-at-sender") == {End(host) for host in blamed}
