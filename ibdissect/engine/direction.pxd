@@ -21,7 +21,7 @@ cdef class Direction:
     cdef public i64 rnr_time, rnr_frame, rnr_first, rnr_code, hurried, hurried_first, hurried_frame, tried, tried_time
     cdef public i64 nak_code, fatal_frame, fatal_request, fatal_size, fatal_reads, fatal_nth, reorder_proof, loss_proof
     cdef public bint far_back, renewed, anew
-    cdef public i64 begun, fits, misfits, same_frame, reused, reused_first, reused_before, reused_frame, doubtful, doubtful_first, doubtful_before, anew_messages, wrong_frame, wrong_request, wrong_size, wrong_wanted, mark_frame, mark_last
+    cdef public i64 begun, woken, fits, misfits, same_frame, reused, reused_first, reused_before, reused_frame, doubtful, doubtful_first, doubtful_before, anew_messages, wrong_frame, wrong_request, wrong_size, wrong_wanted, mark_frame, mark_last
     cdef public i64 losses, timeouts, rnrs, loss_first, loss_last, forgotten, timeout_first, timeout_last, rnr_begin, rnr_last, dropped
     cdef public list holes, unanswered, episodes
     cdef public object nakked, late

@@ -42,7 +42,8 @@ class Direction:
     `held`: ranges in `holes` and `unanswered`; `listed`: they changed since they were counted. `fits`, `misfits`: answers to what was asked
     before, and packets that no queue pair of this direction sends: the answer to what was not asked, a request after a fatal NAK.
     `far_back`: a message went back to the first PSN, or beyond what is remembered, of all that was acknowledged; `renewed`: MSNs did, too;
-    `anew`: what is sent again now followed a silence then, so that another connection may have the queue pair. Since then
+    `woken`: when it sent again after a silence. `anew`: what is sent again now came soon behind one, so that another connection may have
+    the queue pair. Since then
     there were `anew_messages` messages, and `doubtful` of its packets have other bytes than before.
     """
 
@@ -65,7 +66,7 @@ class Direction:
         self.nak_code = self.fatal_frame = self.fatal_request = self.fatal_size = self.fatal_reads = self.fatal_nth = 0
         self.reorder_proof = self.loss_proof = self.same_acks = self.same_frame = self.same_first = 0
         self.last_msn = self.largest = -1
-        self.fits = self.misfits = self.begun = 0
+        self.fits = self.misfits = self.begun = self.woken = 0
         self.far_back = self.renewed = self.anew = False
         self.doubtful = self.doubtful_first = self.doubtful_before = self.anew_messages = 0
         self.reused = self.reused_first = self.reused_before = self.reused_frame = 0

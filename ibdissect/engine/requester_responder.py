@@ -92,6 +92,8 @@ class Half(Direction):
             self.open_pos = pos
         end: i64 = pos + n
         again: cython.bint = False
+        if self.since and p.time - self.since >= ANEW_NS:
+            self.woken = p.time
         if pos < self.front:
             if self.held and fill(self.holes, pos, end):
                 self.listed = True
@@ -166,10 +168,10 @@ class Half(Direction):
         """A packet whose position was sent before: why?"""
         k: cython.Py_ssize_t = (pos & (RING - 1)) * OF_REQUEST
         done: cython.bint = pos < self.una or (not self.answers and p.first)
-        if not self.in_round or pos < self.round_next:
-            far: cython.bint = p.first and (pos == self.begun or self.front - pos > RING)
+        if not self.in_round or (pos < self.round_next and not self.anew):  # a connection that began anew goes on, in whatever order
+            far: cython.bint = p.first and (pos <= self.begun or self.front - pos > RING)
             self.far_back = self.far_back or far
-            self.anew = (far or not self.agreed_mtu) and p.time - self.since >= ANEW_NS
+            self.anew = (far or not self.agreed_mtu) and p.time - self.woken < ANEW_NS
             self.doubtful = self.anew_messages = 0
         if self.sent[k] == pos and self.sent[k + 1] != cython.cast(i64, p.content) and p.op != READ_REQUEST and done:
             differs(self, p.frame, self.sent[k + 2])

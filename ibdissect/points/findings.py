@@ -14,11 +14,15 @@ from ibdissect.lint.point_faults import PointFault, PointFaults
 from ibdissect.transport.congestion import ANSWERED, PATIENCE_NS
 from ibdissect.wire.encapsulation import IPv4
 from ibdissect.wire.headers import BTH, LRH
-from ibdissect.wire.opcodes import CNP_OPCODE
+from ibdissect.wire.numbers import MULTICAST_QP
+from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import counted
 
+from .acknowledged import CONNECTED
 from .comparison import Comparison, TransmissionBlock
+from .flows import PointFlow
+from .matching import Duplicate
 from .packet_identity import FIELDS, HOP, UNCHANGED
 from .verdicts import WHY
 
@@ -88,11 +92,20 @@ def _doubled(comparison: Comparison, found: list[PointFaults]) -> None:
     points = comparison.points
     for one in comparison.matcher.doubled:
         before = [i for i in one.once if comparison.verdicts.complete[i]]
+        own = _of_network(one, comparison.flows.known[one.flow])
         for j, frame in one.twice if before else ():
             other = points[before[-1]]
             arguments = {"before": other.name, "point": points[j].name}
             elsewhere = (Related(0, "the packet before", other.path, one.once[before[-1]]),)
-            found[j].by_rule.setdefault("PTS002", []).append(PointFault(frame, arguments, elsewhere, sure=len(one.twice) > 1))
+            found[j].by_rule.setdefault("PTS002", []).append(PointFault(frame, arguments, elsewhere, sure=len(one.twice) > 1 and own))
+
+
+def _of_network(one: Duplicate, flow: PointFlow) -> bool:
+    """Whether the network doubled a packet, and not its sender, who repeats requests, answers and CNPs, or a switch for a group."""
+    if flow.dest_qp == MULTICAST_QP or one.opcode not in OPCODES:
+        return False
+    sent_once = OPCODES[one.opcode].service in ("UC", "UD")
+    return sent_once or (one.soon and one.opcode >> 5 in CONNECTED and OPCODES[one.opcode].request)
 
 
 class _Marks:

@@ -53,6 +53,10 @@ class Duplicate(Record):
     """Its frame at each point that has it once."""
     twice: list[tuple[int, int]]
     """Each point that has it twice, and the second frame there."""
+    flow: FlowNumber
+    opcode: int
+    soon: bool
+    """Whether the second one comes sooner than a NAK goes back and a request comes again."""
 
 
 class MatchResult(Record):
@@ -180,7 +184,10 @@ class Matcher:
             doubtful |= set(range(most))  # more than at an earlier point: that point missed one, or this one saw a packet twice
             if most == 2 and all(copies[i] == 1 for i in others) and all(echo[i] < 0 for i in copies):
                 once = {i: int(seen.frame[at[i][0]]) for i in others}
-                self.doubled.append(Duplicate(once, [(i, int(seen.frame[at[i][1]])) for i in pivots]))
+                apart = max(int(np.ptp(seen.time[at[i]])) for i in pivots)
+                soon = apart < 2 * min(delays.of(i, p, flow).least for i in others for p in pivots) < np.inf
+                twice = [(i, int(seen.frame[at[i][1]])) for i in pivots]
+                self.doubled.append(Duplicate(once, twice, FlowNumber(flow), int(seen.opcode[0]), bool(soon)))
         sent = {}
         for i in pivots:
             found[at[i]] = rank[at[i]]

@@ -18,6 +18,8 @@ MANAGEMENT_VL = 15
 """The lane of subnet management (IBA 7.6); in an SL to VL table it means that packets are dropped."""
 GSI_QP, GSI_Q_KEY = 1, 0x80010000
 """The well-known Q_Key of queue pair 1."""
+MULTICAST_QP = 0xFFFFFF
+"""The queue pair that packets to groups name (IBA 10.5)."""
 
 # -- P_Keys (IBA 10.9)
 FULL, BASE = 0x8000, 0x7FFF

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.diagnosis.lab import MS, READ, SEC, US, Lab
+from tests.diagnosis.lab import MS, READ, SEC, SEND_FIRST, SEND_LAST, SEND_MIDDLE, US, Lab
 
 
 def again(pause: int, msn: int, psn: int = 102, count: int = 3) -> Lab:
@@ -50,3 +50,28 @@ def test_behind_a_long_read_psns_are_far() -> None:
     lab.ask(10 * MS, 103, 0, READ, dma=1 << 26)
     lab.good(20 * MS, 103 + (1 << 18), 3)
     assert len(lab.diagnosis().connections) == 1
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5, 6, 7), (1, 0, 2, 3, 4, 5, 6, 7), (0, 1, 3, 2, 4, 6, 5, 7), (1, 0, 3, 2, 6, 4, 5, 7)])
+@pytest.mark.parametrize("begins", [(0, 1), (1, 0)])
+def test_packets_that_overtake_each_other_tell_nothing(order: tuple[int, ...], begins: tuple[int, int]) -> None:
+    """A queue pair made again begins with the PSN that it began with before, over a network that lets packets overtake each other."""
+    lab = Lab()
+    for i, psn in enumerate((*begins, 2, 3, 4, 5)):  # one message of six packets: MSNs do not fall when it is made again
+        lab.ask(i * US, psn, 1024, (SEND_FIRST, SEND_MIDDLE, SEND_MIDDLE, SEND_MIDDLE, SEND_MIDDLE, SEND_LAST)[psn], fill=psn)
+    lab.answer(10 * US, 5, msn=1)
+    for i, psn in enumerate(order):
+        lab.ask(SEC + i * US, psn, fill=100 + psn)
+    for i, psn in enumerate((1, 4, 7)):
+        lab.answer(SEC + (10 + i) * US, psn, msn=psn + 1)
+    assert "psn-reused" not in [one.cause for one in lab.diagnosis().connections]
+
+
+@pytest.mark.parametrize("order", [(102, 103, 104), (103, 102, 104), (102, 104, 103), (104, 103, 102)])
+def test_used_again_in_another_order(order: tuple[int, ...]) -> None:
+    lab = again(MS, 6, count=0)
+    lab.frames.pop()
+    for i, psn in enumerate(order):
+        lab.ask(7 * MS + i * US, psn, fill=100 + psn)
+    lab.answer(8 * MS, 104, msn=6)
+    assert "psn-reused" in [one.cause for one in lab.diagnosis().connections]

@@ -9,7 +9,7 @@ import pytest
 
 from ibdissect.points.findings import point_faults
 
-from .world import ACKNOWLEDGE, World
+from .world import ACKNOWLEDGE, UD_SEND, World
 
 CNP = 0x81
 
@@ -35,6 +35,10 @@ def fault_counts(tmp_path: Path, points: tuple[str, ...] = ("client", "tap", "se
     ({"twice": ("tap", "server")}, {("tap", "PTS002", True): 1, ("server", "PTS002", True): 1}),
     ({"twice": ("server",)}, {("server", "PTS002", False): 1}),
     ({"twice": ("client", "tap", "server")}, {}),
+    ({"twice": ("tap", "server"), "apart": 50_000}, {("tap", "PTS002", False): 1, ("server", "PTS002", False): 1}),  # asked for by a NAK
+    ({"twice": ("tap", "server"), "apart": 50_000, "opcode": UD_SEND}, {("tap", "PTS002", True): 1, ("server", "PTS002", True): 1}),
+    ({"twice": ("tap", "server"), "opcode": CNP}, {("tap", "PTS002", False): 1, ("server", "PTS002", False): 1}),
+    ({"twice": ("tap", "server"), "opcode": UD_SEND, "dest_qp": 0xFFFFFF}, {("tap", "PTS002", False): 1, ("server", "PTS002", False): 1}),
     ({"missing": ("tap",)}, {}),
     ({}, {}),
 ])  # fmt: skip

@@ -41,11 +41,11 @@ class World:
 
     def packet(
         self, time: int, *, back: bool = False, before: str | None = None, missing: Collection[str] = (), twice: Collection[str] = (),
-        changed: dict[str, dict[str, Any]] | None = None, **what: Any,
+        apart: int = 1_000, changed: dict[str, dict[str, Any]] | None = None, **what: Any,
     ) -> int:  # fmt: skip
         """Send a packet; it is lost in front of point `before`, and not recorded by those in `missing`. The time of its arrival.
 
-        Points in `twice` get it again 50 us later; `changed`: what is different from a point on.
+        Points in `twice` get it again `apart` nanoseconds later; `changed`: what is different from a point on.
         """
         number, self.sent = self.sent, self.sent + 1
         for name in reversed(self.points) if back else self.points:
@@ -55,7 +55,7 @@ class World:
             routed = (name == self.points[0]) == back
             what |= (changed or {}).get(name, {})
             for again in range(1 + (name in twice) if name not in missing else 0):
-                self.seen.setdefault(name, []).append((time + 50_000 * again, _frame(back, 63 if routed else 64, **what), number))
+                self.seen.setdefault(name, []).append((time + apart * again, _frame(back, 63 if routed else 64, **what), number))
             time += self.hop + int(self.random.expovariate(1 / 150))
         return time
 

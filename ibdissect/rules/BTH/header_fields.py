@@ -25,7 +25,7 @@ from ibdissect.rules.shared.packet_flows import (
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, GRH, LRH, RETH
-from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST
+from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST, MULTICAST_QP
 from ibdissect.wire.opcodes import CNP_OPCODE, DATAGRAMS, NATIVE_CNP_OPCODE, OPCODES, UC
 
 DYNAMIC_INVALIDATE = (0x56, 0x57)
@@ -37,7 +37,6 @@ UNRELIABLE = DATAGRAMS | frozenset(code for code in OPCODES if code & 0xE0 == UC
 CONTINUED = frozenset(code for code, opcode in OPCODES.items() if opcode.operation.split()[-1] in ("First", "Middle"))
 """Packets that are followed by another one of the same message."""
 RESPONSES = frozenset(code for code, opcode in OPCODES.items() if not opcode.request)
-MULTICAST_QP = 0xFFFFFF
 ALIGNED = 4
 """Payload and pad bytes are a multiple of so many bytes."""
 _CONTINUED = np.array([code in CONTINUED for code in range(256)])

@@ -36,7 +36,8 @@ class DuplicatedBetweenPoints(PointRule):
     Look for loops and for mirrors that feed their copies back into the network between both points.
 
     A point that misses nothing has the packet once, and later points have it twice. An `info` where only one point has it twice: its mirror
-    may have doubled it.
+    may have doubled it; or where its sender may have sent it twice, of which the first point missed one: a request as late as a NAK takes,
+    an answer, a CNP; and for multicast, which switches copy.
     """
 
     code, name, severity = "PTS002", "duplicated-between-points", WARNING

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import numpy.typing as npt
 
 from ibdissect.decode import ChunkTable, crcs
 from ibdissect.decode.addresses import NOWHERE, ends_of
+from ibdissect.decode.identity import Index
 from ibdissect.diagnosis.stories import Stories
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, on_chunk
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import ICRC, LRH, VCRC
+
+LEAST, SHARE = 10, 0.9
+"""So many packets whose VCRC alone is wrong, and this part of all, are not damaged: such a link carries nothing."""
 
 
 def _bad_icrc(table: ChunkTable) -> npt.NDArray[np.bool_]:
@@ -96,12 +103,37 @@ class VcrcBad(Rule):
 
     Read the error counters of both ports of the link; replace the cable if they grow.
 
-    One whole packet. A zero VCRC counts as not captured.
+    One whole packet. A zero VCRC counts as not captured. An `info` where nine of ten packets that the interface recorded, and ten at least,
+    are whole but for their VCRC: the recorder did not keep it, or changed the virtual lane.
     """
 
     code, name, severity = "ROC007", "vcrc-bad", WARNING
     reference = "IBA 7.8.2"
     needs_crc = True
     when = Where(VCRC.crc, lambda table: table.once(crcs.vcrc).bad[table.occurrences(VCRC).rows])
+    flow = PACKET_FLOW
+    waits = True
     message = "the VCRC does not match the packet: it was damaged on this link"
     example = "an InfiniBand packet with its VCRC inverted"
+
+    def __init__(self) -> None:
+        self.checked, self.unkept = Counter[Index](), Counter[Index]()
+        """Packets of each interface with a VCRC, and those of which it alone is wrong."""
+
+    @on_chunk
+    def count(self, table: ChunkTable, _context: Context) -> None:
+        vcrc = table.once(crcs.vcrc)
+        if not len(vcrc.rows):
+            return
+        wrong = np.flatnonzero(vcrc.bad)
+        wrong = wrong[~table.once(crcs.icrc).bad[wrong]] if len(wrong) else wrong
+        for counts, rows in ((self.checked, vcrc.rows), (self.unkept, wrong)):
+            counts.update({Index(i): n for i, n in enumerate(np.bincount(table.chunk.interface[rows]).tolist())})
+
+    def watch(self, hit: Hit, context: Context) -> None:
+        table = context.table
+        hit.arguments["interface"] = int(table.chunk.interface[hit.frame - table.chunk.first]) if table is not None else 0
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        unkept, checked = (counts[Index(hit.arguments["interface"])] for counts in (self.unkept, self.checked))
+        return INFO if unkept >= max(LEAST, SHARE * checked) else None

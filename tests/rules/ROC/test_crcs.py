@@ -1,0 +1,27 @@
+"""CRCs that the recorder did not keep are no damage."""
+
+from __future__ import annotations
+
+import pytest
+
+from ibdissect.lint.finding import Severity
+from tests.craft import flipped, native
+from tests.rules.findings import lint
+
+WHOLE = native(payload=b"twelve bytes")
+ALONE = flipped(WHOLE, -1)
+NOT_KEPT, LINK = Severity("info"), Severity("warning")
+
+
+@pytest.mark.parametrize(("alone", "right", "severity"), [
+    (10, 0, NOT_KEPT), (18, 2, NOT_KEPT), (9, 0, LINK), (10, 2, LINK), (17, 2, LINK),
+])  # fmt: skip
+@pytest.mark.parametrize("chunks", [(), (4,)])
+def test_a_link_that_damages_nearly_all_vcrcs_alone_is_none(alone: int, right: int, severity: Severity, chunks: tuple[int, ...]) -> None:
+    [found] = lint([*[WHOLE] * right, *[ALONE] * alone], "ROC007", chunks=chunks)
+    assert (found.severity, found.count) == (severity, alone)
+
+
+def test_packets_that_are_damaged_elsewhere_too_are_damage() -> None:
+    [found] = lint([flipped(flipped(WHOLE, 20), -1)] * 20, "ROC007")
+    assert found.severity == LINK
