@@ -27,6 +27,7 @@ from ibdissect.dissect.walk import Walk
 from ibdissect.lint.set_members import place, place_text
 from ibdissect.mad.rmpp_records import Transfers, as_json, joined_in, record_json
 from ibdissect.python_interface import Capture
+from ibdissect.subnet.kinds_of_ports import KindsOfPorts
 from ibdissect.tables.rows import NamedColumn, each_once, named_columns, objects, occurrences, plain_values
 from ibdissect.transport.reassembled_messages import as_json as message_json
 from ibdissect.transport.reassembled_messages import completed, messages_in
@@ -163,9 +164,11 @@ class Trees(Printer):
         self.layouts = Layouts()
         self.blank = ""
         self.transfers = Transfers() if form is outline else None
+        self.ports = KindsOfPorts() if form is outline else None
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
         ended = self.transfers.feed(table) if self.transfers is not None else {}
+        ports = self.ports.feed(table) if self.ports is not None else {}
         if not len(rows):
             return
         walk, others = Walk(table), table.located.without_infiniband
@@ -174,7 +177,7 @@ class Trees(Printer):
             shapes = {row: shape for shape in walk.shapes(some) for row in shape.rows.tolist()}
             lines = summaries(table, some, self.presenter)
             for i, row in enumerate(some.tolist()):
-                tree = tree_of(walk, self.layouts.of(walk, shapes[row]), row, self.presenter, lines[i])
+                tree = tree_of(walk, self.layouts.of(walk, shapes[row]), row, self.presenter, lines[i], ports)
                 if self.transfers is not None:
                     tree.joined = completed(table, row, self.presenter, ended.get(tree.frame))
                 yield self.blank + self.form(tree, self.paint)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,19 @@ from ibdissect.engine.offsets import MALFORMED
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.port_kinds import ALL_PORTS
 
 from .dependent_names import ABOUT, context_text, depends
 from .info_line import FrameSummary, summaries
 from .info_line_mad import NO_OUI, oui_at
-from .layout import BYTES, Item, Layout, PlacedStructure, items_of, layout_of
+from .layout import BYTES, UNDEFINED, Item, Layout, PlacedStructure, items_of, layout_of
 from .shown_value import BESIDE, Presenter
 from .tree import Node, Tree, masked_bytes
 from .unfit import unfit
 from .walk import Placement, Walk
+
+NOTHING: Mapping[int, int] = MappingProxyType({})
+"""Nobody knows the ports."""
 
 
 def dissect_row(table: ChunkTable, row: int, presenter: Presenter) -> Tree:
@@ -50,8 +55,10 @@ def _one(row: int) -> Int:
     return np.array([row], np.int64)
 
 
-def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary: FrameSummary) -> Tree:
-    """The tree of a row of a shape."""
+def tree_of(
+    walk: Walk, layout: Layout, row: int, presenter: Presenter, summary: FrameSummary, ports: Mapping[int, int] = NOTHING
+) -> Tree:  # fmt: skip
+    """The tree of a row of a shape. `ports`: the kinds of port (`wire.port_kinds`) that an attribute may be about, by where it starts."""
     chunk, first = walk.table.chunk, int(walk.start[row])
     at, stop = (ends[first : first + len(layout.pieces)].tolist() for ends in (walk.at, walk.stop))
     frame = int(chunk.offset[row])
@@ -60,7 +67,8 @@ def tree_of(walk: Walk, layout: Layout, row: int, presenter: Presenter, summary:
     buffer, read = (data[start:end].tobytes() for data in (chunk.data, walk.table.once(as_read).data))
     ignored = walk.table.once(beside)
     unread = ignored.of(np.arange(start, end)).tobytes() if ignored is not None else b""
-    maker = _Maker(layout, presenter, walk.table.catalog, at, stop, start, frame, buffer, read, unread, walk.table.once(masks), walk.table)
+    hidden, catalog = walk.table.once(masks), walk.table.catalog
+    maker = _Maker(layout, presenter, catalog, at, stop, start, frame, buffer, read, unread, hidden, walk.table, ports)
     layers = [node for layer in layout.layers for node in maker.nodes(layer)]
     reason = MALFORMED[int(walk.table.located.malformed[row])]
     tree = Tree(
@@ -111,6 +119,8 @@ class _Maker(Record):
     """Bytes of the chunk that may be a key; None if there are none."""
     table: ChunkTable | None = None
     """None for a structure on its own."""
+    ports: Mapping[int, int] = NOTHING
+    """The kinds of port that an attribute may be about, by where it starts in the chunk's data."""
 
     def nodes(self, item: Item) -> Iterator[Node]:
         """The node of an item; none if its condition fails."""
@@ -161,6 +171,8 @@ class _Maker(Record):
             node.text = context_text(self.catalog, item.field, self.read(item), about) or node.text
         if item.may_lack and item.when is None and not node.text:
             return
+        if item.field is not None and item.field.ports and item.field.part_of is None:
+            node.text += "" if self.ports.get(at + item.view, ALL_PORTS) & item.field.ports else UNDEFINED
         node.children = [child for below in item.children for child in self.nodes(below)]
         yield node
 

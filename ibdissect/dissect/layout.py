@@ -20,6 +20,8 @@ from .walk import ERF_HEADER, TAIL, Placement, Shape, Walk
 
 BYTES = frozenset({"raw", "rest", "hole"})
 """Kinds shown as hex; they may contain bytes of a key that another structure shows."""
+UNDEFINED = " (undefined)"
+"""Behind an attribute, or a field of it, that means nothing."""
 ALL = 1 << 62
 """More bytes than any field has."""
 MAX_LAYOUTS = 2048
@@ -156,7 +158,7 @@ def layout_of(walk: Walk, shape: Shape) -> Layout:
             holder.children += items
             holder.title = holder.title or ("" if isinstance(placement.place, Laid | Parsed) else struct.title)
         elif items:  # a format that consists only of holes has nothing to show
-            note = " (the request's)" if placement.repeated else " (undefined)" if placement.undefined else ""
+            note = " (the request's)" if placement.repeated else UNDEFINED if placement.undefined else ""
             title = struct.title + note
             layer = Item(struct, None, title, number, 0, 0, struct.size * 8, items)
             layout.layers.append(layer)

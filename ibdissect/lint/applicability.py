@@ -30,23 +30,14 @@ from ibdissect.decode.rows import places_in
 from ibdissect.decode.smp_contents import together
 from ibdissect.subnet import ChunkFollowed, Subnet
 from ibdissect.subnet.earlier_answers import PortInfos
-from ibdissect.subnet.kinds_of_ports import is_lid, kinds_by_then, kinds_of_ports
+from ibdissect.subnet.kinds_of_ports import ABOUT_PORTS, kinds_by_then, kinds_in
 from ibdissect.wire import numbers
 from ibdissect.wire.expr import Expr, Not, Value
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.port_kinds import PORT_ZERO
-from ibdissect.wire.sa_records import PKeyTableRecord, PortInfoRecord
 from ibdissect.wire.sm_port import PortInfo
-from ibdissect.wire.sm_tables import PKeyTable
 from ibdissect.wire.spec import Field, Struct
 
 from .rule import Rule
-
-ABOUT_PORTS: dict[type[Struct], tuple[int, Field[Any], Field[Any], Field[Any]]] = {
-    PortInfo: (0, PortInfoRecord.end_port_lid, PortInfoRecord.port_num, PortInfoRecord.port_info),
-    PKeyTable: (16, PKeyTableRecord.lid, PKeyTableRecord.port_num, PKeyTableRecord.p_key_table),
-}
-"""Attributes of ports: the lowest bit of the port's number in the modifier; LID, number and attribute in its SA record."""
 
 
 class PortFacts(Record, frozen=True, eq=False):
@@ -177,34 +168,11 @@ _SETS = {struct: partial(_sets, struct=struct) for struct in ABOUT_PORTS}
 
 def port_kinds(table: ChunkTable, struct: type[Struct], facts: PortFacts | None) -> Int:
     """The kinds of port that each occurrence of an attribute of ports may be about, as bits, int64[k]."""
-    known = facts.kinds_of if facts is not None else {}
-    if (table, struct) not in known:
-        known[table, struct] = _port_kinds(table, struct, facts)
-    return known[table, struct]
-
-
-def _port_kinds(table: ChunkTable, struct: type[Struct], facts: PortFacts | None) -> Int:
-    shift, lid_of, number_of, part = ABOUT_PORTS[struct]
-    found, data, (mad, _) = table.occurrences(struct), table.chunk.data, _methods(table, struct)
-    smp = np.isin(value_at(data, mad, MAD.mgmt_class), list(numbers.SMP_CLASSES))
-    number = value_at(data, mad, MAD.attribute_modifier).astype(np.int64) >> shift & 0xFF
-    kind = np.zeros(len(found), np.int64)
-    if facts is not None and len(facts.rows):
-        place = places_in(facts.rows, found.rows)
-        kind = np.where((place >= 0) & smp, facts.kinds[np.maximum(place, 0)], 0)
-    record = np.flatnonzero(~smp)
-    if len(record):
-        start = found.at[record] - part.bit // 8
-        number[record] = value_at(data, start, number_of)
-        if facts is not None:
-            lids, frames = value_at(data, start, lid_of).tolist(), (found.rows[record] + table.chunk.first).tolist()
-            owners = (facts.subnet.owner(lid, frame)[0] for lid, frame in zip(lids, frames, strict=True))
-            kind[record] = [-port.node.kind if port is not None else 0 for port in owners]  # the LID may be another one's by now
-    # most records of tables are of adapters, which number their ports from 1
-    has_lid = is_lid(value_at(data, found.at, PortInfo.lid)) if struct is PortInfo else ~smp
-    maybe = kinds_of_ports(kind, number, has_lid)
-    maybe[~smp & (number == 0)] = PORT_ZERO  # adapters and routers have none
-    return maybe
+    if facts is None:
+        return kinds_in(table, struct)
+    if (table, struct) not in facts.kinds_of:
+        facts.kinds_of[table, struct] = kinds_in(table, struct, facts.subnet, facts.rows, facts.kinds)
+    return facts.kinds_of[table, struct]
 
 
 class _Applying(Judge):

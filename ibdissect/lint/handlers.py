@@ -8,10 +8,11 @@ from types import FunctionType
 from typing import Any
 
 from ibdissect.subnet import FabricFollower
+from ibdissect.subnet.kinds_of_ports import ABOUT_PORTS
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.spec import Struct
 
-from .applicability import ABOUT_PORTS, declared
+from .applicability import declared
 from .rule import Rule
 from .sequence import is_sequence, judge_end, judge_window, waits_in_vain
 

@@ -11,12 +11,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import tzset
+from typing import Any
 
 import pytest
 
 from tests import commands
 from tests.craft import erf_pcap, ethernet_pcap, smp
 from tests.dissect.frames import HOSTILE, M_KEY, Q_KEY, R_KEY, SM_KEY, TRAP_KEY, all_frames, ethernet_frames
+from tests.subnet.made import ANSWER, SET, node, port_info, switch
 
 pytestmark = pytest.mark.slow
 
@@ -49,6 +51,23 @@ def test_formats_byte_for_byte(native: str, ethernet: str, form: str, golden: Ca
         result = run(path, "--format", form)
         assert (result.returncode, result.stderr) == (0, b"")
         golden(f"{name}.{form}.txt", result.stdout)
+
+
+def test_what_a_kind_of_port_does_not_have_is_undefined(tmp_path: Path) -> None:
+    """As rules know it, once NodeInfo told the kind; not of ports that may have it."""
+    known = [smp(ANSWER, 0x11, switch(2), path=[1]), smp(ANSWER, 0x11, node(5), path=[1, 2])]
+    ways: list[Any] = [{"path": [9]}, {"path": [1]}, {"path": [1], "modifier": 3}, {"path": [1, 2]}]
+    shown = [smp(ANSWER, 0x15, port_info(5), **way) for way in ways]
+    path = tmp_path / "ports.pcap"
+    path.write_bytes(erf_pcap([shown[1], *known, *shown, smp(SET, 0x15, port_info(5), path=[1])]))
+    link, agent, external = "LinkWidthActive", "MasterSMLID", "VLStallCount"
+    expected = [{external}, set(), set(), {external}, {link, external}, {agent}, {external}, set()]
+    text = run(str(path), "--format", "tree").stdout.decode()
+    frames = re.split(r"(?m)^Frame \d+:", text)[1:]
+    assert [{*re.findall(r"(?m)^ +(\w+): .*\(undefined\)$", frame)} & {link, agent, external} for frame in frames] == expected
+    assert not re.search(r"IsTrapSupported: .*undefined", text), "its CapabilityMask says it"
+    last = run(str(path), "--format", "tree", "--frames", "5").stdout.decode()
+    assert re.split(r"(?m)^Frame \d+:", last)[1].strip() == frames[4].strip(), "also where the frames before are not shown"
 
 
 def test_json_is_the_array_of_jsonl(native: str) -> None:

@@ -226,6 +226,13 @@ def test_what_packets_hold_counts_with_their_nodes(content: list[int], known: li
     assert len({*found} - {0}) == len({*known} - {0}), "equal packets to nodes of other kinds differ"
 
 
+def test_what_packets_hold_is_not_enough_where_another_node_may_be() -> None:
+    """A packet in order, judged as if nobody knew its node, may be a fault of the node that is known to be there."""
+    one, there = np.empty((1, 64), np.uint8), np.array([9])
+    facts = PortFacts(Subnet(), np.array([0, 1]), np.array([2, -2]), np.array([1]), one, there, there)
+    assert facts.with_content(np.array([5, 5])).astype(bool).tolist() == [True, False]
+
+
 def test_of_a_chunk_nothing_is_kept() -> None:
     """Rules share what they read, as long as the chunk lives."""
     table = native_table([CA, answer(5, PORT_INFO, port_info(5)), ask(5, PORT_INFO, method=SET, body=port_info(5), modifier=1)])

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.subnet.follower import FabricFollower
-from ibdissect.subnet.kinds_of_ports import is_lid, kinds_by_then, kinds_of_ports
+from ibdissect.subnet.kinds_of_ports import KindsOfPorts, is_lid, kinds_by_then, kinds_of_ports
 from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, EXTERNAL_PORT, PORT_ZERO, ROUTER_PORT
-from tests.craft import erf_pcap, smp
+from ibdissect.wire.sm_port import PortInfo
+from tests.craft import erf_pcap, sa_mad, smp, ud
 from tests.decode.made import tables_of
-from tests.subnet.made import ANSWER, node, port_info, switch
+from tests.subnet.made import ANSWER, SET, node, port_info, switch
 
 CA, SWITCH, ROUTER = 1, 2, 3
 LOW, HIGH = ADAPTER_PORT | ROUTER_PORT, ALL_PORTS & ~PORT_ZERO
@@ -50,6 +53,25 @@ def test_a_node_is_what_it_said_for_a_while(path: list[int] | None, holds_s: int
     frames = [smp(ANSWER, attribute, body, **way) for attribute, body in bodies]
     found = followed(FabricFollower(), erf_pcap([smp(ANSWER, 0x11, node(9), path=[9]), *frames], times=[SECOND, *times]), window)
     assert found == [CA, SWITCH if path else 0, SWITCH, SWITCH, -SWITCH, SWITCH, SWITCH], "a LID is known from the first answer on"
+
+
+@pytest.mark.parametrize("window", [1, 1 << 20])
+def test_the_kinds_of_ports_that_answers_are_about(window: int) -> None:
+    """From the first NodeInfo on; a Set and an answer that failed say nothing of a port."""
+    shown: list[Any] = [{}, {"modifier": 1}, {"method": SET}, {"header": {"status": 0x1C}}]
+    infos = [smp(one.pop("method", ANSWER), 0x15, port_info(5), path=[1], **one) for one in shown]
+    kinds, found = KindsOfPorts(), list[int]()
+    for table in tables_of(erf_pcap([infos[0], smp(ANSWER, 0x11, switch(5), path=[1]), *infos]), window):
+        told, starts = kinds.feed(table), table.occurrences(PortInfo).at.tolist()
+        assert {*told} <= {*starts}
+        found += [told[start] for start in starts if start in told]
+    assert found == [ALL_PORTS & ~EXTERNAL_PORT, PORT_ZERO, EXTERNAL_PORT]
+
+
+def test_a_record_of_port_0_is_a_switchs() -> None:
+    body = (5).to_bytes(2, "big") + b"\0\0" + port_info(5)
+    (table,) = tables_of(erf_pcap([ud(sa_mad(0x81, 0x12, body))]), 1 << 20)
+    assert KindsOfPorts().feed(table) == {int(table.occurrences(PortInfo).at[0]): PORT_ZERO}
 
 
 def test_what_a_subnet_file_lists_holds() -> None:
