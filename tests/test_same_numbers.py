@@ -248,9 +248,9 @@ def test_transfers_to_two_virtual_ports() -> None:
 
 
 def test_an_answer_of_one_host_is_for_its_own_requests() -> None:
-    """Where only one of two hosts behind a router is asked in the capture, the other one's answers belong to nothing in it."""
-    for answers, known in ((0, True), (1, False)):
-        grh = {"sgid": ROUTED[answers]["dgid"], "dgid": ROUTED[0]["sgid"]}
+    """Where only one of two hosts behind a router is asked in the capture, or asks, the other one's answers belong to nothing in it."""
+    for answers, asks, known in ((70, 1, True), (71, 1, False), (70, 2, False)):
+        grh = {"sgid": gid_of(answers), "dgid": gid_of(asks)}
         ack = rc(0x11, ext={"AETH": {"syndrome": 31, "msn": 1}}, bth={"destqp": 0x30, "psn": 5}, slid=2, dlid=1, grh=grh)
         messages = Messages()
         for table in tables(erf_pcap([send(5, 0x04, bytes(8), 0), ack])):

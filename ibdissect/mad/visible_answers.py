@@ -68,9 +68,9 @@ class VisibleAnswers:
         return ()
 
     def shows_none_of(self, request: Request) -> bool:
-        """Whether the capture certainly shows no answer of the LID that a request went to, to anybody."""
+        """Whether the capture shows no answer of the LID that a request went to, to anybody, as far as is remembered."""
         to = request.target
-        return request.route is None and to.lid is not None and to not in self.senders and not self.dropped.count
+        return request.route is None and to.lid is not None and to not in self.senders
 
     def would_show(self, request: Request) -> bool:
         """Whether an answer to this request would be in the capture; true for LID 0, which is not an address."""

@@ -24,7 +24,7 @@ class SimilarSentences(Record):
     """Sentences that differ in a name only, or one sentence."""
 
     text: str
-    """The sentence; `14 ports` stands for the names."""
+    """The sentence; `each of 14 ports` stands for the names: what follows is about one."""
     names: list[str]
     """The names, one for each sentence; empty if all sentences are equal."""
     places: list[list[int]]
@@ -49,11 +49,8 @@ def alike(sentences: Sequence[str]) -> list[SimilarSentences]:
             continue
         own = pairs[members[0]][1]
         names = [own, *(pairs[other][2] for other in members)]
-        found.append(
-            SimilarSentences(
-                f"{frame[0]} {len(names)} {_noun(names)}{frame[1]}".strip(), names, [equal[text], *(equal[other] for other in members)],
-            )
-        )  # fmt: skip
+        said = f"{frame[0]} each of {len(names)} {_noun(names)}{frame[1]}".strip()
+        found.append(SimilarSentences(said, names, [equal[text], *(equal[other] for other in members)]))
         for other in (text, *members):
             del left[other]
     return found
@@ -69,8 +66,9 @@ def _pair(one: list[str], other: list[str]) -> tuple[str, str, str, str] | None:
     while high and not one[-1 - high].endswith((":", ",", ";")) and re.fullmatch(CONTINUES, one[len(one) - high]):
         high -= 1
     left, right = one[low : len(one) - high], other[low : len(other) - high]
-    if any(mine == its and re.fullmatch("[a-z]+", mine) and mine not in BEGINS for mine, its in zip(left, right, strict=False)):
-        return None  # a verb: the sentences differ in more than a name
+    pairs = (*zip(left, right, strict=False), *zip(reversed(left), reversed(right), strict=False))
+    if any(mine == its and re.fullmatch("[a-z]+", mine) and mine not in BEGINS for mine, its in pairs):
+        return None  # a verb, in front of which names may have different lengths: the sentences differ in more than a name
     mine, its = " ".join(left), " ".join(right)
     if low + high < SHARED or max(len(one), len(other)) - low - high > LONGEST or not (_is_name(mine) and _is_name(its)):
         return None

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import io
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from tests.craft import gmp
+from ibdissect.decode.addresses import lid_end
+from ibdissect.mad import visible_answers
+from ibdissect.python_interface import Capture
+from tests.craft import gmp, interfaces_pcapng
 from tests.rules.findings import lint
 from tests.rules.TXN.cases import GET, GET_RESP, PERF, perf
 
@@ -22,3 +29,17 @@ def test_a_replaced_request_is_reported_when_answers_show_later(chunks: tuple[in
 @pytest.mark.parametrize("chunks", [(), (1, 1)])
 def test_not_while_the_capture_shows_one_direction(chunks: tuple[int, ...]) -> None:
     assert not lint([perf(GET, 1), REPLACED, perf(GET, 2)], "TXN001", chunks=chunks)
+
+
+@pytest.mark.parametrize(("most", "known"), [(2, [False, False, True]), (1, [False, True, True])])
+def test_what_was_forgotten_is_not_shown(most: int, known: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """LIDs 2 and 9 answer in the second network, LID 7 does not."""
+    monkeypatch.setattr(visible_answers, "MAX_ADDRESSES", most)
+    found, talk = visible_answers.VisibleAnswers(), [perf(GET, 1), perf(GET_RESP, 1)]
+    frames = [*((i, frame) for i in (0, 1) for frame in talk), (1, perf(GET, 2, dlid=9)), (1, perf(GET_RESP, 2, slid=9))]
+    with Capture(io.BytesIO(interfaces_pcapng(frames))) as opened:
+        for table in opened.tables():
+            found.feed(table)
+    assert table.networks is not None and table.networks[-1]
+    asked: Any = [SimpleNamespace(route=None, target=lid_end(lid, int(table.networks[-1]))) for lid in (2, 9, 7)]
+    assert [found.shows_none_of(one) for one in asked] == known

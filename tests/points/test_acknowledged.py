@@ -71,9 +71,10 @@ def test_what_an_rnr_nak_answers_has_arrived(block: int) -> None:
 )
 def test_data_that_nobody_asks_for_again_has_arrived(block: int, next_psn: int, later: int, arrived: bool) -> None:
     """A requester that goes on for ten seconds has found out that some is missing."""
-    packets = (READ, 1, -1), (RESPONSE, 1, ACK), (READ, 2, -1), (RESPONSE, 2, ACK), (READ, next_psn, -1)
-    answered, _, _ = proofs(*packets, block=block, times=(0, 0, 0, 0, later))
+    packets = (READ, 1, -1), (RESPONSE, 1, ACK), (READ, 2, -1), (RESPONSE, 2, ACK), (ACKNOWLEDGE, 2, ACK), (READ, next_psn, -1)
+    answered, _, _ = proofs(*packets, block=block, times=(0, 0, 0, 0, 0, later))
     assert (answered[1], answered[3]) == (arrived, arrived)
+    assert not answered[4], "an acknowledgement that is lost is not asked for"
 
 
 def test_which_copy_was_answered_is_unknown() -> None:

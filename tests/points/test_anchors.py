@@ -44,6 +44,16 @@ def test_the_two_ways_of_a_long_path(tmp_path: Path, hop: int, steps: dict[int, 
     assert len(found) == 120 and (found.segment == ((true >= 200_000_000) if steps else 0)).all()
 
 
+def test_a_step_between_two_flows_is_no_long_path(tmp_path: Path) -> None:
+    """One ends where the other begins: the few packets that lie together differ by the step."""
+    world = World(points=("client", "server"), clocks={"server": behind(1_000_000, 0, {197_000_000: 5_000_000})})
+    for psn in range(130):
+        world.packet(psn * 3_300_000, psn=psn, payload=psn.to_bytes(4, "big"), back=psn < 60)
+    found, points = compared(world, tmp_path)
+    true = np.array([when for when, _, _ in sorted(world.seen["server"])])[points[1].seen.frame[found.second] - 1]
+    assert len(found) == 130 and (found.segment == (true >= 197_000_000)).all()
+
+
 def test_packets_that_only_repeat(tmp_path: Path) -> None:
     """Keepalives: the offset on which most pairs of equal packets agree."""
     world = World(points=("client", "server"), clocks={"server": behind(12_345_678_901)})

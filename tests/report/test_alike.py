@@ -25,9 +25,9 @@ def texts(*sentences: str) -> list[tuple[str, list[str]]]:
     ],
 )
 def test_one_sentence_with_the_ports(names: list[str], noun: str) -> None:
-    assert texts(*map(EMPTY.format, names)) == [(EMPTY.format(f"4 {noun}"), names)]
+    assert texts(*map(EMPTY.format, names)) == [(EMPTY.format(f"each of 4 {noun}"), names)]
     counts = "{} counts 3 violations, 0 before"
-    assert texts(*map(counts.format, names)) == [(counts.format(f"4 {noun}"), names)]
+    assert texts(*map(counts.format, names)) == [(counts.format(f"each of 4 {noun}"), names)]
 
 
 def test_fewer_stay_apart() -> None:
@@ -68,7 +68,13 @@ def test_two_differences_are_no_list() -> None:
     assert texts(*sentences) == [(one, []) for one in sentences]
 
 
+def test_a_count_behind_names_of_several_words_is_no_part_of_them() -> None:
+    names = ("leaf00 (LID 2)", "node0 HCA-1 port 1 (LID 1)", "spine00 (LID 13)", "host9 mlx5_0 port 1 (LID 5)")
+    sentences = [f"{name} counts {i + 3} M_Key violations, up from 0" for i, name in enumerate(names)]
+    assert texts(*sentences) == [(one, []) for one in sentences]
+
+
 def test_two_lists_of_a_rule() -> None:
     sentences = [f"{what} from LID 7 to LID {i}: the counters start anew" for i in range(1, 6) for what in ("Set(A)", "Set(B)")]
     names = [f"LID {i}" for i in range(1, 6)]
-    assert texts(*sentences) == [(f"Set({what}) from LID 7 to 5 ports: the counters start anew", names) for what in "AB"]
+    assert texts(*sentences) == [(f"Set({what}) from LID 7 to each of 5 ports: the counters start anew", names) for what in "AB"]

@@ -97,7 +97,7 @@ def test_three_examples_and_the_frames_of_the_rest() -> None:
 def test_one_sentence_for_many_ports() -> None:
     many = [finding("PKY008", WARNING, frame, f"the table of node{frame} HCA-1 port 1: it is empty", count=2) for frame in range(14)]
     lines = capture_text(report(*many[1:]), RUN).splitlines()
-    assert lines[2] == "    :1  +0.001 s  the table of 13 ports: it is empty ×26"
+    assert lines[2] == "    :1  +0.001 s  the table of each of 13 ports: it is empty ×26"
     assert lines[3] == "        " + ", ".join(f"node{frame} HCA-1 port 1 :{frame}" for frame in range(1, 14))
     assert lines[4].startswith("    do: ")
 

@@ -142,6 +142,8 @@ def test_two_hosts_with_one_number() -> None:
     vantage, five = seen([known, answer(5, 0x11, node(5)), here, answered, write, there, answered, write, here])
     assert vantage.ambiguous == {6, 7, 9}
     assert not vantage.astray(P_KEY_TABLE, 4, 6, [five]) and vantage.astray(P_KEY_TABLE, 6, 9, [five])
+    vantage, five = seen([known, answer(5, 0x11, node(5)), here, there, known, write, here])
+    assert vantage.astray(P_KEY_TABLE, 5, 7, [five]), "a NodeInfo along the route may have been the other's, too"
 
 
 @pytest.mark.parametrize(

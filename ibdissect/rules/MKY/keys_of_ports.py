@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -129,12 +130,11 @@ class _WrongKey(LearntFactRule):
 
     @on_end
     def rest(self, context: Context) -> Iterator[Hit]:
-        tries = defaultdict[_Alike, list[range]](list)
-        for first, last in context.get(Transactions).repeated().items():
-            if first in self.waiting:
-                tries[_alike(self.waiting[first])].append(range(first, last + 1))
-        for one in self.waiting.values():
-            if not any(one.frame in frames for frames in tries.get(_alike(one), ())):
+        repeated, tried = context.get(Transactions).repeated(), dict[_Alike, Frame]()
+        for frame, one in sorted(self.waiting.items(), key=itemgetter(0)):
+            alike = _alike(one)
+            tried[alike] = max(tried.get(alike, 0), repeated.get(frame, 0))
+            if tried[alike] < frame:  # else it is a try of what the port took
                 yield self.found(one, LEARNT, context)
 
     def found(self, event: WrongMKey, evidence: Evidence, context: Context) -> Hit:

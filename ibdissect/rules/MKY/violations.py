@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
@@ -31,6 +32,8 @@ from ibdissect.wire.sm_port import PortInfo
 
 MAX_TRIES = 65536
 """Requests with a wrong M_Key whose answers are awaited."""
+MAX_REPORTED = 64
+"""Reported traps of a port within a second that its manager may still quiet: more are a storm, even if it does."""
 COPY_NS = 1_000_000
 """No port repeats a trap as fast as that, but a second mirror does."""
 
@@ -64,8 +67,8 @@ class BadMKeyStorm(TrapRule):
         """LIDs that traps were sent to, by sender."""
         self.represses = BoundedDict[tuple[PortId | LidId, LidId], None](MAX_TRAPS, self.dropped)
         """Receiver and sender of any TrapRepress."""
-        self.storms = BoundedDict[PortId | LidId, list[tuple[Frame, int]]](MAX_TRAPS, self.dropped)
-        """By sender, the traps that are reported, and the time of the first one of each storm."""
+        self.storms = BoundedDict[PortId | LidId, deque[tuple[Frame, int]]](MAX_TRAPS, self.dropped)
+        """By sender, the latest traps that are reported, and the time of the first one of each storm."""
         self.quieted = KeptDict[Frame, None](MAX_TRAPS, self.dropped)
         """Reported traps whose manager was only a little later."""
 
@@ -75,7 +78,7 @@ class BadMKeyStorm(TrapRule):
         self.represses.put((port, LidId(event.slid)), None, event.frame, event.time_ns)
         if Notice(event.notice).trap_number == BAD_M_KEY:
             self.latest.pop(port, None)
-            for frame, since_ns in self.storms.pop(port, []):
+            for frame, since_ns in self.storms.pop(port, ()):
                 if event.time_ns - since_ns <= SECOND_NS:
                     self.quieted.keep(frame, None, event.frame, event.time_ns)
 
@@ -98,8 +101,9 @@ class BadMKeyStorm(TrapRule):
         self.latest.put(port, [*recent, event], event.frame, event.time_ns)
         if len(recent) < self.allowed:
             return None
-        young = [one for one in self.storms.get(port, []) if event.time_ns - one[1] <= SECOND_NS]
-        self.storms.put(port, [*young, (Frame(event.frame), recent[0].time_ns)], event.frame, event.time_ns)
+        reported = self.storms.get(port) or deque(maxlen=MAX_REPORTED)
+        reported.append((Frame(event.frame), recent[0].time_ns))
+        self.storms.put(port, reported, event.frame, event.time_ns)
         return {"count": len(recent) + 1}, [(one.frame, "an earlier one") for one in recent]
 
 
@@ -240,7 +244,7 @@ class TrapWithoutRequest(TrapRule):
         """Look for requests that were recorded shortly behind the traps which they caused."""
         times = table.chunk.time_ns
         for trap, bad in self.behind:
-            if (times[fresh[0, _described(fresh, bad) & (fresh[0] > trap.frame)] - table.chunk.first] - trap.time_ns <= SWAPPED_NS).any():
+            if (times[fresh[0, _described(fresh, bad)] - table.chunk.first] - trap.time_ns <= SWAPPED_NS).any():  # none came before
                 self.explained.keep(Frame(trap.frame), None, trap.frame, trap.time_ns)
         self.behind = [(trap, bad) for trap, bad in self.behind if times[-1] - trap.time_ns <= SWAPPED_NS]
 

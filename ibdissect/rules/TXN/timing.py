@@ -312,8 +312,7 @@ class Flood(Rule):
         in_turn = ends and done == sorted(done, reverse=True)
         came = sorted(replies.replies[Frame(one.frame)].frame for one in watched if Frame(one.frame) in replies.replies)
         waits = len(came) > 0 and all(_waited(one, following, came) for one, following in pairwise(watched))
-        visible = context.get(VisibleAnswers)
-        unseen = flood in self.requesters and self.requesters[flood] not in visible.receivers and not visible.dropped.count
+        unseen = flood in self.requesters and self.requesters[flood] not in context.get(VisibleAnswers).receivers
         return INFO if all(done) or in_turn or waits or unseen or flood in self.elsewhere else None
 
     @staticmethod

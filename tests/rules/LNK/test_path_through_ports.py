@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.craft import native, smp
 from tests.rules.findings import counted, lint
 from tests.rules.made.subnets import NODE_INFO, PORT_INFO, back, data, sweep
@@ -31,3 +33,10 @@ def test_a_manager_gives_all_ports_another_mtu() -> None:
     assert judged(5) == ["info"]
     assert judged(4) == ["error"], "the MTU of before"
     assert judged(5, *everywhere) == ["error"]
+
+
+@pytest.mark.parametrize(("before", "how"), [(2, "error"), (4, "info")])
+def test_a_port_that_comes_up_says_nothing_of_those_that_carry_data(before: int, how: str) -> None:
+    six = [back(NODE_INFO, node(6), [3]), back(PORT_INFO, port_info(6, neighbor_mtu=1, port_state=before), [3])]
+    later = back(PORT_INFO, port_info(6, neighbor_mtu=5), [3])
+    assert [str(one.severity) for one in lint([*six, *sweep(neighbor_mtu=4), later, data(4096)], "LNK022")] == [how]

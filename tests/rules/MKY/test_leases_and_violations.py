@@ -12,7 +12,7 @@ from ibdissect.rules.MKY import leases, violations
 from tests.craft import smp
 from tests.rules.findings import Facts, counted, facts_of, lint, rules
 from tests.rules.made.traps import bad_key, repress, trap
-from tests.subnet.made import ANSWER, GET, SET, answer, ask, nodes, p_keys, port_info, switch
+from tests.subnet.made import ANSWER, GET, SET, answer, ask, node, nodes, p_keys, port_info, switch
 
 KEY, REVERSED = 0x1122334455667788, 0x8877665544332211
 NODE_INFO, PORT_INFO, P_KEY_TABLE, SM_INFO = 0x11, 0x15, 0x16, 0x20
@@ -71,6 +71,20 @@ def test_leases_run_out_by_port_and_again() -> None:
     again = [*NODE, shown(lease=2), tried(9), *IDLE * 2, shown(lease=2, protect=0), shown(lease=2), tried(8), *IDLE * 3]
     for chunks in ((1,) * 12, (5, 3)):
         assert counted(again, "MKY008", chunks=chunks, step_ns=SECOND) == [(5, 2)]
+
+
+@pytest.mark.parametrize("chunks", [(), (5,), (6,), (7,), (9,), (1,) * 12])
+def test_what_a_port_shows_and_answers_counts_in_the_order_of_frames(chunks: tuple[int, ...]) -> None:
+    """Protect bits from before the end of the lease say nothing of it; one who answers the request has no other key."""
+
+    def found(*rest: bytes) -> list[tuple[str, int]]:
+        start = [*NODE, ask(5, PORT_INFO, m_key=KEY), shown(lease=2, protect=2), ask(5, NODE_INFO, header={"transaction_id": 8})]
+        return [(str(one.severity), one.frame) for one in lint([*start, *rest], "MKY008", chunks=chunks, step_ns=SECOND)]
+
+    again, idle = shown(lease=2, protect=2), [trap(128, slid=6)] * 3
+    assert found(again, *idle) == [("warning", 6)]
+    assert found(*idle, again) == [("info", 6)]
+    assert found(*idle, answer(5, NODE_INFO, node(5), header={"transaction_id": 8})) == []
 
 
 def test_only_so_many_ports_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,6 +195,13 @@ def test_a_storm_that_the_manager_quiets_at_once(chunks: tuple[int, ...]) -> Non
     assert (found(), found(quiet), found(repress(257, bad_key()))) == ([6], [], [6])
     assert (found(quiet, milliseconds=200), found(quiet, milliseconds=201)) == ([], [6]), "within a second of the first trap"
     assert found(quiet, *storm(4, first=9)) == [12], "it does so once"
+
+
+def test_only_the_latest_traps_of_a_storm_are_quieted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(violations, "MAX_REPORTED", 2)
+    for count, left in ((5, []), (6, [6])):
+        frames = [*NODE, shown(), *storm(count), repress(256, bad_key())]
+        assert [one.frame for one in facts_of(frames, "MKY011")] == left
 
 
 def test_only_so_many_senders_of_traps(monkeypatch: pytest.MonkeyPatch) -> None:

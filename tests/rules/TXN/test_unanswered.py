@@ -12,9 +12,9 @@ from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.wire.pm import PortCounters
 from tests.conftest import REPO
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, interfaces_pcapng, smp
-from tests.rules.made.subnets import PORT_INFO, sweep
+from tests.rules.made.subnets import NODE_INFO, PORT_INFO, back, sweep
 from tests.rules.test_rules import lint
-from tests.subnet.made import SET, port_info
+from tests.subnet.made import SET, port_info, switch
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,18 @@ def test_answers_of_one_lid_take_another_link() -> None:
     ("path", "port", "states", "how"),
     [
         ([1], 1, (1, 0), "info"), ([1], 1, (0, 3), "info"), ([1, 2], 1, (1, 2), "info"), (None, 2, (1, 3), "info"),
-        ([1], 2, (1, 0), "warning"), ([1], 1, (3, 0), "warning"), (None, 1, (1, 3), "warning"),
+        ([1], 2, (1, 0), "warning"), ([1], 1, (3, 0), "warning"), (None, 1, (1, 3), "warning"), (None, 3, (1, 3), "info"),
+        (None, 4, (1, 3), "info"),
     ],
 )  # fmt: skip
 def test_a_set_takes_down_the_link_by_which_it_came(path: list[int] | None, port: int, states: tuple[int, int], how: str) -> None:
-    """The answer is lost with it: port 1 of the switch leads to the manager, port 2 to LID 5, which asks by LID."""
+    """The answer is lost with it. Port 1 of the switch leads to the manager, port 2 to LID 5, which asks by LID. Port 3 leads to another
+    switch, by which its requests may come as well; nobody knows where port 4 leads.
+    """
     body = port_info(0, port_state=states[0], port_physical_state=states[1])
     ends = {"slid": 5, "dlid": 2} if path is None else {}
     written = smp(SET, PORT_INFO, body, modifier=port, path=path, header={"transaction_id": 9}, **ends)
     heard = [gmp(4, 1, 0x12, slid=5, dlid=1), gmp(4, 0x81, 0x12, slid=1, dlid=5)]
-    capture = ethernet_pcap([*sweep(), *heard, written, *heard * 8], step_ns=200_000_000, link=LINK_INFINIBAND)
+    more = back(NODE_INFO, switch(9, local_port_num=1), [1, 3])
+    capture = ethernet_pcap([*sweep(), more, *heard, written, *heard * 8], step_ns=200_000_000, link=LINK_INFINIBAND)
     assert [str(one.severity) for one in lint(capture) if one.code == "TXN001"] == [how]
