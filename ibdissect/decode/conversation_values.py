@@ -163,7 +163,7 @@ def _syns(table: ChunkTable) -> Iterator[tuple[Hashable, _Syn]]:
 @cache
 def depended(catalog: Catalog) -> tuple[Kept, ...]:
     """All values that the structures of a catalog depend on."""
-    return tuple(dict.fromkeys(one for struct in catalog.structs if struct.tail is not None for one in struct.tail.depends()))
+    return tuple(dict.fromkeys(one for struct in catalog.depending if struct.tail is not None for one in struct.tail.depends()))
 
 
 @cache

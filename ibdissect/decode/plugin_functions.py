@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.wire.catalog import Catalog, StructType, is_plugin
+from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.places import Parsed
 from ibdissect.wire.spec import BIT_KINDS, Field
@@ -40,7 +40,7 @@ class Functions(Record, frozen=True, eq=False):
 @cache
 def functions_of(catalog: Catalog) -> Functions:
     """What the functions of plugins are for."""
-    own = [struct for struct in catalog.structs if is_plugin(struct)]
+    own = catalog.of_plugins
     structs = [struct for struct in own if any(isinstance(place, Parsed) for place in struct.carried_by)]
     columns = [column for found in catalog.computed.values() for column in found if _of_plugin(column.formula)]
     fields = [field for struct in own for field in struct.fields if field.show is not None]

@@ -141,9 +141,11 @@ def _with_keys(catalog: Catalog) -> tuple[int, ...]:
 def _segments(table: ChunkTable) -> Int:
     """Rows with a segment of an answer with keys."""
     data, mad = table.chunk.data, table.located.at("mad")
-    rows = np.flatnonzero((mad >= 0) & (mad + HEADERS_END <= table.located.payload_end))
+    rows: Int = np.flatnonzero((mad >= 0) & (mad + HEADERS_END <= table.located.payload_end))
     rows = rows[value_at(data, mad[rows], MAD.mgmt_class) == SA_CLASS]
     rows = rows[value_at(data, mad[rows] + MAD.size, RMPP.rmpp_type) == DATA]
     rows = rows[(value_at(data, mad[rows], MAD.method) & RESPONSE_BIT) != 0]
+    if not len(rows):
+        return rows
     found: Int = rows[is_in(u16(data, mad[rows] + MAD.attribute_id.span[0]), np.array(_with_keys(table.catalog), np.int64))]
     return found

@@ -12,7 +12,7 @@ from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.conversation_values import memory_at
 from ibdissect.decode.hidden.cut_keys import without_keys
 from ibdissect.decode.hidden.unreadable_fields import in_frame_order
-from ibdissect.wire.catalog import Catalog, StructType, is_plugin
+from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.dialogue import summary_of
 from ibdissect.wire.kept import remember
 from ibdissect.wire.keys_read import HIDDEN
@@ -26,7 +26,7 @@ from .unfit import unfit
 @cache
 def with_summary(catalog: Catalog) -> tuple[tuple[StructType, str], ...]:
     """The structures that say something, and what, with placeholders."""
-    return tuple((struct, text) for struct in catalog.structs if is_plugin(struct) and (text := summary_of(struct)))
+    return tuple((struct, text) for struct in catalog.of_plugins if (text := summary_of(struct)))
 
 
 def placeholders(text: str) -> list[str]:

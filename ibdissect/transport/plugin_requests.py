@@ -85,7 +85,7 @@ class PluginAnswers:
 @cache
 def answering(catalog: Catalog) -> tuple[tuple[StructType, Answer], ...]:
     """The structures that declare what they answer."""
-    return tuple((struct, answers) for struct in catalog.structs if (answers := answers_of(struct)) is not None)
+    return tuple((struct, answers) for struct in catalog.answering if (answers := answers_of(struct)) is not None)
 
 
 def _said(table: ChunkTable, number: int, struct: StructType, when: Expr | None, by: list[Field[Any]], *, asks: bool) -> Iterator[_Spoken]:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from ibdissect.errors import ConfigError, PluginError
-from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
+from ibdissect.wire.catalog import SELDOM, Catalog, PackageCatalog, builtin, builtin_modules
 from ibdissect.wire.column import column
 from ibdissect.wire.dialogue import VendorClass, is_notes, note, notes_of
 from ibdissect.wire.places import Inside, Mad, MadFormat, UdpPort, VendorOui
 from ibdissect.wire.spec import Struct, raw, rest, uint
 
 OUI = 0xACE2
+CAPTURE = Path(__file__).parents[2] / "captures" / "pkey-lab.pcap"
 
 
 def module(**values: Any) -> ModuleType:
@@ -118,3 +124,31 @@ def test_a_name_is_a_number_everywhere_or_nowhere() -> None:
 def test_similar_names() -> None:
     assert builtin().nearest("bth.destqpp")[0] == "infiniband.bth.destqp" and len(builtin().nearest("portinfo.lidd")) <= 3
     assert builtin().nearest("zzzzzzzzzzzz") == []
+
+
+def test_the_packages_catalog_answers_as_one_of_all_modules() -> None:
+    """Of what it knows without the modules that are seldom needed, and of what it must look for in these."""
+    every, package = Catalog(builtin_modules()), PackageCatalog()
+    assert {module.__name__.rpartition(".")[2] for module in builtin_modules()} >= SELDOM
+    assert package.structs == every.structs and package.names == every.names
+    for name in sorted(vars(package).keys() - {"_laid"}):
+        mine, theirs = getattr(package, name), getattr(every, name)
+        assert dict(mine) == dict(theirs) if isinstance(theirs, Mapping) else mine == theirs, name
+        for key in theirs if isinstance(theirs, Mapping) else ():
+            assert key in mine and mine[key] == mine.get(key) == theirs[key], (name, key)
+    assert (1, 0xFFFF) not in package.attributes and not package.attributes.get((1, 0xFFFF), ())
+    assert len(package.formats) == len(every.formats)
+    for struct in every.structs:  # those laid by others are made anew for each catalog
+        assert list(map(repr, package.places(struct))) == list(map(repr, every.places(struct))), struct
+    assert package.with_roce([9]).roce_ports == (4791, 9) and package.roce_ports == (4791,)
+
+
+@pytest.mark.slow
+def test_a_check_imports_no_structures_that_the_capture_cannot_hold() -> None:
+    code = (
+        "import sys; from ibdissect.cli import run; from ibdissect.wire.catalog import SELDOM;"
+        f"assert run(['lint', '-q', '--config', {os.devnull!r}, {str(CAPTURE)!r}]) == 1;"
+        "sys.exit(str([name for name in sys.modules if name.startswith('ibdissect.wire.') and name.split('.')[-1] in SELDOM] or 0))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr == "0\n"
