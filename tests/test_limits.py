@@ -140,7 +140,7 @@ def requests(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 
 UNSAID = {"gaps of one stream", "GIDs with another port's LID", "paths with another port's LID", "addresses that are answered"}
-UNSAID |= {"frames with a finding that explains another", "switches with too many groups"}
+UNSAID |= {"frames with a finding that explains another", "switches with too many groups", "agents that answer slowly"}
 UNSAID |= {"agents that speak for others", "connections in other partitions", "pairs of addresses"}
 UNSAID |= {"times of answers that subnet files are compared with", "congestion control nodes", "queue pairs of connections"}
 UNSAID |= {"ports to which a manager came back", "ports whose manager another one succeeded"}

@@ -1,17 +1,42 @@
-"""The time that an agent may take for an answer, as its port and its class announced before."""
+"""The time that an agent may take for an answer, as its port and its class announced before, and the time that agents took."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from ibdissect.bounded import KeptDict
 from ibdissect.decode.addresses import End
-from ibdissect.decode.history import AFTER_ALL
+from ibdissect.decode.history import AFTER_ALL, SECOND_NS
 from ibdissect.decode.identity import AgentId, Side
 from ibdissect.mad.agents import Agents
+from ibdissect.mad.request_outcomes import AnsweredMany
 from ibdissect.subnet import Subnet
 from ibdissect.wire.convert import timeout_ns
 from ibdissect.wire.numbers import SMP_CLASSES
 
 LIFETIME = 18
 """Code of a subnet's packet lifetime if unknown: 1.07 s, the default of managers."""
+MAX_SLOW = 1024
+
+
+class SlowAnswers:
+    """The longest time that agents took for an answer, if it was more than a second, since the latest try. One per capture."""
+
+    learns_from: ClassVar = AnsweredMany
+
+    def __init__(self) -> None:
+        self.longest = KeptDict[AgentId, int](MAX_SLOW, "agents that answer slowly")
+
+    def take(self, event: AnsweredMany) -> None:
+        """Note slow answers: usually there are none."""
+        for one in event.some(event.latency_ns > SECOND_NS):
+            agent = AgentId(Side.of(one.request.target), one.request.mgmt_class)
+            if one.latency_ns > self.longest.get(agent, 0):
+                self.longest.keep(agent, one.latency_ns, one.frame, one.time_ns)
+
+    def of(self, mgmt_class: int, target: End) -> int:
+        """How long an agent took at most, in ns; 0: never more than a second."""
+        return AFTER_ALL if self.longest.dropped.count else self.longest.get(AgentId(Side.of(target), mgmt_class), 0)
 
 
 def announced(agents: Agents, subnet: Subnet, mgmt_class: int, target: End, frame: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from ibdissect.mad.agents import Agents
 from ibdissect.mad.request_outcomes import AnsweredMany, Request, Unanswered
 from ibdissect.mad.transactions import Transactions
 from ibdissect.mad.visible_answers import VisibleAnswers
-from ibdissect.rules.shared.answer_patience import announced
+from ibdissect.rules.shared.answer_patience import SlowAnswers, announced
 from ibdissect.rules.shared.answered import RepliesToFindings, Reply
 from ibdissect.subnet import SWITCH, FabricFollower, Node, Port
 from ibdissect.subnet.started_ports import StartedPorts
@@ -322,7 +322,7 @@ class UnansweredRule(Rule):
         "The request is never answered, the capture goes on for a second and for as long as the agent announced that its answers may take, "
         "and it shows answers to the same requester."
     )
-    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, VisibleAnswers, Agents, FabricFollower)
+    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, VisibleAnswers, Agents, FabricFollower, SlowAnswers)
     mgmt_class: ClassVar[int | None] = None
     """Only requests of this class."""
     remembers: ClassVar[str] = "requests without an answer"
@@ -347,9 +347,10 @@ class UnansweredRule(Rule):
 
     @staticmethod
     def is_due(context: Context, request: Request) -> bool:
-        """Whether the capture goes on for as long as the agent announced that its answers may take."""
+        """Whether the capture goes on for as long as the agent announced that its answers may take, and twice as long as others took."""
         if request.route is not None:
             return True
         agents, subnet = context.get(Agents), context.get(FabricFollower).subnet
         limit, _ = announced(agents, subnet, request.mgmt_class, request.target, request.frame)
-        return context.get(Scopes).goes_on(request.last_frame, request.last_ns) >= limit
+        took = context.get(SlowAnswers).of(request.mgmt_class, request.target)  # those that wait behind others take longer and longer
+        return context.get(Scopes).goes_on(request.last_frame, request.last_ns) >= max(limit, 2 * took)

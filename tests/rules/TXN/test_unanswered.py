@@ -66,6 +66,15 @@ def test_answers_of_one_lid_take_another_link() -> None:
     assert judged(polls[0]) == ["warning"], "one request alone says nothing"
 
 
+def test_an_agent_that_took_longer_for_others_may_answer_after_the_capture() -> None:
+    """An agent under load took three seconds for an answer; the capture ends two seconds after another request."""
+    took = ask(10, 5, 100), ask(13, 5, 100, 0x81)
+    assert judged(*took, ask(17, 5, 101)) == ["info"]
+    assert judged(*took, ask(12, 5, 101)) == ["warning"], "the capture goes on for more than twice as long"
+    assert judged(ask(10, 5, 100), ask(10.9, 5, 100, 0x81), ask(17, 5, 101)) == ["warning"], "it answers within a second"
+    assert judged(*took, ask(17, 7, 101)) == ["warning"], "another agent"
+
+
 @pytest.mark.parametrize(
     ("path", "port", "states", "how"),
     [
