@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ibdissect.wire.text import lid_of
+
 from .causes import REDIRECTIONS, TIMEOUT_REASON, CauseFound
 from .connection import INFO, ODD, Connection, ConnectionEnd
 from .rejections import LID_REASONS
@@ -111,7 +113,7 @@ def advice(found: CauseFound, ends: tuple[ConnectionEnd, ConnectionEnd], side: i
 
 def filtered(address: str) -> str:
     """What may keep requests from a host: InfiniBand has no UDP ports."""
-    return "datagrams to QP1 are dropped" if address.startswith("LID ") else "UDP port 4791 or QP1 is filtered"
+    return "datagrams to QP1 are dropped" if lid_of(address) is not None else "UDP port 4791 or QP1 is filtered"
 
 
 def _template(found: CauseFound) -> str:

@@ -8,6 +8,7 @@ from msgspec import Struct as Record
 from msgspec import field
 
 from ibdissect.decode.identity import HostNumber
+from ibdissect.wire.text import lid_of
 
 FAILED, SLOW, ODD, HEALTHY, CANNOT_TELL = "failed", "slow", "odd", "healthy", "cannot-tell"
 """Verdicts. Odd: works against the rules."""
@@ -30,7 +31,7 @@ class ConnectionEnd(Record, frozen=True):
     @property
     def lid(self) -> int | None:
         """Of InfiniBand."""
-        return int(self.address[4:]) if self.address.startswith("LID ") else None
+        return lid_of(self.address)
 
     def __str__(self) -> str:
         return self.said(str)

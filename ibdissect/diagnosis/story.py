@@ -41,7 +41,7 @@ class Story:
     @property
     def infiniband(self) -> bool:
         """Whether its ends are LIDs."""
-        return self.asker.startswith("LID ")
+        return self.ends[0].lid is not None
 
     @property
     def one_way(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.wire.opcodes import OPCODES, RC, SERVICE, UC, XRC
+from ibdissect.wire.opcodes import CONNECTED, OPCODES, SERVICE
 
 NO_MESSAGE, SEND, WRITE, READ = range(4)
 _NAMES = (("SEND", SEND), ("RDMA WRITE", WRITE), ("RDMA READ RESPONSE", READ))
@@ -12,7 +12,7 @@ def _by_opcode() -> tuple[bytes, bytes, bytes, bytes, bytes]:
     """Per OpCode: is it part of a stream, is it a response, which message does it continue or leave open, does it start a WRITE?"""
     stream, response, goes_on, leaves_open, starts_write = (bytearray(256) for _ in range(5))
     for code, opcode in OPCODES.items():
-        if code & SERVICE not in (RC, UC, XRC):
+        if code & SERVICE not in CONNECTED:
             continue
         stream[code], response[code] = True, not opcode.request
         for name, kind in _NAMES:

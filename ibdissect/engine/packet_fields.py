@@ -11,7 +11,7 @@ from ibdissect.wire.encapsulation import UDP, IPv4, IPv6
 from ibdissect.wire.headers import AETH, BTH, GRH, LRH, RETH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CM_CLASS
-from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES, RC, UC, XRC
+from ibdissect.wire.opcodes import CNP_OPCODE, CONNECTED, OPCODES, SERVICE
 from ibdissect.wire.spec import Field
 
 from . import packet_kinds
@@ -60,7 +60,7 @@ def _kinds() -> bytes:
     """The kind of each OpCode. Unknown OpCodes of the connected services count as none of them: they tell nothing."""
     found = bytearray([packet_kinds.OTHER] * 256)
     for code, opcode in OPCODES.items():
-        if code & 0xE0 in (RC, UC, XRC):
+        if code & SERVICE in CONNECTED:
             found[code] = packet_kinds.REQUEST if opcode.request else packet_kinds.ANSWER
     found[CNP_OPCODE] = packet_kinds.CNP
     return bytes(found)

@@ -13,7 +13,7 @@ from ibdissect.subnet import Subnet
 from ibdissect.subnet.describe import name_of
 from ibdissect.subnet.files.lines import port_guid
 from ibdissect.traffic.packet_counts import WIDTHS, Traffic
-from ibdissect.wire.text import counted
+from ibdissect.wire.text import counted, lid_of
 
 from .check import CheckOptions, check_reading
 from .reading import Selection, open_reading
@@ -53,7 +53,8 @@ def contents_of(path: str, options: CheckOptions, subnet: Subnet, selection: Sel
     guids, talks = {port.guid: port for port in subnet.ports() if port.guid}, dict[tuple[str, str], tuple[int, int]]()
 
     def end(text: str) -> str:
-        found = subnet.by_lid(int(text[4:])) if text.startswith("LID ") else guids.get(port_guid(text))
+        lid = lid_of(text)
+        found = subnet.by_lid(lid) if lid is not None else guids.get(port_guid(text))
         return f"{name_of(found.node)} port {found.number} (0x{found.guid:016x})".lstrip() if found is not None and found.guid else text
 
     for kind in WIDTHS:

@@ -10,23 +10,22 @@ import numpy.typing as npt
 from ibdissect.decode import Bool, Int
 from ibdissect.decode.identity import EndNumber
 from ibdissect.decode.rows import Columns, by_value, groups, mix, places_in
+from ibdissect.wire import opcodes
 from ibdissect.wire.convert import LATEST_NS
 from ibdissect.wire.headers import NAK, PSNS, RNR
-from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE
+from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE, OPERATION, RELIABLE, SERVICE
 
 from .flows import PointFlows
 from .transmissions import Transmissions
 
 SEQUENCE_ERROR = NAK << 5
-CONNECTED = (0, 5)
-"""Upper bits of the OpCode: RC, XRC."""
 SAMPLE = 64
 """PSNs of a stream of answers that are looked up to find its stream of requests."""
 OPEN = 1 << 16
 """Maximum number of NAKs and repetitions whose first copy is looked for in earlier blocks."""
 NEVER, ALWAYS = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-DATA = (0x0D, 0x0E, 0x0F, 0x10, 0x12)
-"""Lower bits of the OpCodes of answers with data: a requester asks again for what it lacks of it."""
+DATA = (*range(opcodes.READ_FIRST, opcodes.ACKNOWLEDGE), opcodes.ATOMIC_ACKNOWLEDGE)
+"""Operations of answers with data: a requester asks again for what it lacks of it."""
 
 
 class Places(Columns):
@@ -71,8 +70,8 @@ class PlaceFinder:
     def places(self, packets: Transmissions) -> Places:
         """The places in the next block."""
         flow = self.merged[packets.flow]
-        low = packets.opcode & 0x1F
-        connected = np.isin(packets.opcode >> 5, CONNECTED)
+        low = packets.opcode & OPERATION
+        connected = np.isin(packets.opcode & SERVICE, RELIABLE)
         response = connected & (low >= FIRST_RESPONSE) & (low <= LAST_RESPONSE)
         request = connected & ~response
         psn = packets.psn.astype(np.int64)
@@ -199,7 +198,7 @@ class ProvenArrivals:
         again = np.minimum(later, self._asked_again[connection])
         np.maximum.at(self._latest, connection[asked], packets.time[rows[asked]])
         goes_on = self._latest[connection] > packets.time[rows] + LATEST_NS
-        found.answered[rows] |= ~asked & np.isin(packets.opcode[rows] & 0x1F, DATA) & (again > position) & goes_on
+        found.answered[rows] |= ~asked & np.isin(packets.opcode[rows] & OPERATION, DATA) & (again > position) & goes_on
         np.minimum.at(self._asked_again, connection[back], position[back])
 
     def _copies(self, found: Proofs, places: Places, rows: Int, nak: Bool, not_ready: Bool) -> None:

@@ -12,8 +12,8 @@ from msgspec import field
 from ibdissect.decode.identity import FlowNumber, Frame, Index, QpNumber
 from ibdissect.diagnosis.connection import Connection, LostPackets
 from ibdissect.wire.headers import PSNS
+from ibdissect.wire.opcodes import RELIABLE, SERVICE
 
-from .acknowledged import CONNECTED
 from .comparison import Comparison, TransmissionBlock
 from .same_connections import Same, plain
 
@@ -138,7 +138,7 @@ def _lost(comparison: Comparison, same: list[Same], found: list[Fate], ways: Way
 
 def _try(block: TransmissionBlock, row: int, point: int, told: Connection) -> Tries:
     packets = block.packets
-    mad = packets.opcode[row] >> 5 not in CONNECTED
+    mad = packets.opcode[row] & SERVICE not in RELIABLE
     transaction = int(packets.transaction[row]) if mad else 0
     return Tries(point, told, FlowNumber(int(packets.flow[row])), int(packets.psn[row]), transaction, int(packets.time[row]))
 

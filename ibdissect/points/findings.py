@@ -15,11 +15,10 @@ from ibdissect.transport.congestion import ANSWERED, PATIENCE_NS
 from ibdissect.wire.encapsulation import IPv4
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.numbers import MULTICAST_QP
-from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES
+from ibdissect.wire.opcodes import CNP_OPCODE, OPCODES, RELIABLE, SERVICE
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import counted
 
-from .acknowledged import CONNECTED
 from .comparison import Comparison, TransmissionBlock
 from .flows import PointFlow
 from .matching import Duplicate
@@ -105,7 +104,7 @@ def _of_network(one: Duplicate, flow: PointFlow) -> bool:
     if flow.dest_qp == MULTICAST_QP or one.opcode not in OPCODES:
         return False
     sent_once = OPCODES[one.opcode].service in ("UC", "UD")
-    return sent_once or (one.soon and one.opcode >> 5 in CONNECTED and OPCODES[one.opcode].request)
+    return sent_once or (one.soon and one.opcode & SERVICE in RELIABLE and OPCODES[one.opcode].request)
 
 
 class _Marks:

@@ -13,7 +13,7 @@ from ibdissect.decode.addresses import LID_SIZE, End, address_text, addresses_ha
 from ibdissect.decode.identity import Content, Mark
 from ibdissect.decode.rows import U64, groups, mix
 from ibdissect.wire.numbers import MAX_LMC
-from ibdissect.wire.opcodes import RC, SERVICE, UC, XRC
+from ibdissect.wire.opcodes import CONNECTED, SERVICE
 
 MOST_HOPS = 63
 BACK, WHOLE, ROUTE, HOPS_AT, ROUTE_BITS = 1, 2, 4, 3, 9
@@ -55,7 +55,7 @@ class PointFlows:
 
     def of(self, table: ChunkTable, rows: Int, dest_qp: Int, route: U64) -> npt.NDArray[np.int32]:
         """The number of each row's flow. `route`: the hash of a directed route, else 0."""
-        gids = np.where(np.isin(table.located.opcode[rows] & SERVICE, (RC, UC, XRC)), gids_hash(table, rows), np.uint64(0))
+        gids = np.where(np.isin(table.located.opcode[rows] & SERVICE, CONNECTED), gids_hash(table, rows), np.uint64(0))
         name = mix([np.where(route > 0, route, addresses_hash(table, rows) ^ gids), dest_qp])
         first, index = groups([name])
         for i in first.tolist():

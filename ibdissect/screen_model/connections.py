@@ -148,8 +148,8 @@ def _way(source: ConnectionEnd, destination: ConnectionEnd) -> str:
 def _is(end: ConnectionEnd, lid: str, ip: str, gid: str) -> str:
     """The end in a filter. RoCE v1 carries IPv4 addresses in GIDs."""
     text = end.address
-    if text.startswith("LID "):
-        return f"infiniband.lrh.{lid} == {text[4:]}"
+    if end.lid is not None:
+        return f"infiniband.lrh.{lid} == {end.lid}"
     if ":" in text:
         return f"(ipv6.{ip} == {text} || infiniband.grh.{gid} == {text})"
     return f"(ip.{ip} == {text} || infiniband.grh.{gid} == ::ffff:{text})"

@@ -11,8 +11,8 @@ from msgspec import Struct as Record
 from ibdissect.bounded import Dropped
 from ibdissect.wire.numbers import SET, TRAP_REPRESS
 
-from .events import ChunkFollowed, WrongMKey
-from .follower import DIRECTED_SENDER, FabricFollower
+from .events import DIRECTED_SENDER, ChunkFollowed, WrongMKey
+from .follower import FabricFollower
 from .late_facts import NEVER, LateFacts
 from .m_keys import refuses
 from .nodes import SWITCH

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct as Record
 from msgspec import field
 
-from ibdissect.decode.identity import LidId, PortId
+from ibdissect.decode.identity import LidId, PortId, SenderId
 from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import GET_RESP, TRAP
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .smps import PlacedSmps
 
 T = TypeVar("T")
+DIRECTED_SENDER = 1 << 16
+"""Added to the number of a directed route's sender to distinguish it from an SLID."""
 
 
 class FabricEvent(Record, frozen=True, eq=False):
@@ -160,7 +162,7 @@ class WrongMKey(FabricEvent, frozen=True):
     method: int
     presented: int
     sender: int
-    """The requester as far as an SMP identifies it: the SLID, or 2**16 + high word of the TID for a directed route."""
+    """The requester as far as an SMP identifies it: the SLID, or DIRECTED_SENDER + the number of a directed route's sender."""
     local: bool
     """The SMP stayed in its node (hop count 0, or SLID equal to DLID): such a query may bypass the check."""
     mad: int
@@ -168,6 +170,11 @@ class WrongMKey(FabricEvent, frozen=True):
     attribute: int
     trap: int = 0
     """Frame of the bad M_Key trap that identified the port, in which case the event is emitted with the trap; otherwise 0."""
+
+    @property
+    def asker(self) -> LidId | SenderId:
+        """The requester."""
+        return LidId(self.sender) if self.sender < DIRECTED_SENDER else SenderId(self.sender - DIRECTED_SENDER)
 
 
 class MKeyShown(FabricEvent, frozen=True):

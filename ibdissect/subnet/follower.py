@@ -19,6 +19,7 @@ from ibdissect.wire import numbers
 from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import PERMISSIVE
 
+from . import events
 from .directed_routes import Routes
 from .events import ChunkFollowed, FabricEvent, PKeysLearnt, PortStateChanged, RepressSeen, StateEvicted, TrapSeen, WrongMKey
 from .learn import M_KEY_SIZE, KeyedRequest, Learner, Smp
@@ -40,8 +41,6 @@ MAX_UNPLACED = 256
 LINK_STATE_TRAP, BAD_M_KEY_TRAP = 128, 256
 EITHER = 0
 """Instead of a method: it is not known which of two requests is answered."""
-DIRECTED_SENDER = 1 << 16
-"""Added to the number of a directed route's sender to distinguish it from an SLID."""
 
 
 class FabricFollower:
@@ -150,7 +149,7 @@ class FabricFollower:
         """An SMP whose port is `hop` as the steps that few need take it; `smp` if it is made already."""
         if smp is None and smps.directed[i]:
             sender, path = smps.sender(i), smps.path(i)
-            smp = Smp(i, self.routes.origin(sender), path, hop, DIRECTED_SENDER + sender, not path)
+            smp = Smp(i, self.routes.origin(sender), path, hop, events.DIRECTED_SENDER + sender, not path)
         elif smp is None:
             asked, asker = (smps.slid[i], smps.dlid[i]) if smps.answers[i] else (smps.dlid[i], smps.slid[i])
             smp = Smp(i, None, b"", hop, asker, asked == asker != PERMISSIVE)
@@ -167,7 +166,7 @@ class FabricFollower:
             end = self.routes.directed(origin, path) if origin is not None else None
             if end is not None:
                 self.onward[frame] = Hop(end.node, end.entered, end.frame)
-            return Smp(i, None, path, self.routes.by_lid(dlid), DIRECTED_SENDER + smps.sender(i), False)
+            return Smp(i, None, path, self.routes.by_lid(dlid), events.DIRECTED_SENDER + smps.sender(i), False)
         start = self.routes.by_lid(asked)  # the directed part starts at the node with this LID
         hop = self.routes.walk(start.node, start.entered, path, start.frame) if start is not None else None
         return Smp(i, None, path, hop, slid, False)

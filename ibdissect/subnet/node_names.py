@@ -10,6 +10,8 @@ from ipaddress import ip_address
 
 from msgspec import Struct as Record
 
+from ibdissect.wire.text import lid_of
+
 from .describe import name_of, port_name
 from .model import Subnet
 from .nodes import SWITCH
@@ -32,8 +34,8 @@ class NodeNames(Record):
 
     def address(self, text: str) -> str:
         """The name for `LID 7`, a GID or an IP address; other addresses are returned unchanged."""
-        if text.startswith("LID "):
-            return self.port_by_lid.get(int(text[4:]), text) if text[4:].isdecimal() else text
+        if (lid := lid_of(text)) is not None:
+            return self.port_by_lid.get(lid, text)
         packed = _packed(text)
         if packed is None:
             return text

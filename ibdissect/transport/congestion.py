@@ -25,15 +25,15 @@ from ibdissect.engine.copies import BECN, CE, FECN
 from ibdissect.engine.seen_before import NewNumbers
 from ibdissect.wire.encapsulation import IP6_FRAGMENT, UDP, IPv4, IPv6
 from ibdissect.wire.headers import BTH
-from ibdissect.wire.opcodes import CNP_OPCODE
+from ibdissect.wire.opcodes import ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE, CNP_OPCODE, CONNECTED, OPERATION, SERVICE
 
 PATIENCE_NS = SECOND_NS
 """Notifications follow within microseconds; after a second none is expected."""
 MAX_PAIRS, MAX_PORTS = 32768, 64
 SPECIAL_QP = 1
-CONNECTED = np.isin(np.arange(256) >> 5, (0, 1, 5))
+OF_CONNECTIONS = np.isin(np.arange(256) & SERVICE, CONNECTED)
 """OpCodes of RC, UC and XRC, bool[256]; without UD, as drivers derive its source port from the flow label alone."""
-ANSWERED = CONNECTED & ~np.isin(np.arange(256) & 0x1F, (0x11, 0x12))
+ANSWERED = OF_CONNECTIONS & ~np.isin(np.arange(256) & OPERATION, (ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE))
 """OpCodes whose marks cause a notification: acknowledgements are too short to be slowed down, datagrams have no rate to lower."""
 UDP_PROTOCOL = 17
 
@@ -171,7 +171,7 @@ class Congestion:
         udp = table.located.start.get("udp")
         if udp is None:
             return
-        rows = rows[(udp[rows] >= 0) & looked_up(table.located.opcode.take(rows), CONNECTED)]
+        rows = rows[(udp[rows] >= 0) & looked_up(table.located.opcode.take(rows), OF_CONNECTIONS)]
         if not len(rows):
             return
         ports, queue_pairs = (table.values_at(field, rows).astype(np.uint64) for field in (UDP.source_port, BTH.destqp))

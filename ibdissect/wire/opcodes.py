@@ -9,6 +9,8 @@ from msgspec import Struct as Record
 
 RC, UC, RD, UD, CNP_SERVICE, XRC = 0x00, 0x20, 0x40, 0x60, 0x80, 0xA0
 SERVICES = {RC: "RC", UC: "UC", RD: "RD", UD: "UD", CNP_SERVICE: "CNP", XRC: "XRC", 0xE0: "Manufacturer"}
+RELIABLE, CONNECTED = (RC, XRC), (RC, UC, XRC)
+"""Services whose packets are acknowledged, and those of connections. RD, which no adapter has, counts as none of them."""
 SERVICE, OPERATION = 0xE0, 0x1F
 """Bits of an OpCode: the transport service, and the operation."""
 SEND_FIRST, SEND_MIDDLE, WRITE_FIRST, WRITE_MIDDLE = 0x00, 0x01, 0x06, 0x07
@@ -100,5 +102,7 @@ def _table() -> dict[int, Opcode]:
 
 
 OPCODES: dict[int, Opcode] = _table()
-DATAGRAMS = frozenset(code for code in OPCODES if code & 0xE0 == UD)
+DATAGRAMS = frozenset(code for code in OPCODES if code & SERVICE == UD)
+WITH_AETH = tuple(operation for operation, (_, headers, *_) in _OPERATIONS.items() if "AETH" in headers)
+"""Operations of responses that acknowledge or refuse."""
 OPCODE_NAMES: dict[int, str] = {code: opcode.name for code, opcode in OPCODES.items()}

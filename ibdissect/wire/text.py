@@ -61,6 +61,11 @@ def visible_json(text: str) -> str:
     return "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
+def lid_of(address: str) -> int | None:
+    """The LID in `LID 7`; None for other addresses."""
+    return int(address[4:]) if address.startswith("LID ") and address[4:].isdecimal() else None
+
+
 def gid_text(data: bytes) -> str:
     """A GID as RFC 5952 text, IPv4-mapped ones as ::ffff:1.2.3.4."""
     from ipaddress import IPv6Address  # many captures have no GIDs, and importing it takes a millisecond

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from ibdissect.decode.identity import LidId
+from typing import Any
+
+import pytest
+
+from ibdissect.decode.identity import LidId, SenderId
 from ibdissect.subnet import FabricFollower, events
-from ibdissect.subnet.events import FabricEvent, RepressSeen, TrapSeen
+from ibdissect.subnet.events import DIRECTED_SENDER, FabricEvent, RepressSeen, TrapSeen, WrongMKey
+from ibdissect.subnet.m_keys import MKey
 from ibdissect.subnet.model import Subnet
 from ibdissect.wire.notice import Notice
 from tests.craft import build
@@ -27,3 +32,10 @@ def test_whose_trap_it_is() -> None:
         assert trap.sender == (f"0x{7:016x} port 1 (LID 5)" if known else "LID 5")
     generic = [TrapSeen(3, 0, None, build(Notice, 64, is_generic=bit, trap_number=144), 9, 5, 1, 0, False, 0).number for bit in (0, 1)]
     assert generic == [-1, 144]
+
+
+@pytest.mark.parametrize(("sender", "asker"), [(5, LidId(5)), (0xFFFF, LidId(0xFFFF)), (DIRECTED_SENDER + 5, SenderId(5))])
+def test_the_sender_of_a_directed_route_is_no_lid(sender: int, asker: LidId | SenderId) -> None:
+    port: Any = None
+    event = WrongMKey(1, 0, port, MKey(1, 2, 0), 1, 1, 0, sender, False, 0, 0x15)
+    assert event.asker == asker and type(event.asker) is type(asker)

@@ -86,3 +86,7 @@ def test_units_and_own_texts() -> None:
     assert text.value_text(Field("uint", 8, "Length", unit="bytes", show=lambda value: f"<{value}>"), 7) == "<7>"
     assert text.value_text(Field("raw", 16, "Data"), b"\1\xff") == "01ff" == text.plain_value(Field("raw", 16, "Data"), b"\1\xff")
     assert text.plain("x", "error") == "x" and text.ip4_text(b"\xff\0\1\x7f") == "255.0.1.127"
+
+
+def test_a_lid_is_read_from_its_text() -> None:
+    assert [text.lid_of(one) for one in ("LID 7", "LID 0", "LID", "LID x", "7", "10.0.0.7", "fe80::7", "")] == [7, 0, *[None] * 6]

@@ -15,7 +15,7 @@ from ibdissect.engine.offsets import MAX_DEPTH
 from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, fault, on_chunk
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.roce_network import RoceNetwork, is_link_local
-from ibdissect.transport.congestion import ANSWERED, CONNECTED, ecn, traffic_class
+from ibdissect.transport.congestion import ANSWERED, OF_CONNECTIONS, ecn, traffic_class
 from ibdissect.wire.encapsulation import VLAN, IPv4, IPv6, OuterVLAN
 from ibdissect.wire.spec import Field
 
@@ -168,7 +168,7 @@ class RoceLossy(_RoceRule):
             tunnels = [tunnel[rows]]
         for tunnel in tunnels:
             found = np.where(np.isin(tunnel, list(network.lossless)), tunnel, found)
-        return np.where(looked_up(table.located.opcode[rows], CONNECTED), found, -1)
+        return np.where(looked_up(table.located.opcode[rows], OF_CONNECTIONS), found, -1)
 
     def faults(self, source: End, destination: End, value: int, network: RoceNetwork) -> Iterator[Fault]:
         if network.lossless and value not in network.lossless:

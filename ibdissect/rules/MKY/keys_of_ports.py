@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.history import AFTER_ALL, SECOND_NS
-from ibdissect.decode.identity import Code, Frame, KeyValue, LidId, PortId, one_range
+from ibdissect.decode.identity import Code, Frame, KeyValue, LidId, PortId, SenderId, one_range
 from ibdissect.lint.finding import Evidence, Severity, value_of
 from ibdissect.lint.rule import ERROR, INFERRED, INFO, LEARNT, SEEN, WARNING, Context, Hit, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.mad.transactions import Transactions
@@ -44,7 +44,7 @@ class _Alike(NamedTuple):
     """What requests have in common that a port accepts or refuses alike: if it answers one, it did not refuse the others for their key."""
 
     port: Port
-    sender: LidId
+    sender: LidId | SenderId
     method: Code
     attribute: Code
     presented: KeyValue
@@ -88,7 +88,7 @@ class _WrongKey(LearntFactRule):
     def reports(self, event: WrongMKey) -> bool:
         """Whether it is, but not if the port sends its traps to the sender of a TrapRepress, having named another manager with its key."""
         master = event.port.info.master_sm_lid if event.port.info is not None else event.sender
-        outdated = event.method == TRAP_REPRESS and master != event.sender and (event.port, LidId(event.sender)) in self.receivers
+        outdated = event.method == TRAP_REPRESS and master != event.sender and (event.port, event.asker) in self.receivers
         return self.concerns(event) and not outdated
 
     @on_event(WrongMKey)
@@ -151,7 +151,7 @@ class _WrongKey(LearntFactRule):
 
 
 def _alike(event: WrongMKey) -> _Alike:
-    return _Alike(event.port, LidId(event.sender), event.method, event.attribute, event.presented, event.shown)
+    return _Alike(event.port, event.asker, event.method, event.attribute, event.presented, event.shown)
 
 
 def _fact(event: WrongMKey) -> _Fact:

@@ -18,7 +18,7 @@ from ibdissect.rules.shared.packet_flows import PACKET_FLOW, PacketRule
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.headers import AETH, BTH, GRH, LRH
-from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE, OPCODES
+from ibdissect.wire.opcodes import FIRST_RESPONSE, LAST_RESPONSE, OPCODES, OPERATION, RELIABLE, SERVICE, SERVICES
 from ibdissect.wire.spec import Field
 
 MAX_PAIRS = 256
@@ -26,8 +26,8 @@ MAX_PAIRS = 256
 ADDRESSES: tuple[tuple[Field[Any], Field[Any]], ...] = (
     (LRH.slid, LRH.dlid), (GRH.sgid, GRH.dgid), (IPv4.source, IPv4.destination), (IPv6.source, IPv6.destination),
 )  # fmt: skip
-RELIABLE = ("RC", "XRC")
-ACKNOWLEDGED = frozenset(code for code, opcode in OPCODES.items() if opcode.service in RELIABLE)
+WITH_ANSWERS = [SERVICES[service] for service in RELIABLE]
+ACKNOWLEDGED = frozenset(code for code in OPCODES if code & SERVICE in RELIABLE)
 NAK = 3
 """AETH.syndrome_opcode of a refusal."""
 
@@ -60,7 +60,7 @@ class AcceptedRule(PacketRule):
         if not len(self.answers):
             return
         found = table.occurrences(BTH)
-        operation = table.values(BTH.opcode) & 0x1F
+        operation = table.values(BTH.opcode) & OPERATION
         rows = found.rows[(operation >= FIRST_RESPONSE) & (operation <= LAST_RESPONSE)]
         nak = table.values_at(AETH.syndrome_opcode, rows) == NAK
         refused = nak & np.isin(table.values_at(AETH.error_code, rows), [*self.proved_by])
@@ -102,14 +102,14 @@ def would_answer(hit: Hit, context: Context) -> bool:
     """Whether the receiver of a packet would answer where the capture shows it: its service has answers, and others come to the sender."""
     sender, receiver = hit.arguments["ends"]
     between = context.get(Streams).between
-    return hit.arguments["acknowledged"] and any((service, receiver, sender, True) in between for service in RELIABLE)
+    return hit.arguments["acknowledged"] and any((service, receiver, sender, True) in between for service in WITH_ANSWERS)
 
 
 def sent_again(hit: Hit, context: Context) -> bool:
     """Whether the sender of a request repeated it, or what it sent before, after a timeout to the end: then it lacks an answer. Else the
     answers may take another way, as over another link of a bond."""
     (sender, receiver), psn = hit.arguments["ends"], hit.arguments["psn"]
-    streams = [one for service in RELIABLE for one in context.get(Streams).requests(service, sender, receiver, hit.arguments["qpn"])]
+    streams = [one for service in WITH_ANSWERS for one in context.get(Streams).requests(service, sender, receiver, hit.arguments["qpn"])]
     return any(one.tries > 0 and one.last_frame >= hit.frame and distance(one.retry_psn, psn) <= 0 for one in streams)
 
 

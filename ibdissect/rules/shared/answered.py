@@ -20,6 +20,7 @@ from ibdissect.transport.stream_packets import IS_RESPONSE
 from ibdissect.wire.headers import AETH, BTH, PSNS
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import FULL, SMP_CLASSES, STATUS
+from ibdissect.wire.opcodes import OPERATION, RELIABLE, SERVICE, WITH_AETH
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.spec import Field
 
@@ -31,8 +32,6 @@ WINDOW = 1 << 12
 """An acknowledgement stands for packets that are fewer PSNs before it: senders have no more in flight."""
 NAK = 0x60
 """The kind of an AETH's syndrome that refuses the packet."""
-SERVICE_AT, RELIABLE = 5, (0, 5)
-"""The upper three bits of an OpCode, and those of RC and XRC."""
 
 
 class Reply(Record):
@@ -113,7 +112,7 @@ class RepliesToFindings:
         mine = native.rows[at] == rows
         opcodes, rows = native.opcode[at[mine]].tolist(), rows[mine]
         for row, opcode, psn in zip(rows.tolist(), opcodes, table.values_at(BTH.psn, rows).tolist(), strict=True):
-            if opcode >> SERVICE_AT in RELIABLE and not IS_RESPONSE[opcode]:
+            if opcode & SERVICE in RELIABLE and not IS_RESPONSE[opcode]:
                 requester, responder = ends_at(table, row)
                 self._sent.setdefault((responder, requester), []).append((psn, row + table.chunk.first))
         if self._looked_at == table.chunk.first:
@@ -199,4 +198,4 @@ def refusing(table: ChunkTable, rows: Int, opcodes: Int) -> np.ndarray[tuple[int
     at = table.located.at("bth")[rows] + BTH.size
     inside = at < table.located.limit[rows]
     syndrome = table.chunk.data[np.where(inside, at + AETH.syndrome.span[0], 0)]
-    return np.where(inside, (syndrome & NAK) != 0, True) & np.isin(opcodes & 0x1F, (0x0D, 0x0F, 0x10, 0x11, 0x12))
+    return np.where(inside, (syndrome & NAK) != 0, True) & np.isin(opcodes & OPERATION, WITH_AETH)

@@ -22,7 +22,7 @@ from ibdissect.screen_model.node_names import PERMISSIVE
 from ibdissect.screen_model.packet_columns import BY_KEY, GUTTER, NARROWEST, ListColumn, TimeFormat
 from ibdissect.screen_model.shown_frames import Rows, SortedRows
 from ibdissect.subnet.describe import port_name
-from ibdissect.wire.text import printable
+from ibdissect.wire.text import lid_of, printable
 
 from ..messages import FrameSelected, Sized, SortWanted
 from ..widgets.cells import cut, cut_at, fit, width_of
@@ -147,7 +147,7 @@ class PacketList(LineList):
         names = self.study.names
         if not self.named or names is None:
             return text
-        if frame and text.startswith("LID ") and (port := self.study.ends.port(int(text[4:]), frame)) is not None:
+        if frame and (lid := lid_of(text)) is not None and (port := self.study.ends.port(lid, frame)) is not None:
             return port_name(port)
         return printable(names.address(text))
 
