@@ -52,6 +52,8 @@ class Vantage:
         """Frame of the first Set of a manager, by slot of the node and number of handovers before."""
         self._asked: set[tuple[int, int, int]] = set()
         """Slot of a node, number of handovers before, and who asks it along directed routes."""
+        self._beyond: dict[int, list[Node]] = {}
+        """Nodes whose manager the capture does not show, by number of handovers before, known at its end."""
         self._writers: dict[int, set[int]] = {}
         """Senders of a manager's Sets along directed routes, by number of handovers before."""
         self._wrote: list[int] = []
@@ -193,19 +195,23 @@ class Vantage:
         return found
 
     def handed_over(self, after: int, frame: int, nodes: Collection[Node] | None) -> bool:
-        """Whether mastership moved between two frames and the capture does not show the new manager writing to one of the nodes."""
+        """Whether mastership moved between two frames and the capture does not show the new manager at all of the nodes."""
         era = bisect_right(self.handovers, frame)
         return era > bisect_right(self.handovers, after) and not self.manages(nodes, frame)
 
     def manages(self, nodes: Collection[Node] | None, frame: int) -> bool:
-        """Whether the capture shows the manager of that time asking or writing all of these nodes; None: writing any node."""
+        """Whether the capture shows the manager of that time asking or writing all of these nodes; None: all that were known by then."""
         era = bisect_right(self.handovers, frame)
         if nodes is None:
-            return any(known == era for _, known in self._managed)
-        writers = self._writers.get(era, ())
-        return bool(nodes) and all(
-            (node.slot, era) in self._managed or any((node.slot, era, one) in self._asked for one in writers) for node in nodes
-        )
+            if era not in self._beyond:
+                subnet = self.follower.subnet
+                self._beyond[era] = [one for one in (*subnet.slots.values(), *subnet.gone.values()) if not self._is_managed(one, era)]
+            written = any(known == era for _, known in self._managed)
+            return written and not any(node.frame <= frame < node.until for node in self._beyond[era])
+        return bool(nodes) and all(self._is_managed(node, era) for node in nodes)
+
+    def _is_managed(self, node: Node, era: int) -> bool:
+        return (node.slot, era) in self._managed or any((node.slot, era, one) in self._asked for one in self._writers.get(era, ()))
 
     def repartitions(self, after: int, before: int) -> bool:
         """Whether a P_Key table, of whichever node, was written between two frames: somebody changes the partitions."""

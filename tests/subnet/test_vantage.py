@@ -46,6 +46,13 @@ def test_a_manager_writes_what_tools_do_not(frames: list[bytes], managed: bool, 
     assert not vantage.manages([], 99), "nobody knows whose facts these are"
 
 
+@pytest.mark.parametrize(("last", "managed"), [(8, False), (5, True)])
+def test_facts_about_all_nodes_need_a_manager_of_each(last: int, managed: bool) -> None:
+    vantage, _ = seen([*NODE, answer(last, 0x11, node(last)), WRITE])
+    assert vantage.manages(None, 3) is managed
+    assert vantage.manages(None, 1), "the other node was not known then"
+
+
 @pytest.mark.parametrize("window", [1, 1 << 20])
 @pytest.mark.parametrize(
     ("own", "named", "managed"), [([6], 1, False), ([6], 6, True), ([6], 0, True), ([], 1, True), ([6, 1], 1, True), ([1, 6], 1, True)]

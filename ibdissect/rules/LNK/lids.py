@@ -40,7 +40,7 @@ class LidUnaligned(Rule):
     Let the subnet manager reassign LIDs (opensm: `reassign_lids`), and report the fault to its vendor.
 
     One PortInfo is enough: a Set, an answer or a record. A port that is Down or in Initialize may answer the permissive LID: adapters
-    (ConnectX-4 to 7) show it until a manager writes one, `ibstat` as "Base lid: 65535".
+    (ConnectX-4 to 7) show it until a manager writes one, `ibstat` as "Base lid: 65535". Tools write it back, without a MasterSMLID.
     """
 
     code, name, severity = "LNK025", "lid-unaligned-lmc", ERROR
@@ -49,7 +49,7 @@ class LidUnaligned(Rule):
     message = "PortInfo with LID {lid} and LMC {lmc}: {why}"
     example = "PortInfo with LID 5 and LMC 1"
     unaligned = reduce(or_, [(PortInfo.lmc == lmc) & ((PortInfo.lid & ((1 << lmc) - 1)) != 0) for lmc in range(1, MAX_LMC + 1)])
-    has_none = (PortInfo.lid == PERMISSIVE) & (MAD.method != SET)
+    has_none = (PortInfo.lid == PERMISSIVE) & ((MAD.method != SET) | PortInfo.master_sm_lid.isin({0, PERMISSIVE}))
     when = (
         ((unaligned | (PortInfo.lid > LAST_UNICAST)) & ~has_none) | (has_none & PortInfo.port_state.between(ARMED, ACTIVE))
     ) & MAD.method.isin(METHODS_WITH_CONTENT)

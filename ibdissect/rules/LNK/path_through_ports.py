@@ -20,7 +20,7 @@ from ibdissect.rules.shared.named_paths import NamedByPaths
 from ibdissect.rules.shared.packet_flows import MANUFACTURER
 from ibdissect.rules.shared.site_policy import also, foreign_lids
 from ibdissect.rules.shared.unanswered import LearntFactRule
-from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Port, Subnet
+from ibdissect.subnet import ROUTER, SWITCH, ChunkFollowed, FabricFollower, Port, Subnet
 from ibdissect.subnet.nodes import ACTIVE, ARMED, DOWN, STATE_AT
 from ibdissect.subnet.vantage import CONFIGURED_NS, Vantage
 from ibdissect.wire.headers import LRH
@@ -162,8 +162,9 @@ class UnassignedLid(LinkRule):
     ibnetdiscover, PortInfoRecords of all ports that are up, or a capture with such a sweep, if no port shows the LID; then a source LID
     that nobody has is reported as well. Silent in subnets with routers or with virtual ports (IsVirtualizationSupported), whose LIDs
     appear in no PortInfo, and for a LID that a later PortInfo names as the manager's (MasterSMLID). An `info` where that LID may have
-    been assigned unseen: it sends packets itself, a PathRecord names it after the sweep, the sender's LID is not assigned either, or
-    the capture missed packets since the sweep. With a site policy, LIDs outside its ranges are reported too.
+    been assigned unseen: it sends packets itself (and is sent to, where only a file says that nobody has it), a PathRecord names it after
+    the sweep, the sender's LID is not assigned either, or the capture missed packets since the sweep. With a site policy, LIDs outside
+    its ranges are reported too.
     """
 
     code, name, severity = "LNK020", "lid-not-assigned", WARNING
@@ -195,15 +196,19 @@ class UnassignedLid(LinkRule):
         """LIDs that packets came from, bool[65536]."""
         self.managers = np.zeros(LID_COUNT, np.int64)
         """The last frame whose PortInfo names a LID as that of the port's manager, by LID; 0: none. Nobody but itself may read its port."""
-        self.virtual: bool | None = None
-        """Whether the capture shows virtual ports, known at its end."""
+        self.targets = np.zeros(LID_COUNT, np.bool_)
+        """LIDs that packets go to."""
+        self.unlisted: bool | None = None
+        """Whether the capture shows virtual ports or routers, known at its end."""
 
     def facts_used_of(self, hit: Hit, context: Context) -> None:
         """It rests on the LIDs of all ports."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info where the sweep proves less."""
-        if hit.message:  # findings from the site policy or a file need no sweep
+        if "verb" in hit.arguments:  # of a file: a host may have come since
+            return INFO if self.senders[hit.arguments["lid"]] and self.targets[hit.arguments["lid"]] else None
+        if hit.message:  # findings from the site policy need no sweep
             return None
         foreign = hit.arguments["slid"] not in context.get(FabricFollower).subnet.lids  # perhaps a packet of another subnet
         named = context.get(NamedByPaths).since(hit.arguments["dlid"], hit.related[0].frame)
@@ -214,9 +219,9 @@ class UnassignedLid(LinkRule):
         if "lid" not in hit.arguments:
             return "dlid" not in hit.arguments or self.managers[hit.arguments["dlid"]] < hit.related[0].frame
         subnet = context.get(FabricFollower).subnet
-        if self.virtual is None:
-            self.virtual = has_virtual_ports(subnet)
-        return not self.virtual and hit.arguments["lid"] not in subnet.lids
+        if self.unlisted is None:
+            self.unlisted = has_unlisted_lids(subnet)
+        return not self.unlisted and hit.arguments["lid"] not in subnet.lids
 
     site = also(foreign_lids)
 
@@ -226,6 +231,7 @@ class UnassignedLid(LinkRule):
         subnet, native = event.subnet, event.table.once(Native)
         event.table.once(context.get(NamedByPaths).take)
         self.senders[native.slids] = True
+        self.targets[native.dlids] = True
         infos = event.table.occurrences(PortInfo).rows
         self.managers[event.table.values(PortInfo.master_sm_lid)] = infos + event.table.chunk.first  # ascending: the last one stays
         if not subnet.listed:
@@ -234,7 +240,7 @@ class UnassignedLid(LinkRule):
             (0, native.slids, LRH.slid, "comes from"), (1, native.dlids, LRH.dlid, "goes to"),
         ):  # fmt: skip
             strange = [lid for lid in distinct.tolist() if 0 < lid < FIRST_MULTICAST and lid not in subnet.lids]
-            if strange and has_virtual_ports(subnet):
+            if strange and has_unlisted_lids(subnet):
                 return
             own = (native.slid, native.dlid)[end]
             index = np.flatnonzero(is_in(own, np.array(strange, np.int64)))
@@ -287,9 +293,10 @@ class RawFiltered(LearntFactRule):
                     )  # fmt: skip
 
 
-def has_virtual_ports(subnet: Subnet) -> bool:
-    """Whether some port may have virtual ports, whose LIDs nothing lists."""
-    return any(port.info is not None and port.info.is_virtualization_supported for port in subnet.ports())
+def has_unlisted_lids(subnet: Subnet) -> bool:
+    """Whether there may be virtual ports or routers, whose further LIDs (of remote hosts: FLIDs) nothing lists."""
+    routed = any(node.kind == ROUTER for node in subnet.slots.values())
+    return routed or any(port.info is not None and port.info.is_virtualization_supported for port in subnet.ports())
 
 
 def complete_since(frames: Int, state: Callable[[int], tuple[bool, int]]) -> Int:

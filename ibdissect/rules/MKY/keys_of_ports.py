@@ -290,8 +290,9 @@ class TwoWriters(LearntFactRule):
     Two Sets from LIDs that no LMC joins, or from different ports as NodeInfo and PortInfo showed them. A directed route names no sender:
     its origin must be known from a NodeInfo of the manager's own port, because one manager that restarts, or that changes from
     directed routes to LIDs, looks like two. A Set that repeats the key that it presents, or that the port showed, does not count: tools
-    write back what they read. An `info` where the second one presents the key in force, and the first one gives the port no key again: it
-    is the successor, and knows the key. With a site policy that names M_Keys, any other key is reported, whoever wrote it.
+    write back what they read; nor does what was written before the port showed that it holds no key, as after a restart. An `info` where
+    the second one presents the key in force, and the first one gives the port no key again: it is the successor, and knows the key. With a
+    site policy that names M_Keys, any other key is reported, whoever wrote it.
     """
 
     code, name, severity = "MKY013", "mkey-changed-by-second-sm", WARNING
@@ -331,6 +332,9 @@ class TwoWriters(LearntFactRule):
             frame, port, key = smp.frame, PortId.of(smp.key), smp.now(PortInfo.m_key)
             sender = SetSender(0 if directed else number, port_of_sender(event, context, number, directed, frame)[0])
             known, former = self.writers.get(port), self.predecessors.get(port)
+            if known is not None and smp.since > known[2] and not smp.was(PortInfo.m_key) and not smp.was(PortInfo.m_key_protect_bits):
+                del self.writers[port]  # it has no key any more
+                known = None
             if not key:  # taken off, if the sender knows it
                 if known is not None and (smp.m_key == known[0] or not known[1].differs(sender)):
                     del self.writers[port]

@@ -251,6 +251,18 @@ STRAY = {"p_key": 0xFFFF, "destqp": 0x12}
 KNOWN_ENDS = native(0x04, bytes(8), slid=3, dlid=5, bth=STRAY)
 case("LNK020", [native(0x04, bytes(8), slid=3, dlid=6, bth=STRAY)], [KNOWN_ENDS], frames=[1], known=[LISTED])
 case("LNK020", [native(0x04, bytes(8), slid=6, dlid=5, bth=STRAY)], [KNOWN_ENDS], frames=[1], known=[LISTED])
+# a host that came since sends and is sent to; a file lists no further LIDs of routers
+CABLES = parsed(
+    "ibnetdiscover",
+    'switchguid=0x90(90)\nSwitch\t8 "S-0000000000000090"\t\t# "sw" base port 0 lid 9 lmc 0\n'
+    '[1]\t"H-0000000000000030"[1](31) \t\t# "a" lid 3 4xEDR\n[2]\t"H-0000000000000050"[1](51) \t\t# "b" lid 5 4xEDR\n'
+    'caguid=0x30\nCa\t1 "H-0000000000000030"\t\t# "a"\n[1](31) \t"S-0000000000000090"[1]\t\t# lid 3 lmc 0 "sw" lid 9 4xEDR\n'
+    'caguid=0x50\nCa\t1 "H-0000000000000050"\t\t# "b"\n[1](51) \t"S-0000000000000090"[2]\t\t# lid 5 lmc 0 "sw" lid 9 4xEDR\n',
+)[0]
+ANSWERED = [native(0x04, bytes(8), slid=3, dlid=6, bth=STRAY), native(0x04, bytes(8), slid=6, dlid=3, bth=STRAY)]
+case("LNK020", ANSWERED, [KNOWN_ENDS], severity="info", known=[CABLES])
+for one in ANSWERED:
+    case("LNK020", [one], [answer(7, NODE_INFO, node(7, node_type=3)), one], severity="warning", known=[CABLES])
 case("LNK025", answer(5, PORT_INFO, port_info(0xC000)), answer(5, PORT_INFO, port_info(0xBFFF)))
 case("LNK025", answer(5, PORT_INFO, port_info(0xFFFE)), answer(5, PORT_INFO, port_info(0xFFFF)))
 # adapters have the permissive LID until they are configured
@@ -258,6 +270,9 @@ NO_LID = [[answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(0xFFFF,
 for up in NO_LID[:2]:
     for down in NO_LID[2:]:
         case("LNK025", up, down, frames=[2])
+# a tool writes back what such a port showed; a manager names itself
+PERMISSIVE = [port_info(0xFFFF, master_sm_lid=lid, port_state=0, port_physical_state=0) for lid in (1, 0)]
+case("LNK025", *(ask(5, PORT_INFO, method=SET, body=body) for body in PERMISSIVE))
 case("LNK009", native(lrh={"lnh": 0}, dlid=0xFFFF), native(lrh={"lnh": 0}, dlid=5), also=["LNK014"], twin_also=["LNK014"])
 # a packet that may have been under way when its port was set up otherwise
 NARROW: Any = {"path": [1, 2], "header": {"transaction_id": 0x99}}

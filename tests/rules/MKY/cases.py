@@ -138,6 +138,10 @@ for rest, how in (([], "info"), ([given(3, 1, 4)], "warning"), ([given(5, 2, 4)]
          twin_also=PLAIN_ALSO)  # fmt: skip
 case("MKY013", [CA, given(3, 1), given(4, 2, 9)], [CA, given(3, 1), given(4, 1, 3)], frames=[3], severity="warning",
      also=PLAIN_ALSO, twin_also=PLAIN_ALSO)  # fmt: skip
+# the port was restarted and has no key; protect bits 1 may hide one
+RESTARTED = [answer(5, PORT_INFO, port_info(5, m_key_protect_bits=bits, port_state=2)) for bits in (1, 0)]
+case("MKY013", *([CA, given(3, 1), shown, given(4, 2)] for shown in RESTARTED), frames=[4], also=[*PLAIN_ALSO, "SMP025"],
+     twin_also=[*PLAIN_ALSO, "SMP025"])  # fmt: skip
 # one manager that was restarted, or goes over from directed routes to LIDs
 TWO = [*origin(1, 7), *origin(2, 8), routed(3, 7), routed(4, 8)]
 case("MKY013", TWO, [*origin(1, 7), *origin(1, 8), routed(3, 7), routed(4, 8)], frames=[6], also=PLAIN_ALSO, twin_also=PLAIN_ALSO)
