@@ -278,3 +278,18 @@ def test_what_was_shown_before_is_no_component_of_the_packet() -> None:
 def test_other_structures_have_no_components_that_ports_lack() -> None:
     hits = np.array([True, False])
     assert applying(native_table([CA, SWITCH]), NodeInfo, NodeInfo.num_ports == 1, ADAPTER_PORT, hits, None) is hits
+
+
+@pytest.mark.parametrize(("mask", "found"), [(0, True), (4, False), (6, True)])
+def test_a_copy_of_bits_is_that_of_all(mask: int, found: bool) -> None:
+    """A Set with another bit than the port showed has a newer copy, although this bit is 0 there; without any bit it has none."""
+
+    class Bit(Rule):
+        """A bit is set."""
+
+        code, name, message, when = "ZYA007", "bit", "bit", PortInfo.is_sm == 1
+
+    REGISTRY.pop("ZYA007")
+    frames = [CA, answer(5, PORT_INFO, port_info(5, capability_mask=2))]
+    written = ask(5, PORT_INFO, method=SET, body=port_info(5, capability_mask=mask), modifier=1)
+    assert [one.frame for one in lint(erf_pcap([*frames, written]), rules=[Bit])] == [2] + [3] * found

@@ -60,13 +60,16 @@ def test_losses_and_lost_notifications(tmp_path: Path) -> None:
     assert [(one.sure, one.arguments["proof"].partition(", as ")[0]) for one in doubted[1].by_rule["PTS001"]] == [(False, "most likely")]
 
 
-@pytest.mark.parametrize(("points", "sure"), [(("client", "server"), False), (("client", "tap", "server"), True)])
-def test_answers_of_a_way_that_nothing_tests(tmp_path: Path, points: tuple[str, ...], sure: bool) -> None:
-    """A point that has all requests may record the answers worse; behind a tap that has the others they are lost."""
+@pytest.mark.parametrize(
+    ("points", "every", "sure"),
+    [(("client", "server"), 4, False), (("client", "tap", "server"), 4, True), (("client", "tap", "server"), 20, False)],
+)
+def test_answers_of_a_way_that_nothing_tests(tmp_path: Path, points: tuple[str, ...], every: int, sure: bool) -> None:
+    """A point that has all requests may record the answers worse; behind a tap that has enough of the others they are lost."""
     world, time = World(points=points), 0
     for psn in range(400):
         arrived = world.packet(time, psn=psn, payload=psn.to_bytes(4, "big"))
-        if psn % 4 == 3:
+        if psn % every == 3:
             before = points[-2] if psn % 40 == 3 else None
             world.packet(arrived + 500, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=0x1F, before=before)
         time += 20_000

@@ -110,6 +110,7 @@ def test_a_guid_that_a_port_shows_is_its_own(rows: int) -> None:
     routed = build(SMInfo, guid=GUID_5 + 5, act_count=1, sm_state=STANDBY), build(SMInfo, guid=GUID_5 + 16, act_count=1, sm_state=STANDBY)
     for shown, how in zip(routed, ("warning", "info"), strict=True):  # LID 6 may have answered: a manager names its own port
         assert found("SEM069", back(NODE_INFO, node(5), [1]), *OF_PORT_6, back(SM_INFO, shown, [1])) == [how]
+        assert found("SEM069", CA, *OF_PORT_6, answer(5, SM_INFO, shown)) == ["warning"], "a LID leads to one port"
     assert found("SEM047", CA, OTHER_FIRST, written) == []
     assert found("SEM047", CA, KEEPS, written) == ["error"]
     for status, how in ((0, "info"), (0x1C, "error")):  # it ignores the entry, or refuses the block

@@ -103,6 +103,8 @@ def test_a_set_that_names_another_manager_is_a_handover(named: tuple[int, ...], 
     vantage, five = seen([*NODE, answer(2, 0x11, switch(2)), WRITE, *sets, old, outside], window)
     assert vantage.handovers == moved
     assert vantage.manages([five], 99) is (not moved), "until it is seen to write the node"
+    router = answer(5, 0x11, node(5, node_type=3))
+    assert seen([router, answer(2, 0x11, switch(2)), WRITE, *sets, old, outside], window)[0].handovers == moved
 
 
 def test_a_set_along_an_unknown_route() -> None:

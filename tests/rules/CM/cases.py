@@ -162,13 +162,14 @@ BOTH = [of_port(7, request(partition_key=0x8001)), of_port(8, request(partition_
         of_port(7, reply(), True), of_port(8, reply(local_communication_id=0x2003, local_qpn=0x201, starting_psn=901), True)]  # fmt: skip
 case("PKY005", *([*BOTH, rc(4, b"data", bth={"destqp": 0x200, "psn": 900, "p_key": key}, **ACTIVE)] for key in (0x8002, 0x8001)),
      frames=[5], severity="error")  # fmt: skip
-# another port has that queue pair, too
+# another port has that queue pair, too, or sends to it
 PORTS = [of_port(7, request(transport_service_type=1, partition_key=0xFFFF)), of_port(7, reply(), True)]
-for code, opcode, key in (("BTH018", 0x04, 0xFFFF), ("PKY005", 0x24, 0x8002)):
-    case(code, *(
-        [*PORTS, rc(opcode, b"data", bth={"destqp": 0x200, "psn": 900, "p_key": key}, grh=gids, **ACTIVE)]
-        for gids in ({"sgid": gid("fe80::7"), "dgid": gid("fe80::2")}, {"sgid": gid("fe80::7"), "dgid": gid("fe80::8")})
-    ), frames=[3], severity="error")  # fmt: skip
+for near, far in (("fe80::7", "fe80::8"), ("fe80::9", "fe80::2")):
+    for code, opcode, key in (("BTH018", 0x04, 0xFFFF), ("PKY005", 0x24, 0x8002)):
+        case(code, *(
+            [*PORTS, rc(opcode, b"data", bth={"destqp": 0x200, "psn": 900, "p_key": key}, grh=gids, **ACTIVE)]
+            for gids in ({"sgid": gid("fe80::7"), "dgid": gid("fe80::2")}, {"sgid": gid(near), "dgid": gid(far)})
+        ), frames=[3], severity="error")  # fmt: skip
 # REPs are counted as REQs are.
 case("CM005", [ASKING, *[reply()] * 3], [ASKING, *[reply()] * 2], frames=[4], file=TRIED)
 case("CM005", TRIED([ASKING, *[reply()] * 3]), erf_pcap([ASKING, *[reply()] * 3]), frames=[4], file=None)
