@@ -14,7 +14,6 @@ from ibdissect.wire.opcodes import CNP_SERVICE, SERVICES
 from ibdissect.wire.text import counted
 
 from .accesses import Access, Accesses
-from .advice import advice
 from .asked_hosts import AskedHosts
 from .assemble import Raw, address_of, text_of
 from .causes import SURELY, CaptureContext, CauseFound, asking_side, judge, large_only, sees, unanswered
@@ -22,8 +21,6 @@ from .connection import INFO, Connection, ConnectionEnd, ConnectionTimes, Diagno
 from .frame_times import FrameTimes
 from .measures import counts_of, episodes_of, round_trip_of, times_of
 from .nearby import Nearby
-from .sentences import explain
-from .summary import one_sided, shared_causes
 
 KeyName = Callable[[str, int], str]
 ACCESS_REFUSED = "remote-access-error"
@@ -95,6 +92,8 @@ class Verdicts:
 
     def diagnosis(self, path: str, frames: int) -> Diagnosis:
         """The story of each connection, and what several have in common."""
+        from .summary import one_sided, shared_causes  # rules do not ask for it
+
         told = [self.tell(i) for i in range(len(self.raws))]
         return Diagnosis(path, frames, told, shared_causes(told), [*one_sided(told), *cut_off(self.when), *self.notes], *self.when.span)
 
@@ -111,6 +110,9 @@ def told(
     raw: Raw, found: CauseFound, times: ConnectionTimes | None, capture: CaptureContext, when: FrameTimes, r_key: str = ""
 ) -> Connection:
     """One connection as a plain value."""
+    from .advice import advice  # where all is well, nobody is told anything
+    from .sentences import explain
+
     ends = ends_of(raw)
     what_to_do = advice(found, ends, asking_side(found, raw))
     forward, back = sees(raw, raw.requester)
