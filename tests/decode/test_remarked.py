@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 
 import pytest
 
 from ibdissect.capture import records
-from ibdissect.capture.opening import open_capture
-from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.linter import Linter
 from ibdissect.rules.BTH.header_fields import CongestionMark
 from ibdissect.subnet.separate_subnets import LID, SubnetMap
 from ibdissect.traffic.statistics import Statistics
 from tests.craft import gmp, interfaces_pcapng, native, rc, roce2
+from tests.decode.made import tables_of
 from tests.diagnosis.lab import diagnosis
 
 Made = Callable[[int, bool], bytes]
@@ -56,16 +54,16 @@ def shown_twice(made: Made, link: int) -> bytes:
 
 def stats(data: bytes) -> tuple[int, int, int]:
     statistics = Statistics()
-    for chunk in open_capture(io.BytesIO(data)).chunks():
-        statistics.feed(ChunkTable(chunk))
+    for table in tables_of(data):
+        statistics.feed(table)
     (entry,) = statistics.result()["congestion"]
     return entry["ce"], entry["fecn"], entry["becn"]
 
 
 def found_in(data: bytes, linter: Linter) -> list[int]:
     """How often each finding of a linter was made."""
-    for chunk in open_capture(io.BytesIO(data)).chunks():
-        linter.feed(ChunkTable(chunk))
+    for table in tables_of(data):
+        linter.feed(table)
     return [found.count for found in linter.finish()]
 
 
@@ -125,7 +123,7 @@ def test_a_notification_answers_marks_behind_a_switch() -> None:
     times = [1_700_000_000_000_000_000 + 2000 * i for i in range(10)] + [1_700_000_000_100_000_000, 1_700_000_003_000_000_000]
     frames.append((0, roce2(4, bth={"destqp": 9, "psn": 9}, ip={"ecn": 2})))
     congestion, distinct = Congestion(), Distinct()
-    for chunk in open_capture(io.BytesIO(interfaces_pcapng(frames, link=1, times=times))).chunks():
-        congestion.feed(distinct.of(ChunkTable(chunk)))
+    for table in tables_of(interfaces_pcapng(frames, link=1, times=times)):
+        congestion.feed(distinct.of(table))
     congestion.finish()
     assert sorted((pair.ce, pair.notifications, pair.ignored_frame) for pair in congestion.pairs.values()) == [(0, 1, 0), (5, 0, 0)]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import pytest
 
 from ibdissect.capture import records
-from ibdissect.capture.opening import open_capture
 from ibdissect.decode import routed_copies
-from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.routed_copies import Routed
 from ibdissect.engine.copies import ROUTED_NS
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2
+from tests.decode.made import tables_of
 
 
 def at(hops: int, psn: int = 1, **kw: Any) -> bytes:
@@ -23,9 +21,9 @@ def at(hops: int, psn: int = 1, **kw: Any) -> bytes:
 def again(data: bytes) -> list[tuple[int, int, int]]:
     """(frame, how many before, bytes) of each later sighting."""
     found, state = [], Routed()
-    for chunk in open_capture(io.BytesIO(data)).chunks():
-        rows, behind, _, size, _ = state.again(ChunkTable(chunk))
-        found += list(zip((rows + chunk.first).tolist(), behind.tolist(), size.tolist(), strict=True))
+    for table in tables_of(data):
+        rows, behind, _, size, _ = state.again(table)
+        found += list(zip((rows + table.chunk.first).tolist(), behind.tolist(), size.tolist(), strict=True))
     return found
 
 

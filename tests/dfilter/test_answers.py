@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import csv
-import io
 from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
-from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dfilter.answers import REQUEST_FRAME, RESPONSE_FRAME, AnswerFrames
 from ibdissect.dfilter.compile import compile_filter
 from tests import commands, craft
@@ -40,8 +37,8 @@ def selected(text: str, *, whole: bool, window: int = 1 << 20) -> list[int]:
         for table in tables_of(source):
             answers.feed(table)
     compiled, found = compile_filter(text), []
-    for chunk in open_capture(io.BytesIO(source), window=window).chunks():
-        found += (compiled.rows(ChunkTable(chunk), answers=answers).nonzero()[0] + chunk.first).tolist()
+    for table in tables_of(source, window):
+        found += (compiled.rows(table, answers=answers).nonzero()[0] + table.chunk.first).tolist()
     return found
 
 

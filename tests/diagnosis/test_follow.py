@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
-from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.diagnosis.follow import ConnectionFollower
 from ibdissect.diagnosis.objects import json_text
 from tests.craft import erf_pcap, rc
+from tests.decode.made import tables_of
 from tests.diagnosis.lab import MS, US, Lab, diagnosis, joined
 from tests.diagnosis.test_causes import exhausted, slow_rnr
 
@@ -67,8 +66,8 @@ def test_from_python() -> None:
 def told(data: bytes, window: int) -> str:
     """The JSON of `ibdissect diagnose`."""
     follower = ConnectionFollower()
-    for chunk in open_capture(io.BytesIO(data), window=window).chunks():
-        follower.feed(ChunkTable(chunk))
+    for table in tables_of(data, window):
+        follower.feed(table)
     return "\n".join(json_text([follower.result("capture")]))
 
 

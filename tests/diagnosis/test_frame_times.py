@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
-from ibdissect.capture.opening import open_capture
-from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.diagnosis import frame_times
 from ibdissect.diagnosis.frame_times import FrameTimes
+from tests.decode.made import tables_of
 from tests.diagnosis.lab import MS, SEC, START, US, Lab, diagnosis
 from tests.diagnosis.test_causes import CAUSES
 
 
 def fed(data: bytes, window: int) -> FrameTimes:
     found = FrameTimes()
-    for chunk in open_capture(io.BytesIO(data), window=window).chunks():
-        found.feed(ChunkTable(chunk))
+    for table in tables_of(data, window):
+        found.feed(table)
     return found
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
-from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.diagnosis import frame_times
 from ibdissect.diagnosis.stories import Stories
 from tests.craft import erf_pcap, ethernet_pcap, smp
+from tests.decode.made import tables_of
 from tests.diagnosis.lab import MS, SEC, START, Lab, diagnosis
 
 
@@ -27,8 +25,8 @@ def refused() -> bytes:
 
 def fed(data: bytes, window: int = 1 << 20) -> Stories:
     found = Stories()
-    for chunk in open_capture(io.BytesIO(data), window=window).chunks():
-        assert not list(found.feed(ChunkTable(chunk)))
+    for table in tables_of(data, window):
+        assert not list(found.feed(table))
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 from collections.abc import Iterable
 from typing import Any
@@ -10,12 +9,12 @@ from typing import Any
 import pytest
 
 from ibdissect.capture import records
-from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.routed_copies import columns_of
 from ibdissect.engine import copies
 from ibdissect.wire.headers import LRH
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2, smp
+from tests.decode.made import tables_of
 from tests.engine.plain import plain
 
 BOTH = (copies, plain("copies"))
@@ -25,7 +24,7 @@ Sighting = tuple[int, int, int]
 
 def tables(data: bytes, rows: int, monkeypatch: pytest.MonkeyPatch) -> list[ChunkTable]:
     monkeypatch.setattr(records, "ROWS", rows)
-    return [ChunkTable(chunk) for chunk in open_capture(io.BytesIO(data)).chunks()]
+    return list(tables_of(data))
 
 
 def datagram(tid: int, slid: int = 1) -> bytes:

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.capture.opening import open_capture
-from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.engine import smps
 from ibdissect.subnet import follower as follow
 from ibdissect.wire.numbers import TRAP
 from tests import craft
 from tests.conftest import REPO, shared_captures
+from tests.decode.made import tables_of
 from tests.engine.plain import interpreted
 from tests.subnet.made import ANSWER, GET, REPRESS, SET, answer, ask, node, port_info, switch
 
@@ -97,6 +96,6 @@ def test_few_exchanges_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smps, "MAX_EXCHANGED", 2)
     follower = follow.FabricFollower()
     frames = [answer(5, 0x11, node(5)), *(answer(5, 0x16, bytes(64), modifier=block) for block in range(4))]
-    for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
-        assert len(list(follower.feed(ChunkTable(chunk)))) > 1
+    for table in tables_of(craft.erf_pcap(frames)):
+        assert len(list(follower.feed(table))) > 1
     assert len(follower.steps.exchanged) == 2

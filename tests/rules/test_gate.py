@@ -6,7 +6,6 @@ Each proof of the families below is taken as it is, and with one thing added: an
 from __future__ import annotations
 
 import ast
-import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
-from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.lint.finding import Evidence, Finding, Severity
 from ibdissect.lint.linter import Linter
@@ -27,6 +24,7 @@ from ibdissect.wire.sm import SMInfo
 from tests import craft
 from tests.conftest import REPO
 from tests.craft import build
+from tests.decode.made import tables_of
 from tests.made_interfaces import pcapng_of
 from tests.rules.findings import START_NS, lint
 from tests.rules.PKY.cases import TABLE, send
@@ -46,8 +44,8 @@ def frames_of(capture: bytes) -> list[bytes]:
 
 def linted(capture: bytes) -> list[Finding]:
     linter = Linter(load())
-    for chunk in open_capture(io.BytesIO(capture)).chunks():
-        linter.feed(ChunkTable(chunk))
+    for table in tables_of(capture):
+        linter.feed(table)
     return linter.finish()
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from ibdissect.capture import records
-from ibdissect.capture.opening import open_capture
-from ibdissect.decode import ChunkTable
 from ibdissect.decode.connections import Connections
 from ibdissect.engine.psn_gaps import FAR
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.cm import DREQ, REP, REQ
 from tests import craft
+from tests.decode.made import tables_of
 
 
 def request(number: int = 7, qpn: int = 0x60) -> bytes:
@@ -50,8 +48,7 @@ def followed(frames: Sequence[bytes], size: int = 0) -> Streams:
     streams = Streams(connections=connections)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(records, "ROWS", size or records.ROWS)
-        for chunk in open_capture(io.BytesIO(craft.erf_pcap(frames))).chunks():
-            table = ChunkTable(chunk)
+        for table in tables_of(craft.erf_pcap(frames)):
             for follower in (connections, streams):
                 for _ in follower.feed(table):
                     pass
