@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from .follow import ConnectionFollower
     from .judge import KeyName, Verdicts
 
-ACCEPTED = ("complete", "partly")
-"""States of a set-up that was neither refused nor left without an answer."""
+ACCEPTED = ("complete", "partly", "not-captured")
+"""States of a set-up that was neither refused nor left without an answer; the last one: its REQ is not captured."""
 ICRC_WRONG = "icrc-wrong-at-sender"
 
 
@@ -38,8 +38,8 @@ class Stories:
         self._verdicts: Verdicts | None = None
         self.key_name: KeyName | None = None
         """How sentences show a key; None: they tell of none, rules name it themselves."""
-        self._latest: dict[tuple[HostNumber, HostNumber, Code], tuple[int, int]] | None = None
-        """By who asked for a connection, whom, and for which service."""
+        self._latest: dict[tuple[HostNumber, HostNumber, Code | None], tuple[int, int]] | None = None
+        """By who asked for a connection, whom, and for which service; None: the REQ is not captured."""
         self._wrongly: set[End] | None = None
 
     def feed(self, table: ChunkTable) -> Iterable[object]:
@@ -85,27 +85,27 @@ class Stories:
 
     def connected_later(self, one: Connection) -> bool:
         """Whether a later request of the one who asked for a connection, for the same service of that host, was accepted."""
-        return self._accepted(one, 0)[0] > one.first_frame
+        return self._accepted(one, 0, one.set_up.service_id)[0] > one.first_frame
 
     def connected_back(self, one: Connection) -> bool:
-        """Whether the host that was asked for a connection asked for one itself, for the same service, and was accepted then or later."""
-        return self._accepted(one, 1)[1] > one.first_frame
+        """Whether the host that was asked for a connection asked for one itself, for the same service or by a REQ that is not captured, and
+        was accepted then or later."""
+        return any(self._accepted(one, 1, service)[1] > one.first_frame for service in (one.set_up.service_id, None))
 
-    def _accepted(self, one: Connection, side: int) -> tuple[int, int]:
-        """What `_set_up` knows of connections that an end asked the other one for, to the same service; zeros for none."""
+    def _accepted(self, one: Connection, side: int, service: Code | None) -> tuple[int, int]:
+        """What `_set_up` knows of connections to a service that an end asked the other one for; zeros for none."""
         if self._latest is None:
             self._latest = self._set_up()
-        service = one.set_up.service_id
-        if one.hosts is None or service is None:
+        if one.hosts is None or one.set_up.service_id is None:
             return 0, 0
         return self._latest.get((one.hosts[side], one.hosts[1 - side], service), (0, 0))
 
-    def _set_up(self) -> dict[tuple[HostNumber, HostNumber, Code], tuple[int, int]]:
+    def _set_up(self) -> dict[tuple[HostNumber, HostNumber, Code | None], tuple[int, int]]:
         """The first frame of the latest connection that was accepted with a REP, and the frame of that."""
         return {
             (HostNumber(raw.hosts[0].number), HostNumber(raw.hosts[1].number), how.service_id): (raw.first_frame, raw.setup.rep[0])
             for raw, how in (self.verdicts.set_up() if self.verdicts is not None else ())
-            if how.state in ACCEPTED and raw.setup is not None and raw.setup.rep is not None and how.service_id is not None
+            if raw.setup is not None and raw.setup.rep is not None and how.state in ACCEPTED
         }
 
     def computes_wrongly(self, sender: End) -> bool:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ibdissect.bounded import KeptDict
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.copies import Copies
 from ibdissect.decode.hidden.unreadable_fields import of_plugins
-from ibdissect.decode.identity import Frame
+from ibdissect.decode.identity import Frame, Index
 from ibdissect.engine import offsets
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, SEEN, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end, on_event
@@ -24,6 +25,8 @@ from ibdissect.wire.encapsulation import Pause, PriorityPause
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.text import counted
 
+MAX_SHORT = 1024
+"""Capture interfaces with a frame that is shorter than its packet."""
 DEEPEST = 78
 """Bytes up to the end of the BTH after Ethernet with a VLAN tag, IPv6 and UDP."""
 
@@ -254,7 +257,7 @@ class FrameMalformed(Rule):
 
     One whole frame. Silent where LNK003, LNK004, BTH009, BTH019 or SMP001 reports the wrong length, for UDP datagrams to the port of
     RoCE that are too short for a BTH (programs get that port by chance), and where all lengths say that the packet is longer than its
-    frame: it was cut (CAP001).
+    frame: it was cut (CAP001). But a single one of its interface was not, if longer frames are whole.
     """
 
     code, name, severity = "CAP015", "frame-malformed", WARNING
@@ -264,6 +267,12 @@ class FrameMalformed(Rule):
 
     OTHERS = (offsets.PKTLEN_LARGE, offsets.PKTLEN_SMALL, offsets.NO_EXTENDED)
     """Reported by LNK003, LNK004, BTH009 and BTH019; the length of a subnet management packet by SMP001."""
+
+    def __init__(self) -> None:
+        self.longest = np.zeros(1 << 16, np.int64)
+        """The longest frame of each interface."""
+        self.short = KeptDict[Index, tuple[int, int, Hit]](MAX_SHORT, "interfaces with a frame that is shorter than its packet")
+        """By interface: how many such frames there are, the size of the first one, and the finding about it."""
 
     @on_chunk
     def malformed(self, table: ChunkTable, _: Context) -> Iterator[Hit]:
@@ -286,6 +295,24 @@ class FrameMalformed(Rule):
             short &= ~np.isin(rows, links[length_disagrees(table)])
         for row, size in zip(rows[short].tolist(), room[short].tolist(), strict=True):
             yield self._hit(table, row, f"the management datagram has {size} bytes instead of 256", int(mad[row]))
+
+    @on_chunk
+    def shorter(self, table: ChunkTable, _: Context) -> None:
+        """Note the frames that end in front of their packets although their records hold all that arrived."""
+        loc, chunk = table.located, table.chunk
+        np.maximum.at(self.longest, chunk.interface, chunk.length)
+        for row in np.flatnonzero((loc.length > chunk.length) & (chunk.caplen == chunk.length) & ~loc.in_tunnel).tolist():
+            size, interface = int(chunk.length[row]), int(chunk.interface[row])
+            number, first, hit = self.short.get(interface) or (0, size, None)
+            if hit is None:
+                reason = f"its headers say {loc.length[row]} bytes, the frame has {size}, and longer frames were not cut"
+                hit = fault(Moment(chunk.first + row, int(chunk.time_ns[row])), {"reason": reason})
+            self.short.keep(interface, (number + 1, first, hit), hit.frame, hit.time_ns)
+
+    @on_end
+    def damaged(self, _: Context) -> Iterator[Hit]:
+        """A mirror cuts all packets above a size: not a single one, if longer ones came."""
+        yield from (hit for i, (number, size, hit) in self.short.items() if number == 1 and size < self.longest[i])
 
     def _hit(self, table: ChunkTable, row: int, reason: str, at: int) -> Hit:
         seen, offset = Seen(table, row), at - int(table.chunk.offset[row]) if at else 0

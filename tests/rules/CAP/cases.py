@@ -106,6 +106,12 @@ case("CAP015", ud(gmp(4, 1, 0x12)[28:128]), gmp(4, 1, 0x12, lrh={"pktlen": SHORT
 # UDP's length says that the frame holds all of its packet, so IP's is wrong; where both are larger, a mirror may have cut it.
 LONGER = [roce2(payload=bytes(20), ip={"total_length": 80}, udp={"length": size}) for size in (44, 60)]
 case("CAP015", *map(ethernet_pcap, ([LONGER[0]], [LONGER[1]])), file=None, twin_also=["CAP001"])
+# A mirror that cuts packets cuts all above a size: a single one among longer ones was damaged.
+CUT = [roce2(payload=bytes(size))[:96] for size in (60, 80, 100)]
+case("CAP015", *(ethernet_pcap([*some, roce2(payload=bytes(90))]) for some in (CUT[:1], CUT)), file=None, frames=[1],
+     also=["CAP001"], twin_also=["CAP001"])  # fmt: skip
+case("CAP015", *map(ethernet_pcap, ([CUT[0], roce2(payload=bytes(90))], [CUT[0], roce2(payload=bytes(36))])), file=None,
+     frames=[1], also=["CAP001"], twin_also=["CAP001"])  # fmt: skip
 # More open PortInfo requests than are remembered (4096); the frames differ in their transaction only and hold no CRCs.
 case("CAP016", asking(4097), asking(4096), file=None, also=["MKY005", "ROC005", "TXN018"], twin_also=["MKY005", "ROC005", "TXN018"])
 

@@ -276,18 +276,22 @@ case("CNX001", stopped(28), shown(works), severity="info", file=None)
 case("CNX001", stopped(12), shown(works), severity="error", file=None)
 
 
-def at_once(service: int) -> bytes:
-    """A asks B, which refuses because it asks A itself; A accepts."""
+def at_once(service: int, *, begins: int = -SEC) -> bytes:
+    """A asks B, which refuses because it asks A itself; A accepts. Of that connection the capture `begins` at a time."""
     lab, other = Lab(), Lab(a=B, b=A, qa=0x333, qb=0x444)
     asked(lab)
     reject(28)(lab)
     other.up(50 * US, local_communication_id=0xA0, service_id=service)
     other.good(MS, 100, 3)
+    other.frames = [(time, frame) for time, frame in other.frames if time > begins]
     return joined(lab, other).pcap()
 
 
 case("CNX001", at_once(0x1061144), shown(works), severity="info", file=None)
 case("CNX001", at_once(0x1061145), shown(works), severity="error", file=None)
+# the REQ of that connection is not captured, or nothing of it
+case("CNX001", at_once(0x1061144, begins=50 * US), shown(works), severity="info", file=None)
+case("CNX001", at_once(0x1061144, begins=SEC), shown(works), severity="error", file=None)
 
 
 def taken_back(after: int) -> bytes:
