@@ -291,7 +291,7 @@ class CapabilityChanged(AttributeRule):
         return super().judge(smp)
 
 
-MAX_SET_PORTS = 131072
+MAX_SET_PORTS, MAX_FALLEN = 65536, 1024
 ANY = PortId.of(NO_KEY)
 
 
@@ -323,9 +323,9 @@ class ActiveWithoutArmed(AttributeRule):
         """Ports that somebody set to Armed, and the last frame. An answer may still show the previous state, so one Set is enough. A port
         that was not known then, `ANY`, may be any.
         """
-        self.fallen = KeptDict[PortNumber, Frame](MAX_PORTS // 2, self.dropped)
+        self.fallen = KeptDict[PortNumber, Frame](MAX_FALLEN, self.dropped)
         """Ports that were armed and showed that they went down since, and the frame."""
-        self.aware = KeptDict[tuple[PortNumber, SenderNumber], Frame](MAX_PORTS // 2, self.dropped)
+        self.aware = KeptDict[tuple[PortNumber, SenderNumber], Frame](MAX_FALLEN, self.dropped)
         """Who was told that, and the last frame."""
         self.waiting = KeptDict[Frame, Hit](MAX_SET_PORTS, self.dropped)
         """Findings that wait for an answer, by frame."""
