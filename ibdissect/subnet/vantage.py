@@ -58,7 +58,7 @@ class Vantage:
         """Senders of a manager's Sets along directed routes, by number of handovers before."""
         self._wrote: list[int] = []
         """Frames of Sets of P_Key tables, ascending."""
-        self._astray: dict[tuple[int, SenderId], list[int]] = {}
+        self._astray: dict[int, dict[SenderId, list[int]]] = {}
         """Frames of directed Sets to places unknown or without NodeInfo, which may be any node; ascending, by attribute and sender."""
         self._strays = 0
         self.ambiguous: set[int] = set()
@@ -102,7 +102,7 @@ class Vantage:
         lost = np.flatnonzero((nameless | shared[index]) & directed)
         for one, frame, sender in zip(attribute[lost].tolist(), frames[lost].tolist(), smps.sender[index[lost]].tolist(), strict=True):
             if self._room(self._strays < MAX_ASTRAY, event, frame):
-                self._astray.setdefault((one, SenderId(sender)), []).append(frame)
+                self._astray.setdefault(one, {}).setdefault(SenderId(sender), []).append(frame)
                 self._strays += 1
 
     def _of_tools(self, event: ChunkFollowed, index: Int) -> Int:
@@ -221,8 +221,8 @@ class Vantage:
         """Whether a Set of an attribute to an unknown place, between two frames, may have written one of the nodes; None: any node."""
         if 0 < self._full < before:
             return True
-        for (asked, sender), frames in self._astray.items():
-            between = asked == attribute and bisect_right(frames, after) < bisect_left(frames, before)
+        for sender, frames in self._astray.get(attribute, {}).items():
+            between = bisect_right(frames, after) < bisect_left(frames, before)
             if between and (nodes is None or self.may_lead(sender, nodes)):
                 return True
         return False
