@@ -88,7 +88,7 @@ def checked(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("made", "short", "long", "most_calls", "most_held"),
     [
-        pytest.param(sweeps, 5, 25, 8.8, 2300, id="sweeps"),
+        pytest.param(sweeps, 45, 65, 5.6, 2450, id="sweeps"),  # tables of copies grow up to 4096 datagrams
         pytest.param(partial(traffic, roce=False), 12000, 24000, 1.4, 900, id="native"),
         pytest.param(partial(traffic, roce=True), 8000, 16000, 2.3, 840, id="roce"),
     ],
