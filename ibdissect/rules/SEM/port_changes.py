@@ -291,7 +291,7 @@ class CapabilityChanged(AttributeRule):
         return super().judge(smp)
 
 
-MAX_SET_PORTS, MAX_FALLEN = 65536, 1024
+MAX_SET_PORTS, MAX_FALLEN = 32768, 1024
 ANY = PortId.of(NO_KEY)
 
 
