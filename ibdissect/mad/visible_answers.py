@@ -17,31 +17,35 @@ MAX_ADDRESSES = 65536
 
 
 class _Ends:
-    """Ends of all networks, bounded: LIDs of the first one as an array, as most are."""
+    """Ends of all networks, and the latest frame of each, bounded: LIDs of the first network as an array, as most are."""
 
     def __init__(self, dropped: Dropped) -> None:
-        self._lids: Bool = np.zeros(LID_COUNT, np.bool_)
-        self._others = KeptDict[End, None](MAX_ADDRESSES, dropped)
+        self._lids: Int = np.zeros(LID_COUNT, np.int64)
+        self._others = KeptDict[End, int](MAX_ADDRESSES, dropped)
         self.dropped = dropped
 
     def take(self, table: ChunkTable, rows: Int, at: Int, size: int) -> None:
-        """Take the addresses at some offsets, one of each row."""
+        """Take the addresses at some offsets, one of each row; rows ascend."""
         networks = table.networks[rows].astype(np.int64) if table.networks is not None else np.zeros(len(rows), np.int64)
         if size == LID_SIZE:
             first = networks == 0
-            self._lids[u16(table.chunk.data, at[first])] = True
+            self._lids[u16(table.chunk.data, at[first])] = table.chunk.first + rows[first]
             rows, at, networks = rows[~first], at[~first], networks[~first]
         if not len(rows):
             return
         numbers = networks.astype(">u4").view(np.uint8).reshape(-1, 4)[:, -NETWORK_SIZE:]
-        named = np.concatenate((gather(table.chunk.data, at, size), numbers), axis=1)
-        # `return_index` keeps np.unique from importing numpy.ma (10 ms).
-        for end in map(bytes, np.unique(named, axis=0, return_index=True)[0]):
-            known = End(end if any(end[-NETWORK_SIZE:]) else end[:-NETWORK_SIZE])
-            self._others.keep(known, None, table.chunk.first + int(rows[0]), int(table.chunk.time_ns[rows[0]]))
+        named = np.concatenate((gather(table.chunk.data, at, size), numbers), axis=1)[::-1]
+        ends, latest = np.unique(named, axis=0, return_index=True)
+        for end, row in zip(map(bytes, ends), rows[::-1][latest].tolist(), strict=True):
+            known, frame = End(end if any(end[-NETWORK_SIZE:]) else end[:-NETWORK_SIZE]), table.chunk.first + row
+            self._others.keep(known, frame, frame, int(table.chunk.time_ns[row]))
+
+    def latest(self, end: End) -> int:
+        """The latest frame with an end; 0: none, as far as is remembered."""
+        return int(self._lids[end.lid]) if end.lid is not None and not end.network else self._others.get(end, 0)
 
     def __contains__(self, end: End) -> bool:
-        return bool(self._lids[end.lid]) if end.lid is not None and not end.network else end in self._others
+        return self.latest(end) > 0
 
 
 class VisibleAnswers:
@@ -71,6 +75,10 @@ class VisibleAnswers:
         """Whether the capture shows no answer of the LID that a request went to, to anybody, as far as is remembered."""
         to = request.target
         return request.route is None and to.lid is not None and to not in self.senders
+
+    def shows_later(self, end: End, frame: int) -> bool:
+        """Whether an agent answered somebody after a frame, as it is alive; true for those without a LID, which are not remembered."""
+        return end.lid is None or self.senders.latest(end) > frame
 
     def would_show(self, request: Request) -> bool:
         """Whether an answer to this request would be in the capture; true for LID 0, which is not an address."""

@@ -18,7 +18,7 @@ from tests.rules.made.conversations import sa as gsi_sa
 from tests.rules.made.traps import bad_key, trap
 from tests.rules.MKY.cases import key_shown, tried
 from tests.rules.PKY.cases import ACK, TALK, TO_5
-from tests.rules.SA.cases import LATE, OVER, REFUSING, TRUSTED
+from tests.rules.SA.cases import LATE, OVER, REFUSING, SERVES, TRUSTED
 from tests.rules.test_rules import lint
 from tests.subnet.made import answer, node, port_info
 
@@ -53,7 +53,7 @@ CASES: dict[str, tuple[list[bytes], list[bytes], dict[str, Any]]] = {
     "CC001": ([*keyed(1), *WRONG], [*through(keyed(1)), *WRONG], STEP),
     "CC003": ([*CAP, BLOCK_2], [*through(CAP), BLOCK_2], {}),
     "PM002": ([*agent(), counters(1, port_select=255)], [*through(agent()), counters(1, port_select=255)], {}),
-    "SA006": ([*TRUSTED, LATE, *WAIT], [*through(TRUSTED), LATE, *WAIT], STEP),
+    "SA006": ([*TRUSTED, LATE, *SERVES], [*through(TRUSTED), LATE, *SERVES], STEP),
     "PKY021": ([*MINE, FIRST := ud(bytes(8), dest_qp=0x40, src_qp=0x50, q_key=7, bth={"p_key": 0x123}, **TO_5),
                 BACK := ud(bytes(8), dest_qp=0x50, src_qp=0x40, q_key=7, bth={"p_key": 0x123}, slid=5, dlid=3)],
                [*MINE, FIRST, *GONE, BACK], {}),

@@ -6,15 +6,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit
 from ibdissect.lint.sequence import previous
 from ibdissect.rules.AM.targets import TargetRule, kind_of
 from ibdissect.rules.shared.attribute_rule import OF_ADAPTER, OF_SWITCH, Fault, Mask, adapters, of_node
 from ibdissect.rules.shared.mad_conditions import NamesRequest
 from ibdissect.subnet import SWITCH
 from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos, others
-from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import GUID_INFO, NODE_INFO, PM_CLASS, PORT_INFO, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
+from ibdissect.wire.mad import MAD, METHODS
+from ibdissect.wire.numbers import GET, GUID_INFO, NODE_INFO, PM_CLASS, PORT_INFO, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
 from ibdissect.wire.sm import NodeInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 
@@ -23,6 +24,7 @@ GUID_BLOCK = 8
 VLARB_HALF = 32
 OF_PORTS, NO_PORT_ZERO = "NodeInfo: {ports} ports", "SwitchInfo: EnhancedPortZero 0"
 """What proves that a switch lacks a port."""
+NO_TABLE = "port 0 has no output table"
 PAGE_MAX = 0xFFFF
 COUNTERS = frozenset({0x12, *range(0x15, 0x1E), 0x1F, *range(0x30, 0x38)})
 """Performance attributes that hold counters."""
@@ -120,7 +122,8 @@ class SlToVlReserved(TargetRule):
     Switch the optimisation off in the subnet manager (opensm: `use_optimized_slvl FALSE`) for switches without it; compare the ports with
     NodeInfo.NumPorts.
 
-    The request, and NodeInfo and SwitchInfo of its target. Port 0 has no output table unless it is an enhanced one.
+    The request, and NodeInfo and SwitchInfo of its target. Port 0 has no output table unless it is an enhanced one: an `info` for a Get of
+    it, as smpquery asks for port 0 where nobody names one.
     """
 
     code, name, severity = "AM012", "sl2vl-reserved", ERROR
@@ -139,9 +142,13 @@ class SlToVlReserved(TargetRule):
         Fault((every_input == 0) & (entered >> 8 > held) & (held > 0) & OF_SWITCH, "it has no input port {entered}", OF_PORTS),
         Fault((every_output == 0) & (left > held) & (held > 0) & OF_SWITCH, "it has no output port {left}", OF_PORTS),
         Fault((previous(SwitchInfo.enhanced_port_zero) == 0) & (optimized == 0) & (every_output == 0) & (left == 0) & OF_SWITCH,
-              "port 0 has no output table", NO_PORT_ZERO),
+              NO_TABLE, NO_PORT_ZERO),
     )  # fmt: skip
     says: ClassVar = {"ports": held, "entered": entered >> 8, "left": left}
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        only_asks = hit.arguments["what"] == NO_TABLE and hit.arguments["method"] == METHODS[GET]
+        return INFO if only_asks else super().severity_at_end(hit, context)
 
 
 class SlToVlOnAdapter(TargetRule):

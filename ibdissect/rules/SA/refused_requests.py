@@ -21,6 +21,7 @@ from ibdissect.lint.finding import Span, value_of
 from ibdissect.lint.rule import INFERRED, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.mad.datagrams import Queries, transaction_of
 from ibdissect.mad.transactions import Transactions
+from ibdissect.mad.visible_answers import VisibleAnswers
 from ibdissect.rules.shared.unanswered import MAX_KEPT, LearntFactRule, UnansweredRule
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.events import SmSeen
@@ -59,8 +60,8 @@ class SmKeyWrong(UnansweredRule, LearntFactRule):
     Give the requester the SA's key (opensm: `sa_key`), or none for requests that need no trust.
 
     The SA answers requests with another key, and none with this key. The capture goes on for a second and shows other answers to the
-    sender. An `info` where the SA answers requests with several keys, as it does not look at them, or leaves requests of anybody without
-    this key unanswered within half a minute: it is busy, or starts.
+    sender. An `info` where the SA answers requests with several keys, as it does not look at them, leaves requests of anybody without this
+    key unanswered within half a minute: it is busy, or starts, or answers nobody any more: it may be down.
     """
 
     code, name, severity = "SA006", "sa-smkey-wrong", WARNING
@@ -69,7 +70,7 @@ class SmKeyWrong(UnansweredRule, LearntFactRule):
     mgmt_class, remembers = SA_CLASS, "requests with an SM_Key"
     ages = False
     message = "{what} to {to} with {key} was not answered, the SA answers requests with {taken}"
-    example = "SubnAdmGetTables with SM_Key 1, answered, and with SM_Key 5, not answered"
+    example = "SubnAdmGetTables with SM_Key 1, answered, and with SM_Key 5, not answered, while others are"
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,7 +117,8 @@ class SmKeyWrong(UnansweredRule, LearntFactRule):
             if right is None or request is None or (keyed.destination, keyed.key) in accepted:
                 continue
             value, key = (value_of(SAFormat.sm_key, one.key) for one in (keyed, right))
-            busy = _near(waiting[request.target], keyed.time_ns) > _near(alike[request.target, keyed.key], keyed.time_ns)
+            up = context.get(VisibleAnswers).shows_later(request.target, keyed.frame)
+            busy = not up or _near(waiting[request.target], keyed.time_ns) > _near(alike[request.target, keyed.key], keyed.time_ns)
             yield fault(
                 keyed, {"what": request.what(context.catalog), "to": request.to, "key": value, "taken": key}, SAFormat.sm_key, value,
                 proof=[(right.frame, "was answered")], spans=(Span(keyed.frame, keyed.at, 8),),

@@ -33,8 +33,13 @@ def keyed(protect: int) -> list[bytes]:
     return [congestion(SET, 0x12, body), congestion(GET_RESP, 0x12, body)]
 
 
-WRONG = [congestion(GET, 0x11, key=9, transaction=8), congestion(GET, 0x11, key=9, transaction=8), *WAIT]
+TRIES = [congestion(GET, 0x11, key=9, transaction=8), congestion(GET, 0x11, key=9, transaction=8)]
+ALIVE = [congestion(GET, 0x11, key=7, transaction=20), congestion(GET_RESP, 0x11, transaction=20)]
+WRONG = [*TRIES, *ALIVE, *WAIT]
 case("CC001", [*keyed(1), *WRONG], [*keyed(0), *WRONG], frames=[3], also=["TXN001"], twin_also=["TXN001"], file=SECONDS)
+# it answers nothing, as a node that is down; what it answered before the requests tells nothing
+case("CC001", [*keyed(1), *ALIVE, *TRIES, *WAIT], [*keyed(0), *ALIVE, *TRIES, *WAIT], frames=[5], also=["TXN001"], twin_also=["TXN001"],
+     severity="info", file=SECONDS)  # fmt: skip
 # ibdump may have missed the answer
 case("CC001", [*keyed(1), *WRONG], [*keyed(1), *WRONG[1:]], frames=[3], also=["TXN001"], twin_also=["TXN001"], file=SECONDS)
 # the target does not have the attribute

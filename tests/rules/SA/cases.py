@@ -122,15 +122,16 @@ case("SA021", subscription(lid_range_begin=0xFFFF, lid_range_end=3, is_generic=3
 case("SA022", service(0, 1 << 4), service(0, 0))
 case("SA025", sa(GET_RESP, NODE, mask=1, status=2), sa(GET_RESP, NODE, mask=1, status=1))
 TRUSTED = [gsi_sa(GET, SERVICE_RECORD, mask=1, key=1), gsi_sa(GET_RESP, SERVICE_RECORD, mask=1)]
-case("SA006", [*TRUSTED, gsi_sa(GET, SERVICE_RECORD, mask=1, key=5, transaction=8), *WAIT],
-     [*TRUSTED, gsi_sa(GET, SERVICE_RECORD, mask=1, key=1, transaction=8), *WAIT], frames=[3], twin_also=["TXN001"],
+SERVES = [gsi_sa(GET, SERVICE_RECORD, mask=1, transaction=21), gsi_sa(GET_RESP, SERVICE_RECORD, mask=1, transaction=21), *WAIT]
+case("SA006", [*TRUSTED, gsi_sa(GET, SERVICE_RECORD, mask=1, key=5, transaction=8), *SERVES],
+     [*TRUSTED, gsi_sa(GET, SERVICE_RECORD, mask=1, key=1, transaction=8), *SERVES], frames=[3], twin_also=["TXN001"],
      file=SECONDS)  # fmt: skip
 # that key was taken before
 FIFTH = [gsi_sa(GET, SERVICE_RECORD, mask=1, key=5, transaction=6), gsi_sa(GET_RESP, SERVICE_RECORD, mask=1, transaction=6)]
 LATE = gsi_sa(GET, SERVICE_RECORD, mask=1, key=5, transaction=8)
-case("SA006", [*TRUSTED, LATE, *WAIT], [*TRUSTED, *FIFTH, LATE, *WAIT], frames=[3], twin_also=["TXN001"], file=SECONDS)
+case("SA006", [*TRUSTED, LATE, *SERVES], [*TRUSTED, *FIFTH, LATE, *SERVES], frames=[3], twin_also=["TXN001"], file=SECONDS)
 # the capture shows no answer to that sender
-case("SA006", [*TRUSTED, LATE, *WAIT], [*TRUSTED, gsi_sa(GET, SERVICE_RECORD, mask=1, key=5, transaction=8, slid=6), *WAIT], frames=[3],
+case("SA006", [*TRUSTED, LATE, *SERVES], [*TRUSTED, gsi_sa(GET, SERVICE_RECORD, mask=1, key=5, transaction=8, slid=6), *SERVES], frames=[3],
      file=SECONDS)  # fmt: skip
 REFUSED = [gsi_member(SET, join_state=4), gsi_member(GET_RESP, status=0x0200)]
 ALLOWED, FULL = [REFUSED[0], gsi_member(GET_RESP, join_state=4)], [gsi_member(SET), REFUSED[1]]
@@ -212,4 +213,6 @@ case("SA027", gsi_sa(GET_RESP, 0x35, TO_GROUP), gsi_sa(GET_RESP, 0x35, GROUP_PAT
 UNKEYED = gsi_sa(GET, SERVICE_RECORD, mask=1, transaction=9)
 NINTH = [gsi_sa(GET, SERVICE_RECORD, mask=1, key=9, transaction=6), gsi_sa(GET_RESP, SERVICE_RECORD, mask=1, transaction=6)]
 for others, severity in (([], "warning"), ([UNKEYED], "info"), (NINTH, "info")):
-    case("SA006", [*TRUSTED, *others, LATE, *WAIT], TRUSTED, severity=severity, file=SECONDS)
+    case("SA006", [*TRUSTED, *others, LATE, *SERVES], TRUSTED, severity=severity, file=SECONDS)
+# it answers nobody any more, as a host that is down
+case("SA006", [*TRUSTED, *SERVES[:2], LATE, *WAIT], TRUSTED, severity="info", file=SECONDS)
