@@ -24,6 +24,8 @@ from .smps import Smps
 from .topology import connect, disconnect
 
 M_KEY_SIZE = PortInfo.m_key.bits // 8
+OF_SWITCHES = frozenset({numbers.SWITCH_INFO, numbers.LINEAR, numbers.RANDOM, numbers.MULTICAST})
+"""Attributes that only switches answer with status 0."""
 
 
 class Smp:
@@ -55,13 +57,15 @@ class Learner:
 
     def answer(self, smps: Smps, i: int, hop: Hop, attribute: int, frame: int, time_ns: int, body: bytes) -> None:
         """Process an answer with status 0 that tells of something else than a node, a port or its P_Keys."""
-        if attribute in c.TABLES:
+        if attribute in OF_SWITCHES and hop.node.kind not in (0, SWITCH):
+            if attribute == numbers.SWITCH_INFO:
+                self.subnet.contradictions.note(KIND, hop.node.slot, hop.node.kind, SWITCH, frame, certain=True)
+            if not smps.directed[i] and (port := hop.node.ports.get(hop.entered)) is not None:
+                self.subnet.assign(port, 0, 0, frame)  # a switch has that LID by now
+        elif attribute in c.TABLES:
             self._table(hop, attribute, int(smps.modifier[i]), body, frame)
         elif attribute == numbers.SWITCH_INFO:
-            if hop.node.kind in (0, SWITCH):
-                self._switch_info(hop.node, body, frame)
-            else:
-                self.subnet.contradictions.note(KIND, hop.node.slot, hop.node.kind, SWITCH, frame, certain=True)
+            self._switch_info(hop.node, body, frame)
         elif attribute == numbers.NODE_DESCRIPTION:
             hop.node.name = body.rstrip(b"\0")
         elif attribute == numbers.SM_INFO:
@@ -161,8 +165,6 @@ class Learner:
                 qos = self.subnet.lanes(port)
                 qos.learn_arbitration(modifier >> 16, self.subnet.share(body), frame)
                 qos.arbitration = self.subnet.share(qos.arbitration)
-            return
-        if node.kind not in (0, SWITCH):
             return
         tables = node.tables()
         if attribute == numbers.LINEAR:

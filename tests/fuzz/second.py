@@ -376,9 +376,7 @@ def _over_ethernet(kinds: dict[Any, Any], layers: list[Any], wire: int) -> bool:
         grh = kinds.get(GRH)
         if grh is None:
             return True
-        if not grh.whole:
-            return True
-        return grh.nxt_hdr == 0x1B and _transport_of(kinds, layers)
+        return bool(grh.whole) and grh.nxt_hdr == 0x1B and _transport_of(kinds, layers)  # one that is longer than its frame was cut
     udp = kinds.get(ScapyUDP)
     if udp is None or udp.fields.get("dport") != encapsulation.ROCE_PORT:
         return False
@@ -389,5 +387,7 @@ def _over_ethernet(kinds: dict[Any, Any], layers: list[Any], wire: int) -> bool:
         return False
     start = len(outer.original) - len(ip.original)
     stop = start + (ip.len if isinstance(ip, IP) else 40 + ip.plen)
-    fragment = isinstance(ip, IP) and bool(ip.flags.MF)
-    return stop > wire or (udp.len > ip_room(udp) and not fragment) or _transport_of(kinds, layers)
+    behind, fragment = len(outer.original) - len(udp.original) + udp.len, isinstance(ip, IP) and bool(ip.flags.MF)
+    if stop > wire:
+        return behind <= wire or (behind > stop and not fragment)  # else it was cut
+    return (udp.len > ip_room(udp) and not fragment) or _transport_of(kinds, layers)

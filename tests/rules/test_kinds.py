@@ -160,7 +160,7 @@ KINDS: dict[str, Kind] = {
             "of hosts": BY_CONNECTION,
             "told": ("MKY010", "PKY013"),
             "of groups": (*OF_GROUPS, "MCG005"),
-            "not written": ("OPA003", "OPA004", "OPA005", "PM001", "TRP006"),
+            "not written": ("OPA003", "OPA004", "OPA005", "TRP006"),
             "counted": ("MKY012",),
             "keys": KEYS,
             "other ports' LIDs and filters": ("CM020", "LNK015", "LNK019", "TRP001", "TRP011"),
@@ -176,6 +176,7 @@ KINDS: dict[str, Kind] = {
             "not changed": tuple(one for one in UNCHANGING if not one.startswith(("OPA", "PM", "TRP"))),
             "counted": ("MKY012",),
             "by the manager that handed over, as it sets them later": (
+                "AM012",
                 "MKY001",
                 "MKY002",
                 "MKY010",

@@ -54,7 +54,11 @@ def test_what_a_switch_says_of_itself(change: int, multicast_top: int) -> None:
 
 def test_an_adapter_has_no_tables_of_a_switch() -> None:
     subnet, _ = learnt(answer(5, 0x11, node(5)), answer(5, SWITCH_INFO, switch_info()), answer(5, LINEAR, bytes(64)))
-    assert subnet.contradictions.unexplained == {KIND} and only(subnet).forwarding is None and only(subnet).switch.now is None
+    assert subnet.contradictions.unexplained == {KIND}
+    adapter, other = subnet.slots.values()
+    assert adapter.forwarding is None and adapter.switch.now is None and other.forwarding is not None
+    (before, _), (since, _) = subnet.owner(5, 1), subnet.owner(5, 3)
+    assert before is not None and before.node is adapter and since is not None and since.node is other, "a switch has its LID by now"
     subnet, _ = learnt(answer(5, 0x11, switch(5)), answer(5, SWITCH_INFO, switch_info()))
     assert not subnet.contradictions.unexplained
 

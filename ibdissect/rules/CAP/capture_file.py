@@ -301,13 +301,15 @@ class FrameMalformed(Rule):
         """Note the frames that end in front of their packets although their records hold all that arrived."""
         loc, chunk = table.located, table.chunk
         np.maximum.at(self.longest, chunk.interface, chunk.length)
-        for row in np.flatnonzero((loc.length > chunk.length) & (chunk.caplen == chunk.length) & ~loc.in_tunnel).tolist():
-            size, interface = int(chunk.length[row]), int(chunk.interface[row])
-            number, first, hit = self.short.get(interface) or (0, size, None)
+        rows = np.flatnonzero((loc.length > chunk.length) & (chunk.caplen == chunk.length) & ~loc.in_tunnel)
+        interfaces, first, counts = np.unique(chunk.interface[rows], return_index=True, return_counts=True)
+        for interface, row, count in zip(interfaces.tolist(), rows[first].tolist(), counts.tolist(), strict=True):
+            size = int(chunk.length[row])
+            number, one, hit = self.short.get(interface) or (0, size, None)
             if hit is None:
                 reason = f"its headers say {loc.length[row]} bytes, the frame has {size}, and longer frames were not cut"
                 hit = fault(Moment(chunk.first + row, int(chunk.time_ns[row])), {"reason": reason})
-            self.short.keep(interface, (number + 1, first, hit), hit.frame, hit.time_ns)
+            self.short.keep(interface, (number + count, one, hit), hit.frame, hit.time_ns)
 
     @on_end
     def damaged(self, _: Context) -> Iterator[Hit]:

@@ -28,7 +28,7 @@ from ibdissect.subnet.earlier_answers import NodeInfos
 from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import GET, GET_RESP, PM_CLASS, SET
+from ibdissect.wire.numbers import GET, GET_RESP, PM_CLASS, PORT_INFO, SET
 from ibdissect.wire.pm import PortCounters
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.spec import Field, field_named
@@ -158,7 +158,7 @@ class NoSuchPort(LearntFactRule):
     example = "NodeInfo of a channel adapter with LID 5, then PerfGet(PortCounters) to LID 5 with PortSelect 0"
 
     needs = (Agents,)
-    holds_ns, of_size = CONFIGURED_NS, True
+    holds_ns, of_size, written = CONFIGURED_NS, True, (PORT_INFO,)  # it gives the LID
 
     def __init__(self) -> None:
         self.served = KeptDict[NodeId, set[Code]](MAX_NODES, "nodes that answer for ports that they lack")
