@@ -76,10 +76,6 @@ class VisibleAnswers:
         to = request.target
         return request.route is None and to.lid is not None and to not in self.senders
 
-    def shows_later(self, end: End, frame: int) -> bool:
-        """Whether an agent answered somebody after a frame, as it is alive; true for those without a LID, which are not remembered."""
-        return end.lid is None or self.senders.latest(end) > frame
-
     def would_show(self, request: Request) -> bool:
         """Whether an answer to this request would be in the capture; true for LID 0, which is not an address."""
         if request.route is not None:

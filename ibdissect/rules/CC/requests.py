@@ -15,7 +15,6 @@ from ibdissect.lint.finding import value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_struct
 from ibdissect.mad.datagrams import Queries
 from ibdissect.mad.transactions import Transactions
-from ibdissect.mad.visible_answers import VisibleAnswers
 from ibdissect.rules.shared.agent_rule import AgentFacts, nodes_at, same_agent
 from ibdissect.rules.shared.mad_conditions import OTHER_VERSION
 from ibdissect.rules.shared.unanswered import UnansweredRule
@@ -54,7 +53,7 @@ class CCKeyWrong(AgentFacts, UnansweredRule):
     Give the tool the key (`ibccconfig -c`, opensm `cc_key`), or look for a second manager.
 
     The protected key in a CongestionKeyInfo of the target, and a request with another key that is refused or not answered; two such
-    requests where the capture may have missed an answer. An `info` where the target answers nothing at all after that: it may be down.
+    requests where the capture may have missed an answer. An `info` where the target answers nothing at all from then on: it may be down.
     Silent if the target accepts any request with that key, after a Set of a new key whose answer the capture does not show, or if the LID
     is another node's by then.
     """
@@ -114,7 +113,7 @@ class CCKeyWrong(AgentFacts, UnansweredRule):
         for frame, (hit, way) in self.suspects.items():
             ignored = frame in silent and (tries[way] > 1 or context.get(CaptureLoss).proves_silence(hit.time_ns))
             if way not in self.taken and (frame in self.refused or ignored):
-                if frame not in self.refused and not context.get(VisibleAnswers).shows_later(way[0].end, frame):
+                if frame not in self.refused and not self.is_up(context, way[0].end, frame):
                     hit.severity = INFO
                 yield hit
 

@@ -21,7 +21,6 @@ from ibdissect.lint.finding import Span, value_of
 from ibdissect.lint.rule import INFERRED, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.mad.datagrams import Queries, transaction_of
 from ibdissect.mad.transactions import Transactions
-from ibdissect.mad.visible_answers import VisibleAnswers
 from ibdissect.rules.shared.unanswered import MAX_KEPT, LearntFactRule, UnansweredRule
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.events import SmSeen
@@ -117,7 +116,7 @@ class SmKeyWrong(UnansweredRule, LearntFactRule):
             if right is None or request is None or (keyed.destination, keyed.key) in accepted:
                 continue
             value, key = (value_of(SAFormat.sm_key, one.key) for one in (keyed, right))
-            up = context.get(VisibleAnswers).shows_later(request.target, keyed.frame)
+            up = self.is_up(context, request.target, keyed.frame)
             busy = not up or _near(waiting[request.target], keyed.time_ns) > _near(alike[request.target, keyed.key], keyed.time_ns)
             yield fault(
                 keyed, {"what": request.what(context.catalog), "to": request.to, "key": value, "taken": key}, SAFormat.sm_key, value,

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ibdissect.bounded import Dropped, KeptList
+from ibdissect.decode.addresses import End
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Code, LidId, NodeId, SenderId
@@ -344,6 +345,13 @@ class UnansweredRule(Rule):
         for request in (*self.given_up, *waited):
             if answers.would_show(request):
                 yield request
+
+    @staticmethod
+    def is_up(context: Context, agent: End, frame: int) -> bool:
+        """Whether an agent answered somebody after a frame, or in the second before, so that it is not silent because it is down. True for
+        those without a LID, which are not remembered."""
+        latest = context.get(VisibleAnswers).senders.latest(agent)
+        return agent.lid is None or latest > frame or (latest > 0 and not context.get(CaptureLoss).nanoseconds_between(latest, frame))
 
     @staticmethod
     def is_due(context: Context, request: Request) -> bool:

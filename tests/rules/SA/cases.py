@@ -216,3 +216,5 @@ for others, severity in (([], "warning"), ([UNKEYED], "info"), (NINTH, "info")):
     case("SA006", [*TRUSTED, *others, LATE, *SERVES], TRUSTED, severity=severity, file=SECONDS)
 # it answers nobody any more, as a host that is down
 case("SA006", [*TRUSTED, *SERVES[:2], LATE, *WAIT], TRUSTED, severity="info", file=SECONDS)
+# unless it did just before
+case("SA006", [*TRUSTED, *SERVES[:2], LATE, *WAIT * 300], TRUSTED, severity="warning")
