@@ -205,7 +205,7 @@ class Vantage:
         if nodes is None:
             if era not in self._beyond:
                 subnet = self.follower.subnet
-                self._beyond[era] = [one for one in (*subnet.slots.values(), *subnet.gone.values()) if not self._is_managed(one, era)]
+                self._beyond[era] = [one for one in subnet.slots.values() if not self._is_managed(one, era)]
             written = any(known == era for _, known in self._managed)
             return written and not any(node.frame <= frame < node.until for node in self._beyond[era])
         return bool(nodes) and all(self._is_managed(node, era) for node in nodes)

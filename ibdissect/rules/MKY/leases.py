@@ -154,9 +154,9 @@ class LeaseExpired(LearntFactRule):
 
 
 def _leased(node: Node | None) -> bool:
-    """Whether some port of a node shows a lease."""
-    held = (port.m_key for port in node.ports.values()) if node is not None else ()
-    return any(key is not None and key.lease for key in held)
+    """Whether some port of a node shows a lease, or showed one: the chunk may go on behind the end of it."""
+    guards = (port.guard for port in node.ports.values()) if node is not None else ()
+    return any(key is not None and key.lease for guard in guards if guard is not None for key in guard.held.since_frame(-AFTER_ALL))
 
 
 class LeaseTooShort(Rule):

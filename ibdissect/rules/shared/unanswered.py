@@ -12,7 +12,7 @@ from ibdissect.bounded import Dropped, KeptList
 from ibdissect.decode.addresses import End
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import SECOND_NS
-from ibdissect.decode.identity import Code, LidId, NodeId, SenderId
+from ibdissect.decode.identity import Code, Frame, LidId, NodeId, SenderId
 from ibdissect.engine.ports import Hop
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import SEEN, Context, Hit, Locatable, Rule, Seen, on_event
@@ -33,6 +33,8 @@ PATH_AT = 4
 """Offset of the path in `Request.route`, behind both LIDs of the directed route."""
 PURE = PERMISSIVE.to_bytes(2, "big") * 2
 Frames = tuple[list[int], list[int]]
+MOST_AWAITED = 8
+"""The latest Sets whose answers are awaited for each finding: managers have four on the wire."""
 
 
 class UnansweredSets:
@@ -42,6 +44,7 @@ class UnansweredSets:
     """
 
     after: ClassVar = (Transactions, FabricFollower, VisibleAnswers)
+    learns_from: ClassVar = AnsweredMany
 
     def __init__(self, transactions: Transactions, follower: FabricFollower, visible: VisibleAnswers) -> None:
         self.transactions, self.follower, self.visible = transactions, follower, visible
@@ -53,9 +56,32 @@ class UnansweredSets:
         self._answers: AnsweredMany | None = None
         self._sets = np.empty((0, 4), np.int64)
         """The answered Sets of a chunk: index into its answers, attribute, first and last frame of the exchange."""
+        self._awaited: dict[Frame, list[tuple[Hit, Collection[Node] | None]]] = {}
+        """By the first frame of a Set that is not answered yet: findings about later packets, and the nodes that they rest on."""
+        self._open: tuple[int, list[Request]] = 0, []
+        """The first frame of the latest chunk, and the Sets that are not answered in it."""
+
+    def take(self, event: AnsweredMany) -> None:
+        """Lower the findings about packets during whose time a Set was under way, which is answered only in this chunk."""
+        if not self._awaited:
+            return
+        for answer in event.some(np.isin(event.request_frames, [*self._awaited])):
+            for hit, nodes in self._awaited.pop(answer.request.frame):
+                if self._went_to({self._slot(answer.request)}, nodes):
+                    hit.severity = Severity.INFO
+
+    def await_answers(self, attributes: Collection[int], hit: Hit, nodes: Collection[Node] | None, chunk: int) -> None:
+        """Lower a finding once a Set that `under_way` asks for is answered in a later chunk. `chunk`: first frame of this one."""
+        if self._open[0] != chunk:
+            every = self.transactions.open_requests()
+            self._open = chunk, [one for one in every if one.method == SET and one.mgmt_class in SMP_CLASSES]
+        before = [one for one in self._open[1] if one.attribute in attributes and one.frame < hit.frame]
+        for request in before[-MOST_AWAITED:]:
+            self._awaited.setdefault(Frame(request.frame), []).append((hit, nodes))
 
     def under_way(self, attributes: Collection[int], frame: int, nodes: Collection[Node] | None) -> bool:
-        """Whether a Set of an attribute to one of these nodes was sent before a frame of this chunk and answered after; None: any node."""
+        """Whether a Set of an attribute to one of these nodes was sent before a frame and answered after it, both in this chunk; None: any
+        node."""
         answers = self.transactions.matched
         if answers is None:
             return False
@@ -67,8 +93,12 @@ class UnansweredSets:
         index = index[(first < frame) & (frame < last) & np.isin(attribute, [*attributes])]
         if not len(index):
             return False
-        slots = {self._slot(one.request) for one in answers.some(np.isin(np.arange(len(answers)), index))}
-        return nodes is None or None in slots or not slots.isdisjoint(node.slot for node in nodes)
+        return self._went_to({self._slot(one.request) for one in answers.some(np.isin(np.arange(len(answers)), index))}, nodes)
+
+    @staticmethod
+    def _went_to(slots: Collection[int | None], nodes: Collection[Node] | None) -> bool:
+        """Whether requests to nodes with these slots (None: unknown) may have gone to one of some nodes; None: any."""
+        return nodes is None or None in slots or any(node.slot in slots for node in nodes)
 
     def between(self, attribute: int, frame: int, until: int, nodes: Collection[Node] | None, method: int = SET) -> bool:
         """Whether an unanswered Set of an attribute between two frames may have changed one of these nodes; None: any node."""
@@ -218,7 +248,7 @@ class LearntFactRule(Rule):
 
     waits = True
     needs: ClassVar[tuple[type[Any], ...]] = (
-        CaptureLoss, Transactions, VisibleAnswers, Scopes, Vantage, StartedPorts, RepliesToFindings,
+        CaptureLoss, Transactions, VisibleAnswers, Scopes, Vantage, StartedPorts, RepliesToFindings, UnansweredSets,
     )  # fmt: skip
     written: ClassVar[tuple[int, ...]] = ()
     """Attributes of subnet management with these facts: a Set that was not answered, or whose port is not known, may have changed them."""
@@ -235,9 +265,12 @@ class LearntFactRule(Rule):
     """Whether a good answer also refutes what a packet says by itself."""
 
     def watch(self, hit: Hit, context: Context) -> None:
-        rests = self.written and hit.evidence is not SEEN and context.table is not None
-        if rests and context.get(UnansweredSets).under_way(self.written, hit.frame, self.facts_used_of(hit, context)):
-            hit.severity = Severity.INFO
+        if self.written and hit.evidence is not SEEN and context.table is not None:
+            sets, nodes = context.get(UnansweredSets), self.facts_used_of(hit, context)
+            if sets.under_way(self.written, hit.frame, nodes):
+                hit.severity = Severity.INFO
+            else:
+                sets.await_answers(self.written, hit, nodes, context.table.chunk.first)
         if hit.evidence is not SEEN or self.refutable:
             context.get(RepliesToFindings).watch(hit, context.table)
 
