@@ -283,7 +283,8 @@ class Grouping:
                 if self._is_counted(rule, one):
                     continue
                 self.consequences.await_end(rule, one)
-                rule.watch(one, self.context)
+                if len(self.waiting) < self.waiting.limit:  # further ones are not kept, nor is what would be noted of them
+                    rule.watch(one, self.context)
                 self._keep_waiting(rule, one)
                 continue
             one.severity = one.severity or rule.severity_at_end(one, self.context)

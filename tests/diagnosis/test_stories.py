@@ -68,22 +68,17 @@ def test_who_computes_its_icrcs_wrongly() -> None:
     assert told.computes_wrongly(lab.a) and not told.computes_wrongly(lab.b)
 
 
-def test_a_capture_without_transport_headers_loads_nothing() -> None:
+@pytest.mark.parametrize(
+    ("capture", "module"),
+    [(ethernet_pcap([bytes(60)]), "engine.lanes"), (erf_pcap([smp(1, 0x11)]), "diagnosis.judge")],
+    ids=["without transport headers", "a sweep has no connections to judge"],
+)
+def test_what_is_not_needed_is_not_loaded(capture: bytes, module: str) -> None:
     code = (
         "import io, sys; from ibdissect.capture.opening import open_capture; from ibdissect.decode.chunk_table import ChunkTable;"
         "from ibdissect.diagnosis.stories import Stories; told = Stories();"
-        f"[told.feed(ChunkTable(one)) for one in open_capture(io.BytesIO({ethernet_pcap([bytes(60)])!r})).chunks()];"
-        "assert not told.of_cause('refused') and 'ibdissect.engine.lanes' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_sweep_has_no_connections_to_judge() -> None:
-    code = (
-        "import io, sys; from ibdissect.capture.opening import open_capture; from ibdissect.decode.chunk_table import ChunkTable;"
-        "from ibdissect.diagnosis.stories import Stories; told = Stories();"
-        f"[told.feed(ChunkTable(one)) for one in open_capture(io.BytesIO({erf_pcap([smp(1, 0x11)])!r})).chunks()];"
-        "assert not told.of_cause('refused') and 'ibdissect.diagnosis.judge' not in sys.modules"
+        f"[told.feed(ChunkTable(one)) for one in open_capture(io.BytesIO({capture!r})).chunks()];"
+        f"assert not told.of_cause('refused') and 'ibdissect.{module}' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -278,14 +278,16 @@ def test_rules_that_only_explain_report_nothing() -> None:
 
 
 def test_hits_that_wait_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: list[int] = []
     monkeypatch.setattr("ibdissect.lint.grouping.MAX_WAITING", 3)
+    monkeypatch.setattr(Waits, "watch", lambda _self, hit, _context: watched.append(hit.frame))
     linter = Linter([Waits])
     awaited = []
     for table in tables_of(erf_pcap([native(bth={"opcode": 4, "destqp": n}) for n in range(5)]), 100):
         linter.feed(table)
         awaited += [linter.awaited(), linter.awaited()]
     assert [frame for frames in awaited for frame in frames] == [1, 2, 3] and not any(awaited[1::2])
-    assert (linter.findings.dropped.count, linter.findings.dropped.frame) == (2, 4)
+    assert (linter.findings.dropped.count, linter.findings.dropped.frame) == (2, 4) and watched == [1, 2, 3]
     linter.finish()
     assert linter.awaited() == [] and linter.findings.waiting is None
 

@@ -227,13 +227,18 @@ def proven(capture: bytes) -> tuple[Timed, list[Finding]]:
     return some, lint(erf(some)) if some else []
 
 
+def resting(found: list[Finding], code: str) -> Iterator[Finding]:
+    """The errors and warnings of a rule that quote earlier frames alone."""
+    for one in found:
+        related = [related.frame for related in one.related]
+        if rests(one, code) and related and max(related) < one.frame:
+            yield one
+
+
 def holds(case: Case, kind: Kind) -> Iterator[bool]:
     """For each finding of a proof that rests on earlier frames: whether it is still reported as an error or warning."""
     some, found = proven(case.bad)
-    for one in found:
-        related = [related.frame for related in one.related]
-        if not (rests(one, case.code) and related and max(related) < one.frame):
-            continue
+    for one in resting(found, case.code):
         packet = some[one.frame - 1][1]
         first = [frame for lid in lids(packet) for frame in owned(lid, lid)] if kind.added is given_away else []
         whole, n = [*((some[0][0] - 1000 * (len(first) - i), frame) for i, frame in enumerate(first)), *some], len(first)

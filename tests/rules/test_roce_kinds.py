@@ -20,7 +20,7 @@ from ibdissect.wire import cm
 from tests.craft import interfaces_pcapng
 from tests.diagnosis.lab import US, Lab
 from tests.rules.cases import CASES, Case
-from tests.rules.test_kinds import GSI, Timed, placed, quoted, rests
+from tests.rules.test_kinds import GSI, Timed, placed, quoted, resting
 from tests.rules.test_rules import lint
 
 TYPE_AT, IPV4, BTH_AT, BTH_END = 12, b"\x08\x00\x45", 42, 54
@@ -119,10 +119,7 @@ def proven(capture: bytes) -> tuple[Timed, list[Finding]]:
 def holds(case: Case, kind: Kind) -> Iterator[bool]:
     """For each finding of a proof that rests on earlier frames: whether it is still reported as an error or warning."""
     some, found = proven(case.bad)
-    for one in found:
-        related = [related.frame for related in one.related]
-        if not (rests(one, case.code) and related and max(related) < one.frame):
-            continue
+    for one in resting(found, case.code):
         changed = kind.changed(some, one.frame - 1)
         if changed:
             yield quoted(lint(pcapng(changed)), case.code, one.frame + kind.added, 1, one.frame - 1)
