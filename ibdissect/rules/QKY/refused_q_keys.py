@@ -14,8 +14,8 @@ from ibdissect.decode.addresses import End, ends_of
 from ibdissect.decode.bit_fields import value_at
 from ibdissect.decode.connection_events import Resolved
 from ibdissect.decode.connections import Connections
-from ibdissect.decode.history import History
-from ibdissect.decode.identity import Code, Frame, KeyValue, QueuePairId
+from ibdissect.decode.history import SECOND_NS, History
+from ibdissect.decode.identity import Code, Frame, KeyValue, QueuePairId, Time
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Seen, fault, on_chunk, on_event
@@ -45,7 +45,9 @@ class WrongGroupQKey(GroupRule):
 
     The record of the group, which is certain. Or the port's latest SIDR_REP for this queue pair: then a warning, as the service may have
     ended, and an `info` if the sender did not ask for the service itself, asked again and the capture shows no answer, if the queue pair
-    sends to the sender afterwards, or where a GRH may lead to another port with that LID. Silent after a SIDR_REP that refuses the service.
+    sends to the sender afterwards, or where a GRH may lead to another port with that LID. The same for a Q_Key that the service never
+    announced, unless the sending queue pair began with it within a second of the answer: later, another program may have the service's
+    number. Silent after a SIDR_REP that refuses the service.
     """
 
     code, name, severity = "QKY004", "qkey-mismatch-group", ERROR
@@ -67,7 +69,10 @@ class WrongGroupQKey(GroupRule):
         """The numbers of these queue pairs, to preselect packets quickly."""
         self.places = KeptDict[tuple[End, Code], set[QueuePairId]](MAX_SERVICES, "datagram services by id")
         """Queue pairs of each service of an end."""
-        self.askers = KeptDict[tuple[QueuePairId, End], None](MAX_REPLIES, "ends that asked for datagram services")
+        self.askers = KeptDict[tuple[QueuePairId, End], Time](MAX_REPLIES, "ends that asked for datagram services")
+        """When each was answered first."""
+        self.prompt = KeptDict[tuple[QueuePairId, QueuePairId], bool](MAX_REPLIES, "senders to datagram services")
+        """Whether a queue pair began to send to a service with another Q_Key than the service's, just after its end was answered."""
         self.replies = BoundedDict[tuple[QueuePairId, End], Frame](MAX_REPLIES)
         """The latest frame from a service's queue pair to each receiver."""
         self.unanswered: dict[tuple[End, End], list[int]] | None = None
@@ -84,7 +89,7 @@ class WrongGroupQKey(GroupRule):
                 self.services[place].learn(None, event.frame)  # it is gone
         elif resolution.qpn > 0:
             key = QueuePairId(event.sender, resolution.qpn)
-            self.askers.keep((key, resolution.source), None, event.frame, event.time_ns)
+            self.askers.get_or_make((key, resolution.source), lambda: event.time_ns, event.frame, event.time_ns)
             if key not in self.services:
                 self.services.put(key, History(), event.frame, event.time_ns)
                 self.qpns = {qpn for _, qpn in self.services}
@@ -110,11 +115,13 @@ class WrongGroupQKey(GroupRule):
         index = np.flatnonzero(datagrams & np.isin(qpn, list(self.qpns)))
         q_keys, clock = table.values(DETH.q_key), context.get(FabricFollower).subnet.clock
         ends = ends_of(table, rows[index])
-        kinds: dict[tuple[QueuePairId, End, KeyValue], list[int]] = {}
+        kinds: dict[tuple[QueuePairId, End, KeyValue, bool], list[int]] = {}
         for i, (source, destination) in zip(index.tolist(), ends, strict=True):
-            kinds.setdefault((QueuePairId(destination, int(qpn[i])), source, int(q_keys[i])), []).append(int(rows[i]))
-        for (target, source, q_key), mine in kinds.items():
-            how = INFO if target.end.gid else None
+            target, sender = QueuePairId(destination, int(qpn[i])), QueuePairId(source, int(source_qp[i]))
+            knows = self._knows(target, sender, int(q_keys[i]), table.chunk.first + int(rows[i]), int(table.chunk.time_ns[rows[i]]))
+            kinds.setdefault((target, source, int(q_keys[i]), knows), []).append(int(rows[i]))
+        for (target, source, q_key, knows), mine in kinds.items():
+            how = INFO if target.end.gid or not knows else None
             service = self.services.get(target)
             for seen, part in stretches(table, np.array(mine), service.changes()) if service is not None else ():
                 held, since = service.at(seen.frame) if service is not None else (None, 0)
@@ -124,16 +131,29 @@ class WrongGroupQKey(GroupRule):
                     value = value_of(DETH.q_key, q_key)
                     yield fault(
                         Seen(table, int(part[0])), {"qp": target.number, "q_key": value, "held": value_of(DETH.q_key, held)}, DETH.q_key,
-                        value, rows=part, proof=[(since, "the service's answer")], key=(target, source, q_key), message=SERVICE,
+                        value, rows=part, proof=[(since, "the service's answer")], key=(target, source, q_key, knows), message=SERVICE,
                         severity=how,
                     )  # fmt: skip
+
+    def _knows(self, target: QueuePairId, sender: QueuePairId, q_key: KeyValue, frame: Frame, time_ns: Time) -> bool:
+        """Whether a sender has its Q_Key from the service: the service announced it, or the sender begins with it as soon as its end is
+        answered. If not, it may be another program, which means another one that has got the service's number since.
+        """
+        service = self.services.get(target)
+        held, since = service.at(frame) if service is not None else (None, 0)
+        if service is None or not since:
+            return False
+        if q_key != held and any(value == q_key for value, when in service.values() if when < frame):
+            return True
+        waited = time_ns - self.askers.get((target, sender.end), 0)
+        return bool(self.prompt.get_or_make((target, sender), lambda: q_key != held and 0 <= waited <= SECOND_NS, frame, time_ns))
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO where the queue pair sends to the sender afterwards, or the sender did not ask, or asked again: another program has it."""
         lowered = super().severity_at_end(hit, context)
         if hit.message != SERVICE:
             return lowered
-        target, source, _ = hit.key
+        target, source, *_ = hit.key
         if self.unanswered is None:
             self.unanswered = defaultdict(list)
             for one in context.get(Connections).resolutions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ibdissect.wire.cm import SIDRRep, SIDRReq
@@ -54,6 +55,13 @@ REFUSES = gmp(7, 3, 0x18, build(SIDRRep, request_id=8, status=1, service_id=0x01
 case("QKY004", [*SERVICE, STRANGER], SERVICE, frames=[3], severity="info")
 case("QKY004", [*SERVICE, ASKED_AGAIN, ASKER], SERVICE, frames=[4], severity="info")
 case("QKY004", [*SERVICE, ASKER], [*SERVICE, ASKED_AGAIN, REFUSES, ASKER], frames=[3], severity="warning")
+# with a key that the service never announced it may be another program, unless the sender begins with it as soon as it has the answer
+THEIRS, OF_OTHERS = (ud(b"1234", dest_qp=0x77, src_qp=qp, q_key=key, slid=1, dlid=2) for qp, key in ((9, 0x1234), (10, 0x1235)))
+LATER = partial(erf_pcap, step_ns=1_200_000_000)
+case("QKY004", [*SERVICE, OF_OTHERS], SERVICE, frames=[3], severity="info", file=LATER)
+case("QKY004", [*SERVICE, ASKER], SERVICE, frames=[3], severity="info", file=LATER)
+case("QKY004", [*SERVICE, THEIRS, ASKER], SERVICE, frames=[4], severity="info")
+case("QKY004", [*SERVICE, THEIRS, OF_OTHERS], [*SERVICE, THEIRS], frames=[4], severity="warning")
 # a manager that starts tells all ports to register again, and makes the groups anew; a new host alone says nothing
 KNOWN = [answer(lid, 0x11, node(lid)) for lid in (5, 6)]
 REREGISTER = [ask(lid, 0x15, method=2, body=port_info(lid, port_state=0, port_physical_state=0, client_reregister=1)) for lid in (5, 6)]
