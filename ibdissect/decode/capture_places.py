@@ -6,6 +6,7 @@ as one place where the same node answers in both.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -18,6 +19,7 @@ from ibdissect.wire.numbers import GET_RESP
 from ibdissect.wire.sm import NodeInfo, SMInfo
 
 from .chunk_table import ChunkTable
+from .history import SECOND_NS
 from .locate import Int
 from .rows import groups
 
@@ -25,6 +27,9 @@ MAX_SCOPES = 255
 MAX_FRAMES = 1 << 24
 """Frames whose place is remembered, a byte each."""
 MAX_GUIDS = 1 << 18
+UNUSUAL_NS = 60 * SECOND_NS
+"""For a minute no manager asks anything only where it is told to ask seldom: recording may have stopped."""
+MAX_PAUSES = 1 << 16
 
 
 class Scope(Record, frozen=True):
@@ -53,6 +58,9 @@ class Scopes:
         self._first: dict[int, int] = {}
         self._last: dict[int, int] = {}
         """Times of the first and the last frame of each interface, ns."""
+        self._resumed: tuple[list[int], list[int]] = [], []
+        """The first frames after pauses of a minute or more, and their times; if there are too many, no time is certain."""
+        self._latest_ns = 0
 
     def feed(self, table: ChunkTable) -> tuple[()]:
         """Process a chunk; emits no events."""
@@ -73,6 +81,7 @@ class Scopes:
         timed = own[table.chunk.time_ns[own] > 0]
         self._first = _first_of_each(interface[timed], table.chunk.time_ns[timed]) | self._first
         self._last |= _first_of_each(interface[timed[::-1]], table.chunk.time_ns[timed[::-1]])
+        self._note_pauses(table, timed)
         numbers = np.array([self._number(Scope(int(interface[i]), int(vlan[i])), table, int(i)) for i in first.tolist()], np.uint8)
         if len(self.known) > 1 and not self._places:
             self._places = bytearray(min(self._frames, MAX_FRAMES))
@@ -82,6 +91,15 @@ class Scopes:
         elif not self._seen:
             self._join(table, numbers[which])
         self._frames += len(table)
+
+    def _note_pauses(self, table: ChunkTable, timed: Int) -> None:
+        """Note where recording goes on after a pause."""
+        times, (frames, since) = table.chunk.time_ns[timed], self._resumed
+        late = np.flatnonzero(np.diff(times, prepend=self._latest_ns or times[:1]) >= UNUSUAL_NS)
+        late = late[: MAX_PAUSES - len(frames)]
+        frames += (timed[late] + table.chunk.first).tolist()
+        since += times[late].tolist()
+        self._latest_ns = int(times[-1]) if len(times) else self._latest_ns
 
     def _number(self, scope: Scope, table: ChunkTable, row: int) -> int:
         found = self.known.get(scope)
@@ -120,6 +138,13 @@ class Scopes:
         places = {self._place(frame) for frame in frames}
         return len(places) == 1 and None not in places and MAX_SCOPES not in places
 
+    def only_vlan(self, frame: int) -> int:
+        """The VLAN in whose tag all frames came that the interface of a frame recorded; 0: in several, or some without a tag."""
+        place = self._places[frame - 1] if 0 < frame <= len(self._places) else MAX_SCOPES if self._places else 0
+        interface = [*self.known][place].interface if place < len(self.known) else None
+        vlans = {scope.vlan for scope in self.known if interface in (None, scope.interface)}
+        return vlans.pop() if len(vlans) == 1 else 0
+
     def goes_on(self, frame: int, since_ns: int) -> int:
         """For how many nanoseconds after a time the interface of a frame was captured, as its last packet shows: a capture of several
         ports, or a merged one, may go on when one of them has ended. Negative if it was not captured so long. Beyond MAX_FRAMES or
@@ -128,8 +153,10 @@ class Scopes:
         return self._of(frame, self._last, min, since_ns) - since_ns
 
     def has_run(self, frame: int, until_ns: int) -> int:
-        """The same before a time: of which nothing can be known that was before."""
-        return until_ns - self._of(frame, self._first, max, until_ns)
+        """The same before a time, since the beginning or the latest pause: nothing can be known of what was before."""
+        frames, since = self._resumed
+        began, at = self._of(frame, self._first, max, until_ns), bisect_right(frames, frame)
+        return 0 if at >= MAX_PAUSES else until_ns - (max(began, since[at - 1]) if at else began)
 
     def _of(self, frame: int, times: dict[int, int], doubtful: Callable[[Iterable[int]], int], unknown: int) -> int:
         place = self._places[frame - 1] if 0 < frame <= len(self._places) else MAX_SCOPES if self._places else 0

@@ -412,6 +412,10 @@ class Steps:
         if node.kind == _SWITCH:
             port, own = self.port(node, number), number == 0
         else:
+            known: Any = node.facts.now
+            if node.kind and known is not None and number > known.num_ports > 0:
+                self.learner.is_another(hop, self.shown)
+                return 0
             port = self.selected(hop, number, receiver)
             if port is None:
                 return 0

@@ -60,8 +60,7 @@ class Learner:
         if attribute in OF_SWITCHES and hop.node.kind not in (0, SWITCH):
             if attribute == numbers.SWITCH_INFO:
                 self.subnet.contradictions.note(KIND, hop.node.slot, hop.node.kind, SWITCH, frame, certain=True)
-            if not smps.directed[i] and (port := hop.node.ports.get(hop.entered)) is not None:
-                self.subnet.assign(port, 0, 0, frame)  # a switch has that LID by now
+            self.is_another(hop, frame)
         elif attribute in c.TABLES:
             self._table(hop, attribute, int(smps.modifier[i]), body, frame)
         elif attribute == numbers.SWITCH_INFO:
@@ -72,6 +71,12 @@ class Learner:
             self._sm_info(hop, SMInfo(body), frame, time_ns, int(smps.mad[i]))
         else:
             self._vendor_page(hop, body, frame)
+
+    def is_another(self, hop: Hop, frame: int) -> None:
+        """An adapter or router gave an answer that it cannot give: another node has its LID or place by now."""
+        port = hop.node.ports.get(hop.entered)
+        if port is not None:
+            self.subnet.assign(port, 0, 0, frame)
 
     def nameless(self, smps: Smps, smp: Smp) -> Hop | None:
         """Add a placeholder for a node that answers before its NodeInfo was seen, by its LID or route. None if it has neither."""

@@ -1,6 +1,7 @@
 """Facts that only SA records show, no subnet management packet, and the multicast groups.
 
-A record is the subnet manager's view, so it fills gaps but never replaces what a port showed itself.
+A record is the subnet manager's view, so it fills gaps but never replaces what a port showed itself; a LID that it gives to another node is
+nobody's until a port shows it.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ def _node(subnet: Subnet, record: Any, frame: int) -> None:
     owner = subnet.by_lid(record.lid)
     if owner is not None and not owner.node.guid:
         subnet.drop(owner.node, frame)
+    elif owner is not None and owner.node.guid != info.node_guid:
+        subnet.assign(owner, 0, 0, frame)  # the manager gave it another one, or knows nothing: whose the LID is, a port has to show
     node, new = subnet.node(info.node_guid, frame)
     if new:
         node.kind, node.system_guid, node.device_id, node.vendor_id = info.node_type, info.system_image_guid, info.device_id, info.vendor_id
@@ -80,7 +83,7 @@ def _node(subnet: Subnet, record: Any, frame: int) -> None:
         node.name = bytes(record.buffer[record.offset + 44 : record.offset + 108]).rstrip(b"\0")
     port = subnet.port(node, 0 if node.kind == SWITCH else info.local_port_num, frame)
     port.guid = port.guid or info.port_guid
-    if port.lids.now is None and 0 < record.lid < FIRST_MULTICAST and subnet.by_lid(record.lid) is None:
+    if port.lids.now is None and 0 < record.lid < FIRST_MULTICAST and (owner is None or owner.node.guid in (0, node.guid)):
         subnet.assign(port, record.lid, 0, frame)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ibdissect.bounded import Dropped, dropped_of
 from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.decode import ChunkTable, Int
-from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.capture_places import UNUSUAL_NS, Scopes
 from ibdissect.decode.history import AFTER_ALL, SECOND_NS
 from ibdissect.mad.datagrams import Datagrams
 from ibdissect.mad.loss_times import MAX_SECONDS, MissedPackets
@@ -30,8 +30,8 @@ NEIGHBOURS = 8
 """Records of several queues are mixed over at most so many places."""
 PAUSE_NS = SECOND_NS + 1000
 """A pause is longer than a second; programs that send once a second need not make one."""
-UNUSUAL_NS, STOPPED_NS = 60 * SECOND_NS, 1800 * SECOND_NS
-"""For a minute no manager asks anything only where it is told to ask seldom; for half an hour none is silent."""
+STOPPED_NS = 1800 * SECOND_NS
+"""For half an hour no manager is silent."""
 FAR_LONGER, FEW = 4, 2
 """A pause is unusual if it is so many times as long as nine of ten pauses of the capture, or as all but so few."""
 ENOUGH = 1000

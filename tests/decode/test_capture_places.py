@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from ibdissect.decode import capture_places
 from ibdissect.decode.capture_places import MAX_SCOPES, Scopes
-from tests.craft import ethernet_pcap, roce2
+from ibdissect.decode.history import SECOND_NS
+from tests.craft import ethernet_pcap, interfaces_pcapng, roce2
 from tests.decode.made import tables_of
 from tests.made_interfaces import START_NS, pcapng_of
 from tests.rules.test_rules import lint
@@ -67,6 +69,24 @@ def test_each_interface_ends_with_its_own_last_packet(window: int) -> None:
     first, second = (found.goes_on(1, start), found.goes_on(2, start))
     assert first == second + 2 * step and found.goes_on(3, start) == second, "frames 5 and 3"
     assert found.has_run(5, start + 9 * step) - found.has_run(3, start + 9 * step) == step, "frames 1 and 2"
+
+
+@pytest.mark.parametrize("window", [1, 1 << 20])
+def test_what_was_before_a_pause_of_a_minute_says_nothing(window: int) -> None:
+    times = [START_NS + second * SECOND_NS for second in (0, 59, 119, 120)]
+    found = Scopes()
+    for table in tables_of(interfaces_pcapng([(0, ASKED)] * 4, times=times), window):
+        table.once(found.take)
+    assert [found.has_run(i + 1, time) // SECOND_NS for i, time in enumerate(times)] == [0, 59, 0, 1]
+
+
+def test_after_more_pauses_than_are_kept_nothing_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture_places, "MAX_PAUSES", 2)
+    times = [START_NS + second * SECOND_NS for second in (0, 60, 120, 180, 190)]
+    found = Scopes()
+    for table in tables_of(interfaces_pcapng([(0, ASKED)] * 5, times=times)):
+        table.once(found.take)
+    assert [found.has_run(frame, times[-1]) // SECOND_NS for frame in (1, 2, 5)] == [190, 130, 0]
 
 
 def test_of_frames_in_no_known_place_the_shortest_interface_counts() -> None:

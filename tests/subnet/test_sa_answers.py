@@ -182,11 +182,13 @@ def test_records_of_unowned_lids_are_ignored() -> None:
 
 
 def test_a_node_record_tells_one_lid() -> None:
-    """It has no LMC; and it takes no LID from whoever showed it."""
-    subnet = learnt(record(r.NodeRecord, node(6), at=4, lid=6), record(r.NodeRecord, node(8), at=4, lid=6))
+    """It has no LMC; and one that names another node than before says that nobody knows whose it is."""
+    of_6, of_8 = (record(r.NodeRecord, node(lid), at=4, lid=6) for lid in (6, 8))
+    subnet = learnt(of_6, of_6)
     assert [lid for lid in range(16) if subnet.by_lid(lid) is not None] == [6]
     owner = subnet.by_lid(6)
     assert owner is not None and owner.node.guid == GUID + (6 << 4) and owner.lids.now == (6, 0)
+    assert learnt(of_6, of_8).by_lid(6) is None
 
 
 @pytest.mark.parametrize(("method", "learns"), [(0x81, True), (0x95, True), (0x01, False), (0x12, False), (0x02, False), (0x15, False)])
@@ -267,14 +269,14 @@ def test_a_record_is_of_one_of_the_ports_that_a_switch_has(number: int, has: boo
 
 
 def test_a_node_that_was_known_by_its_lid_gets_its_name() -> None:
-    """It is no second node; one that has a GUID stays, and keeps its LID."""
+    """It is no second node; one that has a GUID stays, but has its LID no more if it is another's."""
     subnet = learnt(answer(HOST, 0x10, b"x" * 64), NODES[1])
     assert [(one.guid != 0, one.name[:4]) for one in subnet.slots.values()] == [(True, b"host")]
     owner = subnet.by_lid(HOST)
     assert owner is not None and owner.node.guid
     other = record(r.NodeRecord, node(9)[:40] + b"nine", at=4, lid=HOST)
     subnet = learnt(NODES[1], other)
-    assert [(one.name, [port.lid for port in one.ports.values()]) for one in subnet.slots.values()] == [(b"host", [HOST]), (b"nine", [0])]
+    assert [(one.name, [port.lid for port in one.ports.values()]) for one in subnet.slots.values()] == [(b"host", [0]), (b"nine", [0])]
 
 
 @pytest.mark.parametrize(("lid", "held"), [(0, 0), (1, 1), (0xBFFF, 0xBFFF), (0xC000, 0), (0xFFFF, 0)])

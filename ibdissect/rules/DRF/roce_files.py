@@ -10,9 +10,11 @@ import numpy as np
 from ibdissect.capture.scattered import looked_up
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_hash, ends_of
+from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.rows import by_value
 from ibdissect.engine.offsets import MAX_DEPTH
-from ibdissect.lint.rule import WARNING, Context, Hit, Rule, Seen, fault, on_chunk
+from ibdissect.lint.finding import Severity
+from ibdissect.lint.rule import INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.roce_network import RoceNetwork, is_link_local
 from ibdissect.transport.congestion import ANSWERED, OF_CONNECTIONS, ecn, traffic_class
@@ -26,9 +28,24 @@ Fault = tuple[End, Field[Any], int | str, int, dict[str, Any]]
 class _RoceRule(Rule):
     """Base of rules that judge packets by what a file says: one finding for each host and value."""
 
-    needs = (FabricFollower,)
-    severity = WARNING
-    evidence = "Any packet. Silent without a TOML file of the RoCE network (`--subnet`), or without that setting in it."
+    needs = (FabricFollower, Scopes)
+    severity, waits = WARNING, True
+    evidence = (
+        "Any packet. Silent without a TOML file of the RoCE network (`--subnet`), or without that setting in it. An `info` about a VLAN tag "
+        "where all frames of the interface, of several hosts, have it and no file names that VLAN: it may be that of a remote mirror (RSPAN)."
+    )
+
+    def __init__(self) -> None:
+        self.senders = set[End]()
+        """Two of the hosts that send what is judged, if there are so many."""
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO where the tag may be a mirror's; it gives the priority 0."""
+        if hit.field is None or hit.field.owner is not VLAN or hit.arguments.get("given", hit.arguments.get("priority", 0)):
+            return None
+        vlan, network = context.get(Scopes).only_vlan(hit.frame), context.get(FabricFollower).subnet.roce
+        named = vlan in network.vlans or any(vlan in host.vlans for host in network.hosts.values())
+        return INFO if vlan and not named and len(self.senders) > 1 else None
 
     @on_chunk
     def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
@@ -44,6 +61,8 @@ class _RoceRule(Rule):
         heads = np.array([group[0] for group in groups], np.int64)
         numbers = values[np.searchsorted(rows, heads)].tolist()
         for group, value, ends in zip(groups, numbers, ends_of(table, heads), strict=True):
+            if len(self.senders) < 2:
+                self.senders.add(End(ends[0].address))
             for host, field, shown, line, arguments in self.faults(End(ends[0].address), End(ends[1].address), value, network):
                 yield fault(
                     Seen(table, int(group[0])), {"host": str(host), **arguments}, field, shown, rows=group, key=(host, value),

@@ -110,11 +110,12 @@ class LeaseExpired(LearntFactRule):
     def _note(self, event: ChunkFollowed, context: Context) -> None:
         """Who sends requests to which node with a lease, along LIDs or, with a key, along directed routes."""
         asks, chunk = event.requests, event.table.chunk
-        leased = [slot for slot in distinct_values(asks.slot) if slot >= 0 and _leased(event.subnet.by_slot(slot))]
-        if not leased:
+        known = {slot: since for slot in distinct_values(asks.slot) if slot >= 0 and (since := _leased(event.subnet.by_slot(slot)))}
+        if not known:
             return
         senders, hidden = senders_of(event.table, asks, slice(None))
-        index = np.flatnonzero(is_in(asks.slot, np.array(leased, np.int64)) & (~hidden | (asks.m_key != 0)))
+        index = np.flatnonzero(is_in(asks.slot, np.array([*known], np.int64)) & (~hidden | (asks.m_key != 0)))
+        index = index[asks.rows[index] + chunk.first > [known[slot] for slot in asks.slot[index].tolist()]]
         each, at = np.unique(asks.slot[index] << 16 | np.where(hidden, DIRECTED, senders)[index], return_index=True)
         for way, row in zip(each.tolist(), asks.rows[index[at]].tolist(), strict=True):
             who, frame = (NodeId(way >> 16), LidId(way & 0xFFFF)), row + chunk.first
@@ -153,10 +154,11 @@ class LeaseExpired(LearntFactRule):
         return super().severity_at_end(hit, context)
 
 
-def _leased(node: Node | None) -> bool:
-    """Whether some port of a node shows a lease, or showed one: the chunk may go on behind the end of it."""
+def _leased(node: Node | None) -> int:
+    """The first frame that is known to show a lease of some port of a node; 0: none does."""
     guards = (port.guard for port in node.ports.values()) if node is not None else ()
-    return any(key is not None and key.lease for guard in guards if guard is not None for key in guard.held.since_frame(-AFTER_ALL))
+    shown = (one for guard in guards if guard is not None for one in guard.held.values())
+    return min((frame for key, frame in shown if key is not None and key.lease), default=0)
 
 
 class LeaseTooShort(Rule):

@@ -212,8 +212,10 @@ class NoSuchPort(LearntFactRule):
                 if agents.redirects.dropped.count or 0 < agents.redirects.get((PM_CLASS, LidId(lid)), AFTER_ALL) < seen.frame:
                     continue
                 why = f"which has {counted(node.num_ports, 'port')}" if number else "which is no switch"
-                yield fault(
+                hit = fault(
                     seen, {"lid": lid, "attribute": struct.title, "number": number, "port": port.name_at(seen.frame), "why": why},
                     field, number, proof=[(int(since), "NodeInfo")], rows=rows,
                     key=(port.node.slot, struct.title, number), about=(port.node.slot,),
                 )  # fmt: skip
+                hit.by_lid = True
+                yield hit

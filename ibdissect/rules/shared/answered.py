@@ -19,7 +19,7 @@ from ibdissect.mad.transactions import Transactions
 from ibdissect.transport.stream_packets import IS_RESPONSE
 from ibdissect.wire.headers import AETH, BTH, PSNS
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import FULL, SMP_CLASSES, STATUS
+from ibdissect.wire.numbers import FULL, SET, SMP_CLASSES, STATUS
 from ibdissect.wire.opcodes import OPERATION, RELIABLE, SERVICE, WITH_AETH
 from ibdissect.wire.sm import SMP
 from ibdissect.wire.spec import Field
@@ -39,8 +39,8 @@ class Reply(Record):
 
     frame: int
     good: bool
-    """An acknowledgement, or a management answer with status 0; not one of subnet management with nothing but zeros: that is what a
-    node reads where it has nothing.
+    """An acknowledgement, or a management answer with status 0; not one of subnet management with nothing but zeros, unless those were
+    written: that is what a node reads where it has nothing.
     """
     full: bool
     """It carries the full form of its partition's P_Key."""
@@ -131,7 +131,8 @@ class RepliesToFindings:
             if one.request.attribute != attribute:
                 continue  # another exchange with this transaction id
             full, written = self._asked.pop(one.request.frame)
-            good = not one.status & STATUS and (shown is None or any(shown))
+            took = one.request.method == SET and shown == written
+            good = not one.status & STATUS and (shown is None or any(shown) or took)
             self.replies[one.request.frame] = Reply(one.frame, good, full, of_request=True, written=written, shown=shown or b"")
         if self._sent:
             self._acknowledged(table, table.once(Native))

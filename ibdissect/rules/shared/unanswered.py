@@ -190,7 +190,7 @@ def lowered_severity(context: Context, time_ns: int) -> Severity | None:
 
 
 def warm(where: Locatable, context: Context, least_ns: int = 0) -> bool:
-    """Whether the capture has run long enough to contain the beginning."""
+    """Whether the capture has run long enough, since it began or went on after a pause, to contain the beginning."""
     scopes = context.get(Scopes)
     if context.table is not None:
         context.table.once(scopes.take)  # the event may come before the follower's turn
@@ -299,7 +299,8 @@ class LearntFactRule(Rule):
         asked = *((SET, one) for one in written), *((GET, one) for one in self.read)
         if loss.between(shown, hit.time_ns) or loss.unread_between(shown, hit.time_ns) or loss.unsettled(hit.frame, hit.time_ns):
             return True
-        if any(unanswered.between(one, shown, hit.frame, nodes, how) for how, one in asked):
+        given = None if hit.by_lid else nodes  # a Set of PortInfo to whichever node may have given it the LID
+        if any(unanswered.between(one, shown, hit.frame, given if one == PORT_INFO and how == SET else nodes, how) for how, one in asked):
             return True
         if not context.get(Scopes).together((hit.frame, *frames)):
             return True

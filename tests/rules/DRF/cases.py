@@ -109,6 +109,17 @@ def roce(code: str, bad: bytes, *twins: bytes) -> None:
 roce("DRF006", over(102), over(100), over(), tagged(over(), 0), tagged(over(102), 7))
 roce("DRF006", over(100, source=1), over(101, source=1))
 roce("DRF007", over(100, 0), over(100), over())
+# the tag of all frames, whoever sends them, may be that of the mirror that sent them over the network (RSPAN)
+for code, sent_in, severity in (
+    ("DRF006", [over(102), over(102, source=1)], "info"),
+    ("DRF006", [over(102), over(102)], "warning"),
+    ("DRF006", [over(102), over(102, source=1), over()], "warning"),
+    ("DRF007", [over(102, 0), over(102, 0, source=1)], "info"),
+    ("DRF007", [over(102, 1), over(102, 1, source=1)], "warning"),
+    ("DRF007", [over(100, 0), over(100, 0, source=1)], "warning"),
+):
+    case(code, sent_in, over(), file=ethernet_pcap, known=[ROCE], severity=severity,
+         also=["DRF006"] if code == "DRF007" and sent_in[0][15] == 102 else ())  # fmt: skip
 # the tag of a tunnel is not the host's
 for code in ("DRF006", "DRF007"):
     in_tunnel = [wrapped(kind, over())[0] for kind in ("MPLS", "IP in IPv6")]
