@@ -31,8 +31,9 @@ class _RoceRule(Rule):
     needs = (FabricFollower, Scopes)
     severity, waits = WARNING, True
     evidence = (
-        "Any packet. Silent without a TOML file of the RoCE network (`--subnet`), or without that setting in it. An `info` about a VLAN tag "
-        "where all frames of the interface, of several hosts, have it and no file names that VLAN: it may be that of a remote mirror (RSPAN)."
+        "Any packet. Silent without a TOML file of the RoCE network (`--subnet`), or without that setting in it. An `info` about a VLAN "
+        "tag where all frames of the interface, of several hosts, have it and no file names that VLAN: it may be that of a remote mirror "
+        "(RSPAN)."
     )
 
     def __init__(self) -> None:

@@ -48,6 +48,8 @@ COUNTED_CLASSES = flags((0x01, 0x03, 0x04, 0x05, 0x06, 0x08, 0x21))
 WAY = ("gids", "far", "near", "transaction", "mgmt_class")
 """Columns that a request and its answer share."""
 FLOOD = 100
+FEW_LOST = 20
+"""Of as many requests, the capture or the network may lose one."""
 MIXED_NS = 10_000_000_000
 NOBODY = (-1, 0, 0)
 MILLISECOND = 1_000_000
@@ -213,9 +215,10 @@ class Flood(Rule):
     Find the sender: a tool without a pause between its requests, a retry timer that is far too short, or `ibping -f`.
 
     Requests that agree in sender, receiver and all their contents except the low half of the transaction id. An `info` where all of them
-    were answered: then the agent keeps up; where each waits for the answer to the one before, or 50 ms for one that does not come; where
-    the agent answers one after the other, and the capture ends within a second; where they come from another queue pair than 0 and 1,
-    whose answers are not recognized; or where the capture shows no answer to the requester: then it may show one direction only.
+    but one of twenty were answered: then the agent keeps up; where each waits for the answer to the one before, or 50 ms for one that does
+    not come; where the agent answers one after the other, and the capture ends within a second of its latest answer; where they come from
+    another queue pair than 0 and 1, whose answers are not recognized; or where the capture shows no answer to the requester: then it may
+    show one direction only.
     """
 
     code, name, severity = "TXN018", "mad-flood", WARNING
@@ -235,8 +238,8 @@ class Flood(Rule):
         """The first requests of each flood, whose answers matter."""
         self.began: dict[Code, tuple[int, int, int, int]] = {}
         """Requester, target, frame and time of its first request that is watched."""
-        self.heard: set[Code] = set()
-        """Floods whose target answers the requester, be it other requests."""
+        self.heard: dict[Code, tuple[int, int]] = {}
+        """Frame and time of the latest answer of a flood's target to the requester, be it to another request."""
         self.elsewhere: set[Code] = set()
         """Floods whose answers go to other queue pairs, where nobody recognizes them."""
         self.requesters: dict[Code, End] = {}
@@ -294,26 +297,30 @@ class Flood(Rule):
 
     @on_chunk
     def note_answers(self, table: ChunkTable, context: Context) -> None:
-        silent = self.began.keys() - self.heard
-        if not silent:
+        if not self.began:
             return
         asked = table.once(Queries)
         came = np.flatnonzero(~asked.asks)
         ways = zip(asked.destination[came].tolist(), asked.source[came].tolist(), strict=True)
-        latest = dict(zip(ways, (asked.rows[came] + table.chunk.first).tolist(), strict=True))
-        self.heard |= {flood for flood in silent if latest.get(self.began[flood][:2], 0) > self.began[flood][2]}
+        latest = dict(zip(ways, asked.rows[came].tolist(), strict=True))
+        for flood, began in self.began.items():
+            row = latest.get(began[:2])
+            if row is not None and table.chunk.first + row > began[2]:
+                self.heard[flood] = table.chunk.first + row, int(table.chunk.time_ns[row])
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info if its requests, as far as they are watched, were answered or wait for answers: the same for all parts of a flood."""
         flood, replies = Code(hit.key), context.get(RepliesToFindings)
         watched = self.watched.get(flood, [])
         done = [replies.answered([one.frame]) for one in watched]
-        ends = flood in self.heard and context.get(Scopes).goes_on(*self.began[flood][-2:]) < SECOND_NS
+        heard = self.heard.get(flood)
+        ends = heard is not None and context.get(Scopes).goes_on(*heard if any(done) else self.began[flood][-2:]) < SECOND_NS
         in_turn = ends and done == sorted(done, reverse=True)
         came = sorted(replies.replies[Frame(one.frame)].frame for one in watched if Frame(one.frame) in replies.replies)
         waits = len(came) > 0 and all(_waited(one, following, came) for one, following in pairwise(watched))
         unseen = flood in self.requesters and self.requesters[flood] not in context.get(VisibleAnswers).receivers
-        return INFO if all(done) or in_turn or waits or unseen or flood in self.elsewhere else None
+        keeps_up = FEW_LOST * done.count(False) < max(1, len(done))
+        return INFO if keeps_up or in_turn or waits or unseen or flood in self.elsewhere else None
 
     @staticmethod
     def _kinds(table: ChunkTable, asked: Queries, index: Int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
