@@ -31,8 +31,9 @@ class Contradictions:
         self.times: dict[int, int] = {}
         """When those frames that may prove it were captured."""
         self.certain = False
-        """No change within one subnet explains a fact: it returned to an earlier value (a LID may: managers assign them in turn), an
-        adapter answered as a switch, or the route without hops, by which a manager asks its own node, led to two nodes.
+        """No change within one subnet explains a fact: it returned to an earlier value (a LID may: managers assign them in turn, and so may
+        nodes that change places), an adapter answered as a switch, or the route without hops, by which a manager asks its own node, led to
+        two nodes.
         """
         self.unexplained: set[str] = set()
         """Kinds of facts that changed in one of the last two ways."""
@@ -48,13 +49,18 @@ class Contradictions:
         if self.proof:
             return
         earlier = self.before.get((kind, key))
-        self.certain |= certain or (kind != LID and earlier is not None and earlier[0] == now)
+        returned = kind != LID and earlier is not None and earlier[0] == now
+        self.certain |= certain or (returned and not (kind == ROUTE and self._moved(key, was, now)))
         self.unexplained |= {kind} if certain else set()
         self.before.put((kind, key), (was, frame))
         enough = len(self.before) >= ENOUGH and len({kind for kind, _ in self.before}) > 1
         if (self.certain and enough) or len(self.unexplained) > 1:
             self.proof = frame
             self.times[frame] = 0
+
+    def _moved(self, route: object, *guids: object) -> bool:
+        """Whether one of these nodes at the end of a route stood at the end of another one before: cables were moved, and moved back."""
+        return any(kind == ROUTE and key != route and was in guids for (kind, key), (was, _) in self.before.items())
 
     def shared_lid(self, lid: int, one: Node, other: Node, frame: int) -> None:
         """Two nodes have the same LID."""

@@ -19,12 +19,12 @@ OWN = b""
 
 
 def changes(*facts: tuple[str, object], back: int = 0) -> Contradictions:
-    """Each fact goes from 1 to 2, the first `back` of them to 1 again; frames count from 1."""
+    """Each fact goes from one value to another, the first `back` of them back again; frames count from 1."""
     found, frame = Contradictions(), 0
     for was, now, some in ((1, 2, facts), (2, 1, facts[:back])):
         for kind, key in some:
             frame += 1
-            found.note(kind, key, was, now, frame, certain=kind == KIND or key == OWN)
+            found.note(kind, key, (key, was), (key, now), frame, certain=kind == KIND or key == OWN)
     return found
 
 
@@ -43,6 +43,17 @@ def test_one_subnet_that_changes_is_not_mixed() -> None:
         changes((KIND, 1), (ROUTE, b"\1"), (LID, 1)),  # a NodeInfo was lost
     ):
         assert not one.mixed
+
+
+@pytest.mark.parametrize(("others", "mixed"), [((b"\4", b"\3"), False), ((8, 9), True)])
+def test_cables_that_are_swapped_and_swapped_back(others: tuple[object, object], mixed: bool) -> None:
+    """The manager assigns LIDs anew in between. In two subnets other nodes stand at these routes, not the same ones."""
+    found, routes = Contradictions(), (b"\3", b"\4")
+    moves = [*zip(routes, routes, others, strict=True), *zip(routes, others, routes, strict=True)]
+    for frame, (route, was, now) in enumerate(moves, 3):
+        found.note(ROUTE, route, was, now, frame)
+        found.note(LID, frame, was, now, frame)
+    assert found.mixed is mixed
 
 
 def test_two_managers_of_one_subnet_with_the_same_transaction_ids() -> None:
