@@ -182,11 +182,6 @@ class Connection(SetUp):
         return 0 < self.rep_frame < frame < self.ended
 
     @property
-    def queue_pairs(self) -> tuple[QueuePair, QueuePair]:
-        """The queue pairs of the active and the passive side."""
-        return (self.active_lid, self.active_qpn), (self.passive_lid, self.passive_qpn)
-
-    @property
     def every_queue_pair(self) -> list[QueuePair]:
         """Those of the primary path, and on alternate paths."""
         ways = [(lids[0], self.active_qpn) for lids in self.paths] + [(lids[1], self.passive_qpn) for lids in self.paths]

@@ -147,14 +147,6 @@ class Connections:
                 return connection, mine[1]
         return None
 
-    def retry_count(self, near: End, far: End, qpn: int, frame: int) -> int | None:
-        """How often `near` may repeat what it sends to queue pair `qpn` at `far`; None if unknown.
-
-        The REQ says how often its receiver may retry (IBA 12.7.38), and nothing of its sender.
-        """
-        found = self.facing(near, far, qpn, frame)
-        return found[0].retry_count if found is not None and found[0].sides[0] == (far, qpn) else None
-
     def candidates(self, native: Native) -> Int:
         """Indices of packets that may go to a connected queue pair: includes false positives, misses none."""
         if not self.by_queue_pair:

@@ -39,11 +39,6 @@ class Story:
         return f" to service {service_text(service)}" if service is not None else ""
 
     @property
-    def infiniband(self) -> bool:
-        """Whether its ends are LIDs."""
-        return self.ends[0].lid is not None
-
-    @property
     def one_way(self) -> bool:
         """Whether the capture holds nothing that goes to the one that asks: answers cannot be in it."""
         return not self.raw.hosts[self.side].heard

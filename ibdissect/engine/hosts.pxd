@@ -16,8 +16,8 @@ cdef class Lane:
     cdef public Order stream
     cdef public i64 last_frame, last_time, checked
     cdef public int pkey, versions, side, service
-    cdef public i64 first_frame, first_time, pkeys, order
-    cdef public i64 cnps, cnp_frame, cnp_last, wrong, wrong_first, wrong_last, version_frame
+    cdef public i64 first_frame, first_time, order
+    cdef public i64 cnps, cnp_frame, cnp_last, wrong, wrong_first, wrong_last
     cdef public int first_asked, newest, first_answer, newest_answer, crowd, claim, rival
     cdef public Lane claimant
     cdef public bint settled, reads, long_reads, over

@@ -40,9 +40,9 @@ class Lane:
     def __init__(self, key: u64, src: Host, dst: Host, qpn: i64, network: i64, order: i64) -> None:
         self.key, self.src, self.dst, self.qpn, self.network, self.order = key, src, dst, qpn, network, order
         self.first_frame = self.last_frame = self.first_time = self.last_time = self.packets = self.side = 0
-        self.pkey = self.pkeys = self.service = -1
+        self.pkey = self.service = -1
         self.cnps = self.cnp_frame = self.cnp_last = self.checked = self.wrong = self.wrong_first = self.wrong_last = 0
-        self.versions = self.version_frame = 0
+        self.versions = 0
         self.settled = False
         self.peer = self.requests = self.answers = self.setup = self.stream = None
         self.backlog, self.hits = [], None

@@ -13,7 +13,7 @@ cdef class Lanes:
     cdef public list near, near_hosts
     cdef public object told, setups, finished, queue
     cdef public Room room
-    cdef public i64 hosts_dropped, halves, held, dropped, order, collisions, first_time, frames
+    cdef public i64 hosts_dropped, halves, held, dropped, order, first_time, frames
     cdef Packet packet
     cpdef Order facing(self, Order one)
     cdef int follow(self, Lane lane, Packet p) except? -1

@@ -72,7 +72,7 @@ class Lanes:
         self.setups, self.finished, self.queue = SetUps(), [], []
         places: list[Any] = [None] * (_NEAR + 1)
         self.near, self.near_hosts = places, places[:]
-        self.held = self.dropped = self.order = self.collisions = self.first_time = self.frames = 0
+        self.held = self.dropped = self.order = self.first_time = self.frames = 0
         self.packet = Packet()
         self.told: Any = None  # `Told`, where somebody asks for the order of packets
         self.room, self.hosts_dropped, self.halves = Room(), 0, 0
@@ -107,8 +107,7 @@ class Lanes:
                     self.left_out(p)
                     continue
             elif lane.qpn != p.qpn or lane.src.lo != p.src_lo or lane.dst.lo != p.dst_lo:
-                self.collisions += 1
-                continue
+                continue  # another lane with an equal hash
             if p.kind == REQUEST:
                 lane = self.asks(lane, p)
                 if lane is None:
@@ -316,9 +315,7 @@ class Lanes:
                 return self.left_out(p)
             half.request(p)
             half.first_frame = half.first_frame or p.frame
-            if lane.pkey != p.pkey:
-                lane.pkey = p.pkey
-                lane.pkeys += 1
+            lane.pkey = p.pkey
         elif p.kind == CNP:
             lane.cnps += 1
             lane.cnp_last = p.frame
@@ -341,9 +338,7 @@ class Lanes:
         if p.frame > lane.src.last_frame:  # what waited is older
             lane.src.last_time, lane.src.last_frame = p.time, p.frame
         lane.dst.heard += 1
-        if not lane.versions & 1 << p.version:
-            lane.versions |= 1 << p.version
-            lane.version_frame = p.frame
+        lane.versions |= 1 << p.version
         if p.bad_icrc:
             lane.checked += 1
             lane.src.checked += 1

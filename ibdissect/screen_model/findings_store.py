@@ -219,9 +219,6 @@ class FindingsStore:
         index = self._settled["finding"][place]
         return np.flatnonzero(self._settled["finding"] == index) if index >= 0 else np.array([place])
 
-    def all(self) -> list[Finding]:
-        return [self.finding(place) for place in range(len(self))]
-
     def first(self) -> list[Finding]:
         """The findings that have a message, each at its first frame, by frame and code."""
         found = (one for one in self._findings if one.code in self.by_rule and id(one) not in self._ahead)

@@ -81,9 +81,3 @@ REQUESTS: Mapping[int, Mapping[int, Requests]] = {
                **_all(WRITTEN, [0x12, 0x14, 0x16], no_modifier=True), **_all(WRITTEN, [0x15, 0x17])},
 }  # fmt: skip
 """By class and attribute. Modifiers of subnet management have rules of their own, those of counters are looked up in AM031."""
-
-
-def methods_of(mgmt_class: int, attribute: int) -> frozenset[int] | None:
-    """The methods by which an attribute may be requested; None if the standard does not list it."""
-    known = REQUESTS.get(mgmt_class, {}).get(attribute)
-    return known.methods if known is not None else None

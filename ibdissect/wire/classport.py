@@ -3,7 +3,7 @@
 from .convert import lid_text, timeout_text
 from .names import NOTICE_TYPE, PRODUCER_TYPE, TRAP_NUMBER
 from .places import Mad
-from .spec import Struct, bit, enum, gid, lid, pad, pkey, qpn, secret, uint
+from .spec import Struct, bit, enum, gid, lid, pkey, qpn, secret, uint
 
 GENERAL_CLASSES = (0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x10, 0x11, 0x12, 0x21)
 """Classes on QP1 whose attributes 1-3 are the common ones; vendor classes may use other layouts."""
@@ -27,8 +27,7 @@ class ClassPortInfo(Struct):
     redirect_fl = uint(20, "RedirectFL", at="25[4]", base="hex", holds="network")
     redirect_lid = lid("RedirectLID", at="28")
     redirect_p_key = pkey("RedirectP_Key", at="30", ws="redirectpkey")
-    reserved1 = pad(8, at="32")
-    redirect_qp = qpn("RedirectQP", at="33")
+    redirect_qp = qpn("RedirectQP", at="..33")
     redirect_q_key = secret(32, "Q_Key", "RedirectQ_Key", at="36", ws="redirectqkey")
     trap_gid = gid("TrapGID", at="40")
     trap_tc = uint(8, "TrapTC", at="56", base="hex")
@@ -49,13 +48,10 @@ class InformInfo(Struct):
     gid = gid("GID", at="0")
     lid_range_begin = lid("LIDRangeBegin", at="16", show=lambda lid: "0xffff (all)" if lid == 0xFFFF else lid_text(lid))
     lid_range_end = lid("LIDRangeEnd", at="18")
-    reserved1 = pad(16, at="20")
-    is_generic = enum(8, {0: "Vendor specific", 1: "Generic"}, "IsGeneric", at="22")
+    is_generic = enum(8, {0: "Vendor specific", 1: "Generic"}, "IsGeneric", at="..22")
     subscribe = enum(8, {0: "Unsubscribe", 1: "Subscribe"}, "Subscribe", at="23")
     type = enum(16, {**NOTICE_TYPE, 0xFFFF: "All"}, "Type", at="24", base="hex")
     trap_number = enum(16, TRAP_NUMBER, "TrapNumber", at="26", ws="trapnumberdeviceid")
     qpn = qpn("QPN", at="28")
-    reserved2 = pad(3, at="31")
-    resp_time_value = uint(5, "RespTimeValue", at="31[3]", show=timeout_text)
-    reserved3 = pad(8, at="32")
-    producer_type = enum(24, PRODUCER_TYPE, "ProducerType", at="33", base="hex", ws="producertypevendorid")
+    resp_time_value = uint(5, "RespTimeValue", at="..31[3]", show=timeout_text)
+    producer_type = enum(24, PRODUCER_TYPE, "ProducerType", at="..33", base="hex", ws="producertypevendorid")

@@ -31,8 +31,7 @@ class REQ(Struct):
     key, section, size = "cm.req", "IBA 12.6.5; kernel ibta_vol1_c12.h table 106; python-rdma CMREQ", 232
     carried_by = (Mad(CM_CLASS, REQ_ID),)
     local_communication_id = uint(32, "Local Communication ID", at="0", base="hex", ws="infiniband.cm.req")
-    reserved1 = pad(8, at="4")
-    vendor_id = uint(24, "Vendor ID", at="5", base="hex")
+    vendor_id = uint(24, "Vendor ID", at="..5", base="hex")
     service_id = uint(64, "Service ID", at="8", base="hex", show=cn.service_text, holds="service")
     service_prefix = part(service_id, 63, 24, "Service ID Prefix", base="hex", ws="serviceid.prefix")
     service_protocol = part(
@@ -134,10 +133,8 @@ class MRA(OfConnection):
     key, section, size = "cm.mra", "IBA 12.6.6; kernel ibta_vol1_c12.h table 107 (222 bytes of private data)", 232
     carried_by = (Mad(CM_CLASS, MRA_ID),)
     message_mraed = enum(2, cn.MESSAGE_MRAED, "Message MRAed", at="8")
-    reserved1 = pad(6, at="8[2]")
-    service_timeout = uint(5, "Service Timeout", at="9", show=timeout_text)
-    reserved2 = pad(3, at="9[5]")
-    private_data = raw(222, "Private Data", at="10", ws="private")
+    service_timeout = uint(5, "Service Timeout", at="..9", show=timeout_text)
+    private_data = raw(222, "Private Data", at="..10", ws="private")
 
 
 class REJ(OfConnection):
@@ -199,8 +196,7 @@ class REP(Struct):
     end_to_end_flow_control = flag("End-To-End Flow Control", at="26[7]", ws="e2eflowctrl")
     rnr_retry_count = uint(3, "RNR Retry Count", at="27", show=cn.rnr_retry_text, ws="rnrretrcount")
     srq = flag("SRQ", at="27[3]")
-    reserved1 = pad(4, at="27[4]")
-    local_ca_guid = guid("Local CA GUID", at="28")
+    local_ca_guid = guid("Local CA GUID", at="..28")
     private_data = raw(196, "Private Data", at="36", ws="private")
 
 
@@ -218,8 +214,7 @@ class DREQ(OfConnection):
     key, section, size = "cm.dreq", "IBA 12.6.10; kernel ibta_vol1_c12.h table 112; python-rdma CMDREQ", 232
     carried_by = (Mad(CM_CLASS, DREQ_ID),)
     remote_qpn = qpn("Remote QPN/EECN", at="8", ws="infiniband.cm.req.remoteqpneecn")
-    reserved1 = pad(8, at="11")
-    private_data = raw(220, "Private Data", at="12", ws="private")
+    private_data = raw(220, "Private Data", at="..12", ws="private")
 
 
 class DREP(OfConnection):
@@ -237,8 +232,7 @@ class SIDRReq(Struct):
     carried_by = (Mad(CM_CLASS, SIDR_REQ_ID),)
     request_id = uint(32, "Request ID", at="0", base="hex")
     partition_key = pkey("Partition Key", at="4", ws="pkey")
-    reserved1 = pad(16, at="6")
-    service_id = uint(64, "Service ID", at="8", base="hex", show=cn.service_text, holds="service")
+    service_id = uint(64, "Service ID", at="..8", base="hex", show=cn.service_text, holds="service")
     service_prefix = part(service_id, 63, 24, "Service ID Prefix", base="hex", ws="serviceid.prefix")
     service_protocol = part(
         service_id, 23, 16, "Protocol", values=cn.IP_PROTOCOLS, base="hex", ws="serviceid.protocol", when=(service_prefix, _IP_CM)
@@ -287,17 +281,13 @@ class LAP(OfConnection):
     alternate_local_port_gid = gid("Alternate Local Port GID", at="24", ws="alt_localgid")
     alternate_remote_port_gid = gid("Alternate Remote Port GID", at="40", ws="alt_remotegid")
     alternate_flow_label = uint(20, "Alternate Flow Label", at="56", base="hex", ws="alt_flowlabel", holds="network")
-    reserved3 = pad(4, at="58[4]")
-    alternate_traffic_class = uint(8, "Alternate Traffic Class", at="59", base="hex", ws="alt_tfcclass")
+    alternate_traffic_class = uint(8, "Alternate Traffic Class", at="..59", base="hex", ws="alt_tfcclass")
     alternate_hop_limit = uint(8, "Alternate Hop Limit", at="60", ws="alt_hoplim")
-    reserved4 = pad(2, at="61")
-    alternate_packet_rate = uint(6, "Alternate Packet Rate", at="61[2]", show=rate_text, ws="alt_pktrate")
+    alternate_packet_rate = uint(6, "Alternate Packet Rate", at="..61[2]", show=rate_text, ws="alt_pktrate")
     alternate_sl = uint(4, "Alternate SL", at="62", ws="alt_sl")
     alternate_subnet_local = flag("Alternate Subnet Local", at="62[4]", ws="alt_subnetlocal")
-    reserved5 = pad(3, at="62[5]")
-    alternate_local_ack_timeout = uint(5, "Alternate Local ACK Timeout", at="63", show=cn.ack_timeout_text, ws="alt_localacktout")
-    reserved6 = pad(3, at="63[5]")
-    private_data = raw(168, "Private Data", at="64", ws="private")
+    alternate_local_ack_timeout = uint(5, "Alternate Local ACK Timeout", at="..63", show=cn.ack_timeout_text, ws="alt_localacktout")
+    private_data = raw(168, "Private Data", at="..64", ws="private")
 
 
 class APR(OfConnection):
@@ -307,6 +297,5 @@ class APR(OfConnection):
     carried_by = (Mad(CM_CLASS, APR_ID),)
     additional_information_length = uint(8, "Additional Information Length", at="8", unit="bytes", ws="addinfolen")
     ap_status = enum(8, cn.AP_STATUS, "AP Status", at="9")
-    reserved1 = pad(16, at="10")
-    additional_information = raw(72, "Additional Information", at="12")
+    additional_information = raw(72, "Additional Information", at="..12")
     private_data = raw(148, "Private Data", at="84", ws="private")

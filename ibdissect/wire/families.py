@@ -7,6 +7,7 @@ as their key.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ibdissect.errors import SpecError, nearest
@@ -48,17 +49,19 @@ def name_by_class(struct: type[Struct]) -> None:
 
 
 def with_gaps(struct: type[Struct], fields: list[Field[Any]], bit_at: Any) -> list[Field[Any]]:
-    """The fields with reserved bits in front of each whose offset begins with `..`. SpecError if it is behind that offset already."""
+    """The fields with reserved bits in front of each whose offset begins with `..`: `reserved1` and so on, unless others are called so."""
     from .spec import pad
 
+    taken = {field.name for field in fields}
+    names = (name for i in count(1) if (name := f"reserved{i}") not in taken)
     found: list[Field[Any]] = []
     at = 0
     for field in fields:
         if field.at is not None and field.at.startswith(UP_TO) and field.part_of is None:
             field.at = field.at.removeprefix(UP_TO)
             if (bits := bit_at(field.at) - at) > 0:
-                gap = pad(bits)
-                gap.name = f"_before_{field.name}"
+                gap = pad(bits, f"{at // 8}[{at % 8}]")
+                gap.name = next(names)
                 setattr(struct, gap.name, gap)
                 found.append(gap)
                 at += bits

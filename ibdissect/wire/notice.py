@@ -58,8 +58,7 @@ class TrapGID(Struct):
 
     key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_64_67", 22
     carried_by = _details(64, 65, 66, 67)
-    reserved1 = pad(48, at="0")
-    gidaddr = gid("GIDADDR", at="6")
+    gidaddr = gid("GIDADDR", at="..6")
 
 
 class TrapPath(Struct):
@@ -85,8 +84,7 @@ class TrapThreshold(Struct):
 
     key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_129_131", 5
     carried_by = _details(129, 130, 131)
-    reserved1 = pad(16, at="0")
-    lidaddr = lid("LIDADDR", at="2")
+    lidaddr = lid("LIDADDR", at="..2")
     portno = uint(8, "PORTNO", at="4")
 
 
@@ -98,10 +96,8 @@ class TrapLocalChange(Struct):
 
     key, section, size = "trap", "IBA 14.2.5.1; opensm _ntc_144 and TRAP_144_MASK; flag 0x20 also: trex-core ib_types.h", 14
     carried_by = _details(144)
-    reserved1 = pad(16, at="0")
-    lidaddr = lid("LIDADDR", at="2")
-    reserved2 = pad(15, at="4")
-    other_local_changes = flag("OtherLocalChanges", at="5[7]")
+    lidaddr = lid("LIDADDR", at="..2")
+    other_local_changes = flag("OtherLocalChanges", at="..5[7]")
     capabilitymask = uint(32, "CAPABILITYMASK", at="6", base="hex")
     change_flags = uint(16, "ChangeFlags", at="10", base="hex")
     capability_mask2_change = bit(change_flags, 5, "CapabilityMask2Change (OpenSM's reading)", ws="capabilitymask2change")
@@ -119,10 +115,8 @@ class TrapSystemImageGUID(Struct):
 
     key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_145", 14
     carried_by = _details(145)
-    reserved1 = pad(16, at="0")
-    lidaddr = lid("LIDADDR", at="2")
-    reserved2 = pad(16, at="4")
-    systemimageguid = guid("SYSTEMIMAGEGUID", at="6")
+    lidaddr = lid("LIDADDR", at="..2")
+    systemimageguid = guid("SYSTEMIMAGEGUID", at="..6")
 
 
 class TrapMKey(Struct):
@@ -130,16 +124,13 @@ class TrapMKey(Struct):
 
     key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_256; kernel ib_smi.h", 54
     carried_by = _details(256)
-    reserved1 = pad(16, at="0")
-    lidaddr = lid("LIDADDR", at="2")
+    lidaddr = lid("LIDADDR", at="..2")
     drslid = lid("DRSLID", at="4")
     method = enum(8, METHODS, "METHOD", at="6", base="hex")
-    reserved2 = pad(8, at="7")
-    attributeid = uint(16, "ATTRIBUTEID", at="8", base="hex")
+    attributeid = uint(16, "ATTRIBUTEID", at="..8", base="hex")
     attributemodifier = uint(32, "ATTRIBUTEMODIFIER", at="10", base="hex")
     mkey = secret(64, "M_Key", "MKEY", at="14")
-    reserved3 = pad(8, at="22")
-    dr_notice = flag("DRNotice", at="23")
+    dr_notice = flag("DRNotice", at="..23")
     dr_path_truncated = flag("DRPathTruncated", at="23[1]")
     dr_hop_count = uint(6, "DRHopCount", at="23[2]")
     dr_notice_return_path = raw(30, "DRNoticeReturnPath", at="24", holds="ports")
@@ -150,15 +141,12 @@ class TrapPKey(Struct):
 
     key, section, size = "trap", "IBA 14.2.5.1; python-rdma; opensm _ntc_257_258", 50
     carried_by = _details(257)
-    reserved1 = pad(16, at="0")
-    lidaddr1 = lid("LIDADDR1", at="2")
+    lidaddr1 = lid("LIDADDR1", at="..2")
     lidaddr2 = lid("LIDADDR2", at="4")
     key_value = uint(32, "KEY", at="6", base="hex")
     sl = uint(4, "SL", at="10")
-    reserved2 = pad(4, at="10[4]")
-    qp1 = qpn("QP1", at="11")
-    reserved3 = pad(8, at="14")
-    qp2 = qpn("QP2", at="15")
+    qp1 = qpn("QP1", at="..11")
+    qp2 = qpn("QP2", at="..15")
     gidaddr1 = gid("GIDADDR1", at="18")
     gidaddr2 = gid("GIDADDR2", at="34")
 
@@ -181,10 +169,8 @@ class TrapSwitchPKey(Struct):
     lidaddr2 = lid("LIDADDR2", at="4")
     pkey = pkey("PKEY", at="6")
     sl = uint(4, "SL", at="8")
-    reserved1 = pad(4, at="8[4]")
-    qp1 = qpn("QP1", at="9")
-    reserved2 = pad(8, at="12")
-    qp2 = qpn("QP2", at="13")
+    qp1 = qpn("QP1", at="..9")
+    qp2 = qpn("QP2", at="..13")
     gidaddr1 = gid("GIDADDR1", at="16")
     gidaddr2 = gid("GIDADDR2", at="32")
     swlidaddr = lid("SWLIDADDR", at="48")
@@ -198,12 +184,9 @@ class TrapCCKey(Struct):
     carried_by = (Inside(OtherNotice.data_details, ((OtherNotice.trap_number, frozenset({0})),)),)
     slid = lid("SLID", at="0")
     method = enum(8, METHODS, "METHOD", at="2", base="hex")
-    reserved1 = pad(8, at="3")
-    attributeid = uint(16, "ATTRIBUTEID", at="4", base="hex")
-    reserved2 = pad(16, at="6")
-    attributemodifier = uint(32, "ATTRIBUTEMODIFIER", at="8", base="hex")
-    reserved3 = pad(8, at="12")
-    qp = qpn("QP", at="13")
+    attributeid = uint(16, "ATTRIBUTEID", at="..4", base="hex")
+    attributemodifier = uint(32, "ATTRIBUTEMODIFIER", at="..8", base="hex")
+    qp = qpn("QP", at="..13")
     cc_key = secret(64, "CC_Key", at="16")
     source_gid = gid("SourceGID", at="24")
     reserved4 = pad(112, at="40")
@@ -216,10 +199,8 @@ class TrapBKey(Struct):
     carried_by = (Inside(OtherNotice.data_details, ((OtherNotice.trap_number, frozenset({259})),)),)
     lidaddr = lid("LIDADDR", at="0")
     method = enum(8, METHODS, "METHOD", at="2", base="hex")
-    reserved1 = pad(8, at="3")
-    attributeid = uint(16, "ATTRIBUTEID", at="4", base="hex")
+    attributeid = uint(16, "ATTRIBUTEID", at="..4", base="hex")
     attributemodifier = uint(32, "ATTRIBUTEMODIFIER", at="6", base="hex")
-    reserved2 = pad(8, at="10")
-    qp = qpn("QP", at="11")
+    qp = qpn("QP", at="..11")
     b_key = secret(64, "B_Key", at="14")
     gidaddr = gid("GIDADDR", at="22")

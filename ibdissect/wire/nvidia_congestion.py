@@ -17,8 +17,7 @@ class CCEnhancedInfo(Struct):
     carried_by = (Mad(CC_CLASS, 0xFF00),)
     ver0_supported = flag("Version0Supported", at="0")
     ver1_supported = flag("Version1Supported", at="0[1]")
-    reserved1 = pad(62, at="0[2]")
-    cc_capability_mask = uint(64, "CCCapabilityMask", at="8", base="hex")
+    cc_capability_mask = uint(64, "CCCapabilityMask", at="..8", base="hex")
     is_algo_config_supported = bit(cc_capability_mask, 2, "IsAlgoConfigSupported")
     is_granularity_supported = bit(cc_capability_mask, 3, "IsGranularitySupported")
     is_dual_cc_key_supported = bit(cc_capability_mask, 5, "IsDualCCKeySupported")
@@ -30,14 +29,11 @@ class CCSwitchGeneralSettings(Struct):
 
     key, section, size = "mlnxccswitchsettings", f"{_SOURCE} ib_cc_sw_general_settings_t", 12
     carried_by = (Mad(CC_CLASS, 0xFF08),)
-    reserved1 = pad(7, at="0")
-    enable = flag("Enable", at="0[7]")
-    reserved2 = pad(8, at="1")
-    aqs_weight = uint(8, "AQSWeight", at="2")
+    enable = flag("Enable", at="..0[7]")
+    aqs_weight = uint(8, "AQSWeight", at="..2")
     aqs_time = uint(8, "AQSTime", at="3")
     cap_total_buffer_size = uint(32, "CapTotalBufferSize", at="4")
-    reserved3 = pad(24, at="8")
-    cap_cc_profile_step_size = uint(8, "CapCCProfileStepSize", at="11")
+    cap_cc_profile_step_size = uint(8, "CapCCProfileStepSize", at="..11")
 
 
 class CCPortProfile(Struct):
@@ -45,10 +41,8 @@ class CCPortProfile(Struct):
 
     key, section, size = "mlnxccportprofile", f"{_SOURCE} ib_cc_port_profile_t", 8
     profile_min = uint(32, "ProfileMin", at="0")
-    reserved1 = pad(1, at="4")
-    profile_percent = uint(7, "ProfilePercent", at="4[1]")
-    reserved2 = pad(4, at="5")
-    profile_max = uint(20, "ProfileMax", at="5[4]")
+    profile_percent = uint(7, "ProfilePercent", at="..4[1]")
+    profile_max = uint(20, "ProfileMax", at="..5[4]")
 
 
 class CCPortProfileSettings(Struct):
@@ -58,8 +52,7 @@ class CCPortProfileSettings(Struct):
     carried_by = (Mad(CC_CLASS, 0xFF09),)
     mode = flag("Mode", at="0")
     granularity = flag("Granularity", at="0[1]")
-    reserved1 = pad(14, at="0[2]")
-    vl_mask = uint(16, "VLMask", at="2", base="hex")
+    vl_mask = uint(16, "VLMask", at="..2", base="hex")
     profile = array(3, nested(CCPortProfile, "Profile", at="4"))
 
 
@@ -89,28 +82,20 @@ class CCHCAReactionParameters(Struct):
     carried_by = (Mad(CC_CLASS, 0xFF21),)
     clamp_target_rate = flag("ClampTargetRate", at="0")
     clamp_target_rate_after_time = flag("ClampTargetRateAfterTime", at="0[1]")
-    reserved1 = pad(30, at="0[2]")
-    rpg_time_reset = uint(32, "RPGTimeReset", at="4")
+    rpg_time_reset = uint(32, "RPGTimeReset", at="..4")
     rpg_byte_reset = uint(32, "RPGByteReset", at="8")
-    reserved2 = pad(24, at="12")
-    rpg_threshold = uint(8, "RPGThreshold", at="15")
+    rpg_threshold = uint(8, "RPGThreshold", at="..15")
     rpg_max_rate = uint(32, "RPGMaxRate", at="16")
-    reserved3 = pad(16, at="20")
-    rpg_ai_rate = uint(16, "RPGAIRate", at="22")
-    reserved4 = pad(16, at="24")
-    rpg_hai_rate = uint(16, "RPGHAIRate", at="26")
-    reserved5 = pad(24, at="28")
-    rpg_gd = uint(8, "RPGGD", at="31")
-    reserved6 = pad(24, at="32")
-    rpg_min_dec_fac = uint(8, "RPGMinDecFac", at="35")
+    rpg_ai_rate = uint(16, "RPGAIRate", at="..22")
+    rpg_hai_rate = uint(16, "RPGHAIRate", at="..26")
+    rpg_gd = uint(8, "RPGGD", at="..31")
+    rpg_min_dec_fac = uint(8, "RPGMinDecFac", at="..35")
     rpg_min_rate = uint(32, "RPGMinRate", at="36")
     rate_to_set_on_first_cnp = uint(32, "RateToSetOnFirstCNP", at="40")
-    reserved7 = pad(16, at="44")
-    dce_tcp_g = uint(16, "DCETCPG", at="46")
+    dce_tcp_g = uint(16, "DCETCPG", at="..46")
     dce_tcp_rtt = uint(32, "DCETCPRTT", at="48")
     rate_reduce_monitor_period = uint(32, "RateReduceMonitorPeriod", at="52")
-    reserved8 = pad(16, at="56")
-    initial_alpha_value = uint(16, "InitialAlphaValue", at="58")
+    initial_alpha_value = uint(16, "InitialAlphaValue", at="..58")
 
 
 class CCHCANotificationParameters(Struct):
@@ -118,10 +103,8 @@ class CCHCANotificationParameters(Struct):
 
     key, section, size = "mlnxcchcanotification", f"{_SOURCE} ib_cc_hca_np_parameters_t", 8
     carried_by = (Mad(CC_CLASS, 0xFF22),)
-    reserved1 = pad(16, at="0")
-    min_time_between_cnps = uint(16, "MinTimeBetweenCNPs", at="2")
-    reserved2 = pad(14, at="4")
-    rtt_resp_sl_mode = flag("RTTRespSLMode", at="5[6]")
+    min_time_between_cnps = uint(16, "MinTimeBetweenCNPs", at="..2")
+    rtt_resp_sl_mode = flag("RTTRespSLMode", at="..5[6]")
     cnp_sl_mode = flag("CNPSLMode", at="5[7]")
     rtt_resp_sl = uint(8, "RTTRespSL", at="6")
     cnp_sl = uint(8, "CNPSL", at="7")

@@ -25,22 +25,18 @@ class EndPortPlaneFilterConfig(Struct):
 
     key, section, size = "mlnxendportplanefilter", f"{_SOURCE} ib_end_port_plane_filter_config_t", 24
     carried_by = smp(0xFF54)
-    reserved1 = pad(64, at="0")
-    plane_filter = array(4, uint(32, "PlaneFilter", at="8", holds="data"))
+    plane_filter = array(4, uint(32, "PlaneFilter", at="..8", holds="data"))
 
 
 class LinkWatch(Struct):
     """The start of a link watchdog's settings: which traps it sends, and what it does at the error threshold."""
 
     key, section, size = "mlnxcreditwatchdog", f"{_SOURCE}: the same bytes of both settings", 12
-    reserved1 = pad(64, at="0")
-    error_trap_enable = flag("ErrorTrapEnable", at="8")
+    error_trap_enable = flag("ErrorTrapEnable", at="..8")
     warning_trap_enable = flag("WarningTrapEnable", at="8[1]")
     normal_trap_enable = flag("NormalTrapEnable", at="8[2]")
-    reserved2 = pad(23, at="8[3]")
-    error_threshold_action = uint(2, "ErrorThresholdAction", at="11[2]")
-    reserved3 = pad(2, at="11[4]")
-    threshold_enable = uint(2, "ThresholdEnable", at="11[6]", base="hex")
+    error_threshold_action = uint(2, "ErrorThresholdAction", at="..11[2]")
+    threshold_enable = uint(2, "ThresholdEnable", at="..11[6]", base="hex")
 
 
 class CreditWatchdogConfig(LinkWatch):
@@ -64,8 +60,7 @@ class BERThreshold(Struct):
     """A bit error rate: mantissa * 10**-exponent."""
 
     key, section, size = "mlnxberconfig", f"{_SOURCE} IB_BER_THR_MASK", 4
-    reserved1 = pad(20, at="0")
-    mantissa = uint(4, "Mantissa", at="2[4]")
+    mantissa = uint(4, "Mantissa", at="..2[4]")
     exponent = uint(8, "Exponent", at="3")
 
 
@@ -130,10 +125,8 @@ class ALIDEntry(Struct):
     """An anycast LID."""
 
     key, section, size = "mlnxalidinfo", f"{_SOURCE} IB_ALID_INFO_ENTRY", 4
-    reserved1 = pad(7, at="0")
-    is_used = flag("IsUsed", at="0[7]")
-    reserved2 = pad(4, at="1")
-    alid = uint(20, "ALID", at="1[4]")
+    is_used = flag("IsUsed", at="..0[7]")
+    alid = uint(20, "ALID", at="..1[4]")
 
 
 class ALIDInfo(Struct):
@@ -149,8 +142,7 @@ class RailFilterConfig(Struct):
 
     key, section, size = "mlnxrailfilter", f"{_SOURCE} ib_rail_filter_config_t", 52
     carried_by = smp(0xFF8A)
-    reserved1 = pad(14, at="0")
-    unicast_enable = flag("UnicastEnable", at="1[6]")
+    unicast_enable = flag("UnicastEnable", at="..1[6]")
     multicast_enable = flag("MulticastEnable", at="1[7]")
     vl_mask = uint(16, "VLMask", at="2", base="hex")
     ingress_port_mask = raw(16, "IngressPortMask", at="4", holds="ports")
@@ -164,7 +156,5 @@ class PortRecoveryPolicyConfig(Struct):
     carried_by = smp(0xFFDA)
     recovery_type_capability = uint(16, "RecoveryTypeCapability", at="0", base="hex")
     recovery_type_enable = uint(16, "RecoveryTypeEnable", at="2", base="hex")
-    reserved1 = pad(24, at="4")
-    draining_timeout = uint(8, "DrainingTimeout", at="7")
-    reserved2 = pad(16, at="8")
-    link_down_timeout = uint(16, "LinkDownTimeout", at="10")
+    draining_timeout = uint(8, "DrainingTimeout", at="..7")
+    link_down_timeout = uint(16, "LinkDownTimeout", at="..10")

@@ -27,20 +27,15 @@ class RouterInfo(Struct):
     adj_site_local_subnets_table_top = uint(8, "AdjSiteLocalSubnetsTableTop", at="14")
     adj_site_local_subnets_table_cap = uint(8, "AdjSiteLocalSubnetsTableCap", at="15")
     cap_supported_subnets = uint(8, "CapSupportedSubnets", at="16")
-    reserved1 = pad(8, at="17")
-    ar_group_to_router_lid_table_cap = uint(16, "ARGroupToRouterLIDTableCap", at="18")
-    reserved2 = pad(7, at="20")
-    pfrn_rtr_enable = flag("PFRNRTREnable", at="20[7]")
+    ar_group_to_router_lid_table_cap = uint(16, "ARGroupToRouterLIDTableCap", at="..18")
+    pfrn_rtr_enable = flag("PFRNRTREnable", at="..20[7]")
     adj_subnets_router_lid_info_table_top = uint(8, "AdjSubnetsRouterLIDInfoTableTop", at="21")
     router_lid_cap = uint(16, "RouterLIDCap", at="22")
     max_ar_group_id = uint(12, "MaxARGroupID", at="24")
     global_router_lid_start = uint(20, "GlobalRouterLIDStart", at="25[4]")
-    reserved3 = pad(12, at="28")
-    global_router_lid_end = uint(20, "GlobalRouterLIDEnd", at="29[4]")
-    reserved4 = pad(12, at="32")
-    local_router_lid_start = uint(20, "LocalRouterLIDStart", at="33[4]")
-    reserved5 = pad(12, at="36")
-    local_router_lid_end = uint(20, "LocalRouterLIDEnd", at="37[4]")
+    global_router_lid_end = uint(20, "GlobalRouterLIDEnd", at="..29[4]")
+    local_router_lid_start = uint(20, "LocalRouterLIDStart", at="..33[4]")
+    local_router_lid_end = uint(20, "LocalRouterLIDEnd", at="..37[4]")
 
 
 class NextHop(Struct):
@@ -49,8 +44,7 @@ class NextHop(Struct):
     key, section, size = "mlnxnexthoptable", f"{_SOURCE} rtr_next_hop_record", 16
     subnet_prefix = uint(64, "SubnetPrefix", at="0", base="hex", holds="prefix")
     weight = uint(8, "Weight", at="8")
-    reserved1 = pad(8, at="9")
-    p_key = pkey("P_Key", at="10")
+    p_key = pkey("P_Key", at="..10")
     reserved2 = pad(32, at="12")
 
 

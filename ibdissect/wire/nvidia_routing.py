@@ -24,8 +24,7 @@ class PrivateLFTInfo(Struct):
 
     key, section, size = "mlnxplftinfo", f"{_SOURCE} ib_plft_info_t", 18
     carried_by = smp(0xFF10)
-    reserved1 = pad(8, at="0")
-    num_plfts = uint(8, "NumPLFTs", at="1")
+    num_plfts = uint(8, "NumPLFTs", at="..1")
     mode_cap = uint(8, "ModeCap", at="2")
     active_mode = uint(8, "ActiveMode", at="3")
     description_mode = array(7, nested(PLFTMode, "DescriptionMode", at="4"))
@@ -37,8 +36,7 @@ class PLFTDefEntry(Struct):
     key, section, size = "mlnxplftdef", f"{_SOURCE} ib_plft_def_element_t", 4
     force_sub_group0_and_bank = uint(8, "ForceSubGroup0AndBank", at="0", base="hex")
     lid_space = uint(8, "LIDSpace", at="1", unit="blocks of 512 LIDs")
-    reserved1 = pad(8, at="2")
-    lid_offset = uint(8, "LIDOffset", at="3", unit="blocks of 512 LIDs")
+    lid_offset = uint(8, "LIDOffset", at="..3", unit="blocks of 512 LIDs")
 
 
 class PrivateLFTDef(Struct):
@@ -54,12 +52,10 @@ class PrivateLFTMap(Struct):
 
     key, section, size = "mlnxplftmap", f"{_SOURCE} ib_plft_map_t", 40
     carried_by = smp(0xFF12)
-    reserved1 = pad(30, at="0")
-    lft_top_en = flag("LFTTopEn", at="3[6]")
+    lft_top_en = flag("LFTTopEn", at="..3[6]")
     port_mask_en = flag("PortMaskEn", at="3[7]")
     fdb_port_group_mask = raw(32, "FDBPortGroupMask", at="4")
-    reserved2 = pad(16, at="36")
-    lft_top = uint(16, "LFTTop", at="38")
+    lft_top = uint(16, "LFTTop", at="..38")
 
 
 class PortSLToPLFTEntry(Struct):
@@ -82,8 +78,7 @@ class AdaptiveRoutingInfo(Struct):
 
     key, section, size = "mlnxarinfo", f"{_SOURCE} ib_ar_info_t", 64
     carried_by = smp(0xFF20)
-    reserved1 = pad(1, at="0")
-    dyn_cap_calc_sup = flag("DynCapCalcSup", at="0[1]")
+    dyn_cap_calc_sup = flag("DynCapCalcSup", at="..0[1]")
     by_transp_cap = flag("ByTranspCap", at="0[2]")
     by_sl_en = flag("BySLEn", at="0[3]")
     by_sl_cap = flag("BySLCap", at="0[4]")
@@ -93,8 +88,7 @@ class AdaptiveRoutingInfo(Struct):
     direction_num_sup = uint(8, "DirectionNumSup", at="1")
     group_table_copy_sup = uint(4, "GroupTableCopySup", at="2")
     sub_grps_active = uint(4, "SubGrpsActive", at="2[4]")
-    reserved2 = pad(2, at="3")
-    rn_xmit_enabled = flag("RNXmitEnabled", at="3[2]")
+    rn_xmit_enabled = flag("RNXmitEnabled", at="..3[2]")
     fr_enabled = flag("FREnabled", at="3[3]")
     is_fr_sup = flag("IsFRSup", at="3[4]")
     is_frn_sup = flag("IsFRNSup", at="3[5]")
@@ -108,8 +102,7 @@ class AdaptiveRoutingInfo(Struct):
     sub_grps_supported = uint(8, "SubGrpsSupported", at="10")
     rn_version_cap = uint(4, "RNVersionCap", at="11")
     ar_version_cap = uint(4, "ARVersionCap", at="11[4]")
-    reserved3 = pad(24, at="12")
-    by_transport_disable = uint(8, "ByTransportDisable", at="15", base="hex")
+    by_transport_disable = uint(8, "ByTransportDisable", at="..15", base="hex")
     ud_disable = bit(by_transport_disable, 0, "UDDisable")
     rc_disable = bit(by_transport_disable, 1, "RCDisable")
     uc_disable = bit(by_transport_disable, 2, "UCDisable")
@@ -147,8 +140,7 @@ class ARLFTEntry(Struct):
 
     key, section, size = "mlnxarlineartable", f"{_SOURCE} ib_ar_lft_entry_t", 4
     lid_state = enum(2, LID_STATE, "LIDState", at="0")
-    reserved1 = pad(2, at="0[2]")
-    table_number = uint(4, "TableNumber", at="0[4]")
+    table_number = uint(4, "TableNumber", at="..0[4]")
     default_port = uint(8, "DefaultPort", at="1")
     group_number = uint(16, "GroupNumber", at="2")
 
@@ -206,10 +198,8 @@ class ARGroupCopyEntry(Struct):
     """A range of groups that copies take."""
 
     key, section, size = "mlnxargrouptablecopy", f"{_SOURCE} ib_ar_group_copy_entry_t", 4
-    reserved1 = pad(4, at="0")
-    copy_to_index = uint(12, "CopyToIndex", at="0[4]")
-    reserved2 = pad(4, at="2")
-    copy_from_index = uint(12, "CopyFromIndex", at="2[4]")
+    copy_to_index = uint(12, "CopyToIndex", at="..0[4]")
+    copy_from_index = uint(12, "CopyFromIndex", at="..2[4]")
 
 
 class ARGroupTableCopy(Struct):
@@ -224,8 +214,7 @@ class RNSubGroupPriorityEntry(Struct):
     """Which notifications a subgroup priority makes."""
 
     key, section, size = "mlnxrnbypriority", f"{_SOURCE} IB_RN_GEN_BY_SUB_GROUP_PRIORITY_GEN_ARN_MASK, GEN_FRN_MASK", 4
-    reserved1 = pad(30, at="0")
-    gen_frn = flag("GenFRN", at="3[6]")
+    gen_frn = flag("GenFRN", at="..3[6]")
     gen_arn = flag("GenARN", at="3[7]")
 
 
@@ -243,10 +232,8 @@ class HBFConfig(Struct):
     key, section, size = "mlnxhbfconfig", f"{_SOURCE} ib_hbf_config_t", 20
     carried_by = smp(0xFF24)
     hash_type = uint(4, "HashType", at="0")
-    reserved1 = pad(2, at="0[4]")
-    seed_type = uint(2, "SeedType", at="0[6]")
-    reserved2 = pad(56, at="1")
-    seed = uint(32, "Seed", at="8", base="hex")
+    seed_type = uint(2, "SeedType", at="..0[6]")
+    seed = uint(32, "Seed", at="..8", base="hex")
     fields_enable = uint(64, "FieldsEnable", at="12", base="hex")
 
 
@@ -254,8 +241,7 @@ class HBFGroupWeight(Struct):
     """Weights of the three subgroups of an adaptive routing group."""
 
     key, section, size = "mlnxwhbfconfig", f"{_SOURCE} ib_ar_group_weight", 4
-    reserved1 = pad(8, at="0")
-    subgroup_weight = array(3, uint(8, "SubgroupWeight", at="1"))
+    subgroup_weight = array(3, uint(8, "SubgroupWeight", at="..1"))
 
 
 class WeightedHBFConfig(Struct):
@@ -291,8 +277,7 @@ class NVLHBFConfig(Struct):
     reserved1 = pad(4, at="0[4]")
     reserved2 = pad(80, at="1")
     packet_hash_bitmask = uint(8, "PacketHashBitmask", at="11", base="hex")
-    reserved3 = pad(32, at="12")
-    seed = uint(32, "Seed", at="16", base="hex")
+    seed = uint(32, "Seed", at="..16", base="hex")
     fields_enable = uint(64, "FieldsEnable", at="20", base="hex")
 
 
@@ -303,9 +288,7 @@ class PFRNConfig(Struct):
     carried_by = smp(0xFF61)
     capability_mask = uint(32, "CapabilityMask", at="0", base="hex")
     is_policy_supported = bit(capability_mask, 0, "IsPolicySupported", ws="+capabilitymask.policysupported")
-    reserved1 = pad(36, at="4")
-    sl = uint(4, "SL", at="8[4]")
-    reserved2 = pad(16, at="9")
-    policy = enum(8, {0: "Tree", 1: "Dragonfly+"}, "Policy", at="11")
+    sl = uint(4, "SL", at="..8[4]")
+    policy = enum(8, {0: "Tree", 1: "Dragonfly+"}, "Policy", at="..11")
     mask_force_clear_timeout = uint(16, "MaskForceClearTimeout", at="12")
     mask_clear_timeout = uint(16, "MaskClearTimeout", at="14")

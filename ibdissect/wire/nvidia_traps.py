@@ -9,7 +9,7 @@ from .mad import METHODS
 from .names import NODE_TYPE
 from .notice import Notice, TrapPKey, TrapQKey
 from .places import Inside
-from .spec import Struct, array, bit, enum, flag, gid, guid, hole, lid, pad, qpn, raw, secret, uint
+from .spec import Struct, array, bit, enum, flag, gid, guid, hole, lid, qpn, raw, secret, uint
 
 _SOURCE = "trex-core ib_types.h"
 NVIDIA = 0x0002C9
@@ -55,17 +55,14 @@ class TrapVPortChange(Struct):
 
     key, section, size = "trap", f"{_SOURCE} ntc_1144, TRAP_1144_MASK", 14
     carried_by = _of(1144)
-    reserved1 = pad(16, at="0")
-    lidaddr = lid("LIDADDR", at="2")
-    reserved2 = pad(15, at="4")
-    other_local_changes = flag("OtherLocalChanges", at="5[7]")
+    lidaddr = lid("LIDADDR", at="..2")
+    other_local_changes = flag("OtherLocalChanges", at="..5[7]")
     capability_mask = uint(16, "CAPABILITYMASK", at="6", base="hex")
     change_flags = uint(16, "ChangeFlags", at="8", base="hex")
     hierarchy_info_change = bit(change_flags, 4, "HierarchyInfoChange")
     sm_priority_change = bit(change_flags, 3, "SMPriorityChange")
     node_description_change = bit(change_flags, 0, "NodeDescriptionChange")
-    reserved3 = pad(16, at="10")
-    vport_index = uint(16, "VPortIndex", at="12")
+    vport_index = uint(16, "VPortIndex", at="..12")
 
 
 class TrapVPortState(Struct):
@@ -73,8 +70,7 @@ class TrapVPortState(Struct):
 
     key, section, size = "trap", f"{_SOURCE} ntc_1146", 4
     carried_by = _of(1146)
-    reserved1 = pad(16, at="0")
-    lidaddr = lid("LIDADDR", at="2")
+    lidaddr = lid("LIDADDR", at="..2")
 
 
 class TrapVPortPKey(TrapPKey):
@@ -98,8 +94,7 @@ class TrapSALimit(Struct):
 
     key, section, size = "trap", f"{_SOURCE} ntc_1302, ntc_1303_1305", 46
     carried_by = _of(1302, 1303, 1304, 1305)
-    reserved1 = pad(48, at="0")
-    sgid = gid("SGID", at="6")
+    sgid = gid("SGID", at="..6")
     port_guid = guid("PortGUID", at="22")
     target_guid = guid("TargetGUID", at="30")
     target_port_guid = guid("TargetPortGUID", at="38")
@@ -110,14 +105,11 @@ class TrapAnswerMKey(Struct):
 
     key, section, size = "trap", f"{_SOURCE} ntc_1308", 52
     carried_by = _of(1308)
-    reserved1 = pad(16, at="0")
-    lidaddr = lid("LIDADDR", at="2")
+    lidaddr = lid("LIDADDR", at="..2")
     attributeid = uint(16, "ATTRIBUTEID", at="4", base="hex")
-    reserved2 = pad(8, at="6")
-    method = enum(8, METHODS, "METHOD", at="7", base="hex")
+    method = enum(8, METHODS, "METHOD", at="..7", base="hex")
     port_guid = guid("PortGUID", at="8")
-    reserved3 = pad(24, at="16")
-    dr_notice = flag("DRNotice", at="19")
+    dr_notice = flag("DRNotice", at="..19")
     dr_path_truncated = flag("DRPathTruncated", at="19[1]")
     dr_hop_count = uint(6, "DRHopCount", at="19[2]")
     dr_initial_path = raw(24, "DRInitialPath", at="20", holds="ports")
@@ -129,8 +121,7 @@ class TrapDuplicateNode(Struct):
 
     key, section, size = "trap", f"{_SOURCE} ntc_1310", 28
     carried_by = _of(1310)
-    reserved1 = pad(16, at="0")
-    node_guid = guid("NodeGUID", at="2")
+    node_guid = guid("NodeGUID", at="..2")
     peer_node_guid1 = guid("PeerNodeGUID1", at="10")
     peer_node_guid2 = guid("PeerNodeGUID2", at="18")
     peer_port1 = uint(8, "PeerPort1", at="26")
@@ -142,8 +133,7 @@ class TrapDuplicatePort(Struct):
 
     key, section, size = "trap", f"{_SOURCE} ntc_1311", 32
     carried_by = _of(1311)
-    reserved1 = pad(16, at="0")
-    port_guid = guid("PortGUID", at="2")
+    port_guid = guid("PortGUID", at="..2")
     node_guid1 = guid("NodeGUID1", at="10")
     node_guid2 = guid("NodeGUID2", at="18")
     port1 = uint(8, "Port1", at="26")
@@ -157,11 +147,9 @@ class TrapReboot(Struct):
 
     key, section, size = "trap", f"{_SOURCE} ntc_1312", 20
     carried_by = _of(1312)
-    reserved1 = pad(16, at="0")
-    port_guid = guid("PortGUID", at="2")
+    port_guid = guid("PortGUID", at="..2")
     node_guid = guid("NodeGUID", at="10")
-    reserved2 = pad(8, at="18")
-    portno = uint(8, "PORTNO", at="19")
+    portno = uint(8, "PORTNO", at="..19")
 
 
 class TrapFlap(Struct):
@@ -169,8 +157,7 @@ class TrapFlap(Struct):
 
     key, section, size = "trap", f"{_SOURCE} ntc_1321", 22
     carried_by = _of(1321)
-    reserved1 = pad(16, at="0")
-    node_guid1 = guid("NodeGUID1", at="2")
+    node_guid1 = guid("NodeGUID1", at="..2")
     node_guid2 = guid("NodeGUID2", at="10")
     port1 = uint(16, "Port1", at="18")
     port2 = uint(16, "Port2", at="20")
@@ -184,8 +171,7 @@ class TrapSpoofedSGID(Struct):
     slid = lid("SLID", at="0")
     attributeid = uint(16, "ATTRIBUTEID", at="2", base="hex")
     method = enum(8, METHODS, "METHOD", at="4", base="hex")
-    reserved1 = pad(8, at="5")
-    sgid = gid("SGID", at="6")
+    sgid = gid("SGID", at="..6")
     port_guid = guid("PortGUID", at="22")
 
 
@@ -211,12 +197,9 @@ class TrapSMGUID(Struct):
 
     key, section, size = "trap", f"{_SOURCE} ntc_1306_1307", 44
     carried_by = _of(1306, 1307)
-    reserved1 = pad(16, at="0")
-    lidaddr = lid("LIDADDR", at="2")
-    reserved2 = pad(32, at="4")
-    sm_guid = guid("UnauthorizedSMGUID", at="8")
-    reserved3 = pad(24, at="16")
-    dr_notice = flag("DRNotice", at="19")
+    lidaddr = lid("LIDADDR", at="..2")
+    sm_guid = guid("UnauthorizedSMGUID", at="..8")
+    dr_notice = flag("DRNotice", at="..19")
     dr_path_truncated = flag("DRPathTruncated", at="19[1]")
     dr_hop_count = uint(6, "DRHopCount", at="19[2]")
     dr_initial_path = raw(24, "DRInitialPath", at="20", holds="ports")
@@ -249,13 +232,11 @@ class TrapFastRecovery(Struct):
 
     key, section, size = "trap", f"{_SOURCE} ntc_1314", 46
     carried_by = _of(1314)
-    reserved1 = pad(8, at="0")
-    portno = uint(8, "PORTNO", at="1")
+    portno = uint(8, "PORTNO", at="..1")
     trigger = uint(8, "Trigger", at="2")
     threshold_type = uint(8, "ThresholdType", at="3")
     fields_select = uint(16, "FieldsSelect", at="4", base="hex")
-    reserved2 = pad(16, at="6")
-    counter_overflow = uint(16, "CounterOverflow", at="8", base="hex")
+    counter_overflow = uint(16, "CounterOverflow", at="..8", base="hex")
     num_errors = uint(32, "NumErrors", at="10")
     num_warnings = uint(32, "NumWarnings", at="14")
     num_normals = uint(32, "NumNormals", at="18")
@@ -294,8 +275,7 @@ class TrapContainAndDrain(Struct):
     key, section, size = "trap", f"{_SOURCE} ntc_1317", 38
     carried_by = _of(1317)
     lidaddr = lid("LIDADDR", at="0")
-    reserved1 = pad(32, at="2")
-    block_mask = raw(32, "BlockMask", at="6")
+    block_mask = raw(32, "BlockMask", at="..6")
 
 
 class TrapUnauthorizedPackets(Struct):
@@ -312,10 +292,8 @@ class TrapUnauthorizedPackets(Struct):
     dr_path_valid = bit(data_valid, 6, "DRPathValid")
     lidaddr1 = lid("LIDADDR1", at="2")
     lidaddr2 = lid("LIDADDR2", at="4")
-    reserved1 = pad(28, at="6")
-    reason = uint(4, "Reason", at="9[4]")
-    reserved2 = pad(8, at="10")
-    qp1 = qpn("QP1", at="11")
+    reason = uint(4, "Reason", at="..9[4]")
+    qp1 = qpn("QP1", at="..11")
     hop_count = uint(8, "HopCount", at="14")
     qp2 = qpn("QP2", at="15")
     dr_path = array(16, uint(16, "DRPath", at="18"))
@@ -326,8 +304,7 @@ class TrapUpgrade(Struct):
 
     key, section, size = "trap", f"{_SOURCE} ntc_1319", 2
     carried_by = _of(1319)
-    reserved1 = pad(8, at="0")
-    state = uint(8, "State", at="1")
+    state = uint(8, "State", at="..1")
 
 
 class TrapPortRecovered(Struct):
@@ -336,8 +313,7 @@ class TrapPortRecovered(Struct):
     key, section, size = "trap", f"{_SOURCE} ntc_1320", 34
     carried_by = _of(1320)
     block_id = uint(8, "BlockID", at="0")
-    reserved1 = pad(8, at="1")
-    recovered_ports = raw(32, "RecoveredPorts", at="2")
+    recovered_ports = raw(32, "RecoveredPorts", at="..2")
 
 
 class TrapTenant(Struct):

@@ -29,8 +29,7 @@ class STLSLtoSCEntry(Struct):
     """The SC of an SL."""
 
     prefix, key, section, size = "opa", "sltoscmappingtable", f"{_SOURCE} STL_SLSCMAP", 1
-    reserved1 = pad(3, at="0")
-    sc = uint(5, "SC", at="0[3]", ws="+sltosclowbits")
+    sc = uint(5, "SC", at="..0[3]", ws="+sltosclowbits")
 
 
 class STLSLtoSCMappingTable(Struct):
@@ -45,8 +44,7 @@ class STLSCtoSCEntry(Struct):
     """The outgoing SC of an incoming one."""
 
     prefix, key, section, size = "opa", "sctoscmappingtable", f"{_SOURCE} STL_SCSCMAP", 1
-    reserved1 = pad(3, at="0")
-    sc = uint(5, "SC", at="0[3]", ws="+sctosclowbits")
+    sc = uint(5, "SC", at="..0[3]", ws="+sctosclowbits")
 
 
 class STLSCtoSCMappingTable(Struct):
@@ -71,8 +69,7 @@ class STLSCtoSLEntry(Struct):
     """The SL of an SC."""
 
     prefix, key, section, size = "opa", "sctoslmappingtable", f"{_SOURCE} STL_SCSLMAP", 1
-    reserved1 = pad(3, at="0")
-    sl = uint(5, "SL", at="0[3]", ws="+sctosllowbits")
+    sl = uint(5, "SL", at="..0[3]", ws="+sctosllowbits")
 
 
 class STLSCtoSLMappingTable(Struct):
@@ -87,8 +84,7 @@ class STLSCtoVLEntry(Struct):
     """The VL of an SC."""
 
     prefix, key, section, size = "opa", "sctovlxmappingtable", f"{_SOURCE} STL_SCVLMAP", 1
-    reserved1 = pad(3, at="0")
-    vl = uint(5, "VL", at="0[3]", ws="+sctovlxlowbits")
+    vl = uint(5, "VL", at="..0[3]", ws="+sctovlxlowbits")
 
 
 class STLSCtoVLMappingTable(Struct):
@@ -103,8 +99,7 @@ class STLVLArbitrationEntry(Struct):
     """A VL and its weight."""
 
     prefix, key, section, size = "opa", "vlarbitrationtable", f"{_SOURCE} STL_VLARB_TABLE_ELEMENT", 2
-    reserved1 = pad(3, at="0")
-    vl = uint(5, "VL", at="0[3]")
+    vl = uint(5, "VL", at="..0[3]")
     weight = uint(8, "Weight", at="1")
 
 
@@ -161,8 +156,7 @@ class STLBufferControlTable(Struct):
 
     prefix, key, section, size = "opa", "buffercontroltable", f"{_SOURCE} STL_BUFFER_CONTROL_TABLE", 132
     carried_by = opa_smp(0x008A)
-    reserved1 = pad(16, at="0")
-    tx_overall_shared_limit = uint(16, "TxOverallSharedLimit", at="2")
+    tx_overall_shared_limit = uint(16, "TxOverallSharedLimit", at="..2")
     vl = array(32, nested(STLBufferControlEntry, "VL", at="4"))
 
 
@@ -210,8 +204,7 @@ class STLSwitchCongestionSetting(Struct):
     victim_mask = raw(32, "VictimMask", at="4", holds="ports")
     credit_mask = raw(32, "CreditMask", at="36", holds="ports")
     threshold = uint(4, "Threshold", at="68")
-    reserved1 = pad(4, at="68[4]")
-    packet_size = uint(8, "PacketSize", at="69", unit="x 64 bytes")
+    packet_size = uint(8, "PacketSize", at="..69", unit="x 64 bytes")
     cs_threshold = uint(4, "CSThreshold", at="70")
     reserved2 = pad(4, at="70[4]")
     reserved3 = pad(8, at="71")
@@ -226,8 +219,7 @@ class STLSwitchPortCongestionSetting(Struct):
     carried_by = opa_smp(0x008E)
     valid = flag("Valid", at="0")
     control_type = enum(1, {0: "Congestion control", 1: "Credit starvation"}, "ControlType", at="0[1]")
-    reserved1 = pad(2, at="0[2]")
-    threshold = uint(4, "Threshold", at="0[4]")
+    threshold = uint(4, "Threshold", at="..0[4]")
     packet_size = uint(8, "PacketSize", at="1")
     marking_rate = uint(16, "MarkingRate", at="2")
 
@@ -240,8 +232,7 @@ class STLHFICongestionEvent(Struct):
     remote_qp = qpn("RemoteQP", at="3", ws="opa.hficongestionsetting.remoteqpnumbercnentry")
     sl = uint(5, "SL", at="6")
     service_type = enum(3, SERVICE_TYPE, "ServiceType", at="6[5]")
-    reserved1 = pad(8, at="7")
-    remote_lid = lid("RemoteLID", at="8", ws="opa.hficongestionsetting.lidcnentry", bits=32)
+    remote_lid = lid("RemoteLID", at="..8", ws="opa.hficongestionsetting.lidcnentry", bits=32)
     time_stamp = uint(32, "TimeStamp", at="12", ws="opa.hficongestionsetting.timestampcnentry")
 
 
@@ -265,8 +256,7 @@ class STLHFICongestionEntry(Struct):
 
     prefix, key, section, size = "opa", "hficongestionsetting", f"{_SOURCE} STL_HFI_CONGESTION_SETTING_ENTRY", 6
     ccti_increase = uint(8, "CCTIIncrease", at="0")
-    reserved1 = pad(8, at="1")
-    ccti_timer = uint(16, "CCTITimer", at="2")
+    ccti_timer = uint(16, "CCTITimer", at="..2")
     trigger_threshold = uint(8, "TriggerThreshold", at="4")
     ccti_min = uint(8, "CCTIMin", at="5")
 

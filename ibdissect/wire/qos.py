@@ -29,8 +29,7 @@ class EnhancedQoSArbiterInfo(Struct):
     is_independent_granularity_supported = bit(capability_mask, 12, "IsIndependentGranularitySupported")
     num_vl_groups_cap = uint(4, "NumVLGroupsCap", at="4")
     sl_cap = uint(4, "SLCap", at="4[4]")
-    reserved1 = pad(8, at="5")
-    rate_limit_granularity_cap = uint(4, "RateLimitGranularityCap", at="6", base="hex")
+    rate_limit_granularity_cap = uint(4, "RateLimitGranularityCap", at="..6", base="hex")
     rate_limit_granularity_enabled = uint(4, "RateLimitGranularityEnabled", at="6[4]", base="hex")
     min_bw_granularity_cap = uint(4, "MinBWGranularityCap", at="7", base="hex")
     min_bw_granularity_enabled = uint(4, "MinBWGranularityEnabled", at="7[4]", base="hex")
@@ -62,8 +61,7 @@ class VLArbiter(Struct):
     key, section, size = "vlarbiter", f"{_SOURCE} ib_vl_arbiter_config_t", 64
     carried_by = (Inside(PortVLArbiter.data, modifier=(VL_TYPE, VL_TYPE)),)
     vl_mask = uint(16, "VLMask", at="0", base="hex")
-    reserved1 = pad(16, at="2")
-    vl = array(15, nested(Bandwidth, "VL", at="4"))
+    vl = array(15, nested(Bandwidth, "VL", at="..4"))
 
 
 class VLGroupsArbiter(Struct):
@@ -72,8 +70,7 @@ class VLGroupsArbiter(Struct):
     key, section, size = "vlgroupsarbiter", f"{_SOURCE} ib_vl_groups_arbiter_config_t", 64
     carried_by = (Inside(PortVLArbiter.data, modifier=(VL_TYPE, 0)),)
     vl_group_mask = uint(8, "VLGroupMask", at="0", base="hex")
-    reserved1 = pad(24, at="1")
-    rate_limiter = uint(20, "RateLimiter", at="4")
+    rate_limiter = uint(20, "RateLimiter", at="..4")
     reserved3 = pad(12, at="6[4]")
     vl_group_vl_mask = array(8, uint(16, "VLGroupVLMask", at="8", base="hex"))
     vl_group = array(8, nested(Bandwidth, "VLGroup", at="24"))
@@ -94,8 +91,7 @@ class EnhancedQoSArbiterInfoRecord(Struct):
     key, section, size = "enhancedqosarbiterinforecord", f"{_SOURCE} ib_vport_enh_qos_arbiter_info_record_t", 12
     carried_by = (Mad(0x03, 0x0050),)
     lid = lid("LID", at="0")
-    reserved1 = pad(16, at="2")
-    info = nested(EnhancedQoSArbiterInfo, "EnhancedQoSArbiterInfo", at="4")
+    info = nested(EnhancedQoSArbiterInfo, "EnhancedQoSArbiterInfo", at="..4")
 
 
 class ArbiterRecord(Struct):
@@ -159,8 +155,7 @@ class QosConfigVLEntry(Struct):
     is_nvl_unicast_response = bit(data_types, 2, "NVLUnicastResponse")
     is_nvl_multicast_request = bit(data_types, 3, "NVLMulticastRequest")
     is_nvl_multicast_response = bit(data_types, 4, "NVLMulticastResponse")
-    reserved1 = pad(7, at="3")
-    disable_hoq_life = flag("DisableHOQLife", at="3[7]")
+    disable_hoq_life = flag("DisableHOQLife", at="..3[7]")
 
 
 class QosConfigVL(Struct):

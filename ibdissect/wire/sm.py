@@ -18,8 +18,7 @@ class SMP(Struct):
     carried_by = (MadFormat(0x01),)
     header = hole(24, "MAD header", at="0")
     m_key = secret(64, "M_Key", at="24", ws="mkey")
-    reserved1 = pad(256, at="32")
-    data = hole(64, "SMP Data", at="64", ws="smpdata")
+    data = hole(64, "SMP Data", at="..64", ws="smpdata")
     reserved2 = pad(1024, at="128")
 
 
@@ -38,8 +37,7 @@ class SMPDirected(Struct):
     m_key = secret(64, "M_Key", at="24", ws="infiniband.smplid.mkey")
     dr_slid = lid("DrSLID", at="32")
     dr_dlid = lid("DrDLID", at="34")
-    reserved1 = pad(224, at="36")
-    data = hole(64, "SMP Data", at="64", ws="infiniband.smplid.smpdata")
+    data = hole(64, "SMP Data", at="..64", ws="infiniband.smplid.smpdata")
     initial_path = raw(64, "Initial Path", at="128", holds="ports")
     return_path = raw(64, "Return Path", at="192", holds="ports")
 
@@ -150,8 +148,7 @@ class HierarchyInfo(Struct):
     max_supported_index = uint(8, "MaxSupportedIndex", at="8")
     max_active_index = uint(8, "MaxActiveIndex", at="9")
     active_levels = uint(4, "ActiveLevels", at="10")
-    reserved1 = pad(12, at="10[4]")
-    level = array(13, uint(32, "Level", at="12"))
+    level = array(13, uint(32, "Level", at="..12"))
 
 
 class CableInfo(Struct):

@@ -110,12 +110,11 @@ class PortInfo(Struct):
     local_phy_errors = uint(4, "LocalPhyErrors", at="53", ports=LINK_PORTS)
     overrun_errors = uint(4, "OverrunErrors", at="53[4]", ports=LINK_PORTS)
     max_credit_hint = uint(16, "MaxCreditHint", at="54", ports=LINK_PORTS, read_only=True)
-    reserved3 = pad(1, at="56")
     link_speed_ext_active2 = enum(
         2,
         {0: "none", **names.LINK_SPEED_EXT2},
         "LinkSpeedExtActive2",
-        at="56[1]",
+        at="..56[1]",
         ports=LINK_PORTS,
         read_only=True,
     )

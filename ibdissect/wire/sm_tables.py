@@ -3,7 +3,7 @@
 from .convert import width_mask_text
 from .names import MEMBERSHIP
 from .places import smp
-from .spec import Struct, array, bit, flag, guid, lid, nested, pad, part, pkey, raw, uint
+from .spec import Struct, array, bit, flag, guid, lid, nested, part, pkey, raw, uint
 
 
 class GUIDInfo(Struct):
@@ -51,8 +51,7 @@ class VLArbitrationEntry(Struct):
     """A VL and how much it may send per turn (64-byte units; 0 skips it)."""
 
     key, section, size = "vlarbitrationtable", "IBA 14.2.5.9; python-rdma SMPVLArbitrationTable", 2
-    reserved1 = pad(4, at="0")
-    vl = uint(4, "VL", at="0[4]")
+    vl = uint(4, "VL", at="..0[4]")
     weight = uint(8, "Weight", at="1")
 
 
@@ -79,8 +78,7 @@ class LIDPortEntry(Struct):
     lid = lid("LID", at="0")
     valid = flag("Valid", at="2")
     lmc = uint(3, "LMC", at="2[1]")
-    reserved1 = pad(4, at="2[4]")
-    port = uint(8, "Port", at="3")
+    port = uint(8, "Port", at="..3")
 
 
 class RandomForwardingTable(Struct):

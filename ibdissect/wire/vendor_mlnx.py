@@ -138,8 +138,7 @@ class VendorKeyInfo(Struct):
     mad_key = secret(64, "V_Key", "MADKey", at="0")
     v_key = secret(64, "V_Key", at="8")
     v_key_protect_bit = flag("V_KeyProtectBit", at="16")
-    reserved1 = pad(15, at="16[1]")
-    v_key_lease_period = uint(16, "V_KeyLeasePeriod", at="18", unit="s")
+    v_key_lease_period = uint(16, "V_KeyLeasePeriod", at="..18", unit="s")
     v_key_violations = uint(16, "V_KeyViolations", at="20")
 
 
@@ -151,8 +150,7 @@ class NodeKeyInfo(Struct):
     mad_key = secret(64, "N2N_Key", "MADKey", at="0")
     n2n_manager_key = secret(64, "N2N_Key", "N2NManagerKey", at="8")
     n2n_key_protect_bit = flag("N2NKeyProtectBit", at="16")
-    reserved1 = pad(15, at="16[1]")
-    n2n_key_lease_period = uint(16, "N2NKeyLeasePeriod", at="18", unit="s")
+    n2n_key_lease_period = uint(16, "N2NKeyLeasePeriod", at="..18", unit="s")
     n2n_key_violations = uint(16, "N2NKeyViolations", at="20")
     node_key_violations = uint(16, "NodeKeyViolations", at="22")
 
@@ -162,10 +160,8 @@ class Neighbor(Struct):
 
     key, section, size = "mlnxneighbors", "trex-core ib_types.h ib_neighbor_record_t", 16
     node_type = uint(3, "NodeType", at="0")
-    reserved1 = pad(13, at="0[3]")
-    lid = lid("LID", at="2")
-    reserved2 = pad(32, at="4")
-    n2n_key = secret(64, "N2N_Key", at="8")
+    lid = lid("LID", at="..2")
+    n2n_key = secret(64, "N2N_Key", at="..8")
 
 
 class NeighborsInfo(Struct):

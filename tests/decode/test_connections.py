@@ -121,7 +121,6 @@ def test_all_that_a_connection_says() -> None:
     (near, _), (far, _) = one.sides
     assert state.facing(near, far, 0x50, 9) == (one, 0x60) and state.facing(far, near, 0x60, 9) == (one, 0x50)
     assert state.facing(near, far, 0x60, 9) is None and state.facing(far, far, 0x50, 9) is None
-    assert (state.retry_count(far, near, 0x60, 9), state.retry_count(near, far, 0x50, 9)) == (6, None)
     assert state.both_speak(one) and not learnt(asked())[0].both_speak(one)
 
 

@@ -28,7 +28,7 @@ def test_a_connection_lasts_from_rep_to_dreq() -> None:
     pairs = taken([request(partition_key=0x8001), reply(), READY, LEAVE])
     pair = pairs.at(ACTIVE, 3)
     assert pair is not None and pair is pairs.at(PASSIVE, 3)
-    assert (*pair.queue_pairs, pair.p_key, pair.service) == (ACTIVE, PASSIVE, 0x8001, "RC")
+    assert (pair.p_key, pair.service) == (0x8001, "RC")
     assert pair.far(ACTIVE) == PASSIVE and pair.far(PASSIVE) == ACTIVE
     assert pairs.at(ACTIVE, 2) is None and pairs.at(ACTIVE, 4) is None
 
@@ -37,7 +37,7 @@ def test_the_next_connection_ends_the_one_before() -> None:
     later = [request(local_communication_id=0x1003, local_qpn=0x101), reply(remote_communication_id=0x1003, local_communication_id=0x2004)]
     pairs = taken([request(), reply(), *later])
     first, second = pairs.at(PASSIVE, 3), pairs.at(PASSIVE, 5)
-    assert first is None and second is not None and second.queue_pairs[0] == (1, 0x101)
+    assert first is None and second is not None and (second.active_lid, second.active_qpn) == (1, 0x101)
 
 
 def test_nothing_without_rep_or_beyond_the_subnet() -> None:

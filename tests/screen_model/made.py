@@ -6,10 +6,12 @@ import io
 import threading
 from pathlib import Path
 
+from ibdissect.lint.finding import Finding
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.rules import load
 from ibdissect.screen_model.background_analysis import KEPT, BackgroundAnalysis, Snapshot
 from ibdissect.screen_model.capture_model import CaptureModel
+from ibdissect.screen_model.findings_store import FindingsStore
 from tests import craft
 from tests.craft import erf_pcap, gmp, native, rc, ud
 from tests.subnet.made import answer, ask, node, p_keys
@@ -76,3 +78,8 @@ def studied(model: CaptureModel, options: CheckOptions | None = None, kept: int 
     thread.join(10)
     assert study.finished and not thread.is_alive()
     return study, shot
+
+
+def all_of(store: FindingsStore) -> list[Finding]:
+    """Every occurrence as a finding."""
+    return [store.finding(place) for place in range(len(store))]

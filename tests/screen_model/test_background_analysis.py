@@ -17,7 +17,7 @@ from ibdissect.rules import load
 from ibdissect.screen_model.background_analysis import BackgroundAnalysis
 from ibdissect.screen_model.shown_frames import FilteredRows
 from tests.screen_model import made
-from tests.screen_model.made import TOTAL, opened, studied
+from tests.screen_model.made import TOTAL, all_of, opened, studied
 
 
 def test_filter_for_findings_follows_the_study(tmp_path: Path) -> None:
@@ -37,8 +37,8 @@ def test_study(tmp_path: Path) -> None:
     study, shot = studied(model)
     store = model.findings
     assert "PKY003" in store.codes(3, 1)[3] and store.worst(3) is not None and store.worst(22) is None
-    assert [finding.frame for finding in store.all()] == sorted(finding.frame for finding in store.all())
-    assert all(finding.message for finding in store.all())
+    assert [finding.frame for finding in all_of(store)] == sorted(finding.frame for finding in all_of(store))
+    assert all(finding.message for finding in all_of(store))
     assert 0 < sum(store.by_rule.values()) == sum(store.counts.values()) == len(store.heads())
     assert shot.frames == TOTAL == shot.traffic.frames
     one = next(one for one in shot.conversations if one.far_qp == 0x50)

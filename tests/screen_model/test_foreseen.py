@@ -14,7 +14,7 @@ from ibdissect.screen_model import background_analysis
 from ibdissect.screen_model.background_analysis import BackgroundAnalysis
 from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.screen_model.foreseen import foresee
-from tests.screen_model.made import capture, opened
+from tests.screen_model.made import all_of, capture, opened
 
 load()
 OPTIONS = CheckOptions(rules=[REGISTRY[code] for code in ("PKY003", "PM001", "RC002")], max_findings=None)
@@ -47,7 +47,7 @@ def test_findings_of_a_growing_capture_come_before_its_end(tmp_path: Path, monke
             break
         model.wait(0.02)
     store, linted = model.findings, check(str(path), OPTIONS)
-    now = {(one.code, one.frame) for one in store.all()}
+    now = {(one.code, one.frame) for one in all_of(store)}
     assert not study.finished and {(one.code, one.frame) for one in linted.findings} <= now
     assert dict(store.by_rule) == {code: sum(one.code == code for one in linted.findings) for code in {one.code for one in linted.findings}}
     model.stop_reading()
@@ -55,7 +55,7 @@ def test_findings_of_a_growing_capture_come_before_its_end(tmp_path: Path, monke
         if study.finished:
             break
         model.wait(0.02)
-    assert {(one.code, one.frame) for one in store.all()} == now
+    assert {(one.code, one.frame) for one in all_of(store)} == now
     assert len(store.first()) == len({(one.code, one.frame, one.message) for one in store.first()}) == len(linted.findings)
     model.close()
     study.close()

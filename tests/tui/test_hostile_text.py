@@ -31,6 +31,7 @@ from tests.capture.built import block, option, section
 from tests.cli.test_serve import fetch
 from tests.craft import build, gmp, smp, ud
 from tests.mad.test_rmpp_records import segment
+from tests.screen_model.made import all_of
 from tests.test_hostile import TEXTS
 from tests.test_hostile_pcapng import interface
 from tests.tui import drawn, made
@@ -156,11 +157,11 @@ async def test_fields_become_filters_columns_copies(tmp_path: Path) -> None:
 
 async def test_findings_pages(tmp_path: Path) -> None:
     async with running(written(tmp_path)) as (app, pilot):
-        assert app.model.findings.all()
+        assert all_of(app.model.findings)
         await pilot.press("S")
         harmless(app)
         await pilot.press("escape")
-        for finding in app.model.findings.all()[::9]:
+        for finding in all_of(app.model.findings)[::9]:
             app.explain(finding)
             await pilot.pause()
             assert isinstance(app.screen, PageScreen)

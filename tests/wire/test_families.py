@@ -25,6 +25,12 @@ class Lane(Acme, size=8, section="ACME 4", carried_by=UdpPort(7)):
     more = uint(16, "More Errors", at="..6")
 
 
+class Named(Acme, size=4, key="named"):
+    a = flag("A", at="..0[7]")
+    reserved1 = uint(8, "Reserved, but with a name", at="1")
+    b = uint(8, "B", at="..3")
+
+
 class Wide(Lane, key="wide"):
     speed = uint(8, "Speed", at="8")
 
@@ -43,6 +49,8 @@ def test_what_lies_before_an_offset_with_dots_is_reserved() -> None:
     assert [(field.bit, field.bits) for field in Lane.fields if field.kind == "pad"] == [(8, 6), (16, 16)]
     assert [(field.bit, field.bits) for field in Wide.fields if field.kind == "pad"] == [(8, 6), (16, 16)]
     assert Wide(bytes(8) + b"\7").speed == 7
+    assert [field.name for field in Lane.fields] == ["number", "reserved1", "up", "last", "reserved2", "errors", "more"]
+    assert [field.name for field in Named.fields] == ["reserved2", "a", "reserved1", "reserved3", "b"], "no name twice"
 
 
 @pytest.mark.parametrize(

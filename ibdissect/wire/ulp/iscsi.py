@@ -82,8 +82,7 @@ class ISCSILogin(Struct):
     key, section, size, title = "iser.iscsi.login", "RFC 7143 11.12", 28, "Login Command"
     carried_by = (Inside(ISCSI.body, ((ISCSI.opcode, frozenset({0x03})),)),)
     connection_id = uint(16, "CID", at="0", ws="iscsi.cid")
-    reserved1 = pad(16, at="2")
-    command_number = uint(32, "CmdSN", at="4", ws="iscsi.cmdsn")
+    command_number = uint(32, "CmdSN", at="..4", ws="iscsi.cmdsn")
     expected_status_number = uint(32, "ExpStatSN", at="8", ws="iscsi.expstatsn")
     reserved2 = pad(128, at="12")
 
@@ -93,8 +92,7 @@ class ISCSILoginResponse(Struct):
 
     key, section, size, title = "iser.iscsi.loginresponse", "RFC 7143 11.13", 28, "Login Response"
     carried_by = (Inside(ISCSI.body, ((ISCSI.opcode, frozenset({0x23})),)),)
-    reserved1 = pad(32, at="0")
-    status_number = uint(32, "StatSN", at="4", ws="iscsi.statsn")
+    status_number = uint(32, "StatSN", at="..4", ws="iscsi.statsn")
     expected_command_number = uint(32, "ExpCmdSN", at="8", ws="iscsi.expcmdsn")
     max_command_number = uint(32, "MaxCmdSN", at="12", ws="iscsi.maxcmdsn")
     status = uint(16, "Status", at="16", base="hex", ws="iscsi.login.status")

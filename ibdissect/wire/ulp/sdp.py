@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..cm_names import SDP_MASK, SDP_PREFIX
 from ..places import CmService
-from ..spec import Struct, bit, enum, gid, ip4, nested, pad, part, uint
+from ..spec import Struct, bit, enum, gid, ip4, nested, part, uint
 
 MESSAGES: Mapping[int, str] = {
     0x00: "Hello", 0x01: "HelloAck", 0x02: "DisConn", 0x03: "AbortConn", 0x04: "SendSm", 0x05: "RdmaWrCompl", 0x06: "RdmaRdCompl",
@@ -45,13 +45,11 @@ class SDPHello(Struct):
     capabilities = uint(4, "Capabilities", at="17[4]", base="hex", ws="cap")
     invalidate = bit(capabilities, 0, "INVALIDATE_CAP", ws="cap_invalidate")
     extended_max_adverts = bit(capabilities, 1, "EXTENDED_MAXADVERTS", ws="cap_extmaxadverts")
-    reserved1 = pad(8, at="18")
-    max_adverts = uint(8, "Max Adverts", at="19")
+    max_adverts = uint(8, "Max Adverts", at="..19")
     des_rem_rcv_sz = uint(32, "DesRemRcvSz", at="20", unit="bytes")
     local_rcv_sz = uint(32, "LocalRcvSz", at="24", unit="bytes")
     local_port = uint(16, "Local Port", at="28")
-    reserved2 = pad(16, at="30")
-    source_address = gid("Source IP", at="32", ws="src_ip")
+    source_address = gid("Source IP", at="..32", ws="src_ip")
     source_ipv4 = ip4("Source IPv4", ws="src_ip4", part_of=(source_address, 0), when=(ip_version, _IPV4))
     destination_address = gid("Destination IP", at="48", ws="dst_ip")
     destination_ipv4 = ip4("Destination IPv4", ws="dst_ip4", part_of=(destination_address, 0), when=(ip_version, _IPV4))
@@ -66,6 +64,5 @@ class SDPHelloAck(Struct):
     version = uint(8, "Version", at="16", base="hex")
     major_version = part(version, 7, 4, "Major Version", ws="majv")
     minor_version = part(version, 3, 0, "Minor Version", ws="minv")
-    reserved1 = pad(16, at="17")
-    max_adverts = uint(8, "Max Adverts", at="19")
+    max_adverts = uint(8, "Max Adverts", at="..19")
     actrcvsz = uint(32, "ActRcvSz", at="20", unit="bytes")

@@ -91,10 +91,8 @@ class SMCAccept(Struct):
     alert_token = uint(32, "Server RMB Element Alert Token", at="38", base="hex", ws="smc.accept.server.rmb.element.alert.token")
     buffer_size = uint(4, "Server RMB Buffers Size", at="42", ws="smc.accept.rmb.buffer.size")
     mtu = uint(4, "QP MTU Value", at="42[4]", ws="smc.accept.qp.mtu.value")
-    reserved1 = pad(8, at="43")
-    virtual_address = uint(64, "Server's RMB Virtual Address", at="44", base="hex", ws="smc.accept.server.rmb.virtual.address")
-    reserved2 = pad(8, at="52")
-    psn = uint(24, "Initial PSN", at="53", ws="smc.accept.initial.psn")
+    virtual_address = uint(64, "Server's RMB Virtual Address", at="..44", base="hex", ws="smc.accept.server.rmb.virtual.address")
+    psn = uint(24, "Initial PSN", at="..53", ws="smc.accept.initial.psn")
     end = rest("Extension and Eye Catcher", at="56")
 
 

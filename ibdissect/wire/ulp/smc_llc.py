@@ -33,8 +33,7 @@ class SMCConfirmLink(SMCMessage):
 
     prefix, key, section, size, title = "smc", "confirm.link", f"RFC 7609 A.6.1; {_SOURCE}", SIZE, "SMC-R Confirm Link"
     carried_by = (CmPayload(SERVICE, starts=(0xFF, 0x01)),)
-    reserved1 = pad(8, at="2")
-    flags = uint(8, "Flags", at="3", base="hex", ws="smc.confirm.link.flags")
+    flags = uint(8, "Flags", at="..3", base="hex", ws="smc.confirm.link.flags")
     response = bit(flags, 7, "Response", ws="smc.confirm.link.response")
     mac = mac("Sender MAC Address", at="4", ws="smc.confirm.link.sender.mac")
     gid = gid("Sender GID", at="10", ws="smc.sender.gid")
@@ -50,14 +49,12 @@ class SMCAddLink(SMCMessage):
 
     prefix, key, section, size, title = "smc", "add.link", f"RFC 7609 A.6.2; {_SOURCE}", SIZE, "SMC-R Add Link"
     carried_by = (CmPayload(SERVICE, starts=(0xFF, 0x02)),)
-    reserved1 = pad(4, at="2")
-    reason = uint(4, "Reject Reason", at="2[4]", base="hex", ws="smc.add.link.response.reject_reason")
+    reason = uint(4, "Reject Reason", at="..2[4]", base="hex", ws="smc.add.link.response.reject_reason")
     flags = uint(8, "Flags", at="3", base="hex", ws="smc.add.link.flags")
     response = bit(flags, 7, "Add Link Response", ws="smc.add.link.response")
     rejected = bit(flags, 6, "Add Link Rejected", ws="smc.add.link.response.rejected")
     mac = mac("Sender MAC Address", at="4", ws="smc.add.link.sender.mac")
-    reserved2 = pad(16, at="10")
-    gid = gid("Sender GID", at="12", ws="smc.add.link.sender.gid")
+    gid = gid("Sender GID", at="..12", ws="smc.add.link.sender.gid")
     qpn = qpn("Sender QP Number", at="28", ws="smc.add.link.sender.qp.number")
     link = uint(8, "Link Number", at="31", base="hex", ws="smc.add.link.link.number")
     flags2 = uint(8, "Flags 2", at="32", base="hex", ws="smc.add.link.flags2")
@@ -81,13 +78,11 @@ class SMCAddLinkContinuation(SMCMessage):
     prefix, key, section, size = "smc", "add.link.cont", f"RFC 7609 A.6.3; {_SOURCE} struct smc_llc_msg_add_link_cont", SIZE
     title = "SMC-R Add Link Continuation"
     carried_by = (CmPayload(SERVICE, starts=(0xFF, 0x03)),)
-    reserved1 = pad(8, at="2")
-    flags = uint(8, "Flags", at="3", base="hex", ws="smc.add.link.cont.flags")
+    flags = uint(8, "Flags", at="..3", base="hex", ws="smc.add.link.cont.flags")
     response = bit(flags, 7, "Response", ws="smc.add.link.cont.response")
     link = uint(8, "Link Number", at="4", base="hex", ws="smc.add.link.cont.link.number")
     tokens = uint(8, "Number of Rkeys", at="5", ws="smc.add.link.cont.rkey.number")
-    reserved2 = pad(16, at="6")
-    token = array(2, nested(SMCNewToken, "RMB RToken Pair", at="8"))
+    token = array(2, nested(SMCNewToken, "RMB RToken Pair", at="..8"))
     reserved3 = pad(32, at="40")
 
 
@@ -96,8 +91,7 @@ class SMCDeleteLink(SMCMessage):
 
     prefix, key, section, size, title = "smc", "delete.link", f"RFC 7609 A.6.4; {_SOURCE}", SIZE, "SMC-R Delete Link"
     carried_by = (CmPayload(SERVICE, starts=(0xFF, 0x04)),)
-    reserved1 = pad(8, at="2")
-    flags = uint(8, "Flags", at="3", base="hex", ws="smc.delete.link.flags")
+    flags = uint(8, "Flags", at="..3", base="hex", ws="smc.delete.link.flags")
     response = bit(flags, 7, "Response", ws="smc.delete.link.response")
     all_links = bit(flags, 6, "Terminate All Links In The Link Group", ws="smc.delete.link.all")
     orderly = bit(flags, 5, "Terminate Links Orderly", ws="smc.delete.link.orderly")
@@ -120,8 +114,7 @@ class SMCConfirmRkey(SMCMessage):
 
     prefix, key, section, size, title = "smc", "confirm.rkey", f"RFC 7609 A.6.5; {_SOURCE}", SIZE, "SMC-R Confirm Rkey"
     carried_by = (CmPayload(SERVICE, starts=(0xFF, 0x06)),)
-    reserved1 = pad(8, at="2")
-    flags = uint(8, "Flags", at="3", base="hex", ws="smc.confirm.rkey.flags")
+    flags = uint(8, "Flags", at="..3", base="hex", ws="smc.confirm.rkey.flags")
     response = bit(flags, 7, "Response", ws="smc.confirm.rkey.response")
     negative = bit(flags, 5, "Negative Response", ws="smc.confirm.rkey.negative.response")
     retry = bit(flags, 4, "Retry Rkey Set", ws="smc.confirm.rkey.retry.rkey.set")
@@ -138,8 +131,7 @@ class SMCConfirmRkeyContinuation(SMCMessage):
     prefix, key, section, size = "smc", "confirm.rkey", f"RFC 7609 A.6.6; {_SOURCE}", SIZE
     title = "SMC-R Confirm Rkey Continuation"
     carried_by = (CmPayload(SERVICE, starts=(0xFF, 0x08)),)
-    reserved1 = pad(8, at="2")
-    flags = uint(8, "Flags", at="3", base="hex", ws="smc.confirm.rkey.flags")
+    flags = uint(8, "Flags", at="..3", base="hex", ws="smc.confirm.rkey.flags")
     response = bit(flags, 7, "Response", ws="smc.confirm.rkey.response")
     negative = bit(flags, 5, "Negative Response", ws="smc.confirm.rkey.negative.response")
     retry = bit(flags, 4, "Retry Rkey Set", ws="smc.confirm.rkey.retry.rkey.set")
@@ -152,14 +144,12 @@ class SMCDeleteRkey(SMCMessage):
 
     prefix, key, section, size, title = "smc", "delete.rkey", f"RFC 7609 A.6.7; {_SOURCE}", SIZE, "SMC-R Delete Rkey"
     carried_by = (CmPayload(SERVICE, starts=(0xFF, 0x09)),)
-    reserved1 = pad(8, at="2")
-    flags = uint(8, "Flags", at="3", base="hex", ws="smc.delete.rkey.flags")
+    flags = uint(8, "Flags", at="..3", base="hex", ws="smc.delete.rkey.flags")
     response = bit(flags, 7, "Response", ws="smc.delete.rkey.response")
     negative = bit(flags, 5, "Negative Response", ws="smc.delete.rkey.negative.response")
     count = uint(8, "Rkey Count", at="4", ws="smc.delete.rkey.count")
     error_mask = uint(8, "Error Mask", at="5", base="hex", ws="smc.delete.rkey.error.mask")
-    reserved2 = pad(16, at="6")
-    r_key = array(8, secret(32, "R_Key", "RMB Rkey to be deleted", at="8", ws="smc.delete.rkey.deleted"))
+    r_key = array(8, secret(32, "R_Key", "RMB Rkey to be deleted", at="..8", ws="smc.delete.rkey.deleted"))
     reserved3 = pad(32, at="40")
 
 
@@ -168,8 +158,7 @@ class SMCTestLink(SMCMessage):
 
     prefix, key, section, size, title = "smc", "test.link", f"RFC 7609 A.6.8; {_SOURCE}", SIZE, "SMC-R Test Link"
     carried_by = (CmPayload(SERVICE, starts=(0xFF, 0x07)),)
-    reserved1 = pad(8, at="2")
-    flags = uint(8, "Flags", at="3", base="hex", ws="smc.test.link.flags")
+    flags = uint(8, "Flags", at="..3", base="hex", ws="smc.test.link.flags")
     response = bit(flags, 7, "Response", ws="smc.test.link.response")
     user_data = raw(16, "User Data", at="4")
     reserved2 = pad(192, at="20")
@@ -183,11 +172,9 @@ class SMCDataControl(SMCMessage):
     carried_by = (CmPayload(SERVICE, starts=(0xFF, DATA_CONTROL)),)
     sequence = uint(16, "Sequence Number", at="2", base="hex", ws="smc.rmbe.ctrl.seqno")
     alert_token = uint(32, "Alert Token", at="4", base="hex", ws="smc.rmbe.ctrl.alert.token")
-    reserved1 = pad(16, at="8")
-    producer_wrap = uint(16, "Producer window wrap sequence number", at="10", base="hex", ws="smc.rmbe.ctrl.prod.wrap.seq")
+    producer_wrap = uint(16, "Producer window wrap sequence number", at="..10", base="hex", ws="smc.rmbe.ctrl.prod.wrap.seq")
     producer = uint(32, "Peer Producer Cursor", at="12", base="hex", ws="smc.rmbe.ctrl.peer.prod.curs")
-    reserved2 = pad(16, at="16")
-    consumer_wrap = uint(16, "Consumer window wrap sequence number", at="18", base="hex", ws="smc.rmbe.ctrl.prod.wrap.seq")
+    consumer_wrap = uint(16, "Consumer window wrap sequence number", at="..18", base="hex", ws="smc.rmbe.ctrl.prod.wrap.seq")
     consumer = uint(32, "Peer Consumer Cursor", at="20", base="hex", ws="smc.rmbe.ctrl.peer.prod.curs")
     flags = uint(8, "Connection read/write status flags", at="24", base="hex", ws="smc.rmbe.ctrl.conn.rw.status.flags")
     write_blocked = bit(flags, 7, "Write Blocked", ws="smc.rmbe.ctrl.write.blocked")

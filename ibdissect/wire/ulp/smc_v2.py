@@ -47,12 +47,10 @@ class SMCProposalV2(Struct):
     prefix, key, section, size, title = "smc", "proposal.v2", f"{KERNEL} struct smc_clc_v2_extension", 40, "SMC Version 2"
     eid_count = uint(8, "EID Count", at="0", ws="smc.proposal.eid.count")
     device_count = uint(8, "ISMv2 GID Count", at="1", ws="smc.proposal.ismv2_gid_count")
-    reserved1 = pad(8, at="2")
-    flags = uint(8, "Flag 2", at="3", base="hex", ws="smc.proposal.extflags.2")
+    flags = uint(8, "Flag 2", at="..3", base="hex", ws="smc.proposal.extflags.2")
     release = part(flags, 7, 4, "SMC Version Release Number", ws="smc.proposal.smc.version.relnum")
     system_eid = bit(flags, 0, "SEID Indicator", ws="smc.proposal.smc.seid")
-    reserved2 = pad(16, at="4")
-    smcd_offset = uint(16, "SMC-Dv2 Extension Offset", at="6", unit="bytes", ws="smc.proposal.smcdv2_ext_offset")
+    smcd_offset = uint(16, "SMC-Dv2 Extension Offset", at="..6", unit="bytes", ws="smc.proposal.smcdv2_ext_offset")
     gid = gid("RoCEv2 GID", at="8", ws="smc.proposal.rocev2.gid.ipv6")
     connections = uint(8, "Max Connections", at="24")
     links = uint(8, "Max Links", at="25")
@@ -91,8 +89,7 @@ class SMCDAccept(Struct):
     token = secret(64, "DMB Token", at="8")
     index = uint(8, "DMBE Connection Index", at="16")
     buffer_size = uint(4, "DMBE Buffers Size", at="17")
-    reserved1 = pad(20, at="17[4]")
-    link = uint(32, "Link Identifier", at="20", base="hex")
+    link = uint(32, "Link Identifier", at="..20", base="hex")
 
 
 VERSION_2 = (SMCHandshake.version, frozenset({2}))

@@ -13,7 +13,7 @@ from ibdissect.tui.screens.conversations import ConversationScreen, Conversation
 from ibdissect.tui.screens.findings_summary import RuleTable, SummaryScreen
 from ibdissect.tui.screens.page import PageScreen
 from tests import craft
-from tests.screen_model.made import written
+from tests.screen_model.made import all_of, written
 from tests.tui import made
 from tests.tui.made import running, shows, type_text, until
 
@@ -90,7 +90,7 @@ async def test_a_rule_is_silenced_here(tmp_path: Path) -> None:
         assert 'ignore = ["PKY003"]' in [entry[2] for entry in app.screen.entries]  # type: ignore[attr-defined]
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is app.main)
-        assert "PKY003" not in {one.code for one in store.all()} and "PKY003" not in store.by_rule
+        assert "PKY003" not in {one.code for one in all_of(store)} and "PKY003" not in store.by_rule
         assert sum(store.counts.values()) == errors - 1 and "PKY003" not in store.codes(1, 30).get(3, ())
         await pilot.press("S")
         assert isinstance(app.screen, SummaryScreen) and app.screen.heading.endswith(", silent: PKY003")
