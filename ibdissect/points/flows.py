@@ -8,16 +8,35 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.decode import ChunkTable, Int
-from ibdissect.decode.addresses import LID_SIZE, End, address_text, addresses_hash, ends_at, gids_hash
+from ibdissect.capture.scattered import gather
+from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode.addresses import LID_SIZE, OF_GRH, End, address_text, addresses_hash, by_header, ends_at, gids_hash
 from ibdissect.decode.identity import Content, Mark
-from ibdissect.decode.rows import U64, groups, mix
+from ibdissect.decode.rows import SPREAD, U64, groups, mix
 from ibdissect.wire.numbers import MAX_LMC
 from ibdissect.wire.opcodes import CONNECTED, SERVICE
 
 MOST_HOPS = 63
+PREFIX, MULTICAST_GID = 8, 0xFF
+"""Bytes of a GID that say which subnet it is of, and the first one of a group's."""
 BACK, WHOLE, ROUTE, HOPS_AT, ROUTE_BITS = 1, 2, 4, 3, 9
 """Low bits of a directed route's hash: the way back, the whole route was captured, it is one; from bit 3 its hops."""
+
+
+def routed(table: ChunkTable, rows: Int) -> Bool:
+    """Which native packets go to another subnet, so that routers give them other LIDs and another SL: their GIDs say so; bool[n]."""
+    found = np.zeros(len(rows), np.bool_)
+    for _, index, at in by_header(table, rows, (OF_GRH,)) if "lrh" in table.located.start else ():
+        native = table.located.start["lrh"].take(rows[index]) >= 0
+        source, destination = (gather(table.chunk.data, at + place, PREFIX) for place in (OF_GRH.source, OF_GRH.destination))
+        found[index] = native & (source != destination).any(axis=1) & (destination[:, 0] != MULTICAST_GID)
+    return found
+
+
+def unchanged_ends(table: ChunkTable, rows: Int, far: Bool) -> U64:
+    """A hash of the addresses of each row that are the same all the way: their GIDs where `far`, for packets that are `routed`."""
+    found = addresses_hash(table, rows)
+    return np.where(far, gids_hash(table, rows) * SPREAD, found) if far.any() else found
 
 
 class PointFlow(Record, frozen=True):
@@ -56,13 +75,16 @@ class PointFlows:
     def of(self, table: ChunkTable, rows: Int, dest_qp: Int, route: U64) -> npt.NDArray[np.int32]:
         """The number of each row's flow. `route`: the hash of a directed route, else 0."""
         gids = np.where(np.isin(table.located.opcode[rows] & SERVICE, CONNECTED), gids_hash(table, rows), np.uint64(0))
-        name = mix([np.where(route > 0, route, addresses_hash(table, rows) ^ gids), dest_qp])
+        far = routed(table, rows)
+        name = mix([np.where(route > 0, route, unchanged_ends(table, rows, far) ^ gids), dest_qp])
         first, index = groups([name])
         for i in first.tolist():
             mark = Mark(int(name[i]))
             if mark not in self._numbers:
                 self._numbers[mark] = len(self.known)
-                self.known.append(self._flow(ends_at(table, int(rows[i])), int(dest_qp[i]), int(route[i]), int(gids[i])))
+                ends = ends_at(table, int(rows[i]))
+                ends = (End(ends[0].gid), End(ends[1].gid)) if far[i] else ends
+                self.known.append(self._flow(ends, int(dest_qp[i]), int(route[i]), int(gids[i])))
         return np.array([self._numbers[value] for value in name[first].tolist()], np.int32)[index]
 
     def merged(self) -> Int:

@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from ibdissect.capture.scattered import Bytes, gather, looked_up, u24
 from ibdissect.decode import Bool, ChunkTable, Int
-from ibdissect.decode.addresses import addresses_hash
 from ibdissect.decode.bit_fields import extract, value_at
 from ibdissect.decode.crcs import icrc_sums
 from ibdissect.decode.header_cache import FieldReader
@@ -22,7 +21,7 @@ from ibdissect.wire.opcodes import UD_SEND_ONLY
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.spec import Field, Struct
 
-from .flows import HOPS_AT, MOST_HOPS, ROUTE, ROUTE_BITS, WHOLE, PointFlows
+from .flows import HOPS_AT, MOST_HOPS, ROUTE, ROUTE_BITS, WHOLE, PointFlows, routed, unchanged_ends
 
 FIELDS = ("vl", "fecn", "ecn", "ttl", "mac", "vlan", "hop_pointer", "sl", "address", "p_key", "payload")
 """Columns of `Sightings.fields`: first fields that a network may change, then fields that it must not; -1: the packet lacks it."""
@@ -106,7 +105,7 @@ def _network(table: ChunkTable, rows: Int) -> tuple[Int, Int, U64]:
 
     The hash is that of the network and UDP headers.
     """
-    loc, data = table.located, table.chunk.data
+    loc, data, far = table.located, table.chunk.data, routed(table, rows)
     start, stop, value = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int64), np.zeros(len(rows), np.uint64)
     for name, struct, kept in _INVARIANT:
         at = loc.at(name)[rows]
@@ -114,6 +113,7 @@ def _network(table: ChunkTable, rows: Int) -> tuple[Int, Int, U64]:
         if not len(there):
             continue
         block = FieldReader(loc.front, rows[there], at[there]).part(0, len(kept)) & kept
+        block[far[there] & (name == "lrh")] = 0  # the ICRC does not cover it
         value[there] = mix([value[there], digest(block)])
         first = there[start[there] < 0]
         start[first] = at[first]
@@ -213,7 +213,9 @@ def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int, p_key: U64, bo
     roce = np.flatnonzero(at["lrh"] < 0)
     found[roce, FIELDS.index("vlan")] = at["vlan"][roce] >= 0
     found[:, HOP] = hop
-    for column, hashed in (("address", addresses_hash(table, rows)), ("p_key", p_key), ("payload", body)):
+    far = routed(table, rows)
+    found[far, FIELDS.index("sl")] = -1
+    for column, hashed in (("address", unchanged_ends(table, rows, far)), ("p_key", p_key), ("payload", body)):
         found[:, FIELDS.index(column)] = hashed * SPREAD >> np.uint64(49)
     found[hop >= 0, FIELDS.index("address")] = -1
     return found

@@ -13,7 +13,7 @@ from ibdissect.points.packet_identity import FIELDS
 from ibdissect.points.reading import Point, read_points
 from ibdissect.wire.opa import STLSMPDirected
 from tests import tunnels
-from tests.craft import build, ethernet_pcap, native, roce2, smp, ud
+from tests.craft import build, ethernet_pcap, native, rc, roce2, smp, ud
 
 PAYLOAD = bytes(range(200))
 
@@ -53,6 +53,20 @@ def test_same_packet_everywhere(tmp_path: Path) -> None:
     assert [fields(point)["ecn"] for point in points] == [0, 0, 3, 0]
     assert [fields(point)["vlan"] for point in points] == [0, 0, 1, 0]
     assert [fields(point)["mac"] >= 0 for point in points] == [True, False, True, True]
+
+
+@pytest.mark.parametrize(("subnet", "same"), [(2, True), (1, False)])
+def test_routers_of_infiniband_change_the_lrh(subnet: int, same: bool, tmp_path: Path) -> None:
+    """Only of packets whose GIDs are of two subnets; in the same one nobody changes LIDs."""
+    gids = {"sgid": bytes([0xFE, 0x80, *bytes(5), 1, *bytes(7), 1]), "dgid": bytes([0xFE, 0x80, *bytes(5), subnet, *bytes(7), 2])}
+    sides = (5, 9, 64, 2, 1), (19, 7, 63, 5, 3)
+    frames = [rc(0x04, PAYLOAD, slid=slid, dlid=dlid, grh={**gids, "hop_lmt": left}, lrh={"sl": sl, "vl": vl})
+              for slid, dlid, left, sl, vl in sides]  # fmt: skip
+    points, flows = read_points([written(tmp_path, f"{i}.pcap", frame, link=LINK_INFINIBAND) for i, frame in enumerate(frames)])
+    assert (len({int(point.seen.key[0]) for point in points}) == 1) is same and len(flows.known) == 2 - same
+    changed = {name for k, name in enumerate(FIELDS) if len({int(point.seen.fields[0, k]) for point in points}) > 1}
+    assert changed == {"vl", "ttl", *(() if same else ("sl", "address"))}
+    assert all("fe80" in end for end in flows.known[0].text) is same
 
 
 @pytest.mark.slow
