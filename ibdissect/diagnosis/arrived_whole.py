@@ -21,9 +21,10 @@ def mostly_wrong(host: Any, how: str | None) -> bool:
 
 
 def all_taken(raw: Raw, how: object) -> bool:
-    """Whether each side acknowledges most of what the other one sends, and nothing is sent again: then the ICRCs were right where they
-    arrived. Not if they are wrong in a known way, `how`: two hosts that compute it so take it from each other.
+    """Whether nothing is sent again, and each side acknowledges most of what the other one sends, if the capture shows answers at all: then
+    the ICRCs were right where they arrived, as far as it shows. Not if they are wrong in a known way, `how`: two hosts that compute it so
+    take it from each other.
     """
     halves = [half for half in (raw.half(0), raw.half(1)) if half is not None and half.since]
-    taken = all(half.answers and not half.again and 2 * (half.front - half.una) < half.requests for half in halves)
+    taken = all(not half.again and (not half.answers or 2 * (half.front - half.una) < half.requests) for half in halves)
     return bool(halves) and taken and how in (None, CONSTANT, OTHER)

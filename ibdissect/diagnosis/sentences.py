@@ -226,10 +226,11 @@ def _icrc(s: Story) -> str:
     if s.found.severity == INFO:
         both = f" and of {peer}" if facts["both"] else ""
         why = "addresses were replaced in this file" if both else f"it was captured on {host} before its adapter wrote the ICRC"
-        return (
-            f"the ICRC of {host}{both} is wrong, in {which} {facts['checked']:,} whole packets of {host} in this capture: {peer} takes "
-            f"them and nothing is sent again, so it was right where they arrived, as if {why}"
-        )
+        right = f"{peer} takes them and nothing is sent again, so it was right where they arrived, as"
+        if not s.half.answers:
+            right = "nothing is sent again, and the capture shows no answers; it may have been right where they arrived, as"
+        whose = f"{which} {facts['checked']:,} whole packets of {host} in this capture"
+        return f"the ICRC of {host}{both} is wrong, in {whose}: {right} if {why}"
     return f"{host} writes the ICRC {how}, in {which} {facts['checked']:,} whole packets of that host in this capture: {taken}"
 
 

@@ -46,6 +46,15 @@ def test_what_is_acknowledged_and_not_sent_again_was_right_where_it_arrived(icrc
     assert "it was captured on 10.0.0.1 before its adapter wrote the ICRC" in found.why
 
 
+@pytest.mark.parametrize("icrc", [arbitrary, constant])
+def test_one_direction_in_which_nothing_is_sent_again_says_nothing_of_what_arrived(icrc: Icrc) -> None:
+    lab = capture(icrc, (A,))
+    lab.frames = [(time, frame) for time, frame in lab.frames if frame[26:30] == A]
+    found = lab.only()
+    assert (found.cause, found.severity) == ("icrc-wrong-at-sender", INFO)
+    assert "nothing is sent again, and the capture shows no answers" in found.why
+
+
 @pytest.mark.parametrize(
     "lab",
     [capture(arbitrary, (A,), again=True), capture(arbitrary, (A,), unanswered=11), capture(swapped, (A,))],

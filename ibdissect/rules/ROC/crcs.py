@@ -8,12 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.decode import ChunkTable, crcs
-from ibdissect.decode.addresses import NOWHERE, ends_of
+from ibdissect.decode.addresses import NOWHERE
 from ibdissect.decode.identity import Index
 from ibdissect.diagnosis.stories import Stories
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, on_chunk
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk
+from ibdissect.rules.shared.accepted import sent_again, sent_by
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW
+from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import ICRC, LRH, VCRC
 
@@ -28,19 +30,35 @@ def _bad_icrc(table: ChunkTable) -> npt.NDArray[np.bool_]:
 class WrongIcrcRule(Rule):
     """Base of rules about packets with a wrong ICRC: silent for senders that compute all of theirs wrongly, of which CNX017 tells."""
 
-    needs = (Stories,)
+    needs = (Stories, Streams)
     needs_crc = True
     flow = PACKET_FLOW
     waits = True
     message = "the ICRC does not match the packet: it was changed after it was sent, or its sender computed it wrongly; receivers drop it"
 
+    def __init__(self) -> None:
+        self.right = self.wrong = 0
+        """Packets of the capture with a right ICRC, and with a wrong one."""
+
+    @on_chunk
+    def count(self, table: ChunkTable, _context: Context) -> None:
+        icrc = table.once(crcs.icrc)
+        wrong = int(np.count_nonzero(icrc.bad))
+        self.wrong += wrong
+        self.right += len(icrc.rows) - wrong - int(np.count_nonzero(icrc.zero))
+
     def watch(self, hit: Hit, context: Context) -> None:
         table = context.table
         if table is not None and 0 <= (row := hit.frame - table.chunk.first) < len(table):
-            hit.arguments["sender"] = ends_of(table, np.array([row]))[0][0]
+            hit.arguments |= sent_by(Seen(table, row))
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        return not context.get(Stories).computes_wrongly(hit.arguments.get("sender", NOWHERE))
+        return not context.get(Stories).computes_wrongly(hit.arguments.get("ends", (NOWHERE,))[0])
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """INFO where no ICRC of several is right and the packet is not sent again: addresses were replaced in the file."""
+        replaced = self.wrong > 1 and not self.right and "ends" in hit.arguments and not sent_again(hit, context)
+        return INFO if replaced else None
 
 
 class RoceIcrcBad(WrongIcrcRule):
@@ -51,8 +69,9 @@ class RoceIcrcBad(WrongIcrcRule):
 
     Find out where wrong packets come from: one link points to its hardware, one device that all flows pass to that device.
 
-    One whole packet. Silent for a host whose packets are nearly all wrong: it computes them wrongly, see CNX017. A capture taken on the
-    sender itself may show packets before the card wrote the checksum; see ROC005.
+    One whole packet. Silent for a host whose packets are nearly all wrong: it computes them wrongly, see CNX017. An `info` where the ICRCs
+    of several packets are wrong and none is right, unless the packet is sent again: somebody replaced the addresses in the file. A capture
+    taken on the sender itself may show packets before the card wrote the checksum; see ROC005.
     """
 
     code, name, severity = "ROC004", "roce-icrc-bad", ERROR
@@ -86,6 +105,9 @@ class IcrcBad(WrongIcrcRule):
     the way damaged the packet and computed a new VCRC. The receiver drops it.
 
     Compare captures before and after each switch on the path; look at the symbol and link error counters of the ports.
+
+    One whole packet. An `info` where the ICRCs of several packets are wrong and none is right, unless the packet is sent again: somebody
+    replaced the addresses in the file.
     """
 
     code, name, severity = "ROC006", "ib-icrc-bad", ERROR

@@ -95,6 +95,11 @@ GID = bytes.fromhex("fe80" + "00" * 13 + "01")
 GLOBAL = native(payload=b"twelve bytes", grh={"sgid": GID, "dgid": GID})
 ROCE = roce2(payload=b"twelve bytes")
 case("ROC004", flipped(ROCE, -6), flipped(ROCE, 14 + 8), file=ethernet_pcap, frames=[1])  # the twin: another TTL
+# addresses were replaced in the file, as no ICRC is right, and nothing is sent again
+REPLACED = [flipped(roce2(payload=b"twelve bytes", bth={"psn": psn, "a": 1}), 14 + 12) for psn in (1, 2)]
+for more, severity in (([], "info"), ([ROCE], "error"), ([REPLACED[0]], "error")):
+    case("ROC004", [*REPLACED, *more], ROCE, severity=severity, file=partial(ethernet_pcap, step_ns=100_000_000),
+         also=["RC002"] if more == REPLACED[:1] else ())  # fmt: skip
 case("ROC005", sealed(PLAIN[:-6] + bytes(6)), PLAIN)
 case("ROC006", sealed(flipped(PLAIN, 21)), sealed(flipped(PLAIN, 0, 0x30)))  # the twin: another lane
 case("ROC006", sealed(flipped(GLOBAL, -8)), sealed(flipped(GLOBAL, 15, 0x20)))  # the twin: another hop limit
