@@ -47,11 +47,11 @@ class Conditions:
         """Those that do not ask the followers, and those that do."""
         for struct, rule in ((struct, rule) for struct, rules in by_struct.items() for rule in rules):
             self.asked[rule.code in about_ports].setdefault(struct, []).append(rule)
-        self.judged = {late: Judged(MAX_JUDGED) for late in (False, True)}
+        self.judged = {of_ports: Judged(MAX_JUDGED) for of_ports in (False, True)}
         """What rules that do not ask the followers judged of subnet management packets, and what those judged that do."""
 
-    def holding(self, table: ChunkTable, content: Int | None, *, late: bool) -> HeldInPart:
-        """Where the rules hold that ask the followers (`late`), or those that do not; each alone if one about the same structure raises.
+    def holding(self, table: ChunkTable, content: Int | None, *, of_ports: bool) -> HeldInPart:
+        """Where the rules hold that ask the followers (`of_ports`), or those that do not: each alone if another of its structure raises.
 
         `content`: a number for all that they ask of each row, int64[n]; 0: unknown. Rules that ask nothing else judge what is new of it,
         so tell with `blame` where they found something. None: they judge everything.
@@ -59,13 +59,13 @@ class Conditions:
         rest = table
         if content is not None and np.count_nonzero(content) >= SMALL:
             left = np.zeros(len(table), np.uint8)
-            self.judged[late].left(content, left)
+            self.judged[of_ports].left(content, left)
             if 2 * np.count_nonzero(left) < len(table):
                 rest = table.only_rows(left != 0)
-                if not late:
+                if not of_ports:
                     table.news = rest
         found: HeldInPart = []
-        for struct, rules in self.asked[late].items():
+        for struct, rules in self.asked[of_ports].items():
             if rest is not table:
                 new = [rule for rule in rules if rule.when is not None and rests_on_content(struct, rule.when)]
                 found += [(rule, rest, hits) for rule, hits in self._of_struct(struct, new, rest)]

@@ -21,8 +21,8 @@ from .file_evidence import lower_if_untrusted, untrusted, with_lines
 from .finding import Finding, Severity
 from .rule import INFO, SEEN, Context, DeferredHit, Hit, Rule, Seen
 
-MAX_WAITING = 32768
-"""Hits that wait for the end of the capture."""
+MAX_WAITING = 49152
+"""Hits that wait for the end of the capture, of all rules together. Nobody knows what becomes of further ones: they are not reported."""
 KEPT_APART = 64
 """Hits of a flow that are judged one by one at the end of the capture; the last one in a chunk stands for all further ones there."""
 MAX_FLOWS = 1 << 18
@@ -141,8 +141,8 @@ class Grouping:
         """Hits of rules that wait for the end, in order of discovery; None at the end."""
         self.told = 0
         """Of how many of them the frames were told."""
-        self.late: dict[int, list[tuple[Rule, Hit | DeferredHit]]] = {rank: [] for rank in range(1, self.consequences.last + 1)}
-        """Hits that may be only a consequence, by rank of the rule; they wait until all causes in their chunk are known."""
+        self.of_chunk: dict[int, list[tuple[Rule, Hit | DeferredHit]]] = {rank: [] for rank in range(1, self.consequences.last + 1)}
+        """Hits of this chunk that may be only a consequence, by rank of the rule, until all causes in it are known."""
         self.tally: dict[str, RuleTally] = defaultdict(lambda: RuleTally(max_findings, on_finding))
         """By code, for rules with findings; with `timing` for all rules."""
         self.tally.update({code: Unreported(None, None) for code in unreported})
@@ -272,7 +272,7 @@ class Grouping:
         if not rule.waits:
             rank = self.consequences.ranks.get(rule.code)
             if rank is not None and self.waiting is not None:
-                self.late[rank] += [(rule, hit) for hit in hits]
+                self.of_chunk[rank] += [(rule, hit) for hit in hits]
                 return
             for hit in hits:
                 self._take(rule, hit)
@@ -378,10 +378,10 @@ class Grouping:
         """Whether to make a finding for a new flow: there is room for it, or subnet files may prove outdated and lower it later."""
         return tally.most is None or len(tally.findings) < tally.most or bool(self.context.files)
 
-    def take_late(self, rank: int) -> None:
-        """Make findings of the late hits of a rank: their causes in this chunk are known now."""
-        late, self.late[rank] = self.late[rank], []
-        for rule, hit in late:
+    def take_rank(self, rank: int) -> None:
+        """Make findings of the hits of a rank: their causes in this chunk are known now."""
+        hits, self.of_chunk[rank] = self.of_chunk[rank], []
+        for rule, hit in hits:
             self._take(rule, hit)
 
     def settle(self, unreliable: Collection[str]) -> Callable[[int], None]:

@@ -126,7 +126,7 @@ class Linter:
         if self.failures is not None and len(table):
             self.failures.window = table.chunk.first, table.chunk.first + len(table) - 1
         self.findings.past.feed(table)
-        self._check_conditions(table, selected, 0, late=False)
+        self._check_conditions(table, selected, 0, of_ports=False)
         self.findings.damaged.feed(table)
         for follower in tuple(self.followers):
             try:
@@ -139,7 +139,7 @@ class Linter:
             except Exception as error:  # its state is no longer reliable: drop it rather than report wrongly
                 self._note_failure(type(follower).__name__, error)
                 self.followers.remove(follower)
-        self._check_conditions(table, selected, 0, late=True)
+        self._check_conditions(table, selected, 0, of_ports=True)
         for handler, structs in self.handlers.of_structs:
             self._run_timed(self.rules[handler[0]], self._handle_structs, table, structs, handler)
         self._learn(table)
@@ -148,7 +148,7 @@ class Linter:
             self._take(handler, table if ours else ChunkWithPdus(table), self.context)
         for rank in range(1, self.findings.consequences.last + 1):
             self._check_conditions(table, selected, rank)
-            self.findings.take_late(rank)
+            self.findings.take_rank(rank)
         if self.parts:
             division: SubnetMap = self.context.get(SubnetMap)
             numbers, again = division.of(table), table.remarked
@@ -227,40 +227,40 @@ class Linter:
         for code, found in part.tally.items():
             self.tally[code].join(found)
 
-    def _check_conditions(self, table: ChunkTable, selected: Bool | None, rank: int, late: bool | None = None) -> None:
+    def _check_conditions(self, table: ChunkTable, selected: Bool | None, rank: int, of_ports: bool | None = None) -> None:
         """Report where the conditions of stateless rules of one rank hold: rank 0 before all handlers, others after their causes.
 
-        `late`: only those that ask whether a component applies, which the followers know; False: only the others."""
+        `of_ports`: only those that ask whether a component applies, which the followers know; False: only the others."""
         ranks, about_ports = self.findings.consequences.ranks, self.handlers.about_ports
-        asked = (self._early, self._late) if late is None else (self._late if late else self._early,)
+        asked = (self._of_packets, self._of_ports) if of_ports is None else (self._of_ports if of_ports else self._of_packets,)
         joined, found = table.once(self._joined), [one for holding in asked for one in table.once(holding)]
         held = [(rule, table if rest is None else rest, hits) for rule, rest, hits in found if ranks.get(rule.code, 0) == rank]
         if table.remarked is not None:
             held += self._of_marks(table.remarked.marked_first, rank)
         for rule, where, hits in self._with_joined(joined, held, rank) if joined else held:
-            if late is None or late == (rule.code in about_ports):
+            if of_ports is None or of_ports == (rule.code in about_ports):
                 self._run_timed(rule, self._take_rows, where, hits, selected)
 
-    def _early(self, table: ChunkTable) -> HeldInPart:
-        return self.conditions.holding(table, self._content(table, late=False), late=False)
+    def _of_packets(self, table: ChunkTable) -> HeldInPart:
+        return self.conditions.holding(table, self._content(table, of_ports=False), of_ports=False)
 
-    def _late(self, table: ChunkTable) -> HeldInPart:
-        return self.conditions.holding(table, self._content(table, late=True), late=True)
+    def _of_ports(self, table: ChunkTable) -> HeldInPart:
+        return self.conditions.holding(table, self._content(table, of_ports=True), of_ports=True)
 
-    def _content(self, table: ChunkTable, *, late: bool) -> Int | None:
+    def _content(self, table: ChunkTable, *, of_ports: bool) -> Int | None:
         """What rules about one packet ask of each row; None if it is unknown."""
-        if table.once(self._joined) or (late and self.port_facts is None):
+        if table.once(self._joined) or (of_ports and self.port_facts is None):
             return None
         found = table.once(contents)
-        return self.port_facts.with_content(found) if late and self.port_facts is not None else found
+        return self.port_facts.with_content(found) if of_ports and self.port_facts is not None else found
 
     def _take_rows(self, rule: Rule, table: ChunkTable, hits: Bool, selected: Bool | None) -> None:
-        late = rule.code in self.handlers.about_ports
-        if late:
+        of_ports = rule.code in self.handlers.about_ports
+        if of_ports:
             assert rule.when is not None
             hits = applying(table, rule.on, rule.when, rule.ports, hits, self.port_facts)
         if hits.any():
-            content = self._content(table, late=late)
+            content = self._content(table, of_ports=of_ports)
             if content is not None:
                 self.conditions.blame(rule, content[hits if rule.on is None else table.occurrences(rule.on).rows[hits]])
             self.findings.take_rows(rule, table, hits, selected)

@@ -244,7 +244,7 @@ class Rule:
     """Followers whose state the rule uses without handling their events, and other state that learns from events (`learns_from`). Those of
     its base classes come with them."""
     waits: ClassVar[bool] = False
-    """Whether its hits wait for the end of the capture, when `stands` and `severity_at_end` know all packets and which are missing."""
+    """Whether its hits wait for the end of the capture. They do with `stands`, and with `severity_at_end` unless all are infos."""
     alike: ClassVar[bool] = False
     """Whether all hits of a flow that wait stand or fall together: then the first one counts them."""
     is_note: ClassVar[bool] = False
@@ -276,16 +276,18 @@ class Rule:
         if not _CODE.fullmatch(code):
             raise PluginError(defined_in(cls), f"{cls.__qualname__}: {code!r} is not a rule code (2 to 8 capital letters and three digits)")
         REGISTRY[code] = cls
+        may_be_lowered = cls.severity_at_end is not Rule.severity_at_end and cls.severity is not INFO
+        cls.waits = cls.waits or may_be_lowered or cls.stands is not Rule.stands
 
     @classmethod
     def use_keys(cls, shown: bool) -> None:
         """Called before a check: whether keys may be compared and shown. Raises ConfigError if a user's rule compares hidden ones."""
 
     def watch(self, hit: Hit, context: Any) -> None:
-        """Called when a hit begins to wait, usually while its frame is in the present chunk."""
+        """Called when a hit begins to wait for the end, usually while its frame is in the present chunk; not if there is no room for it."""
 
     def stands(self, hit: Hit, context: Any) -> bool:
-        """Called at the end of the capture for each hit that waited: is it reported?"""
+        """Called at the end of the capture for each hit that waited: is it reported? What followed may complete it."""
         return True
 
     def severity_at_end(self, hit: Hit, context: Any) -> Severity | None:

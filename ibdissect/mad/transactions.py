@@ -30,7 +30,7 @@ RETRY_NS = 10_000_000_000
 """After this time, the same request is a new one, not a retry. An answer counts however late it is."""
 MAX_OPEN = 32768
 """Requests that wait for an answer: those kept as columns, and as many that are processed one by one. The oldest is given up first."""
-MAX_TRAPS, MAX_UNMATCHED = 4096, 4096
+MAX_TRAPS, MAX_UNMATCHED, MAX_GIVEN_UP = 4096, 4096, 16384
 """Traps remembered, and answers without a request."""
 MAX_TARGETS = 8
 """Open requests remembered of one requester with one transaction id, to different targets."""
@@ -99,8 +99,10 @@ class Transactions:
         """Latest answers without a request, which may be recorded after its answer."""
         self.lone_answers = BoundedDict[Frame, Request](MAX_TRAPS)
         """The latest answers whose request is not in the capture, by frame."""
-        self.superseded = KeptList[Request](MAX_UNMATCHED, dropped)
-        """Requests that were given up because their sender used the transaction id again. Only Sets are kept."""
+        self.superseded = KeptList[Request](MAX_GIVEN_UP, "Sets without an answer")
+        """Sets that were given up, because their sender used the transaction id again or too many were open."""
+        self.given_up = KeptList[Request](MAX_GIVEN_UP, "requests without an answer that were given up")
+        """All other such requests."""
         self.missed = MissedPackets("answers without a request")
         """Times of answers whose request is not in the capture."""
         self.first_match = AFTER_ALL
@@ -131,6 +133,10 @@ class Transactions:
             index = np.flatnonzero((self.waiting.mgmt_class == mgmt_class) | (mgmt_class is None))
             found += _requests(self.waiting.take(index)) if len(index) else ()
         yield from sorted(found, key=_FRAME)
+
+    def all_given_up(self, mgmt_class: int | None = None) -> list[Request]:
+        """Requests that were given up, of one management class or all, oldest first."""
+        return sorted((one for one in (*self.superseded, *self.given_up) if mgmt_class in (None, one.mgmt_class)), key=_FRAME)
 
     def repeated(self) -> dict[Frame, Frame]:
         """First and last frames of unanswered requests that repeat an answered one: copies of another mirror, or retries."""
@@ -278,8 +284,7 @@ class Transactions:
 
     def _unanswered(self, request: Request) -> requests.Unanswered:
         """Stop waiting for an answer."""
-        if request.method == SET:
-            self.superseded.keep(request, request.frame, request.time_ns)
+        (self.superseded if request.method == SET else self.given_up).keep(request, request.frame, request.time_ns)
         return requests.Unanswered(request.frame, request.time_ns, request)
 
     def _ask(self, mads: DatagramLists, i: int) -> Iterator[requests.MadEvent]:

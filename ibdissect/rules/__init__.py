@@ -10,6 +10,8 @@ With state it handles structures, events or chunks, or fills in a base class of 
 - `LinkRule`: a packet against the ports at both ends; `GroupRule`: against its multicast group; `AgreedRule`: against its connection.
 - `TrapRule`: a trap. `UnansweredRule`: requests without an answer. `LearntFactRule`: a packet against facts that may have changed unseen.
 
+A hit that later packets may refute is yielded at once: it waits for the end, and `stands` and `severity_at_end` say what becomes of it.
+
 Its proof is in `tests/rules/PKY/cases.py`: a capture that triggers it and a twin that stays silent. Its code is reserved in
 `tests/reference/rules.csv`. Nothing is registered: adding a module to a family's folder adds its rules.
 """

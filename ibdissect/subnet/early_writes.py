@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 from msgspec import Struct as Record
 
-from ibdissect.bounded import Dropped
+from ibdissect.bounded import BoundedDict
+from ibdissect.decode.identity import Frame
 from ibdissect.wire.numbers import SET, TRAP_REPRESS
 
 from .events import DIRECTED_SENDER, ChunkFollowed, WrongMKey
@@ -46,10 +47,9 @@ class EarlyWrites:
 
     def __init__(self, later: LateFacts, follower: FabricFollower) -> None:
         self.later, self.follower = later, follower
-        self.writes: list[Write] = []
+        self.writes = BoundedDict[Frame, Write](MAX_WRITES, "requests before the M_Key of their port was known")
         self.taken: set[tuple[int, int]] = set()
         """Slot and port number of ports that accepted such a request, so they had that key or none."""
-        self.dropped = Dropped("requests before the M_Key of their port was known")
 
     def take(self, event: ChunkFollowed) -> None:
         """Remember the requests of a chunk that cannot be judged yet."""
@@ -61,30 +61,28 @@ class EarlyWrites:
             frames = asks.rows[index] + event.table.chunk.first
             early = self.later.infos.precede(asks.slot[index] << 8 | number, frames)
             for i, port in zip(index[early].tolist(), number[early].tolist(), strict=True):
-                self.writes.append(_write(event, i, port))
-                if len(self.writes) > MAX_WRITES:
-                    self.writes.pop(0)
-                    self.dropped.add(self.writes[-1].frame, self.writes[-1].time_ns)
+                write = _write(event, i, port)
+                self.writes.put(Frame(write.frame), write, write.frame, write.time_ns)
         if self.writes:
             self._answered(event)
 
     def _answered(self, event: ChunkFollowed) -> None:
         answers = event.answers
-        waiting = np.array([write.transaction for write in self.writes], np.uint64)
+        waiting = np.array([write.transaction for write in self.writes.values()], np.uint64)
         index = np.flatnonzero(np.isin(answers.transaction, waiting))
         rows = answers.rows[index] + event.table.chunk.first
         known = np.where(answers.kind[index] > 0, answers.slot[index], -1)
         columns = (answers.transaction[index], known, rows)
         latest = {(transaction, slot): frame for transaction, slot, frame in zip(*(one.tolist() for one in columns), strict=True)}
         """Frames of the last answers by transaction id and node, -1: of a node without NodeInfo."""
-        for write in self.writes:
+        for write in self.writes.values():
             if any(latest.get((write.transaction, slot), 0) > write.frame for slot in (write.slot, -1)):
                 self.taken.add((write.slot, write.number))
 
     def refusals(self) -> Iterator[WrongMKey]:
         """Requests whose key differs from the one that their port held throughout the capture. Call at its end."""
         subnet, later = self.follower.subnet, self.later
-        for write in self.writes:
+        for write in self.writes.values():
             node = subnet.slots.get(write.slot)
             port = node.ports.get(write.number) if node is not None else None
             if port is None or (write.slot, write.number) in self.taken:

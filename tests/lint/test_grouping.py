@@ -169,7 +169,6 @@ class Waits(Rule):
     code, name, message = "ZZC002", "waits", "hit"
     when = BTH.opcode == 4
     flow = (BTH.destqp,)
-    waits = True
 
     def __init__(self) -> None:
         self.judged: list[int] = []
@@ -190,6 +189,22 @@ class WaitsAlike(Waits):
 
 for waiting in (Waits, WaitsAlike):
     REGISTRY.pop(waiting.code)
+
+
+@pytest.mark.parametrize(
+    ("methods", "severity", "waits"),
+    [
+        ((), Severity.ERROR, False), (("stands",), Severity.INFO, True), (("severity_at_end",), Severity.WARNING, True),
+        (("severity_at_end",), Severity.INFO, False), (("stands", "severity_at_end"), Severity.INFO, True),
+    ],
+)  # fmt: skip
+def test_rules_wait_that_say_what_becomes_of_their_hits(methods: tuple[str, ...], severity: Severity, waits: bool) -> None:
+    """Nothing lowers an info."""
+    said = {name: lambda *_: True for name in methods}
+    base = type("Base", (Rule,), {})
+    kind = type("Kind", (base,), {"code": "ZZC099", "name": "kind", "message": "x", "severity": severity, "__doc__": "It is one.", **said})
+    REGISTRY.pop("ZZC099")
+    assert kind.waits is waits and not base.waits
 
 
 def test_a_long_flow_is_judged_once_a_chunk_when_many_hits_were_kept() -> None:

@@ -137,7 +137,6 @@ class PKeyTableBlock(ModifierRule):
     reference = "IBA 14.2.5.7"
     when = modifier_of(PKeyTable, (MAD.attribute_modifier & 0xFFFF) > 1023)
     needs = (FabricFollower,)
-    waits = True
     message = "P_KeyTable modifier 0x{attribute_modifier:08x}: its block (bits 15-0) is above 1023"
     example = "SubnGet(P_KeyTable) with AttributeModifier 2000"
 

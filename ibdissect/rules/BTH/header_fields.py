@@ -149,7 +149,6 @@ class TransportReservedBits(PacketRule):
     at = BTH.reserved7
     message = "reserved bits of the BTH are 0x{reserved6:02x} (behind BECN) and 0x{reserved7:02x} (before the PSN) instead of 0"
     example = "a packet whose reserved bits before the PSN are 1"
-    waits = True
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         return {"native": seen.first(LRH) is not None}

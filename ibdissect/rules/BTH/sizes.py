@@ -54,7 +54,6 @@ class NotPathMtu(PacketRule):
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         return {"size": int(seen.table.once(room_behind_headers)[i])}
 
-    waits = True
     needs = (CaptureLoss,)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:

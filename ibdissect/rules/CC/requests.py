@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TypeVar
 
-from ibdissect.bounded import BoundedDict, KeptDict
+from ibdissect.bounded import BoundedDict, Dropped, KeptDict
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.addresses import ends_at
 from ibdissect.decode.identity import Frame, KeyValue, Side
 from ibdissect.decode.rows import Entry
-from ibdissect.lint.finding import value_of
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_struct
+from ibdissect.lint.finding import Severity, value_of
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_struct
 from ibdissect.mad.datagrams import Queries
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.agent_rule import AgentFacts, nodes_at, same_agent
@@ -63,21 +63,24 @@ class CCKeyWrong(AgentFacts, UnansweredRule):
     message = "{what} with {key} was not done: the node holds {held}"
     example = "an accepted Set(CongestionKeyInfo) with CC_Key 7 and the protect bit, then two Gets with CC_Key 9: others are answered"
 
-    mgmt_class, remembers = CC_CLASS, "requests of congestion control"
+    mgmt_class = CC_CLASS
 
     def __init__(self) -> None:
-        super().__init__()
-        self.keys = BoundedDict[Side, tuple[KeyValue, Frame]](MAX_NODES, self.dropped)
+        dropped = Dropped("requests of congestion control")
+        self.keys = BoundedDict[Side, tuple[KeyValue, Frame]](MAX_NODES, dropped)
         """Protected keys by agent, and the frames that showed them."""
-        self.suspects = KeptDict[Frame, tuple[Hit, tuple[Side, KeyValue]]](MAX_SUSPECTS, self.dropped)
-        """Possible findings about requests with another key than their target showed, with target and key, by frame."""
+        self.suspects = KeptDict[Frame, tuple[Side, KeyValue]](MAX_SUSPECTS, dropped)
+        """Target and key of requests with another key than their target showed, by frame."""
         self.refused: set[Frame] = set()
         """Frames of requests that were answered with an error of this class."""
         self.taken: set[tuple[Side, KeyValue]] = set()
         """Agents, and the other keys that they accepted."""
+        self.silent: set[Frame] | None = None
+        """Requests that nobody answered, known at the end."""
+        self.tries = Counter[tuple[Side, KeyValue]]()
 
     @on_chunk
-    def look(self, table: ChunkTable, context: Context) -> None:
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         """Accepted answers show keys; requests are compared with them, in frame order."""
         subnet = context.get(FabricFollower).subnet
         for one, seen, agent in of_class(table):
@@ -95,27 +98,30 @@ class CCKeyWrong(AgentFacts, UnansweredRule):
                 what, key = table.catalog.request_text(CC_CLASS, one.method, one.attribute), value_of(at, head.cc_key)
                 arguments = {"what": what, "key": key, "held": value_of(at, held[0])}
                 about = nodes_at(subnet, agent, seen.frame)
-                hit = fault(seen, arguments, at, of=head, proof=[(held[1], "CongestionKeyInfo")], key=way[0], about=about)
-                self.suspects.keep(seen.frame, (hit, way), seen.frame, seen.time_ns)
+                self.suspects.keep(Frame(seen.frame), way, seen.frame, seen.time_ns)
+                yield fault(seen, arguments, at, of=head, proof=[(held[1], "CongestionKeyInfo")], key=way[0], about=about)
             elif one.method == SET and one.attribute == KEY_INFO:
                 self.keys.pop(agent, None)  # unknown until it is answered
         for answer in context.get(Transactions).answers_to(self.suspects):
             if not answer.status:
-                self.taken.add(self.suspects[answer.request.frame][1])
+                self.taken.add(self.suspects[answer.request.frame])
             elif answer.status >> CLASS_STATUS:
                 self.refused.add(answer.request.frame)
 
-    @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
+    def stands(self, hit: Hit, context: Context) -> bool:
         """A node that accepted a request with a key holds that key, whatever it showed."""
-        silent = {request.frame for request in self.unanswered(context)}
-        tries = Counter(way for _, way in self.suspects.values())
-        for frame, (hit, way) in self.suspects.items():
-            ignored = frame in silent and (tries[way] > 1 or context.get(CaptureLoss).proves_silence(hit.time_ns))
-            if way not in self.taken and (frame in self.refused or ignored):
-                if frame not in self.refused and not self.is_up(context, way[0].end, frame):
-                    hit.severity = INFO
-                yield hit
+        way = self.suspects.get(Frame(hit.frame))
+        if self.silent is None:
+            self.silent, self.tries = {Frame(one.frame) for one in self.unanswered(context)}, Counter(self.suspects.values())
+        if way is None or way in self.taken:
+            return False
+        proved = self.tries[way] > 1 or context.get(CaptureLoss).proves_silence(hit.time_ns)
+        return hit.frame in self.refused or (hit.frame in self.silent and proved)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Also INFO where the target answers nothing any more."""
+        up = hit.frame in self.refused or self.is_up(context, hit.key.end, hit.frame)
+        return super().severity_at_end(hit, context) if up else INFO
 
 
 

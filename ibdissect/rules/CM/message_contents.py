@@ -247,7 +247,6 @@ class RejectReason(Rule):
     code, name, severity = "CM002", "rej-reason-unknown", WARNING
     reference = "IBA 12.6.7.2; kernel ib_cm.h"
     when = ~REJ.reason.isin(REASONS) & (MAD.method == SEND)
-    waits = True
     message = "REJ with reason {reason}, which is not defined"
     example = "a REJ with reason 0"
 

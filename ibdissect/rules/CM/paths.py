@@ -87,7 +87,6 @@ class PathCodes(Rule):
     message = "{what} with {path} path of {why}"
     example = "a REQ with Primary Packet Rate 1"
     needs = (FabricFollower, Scopes)
-    waits = True
 
     @on_struct(REQ, LAP)
     def look(self, view: REQ | LAP, seen: Seen) -> Iterator[Hit]:

@@ -214,7 +214,6 @@ class _GroupGid(GidRule):
     """Base of rules about the GID of a group; a group that the subnet administration has made is one, whatever its GID."""
 
     needs = (Multicast,)
-    waits = True
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         return {"group": GroupId(seen.table.values(GRH.dgid)[i].tobytes(), ends_at(seen.table, seen.row)[0].network)}

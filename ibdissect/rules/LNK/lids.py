@@ -7,14 +7,14 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from ibdissect.bounded import KeptDict, KeptList
+from ibdissect.bounded import KeptDict
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Frame, Guid, LidId, PortId
 from ibdissect.decode.rows import common, groups, members
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_event
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.mad_conditions import METHODS_WITH_CONTENT
 from ibdissect.rules.shared.stale_facts import RefutableRule
@@ -89,8 +89,6 @@ class LidConflict(LearntFactRule):
     def __init__(self) -> None:
         self.others = KeptDict[tuple[PortId, LidId], tuple[Port, int]](MAX_FLOWS, "ports that share a LID")
         """The port that had the LID before, and the time of the finding, by key of the finding; not of one that soon got another LID."""
-        self.inactive = KeptDict[tuple[PortId, LidId], tuple[Port, Hit]](MAX_FLOWS, "ports that share a LID")
-        """The port that took the LID, and the finding, where not both were active."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO if nothing joins the ports, or if the other has another LID since, or may have: that of this one changed without a Set.
@@ -112,9 +110,15 @@ class LidConflict(LearntFactRule):
         return [port.node for port in ports if port is not None]
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        """Two ports of one adapter may be in two subnets, unless cables and switches join them."""
+        """Not all of the time were both active: then they must be by now, and have shown since that they still have the LID.
+
+        Two ports of one adapter may be in two subnets, unless cables and switches join them."""
         subnet = context.get(FabricFollower).subnet
         other, port = self._other(hit.key), subnet.by_key(hit.key[0].key)
+        if not hit.arguments["active"]:
+            together = other is not None and port is not None and self._together(other, port, context)
+            if not together or not all(_has(one, hit.key[1].lid, hit.frame) for one in (port, other) if one is not None):
+                return False
         return other is None or port is None or other.node is not port.node or context.get(ConnectedComponents).join(subnet, other, port)
 
     def _other(self, key: tuple[PortId, LidId]) -> Port | None:
@@ -133,26 +137,11 @@ class LidConflict(LearntFactRule):
         key = event.port.id, LidId(event.lid)
         self.others.keep(key, (other, event.time_ns), event.frame, event.time_ns)
         lids = f"one of LIDs {event.lid} to {event.lid + (1 << event.lmc) - 1}" if event.lmc else f"LID {event.lid}"
-        hit = fault(
-            event, {"port": str(event.port), "other": str(other), "lids": lids}, PortInfo.lid, event.lid,
+        active = other.state == event.port.state == ACTIVE
+        yield fault(
+            event, {"port": str(event.port), "other": str(other), "lids": lids, "active": active}, PortInfo.lid, event.lid,
             proof=[(other.lids.since, "showed the LID at the other port")], key=key,
         )  # fmt: skip
-        if other.state == event.port.state == ACTIVE:
-            yield hit
-        else:
-            self.inactive.keep(key, (event.port, hit), event.frame, event.time_ns)
-
-    @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
-        """Report ports that are active by now, and showed since that they still have the LID."""
-        for key, (port, hit) in self.inactive.items():
-            other = self._other(key)
-            if (
-                other is not None
-                and self._together(other, port, context)
-                and all(_has(one, key[1].lid, hit.frame) for one in (port, other))
-            ):
-                yield hit
 
     @staticmethod
     def _together(other: Port, port: Port, context: Context) -> bool:
@@ -195,10 +184,6 @@ class OtherPortsLid(LearntFactRule, RefutableRule):
     example = "PortInfo of two hosts with LIDs 3 and 5, set and answered, then a packet from LID 5 with the GID of the first"
     needs = (LidWrites,)
 
-    def __init__(self) -> None:
-        self.uncertain = KeptList[tuple[Port, Port, Hit]](MAX_FLOWS, "GIDs with another port's LID")
-        """Findings that hold if the LIDs of both ports did not change unseen."""
-
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         table, writes = event.table, context.get(LidWrites)
@@ -225,23 +210,20 @@ class OtherPortsLid(LearntFactRule, RefutableRule):
                 if found is None:
                     continue
                 owner, since = found
-                hit = fault(
+                yield fault(
                     seen, {"slid": lid, "owner": owner.name_at(frame), "port": port.name_at(frame)}, LRH.slid, lid, rows=some,
-                    key=(port_guid, lid), about=(owner.node.slot, port.node.slot),
+                    key=(port.key, lid), about=(owner.node.slot, port.node.slot),
                     proof=[(since, "showed whose LID that is"), (port.lids.at(frame)[1], "showed the LIDs of the port with that GUID")],
                 )  # fmt: skip
-                if writes.is_certain(port, frame) and writes.is_certain(owner, frame):
-                    yield hit
-                else:
-                    self.uncertain.keep((port, owner, hit), hit.frame, hit.time_ns)
 
-    @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
-        writes = context.get(LidWrites)
-        for port, owner, hit in self.uncertain:
-            sure = all(writes.is_certain(one, hit.frame, until=AFTER_ALL) for one in (port, owner))
-            if not port.lids.past and sure:
-                yield hit
+    def stands(self, hit: Hit, context: Context) -> bool:
+        """Not if the LIDs of a port may have changed unseen."""
+        subnet, writes, (key, lid) = context.get(FabricFollower).subnet, context.get(LidWrites), hit.key
+        port, owner = subnet.by_key(key), subnet.owner(lid, hit.frame)[0]
+        if port is None or owner is None:
+            return False
+        until = None if port.lids.past else AFTER_ALL
+        return all(writes.is_certain(one, hit.frame, until) for one in (port, owner))
 
 
 def _ports(subnet: Subnet) -> dict[Guid, Port]:

@@ -55,7 +55,6 @@ class BadMKeyStorm(TrapRule):
     message = "{port} sent {count} bad M_Key traps within a second without TrapRepress"
     example = "four SubnTrap 256 of one port within a second"
     numbers = (BAD_M_KEY,)
-    waits = True
     needs = (CaptureLoss,)
     allowed = Setting(3, "traps within a second that are not reported", 1)
 
@@ -181,7 +180,6 @@ class TrapWithoutRequest(TrapRule):
     reference = "Shanley, table 29-1 (Notice); python-rdma trap256"
     message = "{port} complains of a Subn{method} of attribute 0x{attribute:04x} with a wrong M_Key from LID {lid}, which sent none"
     example = "SMPs of LID 1 to a port, and a trap 256 of it with another method, attribute, modifier or M_Key and LIDADDR 1"
-    waits = True
     needs = (CaptureLoss,)
 
     def __init__(self) -> None:

@@ -189,7 +189,6 @@ class JoinOutsidePartition(LearntFactRule):
     example = "P_KeyTable of a port, then GetResp(MCMemberRecord) to its join of a group of another partition"
     written = (P_KEY_TABLE, PORT_INFO)
     holds_ns = CONFIGURED_NS
-    waits = True
 
     @on_event(ChunkFollowed)
     def chunk(self, followed: ChunkFollowed, context: Context) -> Iterator[Hit]:

@@ -215,7 +215,6 @@ class SwitchPKeyTrap(Rule):
     reference = "python-rdma trap 259; opensm _ntc_259"
     when = MAD.method == TRAP
     at = TrapSwitchPKey.pkey
-    waits = True
     flow = (TrapSwitchPKey.swlidaddr, TrapSwitchPKey.portno, TrapSwitchPKey.lidaddr1, TrapSwitchPKey.lidaddr2, TrapSwitchPKey.pkey)
     message = "switch LID {swlidaddr} port {portno} refused {what}"
     example = "a trap 259"

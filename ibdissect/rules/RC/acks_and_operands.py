@@ -57,7 +57,6 @@ class NakReceived(Rule):
     flow = (*PACKET_FLOW, AETH.syndrome)
     message = "NAK for PSN {BTH.psn}: {error_code!t}"
     example = "an Acknowledge with syndrome 0x62"
-    waits = True
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         return INFO if hit.value == NAK else None

@@ -196,7 +196,6 @@ class MsnRegression(Rule):
     message = "{ends}: MSN {msn} with PSN {psn}, after MSN {before} with an earlier PSN"
     example = "acknowledgements of PSN 5 with MSN 3, and of PSN 6 with MSN 2"
 
-    waits = True
     needs = (CaptureLoss,)
 
     @on_event(MsnFell)

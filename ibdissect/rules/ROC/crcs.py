@@ -33,7 +33,6 @@ class WrongIcrcRule(Rule):
     needs = (Stories, Streams)
     needs_crc = True
     flow = PACKET_FLOW
-    waits = True
     message = "the ICRC does not match the packet: it was changed after it was sent, or its sender computed it wrongly; receivers drop it"
 
     def __init__(self) -> None:
@@ -134,7 +133,6 @@ class VcrcBad(Rule):
     needs_crc = True
     when = Where(VCRC.crc, lambda table: table.once(crcs.vcrc).bad[table.occurrences(VCRC).rows])
     flow = PACKET_FLOW
-    waits = True
     message = "the VCRC does not match the packet: it was damaged on this link"
     example = "an InfiniBand packet with its VCRC inverted"
 

@@ -135,7 +135,6 @@ class NoSenderMac(PacketRule):
     message = "the source MAC address {address} is that of no interface"
     example = "a RoCE v2 frame from 00:00:00:00:00:00"
 
-    waits = True
 
     def __init__(self) -> None:
         self.senders = KeptDict[Content, set[MacId]](MAX_PAIRS, "senders without a MAC address of their own")
@@ -279,7 +278,7 @@ class RocePKey(Rule):
     when = IS_ROCE & ~(BTH.p_key & BASE).isin({0, DEFAULT_PKEY & BASE})
     at = BTH.p_key
     flow = (*PACKET_FLOW, BTH.p_key)
-    waits = alike = True
+    alike = True
     needs = (Connections, Streams)
     message = "P_Key 0x{p_key:04x}, RoCE uses 0xffff"
     example = "a RoCE v2 packet with P_Key 0x8001"

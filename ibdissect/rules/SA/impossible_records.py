@@ -106,7 +106,6 @@ class ScopeMismatch(Rule):
     on = MCMemberRecord
     when = Where(MCMemberRecord, _other_scope) & (SA_ANSWER | (chosen(MCMemberRecord, "mgid", "scope") & SA_REQUEST))
     at = MCMemberRecord.scope
-    waits = True
     message = "Scope {scope} in a record whose MGID has scope {of_mgid}"
     example = "SubnAdmSet(MCMemberRecord) with Scope 5 and an MGID ff12::"
 

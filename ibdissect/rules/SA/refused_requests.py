@@ -21,7 +21,7 @@ from ibdissect.lint.finding import Span, value_of
 from ibdissect.lint.rule import INFERRED, INFO, WARNING, Context, Hit, Rule, Seen, fault, on_chunk, on_end, on_event
 from ibdissect.mad.datagrams import Queries, transaction_of
 from ibdissect.mad.transactions import Transactions
-from ibdissect.rules.shared.unanswered import MAX_KEPT, LearntFactRule, UnansweredRule
+from ibdissect.rules.shared.unanswered import LearntFactRule, UnansweredRule
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.events import SmSeen
 from ibdissect.wire.classport import InformInfo
@@ -30,7 +30,7 @@ from ibdissect.wire.notice import Notice
 from ibdissect.wire.numbers import GET_RESP, INFORM, NOTICE, REPORT, SA_CLASS, STANDBY
 from ibdissect.wire.sa import SAFormat
 
-MAX_STATES = 64
+MAX_STATES, MAX_KEYED = 64, 16384
 BUSY_NS = 30 * SECOND_NS
 """An SA that restarts answers nobody until its first sweep."""
 
@@ -66,14 +66,13 @@ class SmKeyWrong(UnansweredRule, LearntFactRule):
     code, name, severity = "SA006", "sa-smkey-wrong", WARNING
     explains = ("TXN001",)
     reference = "IBA 15.4.1; opensm osm_sa_mad_ctrl"
-    mgmt_class, remembers = SA_CLASS, "requests with an SM_Key"
+    mgmt_class = SA_CLASS
     ages = False
     message = "{what} to {to} with {key} was not answered, the SA answers requests with {taken}"
     example = "SubnAdmGetTables with SM_Key 1, answered, and with SM_Key 5, not answered, while others are"
 
     def __init__(self) -> None:
-        super().__init__()
-        self.keyed = KeptDict[TransactionId, KeyedRequest](MAX_KEPT, self.dropped)
+        self.keyed = KeptDict[TransactionId, KeyedRequest](MAX_KEYED, "requests with an SM_Key")
         """Requests with a key."""
 
     @on_chunk
@@ -95,10 +94,11 @@ class SmKeyWrong(UnansweredRule, LearntFactRule):
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         """Report unanswered requests to an SA that answered others; a request that is not unanswered was answered."""
-        if not self.keyed:
-            return
+        transactions = context.get(Transactions)
+        if not self.keyed or transactions.given_up.dropped.count or transactions.superseded.dropped.count:
+            return  # or it is not known which were answered
         silent = {request.frame: request for request in self.unanswered(context)}
-        over = {request.frame for request in (*self.given_up, *context.get(Transactions).open_requests())}
+        over = {request.frame for request in (*transactions.all_given_up(SA_CLASS), *transactions.open_requests(SA_CLASS))}
         taken: dict[Side, KeyedRequest] = {}
         accepted: set[tuple[Side, KeyValue]] = set()
         for keyed in self.keyed.values():
@@ -138,12 +138,12 @@ class AskedStandby(UnansweredRule):
 
     code, name, severity = "SA024", "sa-request-nonmaster", INFO
     reference = "IBA 15.4.1; opensm C15-0.1.3"
-    mgmt_class, remembers = SA_CLASS, "requests to the SA, and states of managers"
+    mgmt_class = SA_CLASS
     message = "{what} to {to}, where a standby manager runs, was not answered"
     example = "SMInfo of a standby manager, and a SubnAdmGet to its LID without an answer"
 
     def __init__(self) -> None:
-        super().__init__()
+        self.dropped = Dropped("states of managers")
         self.standby: dict[LidId, list[tuple[int, int]]] = {}
         """Frames and states that managers showed, by LID."""
 
@@ -206,26 +206,23 @@ class ReportUnwanted(Rule):
         """The subscriptions in force, by receiver."""
         self.ended: dict[Side, tuple[int, int]] = {}
         """Frame and time of the cancellation that left a receiver without any."""
-        self.reports = KeptDict[Frame, tuple[Hit, Side]](MAX_RECEIVERS, self.dropped)
-        """Possible findings, with their receivers, by frame."""
+        self.reports = KeptDict[Frame, Side](MAX_RECEIVERS, self.dropped)
+        """The receivers of unwanted reports, by frame."""
         self.wanting: set[Side] = set()
         """Receivers of such reports of which somebody at that address accepted one."""
 
     @on_chunk
-    def look(self, table: ChunkTable, context: Context) -> None:
+    def look(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
         """Follow accepted subscriptions and reports in frame order (both are rare), then the answers to the reports."""
-        self._follow(table, context)
+        yield from self._follow(table)
         for one in context.get(Transactions).answers_to(self.reports):
             if not one.status:
-                self.wanting.add(self.reports[one.request.frame][1])
+                self.wanting.add(self.reports[one.request.frame])
 
-    @on_end
-    def end(self, _context: Context) -> Iterator[Hit]:
-        for hit, receiver in self.reports.values():
-            if receiver not in self.wanting:
-                yield hit
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return Frame(hit.frame) in self.reports and hit.key not in self.wanting
 
-    def _follow(self, table: ChunkTable, context: Context) -> None:
+    def _follow(self, table: ChunkTable) -> Iterator[Hit]:
         groups = table.attributes()
         if (SA_CLASS, INFORM) not in groups and (SA_CLASS, NOTICE) not in groups:
             return
@@ -245,8 +242,8 @@ class ReportUnwanted(Rule):
                 continue
             about = {"trap": value_of(Notice.trap_number, notice.trap_number), "receiver": str(receiver)}
             proof = [(ended[0], "cancelled")]
-            hit = fault(seen, about, Notice.trap_number, of=notice, proof=proof, evidence=INFERRED, key=receiver)
-            self.reports.keep(hit.frame, (hit, receiver), hit.frame, hit.time_ns)
+            self.reports.keep(Frame(seen.frame), receiver, seen.frame, seen.time_ns)
+            yield fault(seen, about, Notice.trap_number, of=notice, proof=proof, evidence=INFERRED, key=receiver)
 
     def _subscription(self, info: InformInfo, receiver: Side, seen: Seen) -> None:
         wanted, lids = self.wanted.get(receiver), (info.lid_range_begin, info.lid_range_end)

@@ -98,7 +98,6 @@ class PortInfoImpossible(ImpossibleValue):
     message = "impossible in PortInfo: {what}"
     example = "GetResp(PortInfo) with PortState 7"
     on, at = PortInfo, PortInfo.port_state
-    waits = True
     faults: Mapping[Field[Any], tuple[Expr, str]] = {
         PortInfo.port_state: ((PortInfo.port_state > 5) & READ, "states are 1 to 4 (5 is ActiveDefer)"),
         PortInfo.port_physical_state: ((PortInfo.port_physical_state > 7) & READ, "physical states are 1 to 7"),
@@ -238,7 +237,6 @@ class OtherPrefix(AttributeRule):
     example = "GetResp(PortInfo) of three ports with prefix fe80::, then a Set with another prefix to one of them"
     at = PortInfo.gid_prefix
     needs = (FabricFollower,)
-    waits = True
 
     def __init__(self) -> None:
         self.prefixes = KeptDict[Content, None](MAX_PREFIXES, "GID prefixes that managers write")

@@ -13,13 +13,12 @@ from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.conditions import occurrences_where
 from ibdissect.decode.history import History
 from ibdissect.decode.identity import Frame, PortId, PortNumber, SenderNumber
-from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, DeferredHit, FaultDetails, Hit, each, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit, each, fault, on_chunk, on_event
 from ibdissect.lint.sequence import previous
-from ibdissect.mad.transactions import Transactions
+from ibdissect.rules.shared.answered import RepliesToFindings
 from ibdissect.rules.shared.attribute_rule import ANSWERED, OF_SWITCH, WRITTEN, AttributeRule, Fault, Mask
 from ibdissect.rules.shared.mad_conditions import READ
 from ibdissect.rules.shared.unanswered import PATIENCE_NS
-from ibdissect.subnet import ChunkFollowed
 from ibdissect.subnet.earlier_answers import NO_KEY, AttributeSmp, AttributeSmps
 from ibdissect.subnet.events import TrapSeen
 from ibdissect.subnet.nodes import ACTIVE, ARMED, DOWN, INIT
@@ -313,7 +312,7 @@ class ActiveWithoutArmed(AttributeRule):
     reference = "IBA 14.2.5.6 (PortState); kernel qib_set_linkstate (LINKACTIVE needs LINKARMED)"
     message = "Set(PortInfo) of {port} to Active; it is in Initialize and nobody has set it to Armed since"
     example = "GetResp(PortInfo) with PortState Initialize, then a Set to Active that is refused"
-    needs = (CaptureLoss, Transactions)
+    needs = (CaptureLoss,)
     at = PortInfo.port_state
     why = "PortState Initialize"
 
@@ -327,30 +326,13 @@ class ActiveWithoutArmed(AttributeRule):
         """Ports that were armed and showed that they went down since, and the frame."""
         self.aware = KeptDict[tuple[PortNumber, SenderNumber], Frame](MAX_FALLEN, self.dropped)
         """Who was told that, and the last frame."""
-        self.waiting = KeptDict[Frame, Hit](MAX_SET_PORTS, self.dropped)
-        """Findings that wait for an answer, by frame."""
 
-    @on_event(ChunkFollowed)
-    def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
-        for found in super().chunk(event, context):
-            hit = found.make() if isinstance(found, DeferredHit) else found
-            self.waiting.keep(hit.frame, hit, hit.frame, hit.time_ns)
-        yield from ()
-
-    @on_chunk
-    def settle(self, _table: ChunkTable, context: Context) -> Iterator[Hit]:
-        for one in context.get(Transactions).answers_to(self.waiting):
-            found = self.waiting.pop(one.request.frame)
-            if one.status & STATUS:
-                yield found
-
-    @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
-        loss, scopes = context.get(CaptureLoss), context.get(Scopes)
-        for hit in self.waiting.values():
-            waited = scopes.goes_on(hit.frame, hit.time_ns) >= PATIENCE_NS
-            if waited and loss.proves_silence(hit.time_ns) and not loss.unsettled(hit.frame, hit.time_ns):
-                yield hit
+    def stands(self, hit: Hit, context: Context) -> bool:
+        reply, loss = context.get(RepliesToFindings).reply(hit), context.get(CaptureLoss)
+        if reply is not None:
+            return bool(reply.status & STATUS)
+        waited = context.get(Scopes).goes_on(hit.frame, hit.time_ns) >= PATIENCE_NS
+        return waited and loss.proves_silence(hit.time_ns) and not loss.unsettled(hit.frame, hit.time_ns)
 
     def suspicious(self, smps: AttributeSmps) -> Mask:
         """Walks Sets and changes of state in frame order, as a port may be armed, fall back and be armed again."""

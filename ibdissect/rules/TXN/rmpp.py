@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ibdissect.bounded import KeptDict, KeptList
+from ibdissect.bounded import KeptDict
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.identity import Code, Frame
 from ibdissect.lint.finding import Severity
@@ -66,7 +66,6 @@ class SegmentOrphan(Rule):
     example = "segment 5 of a SubnAdmGetTableResp alone, in the eleventh second"
 
     needs = (CaptureLoss,)
-    waits = True
 
     @on_event(SegmentAlone)
     def alone(self, event: SegmentAlone, context: Context) -> Iterator[Hit]:
@@ -100,21 +99,22 @@ class SegmentGap(Rule):
     needs = (CaptureLoss, Transactions)
 
     def __init__(self) -> None:
-        self.waiting = KeptDict[Frame, tuple[SegmentMissing, Hit]](MAX_WAITING, "gaps in transfers")
+        self.waiting = KeptDict[Frame, SegmentMissing](MAX_WAITING, "gaps in transfers")
         """Gaps that the capture may have caused, by frame, until the sender goes back to them."""
         self.filled: dict[Frame, set[Code]] = {}
         """Segments of those gaps that arrived late: the sender went back, or the capture changed the order."""
-        self.resent = KeptList[Hit](MAX_WAITING, "gaps in transfers")
+        self.resent = KeptDict[Frame, None](MAX_WAITING, self.waiting.dropped)
         """Gaps after which the sender went back."""
 
     @on_event(SegmentMissing)
-    def missing(self, event: SegmentMissing, _context: Context) -> None:
-        self.waiting.keep(event.frame, (event, of_transfer(event, expected=event.expected)), event.frame, event.time_ns)
+    def missing(self, event: SegmentMissing, _context: Context) -> Iterator[Hit]:
+        self.waiting.keep(Frame(event.frame), event, event.frame, event.time_ns)
+        yield of_transfer(event, expected=event.expected)
 
     @on_event(SegmentRepeated)
     def repeated(self, event: SegmentRepeated, _context: Context) -> None:
-        gaps = [(frame, gap, hit) for frame, (gap, hit) in self.waiting.items() if gap.transfer is event.transfer]
-        for frame, gap, _ in gaps:
+        gaps = [(frame, gap) for frame, gap in self.waiting.items() if gap.transfer is event.transfer]
+        for frame, gap in gaps:
             filled = self.filled.get(frame, set())
             if gap.expected <= event.segment < gap.segment and event.segment not in filled:
                 if event.transfer.acknowledged >= event.segment:  # it had arrived: only the capture missed it
@@ -123,25 +123,25 @@ class SegmentGap(Rule):
                 else:
                     self.filled[frame] = {*filled, event.segment}
                 return
-        for frame, gap, hit in gaps:
-            if event.time_ns - hit.time_ns <= AGAIN_NS and (event.segment < gap.expected or frame in self.filled):
+        for frame, gap in gaps:
+            if event.time_ns - gap.time_ns <= AGAIN_NS and (event.segment < gap.expected or frame in self.filled):
                 del self.waiting[frame]
                 self.filled.pop(frame, None)
             elif event.segment >= gap.segment and frame in self.filled:
                 del self.waiting[frame], self.filled[frame]
-                self.resent.keep(hit, frame, hit.time_ns)
+                self.resent.keep(frame, None, frame, gap.time_ns)
 
-    @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
-        """Report gaps that the sender went back to, and all if the capture misses nothing."""
+    def stands(self, hit: Hit, context: Context) -> bool:
+        """If the sender went back to the gap, or the capture misses nothing."""
+        frame, gap = Frame(hit.frame), self.waiting.get(Frame(hit.frame))
+        if gap is None or frame in self.filled:
+            return frame in self.resent
+        unseen = not gap.transfer.acknowledged and context.get(Scopes).goes_on(frame, hit.time_ns) >= GONE_ON_NS
+        return not unseen and context.get(CaptureLoss).proves_silence(hit.time_ns)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         loss = context.get(CaptureLoss)
-        for hit in self.resent:
-            hit.severity = INFO if loss.disorderly() or loss.near(hit.time_ns) else None
-            yield hit
-        for frame, (gap, hit) in self.waiting.items():
-            unseen = not gap.transfer.acknowledged and context.get(Scopes).goes_on(frame, hit.time_ns) >= GONE_ON_NS
-            if frame not in self.filled and not unseen and loss.proves_silence(hit.time_ns):
-                yield hit
+        return INFO if loss.disorderly() or (hit.frame in self.resent and loss.near(hit.time_ns)) else None
 
 
 class TransferLength(Rule):
@@ -205,7 +205,6 @@ class AcknowledgedTooMuch(Rule):
     message = "{ends}: segment {segment} acknowledged, the last one is {last}"
     example = "a transfer of two segments, and an ACK of segment 5"
     needs = (CaptureLoss,)
-    waits = True
 
     @on_event(AcknowledgedBeyond)
     def beyond(self, event: AcknowledgedBeyond, _context: Context) -> Iterator[Hit]:

@@ -223,7 +223,7 @@ class Flood(Rule):
 
     code, name, severity = "TXN018", "mad-flood", WARNING
     reference = "opensm smp_max_on_wire 4; IBA 13.4.6"
-    waits = alike = True
+    alike = True
     message = "{what}: the same request {count} times within a second"
     example = "101 PerformanceGets of one port within half a second"
 

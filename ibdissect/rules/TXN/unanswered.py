@@ -15,6 +15,7 @@ from ibdissect.decode.connection_events import Connection, ConnectionEvent, Path
 from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import AgentId, Code, Frame, Side
+from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Locatable, Moment, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.mad.request_outcomes import AnsweredAgain, AnsweredMany, RepressAlone, Request, TrapAnswered
@@ -22,7 +23,7 @@ from ibdissect.mad.transactions import Transactions
 from ibdissect.mad.visible_answers import VisibleAnswers
 from ibdissect.rules.shared.answer_patience import lifetime_ns
 from ibdissect.rules.shared.mad_conditions import DOWN, SMP_SET
-from ibdissect.rules.shared.unanswered import MAX_KEPT, PATIENCE_NS, QuotingRule, UnansweredRule, UnansweredSets, warm
+from ibdissect.rules.shared.unanswered import PATIENCE_NS, QuotingRule, UnansweredRule, UnansweredSets, warm
 from ibdissect.rules.shared.wrong_responder import WrongResponderRule
 from ibdissect.subnet import SWITCH, FabricFollower
 from ibdissect.traffic.capture_loss import CaptureLoss
@@ -46,8 +47,7 @@ FITS = _fits()
 """Which methods answer which, bool[256, 256]: request, answer."""
 TAKES_DOWN = SMP_SET & ((PortInfo.port_state == DOWN) | PortInfo.port_physical_state.between(1, 3))
 """A Set that ends a link: Down, or the physical states Sleep, Polling and Disabled."""
-Late = tuple[Connection, int, Hit]
-"""A connection with an MRA, until when its answer had not come, and the finding."""
+MAX_CUTTING = 16384
 
 
 class RequestUnanswered(UnansweredRule):
@@ -76,8 +76,7 @@ class RequestUnanswered(UnansweredRule):
     patience = Setting(PATIENCE_NS / SECOND_NS, "seconds that the capture must go on after the last try", 0.0)
 
     def __init__(self) -> None:
-        super().__init__()
-        self.cutting = KeptDict[Frame, Code](MAX_KEPT, self.dropped)
+        self.cutting = KeptDict[Frame, Code](MAX_CUTTING, "Sets that take down a port")
         """Numbers of the ports that Sets take down, by frame."""
 
     @on_chunk
@@ -274,11 +273,9 @@ class PatienceExceeded(QuotingRule):
     def __init__(self) -> None:
         self.judged = BoundedDict[Frame, None](MAX_CONNECTIONS, "answers after MRAs")
         """Frames of MRAs that were followed by an answer, oldest first."""
-        self.late: list[Late] = []
-        """Findings that wait until it is known whether the clock was set, and whether the connection was set up."""
 
     @on_event(Replied, Rejected, PathAnswered)
-    def answered(self, event: ConnectionEvent, context: Context) -> None:
+    def answered(self, event: ConnectionEvent, context: Context) -> Iterator[Hit]:
         """Judge the first answer after the MRA."""
         connection = event.connection
         if isinstance(event, PathAnswered):
@@ -290,15 +287,11 @@ class PatienceExceeded(QuotingRule):
             fresh = not connection.reps
         if connection.mra_frame and wanted and fresh and connection.mra_frame not in self.judged:
             self.judged.put(connection.mra_frame, None, event.frame, event.time_ns)
-            if len(self.late) < MAX_CONNECTIONS:
-                self.late += self._late(context, connection, event, event.time_ns, what)
+            yield from self._late(context, connection, event, event.time_ns, what)
 
     @on_end
     def end(self, context: Context) -> Iterator[Hit]:
         connections, loss = context.get(Connections), context.get(CaptureLoss)
-        if loss.set_back:
-            return
-        late = [*self.late]
         for connection in connections.all:
             waits = connection.mra_of == OF_REQ and not connection.reps and not connection.rej_frame
             waits |= connection.mra_of == OF_LAP and not connection.apr_frame and connection.mra_frame > connection.lap_frame
@@ -308,11 +301,17 @@ class PatienceExceeded(QuotingRule):
             if connection.mra_frame and waits and loss.proves_silence(connection.mra_ns):
                 unanswered = Moment(connection.mra_frame, connection.mra_ns)
                 until_ns = connection.mra_ns + context.get(Scopes).goes_on(connection.mra_frame, connection.mra_ns)
-                late += self._late(context, connection, unanswered, until_ns, "nothing")
-        for connection, until_ns, hit in late:
-            worked = 0 < connection.rep_frame < connection.rtu_frame and connection.mra_of == OF_REQ
-            hit.severity = INFO if worked or loss.stopped(connection.mra_frame, until_ns, IDLE_NS) else None
-            yield hit
+                yield from self._late(context, connection, unanswered, until_ns, "nothing")
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return not context.get(CaptureLoss).set_back
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        """Also INFO if the connection was set up, or if recording may have stopped meanwhile."""
+        connection, until_ns = hit.arguments["connection"], hit.arguments["until_ns"]
+        worked = 0 < connection.rep_frame < connection.rtu_frame and connection.mra_of == OF_REQ
+        stopped = context.get(CaptureLoss).stopped(connection.mra_frame, until_ns, IDLE_NS)
+        return INFO if worked or stopped else super().severity_at_end(hit, context)
 
     @staticmethod
     def _works(streams: Streams, connection: Connection) -> bool:
@@ -322,13 +321,13 @@ class PatienceExceeded(QuotingRule):
             for one in streams.to_queue_pair(connection.active_qpn)
         )
 
-    def _late(self, context: Context, connection: Connection, where: Locatable, until_ns: int, what: str) -> Iterator[Late]:
+    def _late(self, context: Context, connection: Connection, where: Locatable, until_ns: int, what: str) -> Iterator[Hit]:
         allowed, took = timeout_ns(connection.mra_timeout), until_ns - connection.mra_ns
         subnet = context.get(FabricFollower).subnet
         ways = max(2 * lifetime_ns(subnet, end.lid or 0, connection.mra_frame, 0) for end in (connection.active, connection.passive))
         if took > allowed + max(self.patience * SECOND_NS, ways):
             milliseconds = {"allowed": round(allowed / 10**6), "milliseconds": round(took / 10**6)}
-            yield connection, until_ns, fault(
-                where, {"ends": connection.text, "what": what, **milliseconds},
+            yield fault(
+                where, {"ends": connection.text, "what": what, **milliseconds, "connection": connection, "until_ns": until_ns},
                 MRA.service_timeout, connection.mra_timeout, proof=[(connection.req_frame, "REQ"), (connection.mra_frame, "MRA")],
             )  # fmt: skip

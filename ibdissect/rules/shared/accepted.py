@@ -39,7 +39,6 @@ class AcceptedRule(PacketRule):
     again says nothing of those before.
     """
 
-    waits = True
     flow = PACKET_FLOW
     proved_by: ClassVar[frozenset[int]] = frozenset()
     """Codes of NAKs between the two that prove the fault."""

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.identity import Side
-from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import Context
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import FabricFollower, Subnet
@@ -21,11 +20,6 @@ class AgentFacts(LearntFactRule):
     needs: ClassVar[tuple[type[Any], ...]] = (FabricFollower, LidWrites)
     holds_ns = CONFIGURED_NS
     written = (PORT_INFO,)  # it gives the LID
-
-    def __init_subclass__(cls, **kw: Any) -> None:
-        super().__init_subclass__(**kw)
-        if "code" in vars(cls):
-            cls.waits = cls.severity is not Severity.INFO  # nothing could lower it
 
 
 def nodes_at(subnet: Subnet, agent: Side, frame: int) -> tuple[int, ...] | None:

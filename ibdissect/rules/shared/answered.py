@@ -50,6 +50,8 @@ class Reply(Record):
     """The attribute in a request of subnet management."""
     shown: bytes = b""
     """The attribute in its answer."""
+    status: int = 0
+    """MAD.status of the answer to a management request."""
 
     def repeats(self, field: Field[Any]) -> bool:
         """Whether the answer to a Set shows what it wrote."""
@@ -133,7 +135,9 @@ class RepliesToFindings:
             full, written = self._asked.pop(one.request.frame)
             took = one.request.method == SET and shown == written
             good = not one.status & STATUS and (shown is None or any(shown) or took)
-            self.replies[one.request.frame] = Reply(one.frame, good, full, of_request=True, written=written, shown=shown or b"")
+            self.replies[one.request.frame] = Reply(
+                one.frame, good, full, of_request=True, written=written, shown=shown or b"", status=one.status
+            )  # fmt: skip
         if self._sent:
             self._acknowledged(table, table.once(Native))
 

@@ -103,7 +103,6 @@ class AttributeRule(LearntFactRule):
         super().__init_subclass__(**kw)
         if "code" not in vars(cls):
             return
-        cls.waits = cls.severity is not Severity.INFO  # nothing could lower it
         forms = Or(tuple(fault.when for fault in cls.faults)) if cls.faults else None
         cls._fault = And((cls.when, forms)) if cls.when is not None and forms is not None else cls.when or forms
         if cls.source is AttributeHistory and cls.at is not None:

@@ -117,7 +117,8 @@ class Administrators:
             asked = (*transactions.superseded, *transactions.open_requests(SA_CLASS))
             wanted = SA_CLASS, SET, MEMBER_RECORD
             self._joins = sorted(one.frame for one in asked if (one.mgmt_class, one.method, one.attribute) == wanted)
-        return bisect_right(self._joins, after) < bisect_left(self._joins, before)
+        unknown = transactions.superseded.dropped.count > 0
+        return unknown or bisect_right(self._joins, after) < bisect_left(self._joins, before)
 
 
 class GroupRule(LearntFactRule, RefutableRule):

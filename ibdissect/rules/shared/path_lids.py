@@ -7,22 +7,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ibdissect.bounded import KeptList
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Guid
 from ibdissect.decode.rows import groups, parts, run_starts
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import Context, Hit, Seen, fault, on_end, on_event
+from ibdissect.lint.rule import Context, Hit, Seen, fault, on_event
 from ibdissect.rules.shared.unanswered import LearntFactRule
-from ibdissect.subnet import SWITCH, ChunkFollowed, Port
+from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Port
 from ibdissect.subnet.lid_writes import LidWrites
 from ibdissect.subnet.vantage import CONFIGURED_NS
 from ibdissect.wire.numbers import FIRST_MULTICAST, PORT_INFO
 from ibdissect.wire.spec import Field, Struct
 
-MAX_KEPT = 4096
 PathEnd = tuple[str, Field[Any], Field[Any], Field[Any]]
 """What the message calls a LID, the GID and the LID, and a GID of this subnet, whose prefix the first must have."""
 
@@ -40,10 +38,6 @@ class PathLidsRule(LearntFactRule):
     def judged(self, table: ChunkTable, struct: type[Struct]) -> Bool:
         """Which occurrences say something."""
         raise NotImplementedError
-
-    def __init__(self) -> None:
-        self.uncertain = KeptList[tuple[Port, Hit]](MAX_KEPT, "paths with another port's LID")
-        """Findings that hold if the port's LID did not change unseen."""
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -81,29 +75,23 @@ class PathLidsRule(LearntFactRule):
                     shown, (held, since) = writes.last_shown(port, seen.frame), port.lids.at(seen.frame)
                     if not shown or held is None or since >= seen.frame or port.has_had(lid, seen.frame):
                         continue
-                    hit = fault(
+                    yield fault(
                         seen, {"struct": struct.__name__, "which": which, "lid": lid, "guid": guid, "held": held[0]}, field,
-                        of=table.view(struct, int(part[0])), proof=[(shown, "the port's LID")], rows=found.rows[part], key=(guid, lid),
+                        of=table.view(struct, int(part[0])), proof=[(shown, "the port's LID")], rows=found.rows[part], key=(port.key, lid),
                         about=(port.node.slot,),
                     )  # fmt: skip
-                    if writes.is_certain(port, seen.frame):
-                        yield hit
-                    else:
-                        self.uncertain.keep((port, hit), hit.frame, hit.time_ns)
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        """Not if the port's LID may have changed unseen."""
+        port = context.get(FabricFollower).subnet.by_key(hit.key[0])
+        return port is not None and context.get(LidWrites).is_certain(port, hit.frame, until=AFTER_ALL)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """Also INFO if the port gets the LID later: managers tell of paths before they have written all ports."""
-        guid, lid = hit.key
-        for node in self.facts_used_of(hit, context) or ():
-            if any(port.guid == guid and port.has_had(lid, AFTER_ALL) for port in node.ports.values()):
-                return Severity.INFO
-        return super().severity_at_end(hit, context)
-
-    @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
-        for port, hit in self.uncertain:
-            if context.get(LidWrites).is_certain(port, hit.frame, until=AFTER_ALL):
-                yield hit
+        key, lid = hit.key
+        port = context.get(FabricFollower).subnet.by_key(key)
+        gets = port is not None and port.has_had(lid, AFTER_ALL)
+        return Severity.INFO if gets else super().severity_at_end(hit, context)
 
 
 def _by_guid(event: ChunkFollowed) -> dict[Guid, list[Port]]:

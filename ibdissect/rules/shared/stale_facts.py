@@ -85,7 +85,6 @@ def swept_by(ports: Iterable[Port | None], hit: Hit, subnet: Subnet) -> int:
 class RefutableRule(Rule):
     """Base of rules that compare packets with facts about their ports: an `info` where these facts are outdated, or another subnet's."""
 
-    waits = True
     needs: ClassVar[tuple[type[Any], ...]] = (Streams, Outdated)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:

@@ -8,16 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ibdissect.bounded import Dropped, KeptList
 from ibdissect.decode.addresses import End
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Code, Frame, LidId, NodeId, SenderId
 from ibdissect.engine.ports import Hop
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import SEEN, Context, Hit, Locatable, Rule, Seen, on_event
+from ibdissect.lint.rule import SEEN, Context, Hit, Locatable, Rule, Seen
 from ibdissect.mad.agents import Agents
-from ibdissect.mad.request_outcomes import AnsweredMany, Request, Unanswered
+from ibdissect.mad.request_outcomes import AnsweredMany, Request
 from ibdissect.mad.transactions import Transactions
 from ibdissect.mad.visible_answers import VisibleAnswers
 from ibdissect.rules.shared.answer_patience import SlowAnswers, announced
@@ -103,6 +102,8 @@ class UnansweredSets:
     def between(self, attribute: int, frame: int, until: int, nodes: Collection[Node] | None, method: int = SET) -> bool:
         """Whether an unanswered Set of an attribute between two frames may have changed one of these nodes; None: any node."""
         self._learn()
+        if method == SET and self.transactions.superseded.dropped.count:
+            return True
         asked = method, attribute
         if nodes is None:
             found = [frames for (one, _), frames in (*self._placed.items(), *self._astray.items()) if one == asked]
@@ -180,8 +181,6 @@ PATIENCE_NS = SECOND_NS
 """A request within this time before the capture's end may still be answered."""
 WARM_UP_NS = 10 * SECOND_NS
 """Exchanges that began before the capture are over by then."""
-MAX_KEPT = 16384
-"""Requests without an answer that are kept until the end; further ones are not judged."""
 
 
 def lowered_severity(context: Context, time_ns: int) -> Severity | None:
@@ -200,7 +199,6 @@ def warm(where: Locatable, context: Context, least_ns: int = 0) -> bool:
 class SameOwnersRule(Rule):
     """Base of rules that compare a packet with an earlier one: an INFO where one of its LIDs was given to another port between the two."""
 
-    waits = True
     needs: ClassVar[tuple[type[Any], ...]] = (FabricFollower,)
 
     def watch(self, hit: Hit, context: Context) -> None:
@@ -246,7 +244,6 @@ class LearntFactRule(Rule):
     A fact may be outdated, another port's, under way to being changed, or refuted by what follows. Then the finding is an INFO.
     """
 
-    waits = True
     needs: ClassVar[tuple[type[Any], ...]] = (
         CaptureLoss, Transactions, VisibleAnswers, Scopes, Vantage, StartedPorts, RepliesToFindings, UnansweredSets,
     )  # fmt: skip
@@ -357,26 +354,16 @@ class UnansweredRule(Rule):
         "The request is never answered, the capture goes on for a second and for as long as the agent announced that its answers may take, "
         "and it shows answers to the same requester."
     )
-    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, VisibleAnswers, Agents, FabricFollower, SlowAnswers)
+    needs: ClassVar[tuple[type[Any], ...]] = (CaptureLoss, Transactions, VisibleAnswers, Agents, FabricFollower, SlowAnswers)
     mgmt_class: ClassVar[int | None] = None
     """Only requests of this class."""
-    remembers: ClassVar[str] = "requests without an answer"
-
-    def __init__(self) -> None:
-        self.dropped = Dropped(self.remembers)
-        self.given_up = KeptList[Request](MAX_KEPT, self.dropped)
-
-    @on_event(Unanswered)
-    def keep_unanswered(self, event: Unanswered, _context: Context) -> None:
-        if self.mgmt_class in (None, event.request.mgmt_class):
-            self.given_up.keep(event.request, event.frame, event.time_ns)
 
     def unanswered(self, context: Context, patience_ns: float = PATIENCE_NS) -> Iterator[Request]:
         """Requests that were never answered, or are still open at the end, of requesters to whom the capture shows answers."""
-        answers, scopes = context.get(VisibleAnswers), context.get(Scopes)
-        waiting = context.get(Transactions).open_requests(self.mgmt_class)
+        answers, scopes, transactions = context.get(VisibleAnswers), context.get(Scopes), context.get(Transactions)
+        waiting = transactions.open_requests(self.mgmt_class)
         waited = (one for one in waiting if scopes.goes_on(one.last_frame, one.last_ns) >= patience_ns)
-        for request in (*self.given_up, *waited):
+        for request in (*transactions.all_given_up(self.mgmt_class), *waited):
             if answers.would_show(request):
                 yield request
 

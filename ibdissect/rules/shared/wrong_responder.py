@@ -6,24 +6,21 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ibdissect.bounded import KeptList
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.history import AFTER_ALL
-from ibdissect.decode.identity import one_block
+from ibdissect.decode.identity import Frame, one_block
 from ibdissect.lint.finding import Related, Severity
-from ibdissect.lint.rule import INFO, Context, Hit, fault, on_chunk, on_end, on_event
+from ibdissect.lint.rule import INFO, Context, Hit, fault, on_chunk, on_event
 from ibdissect.mad.request_outcomes import AnsweredFromElsewhere
 from ibdissect.mad.transactions import Transactions
 from ibdissect.rules.shared.unanswered import QuotingRule, lowered_severity
-from ibdissect.subnet import FabricFollower, Port
+from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.lid_writes import LidWrites
 from ibdissect.subnet.vantage import AGES_NS
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import LID_ROUTED, PERMISSIVE, PORT_INFO, SET
 from ibdissect.wire.sm_port import PortInfo
-
-MAX_UNCERTAIN = 4096
 
 
 class WrongResponderRule(QuotingRule):
@@ -44,10 +41,8 @@ class WrongResponderRule(QuotingRule):
     def __init__(self) -> None:
         self.seen: list[AnsweredFromElsewhere] = []
         """Of this chunk."""
-        self.uncertain = KeptList[tuple[Port, Hit]](MAX_UNCERTAIN, "answers from other LIDs")
-        """Findings that hold if the LIDs of the addressed port did not change unseen."""
-        self.repeated = KeptList[tuple[int, Hit]](MAX_UNCERTAIN, "answers that go the way of their request")
-        """Frames of the requests, and findings that hold if nothing else answers."""
+        self.silent: set[Frame] | None = None
+        """Requests that nobody answered, known at the end."""
 
     @on_event(AnsweredFromElsewhere)
     def elsewhere(self, event: AnsweredFromElsewhere, _context: Context) -> None:
@@ -72,15 +67,12 @@ class WrongResponderRule(QuotingRule):
         request, asked, sender = event.request, event.request.target.lid, event.sender.lid
         hit = fault(
             event, {"what": request.what(context.catalog), "to": request.to, "sender": str(event.sender)}, MAD.transaction_id,
-            proof=[(request.frame, "request")], key=(request.source, request.target, sender), severity=severity,
+            proof=[(request.frame, "request")], key=(request.source, request.target, event.sender), severity=severity,
         )  # fmt: skip
         hit.mads = (request.frame,)
         if asked == PERMISSIVE:
             return  # nobody's LID: the port at the other end of the cable answers from its own
-        if event.sender == request.source:
-            self.repeated.keep((request.frame, hit), hit.frame, hit.time_ns)
-            return
-        if asked is None or sender is None:
+        if event.sender == request.source or asked is None or sender is None:
             yield hit
             return
         subnet = context.get(FabricFollower).subnet
@@ -96,19 +88,24 @@ class WrongResponderRule(QuotingRule):
         if port.info_at(request.frame)[1] <= 0:
             return  # a NodeRecord has no LMC
         hit.related = (*hit.related, Related(since, "showed the LIDs of the port that was asked"))
-        self.uncertain.keep((port, hit), hit.frame, hit.time_ns)
+        yield hit
 
-    @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
-        """Report ports whose LIDs never changed: their Sets are in the capture, or they showed the same again."""
-        for port, hit in self.uncertain:
-            if not port.lids.past and context.get(LidWrites).is_certain(port, hit.frame, until=AFTER_ALL):
-                yield hit
-        silent = {request.frame for request in context.get(Transactions).open_requests()} if self.repeated else ()
-        for asked, hit in self.repeated:
-            if asked in silent:
-                hit.severity = hit.severity or lowered_severity(context, hit.time_ns)
-                yield hit
+    def stands(self, hit: Hit, context: Context) -> bool:
+        """Not if the LIDs of the port that was asked may have changed, or if another answer follows one that goes its request's way."""
+        (source, target, sender), asked = hit.key, hit.related[0].frame
+        if sender == source:
+            if self.silent is None:
+                self.silent = {Frame(request.frame) for request in context.get(Transactions).open_requests()}
+            return asked in self.silent
+        if len(hit.related) == 1:
+            return True
+        port = context.get(FabricFollower).subnet.owner(target.lid, asked)[0]
+        return port is not None and not port.lids.past and context.get(LidWrites).is_certain(port, hit.frame, until=AFTER_ALL)
+
+    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+        source, _, sender = hit.key
+        lowered = lowered_severity(context, hit.time_ns) if sender == source else None
+        return lowered or super().severity_at_end(hit, context)
 
 
 def _doubtful(event: AnsweredFromElsewhere, table: ChunkTable) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ibdissect.lint.finding import Severity
+from ibdissect.mad import transactions
 from tests.craft import gmp, rc, smp
 from tests.robustness.compare import findings_of
 from tests.robustness.scenarios import Fabric
@@ -105,6 +106,15 @@ def test_only_what_rests_on_the_target_is_uncertain(
     happen: Callable[[Fabric], None], to_3: set[str], from_1: set[str], all_ports: set[str]
 ) -> None:
     assert severities(happen) == {"PKY003": to_3, "PKY004": from_1, "LNK016": all_ports}
+
+
+def test_sets_that_are_not_kept_may_have_changed_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    def happen(fabric: Fabric) -> None:
+        for attribute in range(0x31, 0x3B):
+            fabric.sent(smp(SET, attribute, bytes(64), path=[1, 3], header={"transaction_id": 1 << 32 | 9000}))
+
+    monkeypatch.setattr(transactions, "MAX_GIVEN_UP", 0)
+    assert severities(happen) == {"PKY003": UNCERTAIN, "PKY004": UNCERTAIN, "LNK016": UNCERTAIN}
 
 
 @pytest.mark.parametrize(("lid", "severity"), [(5, Severity.INFO), (999, Severity.ERROR)])
