@@ -6,7 +6,7 @@ from typing import Any, ClassVar, cast
 
 from msgspec import Struct as Record
 
-from ibdissect.engine.connection_setups import SetUp, terms
+from ibdissect.engine.connection_setups import Repetitions, SetUp, terms
 from ibdissect.wire.cm_names import service_name
 
 from .addresses import NOWHERE, End
@@ -171,7 +171,11 @@ class Connection(SetUp):
     @property
     def asked_to_end(self) -> int:
         """How often the sender of the first DREQ sent one."""
-        return sum(side == self.dreqs[0][2] for _, _, side in self.dreqs)
+        tries = Repetitions()
+        for frame, time_ns, side in self.dreqs:
+            if side == self.dreqs[0][2]:
+                tries.take(frame, time_ns)
+        return tries.count
 
     @property
     def drep_frame(self) -> int:

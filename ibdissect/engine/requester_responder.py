@@ -41,6 +41,7 @@ else:
         i64 = None
 
 NOWHERE = cython.declare(cython.longlong, -(1 << 60))
+_LOST_IN_A_ROW = cython.declare(cython.longlong, 2)  # answers that were lost behind the capture point, at most
 _CANDIDATE = cython.declare(cython.longlong, -(1 << 60) + 1)
 _PARTS = cython.declare(cython.longlong, -(1 << 40))  # bytes of a READ of which responses are missing: never as many as asked for
 
@@ -131,6 +132,8 @@ class Half(Direction):
                 if not self.hurried:
                     self.hurried_first = self.rnr_frame
                 self.hurried, self.hurried_frame = self.hurried + 1, p.frame
+            else:
+                self.hurried = max(0, self.hurried - _LOST_IN_A_ROW)  # it heard this one, perhaps not those before
             close_episode(self, p.time)
             self.rnr = NOWHERE
         self.front = max(self.front, end)

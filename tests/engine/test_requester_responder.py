@@ -93,6 +93,13 @@ def test_an_rnr_nak_waits_until_its_packet_comes_again(modules: Any) -> None:
     wire.answer(800_000, 10, 0x20 | 14)
     wire.ask(800_000 + 639_999, 10)
     assert wire.half.hurried == 1
+    for time in (1_500_000, 1_600_000):  # once it waits, NAKs may have been lost before
+        wire.answer(time, 10, 0x20 | 14)
+        wire.ask(time + 50_000, 10)
+    assert wire.half.hurried == 3
+    wire.answer(1_700_000, 10, 0x20 | 14)
+    wire.ask(1_700_000 + 700_000, 10)
+    assert wire.half.hurried == 1
 
 
 @pytest.mark.parametrize("modules", MODULES, ids=IDS)

@@ -15,7 +15,7 @@ from ibdissect.lint.finding import Severity, value_of
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Moment, Rule, fault, on_end, on_event
 from ibdissect.lint.setting import Setting
 from ibdissect.rules.shared.story_rule import RefusedRule
-from ibdissect.rules.shared.unanswered import SameOwnersRule, warm
+from ibdissect.rules.shared.unanswered import QuotingRule, SameOwnersRule, warm
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.cm import DREQ, REJ, REP, REQ, RTU
 from ibdissect.wire.cm_names import REJ_INVALID_SERVICE_ID
@@ -55,7 +55,7 @@ class RejectAlone(Rule):
             )  # fmt: skip
 
 
-class TooManyRequests(SameOwnersRule):
+class TooManyRequests(QuotingRule):
     """A REQ or REP was sent more often than the connection's Max CM Retries.
 
     The other side does not answer, or its answers are lost; a sender that repeats beyond the limit breaks its own promise.
@@ -65,7 +65,7 @@ class TooManyRequests(SameOwnersRule):
     The REQs of a connection, or its REPs, of which each repeated REQ may ask for one more; those within fifty milliseconds of another are
     the copies of a second mirror. Silent if they are a minute apart, or a REQ has another PSN: that is another try with the same id. An
     `info` after an MRA, and for a REP if the first one stands before the first REQ: the capture begins in between, and lacks a REQ; also
-    where a LID of the two was given to another port meanwhile.
+    where the capture misses packets meanwhile, perhaps REQs, or a LID of the two was given to another port.
     """
 
     code, name, severity = "CM005", "cm-retransmit-count", WARNING
@@ -86,6 +86,11 @@ class TooManyRequests(SameOwnersRule):
                 event, {"ends": connection.text, "what": what, "sent": sent.count, "allowed": connection.max_cm_retries},
                 REQ.max_cm_retries, proof=[(connection.req_frame, "first REQ")], severity=INFO if connection.mra_frame or begun else None,
             )  # fmt: skip
+
+    def outdated(self, hit: Hit, context: Context, shown: int) -> bool:
+        """A REQ that the capture lacks may have asked for one more REP."""
+        lacks = hit.arguments["what"] == "REP" and self.lost(context.get(CaptureLoss), shown, hit.frame)
+        return lacks or SameOwnersRule.outdated(self, hit, context, shown)
 
 
 class ReplyLate(Rule):

@@ -257,7 +257,8 @@ def _described(smps: Int, bad: TrapMKey) -> Bool:
 class MKeyViolations(ViolationCounted):
     """A port counted SMPs with a wrong M_Key between two readings.
 
-    Somebody without the key manages this port, or tries to.
+    Somebody without the key manages this port, or tries to; or a manager repeated the Set that gave the port its key, as the answer was
+    lost, and the port counted the repetitions, which present the key before.
 
     Look at the sender of the SMPs with a wrong key (MKY001, MKY002), or at the port's trap 256.
     """

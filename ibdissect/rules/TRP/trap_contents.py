@@ -133,7 +133,8 @@ class IssuerLid(OwnLidRule):
     One LID-routed trap, and the port's LIDs. Where its LMC is not known, LIDs that one LMC can join may be one port's. Silent for a LID
     that the port had before, or may have had, if the capture begins with a new one: a trap is repeated with the notice of its first time;
     for the permissive LID, of a port that has none yet. An `info` in the capture's first ten seconds, as the trap may be a repetition of
-    one before it, and where the port supports virtual ports, which may have LIDs of their own.
+    one before it, where the port supports virtual ports, which may have LIDs of their own, and where no port showed the sender's LID, but
+    one the issuer's: it may be the same, with a new LID.
     """
 
     code, name, severity = "TRP001", "trap-issuer-wrong", WARNING
@@ -156,7 +157,8 @@ class IssuerLid(OwnLidRule):
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         ports = [port.info for node in self.facts_used_of(hit, context) or () for port in node.ports.values()]
         virtual = any(info is not None and info.is_virtualization_supported for info in ports)
-        return INFO if virtual else super().severity_at_end(hit, context)
+        moved = not hit.about and bool(context.get(FabricFollower).subnet.owners(hit.arguments["issuer"]))  # its LID is new
+        return INFO if virtual or moved else super().severity_at_end(hit, context)
 
 
 class LinkTrapLid(TrapRule):

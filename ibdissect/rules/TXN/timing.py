@@ -84,7 +84,8 @@ class TransactionReused(QuotingRule):
 
     Two different requests of one sender to one receiver within 50 ms, with no answer in between. In ERF captures, which may miss
     packets, two answers must follow; an `info` where it misses packets meanwhile, or shows no answer of that receiver to that sender:
-    then it may show one direction only. Directed routes are not judged.
+    then it may show one direction only. Silent for a sender that has used one id for several requests of the last second, and got the
+    answer to each before the next, but one of twenty. Directed routes are not judged.
     """
 
     code, name, severity = "TXN002", "duplicate-tid-different-payload", WARNING
@@ -144,6 +145,8 @@ class TransactionReused(QuotingRule):
             other |= rows[name][:-1] != rows[name][1:]
         wrong = alike & rows["asks"][:-1] & rows["asks"][1:] & other & (np.abs(rows["time"][1:] - rows["time"][:-1]) < SHORTEST_TIMEOUT_NS)
         for i in np.flatnonzero(wrong & self._proven(rows, alike, fresh)).tolist():
+            if _awaits_answers(rows, alike, i):
+                continue  # the capture lacks one
             one, two = ({name: int(column[k]) for name, column in rows.items()} for k in (i, i + 1))
             what, before = (table.catalog.request_text(each["mgmt_class"], each["method"], each["attribute"]) for each in (two, one))
             yield fault(
@@ -172,6 +175,15 @@ class TransactionReused(QuotingRule):
         both = alike[1:-1] & alike[2:] & answers[2:-1] & answers[3:] & (rows["time"][3:] - rows["time"][:-3] < SECOND_NS)
         proven[:-2] |= rows["unproven"][1:-2] & both & fresh[3:] & apart
         return proven
+
+
+def _awaits_answers(rows: dict[str, Column], alike: Bool, i: int) -> bool:
+    """Whether a requester with one id for all its requests waits for each answer: nearly all of the last second before row `i` came."""
+    first = i - int(alike[:i][::-1].argmin()) if not alike[:i].all() else 0
+    first += int(np.searchsorted(rows["time"][first:i], rows["time"][i] - SECOND_NS, "right"))
+    asked = int(np.count_nonzero(rows["asks"][first:i]))
+    answers = i - first - asked
+    return answers > 1 and FEW_LOST * (asked - answers) <= answers
 
 
 class AnswerLate(Rule):

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ibdissect.wire.cm import APR, DREP, DREQ, LAP, MRA, REJ, REP, REQ, RTU
-from tests.craft import build, erf_pcap, ethernet_pcap, gmp, rc, smp, ud
+from tests.craft import build, erf_pcap, ethernet_pcap, gmp, interfaces_pcapng, rc, smp, ud
 from tests.rules.cases import case
 from tests.rules.made.connections import (
     ACTIVE,
@@ -79,6 +79,11 @@ PLAIN: Any = partial(ethernet_pcap, link=247, step_ns=6_000_000_000)
 for times, severity in ((1, "info"), (2, "warning")):
     case("CM017", [request(), reply(), READY, *[LEAVE] * times, *WAIT[:3]], [request(), reply(), READY, *[LEAVE] * times, LEFT, *WAIT[:3]],
          frames=[4], severity=severity, also=["CAP009"], twin_also=["CAP009"], file=PLAIN)  # fmt: skip
+# the copy of a second mirror is no repetition, even if it is the only one
+MOMENTS = [1_700_000_000_000_000_000 + milliseconds * 1_000_000 for milliseconds in (0, 1, 2, 3, 4, 60, 13_000)]
+for again, severity in ((4, "info"), (5, "warning")):
+    ENDS = interfaces_pcapng([(0, one) for one in (*BROKEN, LEAVE, LEAVE, WAIT[0])], times=[*MOMENTS[:4], MOMENTS[again], MOMENTS[6]])
+    case("CM017", ENDS, PLAIN([*BROKEN, LEAVE, LEFT]), severity=severity, file=None, also=["CAP009"], twin_also=["CAP009"])
 SET_UP = [request(primary_local_ack_timeout=20), reply(), READY, LEAVE, LEFT]
 ANEW = request(local_communication_id=0x1002)
 case("CM018", [*SET_UP, ANEW], [*SET_UP, request(local_communication_id=0x1002, local_qpn=0x101)], frames=[6])
@@ -120,6 +125,10 @@ case("CM002", rejected(255), rejected(35), severity="info")
 case("CM015", classes_request(primary_local_ack_timeout=0), classes_request(primary_local_ack_timeout=1))
 # each REQ may ask for another REP, a REQ with another PSN is another try, and who had an MRA may wait and ask again
 case("CM005", [ASKING, *[reply()] * 3], [ASKING, reply(), ASKING, *[reply()] * 2], frames=[4], file=TRIED, severity="warning")
+# the capture lost packets, perhaps REQs
+for lost, severity in ([3], "info"), ([], "warning"):
+    case("CM005", erf_pcap([ASKING, *[reply()] * 3], step_ns=100_000_000, lost=lost), TRIED([ASKING, reply()]), frames=[4], file=None,
+         severity=severity, also=["CAP004"] if lost else ())  # fmt: skip
 # the capture begins between a REQ and its REP
 case("CM005", [reply(), ASKING, *[reply()] * 2], [reply(), ASKING, reply()], frames=[4], file=TRIED, severity="info")
 case("CM005", [ASKING] * 3, [*[ASKING] * 2, request(max_cm_retries=1, starting_psn=77)], frames=[3], file=TRIED)

@@ -121,6 +121,10 @@ WARM: Any = partial(erf_pcap, step_ns=6_000_000_000)
 for known, frame, loud, file in ((HAS_9, 3, "warning", WARM), (HAS_9, 3, "info", erf_pcap), (GETS_9, 4, "info", WARM)):
     case("TRP001", [*known, of_lid(9, issuer=300)], ITS_OWN, frames=[frame], severity=loud, file=file)
 case("TRP001", [of_lid(300, 300, 300), of_lid(9, issuer=300)], [of_lid(300, 300, 300), of_lid(300, issuer=300)], frames=[2])
+# a LID that nobody showed, with the issuer of a known port: the port got it unseen
+for issuer, loud in ((300, "info"), (301, "warning")):
+    SHOWN = [answer(300, NODE_INFO, node(5)), answer(300, PORT_INFO, port_info(300))]
+    case("TRP001", [*SHOWN, of_lid(9, issuer=issuer)], [*SHOWN, of_lid(300, 300, 300)], frames=[3], severity=loud, file=WARM)
 BESIDE = [answer(6, NODE_INFO, node(6)), answer(6, PORT_INFO, port_info(6))]
 for known, frame, loud, file in ((HAS_9, 5, "warning", WARM), (HAS_9, 5, "info", erf_pcap), (GETS_9, 6, "info", WARM)):
     case("TRP011", [*BESIDE, *known, of_lid(6, 9, 9)], [*BESIDE, *HAS_9, of_lid(9, 9, 9)], frames=[frame], severity=loud, file=file)
