@@ -135,7 +135,7 @@ class Grouping:
                 on_occurrence(rule, *what)
 
         self.context, self.failed, self.on_occurrence = context, failed, told if on_occurrence is not None else None
-        self.dropped = Dropped("flows with findings")
+        self.dropped = Dropped("findings that wait for the end of the capture")
         self.consequences = Consequences(rules)
         self.waiting: KeptList[tuple[Rule, Hit]] | None = KeptList(MAX_WAITING, self.dropped)
         """Hits of rules that wait for the end, in order of discovery; None at the end."""
@@ -146,7 +146,7 @@ class Grouping:
         self.tally: dict[str, RuleTally] = defaultdict(lambda: RuleTally(max_findings, on_finding))
         """By code, for rules with findings; with `timing` for all rules."""
         self.tally.update({code: Unreported(None, None) for code in unreported})
-        self.flows = BoundedDict[tuple[Any, ...], Finding | None](MAX_FLOWS, self.dropped)
+        self.flows = BoundedDict[tuple[Any, ...], Finding | None](MAX_FLOWS, "flows with findings")
         """The finding of each flow, by code and key; None if it is only counted."""
         self.apart = BoundedDict[tuple[str, bytes | None], int](MAX_FLOWS)
         """Hits of each flow that were kept apart, of rules that wait."""

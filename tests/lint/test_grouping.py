@@ -379,7 +379,8 @@ def test_flows_of_conditions_beyond_the_bound_are_counted_with_their_frame(monke
     monkeypatch.setattr("ibdissect.lint.grouping.MAX_FLOWS", 2)
     linter, found = lint([native(bth={"psn": psn, "destqp": psn}) for psn in (9, 9, 0, 1, 9, 2)], LowOfFlow, window=window)
     assert [one.frame for one in found] == [3, 4, 6]
-    assert (linter.findings.dropped.count, linter.findings.dropped.frame) == (1, 6)
+    (dropped,) = linter.context.dropped()
+    assert (dropped.what, dropped.count, dropped.frame) == ("flows with findings", 1, 6)
 
 
 @pytest.mark.parametrize(("files", "made"), [(False, 1), (True, 3)])

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.identity import Code
-from ibdissect.lint.rule import ERROR, INFERRED, INFO, SEEN, Context, Hit, Moment, Rule, Seen, each, fault, on_chunk, on_end
+from ibdissect.lint.rule import ERROR, INFERRED, INFO, SEEN, Context, Hit, Moment, Rule, Seen, each, fault, on_chunk
 from ibdissect.wire.encapsulation import ERF, ERF_INFINIBAND, ERF_INFINIBAND_LINK, ERF_TYPES
 
 INFINIBAND = (ERF_INFINIBAND, ERF_INFINIBAND_LINK)
@@ -163,34 +162,26 @@ class ErfType(Rule):
     """
 
     code, name, severity = "CAP010", "erf-type-unknown", ERROR
-    about_capture = True
+    about_capture = alike = True
     reference = "Endace ERF types; ibdump.h ERF_TYPE_INFINIBAND"
     message = "ERF record type {type} in a capture of InfiniBand (21)"
     example = "a record of type 99 between records of type 21"
 
     def __init__(self) -> None:
         self.infiniband = False
-        self.strange: dict[Code, Hit] = {}
 
     @on_chunk
-    def gather(self, table: ChunkTable, _: Context) -> None:
-        """Note the first record of each unexpected type; whether the file holds InfiniBand is known at the end."""
+    def gather(self, table: ChunkTable, _: Context) -> Iterator[Hit]:
+        """The first record of each unexpected type; whether the file holds InfiniBand is known at the end."""
         types = table.values(ERF.type)
         number = np.bincount(types, minlength=128)
         self.infiniband = self.infiniband or bool(number[list(INFINIBAND)].any())
         number[list(ERF_TYPES)] = 0
-        strange = number[types] != 0 if number.any() else np.zeros(0, np.bool_)
         chunk, rows = table.chunk, table.occurrences(ERF).rows
-        for i in np.flatnonzero(strange).tolist():
-            kind, row = int(types[i]), int(rows[i])
-            known = self.strange.get(kind)
-            if known is not None:
-                known.count += 1
-                continue
-            where, severity = Moment(chunk.first + row, int(chunk.time_ns[row])), INFO if kind <= LAST_PUBLIC else None
-            self.strange[kind] = fault(where, {"type": kind}, ERF.type, kind, key=kind, severity=severity)
+        for kind in np.flatnonzero(number).tolist():
+            mine = rows[types == kind]
+            where, severity = Moment(chunk.first + int(mine[0]), int(chunk.time_ns[mine[0]])), INFO if kind <= LAST_PUBLIC else None
+            yield fault(where, {"type": kind}, ERF.type, kind, key=kind, severity=severity, frames=mine + chunk.first)
 
-    @on_end
-    def judge(self, _: Context) -> Iterator[Hit]:
-        if self.infiniband:
-            yield from self.strange.values()
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return self.infiniband

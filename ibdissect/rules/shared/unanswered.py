@@ -102,7 +102,7 @@ class UnansweredSets:
     def between(self, attribute: int, frame: int, until: int, nodes: Collection[Node] | None, method: int = SET) -> bool:
         """Whether an unanswered Set of an attribute between two frames may have changed one of these nodes; None: any node."""
         self._learn()
-        if method == SET and self.transactions.superseded.dropped.count:
+        if (self.transactions.superseded if method == SET else self.transactions.given_up).dropped.count:
             return True
         asked = method, attribute
         if nodes is None:
@@ -141,7 +141,7 @@ class UnansweredSets:
                 one.sort()
 
     def _requests(self) -> Iterator[Request]:
-        for request in (*self.transactions.superseded, *self.transactions.open_requests()):
+        for request in (*self.transactions.all_given_up(), *self.transactions.open_requests()):
             if request.method in (GET, SET) and request.mgmt_class in SMP_CLASSES:
                 yield request
 

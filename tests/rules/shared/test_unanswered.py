@@ -123,3 +123,10 @@ def test_a_request_that_led_nowhere_told_its_sender_nothing(lid: int, severity: 
     learnt = [answer(5, 0x11, switch(5, local_port_num=3)), answer(5, 0x15, port_info(5), modifier=0)]
     asked = [ask(lid, 0x11, header={"transaction_id": 0x77}), ask(5, 0x15, modifier=9)]
     assert [one.severity for one in lint([*learnt, *asked], "AM007")] == [severity]
+
+
+def test_a_request_that_was_given_up_may_have_told_its_sender_more() -> None:
+    """Its sender goes on with its transaction id, ever again."""
+    learnt = [answer(5, 0x11, switch(5, local_port_num=3)), answer(5, 0x15, port_info(5), modifier=0)]
+    asked = [ask(5, attribute, header={"transaction_id": 0x77}) for attribute in (0x11, *range(0x31, 0x3B))]
+    assert [one.severity for one in lint([*learnt, *asked, ask(5, 0x15, modifier=9)], "AM007")] == [Severity.INFO]
