@@ -101,7 +101,12 @@ NOWHERE = End()
 
 def lid_end(lid: int, network: int = 0) -> End:
     """The end with a LID in a network."""
-    return End(lid.to_bytes(LID_SIZE, "big") + (network.to_bytes(NETWORK_SIZE, "big") if network else b""))
+    return End(lid.to_bytes(LID_SIZE, "big") + network_bytes(network))
+
+
+def network_bytes(network: int) -> bytes:
+    """What stands behind an address of a network; nothing in the first one."""
+    return network.to_bytes(NETWORK_SIZE, "big") if network else b""
 
 
 def address_text(address: bytes) -> str:
@@ -143,8 +148,8 @@ def ends_of(table: ChunkTable, rows: Int) -> list[tuple[End, End]]:
             ends[i] = End(near), End(far)
     for i, number in enumerate(table.networks.take(rows).tolist()) if table.networks is not None else ():
         if number:
-            near, far = ends[i]
-            ends[i] = End(near + number.to_bytes(NETWORK_SIZE, "big")), End(far + number.to_bytes(NETWORK_SIZE, "big"))
+            near, far = (End(end + network_bytes(number)) for end in ends[i])
+            ends[i] = near, far
     if "lrh" not in table.located.start:
         return ends
     native = np.flatnonzero(table.located.start["lrh"].take(rows) >= 0)

@@ -394,6 +394,11 @@ class ChunkTable:
         found: T = self._derived[derive]
         return found
 
+    def results(self, function: Callable[..., Any]) -> dict[Any, Any]:
+        """What a function of the chunk and of other arguments gave, by these: for it to look up and to add to."""
+        found: dict[Any, Any] = self._derived.setdefault(function, {})
+        return found
+
     def has(self, derive: Callable[[ChunkTable], Any]) -> bool:
         """Whether `once` has computed this already."""
         return derive in self._derived

@@ -191,15 +191,12 @@ def memories(table: ChunkTable, struct: type[Struct], rows: Int) -> list[Memory]
 
 def memory_at(table: ChunkTable, struct: type[Struct], i: int) -> Memory:
     """That of occurrence `i`. Neighbours are read at once: to find one conversation takes as long as to find a hundred."""
-    known, start = table.once(_known), i - i % BLOCK
+    known: dict[tuple[StructType, int], list[Memory]] = table.results(memory_at)
+    start = i - i % BLOCK
     found = known.get((struct, start))
     if found is None:
         found = known[struct, start] = memories(table, struct, table.occurrences(struct).rows[start : start + BLOCK])
     return found[i - start]
-
-
-def _known(_table: ChunkTable) -> dict[tuple[StructType, int], list[Memory]]:
-    return {}
 
 
 def _memory(values: KeptValues, spoken: Conversation, frame: int) -> Memory:

@@ -11,7 +11,7 @@ from ibdissect.capture.scattered import gather
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.ulp.ip import TCP, InnerIPv4, InnerIPv6
 
-from .addresses import NETWORK_SIZE
+from .addresses import network_bytes
 from .bit_fields import value_at
 from .identity import SocketId
 from .locate import Bool, Int
@@ -40,14 +40,10 @@ class Segments(Record, frozen=True, eq=False):
 
 def segments_of(table: ChunkTable, port: int) -> Segments:
     """The segments to or from a port, found once for each table."""
-    known = table.once(_known)
+    known: dict[int, Segments] = table.results(segments_of)
     if port not in known:
         known[port] = _find(table, port)
     return known[port]
-
-
-def _known(_table: ChunkTable) -> dict[int, Segments]:
-    return {}
 
 
 def _find(table: ChunkTable, port: int) -> Segments:
@@ -73,7 +69,7 @@ def _find(table: ChunkTable, port: int) -> Segments:
         width = high - low
         addresses = data[begin + low : begin + low + 2 * width].tobytes()
         assert destination.span[0] == high, "a destination follows its source"
-        network = networks[k].to_bytes(NETWORK_SIZE, "big") if networks[k] else b""
+        network = network_bytes(networks[k])
         source_port, port_there = (numbers[k, part].tobytes() for part in (slice(2), slice(2, 4)))
         ends.append((SocketId(addresses[:width] + source_port + network), SocketId(addresses[width:] + port_there + network)))
     return Segments(Occurrences(found.rows, np.minimum(at, stop), stop), found.at, end <= found.stop, ends, unread)

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct as Record
 
-from ibdissect.decode.addresses import GID_SIZE, IP4_SIZE, LID_SIZE, NETWORK_SIZE, End
+from ibdissect.decode.addresses import GID_SIZE, IP4_SIZE, LID_SIZE, End, network_bytes
 from ibdissect.engine.connection_setups import SetUp
 
 MAPPED = 0xFFFF
@@ -91,7 +91,7 @@ def address_of(host: Any) -> End:
         address = (lo & 0xFFFFFFFF).to_bytes(IP4_SIZE, "big")
     else:
         address = lo.to_bytes(LID_SIZE, "big") if not hi and lo < 1 << 16 else (hi << 64 | lo).to_bytes(GID_SIZE, "big")
-    return End(address + network.to_bytes(NETWORK_SIZE, "big") if network else address)
+    return End(address + network_bytes(network))
 
 
 def assemble(lanes: Any) -> list[Raw]:

@@ -8,7 +8,6 @@ times above the one of the moment their number and sum are enough.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
 
 try:
     import cython
@@ -18,12 +17,8 @@ if cython.compiled:
     from cython.cimports.ibdissect.engine.common import i64
     from cython.cimports.ibdissect.engine.waiting_packets import Room
 else:
+    from .common import i64
     from .waiting_packets import Room
-
-    if TYPE_CHECKING:
-        i64 = int
-    else:
-        i64 = None
 
 _NOTHING = cython.declare(cython.longlong[::1], memoryview(array("q")))  # one for all that are empty
 _SLOT = cython.declare(cython.Py_ssize_t, 3)

@@ -13,6 +13,8 @@ except ImportError:  # built without Cython, or run without it
 COMPILED = cython.compiled
 MASK = 0xFFFFFFFFFFFFFFFF
 if not cython.compiled:
+    i64 = int
+    u64 = int
 
     def b16(p: Sequence[int], at: int) -> int:
         """16 bits, most significant byte first."""

@@ -15,10 +15,9 @@ cdef class Window:
     cdef const i64[::1] times, bth, lrh, ip4, ip6, grh
     cdef Py_ssize_t rows
     cdef int begin(self, object data, dict columns) except? -1
-    cdef i64 way(self, Py_ssize_t row) except? -1
+    cdef i64 way(self, Py_ssize_t row, bint back) except? -1
     cdef int marks(self, Py_ssize_t row) except? -1
-    cdef i64 turned(self, Py_ssize_t row) except? -1
-    cdef i64 pair(self, Py_ssize_t source, Py_ssize_t destination, Py_ssize_t size) except? -1
+    cdef i64 pair(self, Py_ssize_t source, Py_ssize_t destination, Py_ssize_t size, bint back) except? -1
 
 cdef class Datagrams(Window):
     cdef const i64[::1] mads, end

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.headers import BTH, DETH, GRH, ICRC, LRH
@@ -21,12 +21,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import b32, hashed, i64, mix, u64
 else:
-    from .common import b32, hashed, mix
-
-    if TYPE_CHECKING:
-        i64 = u64 = int
-    else:
-        i64 = u64 = None
+    from .common import b32, hashed, i64, mix, u64
 
 DATAGRAMS_SURELY_NS, DATAGRAMS_NS = 500_000, 5_000_000
 """Nobody repeats a management datagram within half a millisecond: the shortest timers are a hundred times as long. Two mirrors saw it,
@@ -189,16 +184,16 @@ class Window:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def way(self, row: cython.Py_ssize_t) -> i64:
-        """A hash of who sends to whom: of the addresses that a router keeps, otherwise of the LIDs."""
+    def way(self, row: cython.Py_ssize_t, back: cython.bint) -> i64:
+        """A hash of who sends to whom: of the addresses that a router keeps, otherwise of the LIDs. `back`: that of answers."""
         if self.ip6[row] >= 0:
-            return self.pair(self.ip6[row] + _SOURCE6, self.ip6[row] + _DESTINATION6, _GID)
+            return self.pair(self.ip6[row] + _SOURCE6, self.ip6[row] + _DESTINATION6, _GID, back)
         if self.ip4[row] >= 0:
-            return self.pair(self.ip4[row] + _SOURCE4, self.ip4[row] + _DESTINATION4, _IP4)
+            return self.pair(self.ip4[row] + _SOURCE4, self.ip4[row] + _DESTINATION4, _IP4, back)
         if self.grh[row] >= 0:
-            return self.pair(self.grh[row] + _SGID, self.grh[row] + _DGID, _GID)
+            return self.pair(self.grh[row] + _SGID, self.grh[row] + _DGID, _GID, back)
         if self.lrh[row] >= 0:
-            return self.pair(self.lrh[row] + _SLID, self.lrh[row] + _DLID, _LID)
+            return self.pair(self.lrh[row] + _SLID, self.lrh[row] + _DLID, _LID, back)
         return 0
 
     @cython.cfunc
@@ -217,22 +212,10 @@ class Window:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def turned(self, row: cython.Py_ssize_t) -> i64:
-        """The same of what is sent the other way."""
-        if self.ip6[row] >= 0:
-            return self.pair(self.ip6[row] + _DESTINATION6, self.ip6[row] + _SOURCE6, _GID)
-        if self.ip4[row] >= 0:
-            return self.pair(self.ip4[row] + _DESTINATION4, self.ip4[row] + _SOURCE4, _IP4)
-        if self.grh[row] >= 0:
-            return self.pair(self.grh[row] + _DGID, self.grh[row] + _SGID, _GID)
-        if self.lrh[row] >= 0:
-            return self.pair(self.lrh[row] + _DLID, self.lrh[row] + _SLID, _LID)
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def pair(self, source: cython.Py_ssize_t, destination: cython.Py_ssize_t, size: cython.Py_ssize_t) -> i64:
-        """A hash of two addresses of a size."""
+    def pair(self, source: cython.Py_ssize_t, destination: cython.Py_ssize_t, size: cython.Py_ssize_t, back: cython.bint) -> i64:
+        """A hash of two addresses of a size, in this order or the other one."""
+        if back:
+            source, destination = destination, source
         return hashed(self.data, destination, destination + size, hashed(self.data, source, source + size, 0)) & _POSITIVE
 
 
@@ -265,7 +248,7 @@ class Datagrams(Window):
             size: cython.Py_ssize_t = min(self.end[row] - at, _WHOLE)
             if at < 0 or self.mads[row] - at != _MAD_AT or size < _KNOWN:
                 continue
-            way: u64 = mix(self.way(row), b32(self.data, at + _WORD) & 0xFFFFFF)  # the marks of congestion before it may change
+            way: u64 = mix(self.way(row, False), b32(self.data, at + _WORD) & 0xFFFFFF)  # the marks of congestion before it may change
             key: i64 = self.content(at, at + size, mix(way, b32(self.data, at)))
             time: i64 = self.times[row]
             place: cython.Py_ssize_t = recent.find(key)

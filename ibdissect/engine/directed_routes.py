@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 try:
     import cython
@@ -13,12 +13,8 @@ if cython.compiled:
     from cython.cimports.ibdissect.engine.common import i64
     from cython.cimports.ibdissect.engine.ports import Hop, NodeState, OriginState, PortState
 else:
+    from .common import i64
     from .ports import Hop, NodeState, OriginState, PortState
-
-    if TYPE_CHECKING:
-        i64 = int
-    else:
-        i64 = None
 
 _CA = cython.declare(cython.longlong, 1)
 _SWITCH = cython.declare(cython.longlong, 2)  # NodeInfo.NodeType

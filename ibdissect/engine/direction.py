@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 try:
     import cython
@@ -19,16 +19,12 @@ if cython.compiled:
     from cython.cimports.ibdissect.engine.waiting_packets import Path, Waits, wider
 else:
     from .answer_times import Gaps
+    from .common import i64
     from .packet_fields import Packet
     from .packet_kinds import (  # isort: skip
         ACKNOWLEDGE, BUSY, GROUP_NS, IDLE, MAX_PAUSES, PAUSE_NS, PSNS, RECOVERY, RING, TRANSFERRING, UNKNOWN_SPAN, WAITING,
     )  # fmt: skip
     from .waiting_packets import Path, Waits, wider
-
-    if TYPE_CHECKING:
-        i64 = int
-    else:
-        i64 = None
 
 _NOTHING = cython.declare(cython.longlong[::1], memoryview(array("q")))  # one for all that are empty
 NOWHERE = cython.declare(cython.longlong, -(1 << 60))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .packet_kinds import ROWS
 
@@ -13,10 +13,8 @@ except ImportError:
     from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import i64
-elif TYPE_CHECKING:
-    i64 = int
 else:
-    i64 = None
+    from .common import i64
 KEPT = 4
 """Earlier values kept per fact, in addition to those valid within the last ROWS frames, the maximum of a chunk.
 

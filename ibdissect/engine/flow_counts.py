@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 try:
     import cython
@@ -13,12 +13,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import i64, mix
 else:
-    from .common import mix
-
-    if TYPE_CHECKING:
-        i64 = int
-    else:
-        i64 = None
+    from .common import i64, mix
 
 SENDER, RECEIVER = 32, 16
 """Places of SLID and DLID in the number of a flow, above the P_Key."""

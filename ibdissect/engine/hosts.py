@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 try:
     import cython
@@ -12,10 +12,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import i64, u64
 else:
-    if TYPE_CHECKING:
-        i64 = u64 = int
-    else:
-        i64 = u64 = None
+    from .common import i64, u64
 
 
 @cython.final

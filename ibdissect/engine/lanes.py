@@ -7,7 +7,7 @@ the PSNs of answers do. Until that is known, a lane's packets wait, within a bou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ibdissect.wire.opcodes import SERVICE, UC
 
@@ -29,7 +29,7 @@ if cython.compiled:
     from cython.cimports.ibdissect.engine.requester_responder import Half
     from cython.cimports.ibdissect.engine.waiting_packets import Path, Room
 else:
-    from .common import mix
+    from .common import i64, mix, u64
     from .hosts import Host, Lane
     from .packet_fields import Packet, Reader
     from .packet_kinds import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, PSNS, READ_REQUEST, REQUEST
@@ -37,11 +37,6 @@ else:
     from .psn_order import Order
     from .requester_responder import Half
     from .waiting_packets import Path, Room
-
-    if TYPE_CHECKING:
-        i64 = u64 = int
-    else:
-        i64 = u64 = None
 
 MAX_LANES = 50_000
 """Lanes that are followed, those that are over included, and directions of connections: two lanes have one or two."""

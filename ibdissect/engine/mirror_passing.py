@@ -7,7 +7,7 @@ They look like repetitions, but come in the order in which they went in, and nea
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ibdissect.wire.headers import BTH, RNR
 from ibdissect.wire.opcodes import ACKNOWLEDGE, CNP_OPCODE, OPERATION
@@ -20,13 +20,8 @@ if cython.compiled:
     from cython.cimports.ibdissect.engine.common import b32, hashed, i64, mix, u64
     from cython.cimports.ibdissect.engine.copies import Recent, Window
 else:
-    from .common import b32, hashed, mix
+    from .common import b32, hashed, i64, mix, u64
     from .copies import Recent, Window
-
-    if TYPE_CHECKING:
-        i64 = u64 = int
-    else:
-        i64 = u64 = None
 
 PASSING_NS = 200_000
 """A switch keeps a packet for less, and the shortest transport timers are longer."""
@@ -96,7 +91,7 @@ class PassingPackets(Window):
         lanes: Recent = self.lanes
         at: cython.Py_ssize_t = self.bth[row]
         stop: cython.Py_ssize_t = self.end[row]
-        way: i64 = self.way(row)
+        way: i64 = self.way(row, False)
         lane: u64 = mix(mix(way, self.taps[row]), b32(self.data, at + _WORD) & 0xFFFFFF)
         head: u64 = mix(lane ^ b32(self.data, at), cython.cast(u64, stop - at))  # the marks of congestion behind it may change
         head = hashed(self.data, at + 2 * _WORD, min(stop, at + _BTH_SIZE + _CONTENT), head)
@@ -128,7 +123,7 @@ class PassingPackets(Window):
             lanes.put(mix(lane, rank) & _POSITIVE, frame, origin, 0)
         self.seen[rank] += 1
         if self.data[at] & _OPERATION == _ACKNOWLEDGE and stop > at + _BTH_SIZE and self.data[at + _BTH_SIZE] & _NEGATIVE:
-            self.asked.put(self.turned(row), frame, 0, 0)
+            self.asked.put(self.way(row, True), frame, 0, 0)
         recent.put(key, frame, self.times[row], (origin << _OF_RANK | rank) << _OF_MARKS | marks)
         return 0
 
@@ -149,5 +144,5 @@ class PassingPackets(Window):
     @cython.exceptval(-1)
     def called(self, row: cython.Py_ssize_t, origin: i64) -> cython.bint:
         """Whether the other side asked for packets since a frame."""
-        place: cython.Py_ssize_t = self.asked.find(self.way(row))
+        place: cython.Py_ssize_t = self.asked.find(self.way(row, False))
         return place >= 0 and self.asked.table[place + 2] > origin

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ibdissect.wire import encapsulation as wire
 
@@ -12,15 +12,9 @@ try:
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import b16, i64
-elif TYPE_CHECKING:
-    from .common import b16
-
-    i64 = int
+    from cython.cimports.ibdissect.engine.common import b16
 else:
     from .common import b16
-
-    i64 = None
 
 MALFORMED = (
     "",

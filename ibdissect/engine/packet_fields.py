@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ibdissect.wire import headers
 from ibdissect.wire.encapsulation import UDP, IPv4, IPv6
@@ -38,18 +38,12 @@ if cython.compiled:
         fetch,
         fetch64,
         hashed,
-        i64,
         mix,
         u64,
     )
 else:
-    from .common import b16, b24, b32, b64, cut, fetch, fetch64, hashed, mix
+    from .common import b16, b24, b32, b64, cut, fetch, fetch64, hashed, mix, u64
     from .packet_kinds import CNP, NATIVE, NOTHING, OTHER, REQUEST, ROCE1, ROCE2
-
-    if TYPE_CHECKING:
-        i64 = u64 = int
-    else:
-        i64 = u64 = None
 
 
 def _at(field: Field[Any]) -> int:

@@ -10,7 +10,7 @@ cannot be told apart stays alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ibdissect.wire import cm
 from ibdissect.wire.headers import BTH
@@ -28,14 +28,10 @@ if cython.compiled:
     from cython.cimports.ibdissect.engine.hosts import Lane, join, leave, living
     from cython.cimports.ibdissect.engine.packet_fields import Packet
 else:
+    from .common import i64
     from .hosts import Lane, join, leave, living
     from .packet_fields import Packet
     from .packet_kinds import ACKNOWLEDGE, ANSWER, COMPARE_SWAP, FETCH_ADD, PSNS, READ_LAST, READ_MIDDLE, READ_REQUEST, REQUEST
-
-    if TYPE_CHECKING:
-        i64 = int
-    else:
-        i64 = None
 
 MAX_CANDIDATES = 16
 """Lanes between two hosts that are compared with the answers of one; of more, nobody can say which one is answered."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .packet_kinds import AFTER_ALL
 
@@ -15,12 +15,8 @@ if cython.compiled:
     from cython.cimports.ibdissect.engine.common import i64
     from cython.cimports.ibdissect.engine.facts import Fact, changed, end, put
 else:
+    from .common import i64
     from .facts import Fact, changed, end, put
-
-    if TYPE_CHECKING:
-        i64 = int
-    else:
-        i64 = None
 
 KEPT_BLOCKS = 16
 """Blocks remembered per port: 512 keys, more than adapters have; of a longer table only what it holds is known, never what it lacks."""

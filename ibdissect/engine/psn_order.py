@@ -7,7 +7,7 @@ counts, and nothing waits: an event is told with its packet.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ibdissect.wire.opcodes import UC
 
@@ -19,16 +19,12 @@ try:
 except ImportError:
     from . import without_cython as cython
 if cython.compiled:
-    from cython.cimports.ibdissect.engine.common import ACKNOWLEDGE, PSNS, READ_FIRST, READ_REQUEST, i64, u64
+    from cython.cimports.ibdissect.engine.common import ACKNOWLEDGE, PSNS, READ_FIRST, READ_REQUEST, i64
     from cython.cimports.ibdissect.engine.packet_fields import Packet
 else:
+    from .common import i64
     from .packet_fields import Packet
     from .packet_kinds import ACKNOWLEDGE, PSNS, READ_FIRST, READ_REQUEST
-
-    if TYPE_CHECKING:
-        i64 = u64 = int
-    else:
-        i64 = u64 = None
 
 LENGTH_WRONG, ORDER_WRONG, SIZE_CHANGED, REPEATED = "LengthWrong", "OrderWrong", "SizeChanged", "Repeated"
 EXHAUSTED, WRAPPED, MSN_FELL, MSN_JUMPED = "Exhausted", "Wrapped", "MsnFell", "MsnJumped"

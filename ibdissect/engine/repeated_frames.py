@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 try:
     import cython
@@ -11,10 +11,8 @@ except ImportError:
     from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import i64
-elif TYPE_CHECKING:
-    i64 = int
 else:
-    i64 = None
+    from .common import i64
 
 AT_MOST_NS = 3000
 """Copies of a mirror come up to 3 us apart, and so do a few real repetitions."""

@@ -7,7 +7,6 @@ PSNs are counted on beyond 24 bits ("positions"). What happens between two packe
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
 
 from ibdissect.wire.headers import RNR_TIMER_US
 
@@ -27,6 +26,7 @@ if cython.compiled:
     from cython.cimports.ibdissect.engine.packet_fields import Packet
     from cython.cimports.ibdissect.engine.waiting_packets import Path, Waits
 else:
+    from .common import i64
     from .direction import Direction
     from .packet_fields import Packet
     from .packet_kinds import (  # isort: skip
@@ -34,11 +34,6 @@ else:
         RING, SEND_FIRST, SEND_MIDDLE, SOON_NS, UNKNOWN_SPAN, WRITE_FIRST, WRITE_MIDDLE,
     )  # fmt: skip
     from .waiting_packets import Path, Waits
-
-    if TYPE_CHECKING:
-        i64 = int
-    else:
-        i64 = None
 
 NOWHERE = cython.declare(cython.longlong, -(1 << 60))
 _LOST_IN_A_ROW = cython.declare(cython.longlong, 2)  # answers that were lost behind the capture point, at most

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ibdissect.wire.encapsulation import IPv4
 from ibdissect.wire.headers import AETH, BTH, RNR
@@ -19,12 +19,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import b16, b32, hashed, i64, mix, u64
 else:
-    from .common import b16, b32, hashed, mix
-
-    if TYPE_CHECKING:
-        i64 = u64 = int
-    else:
-        i64 = u64 = None
+    from .common import b16, b32, hashed, i64, mix, u64
 
 _FIRST = 1 << 10
 """Places of `Judged` at first: small captures need no more."""

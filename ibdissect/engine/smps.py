@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ibdissect.wire import numbers
 from ibdissect.wire.sm import NodeInfo
@@ -37,14 +37,9 @@ if cython.compiled:
         kept,
     )  # fmt: skip
 else:
-    from .common import b16, b24, b64, cut
+    from .common import b16, b24, b64, cut, i64, u64
     from .facts import Fact, put
     from .ports import BlockState, GuardState, Hop, NodeState, OriginState, PKeysState, PortState, find_block, holds_several, kept
-
-    if TYPE_CHECKING:
-        i64 = u64 = int
-    else:
-        i64 = u64 = None
 
 MAX_EXCHANGED = 1024
 """Exchanges about P_Key tables remembered."""

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
 
 from .episodes import MAX_ALL, MAX_ENTRIES
 
@@ -15,12 +14,8 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import MAX_WAITING, OPEN_VALUES, i64
 else:
+    from .common import i64
     from .packet_kinds import MAX_WAITING, OPEN_VALUES
-
-    if TYPE_CHECKING:
-        i64 = int
-    else:
-        i64 = None
 
 _NOTHING = cython.declare(cython.longlong[::1], memoryview(array("q")))  # one for all that are empty
 MAX_ALL_WAITING = 1 << 20

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from ibdissect.subnet import ChunkFollowed, Subnet
 from ibdissect.subnet.earlier_answers import PortInfos
 from ibdissect.subnet.kinds_of_ports import ABOUT_PORTS, kinds_by_then, kinds_in
 from ibdissect.wire import numbers
-from ibdissect.wire.expr import Expr, Not, Value
+from ibdissect.wire.expr import Expr, Not, Value, made_of
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field, Struct
@@ -103,12 +104,8 @@ def compares_copies(rule: Rule) -> bool:
 def _fields(condition: object) -> Iterator[Field[Any]]:
     if isinstance(condition, Value):
         yield from condition.fields()
-        return
-    for name in getattr(condition, "__struct_fields__", ()):
-        part = getattr(condition, name)
-        for one in part if isinstance(part, tuple) else (part,):
-            if isinstance(one, (Expr, Value)):
-                yield from _fields(one)
+    elif isinstance(condition, Expr):
+        yield from chain.from_iterable(map(_fields, made_of(condition)))
 
 
 def applying(table: ChunkTable, struct: type[Struct] | None, condition: Expr, ports: int, hits: Bool, facts: PortFacts | None) -> Bool:

@@ -11,7 +11,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import flags, gather
 from ibdissect.decode import Bool, ChunkTable, Int
-from ibdissect.decode.addresses import ENDS, GID_SIZE, LID_SIZE, NETWORK, NETWORK_SIZE, End, by_header
+from ibdissect.decode.addresses import ENDS, GID_SIZE, LID_SIZE, NETWORK, End, by_header, network_bytes
 from ibdissect.decode.identity import AddressNumber, Mark, TransactionId
 from ibdissect.decode.mads import WORD, DirectedRoutes, Mads
 from ibdissect.decode.rows import U64, Entry, mix, places_in
@@ -65,7 +65,7 @@ class AddressColumns(Record):
         high, low = self.high.tolist(), self.low.tolist()
         found = [End((top << 64 | rest).to_bytes(size, "big")) for size, top, rest in zip(self.size.tolist(), high, low, strict=True)]
         for i in np.flatnonzero(self.network).tolist():
-            found[i] = End(found[i] + int(self.network[i]).to_bytes(NETWORK_SIZE, "big"))
+            found[i] = End(found[i] + network_bytes(int(self.network[i])))
         if self.gid is not None:
             for i in np.flatnonzero(self.gid.any(axis=1)).tolist():
                 found[i].gid = self.gid[i].tobytes()

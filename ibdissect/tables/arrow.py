@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,21 @@ TYPES = {
 
 def schema_of(columns: Iterable[NamedColumn]) -> pa.Schema:
     return pa.schema([pa.field(one.name, pa.list_(TYPES[one.type]) if one.repeats else TYPES[one.type]) for one in columns])
+
+
+def in_batches(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows, each with a value for every column, as record batches; seconds are given in nanoseconds, unknown ones as None or below 0."""
+    rest = iter(rows)
+    while some := list(islice(rest, BATCH)):
+        columns = zip(zip(*some, strict=True), schema, strict=True)
+        yield pa.RecordBatch.from_arrays([_column(values, kind.type) for values, kind in columns], schema=schema)
+
+
+def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if kind == SECONDS:
+        known = np.array([-1 if value is None else value for value in values], np.int64)
+        return decimal(known, known < 0)
+    return pa.array(values, kind)
 
 
 class ArrowColumns(Rows):

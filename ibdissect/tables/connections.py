@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import starmap
 from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from ibdissect.diagnosis.connection import Connection
 from ibdissect.wire.cm_names import service_text
 from ibdissect.wire.text import counted
 
-from .arrow import BATCH, SECONDS, TIME, decimal
+from .arrow import SECONDS, TIME, in_batches
 from .capture_table import TableSource, Tabular, table_html
 
 _EPISODE = pa.struct([("kind", pa.string()), ("start_ns", pa.int64()), ("end_ns", pa.int64()), ("retries", pa.int64())])
@@ -62,10 +61,7 @@ class ConnectionTable(Tabular):
 
 def batches(connections: Iterable[tuple[int, Connection]]) -> Iterator[pa.RecordBatch]:
     """Connections with their numbers as record batches of SCHEMA."""
-    rest = iter(connections)
-    while some := list(islice(rest, BATCH)):
-        rows = [_row(number, one) for number, one in some]
-        yield pa.RecordBatch.from_arrays([_column([row.get(each.name) for row in rows], each.type) for each in SCHEMA], schema=SCHEMA)
+    return in_batches(([row.get(name) for name in SCHEMA.names] for row in starmap(_row, connections)), SCHEMA)
 
 
 def selected(opened: TableSource) -> Iterator[pa.RecordBatch]:
@@ -77,12 +73,6 @@ def selected(opened: TableSource) -> Iterator[pa.RecordBatch]:
     firsts = {one.first_frame for one in found}
     frames = {frame for table, rows in opened.selected() for frame in (table.chunk.first + rows).tolist() if frame in firsts}
     return batches((number, one) for number, one in chosen if one.first_frame in frames)
-
-
-def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    if kind == SECONDS:
-        return decimal(np.array([value or 0 for value in values], np.int64), np.array([value is None for value in values]))
-    return pa.array(values, kind)
 
 
 def _row(number: int, one: Connection) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ from ibdissect.lint.finding import Finding
 from ibdissect.report.json import finding_object
 from ibdissect.wire.text import counted, printable
 
-from .arrow import BATCH, TIME
+from .arrow import TIME, in_batches
 from .capture_table import Tabular, table_html
 
 _SPAN = pa.struct([("frame", pa.int64()), ("offset", pa.int64()), ("length", pa.int64())])
@@ -55,9 +54,7 @@ class FindingsTable(Tabular):
 
 def batches(findings: Iterable[Finding]) -> Iterator[pa.RecordBatch]:
     """Findings as record batches of SCHEMA."""
-    rows = map(_row, findings)
-    while some := list(islice(rows, BATCH)):
-        yield pa.RecordBatch.from_pylist(some, schema=SCHEMA)
+    return in_batches(([row.get(name) for name in SCHEMA.names] for row in map(_row, findings)), SCHEMA)
 
 
 def _row(finding: Finding) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ from ibdissect.mad.rmpp_reassembly import Reassembled
 from ibdissect.mad.rmpp_records import Transfers, nodes
 from ibdissect.wire.mad import method_name
 
-from .arrow import BATCH, TIME
+from .arrow import TIME, in_batches
 from .capture_table import TableSource
 
 SCHEMA = pa.schema([
@@ -33,11 +32,7 @@ def batches(opened: TableSource, masked: Counter[str] | None = None) -> Iterator
 
     `masked` counts the keys that are null, by filter name.
     """
-    every = _rows(opened, masked if masked is not None else Counter())
-    while rows := list(islice(every, BATCH)):
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(column, kind.type) for column, kind in zip(zip(*rows, strict=True), SCHEMA, strict=True)], schema=SCHEMA
-        )
+    return in_batches(_rows(opened, masked if masked is not None else Counter()), SCHEMA)
 
 
 def _rows(opened: TableSource, masked: Counter[str]) -> Iterator[tuple[Any, ...]]:

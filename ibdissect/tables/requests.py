@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from ibdissect.decode.counted_packets import Distinct
@@ -15,7 +13,7 @@ from ibdissect.mad.transactions import Transactions
 from ibdissect.transport.plugin_requests import PluginAnswers, PluginRequest, answering
 from ibdissect.wire.numbers import DIRECTED
 
-from .arrow import BATCH, SECONDS, TIME, decimal
+from .arrow import SECONDS, TIME, in_batches
 from .capture_table import TableSource
 
 SCHEMA = pa.schema([
@@ -31,12 +29,7 @@ Row = tuple[Any, ...]
 
 def batches(opened: TableSource) -> Iterator[pa.RecordBatch]:
     """The requests of which a frame is selected, as record batches of SCHEMA."""
-    every = _rows(opened)
-    while rows := list(islice(every, BATCH)):
-        columns = dict(zip(SCHEMA.names, zip(*rows, strict=True), strict=True))
-        waits = np.array([-1 if wait is None else wait for wait in columns["response_time"]], np.int64)
-        arrays = [decimal(waits, waits < 0) if kind.name == "response_time" else pa.array(columns[kind.name], kind.type) for kind in SCHEMA]
-        yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    return in_batches(_rows(opened), SCHEMA)
 
 
 def _rows(opened: TableSource) -> Iterator[Row]:

@@ -190,13 +190,22 @@ def present(what: type[Struct] | Value) -> Expr:
 
 def first_field(condition: object) -> Field[Any] | None:
     """The first field that a condition names; None if it names none."""
-    found = next(condition.fields(), None) if isinstance(condition, Value) else None
-    for name in getattr(condition, "__struct_fields__", ()) if found is None else ():
+    return next((field for one in nodes_of(condition) if isinstance(one, Value) for field in one.fields()), None)
+
+
+def nodes_of(condition: object) -> Iterator[Expr | Value]:
+    """A condition or value, and all that it is made of, in their order."""
+    if isinstance(condition, (Expr, Value)):
+        yield condition
+        for one in made_of(condition):
+            yield from nodes_of(one)
+
+
+def made_of(condition: object) -> Iterator[Any]:
+    """What a condition or value is made of: conditions, values and others."""
+    for name in getattr(condition, "__struct_fields__", ()):
         part = getattr(condition, name)
-        for one in part if isinstance(part, tuple) else (part,):
-            if isinstance(one, (Expr, Value)) and (found := first_field(one)) is not None:
-                return found
-    return found
+        yield from part if isinstance(part, tuple) else (part,)
 
 
 def _parts_of(kind: type[And | Or], condition: Expr) -> tuple[Expr, ...]:

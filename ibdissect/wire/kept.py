@@ -13,7 +13,7 @@ from msgspec import Struct as Record
 
 from ibdissect.errors import SpecError
 
-from .expr import Expr, Value
+from .expr import Expr, Value, nodes_of
 from .spec import Field, Struct
 
 Pair = tuple[Field[Any], Field[Any]]
@@ -66,22 +66,11 @@ def kept(field: Field[Any], *, where: Expr | None = None, same: Field[Any] | tup
     """
     if not isinstance(field, Field) or field.kind not in ("uint", "flag") or field.count != 1 or field.bits > 64:
         raise SpecError("kept", getattr(field, "name", ""), f"{field!r} is no number of a structure")
-    if keys := [one for one in (field, *_fields_of(where)) if one.is_key]:
+    if keys := [one for one in (field, *nodes_of(where)) if isinstance(one, Field) and one.is_key]:
         raise SpecError("kept", "", f"{keys[0].label!r} is a key: what lies where would tell it")
     if way not in ("", SAME, OTHER):
         raise SpecError("kept", field.name, f"way={way!r} is neither {SAME!r} nor {OTHER!r}")
     return Kept(field, where, same if isinstance(same, tuple) else (same,), way)
-
-
-def _fields_of(value: object) -> Iterator[Field[Any]]:
-    """The fields in a condition."""
-    if isinstance(value, Field):
-        yield value
-    elif isinstance(value, (Expr, Value)):
-        for name in getattr(value, "__struct_fields__", ()):
-            part = getattr(value, name)
-            for one in part if isinstance(part, tuple) else (part,):
-                yield from _fields_of(one)
 
 
 def kept_in(struct: type[Struct]) -> tuple[Kept, ...]:
@@ -97,13 +86,7 @@ def kept_in(struct: type[Struct]) -> tuple[Kept, ...]:
 
 def words_of(value: object) -> Iterator[Kept]:
     """The words `kept` in a value."""
-    if isinstance(value, Kept):
-        yield value
-    elif isinstance(value, (Expr, Value)):
-        for name in getattr(value, "__struct_fields__", ()):
-            part = getattr(value, name)
-            for one in part if isinstance(part, tuple) else (part,):
-                yield from words_of(one)
+    return (one for one in nodes_of(value) if isinstance(one, Kept))
 
 
 def remember(view: Struct, memory: Memory) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import ibdissect
 from ibdissect.diagnosis.connection import Connection
-from ibdissect.tables import connections
+from ibdissect.tables import arrow
 from ibdissect.tables.connections import SCHEMA, ConnectionTable, batches
 from tests.diagnosis.lab import SEC, START, TIMEOUT, Lab
 
@@ -66,7 +66,7 @@ def test_every_column_has_values_of_some_connection() -> None:
 
 
 def test_of_many_connections_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "BATCH", 2)
+    monkeypatch.setattr(arrow, "BATCH", 2)
     some = list(batches((number, lost().only()) for number in range(1, 6)))
     assert [batch.num_rows for batch in some] == [2, 2, 1]
 

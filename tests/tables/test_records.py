@@ -75,9 +75,9 @@ def _data(number: int, flags: int, length: int) -> bytes:
 @pytest.mark.parametrize(("most", "sizes"), [(4096, [5]), (5, [5]), (4, [4, 1]), (1, [1] * 5)])
 def test_all_columns_of_records(monkeypatch: pytest.MonkeyPatch, most: int, sizes: list[int]) -> None:
     pytest.importorskip("pyarrow")
-    from ibdissect.tables import records
+    from ibdissect.tables import arrow, records
 
-    monkeypatch.setattr(records, "BATCH", most)
+    monkeypatch.setattr(arrow, "BATCH", most)
     with ibdissect.open(io.BytesIO(erf_pcap(FRAMES))) as opened:
         rows = [*opened.records()]
         assert [batch.num_rows for batch in opened.records().batches()] == sizes and list(rows[0]) == records.SCHEMA.names

@@ -10,7 +10,7 @@ import pytest
 import ibdissect
 from ibdissect.dfilter.answers import REQUEST_FRAME, AnswerFrames
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.tables import requests
+from ibdissect.tables import arrow, requests
 from tests.craft import erf_pcap, interfaces_pcapng, smp
 from tests.decode.made import tables_of
 from tests.talk import PLUGIN, capture
@@ -103,6 +103,6 @@ def test_the_direction_of_an_smp_is_no_status(path: list[int], status: int) -> N
 
 @pytest.mark.parametrize(("most", "sizes"), [(1, [1] * 4), (2, [2, 2]), (3, [3, 1]), (4, [4]), (5, [4])])
 def test_requests_come_some_at_a_time(monkeypatch: pytest.MonkeyPatch, most: int, sizes: list[int]) -> None:
-    monkeypatch.setattr(requests, "BATCH", most)
+    monkeypatch.setattr(arrow, "BATCH", most)
     with ibdissect.open(io.BytesIO(TALK)) as opened:
         assert [batch.num_rows for batch in opened.requests().batches()] == sizes

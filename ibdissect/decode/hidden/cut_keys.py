@@ -98,7 +98,7 @@ def payloads_with_checksums(table: ChunkTable) -> Bool:
     Call as `table.once(payloads_with_checksums)`.
     """
     located = table.located
-    found: Bool = table.once(_with_hidden) & ((located.malformed != 0) | _longer(table)) & (located.at("icrc") < 0)
+    found: Bool = table.once(_with_hidden) & ((located.malformed != 0) | table.once(_longer)) & (located.at("icrc") < 0)
     return found
 
 
@@ -155,7 +155,7 @@ def cut_keys(table: ChunkTable) -> Bool:
     know. bool[n]. Call as `table.once(cut_keys)`.
     """
     located = table.located
-    found: Bool = (located.malformed != 0) | (_longer(table) & ~located.in_tunnel) | table.once(payloads_with_checksums)
+    found: Bool = (located.malformed != 0) | (table.once(_longer) & ~located.in_tunnel) | table.once(payloads_with_checksums)
     bth = located.at("bth")
     found |= (bth >= 0) & (bth + 12 + EXTENDED_SIZE[located.opcode] > located.limit)
     for (mgmt_class, attr_id), rows in table.attributes().items():

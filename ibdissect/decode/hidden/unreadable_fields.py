@@ -64,30 +64,25 @@ def inner_of(catalog: Catalog) -> Mapping[Field[Any], tuple[Inner, ...]]:
 @cache
 def holds_key(catalog: Catalog, struct: StructType) -> bool:
     """Whether a structure has a key field, itself or in a structure nested or found inside it, or private data that may be one."""
-    waiting, seen = [struct], {struct}
-    while waiting:
-        one = waiting.pop()
-        if any(field.secret or is_private(field) for field in one.fields):
-            return True
-        more = {field.of for field in one.fields if field.of is not None}
-        more |= {other for field in one.fields for _, other in inner_of(catalog).get(field, ())}
-        waiting += more - seen
-        seen |= more
-    return False
+    return any(field.secret or is_private(field) for one in _with_inner(catalog, [struct]) for field in one.fields)
 
 
 @cache
 def of_streams(catalog: Catalog) -> frozenset[StructType]:
     """The structures that are PDUs of streams or of vendors' MADs, and those inside them: some are only in `ChunkTable.shown`."""
-    found = {struct for _, struct in (*catalog.streams, *catalog.of_vendors)}
-    waiting = list(found)
+    return frozenset(_with_inner(catalog, [struct for _, struct in (*catalog.streams, *catalog.of_vendors)]))
+
+
+def _with_inner(catalog: Catalog, structs: list[StructType]) -> Iterator[StructType]:
+    """Structures, and those nested or found inside them."""
+    waiting, seen = structs, set(structs)
     while waiting:
         one = waiting.pop()
+        yield one
         more = {field.of for field in one.fields if field.of is not None}
         more |= {other for field in one.fields for _, other in inner_of(catalog).get(field, ())}
-        waiting += more - found
-        found |= more
-    return frozenset(found)
+        waiting += more - seen
+        seen |= more
 
 
 def with_pdus(table: ChunkTable, *structs: StructType) -> ChunkTable:
@@ -167,14 +162,10 @@ class Insides(Record, frozen=True, eq=False):
 
 def insides(table: ChunkTable, field: Field[Any]) -> Insides:
     """How far a watched field was read in every occurrence of its structure."""
-    known = table.once(_known)
+    known: dict[Field[Any], Insides] = table.results(insides)
     if field not in known:
         known[field] = _read(table, field, table.occurrences(field.owner))
     return known[field]
-
-
-def _known(_table: ChunkTable) -> dict[Field[Any], Insides]:
-    return {}
 
 
 def readable(table: ChunkTable, field: Field[Any]) -> Bool | None:
@@ -372,7 +363,7 @@ def spans_of(
 def _parsed(table: ChunkTable, struct: StructType, place: Parsed, first: int, stop: int) -> tuple[Spans, bool]:
     """Where a function finds a structure in bytes of the chunk, sorted, without places that do not fit; and whether all do and it did not
     raise. Asked once for each place and field."""
-    known = table.once(_spans)
+    known: dict[tuple[int, int, int], tuple[Spans, bool]] = table.results(_parsed)
     key = id(place), first, stop
     if key not in known:
         found, whole = guarded(place.find, table.chunk.data[first:stop].tobytes(), limit=MOST_PARSED)
@@ -422,7 +413,7 @@ def _laid(table: ChunkTable, struct: StructType, place: Laid, outer: Occurrences
 
 def walks(table: ChunkTable, owner: StructType, outer: Occurrences) -> tuple[list[Found], Bool]:
     """What is in the tail of each of these occurrences of a structure, and which could not be read to their end; once for all its parts."""
-    known = table.once(_walks_of)
+    known: dict[tuple[StructType, int], tuple[Occurrences, list[Found], Bool]] = table.results(walks)
     key = owner, id(outer)
     if key not in known:
         remembered = memories(table, owner, outer.rows)
@@ -438,21 +429,13 @@ def whole_tails(table: ChunkTable, owner: StructType, outer: Occurrences) -> Boo
     return np.array([one.whole and not table.chunk.data[one.stop : end].any() for one, end in zip(found, ends, strict=True)], np.bool_)
 
 
-def _walks_of(_table: ChunkTable) -> dict[tuple[StructType, int], tuple[Occurrences, list[Found], Bool]]:
-    return {}
-
-
 def walked(table: ChunkTable, owner: StructType, first: int, stop: int, memory: Memory) -> Found:
     """What is in the tail of a structure at these bytes of the chunk."""
-    known = table.once(_walks)
+    known: Walked = table.results(walked)
     key = owner, first, stop
     if key not in known:
         known[key] = walk(owner, table.chunk.data.data, first, stop, known, memory=memory)
     return known[key]
-
-
-def _walks(_table: ChunkTable) -> Walked:
-    return {}
 
 
 def _span(place: Parsed, struct: StructType, given: object) -> tuple[int, int]:
@@ -465,7 +448,3 @@ def _span(place: Parsed, struct: StructType, given: object) -> tuple[int, int]:
     if min(start, stop) < 0:
         complain(place.find, ValueError(f"it gave {given!r}; bytes are counted from 0"))
     return start, stop
-
-
-def _spans(_table: ChunkTable) -> dict[tuple[int, int, int], tuple[Spans, bool]]:
-    return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,6 +42,21 @@ class _PortRange(AttributeRule):
         """The first LID of a table that leaves by a port which the switch does not have, and that port."""
         raise NotImplementedError
 
+    @staticmethod
+    def wrong(smps: AttributeSmps) -> Any:
+        """Which entries of the tables name such a port, one row for each SMP; not 0."""
+        raise NotImplementedError
+
+    def _entries(self, smps: AttributeSmps) -> Any:
+        return smps.cached("entries beyond the ports", partial(self.wrong, smps))
+
+    def suspicious(self, smps: AttributeSmps) -> Mask:
+        return (smps.answers | smps.sets) & (smps.kind == SWITCH) & (smps.ports > 0) & (self._entries(smps) != 0).any(axis=1)
+
+    def first(self, smp: AttributeSmp) -> int:
+        """The first such entry."""
+        return int(np.flatnonzero(self._entries(smp.columns)[smp.i])[0])
+
     def made(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
         hit = super().made(smp, arguments, proof)
         hit.severity = INFO if smp.method == GET_RESP and smp.switch[0] is None else None  # nobody wrote what is above the top
@@ -63,17 +79,11 @@ class LinearPortRange(_PortRange):
     example = "NodeInfo of a switch with 8 ports, then SubnSet(LinearForwardingTable) with an entry 99"
     at = LinearForwardingTable.port
 
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        return (smps.answers | smps.sets) & (smps.kind == SWITCH) & (smps.ports > 0) & self._beyond(smps).any(axis=1)
-
     @staticmethod
-    def _beyond(smps: AttributeSmps) -> Any:
-        def beyond() -> Any:
-            found = (smps.bodies > smps.ports[:, None]) & (smps.bodies != UNREACHABLE)
-            found[smps.modifier == 0, 0] = False  # LID 0 is nobody's
-            return found
-
-        return smps.cached("entries beyond the ports", beyond)
+    def wrong(smps: AttributeSmps) -> Any:
+        found = (smps.bodies > smps.ports[:, None]) & (smps.bodies != UNREACHABLE)
+        found[smps.modifier == 0, 0] = False  # LID 0 is nobody's
+        return found
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         """Entries above LinearFDBTop, or behind the end of the table, lead nowhere."""
@@ -82,7 +92,7 @@ class LinearPortRange(_PortRange):
         return super().judge(smp) if self.beyond(smp)[0] <= last else None
 
     def beyond(self, smp: AttributeSmp) -> tuple[int, int]:
-        entry = int(np.flatnonzero(self._beyond(smp.columns)[smp.i])[0])
+        entry = self.first(smp)
         return smp.modifier * LINEAR_BLOCK + entry, int(smp.body[entry])
 
 
@@ -102,22 +112,15 @@ class RandomPortRange(_PortRange):
     example = "NodeInfo of a switch with 8 ports, then SubnSet(RandomForwardingTable) with a valid entry of port 99"
     at = RandomForwardingTable.lid_port_block
 
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        return (smps.answers | smps.sets) & (smps.kind == SWITCH) & (smps.ports > 0) & self._beyond(smps).any(axis=1)
-
     @staticmethod
-    def _beyond(smps: AttributeSmps) -> Any:
-        def beyond() -> Any:
-            entries = smps.bodies.reshape(-1, LIDPortEntry.size)
-            columns = (extract(entries, field.bit, field.bits) for field in (LIDPortEntry.valid, LIDPortEntry.port))
-            valid, number = (column.reshape(len(smps), -1) for column in columns)
-            return (valid != 0) & (number > smps.ports[:, None]) & (number != UNREACHABLE)
-
-        return smps.cached("entries beyond the ports", beyond)
+    def wrong(smps: AttributeSmps) -> Any:
+        entries = smps.bodies.reshape(-1, LIDPortEntry.size)
+        columns = (extract(entries, field.bit, field.bits) for field in (LIDPortEntry.valid, LIDPortEntry.port))
+        valid, number = (column.reshape(len(smps), -1) for column in columns)
+        return (valid != 0) & (number > smps.ports[:, None]) & (number != UNREACHABLE)
 
     def beyond(self, smp: AttributeSmp) -> tuple[int, int]:
-        entry = int(np.flatnonzero(self._beyond(smp.columns)[smp.i])[0])
-        view = LIDPortEntry(smp.body.tobytes(), entry * LIDPortEntry.size)
+        view = LIDPortEntry(smp.body.tobytes(), self.first(smp) * LIDPortEntry.size)
         return view.lid, view.port
 
 
@@ -135,17 +138,11 @@ class MulticastPortRange(_PortRange):
     example = "NodeInfo of a switch with 8 ports, then SubnSet(MulticastForwardingTable) with bit 15 of a mask"
     at = MulticastForwardingTable.port_mask
 
-    def suspicious(self, smps: AttributeSmps) -> Mask:
-        return (smps.answers | smps.sets) & (smps.kind == SWITCH) & (smps.ports > 0) & (self._beyond(smps) != 0).any(axis=1)
-
     @staticmethod
-    def _beyond(smps: AttributeSmps) -> Any:
-        def beyond() -> Any:
-            masks = smps.bodies.reshape(-1, 32, 2).astype(np.int64) @ np.array([256, 1])
-            room = np.clip(smps.ports + 1 - (smps.modifier >> 28) * PORTS, 0, PORTS)
-            return masks >> room[:, None]
-
-        return smps.cached("bits beyond the ports", beyond)
+    def wrong(smps: AttributeSmps) -> Any:
+        masks = smps.bodies.reshape(-1, 32, 2).astype(np.int64) @ np.array([256, 1])
+        room = np.clip(smps.ports + 1 - (smps.modifier >> 28) * PORTS, 0, PORTS)
+        return masks >> room[:, None]
 
     def judge(self, smp: AttributeSmp) -> FaultDetails | None:
         """Masks above MulticastFDBTop, or behind the end of the table, lead nowhere."""
@@ -155,10 +152,10 @@ class MulticastPortRange(_PortRange):
         return super().judge(smp) if self.beyond(smp)[0] <= last else None
 
     def beyond(self, smp: AttributeSmp) -> tuple[int, int]:
-        masks, position = self._beyond(smp.columns)[smp.i], smp.modifier >> 28
-        entry = int(np.flatnonzero(masks)[0])
+        entry, position = self.first(smp), smp.modifier >> 28
+        bits = int(self._entries(smp.columns)[smp.i, entry])
         room = max(0, min(PORTS, smp.ports + 1 - position * PORTS))
-        number = position * PORTS + room + (int(masks[entry]) & -int(masks[entry])).bit_length() - 1
+        number = position * PORTS + room + (bits & -bits).bit_length() - 1
         return FIRST_MULTICAST + (smp.modifier & 0x1FF) * 32 + entry, number
 
 

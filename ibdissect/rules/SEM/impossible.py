@@ -9,13 +9,14 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.conditions import Judge
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Content, Frame
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, WARNING, Context, FaultDetails, Hit, Rule, Seen
 from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.attribute_rule import WRITTEN, AgainstPortGuid, AttributeRule, Fault, Mask
-from ibdissect.rules.shared.mad_conditions import DOWN, HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER
+from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.subnet.vantage import AGES_NS
@@ -24,7 +25,7 @@ from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import LAST_UNICAST, PERMISSIVE
 from ibdissect.wire.sm import SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
-from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.spec import Field
 
 _HIGH, _LOW = PortInfo.vl_arbitration_high_cap, PortInfo.vl_arbitration_low_cap
 ONE_SPEED = frozenset({0, 1, 2, 4})
@@ -51,32 +52,20 @@ class ImpossibleValue(Rule):
             cls.when = Or(tuple(fault for fault, _ in cls.faults.values()))
         super().__init_subclass__(**kw)
 
+    def wrong(self, seen: Seen, i: int) -> list[Field[Any]]:
+        """The components of one structure that are wrong."""
+        judge = Judge(seen.table, self.on, np.array([i]))
+        return [field for field, (fault, _) in self.faults.items() if judge.mask(fault)[0]]
+
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         assert self.on is not None
-        view: Struct = seen.table.view(self.on, i)
-        values = {field: field.__get__(view, type(view)) for field in type(view).fields}
-        wrong = [(field, text) for field, (_, text) in self.faults.items() if self.is_wrong(field, values)]
-        return {
-            "what": "; ".join(f"{field.label} {values[field]}, {text}" for field, text in wrong),
-            "harmless": all(self.is_harmless(field, values) for field, _ in wrong),
-        }
-
-    def is_harmless(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
-        """Whether a wrong component concerns nobody."""
-        return False
-
-    def is_wrong(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
-        """Whether the component of one structure is named in the message."""
-        raise NotImplementedError
+        view = seen.table.view(self.on, i)
+        return {"what": "; ".join(f"{one.label} {getattr(view, one.name)}, {self.faults[one][1]}" for one in self.wrong(seen, i))}
 
 
 def _arbitration(cap: Field[int], other: Field[int]) -> Expr:
     many, none = PortInfo.vl_cap.between(SEVERAL_LANES, 5) & (cap == 0) & (other > 0), (PortInfo.vl_cap == 1) & (cap > 0)
     return ((cap > LARGEST_ARBITRATION) | many | none) & READ
-
-
-def _is_wrong(cap: int, other: int, vl_cap: int) -> bool:
-    return cap > LARGEST_ARBITRATION or (cap == 0 and other > 0 and SEVERAL_LANES <= vl_cap <= 5) or (cap > 0 and vl_cap == 1)
 
 
 class PortInfoImpossible(ImpossibleValue):
@@ -117,22 +106,10 @@ class PortInfoImpossible(ImpossibleValue):
         ),
     }  # fmt: skip
 
-    def is_wrong(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
-        value = values[field]
-        width, active, vl_cap = values[PortInfo.link_width_supported], values[PortInfo.link_width_active], values[PortInfo.vl_cap]
-        linked = values[PortInfo.port_state] != DOWN
-        found: dict[Field[Any], bool] = {
-            PortInfo.port_state: value > 5, PortInfo.port_physical_state: value > 7,
-            PortInfo.link_speed_active: linked and value not in ONE_SPEED,
-            PortInfo.link_speed_ext_active: linked and value not in ONE_EXT_SPEED,
-            PortInfo.link_width_supported: width > 31 or (width == 0 and active != 0),
-            _HIGH: _is_wrong(value, values[_LOW], vl_cap), _LOW: _is_wrong(value, values[_HIGH], vl_cap),
-            PortInfo.master_sm_lid: value > LAST_UNICAST and values[PortInfo.lid] not in NO_LIDS,
-        }  # fmt: skip
-        return found[field]
-
-    def is_harmless(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
-        return field in (_HIGH, _LOW) and values[PortInfo.vl_cap] == 1 and values[field] <= LARGEST_ARBITRATION
+    def computed(self, seen: Seen, i: int) -> dict[str, Any]:
+        info: PortInfo = seen.table.view(PortInfo, i)
+        unused = info.vl_cap == 1 and max(info.vl_arbitration_high_cap, info.vl_arbitration_low_cap) <= LARGEST_ARBITRATION
+        return {**super().computed(seen, i), "harmless": unused and {*self.wrong(seen, i)} <= {_HIGH, _LOW}}
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         return INFO if hit.arguments["harmless"] else None
@@ -156,9 +133,6 @@ class SwitchInfoImpossible(ImpossibleValue):
         SwitchInfo.linear_fdb_cap: ((SwitchInfo.linear_fdb_cap > LARGEST_TABLE) & READ, "there are 49152 unicast LIDs with LID 0"),
         SwitchInfo.multicast_fdb_cap: ((SwitchInfo.multicast_fdb_cap > LARGEST_MULTICAST) & READ, "there are 16383 multicast LIDs"),
     }
-
-    def is_wrong(self, field: Field[Any], values: Mapping[Field[Any], int]) -> bool:
-        return values[field] > (LARGEST_TABLE if field is SwitchInfo.linear_fdb_cap else LARGEST_MULTICAST)
 
 
 class PortInfoReservedShown(Rule):
