@@ -3,8 +3,6 @@
 The modules that define them are part of the interface, too.
 """
 
-from __future__ import annotations
-
 from ibdissect.lint.rule import (
     ERROR,
     INFO,

@@ -36,8 +36,6 @@ class Gaps:
     def __init__(self) -> None:
         self.table, self.count, self.long_count, self.long_sum = _NOTHING, 0, 0, 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def place(self, what: i64) -> cython.Py_ssize_t:
         """Where a class is, or would be."""
         last: cython.Py_ssize_t = len(self.table) - _SLOT
@@ -46,8 +44,6 @@ class Gaps:
             at = at + _SLOT if at < last else 0
         return at
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def grow(self) -> cython.int:
         """Twice as many slots."""
         old = self.table
@@ -59,8 +55,6 @@ class Gaps:
                 self.table[at], self.table[at + 1], self.table[at + 2] = old[i], old[i + 1], old[i + 2]
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def add(self, room: Room, gap: i64, trip: i64) -> cython.int:
         """A time that an answer ended; `trip`: the shortest round trip so far. 1: there is no room for another class."""
         if gap >= trip:
@@ -85,7 +79,6 @@ class Gaps:
         self.table[at + 2] += gap
         return 0
 
-    @cython.ccall
     def classes(self) -> object:
         """Of each class what it is, how many times it has, and their sum, in order."""
         found = []

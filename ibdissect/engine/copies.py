@@ -106,8 +106,6 @@ class Recent:
         self.mask = self.half = self.room = 0
         self.table = memoryview(array("q"))
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def grow(self) -> cython.int:
         """Make the table, or make it twice as large, until a half has room for `most`: a small capture needs a small one."""
         places: i64 = 2 * (self.mask + 1) if self.mask else _FIRST
@@ -123,8 +121,6 @@ class Recent:
                 self.table[at * _NUMBERS : (at + 1) * _NUMBERS] = before[old : old + _NUMBERS]
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-2)
     def find(self, key: i64) -> cython.Py_ssize_t:
         """The place of the last one with a hash, -1: none; `put` may move it."""
         if not self.mask:
@@ -142,8 +138,6 @@ class Recent:
                 place = (base + at) * _NUMBERS
         return -1
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def put(self, key: i64, frame: i64, time: i64, more: i64) -> cython.int:
         """Remember one."""
         if self.count >= self.room:
@@ -161,8 +155,6 @@ class Recent:
         self.table[place + 3], self.table[place + 4] = time, more
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def is_near(self, place: cython.Py_ssize_t) -> cython.bint:
         """Whether the next one comes at most `most` after the one at a place."""
         return self.count + 1 - self.table[place + 1] <= self.most
@@ -172,8 +164,6 @@ class Recent:
 class Window:
     """Where the headers of a window start, -1 where a row has none."""
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def begin(self, data: Any, columns: dict[str, Any]) -> cython.int:
         """Its bytes, and int64[n] each of times, bth, ip4, ip6, grh, lrh."""
         self.data = memoryview(data)
@@ -196,8 +186,6 @@ class Window:
             return self.pair(self.lrh[row] + _SLID, self.lrh[row] + _DLID, _LID, back)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def marks(self, row: cython.Py_ssize_t) -> cython.int:
         """The marks of congestion of a packet: FECN, BECN and CE."""
         found: cython.int = self.data[self.bth[row] + _FECN] & _IN_BTH
@@ -331,8 +319,6 @@ class RoutedPackets(Window):
             recent.put(key, first + row, time, marks << _MARKED | hops)
         return found
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def hops(self, row: cython.Py_ssize_t) -> cython.int:
         """How many hops a packet with an ICRC may still take, by the header that routers read; _NONE without one."""
         if self.bth[row] < 0 or self.icrc[row] < 0:
@@ -358,8 +344,6 @@ class RoutedPackets(Window):
         ends: u64 = cython.cast(u64, b32(self.data, source - _WORD)) << 32 | b32(self.data, destination - _WORD)
         return mix(h, ends) & _POSITIVE
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def start(self) -> cython.Py_ssize_t:
         """The row to begin with: until hop counts differ, nobody has to compare, and the last ones are all that need be known."""
         if self.several:

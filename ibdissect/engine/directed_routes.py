@@ -85,7 +85,6 @@ class RouteEnds:
         """A route leads to another port than before."""
         raise NotImplementedError
 
-    @cython.cfunc
     def end(self, origin: OriginState, path: bytes) -> Hop | None:
         """What `directed` says."""
         hop: Hop | None = cython.cast(dict, origin.hops).get(path)
@@ -93,8 +92,6 @@ class RouteEnds:
             return hop
         return self.along_links(origin, path)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def is_void(self, origin: OriginState, path: bytes, hop: Hop) -> cython.bint:
         """What `void` says."""
         if hop.frame < origin.valid_since or (hop.frame < self.last_cut and self.is_cut(origin, path, hop)):
@@ -106,8 +103,6 @@ class RouteEnds:
                 return True
         return False
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def is_cut(self, origin: OriginState, path: bytes, hop: Hop) -> cython.bint:
         """Whether a link on the route was lost since its NodeInfo."""
         size: cython.Py_ssize_t
@@ -121,7 +116,6 @@ class RouteEnds:
                     return True
         return False
 
-    @cython.cfunc
     def along_links(self, origin: OriginState, path: bytes) -> Hop | None:
         """Follow links from the end of the longest known prefix of the route."""
         size: cython.Py_ssize_t = len(path) - 1
@@ -134,7 +128,6 @@ class RouteEnds:
             size -= 1
         return None
 
-    @cython.cfunc
     def follow(self, node: NodeState, entered: i64, ports: bytes, frame: i64, from_origin: cython.bint) -> Hop | None:
         """What `walk` says; `from_origin`: `node` sends the SMP itself."""
         i: cython.Py_ssize_t

@@ -83,8 +83,6 @@ class Direction:
         d: i64 = (psn - self.front) & (PSNS - 1)
         return self.front + (d - PSNS if d >= PSNS >> 1 else d)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def spend(self, now: i64, request: cython.bint) -> cython.int:
         """The time since the packet before belongs to the state after it; `unasked` makes it a time-out's."""
         if self.since:
@@ -115,8 +113,6 @@ class Direction:
         self.unasked = False
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def judge(self) -> cython.int:
         """The state after a packet."""
         if self.rnr != NOWHERE:
@@ -129,8 +125,6 @@ class Direction:
             self.state = TRANSFERRING if self.half_sent else IDLE
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def account(self) -> cython.int:
         """What its lists hold is taken from the room that all directions share."""
         if self.listed:
@@ -139,8 +133,6 @@ class Direction:
             self.held, self.listed = now, False
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def mark(self, p: Packet) -> cython.int:
         """Count a mark of congestion."""
         if p.marked:
@@ -152,8 +144,6 @@ class Direction:
             self.mark_frame = self.mark_frame or p.frame
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def strange(self, p: Packet, pos: i64) -> cython.bint:
         """Whether an ACK is of a READ, or the first response of none."""
         n: i64
@@ -165,7 +155,6 @@ class Direction:
                 return True
         return p.op != ACKNOWLEDGE and self.reads.count <= RING
 
-    @cython.ccall
     def idle_times(self) -> object:
         """When the first pauses of the application began and ended, one after the other."""
         return list(self.quiet[: 2 * min(self.pauses, MAX_PAUSES)])

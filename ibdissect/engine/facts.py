@@ -101,8 +101,6 @@ class Fact:
         return found
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def end(fact: Fact, frame: Any) -> cython.int:
     """The value is unknown from a frame on."""
     if fact.now is not None:
@@ -110,8 +108,6 @@ def end(fact: Fact, frame: Any) -> cython.int:
     return 0
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def changed(fact: Fact, after: i64, found: list[Any]) -> cython.int:
     """Add the frames after another at which a value changed, latest first."""
     since: i64 = fact.since
@@ -129,8 +125,6 @@ def changed(fact: Fact, after: i64, found: list[Any]) -> cython.int:
     return 0
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def put(fact: Fact, value: object, frame: Any) -> cython.int:
     """What `change` does. No method, so that a fact has no table of methods, which takes 8 bytes."""
     size: cython.Py_ssize_t

@@ -70,8 +70,6 @@ class FlowCounts:
             self.kept[at + 6] += of_receiver
         return gone
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def find(self, flow: i64) -> cython.Py_ssize_t:
         """The place of a flow in the table, which holds its number from 1 on; an empty place if it is not kept."""
         last: i64 = len(self.table) - 1
@@ -96,8 +94,6 @@ class FlowCounts:
         self.table[self.find(flow)] = self.begun
         return self.begun
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def resize(self, flows: cython.Py_ssize_t) -> cython.int:
         """Make room for so many flows, a power of two; those that are kept have not begun to take each other's place."""
         before = self.block if self.begun else ()
@@ -106,8 +102,6 @@ class FlowCounts:
         self.kept, self.mask = memoryview(self.block), flows - 1
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def make_table(self) -> cython.int:
         """Make the table anew, at most a quarter full, without flows that are forgotten."""
         alive: i64 = min(self.begun, self.most)

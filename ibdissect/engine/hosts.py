@@ -54,8 +54,6 @@ class Lane:
 # -- lanes by a number
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def join(index: dict[int, Any], key: i64, lane: Lane) -> cython.int:
     """Add a lane under a key, alone as it is, several in a dict; 1 if it was not there."""
     known = index.get(key)
@@ -70,15 +68,12 @@ def join(index: dict[int, Any], key: i64, lane: Lane) -> cython.int:
     return 1
 
 
-@cython.cfunc
 def living(known: dict[Any, None]) -> Any:
     """What the lanes of a key are without those that are over: one as it is, several in a dict, None if there are none."""
     live = {lane: None for lane in known if not lane.over}
     return live if len(live) > 1 else next(iter(live), None)
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def leave(index: dict[int, Any], key: i64, lane: Lane) -> cython.int:
     """Take a lane away again."""
     known = index.get(key)

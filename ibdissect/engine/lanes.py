@@ -124,8 +124,6 @@ class Lanes:
         self.told = told
         return told
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def follow(self, lane: Lane, p: Packet) -> cython.int:
         """A packet reaches its stream at once."""
         answers: cython.bint = p.kind == ANSWER
@@ -147,7 +145,6 @@ class Lanes:
             one.back = self.facing(one)
         return one.take(p, one.back)
 
-    @cython.ccall
     def facing(self, one: Order) -> Order:
         """The stream that answers another one, or is answered by it; None if it is not known."""
         lane: Lane = one.lane
@@ -160,7 +157,6 @@ class Lanes:
 
     # -- hosts and lanes
 
-    @cython.cfunc
     def host(self, hi: u64, lo: u64, network: i64) -> Host | None:
         """The host of an address in a network; None if there are too many."""
         place: u64 = mix(hi, lo) & _NEAR
@@ -176,7 +172,6 @@ class Lanes:
         self.near_hosts[place] = host
         return host
 
-    @cython.cfunc
     def new_lane(self, p: Packet) -> Lane | None:
         src: Host = self.host(p.src_hi, p.src_lo, p.network)
         dst: Host = self.host(p.dst_hi, p.dst_lo, p.network)
@@ -187,8 +182,6 @@ class Lanes:
             lane.service = p.opcode & _SERVICE
         return lane
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def left_out(self, p: Packet) -> cython.int:
         """A packet of a lane for which there is no room still shows that its sender lives, and what is captured."""
         self.dropped += 1
@@ -199,7 +192,6 @@ class Lanes:
             dst.heard += 1
         return 0
 
-    @cython.cfunc
     def asks(self, lane: Lane, p: Packet) -> Lane | None:
         """The lane of a request: a new one where the queue pair was made again without connection management. None if there are too many.
 
@@ -253,7 +245,6 @@ class Lanes:
         """The key of a lane, as `Reader.read` makes it."""
         return mix(mix(mix(src.hi, src.lo), mix(dst.hi, dst.lo)), cython.cast(u64, qpn) << 32 | cython.cast(u64, network))
 
-    @cython.cfunc
     def half(self, requests: Lane | None, answers: Lane | None) -> Half | None:
         """The direction in which a lane asks; `answers`: the lane back, or None. None if there are too many."""
         if requests is not None and requests.requests is not None:
@@ -279,8 +270,6 @@ class Lanes:
 
     # -- packets
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def marked(self, p: Packet) -> cython.int:
         """A copy shows that the network marked a packet: all that was not known."""
         lane: Lane = self.lanes.get(p.lane)
@@ -292,8 +281,6 @@ class Lanes:
         self.held += 1
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def deliver(self, lane: Lane, p: Packet) -> cython.int:
         """A packet reaches the state of its direction."""
         peer: Lane = lane.peer
@@ -326,8 +313,6 @@ class Lanes:
         self.noted(lane, p)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def noted(self, lane: Lane, p: Packet) -> cython.int:
         """What is known of the hosts at both ends."""
         if p.frame > lane.src.last_frame:  # what waited is older
@@ -345,8 +330,6 @@ class Lanes:
                     lane.wrong_first = p.frame
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def unpaired(self, lane: Lane, p: Packet) -> cython.int:
         """A packet of a lane of which it is not known where the answers come."""
         other: Lane = self.pairing.match(lane, p)
@@ -405,8 +388,6 @@ class Lanes:
 
     # -- datagrams
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def datagram(self, reader: Reader, p: Packet, i: cython.Py_ssize_t) -> cython.int:
         """A packet of no connection: it shows that its sender lives, and may be connection management."""
         src: Host = self.host(p.src_hi, p.src_lo, p.network)

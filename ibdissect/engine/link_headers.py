@@ -91,14 +91,10 @@ _FRAGMENT_AT, _FRAGMENT_RESERVED = wire.IP6Fragment.offset_.bit // 8, 6
 class LinkHeaders(Tunnels):
     """The steps of a row from its link to IP or RoCE v1."""
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def roce1(self, at: cython.Py_ssize_t) -> cython.int:
         """A GRH behind Ethernet; `engine.locate` has it."""
         raise NotImplementedError
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def ip(self, at: cython.Py_ssize_t) -> cython.int:
         """IP of the version that its first bits say."""
         return self.ip6(at) if at < self.end and self.data[at] >> 4 == 6 else self.ip4(at)
@@ -109,8 +105,6 @@ class LinkHeaders(Tunnels):
         """An Ethernet frame."""
         return self.cooked(_ETHERNET_AT, at, _ETHERTYPE, _ETHERNET)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def cooked(self, name: cython.Py_ssize_t, at: cython.Py_ssize_t, type_at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.int:
         """Ethernet and the pseudo headers that replace it: find the network header by its Ethertype."""
         if at + size > self.end:
@@ -118,8 +112,6 @@ class LinkHeaders(Tunnels):
         self.put(name, at)
         return self.network(at + size, b16(self.data, at + type_at))
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def network(self, at: cython.Py_ssize_t, ethertype: cython.int) -> cython.int:
         """What an Ethertype announces: VLAN tags, then IP, RoCE v1, pause frames, or MPLS labels."""
         tag: cython.Py_ssize_t
@@ -141,8 +133,6 @@ class LinkHeaders(Tunnels):
             return self.mpls(at)
         return self.unread(at)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def pause(self, at: cython.Py_ssize_t) -> cython.int:
         """Pause frames of MAC control, for a whole link or for priorities (PFC)."""
         for struct, opcode in ((wire.Pause, wire.PAUSE), (wire.PriorityPause, wire.PRIORITY_PAUSE)):
@@ -150,8 +140,6 @@ class LinkHeaders(Tunnels):
                 self.put(NAMES.index(struct.key), at)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def linked(self, form: cython.int, at: cython.Py_ssize_t) -> cython.int:
         """A frame that does not begin with Ethernet, by its form: behind links without addresses is IP."""
         if form == COOKED:

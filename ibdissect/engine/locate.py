@@ -132,8 +132,6 @@ class Finder(LinkHeaders):
             self.begin(row)
             self.form(self.forms[self.links[row]], self.pseudo[row])
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def form(self, form: cython.int, pseudo: cython.Py_ssize_t) -> cython.int:
         """A frame, by what it begins with."""
         if form == _INFINIBAND:
@@ -156,8 +154,6 @@ class Finder(LinkHeaders):
             return self.unread(self.start)
         return self.skip(self.start)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def mark(self, name: cython.Py_ssize_t, at: cython.Py_ssize_t) -> cython.int:
         """`put` where the column is known to exist; the compiler copies it to where it is called."""
         slot: cython.Py_ssize_t = self.slots[name]
@@ -166,8 +162,6 @@ class Finder(LinkHeaders):
         self.found[slot * self.rows + self.row] = at
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def native(self) -> cython.int:
         """An InfiniBand packet from its LRH to its VCRC."""
         at: cython.Py_ssize_t = self.start
@@ -208,8 +202,6 @@ class Finder(LinkHeaders):
         self.longer(stop, stop)
         return self.grh(at, stop)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def grh(self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
         """A GRH and what follows it; `stop` is the end of the ICRC."""
         end: cython.Py_ssize_t = min(stop, self.end)
@@ -277,8 +269,6 @@ class Finder(LinkHeaders):
             return self.skip(at + _ICMP) if quotes else self.unread(at)
         return self.behind_ip(at, protocol)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def udp(self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
         """A UDP datagram; `stop`: where its IP packet ends."""
         if at + _UDP > min(stop, self.end):
@@ -301,8 +291,6 @@ class Finder(LinkHeaders):
         self.transport(at + _UDP, stop, True)
         return self.bad(UDP_LARGE)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def transport(self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t, whole: cython.bint) -> cython.int:
         """BTH, extended headers, payload and MAD; `stop` is the end of the ICRC according to the outer lengths.
 

@@ -83,8 +83,6 @@ class PassingPackets(Window):
                     break
         return found
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def take(self, row: cython.Py_ssize_t, first_frame: i64, found: Any) -> cython.int:
         """The next packet."""
         recent: Recent = self.recent
@@ -127,21 +125,15 @@ class PassingPackets(Window):
         recent.put(key, frame, self.times[row], (origin << _OF_RANK | rank) << _OF_MARKS | marks)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def usual(self, rank: i64) -> cython.bint:
         """Whether most packets are shown so often again."""
         return self.seen[rank] >= _LEARNT and self.seen[rank] * _OF >= self.seen[0] * _PART
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def overtaken(self, lane: u64, rank: i64, origin: i64) -> cython.bint:
         """Whether one that came into the switch after the packet of a frame came out before."""
         place: cython.Py_ssize_t = self.lanes.find(mix(lane, rank) & _POSITIVE)
         return place >= 0 and self.lanes.table[place + 3] >= origin
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def called(self, row: cython.Py_ssize_t, origin: i64) -> cython.bint:
         """Whether the other side asked for packets since a frame."""
         place: cython.Py_ssize_t = self.asked.find(self.way(row, False))

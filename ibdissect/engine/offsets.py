@@ -98,16 +98,12 @@ class Offsets:
         self.block = self.block + b"\xff" * len(self.block)
         self.found = memoryview(self.block).cast("q")
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def begin(self, row: cython.Py_ssize_t) -> cython.int:
         """What follows is about this row."""
         self.row, self.start, self.depth = row, self.starts[row], 0
         self.end = self.start + self.sizes[row]
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def put(self, name: cython.Py_ssize_t, at: cython.Py_ssize_t) -> cython.int:
         """Set where a header of the row starts; `name`: its index in NAMES."""
         slot: cython.Py_ssize_t = self.slots[name]
@@ -119,23 +115,17 @@ class Offsets:
         self.found[slot * self.rows + self.row] = at
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-2)
     def at(self, name: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Where a header of the row starts; -1: it has none."""
         slot: cython.Py_ssize_t = self.slots[name]
         return -1 if slot < 0 else self.found[slot * self.rows + self.row]
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def outer(self, name: cython.Py_ssize_t, at: cython.Py_ssize_t) -> cython.int:
         """Set where a header of the tunnel around starts; `name`: its index in AROUND."""
         if self.depth < _DEPTH:
             self.put(_OUTER + self.depth * _AROUND + name, at)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def move(self, name: cython.Py_ssize_t) -> cython.int:
         """Make a header of the row one of the tunnel around; `name`: its index in NAMES and in AROUND."""
         at: cython.Py_ssize_t = self.at(name)
@@ -144,16 +134,12 @@ class Offsets:
             self.put(name, -1)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def bad(self, reason: cython.int) -> cython.int:
         """Mark the row malformed, unless it was cut by a snap length or marked before."""
         if not self.snapped[self.row] and not self.malformed[self.row]:
             self.malformed[self.row] = reason
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def missing(self, at: cython.Py_ssize_t, size: cython.Py_ssize_t, reason: cython.int) -> cython.int:
         """Mark a packet that ends in front of a header or within it. If its bytes are there although the frame was cut, a length says so,
         which may be wrong: they are skipped."""
@@ -161,8 +147,6 @@ class Offsets:
             self.skip(at)
         return self.bad(reason)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def longer(self, stop: cython.Py_ssize_t, inner: cython.Py_ssize_t) -> cython.int:
         """Mark a packet that ends behind its frame, by the length of IP or GRH: as cut, since mirrors and packet brokers send the beginning
         of packets if told so; as malformed if it ends within it by an inner length, of UDP."""
@@ -172,16 +156,12 @@ class Offsets:
             self.snapped[self.row], self.wire[self.row] = 1, stop - self.start
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def skip(self, at: cython.Py_ssize_t) -> cython.int:
         """Say where what is not read begins; nowhere, if nothing of it was captured."""
         if at < self.end:
             self.put(_SKIPPED, at)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def unread(self, at: cython.Py_ssize_t) -> cython.int:
         """What nobody reads here is skipped, if it has a mark of what may hold keys, whatever carries it."""
         if cython.compiled:
@@ -193,8 +173,6 @@ class Offsets:
             return self.skip(at)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def payload(self, at: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
         """A payload, unless it is empty."""
         if stop > at:

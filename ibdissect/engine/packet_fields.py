@@ -170,8 +170,6 @@ class Reader:
         self.sizes, self.again = memoryview(columns["sizes"]), memoryview(columns["again"])
         self.snapped, self.complete = memoryview(columns["snapped"]), memoryview(columns["complete"])
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def addresses(self, i: cython.size_t, p: Packet) -> cython.int:
         """Who sends to whom, the packet's length on the wire, and its mark of congestion.
 
@@ -216,8 +214,6 @@ class Reader:
             p.marked = b16(self.data, at) >> 4 & 3 == 3 and p.version == ROCE2
         return stop
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def touch(self, i: cython.size_t) -> cython.int:
         """Ask memory for what `read` needs of row i soon: the packet's bytes, and the columns, of which eight rows share a line."""
         if i >= len(self.bth):
@@ -239,8 +235,6 @@ class Reader:
             fetch64(self.payload_end, i)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def read(self, i: cython.size_t, p: Packet) -> cython.int:
         """Read row i into p; `p.kind` is NOTHING where there is no BTH."""
         at: cython.Py_ssize_t = self.bth[i]
@@ -289,7 +283,6 @@ class Reader:
             p.content = hashed(self.data, at + _BTH, max(at + _BTH, min(end, at + _BTH + _SAME)), mix(opcode, p.size)) & _POSITIVE
         return 0
 
-    @cython.cfunc
     def message(self, i: cython.Py_ssize_t) -> bytes:
         """The MAD in row i if it is one of connection management, cut off or not; else nothing."""
         at: cython.Py_ssize_t = self.mad[i]

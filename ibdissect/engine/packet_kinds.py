@@ -1,7 +1,5 @@
 """Kinds of packets that the engine tells apart: the numbers of `common.pxd`, for the interpreter."""
 
-from __future__ import annotations
-
 from ibdissect.wire.headers import PSNS as PSNS
 from ibdissect.wire.opcodes import ACKNOWLEDGE as ACKNOWLEDGE
 from ibdissect.wire.opcodes import COMPARE_SWAP as COMPARE_SWAP

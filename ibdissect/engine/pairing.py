@@ -67,8 +67,6 @@ class Pairing:
         self.lanes, self.remembered = lanes, 0
         self.ways, self.waiting, self.older, self.fronts, self.near_psns = {}, {}, {}, {}, {}
 
-    @cython.ccall
-    @cython.exceptval(-1)
     def name(self, lane: Lane) -> cython.int:
         """Number the way of a new lane and the way back."""
         here: i64 = lane.src.number
@@ -77,7 +75,6 @@ class Pairing:
         lane.back = self.ways.setdefault(lane.network << 2 * _HOST | there << _HOST | here, len(self.ways))
         return 0
 
-    @cython.ccall
     def match(self, lane: Lane, p: Packet) -> Lane | None:
         """The lane that this packet shows to be the other way; None if it is not certain. Requests are remembered, answers looked up."""
         if p.kind == REQUEST:
@@ -86,8 +83,6 @@ class Pairing:
             return self.answered(lane, p)
         return None
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def ask(self, lane: Lane, p: Packet) -> cython.int:
         """A lane has sent a request."""
         if lane.newest < 0:
@@ -105,7 +100,6 @@ class Pairing:
         lane.newest, lane.reads = p.psn, p.op == READ_REQUEST or p.op == COMPARE_SWAP or p.op == FETCH_ADD
         return 0
 
-    @cython.cfunc
     def answered(self, lane: Lane, p: Packet) -> Lane | None:
         """A lane has sent an answer: which lane does it speak for?"""
         again: cython.bint = p.psn == lane.newest_answer
@@ -143,8 +137,6 @@ class Pairing:
             other.crowd = lane.crowd = max(lane.crowd, other.crowd)
         return other
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def weigh(self, lane: Lane, p: Packet, here: i64, sent: list[Any], alone: cython.bint, number: i64) -> cython.int:
         """Count an answer for and against the lanes it may belong to. `sent`: those that sent its PSN; `alone`: one, without a crowd."""
         hits: dict[Lane, int] = lane.hits if lane.hits is not None else {}
@@ -176,7 +168,6 @@ class Pairing:
         lane.hits = hits or None
         return 0
 
-    @cython.ccall
     def best(self, lane: Lane, number: i64, last: cython.bint) -> Lane | None:
         """The candidate that is certain: in a crowd of `number` lanes by answers that only it can have got. `last`: no more will come."""
         other: Lane = None
@@ -214,8 +205,6 @@ class Pairing:
 
     # -- what is remembered
 
-    @cython.ccall
-    @cython.exceptval(-1)
     def remember(self, lane: Lane, psn: i64) -> cython.int:
         """A lane has sent a PSN."""
         if self.remembered >= MAX_PSNS:
@@ -223,8 +212,6 @@ class Pairing:
         self.remembered += join(self.waiting, lane.way << _PSN_BITS | psn, lane)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def move(self, lane: Lane, role: cython.int, old: i64, new: i64) -> cython.int:
         """The newest PSN of a lane that asks or answers is another one; -1: there is none."""
         if old >= 0 and new >= 0 and old >> _NEAR == new >> _NEAR:
@@ -235,8 +222,6 @@ class Pairing:
             self.count(lane.way, role, new, _NEAR, 1)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def count(self, way: i64, role: cython.int, psn: i64, bits: cython.int, step: i64) -> cython.int:
         """There is one lane more or less near a PSN that asks or answers."""
         key = near(way, psn >> bits, bits, role)
@@ -260,16 +245,12 @@ class Pairing:
             back += self.near_psns.get(near(fro, bucket, bits, BACK), 0)
         return max(asks, back)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def begins_alone(self, lane: Lane, other: Lane) -> cython.bint:
         """Whether the answers of a lane begin near the requests of another one, and nobody else's ever did."""
         if other.first_asked < 0 or (lane.first_answer - other.first_asked + (1 << _START)) & (PSNS - 1) > 2 << _START:
             return False
         return self.crowd(lane.back, lane.way, lane.first_answer, _START) < 2
 
-    @cython.ccall
-    @cython.exceptval(-1)
     def forget(self, lane: Lane) -> cython.int:
         """A lane has found its peer, or another connection has its queue pair."""
         if lane.newest >= 0:
@@ -280,8 +261,6 @@ class Pairing:
         lane.hits = None
         return 0
 
-    @cython.ccall
-    @cython.exceptval(-1)
     def over(self, lane: Lane) -> cython.int:
         """Another connection has the queue pair of a lane."""
         self.forget(lane)
@@ -293,15 +272,11 @@ class Pairing:
         return 0
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def is_among(sent: list[Any], lane: Lane) -> cython.bint:
     """Whether a lane is one of some, or in one of the dicts among them."""
     return any([known is lane or (type(known) is dict and lane in known) for known in sent])
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def claim(other: Lane, lane: Lane, score: i64) -> cython.int:
     """So many answers of a lane speak for this one. Kept: whose are most, and how many the next best has."""
     if lane is not other.claimant:

@@ -61,8 +61,6 @@ class PortState:
         self.guid = guid
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def state_changed(port: PortState, after: i64, found: list[Any]) -> cython.int:
     """Add the frames later than `after` at which the known state of a port or its node changed."""
     node: NodeState = port.node
@@ -220,7 +218,6 @@ class PKeysState:
         return bool(holds_several(self))
 
 
-@cython.cfunc
 def find_block(keys: PKeysState, number: i64) -> BlockState | None:
     """What `PKeysState.block` says."""
     block: BlockState
@@ -230,8 +227,6 @@ def find_block(keys: PKeysState, number: i64) -> BlockState | None:
     return None
 
 
-@cython.cfunc
-@cython.exceptval(-1)
 def holds_several(keys: PKeysState) -> cython.int:
     """What `PKeysState.several` says."""
     block: BlockState
@@ -293,7 +288,6 @@ class Shared:
         return kept(self, block)
 
 
-@cython.cfunc
 def kept(shared: Shared, block: object) -> object:
     """What `Shared.share` says."""
     found: object = shared.blocks.get(block)

@@ -91,8 +91,6 @@ class Order:
         nothing: Any = None
         self.gaps = self.naks = self.run = self.wrong = nothing
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def take(self, p: Packet, back: Order | None) -> cython.int:
         """The next packet. `back`: the stream the other way, None if it is not known.
 
@@ -111,8 +109,6 @@ class Order:
             back.tries = 0  # a requester that drops READ responses asks again without a timeout
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def tally(self, p: Packet) -> cython.int:
         """Count a packet, and remember the latest READ."""
         self.packets += 1
@@ -128,8 +124,6 @@ class Order:
             self.read_psn, self.read_length, self.read_frame, self.read_ns = p.psn, p.dma if p.has_reth else -1, p.frame, p.time
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def message_part(self, p: Packet) -> cython.int:
         """Is a packet that is neither the first nor the last of its message as long as the first one?"""
         goes_on: cython.int = p.parts & 3
@@ -142,15 +136,11 @@ class Order:
         self.message_psn, self.message_kind = p.psn, leaves_open
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def tell(self, kind: str, p: Packet, values: Any) -> cython.int:
         """Something happened."""
         self.told.events.append([kind, self, p.frame, p.time, p.psn, values])
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def in_step(self, p: Packet) -> cython.bint:
         """Whether a packet properly follows the previous one, as in clean traffic."""
         if self.high < 0:
@@ -167,8 +157,6 @@ class Order:
 
     # -- requests
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def ask(self, p: Packet, back: Order | None) -> cython.int:
         """A request."""
         psn: i64 = p.psn
@@ -199,8 +187,6 @@ class Order:
         self.last_opcode, self.last_open, self.last_frame, self.last_ns = p.opcode, p.parts >> 2 & 3, p.frame, p.time
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def begin(self, p: Packet) -> cython.int:
         """Start with the first packet of a connection."""
         if self.service != _UC:  # UC never retransmits: its gaps stay
@@ -227,8 +213,6 @@ class Order:
             self.tell(WRAPPED, p, [])
         return (p.psn + used) & (PSNS - 1)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def settle_read(self, p: Packet) -> cython.int:
         """How many PSNs did the last READ use, where no path MTU was known? This packet's PSN may tell.
 
@@ -264,8 +248,6 @@ class Order:
             self.last_opcode, self.last_open = _NO_OPCODE, _UNKNOWN_PART
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def again(self, p: Packet, step: i64, known: cython.bint) -> cython.int:
         """A packet with a PSN below the highest: retransmitted or late. `known`: the stream the other way is, and not by NAKs alone."""
         middle: cython.bint = step != 0 and step != -1 and p.parts & 3 != 0
@@ -286,8 +268,6 @@ class Order:
             self.tell(REPEATED, p, [middle, read, self.run])
         return self.try_again(p, step, known)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def try_again(self, p: Packet, step: i64, known: cython.bint) -> cython.int:
         """How often was a packet sent after a timeout? Told when that is once too often."""
         if p.psn != self.retry_psn:
@@ -311,8 +291,6 @@ class Order:
         count = setup.agreed["retry_count"]
         return int(_RETRIES) if count is None else int(count)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def requested(self, p: Packet) -> cython.int:
         """The responder asks for a packet again (NAK or RNR NAK): the next try follows no timeout, and its gap is marked."""
         self.tries = 0
@@ -320,8 +298,6 @@ class Order:
             psn_gaps.asked_for(self.gaps, p.psn, p.time)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def message(self, p: Packet, first: cython.bint) -> cython.int:
         """Add a packet to the payload size of its message, and check it against DMALen at the end; `first`: of a connection."""
         goes_on: cython.int = p.parts & 3
@@ -348,8 +324,6 @@ class Order:
 
     # -- gaps
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def skip(self, start: i64, count: i64, p: Packet) -> cython.int:
         """PSNs were skipped."""
         if self.gaps is None:
@@ -358,8 +332,6 @@ class Order:
         psn_gaps.added(self.gaps, self.told.gaps, 1, p.frame, p.time)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def fill(self, p: Packet) -> cython.bint:
         """Whether a packet was skipped and comes now."""
         return bool(self.gaps) and psn_gaps.filled(self.gaps, self.told.gaps, p.psn, p.frame, p.time)
@@ -372,8 +344,6 @@ class Order:
 
     # -- responses
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def answer(self, p: Packet, alone: cython.bint) -> cython.int:
         """A response. `alone`: which stream it answers is not known."""
         psn: i64 = p.psn
@@ -419,8 +389,6 @@ class Order:
         self.last_opcode, self.last_open, self.last_frame, self.last_ns = p.opcode, p.parts >> 2 & 3, p.frame, p.time
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def count_msn(self, p: Packet, alone: cython.bint) -> cython.int:
         """The MSN of a response that is the first for its PSN."""
         if self.msn >= 0:
@@ -433,8 +401,6 @@ class Order:
         self.msn, self.msn_psn, self.msn_frame = p.msn, p.psn, p.frame
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def faces(self, other: Order) -> cython.bint:
         """Whether it may be between the same ports as a stream the other way: not if the GIDs of both differ."""
         return not self.gids or not other.gids or self.gids == other.facing

@@ -63,8 +63,6 @@ class Frames:
                 self.rising = False
                 break
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def copied(self, row: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """How many frames before a row the nearest equal one was; 0: there is none."""
         behind: cython.Py_ssize_t
@@ -84,8 +82,6 @@ class Frames:
                 return behind
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def alike(self, one: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """How many bytes two frames have in common: all, or those from where it may begin; 0 if those differ or are few."""
         end: cython.Py_ssize_t = self.starts[one] + self.sizes[one]
@@ -106,8 +102,6 @@ class Frames:
                 return size
         return self.sizes[one]
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def alike_so_far(self, one: cython.Py_ssize_t, other: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The same of frames that were cut at different places, and had equally many bytes."""
         if size < _SHORTEST or self.wire[one] != self.wire[other]:

@@ -59,8 +59,6 @@ class Half(Direction):
         mtu = self.path.mtu or 1024  # a guess: each connection of a path has its own MTU
         return max(1, (p.dma + mtu - 1) // mtu) if p.has_reth else 1
 
-    @cython.ccall
-    @cython.exceptval(-1)
     def request(self, p: Packet) -> cython.int:
         """A packet of the requester."""
         if not len(self.sent):
@@ -154,14 +152,10 @@ class Half(Direction):
         self.last_frame, self.last_request, self.last_request_time = p.frame, p.frame, p.time
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def hurries(self, p: Packet) -> cython.bint:
         """Whether a request comes before half the time has passed that the last RNR NAK asked for."""
         return 2 * (p.time - self.rnr_time) < RNR_TIMER_US[self.rnr_code] * 1000
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def resent(self, p: Packet, pos: i64, end: i64) -> cython.int:
         """A packet whose position was sent before: why?"""
         k: cython.Py_ssize_t = (pos & (RING - 1)) * OF_REQUEST
@@ -213,8 +207,6 @@ class Half(Direction):
         count_again(self.episodes)
         return 0
 
-    @cython.ccall
-    @cython.exceptval(-1)
     def answer(self, p: Packet) -> cython.int:
         """A packet of the responder."""
         pos: i64 = self.unwrap(p.psn)
@@ -267,8 +259,6 @@ class Half(Direction):
         self.account()
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def acknowledge(self, pos: i64, p: Packet) -> cython.int:
         """All before `pos` is acknowledged."""
         last: i64 = self.unwrap(p.psn) + 1
@@ -301,8 +291,6 @@ class Half(Direction):
             self.holes.pop(0)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def negative(self, p: Packet, pos: i64) -> cython.int:
         """A NAK: all before it is acknowledged."""
         self.acknowledge(pos, p)
@@ -350,8 +338,6 @@ class Half(Direction):
                     self.fatal_reads = max(self.fatal_reads, self.reads.value(n, 7))
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def response(self, p: Packet, pos: i64) -> cython.int:
         """A response of a READ or atomic: whether one before it is missing, and whether it holds what was asked for."""
         if (p.op == READ_FIRST or p.op == READ_MIDDLE) and p.size and self.mtu != p.size:
@@ -401,16 +387,12 @@ class Half(Direction):
         self.payload += p.size
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def unheard(self, start: i64, end: i64) -> cython.int:
         """Responses of a READ that did not come, although later answers did."""
         self.listed = True
         self.forgotten += skip(self.unanswered, max(start, self.answered), end, self.path.room.entries)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def resized(self, mtu: i64) -> cython.int:
         """Responses have another size than known before: READs that are under way take another number of PSNs."""
         self.mtu = self.path.mtu = mtu
@@ -425,8 +407,6 @@ class Half(Direction):
                     self.open_pos = NOWHERE
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def wrong_read(self, p: Packet, size: i64) -> cython.int:
         """Responses up to this one do not make what the first READ asked for: so many bytes, -1: a later part first, -2: a first one later.
 

@@ -125,8 +125,6 @@ class Judged:
             if self.table[at] > 0:
                 self.table[at] = -self.table[at]
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def make_room(self, new: cython.Py_ssize_t) -> cython.int:
         """Make the table larger if so many further contents fill more than half of it."""
         places: cython.Py_ssize_t = self.mask + 1
@@ -144,8 +142,6 @@ class Judged:
         self.earlier = self.table
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def remember(self, content: i64) -> cython.int:
         """Take a place for a content if it has none; negative: one that was blamed."""
         at: cython.Py_ssize_t = self.place(abs(content))
@@ -154,8 +150,6 @@ class Judged:
             self.count += 1
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def place(self, content: i64) -> cython.Py_ssize_t:
         """Where a content is, negative if it was blamed, or where it would be: half of all places are free."""
         at: cython.Py_ssize_t = content & self.mask
@@ -224,8 +218,6 @@ class NewNumbers:
             last = number
         return found
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def is_new(self, number: i64) -> cython.bint:
         """Whether a number is seen for the first time, and remembered."""
         at: cython.Py_ssize_t = mix(number, 0) & self.mask

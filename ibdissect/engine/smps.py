@@ -155,8 +155,6 @@ class Steps:
                 return _EVENTS
         return _DONE
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def step(self, i: cython.Py_ssize_t) -> cython.int:
         """One SMP."""
         kind: i64 = self.kinds[i]
@@ -196,14 +194,11 @@ class Steps:
         """The SMP as the learner takes it."""
         return self.follower.made(self.smps, i, hop, smp, self.shown, self.time_ns, self.body_of(i))
 
-    @cython.cfunc
     def path(self, i: cython.Py_ssize_t) -> bytes:
         """The directed route of an SMP, without the unused first byte; at most 63 hops."""
         at: cython.Py_ssize_t = i * self.path_size + 1
         return cut(self.path_data, at, at + self.path_data[at - 1])
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def place(self, i: cython.Py_ssize_t, hop: Hop | None) -> cython.int:
         """The SMP reached or left the port where `hop` ends."""
         node: NodeState
@@ -215,7 +210,6 @@ class Steps:
             self.which[i], self.entries[i], self.told[i] = node.place, hop.entered, node.told_ns
         return 0
 
-    @cython.cfunc
     def owner(self, lid: i64) -> Hop | None:
         """The port with a LID, None if unknown."""
         track: Fact | None = self.lids.get(lid) if 0 < lid < _PERMISSIVE else None
@@ -224,7 +218,6 @@ class Steps:
             return None
         return Hop(port.node, port.number, port.lids.since)
 
-    @cython.cfunc
     def answer(self, i: cython.Py_ssize_t, attribute: i64, hop: Hop | None, smp: Any) -> Hop | None:
         """An answer with status 0; returns where it came from, as known now."""
         asked: Any = None
@@ -245,8 +238,6 @@ class Steps:
             self.learner.answer(self.smps, i, hop, attribute, self.shown, self.time_ns, self.body_of(i))
         return hop
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def is_copy(self, i: cython.Py_ssize_t, answers: cython.bint) -> cython.bint:
         """Whether an exchange about P_Keys that was answered shortly before comes again: from another mirror, whose clock may differ."""
         key: Any
@@ -269,7 +260,6 @@ class Steps:
 
     # -- nodes
 
-    @cython.cfunc
     def node_info(self, i: cython.Py_ssize_t, hop: Hop | None) -> Hop | None:
         """A node's NodeInfo; returns where it came from, as known now."""
         at: cython.Py_ssize_t = i * _BODY
@@ -281,8 +271,6 @@ class Steps:
             hop = self.routes.end(origin, self.path(i))
         return hop
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def learn_node(self, i: cython.Py_ssize_t, hop: Hop | None, origin: OriginState | None, guid: u64) -> cython.int:
         """The node with a GUID, its port, and the link behind it."""
         at: cython.Py_ssize_t = i * _BODY
@@ -332,7 +320,6 @@ class Steps:
 
     # -- ports
 
-    @cython.cfunc
     def port(self, node: NodeState, number: i64) -> PortState:
         """A port of a node, created if missing."""
         found: PortState | None = node.ports.get(number)
@@ -342,7 +329,6 @@ class Steps:
         """The port that a PortInfo modifier selects, None if unknown; `receiver` is LocalPortNum, 0 if unknown."""
         return self.selected(hop, number, receiver)
 
-    @cython.cfunc
     def selected(self, hop: Hop, number: i64, receiver: i64) -> PortState | None:
         """What `port_of` says."""
         if hop.node.kind != _SWITCH:
@@ -358,7 +344,6 @@ class Steps:
         """The port that a modifier's port number selects; adapters and routers ignore it."""
         return self.of_table(hop, number)
 
-    @cython.cfunc
     def of_table(self, hop: Hop, number: i64) -> PortState | None:
         """What `table_port` says."""
         known: Any = hop.node.facts.now
@@ -366,8 +351,6 @@ class Steps:
             return self.port(hop.node, number) if number <= (known.num_ports if known is not None else 0) else None
         return self.port(hop.node, hop.entered)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def p_keys(self, i: cython.Py_ssize_t, hop: Hop) -> cython.int:
         """A block of a port's P_Key table."""
         port: PortState | None = self.of_table(hop, self.modifiers[i] >> 16)
@@ -395,8 +378,6 @@ class Steps:
             self.learner.p_keys_learnt(self.shown, self.time_ns, port, number)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def port_info(self, i: cython.Py_ssize_t, hop: Hop, smp: Any, asked: Any) -> cython.int:
         """A port's PortInfo."""
         node: NodeState = hop.node
@@ -424,8 +405,6 @@ class Steps:
             self.own_port(i, port, hop, smp, asked)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def changed_info(self, i: cython.Py_ssize_t, port: PortState, body: bytes, own: cython.bint) -> cython.int:
         """A PortInfo that differs from what is known."""
         at: cython.Py_ssize_t = i * _BODY
@@ -442,8 +421,6 @@ class Steps:
             port.node.unarbitrated = True
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def other_state(self, port: PortState, was: cython.int, state: cython.int) -> cython.int:
         """A port shows another PortState than before (0: none)."""
         peer: PortState | None = port.facing.now
@@ -458,8 +435,6 @@ class Steps:
             self.learner.state_changed(self.shown, self.time_ns, port, was, state)
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def own_port(self, i: cython.Py_ssize_t, port: PortState, hop: Hop, smp: Any, asked: Any) -> cython.int:
         """The LIDs and the M_Key in the PortInfo of the port that answers."""
         at: cython.Py_ssize_t = i * _BODY

@@ -70,26 +70,18 @@ _PROTOCOL_IPV6 = cython.declare(cython.int, wire.PROTOCOL_IPV6)
 class Tunnels(Offsets):
     """The steps of a row that lead into a tunnel; `engine.locate` goes on in it."""
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def ip4(self, at: cython.Py_ssize_t) -> cython.int:
         """An IPv4 packet."""
         raise NotImplementedError
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def ip6(self, at: cython.Py_ssize_t) -> cython.int:
         """An IPv6 packet."""
         raise NotImplementedError
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def frame(self, at: cython.Py_ssize_t) -> cython.int:
         """An Ethernet frame."""
         raise NotImplementedError
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def behind_udp(self, at: cython.Py_ssize_t, port: cython.int) -> cython.int:
         """VXLAN and GENEVE, by the UDP port; not in the first fragment of a datagram."""
         if (port != _VXLAN_PORT and port != _VXLAN_GPE_PORT and port != _GENEVE_PORT) or at + _TUNNEL > self.end:
@@ -115,8 +107,6 @@ class Tunnels(Offsets):
             self.outer(_GENEVE_AT, at)
         return self.inside(at + _TUNNEL + options, what)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def behind_ip(self, at: cython.Py_ssize_t, protocol: cython.int) -> cython.int:
         """GRE, IP in IP, and what is not read, by the protocol of an IP packet that is not a fragment. TCP is read elsewhere."""
         if protocol == _PROTOCOL_GRE:
@@ -127,8 +117,6 @@ class Tunnels(Offsets):
             return self.inside(at, IP6)
         return 0 if protocol == _PROTOCOL_TCP else self.unread(at)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def gre(self, at: cython.Py_ssize_t) -> cython.int:
         """GRE, and what ERSPAN puts between it and the mirrored frame."""
         if at + _GRE > self.end:
@@ -164,8 +152,6 @@ class Tunnels(Offsets):
                 at += _ERSPAN3 + (last & 1) * 8  # 8 bytes of the platform
         return self.inside(at, what)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def mpls(self, at: cython.Py_ssize_t) -> cython.int:
         """Labels to the bottom of the stack."""
         label: cython.Py_ssize_t
@@ -178,8 +164,6 @@ class Tunnels(Offsets):
                 return self.labelled(at)
         return self.skip(at)
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def labelled(self, at: cython.Py_ssize_t) -> cython.int:
         """What follows labels is not named: IP by its version, Ethernet where its Ethertype must be."""
         if at + _IP4_SIZE > self.end:
@@ -193,8 +177,6 @@ class Tunnels(Offsets):
         self.inside(at, ANY_IP)
         return self.skip(at) if either and self.at(_BTH) < 0 else 0  # or an address of Ethernet that begins as IP does
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def inside(self, at: cython.Py_ssize_t, what: cython.int) -> cython.int:
         """Go on with the packet in a tunnel; the headers before it become those of the tunnel."""
         if self.depth == MAX_DEPTH:

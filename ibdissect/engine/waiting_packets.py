@@ -54,8 +54,6 @@ class Waits:
     def __init__(self) -> None:
         self.ring, self.count, self.start = _NOTHING, 0, 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def place(self, n: i64) -> cython.Py_ssize_t:
         """Where the numbers of the n-th packet begin."""
         return (self.start + n) * OPEN_VALUES & (len(self.ring) - 1)
@@ -66,15 +64,11 @@ class Waits:
         """A number of the n-th packet."""
         return self.ring[self.place(n) + what]
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def put(self, n: i64, what: cython.Py_ssize_t, value: i64) -> cython.int:
         """Change a number of the n-th packet."""
         self.ring[self.place(n) + what] = value
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def add(self, room: Room, zeroth: i64, first: i64, second: i64, third: i64, fourth: i64, fifth: i64) -> cython.int:
         """One more; 1 if there is no room for it."""
         if self.count >= MAX_WAITING:
@@ -91,29 +85,23 @@ class Waits:
         self.count += 1
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def drop(self) -> cython.int:
         """The oldest one waits no longer."""
         self.start += 1
         self.count -= 1
         return 0
 
-    @cython.cfunc
-    @cython.exceptval(-1)
     def ends(self, pos: i64, end: i64) -> cython.int:
         """The newest one, if it is the request at `pos`, takes the positions before `end`."""
         if self.count and self.value(self.count - 1, 0) == pos:
             self.put(self.count - 1, 1, end)
         return 0
 
-    @cython.ccall
     def first(self) -> object:
         """Position, frame and size of the oldest one; None if there is none."""
         return (self.value(0, 0), self.value(0, 3), self.value(0, 4)) if self.count else None
 
 
-@cython.cfunc
 def wider(ring: cython.longlong[::1], first: i64, size: cython.Py_ssize_t) -> cython.longlong[::1]:
     """A ring of entries of `size` numbers, twice as long, with its first entry at the front. `ring`: int64s."""
     old: cython.Py_ssize_t = len(ring)

@@ -1,7 +1,5 @@
 """Kinds of fields, and the kinds of values (`holds`) that a field may say that it holds."""
 
-from __future__ import annotations
-
 INT_KINDS = frozenset({"uint", "flag"})
 BIT_KINDS = INT_KINDS | {"pad"}
 """Kinds that may start at any bit."""

@@ -1,7 +1,5 @@
 """rping (of librdmacm): the memory that the other side is to read or write next."""
 
-from __future__ import annotations
-
 from ..cm_names import IP_CM_PREFIX
 from ..places import CmPayload
 from ..spec import Struct, secret, uint
