@@ -34,6 +34,7 @@ from ibdissect.wire.spec import Field, field_named
 from .bit_fields import extract, value_at
 from .header_cache import Unread
 from .locate import Bool, Int
+from .occurrences import Occurrences
 from .rows import places_in
 
 if TYPE_CHECKING:
@@ -258,9 +259,14 @@ def _without_data(table: ChunkTable, classes: frozenset[int], bits: int) -> Bool
     return found
 
 
-def unread_bytes(table: ChunkTable) -> tuple[Int, Int, Int]:
-    """Row, start and end of the data of `unread` requests, int64[k] each."""
-    rows = np.flatnonzero(table.once(unread))
+def unread_bytes(table: ChunkTable) -> Occurrences:
+    """The data of `unread` requests."""
+    found = attribute_bytes(table, np.flatnonzero(table.once(unread)))
+    return found.pick(found.at < found.stop)
+
+
+def attribute_bytes(table: ChunkTable, rows: Int) -> Occurrences:
+    """The bytes for an attribute in the MADs of some rows."""
     mad = table.located.at("mad")[rows]
     heads = table.chunk.data[mad].astype(np.int64) << 8 | table.chunk.data[mad + 1]
     at, stop = mad.copy(), table.located.payload_end[rows]
@@ -270,5 +276,4 @@ def unread_bytes(table: ChunkTable) -> tuple[Int, Int, Int]:
         at[here] += field.span[0] if field is not None else MAD.size
         if field is not None and field.kind != "rest":  # the path of a directed route follows
             stop[here] = np.minimum(stop[here], mad[here] + field.span[1])
-    there = at < stop
-    return rows[there], at[there], stop[there]
+    return Occurrences(rows, at, stop)

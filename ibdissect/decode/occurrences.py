@@ -7,6 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct as Record
 
+from ibdissect.capture.scattered import Bytes
+
+from .bit_fields import any_set
 from .locate import Bool, Int
 
 
@@ -38,3 +41,9 @@ def merged(parts: Sequence[Occurrences]) -> Occurrences:
         return parts[0] if parts else NONE
     rows, at, stop = (np.concatenate(columns) for columns in zip(*((part.rows, part.at, part.stop) for part in parts), strict=True))
     return Occurrences(rows, at, stop).pick(np.lexsort((at, rows)))
+
+
+def filled(data: Bytes, found: Occurrences) -> Occurrences:
+    """Those in which a byte is set."""
+    found = found.pick(found.at < found.stop)
+    return found.pick(any_set(data, found.at, found.stop))

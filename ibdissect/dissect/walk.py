@@ -209,11 +209,11 @@ class Walk:
             hide |= pieces & self.table.once(with_keys)[rows]
         if forms.any():
             hide |= forms & (self.table.once(cut_keys) | self.table.once(unread))[rows]
-        opaque, begin, _ = self.table.once(opaque_bytes)
+        opaque = self.table.once(opaque_bytes)
         skipped = self.table.located.at("skipped")
         if len(opaque) or (skipped >= 0).any():
             since = np.where(skipped >= 0, skipped, len(self.table.chunk.data))
-            since[opaque] = begin
+            np.minimum.at(since, opaque.rows, opaque.at)
             hide |= opened & (stop > since[rows])
         if self.table.repeats:
             kind = kind + 2 * self.each * (traits.records[kind] & self.table.once(failed)[rows])
@@ -283,7 +283,7 @@ class Walk:
             stop = np.where(both, payload_end, stop)
         keep = (sort != _UNUSED) | any_set(self.table.chunk.data, at, stop)
         opaque = self.table.once(cut_messages) | self.table.once(payloads_with_checksums)
-        opaque[self.table.once(opaque_bytes)[0]] = True
+        opaque[self.table.once(opaque_bytes).rows] = True
         hide = np.where(sort == _PAYLOAD, opaque[row], (self.table.once(cut_keys) | unread_rows)[row])
         ignored = self.table.once(beside)
         if ignored is not None:

@@ -173,7 +173,8 @@ def test_which_requests_nobody_reads() -> None:
     table = native_table([*(smp(*what, STALE) for what in smps), *(asked(*what) for what in queries), gmp(0x04, 1, 0x12, STALE)])
     expected = [*smps.values(), *queries.values(), False]
     assert table.once(unread).tolist() == expected and sum(expected) == 4
-    rows, at, stop = unread_bytes(table)
+    found = unread_bytes(table)
+    rows, at, stop = found.rows, found.at, found.stop
     assert rows.tolist() == [row for row, nobody in enumerate(expected) if nobody]
     for row, low, high in zip(rows.tolist(), at.tolist(), stop.tolist(), strict=True):
         mad = int(table.located.at("mad")[row])
@@ -321,7 +322,7 @@ def test_every_bit_behind_the_record_is_one_that_nobody_reads() -> None:
 def test_a_query_that_ends_at_its_mask(left: int) -> None:
     """The capture ends there, too."""
     table = native_table([asked(0x01, 0x11, 0)[: 28 + 56 + left]])
-    assert unread_bytes(table)[0].tolist() == [0] * (left > 0) and table.once(unread).tolist() == [left >= 0]
+    assert unread_bytes(table).rows.tolist() == [0] * (left > 0) and table.once(unread).tolist() == [left >= 0]
 
 
 def test_a_query_cut_short_hides_what_is_there() -> None:

@@ -14,10 +14,10 @@ from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.spec import Field
 
-from ..bit_fields import any_set
 from ..chunk_table import ChunkTable
 from ..ignored_data import beside, unread_bits, unread_bytes
 from ..locate import EXTENDED_SIZE, Bool, Int
+from ..occurrences import Occurrences, filled
 from .cut_messages import cut_messages, opaque_bytes
 from .key_numbers import keys_of, secret_fields
 from .opaque_bytes import opaque_pieces
@@ -59,8 +59,7 @@ def hidden_bytes(table: ChunkTable) -> Int:
     shown = ~(messages | table.once(payloads_with_checksums))[rows] & (located.at("mad")[rows] < 0) & (located.at("payload")[rows] >= 0)
     first, last = np.where(shown, located.at("payload")[rows], stops), np.where(shown, located.payload_end[rows], stops)
     pieces = (
-        *(found[1:] for found in (_pieces(table), _unread(table), table.once(opaque_bytes), _skipped(table),
-                                      table.once(opaque_pieces))),
+        *((found.at, found.stop) for found in _without_structure(table)),
         _behind(table, reveals), _with_checksums(table), (starts, first), (last, stops),
     )  # fmt: skip
     for low, high in zip(*map(np.concatenate, zip(*pieces, strict=True)), strict=True):
@@ -80,12 +79,18 @@ def _with_hidden(table: ChunkTable) -> Bool:
     for field in secret_fields(table.catalog):
         rows, at, _, hidden = keys_of(table, field)
         found[rows[hidden & (at < table.window)]] = True  # of messages put together, `opaque_bytes` has the packets
-    for rows, *_ in (_pieces(table), table.once(opaque_bytes), table.once(opaque_pieces), _unread(table), _skipped(table)):
-        found[rows] = True
+    for pieces in _without_structure(table):
+        found[pieces.rows] = True
     ignored = table.once(unread_bits)
     if ignored is not None:
         found[ignored.rows] = True
     return found
+
+
+def _without_structure(table: ChunkTable) -> tuple[Occurrences, ...]:
+    """Bytes that are hidden although no structure shows a key there."""
+    unread = filled(table.chunk.data, unread_bytes(table))
+    return _pieces(table), unread, table.once(opaque_bytes), _skipped(table), table.once(opaque_pieces)
 
 
 def _longer(table: ChunkTable) -> Bool:
@@ -121,26 +126,17 @@ def checksum_fields(catalog: Catalog) -> tuple[Field[Any], ...]:
     return tuple(field for struct in catalog.structs for field in struct.fields if field.holds == "checksum")
 
 
-def _pieces(table: ChunkTable) -> tuple[Int, Int, Int]:
-    """Row, start and end of pieces of records that may hold part of a key, unless they are zero."""
+def _pieces(table: ChunkTable) -> Occurrences:
+    """Pieces of records that may hold part of a key, unless they are zero."""
     pieces = table.occurrences(SARecordPiece)
-    pieces = pieces.pick(table.once(with_keys)[pieces.rows])
-    pieces = pieces.pick(any_set(table.chunk.data, pieces.at, pieces.stop))
-    return pieces.rows, pieces.at, pieces.stop
+    return filled(table.chunk.data, pieces.pick(table.once(with_keys)[pieces.rows]))
 
 
-def _unread(table: ChunkTable) -> tuple[Int, Int, Int]:
-    """Row, start and end of data that no receiver reads, unless it is zero."""
-    rows, at, stop = unread_bytes(table)
-    there = any_set(table.chunk.data, at, stop)
-    return rows[there], at[there], stop[there]
-
-
-def _skipped(table: ChunkTable) -> tuple[Int, Int, Int]:
-    """Row, start and end of parts of packets that are not read: in an IP fragment, or in a third tunnel."""
+def _skipped(table: ChunkTable) -> Occurrences:
+    """Parts of packets that are not read: in an IP fragment, or in a third tunnel."""
     at = table.located.at("skipped")
     rows = np.flatnonzero(at >= 0)
-    return rows, at[rows], table.located.end[rows]
+    return Occurrences(rows, at[rows], table.located.end[rows])
 
 
 def _behind(table: ChunkTable, reveals: Bool) -> tuple[Int, Int]:

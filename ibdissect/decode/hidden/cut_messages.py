@@ -20,15 +20,14 @@ from ibdissect.wire.ulp.smc import SMCHandshake
 from ..bit_fields import any_set
 from ..chunk_table import ChunkTable
 from ..keyed_pairs import holds_keys
-from ..locate import Bool, Int
-from ..occurrences import Occurrences
+from ..locate import Bool
+from ..occurrences import NONE, Occurrences, filled, merged
 from ..payloads import WRITES_ONE, about, served
 from ..services import IN_PARTS, IS_SEND
 from ..tcp_segments import segments_of
 from .shapes import marked
 from .unreadable_fields import holds_key
 
-Pieces = tuple[Int, Int, Int]
 FILLED = 64
 """Ethernet fills frames up to so many bytes, its checksum included."""
 
@@ -42,20 +41,15 @@ def cut_messages(table: ChunkTable) -> Bool:
     return found & broken
 
 
-def opaque_bytes(table: ChunkTable) -> Pieces:
-    """Row, start and end of bytes that may be a key of an upper layer, or part of one, unless they are zero. int64[k] each, at most one for
-    each row. Call as `table.once(opaque_bytes)`.
+def opaque_bytes(table: ChunkTable) -> Occurrences:
+    """Bytes that may be a key of an upper layer, or part of one, unless they are zero; at most one piece for each row.
+
+    Call as `table.once(opaque_bytes)`.
     """
-    rows, at, stop = (np.concatenate(part) for part in zip(_in_messages(table), *_in_streams(table), *_in_segments(table), strict=True))
-    order = np.argsort(rows, kind="stable")
-    rows, at, stop = rows[order], at[order], stop[order]
-    there = at < stop
-    rows, at, stop = rows[there], at[there], stop[there]
-    there = any_set(table.chunk.data, at, stop)
-    return rows[there], at[there], stop[there]
+    return filled(table.chunk.data, merged([_in_messages(table), *_in_streams(table), *_in_segments(table)]))
 
 
-def _in_messages(table: ChunkTable) -> Pieces:
+def _in_messages(table: ChunkTable) -> Occurrences:
     """The payloads of messages in several packets, and of messages that are cut off, without the bytes that structures cover."""
     located, found = table.located, np.zeros(len(table), np.bool_)
     for rows, services, sides in (table.services.messages(table, IN_PARTS), table.messages()):
@@ -65,7 +59,7 @@ def _in_messages(table: ChunkTable) -> Pieces:
     found &= IN_PARTS[located.opcode] | table.once(cut_messages)
     rows = np.flatnonzero(found)
     if not len(rows):
-        return rows, rows, rows
+        return NONE
     payload, stop = located.at("payload"), located.payload_end
     reach = stop.copy()
     for struct in _starting(table.catalog):
@@ -73,10 +67,10 @@ def _in_messages(table: ChunkTable) -> Pieces:
         there = there.pick(there.at == payload[there.rows])
         reach[there.rows] = np.minimum(reach[there.rows], there.at + struct.size)
         found[there.rows] = False
-    return rows, np.where(found, payload, reach)[rows], stop[rows]
+    return Occurrences(rows, np.where(found, payload, reach)[rows], stop[rows])
 
 
-def of_other_types(table: ChunkTable) -> Iterator[Pieces]:
+def of_other_types(table: ChunkTable) -> Iterator[Occurrences]:
     """On connections to services whose messages may hold a key, the payloads that no structure starts with, and what stands in the reserved
     bytes of the others."""
     located, (rows, services, _) = table.located, table.messages()
@@ -88,12 +82,12 @@ def of_other_types(table: ChunkTable) -> Iterator[Pieces]:
         there = table.occurrences(struct)
         there = there.pick((there.at == payload[there.rows]) & np.isin(there.rows, rows[of]))
         known[there.rows] = True
-        yield from ((there.rows, there.at + a, there.at + b) for a, b in _reserved(struct))
+        yield from (Occurrences(there.rows, there.at + a, there.at + b) for a, b in _reserved(struct))
     rows = rows[of & ~known[rows]]
-    yield rows, payload[rows], located.payload_end[rows]
+    yield Occurrences(rows, payload[rows], located.payload_end[rows])
 
 
-def behind_packets(table: ChunkTable) -> Iterator[Pieces]:
+def behind_packets(table: ChunkTable) -> Iterator[Occurrences]:
     """Of SENDs on connections to such services, what follows the payload in frames that go on behind the packet: where a length makes the
     packet end early, it is the rest of the message. Zeros that fill up a short frame of Ethernet are none.
 
@@ -106,12 +100,10 @@ def behind_packets(table: ChunkTable) -> Iterator[Pieces]:
     rows = rows[IS_SEND[table.located.opcode[rows]]]
     located, stops = table.located, table.chunk.offset + table.chunk.caplen
     begin, end = located.at("payload"), np.where(located.at("payload") >= 0, located.payload_end, located.limit)
-    yield may_be, np.where(begin >= 0, begin, end)[may_be], stops[may_be]
-    stop, at, end = stops[rows], located.behind[rows], end[rows]
-    there = at < stop
-    rows, at, stop, end = rows[there], at[there], stop[there], end[there]
-    there = any_set(table.chunk.data, at, stop) | (table.chunk.caplen[rows] > FILLED)
-    yield rows[there], end[there], stop[there]
+    yield Occurrences(may_be, np.where(begin >= 0, begin, end)[may_be], stops[may_be])
+    rows = rows[located.behind[rows] < stops[rows]]
+    rows = rows[any_set(table.chunk.data, located.behind[rows], stops[rows]) | (table.chunk.caplen[rows] > FILLED)]
+    yield Occurrences(rows, end[rows], stops[rows])
 
 
 @cache
@@ -120,7 +112,7 @@ def _reserved(struct: StructType) -> tuple[tuple[int, int], ...]:
     return tuple(field.span for field in struct.fields if field.kind == "pad" and field.bits >= 32)
 
 
-def _in_streams(table: ChunkTable) -> Iterator[Pieces]:
+def _in_streams(table: ChunkTable) -> Iterator[Occurrences]:
     """The payloads of SENDs, and the data of segments, of a stream, unless PDUs that begin and end in the packet cover it: others are in
     several, or unknown."""
     if not _streams(table.catalog):
@@ -131,17 +123,16 @@ def _in_streams(table: ChunkTable) -> Iterator[Pieces]:
         if isinstance(place.over, TcpPort):
             found = segments_of(table, place.over.port)
             data = found.data
-            yield found.unread.rows, found.unread.at, found.unread.stop
+            yield found.unread
         else:
             rows = sends[served(table, place.over, *of)]
             data = Occurrences(rows, table.located.at("payload")[rows], table.located.payload_end[rows])
         there = table.occurrences(struct)
         covered = np.bincount(there.rows, (there.stop - there.at) * (there.at < table.window), minlength=len(table))[data.rows]
-        data = data.pick(covered < data.stop - data.at)
-        yield data.rows, data.at, data.stop
+        yield data.pick(covered < data.stop - data.at)
 
 
-def _in_segments(table: ChunkTable) -> Iterator[Pieces]:
+def _in_segments(table: ChunkTable) -> Iterator[Occurrences]:
     """The data of TCP segments that end within a structure with a key, are the rest of a message, or follow one."""
     yield _behind(table)
     yield _marked(table)
@@ -152,22 +143,20 @@ def _in_segments(table: ChunkTable) -> Iterator[Pieces]:
             if holds_key(table.catalog, struct):
                 found = table.occurrences(owner).pick(table.where(owner, place.when))
                 at = found.at + place.field.bit // 8
-                cut = at + struct.size > found.stop
-                yield found.rows[cut], at[cut], found.stop[cut]
+                yield Occurrences(found.rows, at, found.stop).pick(at + struct.size > found.stop)
 
 
-def _marked(table: ChunkTable) -> Pieces:
+def _marked(table: ChunkTable) -> Occurrences:
     """What is behind the TCP header in segments with a mark of packets or messages with keys, unless they are read. Messages of SMC begin
     and end with its word: a segment may begin within one, or its header have a wrong length. Or TCP carries copies of packets."""
     found = table.occurrences(TCP)
     if not len(found):
-        return found.rows, found.at, found.stop
+        return NONE
     at, stop = found.at + TCP.size, np.maximum((table.chunk.offset + table.chunk.caplen)[found.rows], found.at + TCP.size)
     read = np.zeros(len(table), np.bool_)
     for struct in _over_tcp(table.catalog):
         read[table.occurrences(struct).rows] = True
-    there = ~read[found.rows] & marked(table, at, stop)
-    return found.rows[there], at[there], stop[there]
+    return Occurrences(found.rows, at, stop).pick(~read[found.rows] & marked(table, at, stop))
 
 
 @cache
@@ -177,10 +166,11 @@ def _over_tcp(catalog: Catalog) -> tuple[StructType, ...]:
     return tuple({one for place, one in placed if isinstance(place.over if isinstance(place, Stream) else place, TcpData | TcpPort)})
 
 
-def _behind(table: ChunkTable) -> Pieces:
+def _behind(table: ChunkTable) -> Occurrences:
     """What follows the message of SMC that a segment begins with, as its length says: perhaps another one, with a key."""
     found = table.occurrences(SMCHandshake)
-    return found.rows, found.at + np.maximum(table.values(SMCHandshake.length).astype(np.int64), SMCHandshake.size), found.stop
+    behind = found.at + np.maximum(table.values(SMCHandshake.length).astype(np.int64), SMCHandshake.size)
+    return Occurrences(found.rows, behind, found.stop)
 
 
 @cache

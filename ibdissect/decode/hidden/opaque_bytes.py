@@ -16,7 +16,6 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.scattered import Bytes
 from ibdissect.wire.catalog import Catalog, StructType
-from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA, MAD
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed, TcpPort, UdpPort
 from ibdissect.wire.sa import SARecordPiece
@@ -24,8 +23,9 @@ from ibdissect.wire.tail import Laid
 
 from ..bit_fields import any_set
 from ..find_structures import room_at
+from ..ignored_data import attribute_bytes
 from ..locate import Int
-from ..occurrences import Occurrences
+from ..occurrences import Occurrences, merged
 from ..tcp_segments import segments_of
 from .cut_messages import behind_packets, of_other_types
 from .private_data import unexplained
@@ -35,24 +35,16 @@ from .unreadable_fields import holds_key, unread_insides
 if TYPE_CHECKING:
     from ..chunk_table import ChunkTable
 
-Pieces = tuple[Int, Int, Int]
-"""Row, start and end, int64[k] each."""
-
-
-def opaque_pieces(table: ChunkTable) -> Pieces:
-    """Row, start and end of such bytes, without those that are zero, in the order of their starts. Call as `table.once(opaque_pieces)`."""
+def opaque_pieces(table: ChunkTable) -> Occurrences:
+    """Such bytes, without those that are zero, in the order of their starts. Call as `table.once(opaque_pieces)`."""
     parts = [*_unplaced(table), *_uncovered(table), *unread_insides(table), *unexplained(table), *of_other_types(table)]
-    parts += [*behind_packets(table), *alike(table), carried(table)]
-    rows, at, stop = (np.concatenate([np.empty(0, np.int64), *part]) for part in (zip(*parts, strict=True) if parts else ((), (), ())))
-    keep = at < stop
-    rows, at, stop = rows[keep], at[keep], stop[keep]
-    order = np.argsort(at, kind="stable")
-    rows, at, stop = rows[order], at[order], stop[order]
-    there = np.array([table.chunk.data[a:b].any() for a, b in zip(at.tolist(), stop.tolist(), strict=True)], np.bool_)
-    return rows[there], at[there], stop[there]
+    found = merged([*parts, *behind_packets(table), *alike(table), carried(table)])
+    found = found.pick(np.argsort(found.at, kind="stable"))
+    there = [table.chunk.data[a:b].any() for a, b in zip(found.at.tolist(), found.stop.tolist(), strict=True)]
+    return found.pick(np.array(there, np.bool_))
 
 
-def _unplaced(table: ChunkTable) -> Iterator[Pieces]:
+def _unplaced(table: ChunkTable) -> Iterator[Occurrences]:
     """What is where a structure with a key belongs that does not fit."""
     for struct in table.catalog.structs:
         places = [place for place in struct.carried_by if not isinstance(place, Inside | Laid | Mad | MadFormat | Parsed)]
@@ -63,21 +55,19 @@ def _unplaced(table: ChunkTable) -> Iterator[Pieces]:
                     room = Occurrences(found.rows, found.at, (table.chunk.offset + table.chunk.caplen)[found.rows])
                     yield _gaps(table.chunk.data, room, _within(table, table.occurrences(struct), found.rows))
                     continue
-                short = found.at + struct.size > found.stop
-                yield found.rows[short], found.at[short], found.stop[short]
+                yield found.pick(found.at + struct.size > found.stop)
                 if isinstance(place, TcpPort):
-                    unread = segments_of(table, place.port).unread
-                    yield unread.rows, unread.at, unread.stop
+                    yield segments_of(table, place.port).unread
 
 
-def _uncovered(table: ChunkTable) -> Iterator[Pieces]:
+def _uncovered(table: ChunkTable) -> Iterator[Occurrences]:
     """The data of a MAD beside the structures of its attribute, if one of them holds a key. Such a structure may lie there: of a record
     that lengths, an offset, a segment's number or type leave out, of an answer that failed, of a method that has none, or left over from an
     earlier packet. Data that nobody reads (`unread`) and pieces of records have their own modules."""
     for (mgmt_class, attribute), rows in table.attributes().items():
         structs = _structs(table.catalog, mgmt_class, attribute)
         if any(holds_key(table.catalog, struct) for struct in structs):
-            parts = [_data(table, mgmt_class, rows)]
+            parts = [attribute_bytes(table, rows)]
             parts += [_within(table, table.occurrences(struct), rows) for struct in structs]
             yield _gaps(table.chunk.data, *parts)
 
@@ -94,20 +84,7 @@ def _structs(catalog: Catalog, mgmt_class: int, attribute: int) -> list[StructTy
     return [*structs, SARecordPiece] if structs and mgmt_class == SA_CLASS else structs
 
 
-def _data(table: ChunkTable, mgmt_class: int, rows: Int) -> Occurrences:
-    """The bytes of the attribute in MADs of a class."""
-    mad, stop = table.located.at("mad")[rows], table.located.payload_end[rows]
-    at, opa = mad + MAD.size, table.chunk.data[mad] == BASE_VERSION_OPA
-    for version in (BASE_VERSION_IB, BASE_VERSION_OPA):
-        field, here = table.catalog.data_of(mgmt_class, version), opa == (version == BASE_VERSION_OPA)
-        if field is not None:
-            at = np.where(here, mad + field.span[0], at)
-            if field.kind != "rest":  # the path of a directed route follows
-                stop = np.where(here, np.minimum(stop, mad + field.span[1]), stop)
-    return Occurrences(rows, at, stop)
-
-
-def _gaps(data: Bytes, outer: Occurrences, *inner: Occurrences) -> Pieces:
+def _gaps(data: Bytes, outer: Occurrences, *inner: Occurrences) -> Occurrences:
     """What is in one of the outer ranges but in none of the inner ones, unless it is zero."""
     at, stop = outer.at, np.maximum(outer.at, outer.stop)
     edges = np.concatenate([at, stop, *(one.at for one in inner)])
@@ -118,7 +95,7 @@ def _gaps(data: Bytes, outer: Occurrences, *inner: Occurrences) -> Pieces:
     reached = np.maximum.accumulate(ends)[:-1]
     found = np.flatnonzero((reached < edges[1:]) & (rows[:-1] == rows[1:]))
     found = found[any_set(data, reached[found], edges[1:][found])]
-    return rows[found], reached[found], edges[1:][found]
+    return Occurrences(rows[found], reached[found], edges[1:][found])
 
 
 class Masks(Record, frozen=True, eq=False):
@@ -139,9 +116,10 @@ class Masks(Record, frozen=True, eq=False):
 
 def masks(table: ChunkTable) -> Masks | None:
     """The opaque pieces of a chunk; None if there are none, as in most. Call as `table.once(masks)`."""
-    _, at, stop = table.once(opaque_pieces)
-    if not len(at):
+    found = table.once(opaque_pieces)
+    if not len(found):
         return None
+    at, stop = found.at, found.stop
     ends = np.maximum.accumulate(stop)
     new = np.append(True, at[1:] > ends[:-1])
     return Masks(at[new].tolist(), ends[np.append(np.flatnonzero(new)[1:] - 1, len(at) - 1)].tolist())

@@ -17,6 +17,7 @@ from ibdissect.wire.spec import Field, field_named
 from ibdissect.wire.ulp.rdma_cm import IPCMPrivateData
 
 from ..locate import Int
+from ..occurrences import Occurrences
 
 if TYPE_CHECKING:
     from ..chunk_table import ChunkTable
@@ -30,8 +31,8 @@ def is_private(field: Field[Any]) -> bool:
     return field.name == PRIVATE and any(isinstance(place, Mad) and place.mgmt_class == CM_CLASS for place in field.owner.carried_by)
 
 
-def unexplained(table: ChunkTable) -> list[tuple[Int, Int, Int]]:
-    """Row, start and end of private data behind what declared structures explain, which may be nothing."""
+def unexplained(table: ChunkTable) -> list[Occurrences]:
+    """Private data behind what declared structures explain, which may be nothing."""
     parts = []
     for (mgmt_class, attribute), _ in table.attributes().items():
         for _, struct in table.catalog.attributes.get((mgmt_class, attribute), ()) if mgmt_class == CM_CLASS else ():
@@ -40,7 +41,7 @@ def unexplained(table: ChunkTable) -> list[tuple[Int, Int, Int]]:
                 continue
             begin = found.at + private.bit // 8
             stop = found.stop if private.kind == "rest" else begin + private.bits // 8
-            parts.append((found.rows, np.minimum(_reached(table, attribute)[found.rows], stop).clip(begin), stop))
+            parts.append(Occurrences(found.rows, np.minimum(_reached(table, attribute)[found.rows], stop).clip(begin), stop))
     return parts
 
 

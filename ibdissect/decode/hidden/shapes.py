@@ -23,6 +23,7 @@ from ibdissect.wire.unread_carriers import marks
 
 from ..bit_fields import value_at
 from ..locate import Bool, Int
+from ..occurrences import Occurrences
 from ..services import STARTS_MESSAGE
 from .unreadable_fields import holds_key
 
@@ -33,8 +34,8 @@ LEAST = 4
 """No message is shorter."""
 
 
-def alike(table: ChunkTable) -> Iterator[tuple[Int, Int, Int]]:
-    """Row, start and end of what may be a key in such payloads."""
+def alike(table: ChunkTable) -> Iterator[Occurrences]:
+    """What may be a key in such payloads."""
     located, data = table.located, table.chunk.data
     payload, end = located.at("payload"), located.payload_end
     rows = np.flatnonzero((payload >= 0) & (located.at("bth") >= 0) & (located.at("mad") < 0) & STARTS_MESSAGE[located.opcode])
@@ -47,17 +48,17 @@ def alike(table: ChunkTable) -> Iterator[tuple[Int, Int, Int]]:
     managed = (first == BASE_VERSION_IB) & ((size == whole) | (cut & (size < whole)))
     managed |= (first == BASE_VERSION_OPA) & (third == BASE_VERSION_OPA)
     managed &= _classes(table.catalog)[second] & (located.opcode[rows] & 0xFE == UD_SEND_ONLY)
-    yield rows[managed], (at + MAD.size)[managed], end[rows[managed]]
+    yield Occurrences(rows, at + MAD.size, end[rows]).pick(managed)
     linked = (second == smc_llc.SIZE) & ((size == smc_llc.SIZE) | (cut & (size < smc_llc.SIZE))) & np.isin(first, list(smc_llc.TYPES))
     linked |= (first >> 4 == smc_llc.VERSION_2) & ((second << 8 | third) == size)
     linked &= first != smc_llc.DATA_CONTROL
     known, services, _ = table.messages()
     linked &= ~np.isin(rows, known[services == smc_llc.SERVICE])
-    yield rows[linked], (at + smc_llc.SMCMessage.size)[linked], end[rows[linked]]
+    yield Occurrences(rows, at + smc_llc.SMCMessage.size, end[rows]).pick(linked)
 
 
-def carried(table: ChunkTable) -> tuple[Int, Int, Int]:
-    """Row, start and end of packets with a mark of what holds keys, in payloads that begin as IP over InfiniBand does."""
+def carried(table: ChunkTable) -> Occurrences:
+    """Packets with a mark of what holds keys, in payloads that begin as IP over InfiniBand does."""
     located, data = table.located, table.chunk.data
     payload, end = located.at("payload"), located.payload_end
     rows = np.flatnonzero((payload >= 0) & (located.at("bth") >= 0) & STARTS_MESSAGE[located.opcode])
@@ -65,7 +66,7 @@ def carried(table: ChunkTable) -> tuple[Int, Int, Int]:
     kind, version = value_at(data, payload[rows], IPoIB.type), value_at(data, payload[rows] + IPoIB.size, IPv4.version)
     rows = rows[((kind == ETHERTYPE_IPV4) & (version == 4)) | ((kind == ETHERTYPE_IPV6) & (version == 6))]
     rows = rows[marked(table, payload[rows], end[rows])]
-    return rows, payload[rows] + IPoIB.size, end[rows]
+    return Occurrences(rows, payload[rows] + IPoIB.size, end[rows])
 
 
 def marked(table: ChunkTable, at: Int, stop: Int) -> Bool:

@@ -176,15 +176,15 @@ def readable(table: ChunkTable, field: Field[Any]) -> Bool | None:
     return ~(broken & ~_begun(table, field)) if broken.any() else None
 
 
-def unread_insides(table: ChunkTable) -> list[tuple[Int, Int, Int]]:
-    """Row, start and end of the fields that are hidden as a whole."""
+def unread_insides(table: ChunkTable) -> list[Occurrences]:
+    """The fields that are hidden as a whole."""
     found = []
     for field in sorted(watched(table.catalog), key=repr):
         outer = table.occurrences(field.owner)
         if len(outer):
             one = insides(table, field)
             hide = (one.broken & ~_begun(table, field)) | one.unknown
-            found.append((outer.rows[hide], one.at[hide], one.stop[hide]))
+            found.append(Occurrences(outer.rows[hide], one.at[hide], one.stop[hide]))
             if field.owner.tail is not None and field is field.owner.tail.field:
                 found += [_unknown_cases(table, outer, part) for part in field.owner.tail.parts if _may_hold_key(table.catalog, part)]
     return found
@@ -214,12 +214,11 @@ def _apart(found: Found, part: Part, known: frozenset[int]) -> Spans:
     return apart + found.marks.get(id(part), [])
 
 
-def _unknown_cases(table: ChunkTable, outer: Occurrences, part: Part) -> tuple[Int, Int, Int]:
-    """Row, start and end of the bytes of a choice for which no structure is declared."""
+def _unknown_cases(table: ChunkTable, outer: Occurrences, part: Part) -> Occurrences:
+    """The bytes of a choice for which no structure is declared."""
     values, founds = _values_of(table.catalog, part), walks(table, part.within.owner, outer)[0]
     found = [(row, a, b) for row, one in zip(outer.rows.tolist(), founds, strict=True) for a, b in _apart(one, part, values)]
-    rows, starts, stops = np.array(found, np.int64).reshape(-1, 3).T
-    return rows, starts, stops
+    return Occurrences(*np.array(found, np.int64).reshape(-1, 3).T)
 
 
 def _begun(table: ChunkTable, field: Field[Any]) -> Bool:

@@ -117,7 +117,7 @@ def test_only_messages_that_may_hold_a_key_are_hidden() -> None:
     ):
         with Capture(io.BytesIO(erf_pcap(frames))) as opened:
             (table,) = opened.tables()
-            assert not len(table.once(opaque_bytes)[0]) and not len(table.once(hidden_bytes))
+            assert not len(table.once(opaque_bytes).rows) and not len(table.once(hidden_bytes))
 
 
 def test_a_packet_that_completes_a_message_shows_its_checksum_where_it_holds_no_key() -> None:
@@ -192,7 +192,7 @@ def test_a_handshake_behind_another_message_of_its_segment_is_hidden(first: byte
 def test_other_segments_are_not_hidden(payload: bytes) -> None:
     with Capture(io.BytesIO(pcapng([(LINK_ETHERNET, data := smc.segment(payload), len(data))]))) as opened:
         (table,) = opened.tables()
-        assert not len(table.once(opaque_bytes)[0])
+        assert not len(table.once(opaque_bytes).rows)
 
 
 @pytest.mark.parametrize("words", [*product((SMC_R, SMC_D, b"None"), repeat=3)], ids=lambda words: " ".join(word.hex() for word in words))
@@ -200,7 +200,7 @@ def test_a_segment_with_a_word_of_a_handshake_is_hidden_wherever_it_stands(words
     frames = [smc.segment(b"rest" + word, at=1000 + 8 * i) for i, word in enumerate(words)]
     with Capture(io.BytesIO(pcapng([(LINK_ETHERNET, data, len(data)) for data in frames]))) as opened:
         (table,) = opened.tables()
-        assert table.once(opaque_bytes)[0].tolist() == [i for i, word in enumerate(words) if word != b"None"]
+        assert table.once(opaque_bytes).rows.tolist() == [i for i, word in enumerate(words) if word != b"None"]
 
 
 def test_the_checksum_of_a_segment_with_a_key_is_hidden() -> None:
@@ -236,4 +236,4 @@ def test_of_a_handshake_that_is_there_only_the_key_is_hidden(more: int, cut: boo
     end = whole.index(smc.ACCEPT) + 8 + SMCAccept.size + more
     with Capture(io.BytesIO(pcapng([(LINK_ETHERNET, whole[:end], len(whole))]))) as opened:
         (table,) = opened.tables()
-        assert len(table.once(opaque_bytes)[0]) == cut
+        assert len(table.once(opaque_bytes).rows) == cut

@@ -32,7 +32,8 @@ def test_pieces_that_overlap_or_touch_are_one() -> None:
     frames = [vendor(SECRET + b"\1\1\1\1"), vendor(NAME), vendor(NAME + SECRET, segment=2), vendor(b"\0\7\0\4" + KEY)]
     with Capture(io.BytesIO(pcapng(whole(*frames))), plugins=[str(PLUGIN)]) as opened:
         (table,) = opened.tables()
-        rows, at, stop = table.once(opaque_pieces)
+        found = table.once(opaque_pieces)
+        rows, at, stop = found.rows, found.at, found.stop
         assert rows.tolist() == [0, 2, 3] and (at[1:] >= at[:-1]).all() and (at < stop).all()
         found = table.once(masks)
         assert found is not None and len(found.at) == 3 and all(a < b for a, b in zip(found.at, found.stop, strict=True))
@@ -107,7 +108,8 @@ def test_what_is_in_no_inner_range(
 ) -> None:
     """Bytes 10 to 13 are zeros, which hide nothing."""
     data = np.array([1] * 10 + [0] * 4 + [1] * 4, np.uint8)
-    assert list(zip(*(column.tolist() for column in _gaps(data, occurrences(*outer), occurrences(*inner))), strict=True)) == found
+    gaps = _gaps(data, occurrences(*outer), occurrences(*inner))
+    assert list(zip(gaps.rows.tolist(), gaps.at.tolist(), gaps.stop.tolist(), strict=True)) == found
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,6 @@ def test_what_is_in_no_inner_range(
     ],
 )  # fmt: skip
 def test_masks_are_disjoint(pieces: list[tuple[int, int]], merged: list[tuple[int, int]]) -> None:
-    columns = np.array([(0, *piece) for piece in pieces], np.int64).T
-    table: Any = SimpleNamespace(once=lambda _: tuple(columns))
+    table: Any = SimpleNamespace(once=lambda _: occurrences(*((0, *piece) for piece in pieces)))
     found = masks(table)
     assert found is not None and list(zip(found.at, found.stop, strict=True)) == merged

@@ -198,7 +198,8 @@ def test_private_data_is_explained_up_to_the_end_of_its_structure(struct: Any) -
     table = ChunkTable(native_table(frames).chunk, Catalog([*builtin_modules(), acme]))
     found = table.occurrences(struct)
     assert found.rows.tolist() == [row for row, message in enumerate((0x10, 0x13)) if message in place.messages]
-    parts = {row: (at, stop) for part in unexplained(table) for row, at, stop in zip(*(column.tolist() for column in part), strict=True)}
+    columns = [(part.rows.tolist(), part.at.tolist(), part.stop.tolist()) for part in unexplained(table)]
+    parts = {row: (at, stop) for some in columns for row, at, stop in zip(*some, strict=True)}
     size = IPCMPrivateData.private_data.bit // 8 if struct is IPCMPrivateData else struct.size
     for row, at in zip(found.rows.tolist(), found.at.tolist(), strict=True):
         begin, end = parts[row]
