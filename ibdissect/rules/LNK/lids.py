@@ -217,19 +217,17 @@ class OtherPortsLid(LearntFactRule, RefutableRule):
                 )  # fmt: skip
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        """Not if the LIDs of a port may have changed unseen."""
+        """Not if the LIDs of a port may have changed unseen, or where the subnet has routers, which keep the GID."""
         subnet, writes, (key, lid) = context.get(FabricFollower).subnet, context.get(LidWrites), hit.key
         port, owner = subnet.by_key(key), subnet.owner(lid, hit.frame)[0]
-        if port is None or owner is None:
+        if port is None or owner is None or any(node.kind == ROUTER for node in subnet.slots.values()):
             return False
         until = None if port.lids.past else AFTER_ALL
         return all(writes.is_certain(one, hit.frame, until) for one in (port, owner))
 
 
 def _ports(subnet: Subnet) -> dict[Guid, Port]:
-    """Adapter ports with a LID by the GUID that NodeInfo showed; none where the subnet has routers, which keep the GID."""
-    if any(node.kind == ROUTER for node in subnet.slots.values()):
-        return {}
+    """Adapter ports with a LID by the GUID that NodeInfo showed."""
     adapters = (node for node in subnet.slots.values() if node.kind == CA)
     return {Guid(port.guid): port for node in adapters for port in node.ports.values() if port.guid and port.lids.since}
 

@@ -13,7 +13,7 @@ from ibdissect.rules.TXN import timing
 from ibdissect.rules.TXN.timing import Flood, TransactionReused
 from tests.craft import erf_pcap, gmp, interfaces_pcapng
 from tests.decode.made import tables_of
-from tests.rules.made.conversations import GET, GET_RESP, counters
+from tests.rules.made.conversations import GET, GET_RESP, counters, perf
 from tests.rules.test_rules import lint
 
 
@@ -50,3 +50,18 @@ def test_a_program_waits_for_each_answer(pause_ms: int, how: str) -> None:
     start = 1_700_000_000 * SECOND_NS
     capture = interfaces_pcapng([(0, frame) for _, frame in frames], times=[start + at for at, _ in frames])
     assert [str(one.severity) for one in lint(capture) if one.code == "TXN018"] == [how]
+
+
+@pytest.mark.parametrize(("answered", "found"), [(1, ["warning"]), (2, [])])
+@pytest.mark.parametrize("pause_ms", [1, 400])
+def test_a_program_with_one_id_for_all_its_requests_waits(answered: int, found: list[str], pause_ms: int) -> None:
+    """The capture lacks one answer; those to earlier requests of the last second show that the program waits."""
+    now, frames = 0, list[tuple[int, bytes]]()
+    for n in range(answered + 2):
+        now += pause_ms * 1_000_000 if n < answered else 1_000_000
+        lost = n == answered
+        what = 0x1D if n > answered else 0x12
+        frames += [(now, perf(GET, what, b""))] + ([] if lost else [(now + 500_000, perf(GET_RESP, what, b""))])
+    start = 1_700_000_000 * SECOND_NS
+    capture = interfaces_pcapng([(0, frame) for _, frame in frames], times=[start + at for at, _ in frames])
+    assert [str(one.severity) for one in lint(capture) if one.code == "TXN002"] == found
