@@ -8,6 +8,7 @@ from ibdissect.decode import Int
 from ibdissect.decode.rows import mix
 
 from .flows import PointFlows
+from .packet_identity import FIELDS
 from .transmissions import Repeats, Transmissions
 
 
@@ -16,8 +17,8 @@ def join_changed(
 ) -> tuple[Transmissions, int | None]:  # fmt: skip
     """Join two transmissions close in time with the same PSN, OpCode, queue pair and sender or receiver, if no point saw both.
 
-    Two whose ICRCs are right for different addresses were sent so: an address that is
-    changed on the way makes it wrong. If there are more than two, all are ambiguous. `found` is
+    Two with different addresses were sent so if both ICRCs are right, as an address that is changed on the way makes it wrong, or if what
+    follows their BTHs differs, too. If there are more than two, all are ambiguous. `found` is
     in order of time; `until`: later ones are still to come. `repeats` gets the new numbers. Returns the transmissions, and the time up to
     which all are joined.
     """
@@ -44,7 +45,8 @@ def join_changed(
     fits = near & same_end & ~(seen[left] & seen[right]).any(axis=1) & done[group[1:]]
     size, joins = np.bincount(group), np.bincount(group[1:][fits], minlength=len(last))
     found.ambiguous[alone[((size > 2) & (joins > 0))[group]]] = True
-    sent_so = (found.flow[left] != found.flow[right]) & found.sound[left] & found.sound[right]
+    body = found.fields[:, :, FIELDS.index("payload")].max(axis=1)  # alike at all points that have it
+    sent_so = (found.flow[left] != found.flow[right]) & ((found.sound[left] & found.sound[right]) | (body[left] != body[right]))
     fits &= (size[group[1:]] == 2) & ~sent_so
     return _joined(found, repeats, left[fits], right[fits]), until
 

@@ -10,12 +10,11 @@ from msgspec import Struct as Record
 from ibdissect.decode import Bool, Int
 from ibdissect.decode.rows import common, mix
 from ibdissect.errors import CaptureError
-from ibdissect.wire.opcodes import CNP_OPCODE
 
 from .acknowledged import PlaceFinder, Places, Proofs, ProvenArrivals
 from .anchors import FEW
 from .clocks import Clocks
-from .coverage import Coverage, CoverageGaps
+from .coverage import Coverage, CoverageGaps, FlowTimes
 from .directions import Directions
 from .packet_identity import HOP
 from .reading import SAMPLE, Point, read_points
@@ -68,6 +67,7 @@ class Comparison:
             if not segments:
                 raise self._unrelated(point)
         self.coverage = Coverage(self.clocks)
+        self.flow_times = FlowTimes(len(self.points), len(self.flows.known))
         self.transmissions = 0
         """How many packets were sent and seen."""
         self._packets, self._repeats, self._proofs = Spool(Transmissions), Spool(Repeats), Spool(Proofs)
@@ -86,6 +86,7 @@ class Comparison:
         for packets, repeats in windows:
             self.transmissions += len(packets)
             self.coverage.feed(packets, repeats)
+            self.flow_times.feed(packets)
             self._packets.append(packets)
             self._repeats.append(repeats)
             places.append(finder.places(packets))
@@ -126,7 +127,7 @@ class Comparison:
         covered, perhaps = self.coverage.of(packets)
         return PacketClass(
             packets.flow, packets.port, packets.frame > 0, covered, perhaps, proofs.answered, proofs.refused, proofs.resent,
-            self.coverage.ambiguous(packets), packets.by_order, packets.opcode == CNP_OPCODE,
+            self.coverage.ambiguous(packets), packets.by_order, self.flow_times.between(packets),
         )  # fmt: skip
 
     def blocks(self) -> Iterator[TransmissionBlock]:

@@ -1,4 +1,5 @@
-"""Times at which a point was capturing: not before its file begins, while its clock was set, or where it recorded nothing."""
+"""Times at which a point was capturing: not before its file begins, while its clock was set, or where it recorded nothing; and from when to
+when it had packets of each flow."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from ibdissect.decode import Bool, Int
 from ibdissect.decode.identity import Time
+from ibdissect.wire.opcodes import CNP_OPCODE
 
 from .clocks import Clocks
 from .transmissions import Repeats, Transmissions
@@ -98,3 +100,33 @@ class Coverage:
             for (last, first), _ in unsure:
                 found |= alone & (packets.frame[:, i] > last) & (packets.frame[:, i] < first)
         return found
+
+
+class FlowTimes:
+    """From when to when each point had packets of each flow. Fed with all transmissions, then asked.
+
+    Before and after, its filter may have left them out, they may have taken another way, or nobody behind it was in their group.
+    """
+
+    def __init__(self, points: int, flows: int) -> None:
+        self._starts = np.full((points, 2 * flows), np.iinfo(np.int64).max)
+        self._stops = np.full((points, 2 * flows), np.iinfo(np.int64).min)
+
+    def feed(self, packets: Transmissions) -> None:
+        flow = _flows(packets)
+        for i in range(len(self._starts)):
+            rows = np.flatnonzero(packets.frame[:, i])
+            np.minimum.at(self._starts[i], flow[rows], packets.time[rows])
+            np.maximum.at(self._stops[i], flow[rows], packets.time[rows])
+
+    def between(self, packets: Transmissions) -> Bool:
+        """Which points have packets of the same flow from before and after each packet, bool[n, points]."""
+        flow = _flows(packets)
+        found: Bool = ((self._starts[:, flow] < packets.time) & (packets.time < self._stops[:, flow])).T
+        return found
+
+
+def _flows(packets: Transmissions) -> Int:
+    """The flow of each packet; notifications (CNPs) have others, as routers, mirrors and filters may treat them otherwise."""
+    found: Int = packets.flow * np.int64(2) + (packets.opcode == CNP_OPCODE)
+    return found

@@ -15,6 +15,7 @@ from msgspec import Struct as Record
 from ibdissect.decode import Bool, Int
 from ibdissect.decode.identity import Mark
 from ibdissect.decode.rows import Columns, digest, groups, mix
+from ibdissect.wire.numbers import MULTICAST_QP
 
 from .acknowledged import numbered
 from .directions import Directions
@@ -57,8 +58,8 @@ class PacketClass(Columns):
     resent: Bool
     ambiguous: Bool
     by_order: Bool
-    notification: Bool
-    """A CNP, which mirrors and filters may treat otherwise than the rest of its flow."""
+    between: Bool
+    """The point has packets of the same flow from before and after it; bool[n, points]."""
 
     def __len__(self) -> int:
         return len(self.flow)
@@ -108,8 +109,8 @@ class Classes:
 
 def _names(alike: PacketClass) -> tuple[list[Mark], Int, Int]:
     """The hashes of the classes of a block, the first transmission of each, and the class of each transmission."""
-    flags = (alike.answered, alike.refused, alike.resent, alike.ambiguous, alike.by_order, alike.notification)
-    bits = np.packbits(np.concatenate([alike.seen, alike.covered, alike.perhaps, np.stack(flags, axis=1)], axis=1), axis=1)
+    flags = (alike.answered, alike.refused, alike.resent, alike.ambiguous, alike.by_order)
+    bits = np.packbits(np.concatenate([alike.seen, alike.covered, alike.perhaps, alike.between, np.stack(flags, axis=1)], axis=1), axis=1)
     block = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
     block[:, : bits.shape[1]] = bits
     name = mix([alike.flow, alike.port, digest(block)])
@@ -215,7 +216,9 @@ def judge(classes: Classes, directions: Directions, flows: PointFlows, paused: B
     likely_before = _next_point(lacking, place, complete | _hardly_misses(gone @ lacking, gone @ seen, missed, tested))
     surely_before = np.where((why == 3) & ~(lacking & complete).any(axis=1), -1, _next_point(lacking, place, complete))
     likely = np.where(why == 1, ~((absent & complete & (each_missed <= CHANCE_SHARE)).any(axis=1) | backed), likely & (why == 2))
-    known = absent & _shown(alike, count) & _tested_that_way(directions, alike, routes, count)
+    group = np.array([flow.dest_qp == MULTICAST_QP for flow in flows.known])[alike.flow]  # its members come and go
+    passes = alike.between | _asked_again(alike, absent & backed[:, None], count)
+    known = absent & passes & ~group[:, None] & _tested_that_way(directions, alike, routes, count)
     likely |= (why == 3) & (np.count_nonzero(lacking, axis=1) == 1) & (lacking & _led_around(alike, routes, count)).any(axis=1)
     likely |= ((why == 1) & ~backed & ~(known & complete).any(axis=1)) | ((why == 2) & (np.count_nonzero(known, axis=1) < 2))
     lost = why > 0
@@ -226,19 +229,15 @@ def judge(classes: Classes, directions: Directions, flows: PointFlows, paused: B
     return PacketVerdicts(journey, missed, tested, complete, routes.partly, unclear)
 
 
-def _shown(alike: PacketClass, count: Int) -> Bool:
-    """Which points have any packet of the flow of each class, CNPs apart, bool[n, points]: others may have recorded none of it."""
-    flow = numbered(alike.flow * np.int64(2) + alike.notification)
-    seen = [np.bincount(flow, alike.seen[:, i] * count) > 0 for i in range(alike.seen.shape[1])]
-    found: Bool = np.stack(seen, axis=1)[flow]
+def _asked_again(alike: PacketClass, lost: Bool, count: Int) -> Bool:
+    """Which points lack packets of the flow of each class that were asked for or sent again, bool[n, points]: no other way led there."""
+    found: Bool = _sums(numbered(alike.flow.astype(np.int64)), lost, count) > 0
     return found
 
 
 def _tested_that_way(directions: Directions, alike: PacketClass, routes: PointRoutes, count: Int) -> Bool:
     """Which points have packets of the same source that provably passed, bool[n, points]: a tap records each way of a cable by itself."""
-    way = directions.source[alike.flow]
-    there = [np.bincount(way, routes.there[:, i] * count) >= TESTED for i in range(alike.seen.shape[1])]
-    found: Bool = np.stack(there, axis=1)[way]
+    found: Bool = _sums(directions.source[alike.flow], routes.there, count) >= TESTED
     return found
 
 
@@ -246,11 +245,16 @@ def _led_around(alike: PacketClass, routes: PointRoutes, count: Int) -> Bool:
     """Which points lack many of a flow's packets that arrived, as if adaptive routing led some around them, bool[n, points]: one that is
     asked for may have arrived late.
     """
-    flow, around = numbered(alike.flow.astype(np.int64)), np.zeros(alike.seen.shape, np.bool_)
-    for i in range(alike.seen.shape[1]):
-        away, there = (np.bincount(flow, which[:, i] * count) for which in (routes.missing, routes.there))
-        around[:, i] = (away > LED_AROUND * (away + there))[flow]
-    return around
+    flow = numbered(alike.flow.astype(np.int64))
+    away, there = _sums(flow, routes.missing, count), _sums(flow, routes.there, count)
+    found: Bool = away > LED_AROUND * (away + there)
+    return found
+
+
+def _sums(group: Int, which: Bool, count: Int) -> Int:
+    """Of how many packets `which` holds at each point, summed over all classes of the group of each class; int64[n, points]."""
+    found: Int = np.stack([np.bincount(group, column * count) for column in which.T], axis=1)[group].astype(np.int64)
+    return found
 
 
 def _by_chance(absent: Bool, count: Int, due: Int, tested: Int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

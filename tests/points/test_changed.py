@@ -9,7 +9,7 @@ import pytest
 from ibdissect.points.result import packets, result
 from tests.craft import flipped
 
-from .world import World
+from .world import UD_SEND, World
 
 IP, BTH = 14, 14 + 20 + 8
 
@@ -45,3 +45,19 @@ def test_which_became_which(tmp_path: Path) -> None:
     result = world.result(tmp_path)
     assert not result["lost"] and result["ambiguous"]["losses"] == 2
     assert all("payload" not in pair["changed"] for pair in result["pairs"])
+
+
+@pytest.mark.parametrize(("payload", "changed"), [(b"mine", 1), (b"else", 0)])
+def test_two_senders_of_datagrams(tmp_path: Path, payload: bytes, changed: int) -> None:
+    """Both send to one queue pair with equal PSNs, the client's point shows one of them, and the server's misses one packet of it. Without
+    a right ICRC, as in a cut packet, only what follows the BTH tells them apart."""
+    world = World(points=("client", "server"))
+    start = world.conversation(60)
+    for psn in range(5_000, 5_010):
+        missing, time = ["server"] if psn == 5_004 else [], start + 20_000 * (psn - 4_999)
+        world.packet(time, psn=psn, opcode=UD_SEND, dest_qp=0x77, payload=b"mine", missing=missing)
+        world.packet(time + 500, psn=psn, opcode=UD_SEND, dest_qp=0x77, payload=payload, missing=["client"])
+        *seen, (at, frame, number) = world.seen["server"]
+        world.seen["server"] = [*seen, (at, flipped(frame, IP + 15, 0x55), number)]
+    forth = world.result(tmp_path)["pairs"][0]
+    assert forth["changed"].get("address", 0) == changed

@@ -19,7 +19,8 @@ class LostBetweenPoints(PointRule):
     or two later points do not have it, or the receiver asked for this packet with a NAK. A likely loss that is not proved is an `info`:
     one that a NAK alone tells, too, if the only later point also lacks more than 2 % of the packets that arrived, as adaptive routing leads
     them around it; and one that nobody repairs, if only packets of the other way prove that the later point misses nothing, as a tap
-    records each way by itself.
+    records each way by itself, if that point has none of its flow before it, or none after it, as flows take other ways, or if it goes to
+    a multicast group, whose members come and go.
     """
 
     code, name, severity = "PTS001", "lost-between-points", ERROR
