@@ -140,12 +140,12 @@ KINDS: dict[str, Kind] = {
     "given to other ports": Kind(
         given_away,
         {
-            "at once": AT_ONCE,
+            "at once": tuple(code for code in AT_ONCE if code != "TXN010"),
             "told": ("MKY010", "PKY013"),
             "of groups": OF_GROUPS,
             "of the new owner, or of a port with another LID": ("MCG006", "TRP011"),
             "of the same node, by its GUID": ("PKY023", "SEM034", "SEM035"),
-            "refused or unanswered, whoever has the LID by now": ("CM012", "CM017", "SMP016", "TXN005"),
+            "refused or unanswered, whoever has the LID by now": ("CM012", "CM017"),
             "of the switch, whose LID no rule takes from InfiniBand": ("OPA003", "OPA004", "OPA005"),
         },
     ),
