@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.capture.scattered import looked_up
-from ibdissect.decode import ChunkTable, Int
+from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_hash, ends_of
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.rows import by_value
@@ -33,7 +33,7 @@ class _RoceRule(Rule):
     evidence = (
         "Any packet. Silent without a TOML file of the RoCE network (`--subnet`), or without that setting in it. An `info` about a VLAN "
         "tag where all frames of the interface, of several hosts, have it and no file names that VLAN: it may be that of a remote mirror "
-        "(RSPAN)."
+        "(RSPAN). The priority in a tag is not judged behind a router, as the time to live shows: it is the router's."
     )
 
     def __init__(self) -> None:
@@ -97,6 +97,17 @@ def _dscp(table: ChunkTable, rows: Int, around: str = "") -> Int:
     return traffic_class(table, rows, around) >> 2
 
 
+def _routed(table: ChunkTable, rows: Int) -> Bool:
+    """Which rows have passed a router, as the time to live shows."""
+    left = table.values_at(IPv4.ttl, rows).astype(np.int64) + table.values_at(IPv6.hop_limit, rows)
+    return ~np.isin(left, UNROUTED)
+
+
+def _own_priority(table: ChunkTable, rows: Int) -> Int:
+    """The priority in the VLAN tag of each row; -1 without one, and behind a router, which writes its own."""
+    return np.where(_routed(table, rows), -1, _tagged(table, rows, VLAN.priority))
+
+
 ROUTED = 1 << 12
 """Added to the VLAN of a packet that has passed a router."""
 UNROUTED = (0, 1, 32, 64, 128, 255)
@@ -121,8 +132,7 @@ class RoceVlan(_RoceRule):
 
     def values(self, table: ChunkTable, rows: Int, network: RoceNetwork) -> Int:
         found = _tagged(table, rows, VLAN.id)
-        left = table.values_at(IPv4.ttl, rows).astype(np.int64) + table.values_at(IPv6.hop_limit, rows)
-        return np.where(found > 0, found | ~np.isin(left, UNROUTED) * ROUTED, -1)  # a tag with VLAN 0 gives only the priority
+        return np.where(found > 0, found | _routed(table, rows) * ROUTED, -1)  # a tag with VLAN 0 gives only the priority
 
     def faults(self, source: End, destination: End, value: int, network: RoceNetwork) -> Iterator[Fault]:
         host, receiver, vlan = network.host(source), network.host(destination), value & ~ROUTED
@@ -149,7 +159,7 @@ class RocePriority(_RoceRule):
     example = "a RoCE packet with DSCP 26 and VLAN priority 0, where a file maps DSCP 26 to priority 3"
 
     def values(self, table: ChunkTable, rows: Int, network: RoceNetwork) -> Int:
-        priority, dscp = _tagged(table, rows, VLAN.priority), _dscp(table, rows)
+        priority, dscp = _own_priority(table, rows), _dscp(table, rows)
         judged = np.isin(dscp, list(network.priorities))
         return np.where(judged & (priority >= 0), priority << 6 | dscp, -1)
 
@@ -167,9 +177,9 @@ class RoceLossy(_RoceRule):
 
     Correct the traffic class of the application or the card (`cma_roce_tos`, `NCCL_IB_TC`), or the file.
 
-    Packets of connections, by DSCP (where a file maps DSCPs to priorities; others count by their upper three bits) or else by VLAN tag.
-    Congestion notifications and datagrams may travel elsewhere. Silent without `lossless` in a file, and for packets in a tunnel whose own
-    DSCP or tag is of a lossless priority: switches queue by that.
+    Packets of connections, by DSCP (where a file maps DSCPs to priorities; others count by their upper three bits) or else by VLAN tag,
+    unless a router wrote it. Congestion notifications and datagrams may travel elsewhere. Silent without `lossless` in a file, and for
+    packets in a tunnel whose own DSCP or tag is of a lossless priority: switches queue by that.
     """
 
     code, name = "DRF008", "roce-lossy-priority"
@@ -183,7 +193,7 @@ class RoceLossy(_RoceRule):
             found = mapped[_dscp(table, rows)]
             tunnels = [mapped[_dscp(table, rows, f".{depth}")] for depth in range(MAX_DEPTH)]
         else:
-            found, tunnel = _tagged(table, rows, VLAN.priority), np.full(len(table), -1, np.int64)
+            found, tunnel = _own_priority(table, rows), np.full(len(table), -1, np.int64)
             tunnel[table.occurrences(OuterVLAN).rows] = table.values(OuterVLAN.priority)
             tunnels = [tunnel[rows]]
         for tunnel in tunnels:

@@ -165,6 +165,8 @@ class MulticastTop(AttributeRule):
     Groups above the top are treated as not in the table; a top beyond the table means nothing.
 
     Let the subnet manager read MulticastFDBCap first.
+
+    The Set, and the SwitchInfo that the switch answered before. Silent where the Set repeats the top that the switch showed.
     """
 
     code, name, severity = "SEM049", "mcastfdbtop-range", WARNING
@@ -174,7 +176,7 @@ class MulticastTop(AttributeRule):
     at = SwitchInfo.multicast_fdb_top
     why = OF_THE_SWITCH
     cap = previous(SwitchInfo.multicast_fdb_cap)
-    when = WRITTEN & ~at.isin(NOBODY) & present(cap) & ((at < FIRST_MULTICAST) | (at >= cap + FIRST_MULTICAST))
+    when = WRITTEN & ~at.isin(NOBODY) & present(cap) & (at != previous(at)) & ((at < FIRST_MULTICAST) | (at >= cap + FIRST_MULTICAST))
     says: ClassVar = {"cap": cap}
 
 

@@ -200,9 +200,9 @@ class OtherPrefix(AttributeRule):
 
     Compare `subnet_prefix` of the managers that write to this port.
 
-    PortInfo of at least two other ports with one prefix, and at the end of the capture still no other port with the new one: a manager that
-    changes the prefix writes it to all. An `info` for the manager's own port, with which it begins, and where the capture ends within ten
-    seconds, unless it shows that somebody writes the usual prefix.
+    PortInfo of at least two other ports with one prefix, and until the end of the capture no other port that shows the new one: a manager
+    that changes the prefix writes it to all. An `info` for the manager's own port, with which it begins, and where the capture ends within
+    ten seconds, unless it shows that somebody writes the usual prefix.
     """
 
     code, name, severity = "SEM070", "gid-prefix-differs", WARNING
@@ -249,9 +249,9 @@ class OtherPrefix(AttributeRule):
         return INFO if ends or hit.arguments["own"] else super().severity_at_end(hit, context)
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        subnet = context.get(FabricFollower).subnet
-        new = hit.arguments["now"]
-        return len([port for port in subnet.ports() if port.info is not None and port.info.gid_prefix == new]) <= 1
+        new, at = hit.arguments["now"].to_bytes(PREFIX_BYTES, "big"), slice(*PortInfo.gid_prefix.span)
+        ports = context.get(FabricFollower).subnet.ports()
+        return sum(any(body[at] == new for body in port.infos.since_frame(hit.frame)) for port in ports) <= 1
 
 
 def _usual_since(event: ChunkFollowed, prefix: int) -> int:
@@ -277,7 +277,7 @@ class RawFilterWithoutCap(AttributeRule):
 
     Let the subnet manager read FilterRawInboundCap and FilterRawOutboundCap first.
 
-    The SwitchInfo before the Set. An `info` if the answer shows that the filter is on.
+    The SwitchInfo before the Set. Silent where the Set repeats what the port showed; an `info` if the answer shows that the filter is on.
     """
 
     code, name, severity = "SEM071", "raw-filter-without-cap", WARNING
@@ -290,8 +290,8 @@ class RawFilterWithoutCap(AttributeRule):
     why = "SwitchInfo"
     when = WRITTEN
     faults = (
-        Fault(PortInfo.filter_raw_inbound > previous(SwitchInfo.filter_raw_inbound_cap), "inbound"),
-        Fault(PortInfo.filter_raw_outbound > previous(SwitchInfo.filter_raw_outbound_cap), "outbound"),
+        Fault((taken[0] > previous(SwitchInfo.filter_raw_inbound_cap)) & ~(taken[0] == previous(taken[0])), "inbound"),
+        Fault((taken[1] > previous(SwitchInfo.filter_raw_outbound_cap)) & ~(taken[1] == previous(taken[1])), "outbound"),
     )
 
 

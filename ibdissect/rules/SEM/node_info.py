@@ -208,8 +208,8 @@ class PortGuidTwice(AttributeRule):
 
     Two NodeInfos with one PortGUID, of different nodes or of different ports of an adapter or router. Or one port of an adapter or router
     that answers behind two ports of one switch, within a tenth of a second: no cable is moved so fast. Or two NodeInfos of one switch
-    with different PortGUIDs, since all its ports show that of its port 0. An `info` where more than a second lies between the answers: the
-    adapter may have been replaced.
+    with different PortGUIDs, since all its ports show that of its port 0. An `info` for two ports of one adapter, which may be the planes
+    of one XDR port; and where more than a second lies between the answers: the adapter may have been replaced.
     """
 
     code, name, severity = "SEM035", "portguid-not-unique-ca", ERROR
@@ -236,6 +236,15 @@ class PortGuidTwice(AttributeRule):
         now, before = NodeInfo(smp.body.tobytes()), NodeInfo(smp.before.tobytes())
         ports = {"number": now.local_port_num, "other_number": before.local_port_num}
         return {"guid": now.port_guid, "node": now.node_guid, "other": before.node_guid, **ports}, self.earlier(smp)
+
+    def flow_of(self, smp: AttributeSmp) -> Any:
+        """What proves less is a finding of its own."""
+        return smp.key, _of_one_node(smp)
+
+    def made(self, smp: AttributeSmp, arguments: dict[str, Any], proof: Any) -> Hit:
+        hit = super().made(smp, arguments, proof)
+        hit.severity = INFO if _of_one_node(smp) else None
+        return hit
 
     @on_event(ChunkFollowed)
     def behind_two_ports(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -277,6 +286,11 @@ class PortGuidTwice(AttributeRule):
                 seen, arguments, NodeInfo.port_guid, of=seen.first(NodeInfo), proof=self.earlier(smp), key=node, about=(smp.slot,),
                 message="switch 0x{node:016x} shows PortGUID 0x{guid:016x} after PortGUID 0x{before:016x}; all ports have that of port 0",
             )  # fmt: skip
+
+
+def _of_one_node(smp: AttributeSmp) -> bool:
+    """Whether two answers are of one node: libibumad takes its ports with one GUID for the planes of one port."""
+    return smp.now(NodeInfo.node_guid) == smp.was(NodeInfo.node_guid)
 
 
 class DescriptionChanged(AttributeRule):

@@ -152,6 +152,10 @@ case("DRF010", over6(b"\xfe\x80"), over6(b"\xfe\x80", 9), file=ethernet_pcap, fr
 # behind a router a packet is in its receiver's VLAN; a time to live of 63 shows that it passed one
 roce("DRF006", over(100, source=1, ttl=64), over(100, source=1, ttl=63))
 roce("DRF006", over(102, source=1, ttl=63), over(101, source=1, ttl=63))
+# and the priority in its tag is the router's
+BY_TAG = parsed("roce", "[roce]\nlossless = [3]\n", "roce.toml")[0]
+roce("DRF007", over(100, 0, ttl=64), over(100, 0, ttl=63))
+case("DRF008", over(100, 0, ttl=64), over(100, 0, ttl=63), file=ethernet_pcap, frames=[1], known=[BY_TAG])
 # a port that starts has what its last manager wrote, or nothing
 for state, how in ((2, "info"), (3, "warning")):
     STARTS = [SHOWN[0], answer(5, PORT_INFO, port_info(5, port_state=state), modifier=1), answer(5, P_KEY_TABLE, p_keys(0xFFFF))]

@@ -205,6 +205,14 @@ case("SEM060", [recorded("one"), recorded("two"), answer(5, DESCRIPTION, build(N
 case("SEM034", [CA, answer(5, NODE_INFO, port_node(5, vendor_id=0x2D0, local_port_num=2, port_guid=9))],
      [CA, answer(5, NODE_INFO, port_node(5, local_port_num=2, port_guid=9))], frames=[2], twin_also=["SEM038"])  # fmt: skip
 case("SEM035", [CA, answer(6, NODE_INFO, port_node(6, port_guid=GUID + 0x51))], [CA, answer(6, NODE_INFO, port_node(6))], frames=[2])
+# the ports of one adapter may be the planes of one port
+ONE_PORT, OTHER_PLANE, OTHER_PORT = (
+    answer(lid, NODE_INFO, port_node(5, num_ports=2, local_port_num=number, port_guid=GUID + guid))
+    for lid, number, guid in ((5, 1, 0x51), (6, 2, 0x51), (6, 2, 0x52))
+)  # fmt: skip
+case("SEM035", [ONE_PORT, OTHER_PLANE], [ONE_PORT, OTHER_PORT], frames=[2], severity="info")
+case("SEM035", [ONE_PORT, answer(6, NODE_INFO, port_node(6, num_ports=2, local_port_num=2, port_guid=GUID + 0x51))], [ONE_PORT, OTHER_PORT],
+     frames=[2], severity="error")  # fmt: skip
 # one port behind two ports of a switch; a cable that was moved takes longer, and another switch may be another way to it
 BEHIND_2, BEHIND_3, OTHER_WAY = (answer(5, NODE_INFO, port_node(5), path=path) for path in ([1, 2], [1, 3], [2, 3]))
 case("SEM035", [BEHIND_2, BEHIND_3], [BEHIND_2, OTHER_WAY], frames=[2])
@@ -286,6 +294,9 @@ def switched(code: str, bad: dict[str, int], good: dict[str, int]) -> None:
 
 
 switched("SEM049", {"multicast_fdb_top": 0xD000}, {"multicast_fdb_top": 0xC3FF})
+# a manager writes back what it read
+SHOWN_TOP = answer(5, SWITCH_INFO, switch_info(multicast_fdb_top=0xFFFF))
+write_case("SEM049", [PORT_SWITCH, SHOWN_TOP], SWITCH_INFO, switch_info(multicast_fdb_top=0xFFFE), switch_info(multicast_fdb_top=0xFFFF))
 switched("SEM050", {"linear_fdb_top": 1024}, {"linear_fdb_top": 1023})
 # DefaultPort belongs to the random table
 RANDOM_TABLE = answer(5, SWITCH_INFO, switch_info(linear_fdb_cap=0, random_fdb_cap=64))
@@ -416,13 +427,19 @@ OF_ITSELF = ask(5, PORT_INFO, method=SET, body=set_port(gid_prefix=0xFEC0 << 48,
 case("SEM070", [*OTHERS, OF_ITSELF], [*OTHERS, SAME_PREFIX], frames=[7], severity="info")
 MOVED = [answer(lid, PORT_INFO, port_info(lid, gid_prefix=0xFEC0 << 48)) for lid in (5, 6)]
 case("SEM070", [*OTHERS, NEW_PREFIX], [*OTHERS, NEW_PREFIX, *MOVED])
+# also if it changes it back, whoever does so; another port with the new prefix proves it
+MOVED_BACK = [answer(lid, PORT_INFO, port_info(lid)) for lid in (5, 6)]
+case("SEM070", [*OTHERS, NEW_PREFIX, MOVED[0], *MOVED_BACK], [*OTHERS, NEW_PREFIX, *MOVED, *MOVED_BACK], frames=[7])
 # the port itself had it before: a second port with it makes it usual
 MINE, ANOTHER = (answer(lid, PORT_INFO, port_info(lid, gid_prefix=0xFEC0 << 48)) for lid in (5, 6))
 case("SEM070", [*OTHERS[:6], MINE, NEW_PREFIX], [*OTHERS[:6], ANOTHER, NEW_PREFIX], frames=[8])
 write_case("SEM071", [PORT_SWITCH, INFO], PORT_INFO, set_port(0, filter_raw_inbound=1), set_port(0), modifier=3)
+# a manager writes back what it read
+SHOWN_FILTERS, SHOWN_OPEN = (answer(5, PORT_INFO, port_info(0, filter_raw_inbound=on), modifier=3) for on in (1, 0))
 CAN_FILTER = answer(5, SWITCH_INFO, switch_info(filter_raw_inbound_cap=1))
 FILTERS = ask(5, PORT_INFO, method=SET, body=set_port(0, filter_raw_inbound=1), modifier=3)
 case("SEM071", [PORT_SWITCH, INFO, FILTERS], [PORT_SWITCH, CAN_FILTER, FILTERS], frames=[3])
+case("SEM071", [PORT_SWITCH, INFO, SHOWN_OPEN, FILTERS], [PORT_SWITCH, INFO, SHOWN_FILTERS, FILTERS], frames=[4])
 RFT_99, RFT_8 = (struct.pack(">HBB", 7, 0x80, port) for port in (99, 8))
 write_case("SEM072", [PORT_SWITCH, RANDOM_TABLE], 0x1A, RFT_99, RFT_8)
 write_case("SEM072", [PORT_SWITCH, RANDOM_TABLE], 0x1A, RFT_99, struct.pack(">HBB", 7, 0, 99))
