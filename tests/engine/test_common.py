@@ -18,6 +18,18 @@ def test_both_files_have_the_same_helpers() -> None:
     assert names == set(re.findall(r"    def (\w+)\(", (FOLDER / "common.py").read_text(encoding="utf-8"))) and len(names) > 4
 
 
+def test_functions_that_return_i64_say_so_in_both_files() -> None:
+    """Else Cython 3.3 makes C of them that no compiler takes, and the module is left interpreted (docs/decisions/one-engine.md)."""
+    known = 0
+    for declared in sorted(FOLDER.glob("*.pxd")):
+        code = declared.with_suffix(".py").read_text(encoding="utf-8")
+        for name in re.findall(r"^ *cp?def i64 (\w+)\(", declared.read_text(encoding="utf-8"), re.MULTILINE):
+            known += 1
+            pattern = rf"@cython\.c(func|call)\n *@cython\.exceptval\(-\d+\)\n *def {name}\("
+            assert re.search(pattern, code), f"{name} in {declared.stem}.py lacks `cfunc` (or `ccall`) and `exceptval`"
+    assert known > 8
+
+
 @given(st.binary(min_size=8, max_size=40))
 def test_numbers_are_read_big_endian(data: bytes) -> None:
     assert common.b16(data, 1) == int.from_bytes(data[1:3], "big")
