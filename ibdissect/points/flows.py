@@ -72,11 +72,10 @@ class PointFlows:
         self._numbers: dict[Mark, int] = {}
         self._addresses: dict[Content, Content] = {}  # each once: many queue pairs share them
 
-    def of(self, table: ChunkTable, rows: Int, dest_qp: Int, route: U64) -> npt.NDArray[np.int32]:
-        """The number of each row's flow. `route`: the hash of a directed route, else 0."""
+    def of(self, table: ChunkTable, rows: Int, dest_qp: Int, route: U64, far: Bool, addresses: U64) -> npt.NDArray[np.int32]:
+        """The number of each row's flow. `route`: the hash of a directed route, else 0; `addresses`: of its `unchanged_ends`."""
         gids = np.where(np.isin(table.located.opcode[rows] & SERVICE, CONNECTED), gids_hash(table, rows), np.uint64(0))
-        far = routed(table, rows)
-        name = mix([np.where(route > 0, route, unchanged_ends(table, rows, far) ^ gids), dest_qp])
+        name = mix([np.where(route > 0, route, addresses ^ gids), dest_qp])
         first, index = groups([name])
         for i in first.tolist():
             mark = Mark(int(name[i]))

@@ -66,9 +66,10 @@ def seen_in(table: ChunkTable, point: int, flows: PointFlows, shortest: int) -> 
     """The RDMA packets of one chunk; of each, `shortest` bytes from the network header on are compared."""
     loc, chunk = table.located, table.chunk
     rows = np.flatnonzero(loc.at("bth") >= 0)
-    start, stop, network = _network(table, rows)
+    far = routed(table, rows)
+    start, stop, network = _network(table, rows, far)
     whole = loc.at("bth")[rows] + BTH.size <= start + shortest  # shorter ones cannot be compared with the point that cut them
-    rows, start, stop, network = rows[whole], start[whole], stop[whole], network[whole]
+    rows, start, stop, network, far = rows[whole], start[whole], stop[whole], network[whole], far[whole]
     bth, opcode = loc.at("bth")[rows], loc.opcode[rows]
     head = FieldReader(loc.front, rows, bth)
     end = np.minimum(np.minimum(loc.limit[rows], stop), np.minimum(start + shortest, bth + BTH.size + LONGEST))
@@ -83,12 +84,13 @@ def seen_in(table: ChunkTable, point: int, flows: PointFlows, shortest: int) -> 
     udp = loc.at("udp")[rows]
     port = np.zeros(len(rows), np.uint16)
     port[udp >= 0] = value_at(chunk.data, udp[udp >= 0], UDP.source_port)
-    fields = _fields(table, rows, marks, hop, p_key.astype(np.uint64), body)
+    ends = unchanged_ends(table, rows, far)
+    fields = _fields(table, rows, marks, hop, far, (ends, p_key.astype(np.uint64), body))
     differs = np.concatenate(([True], np.diff(chunk.time_ns[rows]) != 0, [True]))  # stamps from those before
     return Sightings(
         np.full(len(rows), point, np.uint8), (chunk.first + rows).astype(np.int32), chunk.time_ns[rows],
         mix([network, digest(transport), body]),
-        flows.of(table, rows, dest_qp, route), port, psn.astype(np.int32), opcode, _syndromes(table, rows, bth, opcode),
+        flows.of(table, rows, dest_qp, route, far, ends), port, psn.astype(np.int32), opcode, _syndromes(table, rows, bth, opcode),
         *_transactions(table, rows), differs[1:] & differs[:-1], fields, _sound(table, rows),
     )  # fmt: skip
 
@@ -100,12 +102,12 @@ def _sound(table: ChunkTable, rows: Int) -> Bool:
     return found[rows]
 
 
-def _network(table: ChunkTable, rows: Int) -> tuple[Int, Int, U64]:
+def _network(table: ChunkTable, rows: Int, far: Bool) -> tuple[Int, Int, U64]:
     """Where the network header of each row starts, where its ICRC would start (captured or not), and a hash of what no hop changes.
 
     The hash is that of the network and UDP headers.
     """
-    loc, data, far = table.located, table.chunk.data, routed(table, rows)
+    loc, data = table.located, table.chunk.data
     start, stop, value = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int64), np.zeros(len(rows), np.uint64)
     for name, struct, kept in _INVARIANT:
         at = loc.at(name)[rows]
@@ -198,7 +200,8 @@ def _syndromes(table: ChunkTable, rows: Int, bth: Int, opcode: Bytes) -> npt.NDA
     return found
 
 
-def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int, p_key: U64, body: U64) -> npt.NDArray[np.int16]:
+def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int, far: Bool, hashes: tuple[U64, U64, U64]) -> npt.NDArray[np.int16]:
+    """The columns of FIELDS. `hashes`: of addresses, P_Key and payload."""
     loc, data = table.located, table.chunk.data
     found = np.full((len(rows), len(FIELDS)), -1, np.int16)
     at = {name: loc.at(name)[rows] for name in ("lrh", "ip4", "ip6", "grh", "eth", "vlan")}
@@ -213,9 +216,8 @@ def _fields(table: ChunkTable, rows: Int, marks: Bytes, hop: Int, p_key: U64, bo
     roce = np.flatnonzero(at["lrh"] < 0)
     found[roce, FIELDS.index("vlan")] = at["vlan"][roce] >= 0
     found[:, HOP] = hop
-    far = routed(table, rows)
     found[far, FIELDS.index("sl")] = -1
-    for column, hashed in (("address", unchanged_ends(table, rows, far)), ("p_key", p_key), ("payload", body)):
+    for column, hashed in zip(("address", "p_key", "payload"), hashes, strict=True):
         found[:, FIELDS.index(column)] = hashed * SPREAD >> np.uint64(49)
     found[hop >= 0, FIELDS.index("address")] = -1
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ibdissect.points.flows import PointFlow, PointFlows
+from ibdissect.points.flows import PointFlow, PointFlows, routed, unchanged_ends
 from tests.craft import rc, ud
 from tests.decode.made import native_table
 from tests.rules.made.conversations import gid_of
@@ -32,8 +32,9 @@ def test_connections_to_hosts_behind_a_router_are_flows_of_their_own(connected: 
     """Equal numbers of queue pairs, and the router's LID. A datagram service may send from several GIDs."""
     to = [{"sgid": gid_of(1), "dgid": gid_of(host)} for host in (70, 71, 70)]
     frames = [rc(0x04, bytes(8), grh=grh) if connected else ud(bytes(8), dest_qp=0x12, grh=grh) for grh in to]
-    flows, rows = PointFlows(), np.arange(3)
-    found = flows.of(native_table(frames), rows, np.full(3, 0x12), np.zeros(3, np.uint64))
+    flows, table, rows = PointFlows(), native_table(frames), np.arange(3)
+    far = routed(table, rows)
+    found = flows.of(table, rows, np.full(3, 0x12), np.zeros(3, np.uint64), far, unchanged_ends(table, rows, far))
     one, other, again = flows.merged()[found].tolist()
     assert one == again and (one != other) is connected
     assert len(set(map(tuple, flows.ends().tolist()))) == 1, "packets of a port in the other direction may have no GRH"

@@ -59,7 +59,7 @@ def hidden_bytes(table: ChunkTable) -> Int:
     shown = ~(messages | table.once(payloads_with_checksums))[rows] & (located.at("mad")[rows] < 0) & (located.at("payload")[rows] >= 0)
     first, last = np.where(shown, located.at("payload")[rows], stops), np.where(shown, located.payload_end[rows], stops)
     pieces = (
-        *((found.at, found.stop) for found in _without_structure(table)),
+        *((found.at, found.stop) for found in table.once(_without_structure)),
         _behind(table, reveals), _with_checksums(table), (starts, first), (last, stops),
     )  # fmt: skip
     for low, high in zip(*map(np.concatenate, zip(*pieces, strict=True)), strict=True):
@@ -79,7 +79,7 @@ def _with_hidden(table: ChunkTable) -> Bool:
     for field in secret_fields(table.catalog):
         rows, at, _, hidden = keys_of(table, field)
         found[rows[hidden & (at < table.window)]] = True  # of messages put together, `opaque_bytes` has the packets
-    for pieces in _without_structure(table):
+    for pieces in table.once(_without_structure):
         found[pieces.rows] = True
     ignored = table.once(unread_bits)
     if ignored is not None:
@@ -88,7 +88,7 @@ def _with_hidden(table: ChunkTable) -> Bool:
 
 
 def _without_structure(table: ChunkTable) -> tuple[Occurrences, ...]:
-    """Bytes that are hidden although no structure shows a key there."""
+    """Bytes that are hidden although no structure shows a key there. Call as `table.once(_without_structure)`."""
     unread = filled(table.chunk.data, unread_bytes(table))
     return _pieces(table), unread, table.once(opaque_bytes), _skipped(table), table.once(opaque_pieces)
 

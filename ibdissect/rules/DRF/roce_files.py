@@ -29,7 +29,7 @@ class _RoceRule(Rule):
     """Base of rules that judge packets by what a file says: one finding for each host and value."""
 
     needs = (FabricFollower, Scopes)
-    severity, waits = WARNING, True
+    severity = WARNING
     evidence = (
         "Any packet. Silent without a TOML file of the RoCE network (`--subnet`), or without that setting in it. An `info` about a VLAN "
         "tag where all frames of the interface, of several hosts, have it and no file names that VLAN: it may be that of a remote mirror "

@@ -135,7 +135,6 @@ class NoSenderMac(PacketRule):
     message = "the source MAC address {address} is that of no interface"
     example = "a RoCE v2 frame from 00:00:00:00:00:00"
 
-
     def __init__(self) -> None:
         self.senders = KeptDict[Content, set[MacId]](MAX_PAIRS, "senders without a MAC address of their own")
         """By IP address that sent such a frame, up to four MAC addresses from which it sends."""
