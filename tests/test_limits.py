@@ -288,7 +288,8 @@ def test_a_column_is_worked_out_once_for_all_findings() -> None:
     (event,) = (event for event in FabricFollower().feed(table) if isinstance(event, ChunkFollowed))
     none = np.zeros(0, np.int64)
     told = AttributeSmps(*event.smps.some(none), event=event)
-    assert MulticastPortRange._beyond(told) is MulticastPortRange._beyond(told)
+    rule = MulticastPortRange()
+    assert rule._entries(told) is rule._entries(told)
 
 
 def test_scrubbing_refuses_more_identities_than_it_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
