@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ibdissect.capture.scattered import flags, looked_up
 from ibdissect.engine.offsets import NO_BTH
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.numbers import BASE
+from ibdissect.wire.opcodes import DEFINED
 
 from .bit_fields import extract
 from .chunk_table import ChunkTable
@@ -17,6 +19,8 @@ from .rows import is_in
 
 SERVICE_PORTS = 1024
 """Below are the UDP ports of services (RFC 6335, system ports): what they answer goes to any port that a client chose."""
+_BEHIND_P_KEY = BTH.p_key.span[1]
+_DEFINED = flags(sorted(DEFINED))
 
 
 def leave_out(table: ChunkTable) -> Int:
@@ -30,9 +34,10 @@ def leave_out(table: ChunkTable) -> Int:
 def find(table: ChunkTable) -> Int:
     """Rows of other datagrams, int64[k].
 
-    RoCE has one partition, senders clear the version and the reserved bits of the BTH, and none has the port of a service. A datagram with
-    another partition and a wrong ICRC that violates one of these, too, is not RoCE: damage seldom changes both, and a faulty sender
-    computes the ICRC of what it sends. Nor is one that is too short for a BTH: nothing in it says that it is.
+    RoCE has one partition, senders clear the version and the reserved bits of the BTH, none has the port of a service, and OpCodes are
+    defined. A datagram with another partition and a wrong ICRC that violates one of these, too, is not RoCE: damage seldom changes both,
+    and a faulty sender computes the ICRC of what it sends. Nor is one that is too short for a BTH: nothing in it says that it is; nor one
+    with zeros behind the P_Key, as generators fill it: there is neither a queue pair nor a PSN.
     """
     located = table.located
     short = np.flatnonzero((located.malformed == NO_BTH) & (located.at("udp") >= 0)) if "udp" in located.start else np.empty(0, np.int64)
@@ -42,7 +47,11 @@ def find(table: ChunkTable) -> Int:
     rows = rows[odd]
     head = located.front.part(rows, at[odd], BTH.size)
     of_service = u16(located.front.part(rows, located.at("udp").take(rows), 2), 0) < SERVICE_PORTS
-    rows = rows[np.any([of_service, *(extract(head, field.bit, field.bits) for field in (BTH.tver, BTH.reserved6, BTH.reserved7))], axis=0)]
+    empty, undefined = ~head[:, _BEHIND_P_KEY:].any(axis=1), ~looked_up(head[:, 0], _DEFINED)
+    reserved = (extract(head, field.bit, field.bits) for field in (BTH.tver, BTH.reserved6, BTH.reserved7))
+    doubtful = np.any([of_service, undefined, *reserved], axis=0)
+    short = np.union1d(rows[empty], short)
+    rows = rows[doubtful & ~empty]
     if not len(rows):
         return short
     sums = icrc_sums(table, rows)

@@ -109,7 +109,7 @@ def unanswered(setup: SetUp, raw: Raw, capture: CaptureContext) -> bool:
         timeout = reason == TIMEOUT_REASON or (reason is None and (raw.hosts[0].heard or setup.tries > 1))
         if side or not timeout:
             return False
-    if setup.rep is not None or setup.rtu is not None or raw.main is not None:
+    if setup.accepted or raw.main is not None:
         return False
     if setup.rej is not None or not setup.tries:
         return setup.rej is not None

@@ -20,6 +20,8 @@ MAX_TRIES, MAX_ALL_TRIES = 64, 1 << 17
 """REQs of one connection whose frames are kept, and those of all."""
 SOONEST_NS = 50_000_000
 """Nobody repeats a message of connection management sooner: timers are 4 s or, rarely, a tenth of that."""
+OF_REQ, OF_LAP = 0, 2
+"""The message whose answer an MRA delays; 1 is a REP."""
 Address = Any
 """Of an end: hashable; the engine's are pairs of numbers, those of `decode.connections` its `End`."""
 
@@ -87,7 +89,7 @@ class SetUp:
         self.tries = self.last_req = 0
         """REQs without copies of another mirror, and the time of the latest."""
         self.mra: tuple[int, int, int, int | None] | None = None
-        """The latest: frame, time, the exponent of the time it asks for, and the message whose answer it delays (0 REQ, 1 REP, 2 LAP)."""
+        """The latest: frame, time, the exponent of the time it asks for, and the message whose answer it delays; None: cut off."""
         self.rep: tuple[int, int] | None = None
         self.reps = 0
         self.requests, self.replies = Repetitions(), Repetitions()
@@ -108,6 +110,12 @@ class SetUp:
     def over(self) -> bool:
         """Whether it was refused or ended."""
         return self.rej is not None or self.drep is not None or bool(self.dreqs)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether a message shows that there is a REP: it, one that answers it (RTU, MRA), or one that ends what it began."""
+        delayed = self.mra is not None and self.mra[3] != OF_REQ
+        return self.rep is not None or self.rtu is not None or delayed or bool(self.dreqs) or self.drep is not None
 
     def side_of(self, end: Address) -> int:
         """0: the asker, 1: the other end, -1: neither."""

@@ -18,7 +18,7 @@ cdef class Direction:
     cdef public i64 round_next, agreed_mtu, again, naks, rnr_naks, unread, marks, mark_time, missed
     cdef public i64 rnr_wait, loss_recovery, timeout, pauses, paused, pause_frame
     cdef public i64 open_dma, first_frame, last_try, last_try_end, last_try_time, longest_wait
-    cdef public i64 rnr_time, rnr_frame, rnr_first, rnr_code, hurried, hurried_first, hurried_frame, tried, tried_time
+    cdef public i64 rnr_time, rnr_frame, rnr_first, rnr_code, rnr_sent, hurried, hurried_first, hurried_frame, tried, tried_time
     cdef public i64 nak_code, fatal_frame, fatal_request, fatal_size, fatal_reads, fatal_nth, reorder_proof, loss_proof
     cdef public bint far_back, renewed, anew
     cdef public i64 begun, woken, fits, misfits, same_frame, reused, reused_first, reused_before, reused_frame, doubtful, doubtful_first, doubtful_before, anew_messages, wrong_frame, wrong_request, wrong_size, wrong_wanted, mark_frame, mark_last

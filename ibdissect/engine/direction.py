@@ -57,7 +57,7 @@ class Direction:
         self.pauses = self.paused = self.pause_frame = self.open_dma = self.msg_frame = self.last_frame = self.first_frame = 0
         self.last_request = self.last_answer = self.last_request_time = self.last_answer_time = 0
         self.tries = self.last_try = self.last_try_end = self.last_try_time = self.rounds = self.first_try_time = self.longest_wait = 0
-        self.rnr_time = self.rnr_frame = self.rnr_first = self.rnr_count = self.rnr_code = 0
+        self.rnr_time = self.rnr_frame = self.rnr_first = self.rnr_count = self.rnr_code = self.rnr_sent = 0
         self.hurried = self.hurried_first = self.hurried_frame = self.tried = self.tried_time = 0
         self.nak_code = self.fatal_frame = self.fatal_request = self.fatal_size = self.fatal_reads = self.fatal_nth = 0
         self.reorder_proof = self.loss_proof = self.same_acks = self.same_frame = self.same_first = 0

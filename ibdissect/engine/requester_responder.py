@@ -153,8 +153,13 @@ class Half(Direction):
         return 0
 
     def hurries(self, p: Packet) -> cython.bint:
-        """Whether a request comes before half the time has passed that the last RNR NAK asked for."""
-        return 2 * (p.time - self.rnr_time) < RNR_TIMER_US[self.rnr_code] * 1000
+        """Whether a request comes before half the time has passed that the last RNR NAK asked for.
+
+        Where the clocks of two interfaces differ, each NAK may stand before the try that it answers: then three quarters have passed since
+        the try before.
+        """
+        wait: i64 = RNR_TIMER_US[self.rnr_code] * 1000
+        return self.rnr_sent > 0 and 2 * (p.time - self.rnr_time) < wait and 4 * (p.time - self.rnr_sent) < 3 * wait
 
     def resent(self, p: Packet, pos: i64, end: i64) -> cython.int:
         """A packet whose position was sent before: why?"""
@@ -305,6 +310,7 @@ class Half(Direction):
             if self.rnr_count == 1:
                 self.rnr_first = p.frame
             self.rnr, self.rnr_time, self.rnr_frame, self.rnr_code, self.rnr_last = pos, p.time, p.frame, code, p.frame
+            self.rnr_sent = self.tried_time if self.tries > 1 else self.first_try_time
             self.asked = True
             self.tries = 0  # this is an answer: the next try is the first one without
             open_episode(self, RNR, p.time, p.time)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ibdissect.bounded import Dropped, KeptDict
 from ibdissect.capture.scattered import gather, u16
-from ibdissect.decode import Bool, ChunkTable, Int
+from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import ENDS, LID_SIZE, NETWORK_SIZE, End, by_header
 from ibdissect.wire.numbers import DIRECTED, LID_COUNT
 
@@ -54,8 +54,8 @@ class VisibleAnswers:
     def __init__(self) -> None:
         self.dropped = Dropped("addresses that are answered")
         self.receivers, self.senders = _Ends(self.dropped), _Ends(self.dropped)
-        self.directed: Bool = np.zeros(1 << 16, np.bool_)
-        """The networks with directed-route answers, which have no receiver address, bool[65536]."""
+        self.directed: Int = np.zeros(1 << 16, np.int64)
+        """The latest frame of each network with an answer by directed route, which has no receiver address, int64[65536]; 0: none."""
 
     def feed(self, table: ChunkTable) -> tuple[()]:
         """Process a chunk; emits no events."""
@@ -63,7 +63,8 @@ class VisibleAnswers:
         answers = np.flatnonzero(~asked.asks)
         directed = asked.mgmt_class[answers] == DIRECTED
         routed = asked.rows[answers[directed]]
-        self.directed[table.networks[routed] if table.networks is not None else np.zeros(min(len(routed), 1), np.int64)] = True
+        networks: Int = table.networks[routed] if table.networks is not None else np.zeros(len(routed), np.int64)
+        self.directed[networks] = routed + table.chunk.first
         rows = asked.rows[answers[~directed]]
         for header, index, at in by_header(table, rows, ENDS):
             self.receivers.take(table, rows[index], at + header.destination, header.size)
@@ -75,6 +76,13 @@ class VisibleAnswers:
         """Whether the capture shows no answer of the LID that a request went to, to anybody, as far as is remembered."""
         to = request.target
         return request.route is None and to.lid is not None and to not in self.senders
+
+    def both_go_on(self, request: Request) -> int:
+        """The latest frame by which the capture shows answers of the agent that a request went to, and answers to its sender; 0: none."""
+        if request.route is not None:
+            return int(self.directed[request.source.network])
+        heard = self.receivers.latest(request.source)
+        return min(heard, self.senders.latest(request.target)) if request.target.lid is not None else heard
 
     def would_show(self, request: Request) -> bool:
         """Whether an answer to this request would be in the capture; true for LID 0, which is not an address."""

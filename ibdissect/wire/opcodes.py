@@ -102,6 +102,12 @@ def _table() -> dict[int, Opcode]:
 
 
 OPCODES: dict[int, Opcode] = _table()
+MANUFACTURER = 0xC0
+"""OpCodes from here on belong to manufacturers (IBA 9.2), who use headers and reserved bits of their own."""
+DYNAMIC_INVALIDATE = (0x56, 0x57)
+"""SEND with Invalidate, which reliable datagrams lack and NVIDIA's transport in their place has (rdma-core providers/mlx5/qp.c)."""
+DEFINED = frozenset({*OPCODES, *DYNAMIC_INVALIDATE, *range(MANUFACTURER, 256)})
+"""OpCodes that somebody may send."""
 DATAGRAMS = frozenset(code for code in OPCODES if code & SERVICE == UD)
 WITH_AETH = tuple(operation for operation, (_, headers, *_) in _OPERATIONS.items() if "AETH" in headers)
 """Operations of responses that acknowledge or refuse."""

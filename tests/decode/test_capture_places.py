@@ -96,7 +96,7 @@ def test_of_frames_in_no_known_place_the_shortest_interface_counts() -> None:
 
 
 def test_a_request_on_an_interface_that_ends_is_not_found_unanswered() -> None:
-    pages = [(0, ASKED), (0, SHOWN), (0, get(5, 0x10))]
+    pages = [(0, ASKED), (0, SHOWN), (0, get(5, 0x10)), (0, get(5, 0x10))]
     alone, beside = ([one.code for one in lint(pcapng_of(frames, step_ns=700_000_000)) if one.severity != "info"] for frames in (
         [*pages, *[(0, ASKED), (0, SHOWN)] * 2], [*pages, *[(1, ASKED), (1, SHOWN)] * 2]))  # fmt: skip
     assert alone == ["TXN001"] and beside == []

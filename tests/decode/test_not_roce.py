@@ -38,12 +38,32 @@ def test_other_datagrams_are_no_packets(payload: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "port", "left"), [(0x3F20, 53, True), (0x3F20, 1023, True), (0x3F20, 1024, False), (0x3F21, 1024, True)]
+    ("number", "port", "left"),
+    [(0x0420, 53, True), (0x0420, 1023, True), (0x0420, 1024, False), (0x0421, 1024, True), (0x3F20, 1024, True)],
 )
 def test_an_answer_of_a_service(number: int, port: int, left: bool) -> None:
-    """One answer of DNS in sixteen has a number whose bits look like version 0; it comes from the port of DNS."""
+    """One answer of DNS in sixteen has a number whose bits look like version 0; it comes from the port of DNS. OpCode 0x3f is undefined."""
     answer = datagram(number.to_bytes(2, "big") + DNS[2:] + bytes(2), port)
     assert bool(len(leave_out(ethernet_table([roce2(), answer])))) is left
+
+
+def iperf(seconds: int, **more: int) -> bytes:
+    """What iperf3 sends over UDP: seconds, microseconds, a count, and random bytes."""
+    return datagram(struct.pack(">3I", seconds, 1000, 1) + bytes(range(1, 101)), **more)
+
+
+@pytest.mark.parametrize(
+    "frame", [datagram(bytes(64)), datagram(struct.pack(">I", 7) + bytes(60)), datagram(bytes(18)), iperf(0x69200000)],
+    ids=["zeros", "count", "short", "iperf3"],
+)  # fmt: skip
+def test_what_traffic_generators_send(frame: bytes) -> None:
+    """Zeros, or a count and zeros; the seconds of iperf3 may look like version 0, with an OpCode that is not defined."""
+    assert not codes(frame) - {"ROC003"}
+
+
+def test_packets_with_zeros_stay_if_they_have_a_queue_pair_or_the_default_partition() -> None:
+    for bth in ({"p_key": 0, "destqp": 2, "psn": 0}, {"p_key": 0, "destqp": 0, "psn": 1}, {"destqp": 0, "psn": 0}):
+        assert not len(leave_out(ethernet_table([roce2(), roce2(bth={"m": 0, **bth})])))
 
 
 def test_packets_from_the_port_of_a_service_stay() -> None:

@@ -14,7 +14,6 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen
 from ibdissect.rules.shared.packet_flows import (
     KNOWN_HEADERS,
-    MANUFACTURER,
     PACKET_FLOW,
     RELIABLE_DATAGRAM,
     PacketRule,
@@ -26,11 +25,8 @@ from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, GRH, LRH, RETH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST, MULTICAST_QP
-from ibdissect.wire.opcodes import CNP_OPCODE, DATAGRAMS, NATIVE_CNP_OPCODE, OPCODES, UC
+from ibdissect.wire.opcodes import CNP_OPCODE, DATAGRAMS, DEFINED, MANUFACTURER, NATIVE_CNP_OPCODE, OPCODES, UC
 
-DYNAMIC_INVALIDATE = (0x56, 0x57)
-"""SEND with Invalidate, which reliable datagrams lack and NVIDIA's transport in their place has (rdma-core providers/mlx5/qp.c)."""
-KNOWN = frozenset({*OPCODES, *DYNAMIC_INVALIDATE, *range(MANUFACTURER, 256)})
 CONNECTED = frozenset(code for code in OPCODES if code < 0x60 or code >= 0xA0)
 """RC, UC, RD and XRC: everything but datagrams and congestion notifications."""
 UNRELIABLE = DATAGRAMS | frozenset(code for code in OPCODES if code & 0xE0 == UC)
@@ -95,7 +91,7 @@ class OpcodeUnknown(Rule):
     code, name, severity = "BTH001", "opcode-unknown", ERROR
     explains = ("LNK009", "LNK010")
     reference = "IBA 9.2; Linux rdma/ib_pack.h; Annexes A14 and A19"
-    when = ~BTH.opcode.isin(KNOWN)
+    when = ~BTH.opcode.isin(DEFINED)
     flow = (*PACKET_FLOW, BTH.opcode)
     message = "OpCode 0x{opcode:02x} is not defined"
     example = "a packet with OpCode 0x1f"

@@ -52,7 +52,8 @@ class RequestUnanswered(StoryRule):
     it takes connections.
 
     All REQs of the connection, and that the capture goes on for longer than an answer may take. Silent if the capture shows nothing that
-    goes to the asker, unless it sent Max CM Retries and one more. An `info` if the asker takes its only REQ back (REJ, reason 4) before
+    goes to the asker, unless it sent Max CM Retries and one more; and where a later message shows that it was accepted, be it an MRA that
+    delays the answer to the REP, a DREQ or a DREP. An `info` if the asker takes its only REQ back (REJ, reason 4) before
     an answer is due, or asks once although it may ask again: then it has an answer that came another way, or was stopped.
     """
 

@@ -15,13 +15,14 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen
 from ibdissect.rules.LNK.header_fields import GLOBAL, LOCAL, length_disagrees
 from ibdissect.rules.shared.accepted import AcceptedRule
-from ibdissect.rules.shared.packet_flows import MANUFACTURER, gid_bytes, is_ipoib
+from ibdissect.rules.shared.packet_flows import gid_bytes, is_ipoib
 from ibdissect.subnet import ROUTER, FabricFollower
 from ibdissect.transport.multicast import Multicast
 from ibdissect.wire.encapsulation import Ethernet
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST, LINK_LOCAL
+from ibdissect.wire.opcodes import MANUFACTURER
 from ibdissect.wire.spec import Field
 
 SCOPES = frozenset({0x1, 0x2, 0x3, 0x4, 0x5, 0x8, 0xE})

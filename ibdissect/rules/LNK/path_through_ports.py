@@ -17,7 +17,6 @@ from ibdissect.rules.LNK.header_fields import LOCAL
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.link_rule import MTU_AT, NO_LIMIT, VLS_AT, LinkRule, PortLimits, flows
 from ibdissect.rules.shared.named_paths import NamedByPaths
-from ibdissect.rules.shared.packet_flows import MANUFACTURER
 from ibdissect.rules.shared.site_policy import also, foreign_lids
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import ROUTER, SWITCH, ChunkFollowed, FabricFollower, Port, Subnet
@@ -25,6 +24,7 @@ from ibdissect.subnet.nodes import ACTIVE, ARMED, DOWN, STATE_AT
 from ibdissect.subnet.vantage import CONFIGURED_NS, Vantage
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import FIRST_MULTICAST, LID_COUNT, MANAGEMENT_VL, PORT_INFO
+from ibdissect.wire.opcodes import MANUFACTURER
 from ibdissect.wire.sm_port import PortInfo
 
 MAX_PAIRS = 4096

@@ -17,7 +17,7 @@ from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_event
 from ibdissect.rules.shared.answered import Reply
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
-from ibdissect.rules.shared.packet_flows import MANUFACTURER, PacketRule, gid_bytes, is_ipoib
+from ibdissect.rules.shared.packet_flows import PacketRule, gid_bytes, is_ipoib
 from ibdissect.rules.shared.site_policy import forbidden_entries
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed
@@ -28,6 +28,7 @@ from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.notice import TrapSwitchPKey
 from ibdissect.wire.numbers import BASE, FULL, SET, SMP_CLASSES, TRAP
+from ibdissect.wire.opcodes import MANUFACTURER
 from ibdissect.wire.port_kinds import END_PORTS
 from ibdissect.wire.sa_records import PKeyTableRecord
 from ibdissect.wire.sm import SMPDirected

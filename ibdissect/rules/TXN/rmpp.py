@@ -57,7 +57,8 @@ class SegmentOrphan(Rule):
     Look for lost packets before it, then at the sender.
 
     The capture has run for ten seconds. An `info` where the capture may have missed the beginning: in ERF captures whose traffic does not
-    show that nothing is missing, and where packets are missing within ten seconds, or an acknowledgement of this segment shows it.
+    show that nothing is missing, and where packets are missing within ten seconds, or an acknowledgement of this segment shows it. Silent
+    if the first segment comes later: the sender went back, or the capture changed the order.
     """
 
     code, name, severity = "TXN011", "orphan-rmpp-segment", WARNING
@@ -67,10 +68,23 @@ class SegmentOrphan(Rule):
 
     needs = (CaptureLoss,)
 
+    def __init__(self) -> None:
+        self.begun = KeptDict[Frame, None](MAX_WAITING, "transfers whose first segment came late")
+        """By the segment seen first."""
+
     @on_event(SegmentAlone)
     def alone(self, event: SegmentAlone, context: Context) -> Iterator[Hit]:
         if warm(event, context):
             yield of_transfer(event)
+
+    @on_event(SegmentRepeated)
+    def begins(self, event: SegmentRepeated, _context: Context) -> None:
+        first = event.transfer.first
+        if event.segment == 1 < first.number:
+            self.begun.keep(Frame(first.frame), None, event.frame, event.time_ns)
+
+    def stands(self, hit: Hit, context: Context) -> bool:
+        return hit.frame not in self.begun
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         return lowered_severity(context, hit.time_ns)

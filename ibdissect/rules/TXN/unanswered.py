@@ -14,7 +14,8 @@ from ibdissect.decode.conditions import occurrences_where
 from ibdissect.decode.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
 from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
 from ibdissect.decode.history import SECOND_NS
-from ibdissect.decode.identity import AgentId, Code, Frame, Side
+from ibdissect.decode.identity import AgentId, Code, Content, Frame, Side
+from ibdissect.engine.connection_setups import OF_LAP, OF_REQ
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, LEARNT, WARNING, Context, Hit, Locatable, Moment, Rule, fault, on_chunk, on_end, on_event
 from ibdissect.lint.setting import Setting
@@ -62,11 +63,12 @@ class RequestUnanswered(UnansweredRule):
     the RespTimeValue that the agent announced, or by twice the time that the agent took for another answer, if the capture misses packets
     within ten seconds, if nothing at all was recorded for more than a second after the only try, as between two recordings, or if the
     requester asks a LID several times, once each, of which the capture shows no answer at all: its answers may take another way, and the
-    requester got them; or if the answer was recorded long before the request, as where two recordings are merged whose clocks differ; or
-    if the request takes down the port through which it comes, as far as known, and its answer may be lost with the link. Silent if the
-    answer was recorded just before the request, or an answer to the same request less than a second before it, as with two mirrors.
-    Silent, too, if another finding says why the request was dropped (keys, partitions, checksums, lengths, LIDs): it lists this as its
-    consequence.
+    requester got them; or if it asks that agent only this once without an answer, both go on for more than a second, and it does not
+    repeat the request: the capture lacks the answer; or if the answer was recorded long before the request, as where two recordings are
+    merged whose clocks differ; or if the request takes down the port through which it comes, as far as known, and its answer may be lost
+    with the link. Silent if the answer was recorded just before the request, or an answer to the same request less than a second before it,
+    as with two mirrors. Silent, too, if another finding says why the request was dropped (keys, partitions, checksums, lengths, LIDs): it
+    lists this as its consequence.
     """
 
     code, name, severity = "TXN001", "request-unanswered", WARNING
@@ -94,14 +96,16 @@ class RequestUnanswered(UnansweredRule):
     def end(self, context: Context) -> Iterator[Hit]:
         loss, answers = context.get(CaptureLoss), context.get(VisibleAnswers)
         requests = [*self.unanswered(context, self.patience * SECOND_NS)]
-        tries = defaultdict[tuple[Side, AgentId], list[int]](list)
+        tries = defaultdict[tuple[Side, AgentId, Content], list[int]](list)
         for request in requests:
             tries[self._ways(request)].append(request.tries)
         early = context.get(Transactions).answered_early(requests)
         for request in requests:
-            due, mine = self.is_due(context, request) and request.frame not in early, tries[self._ways(request)]
+            takes, mine = self.may_take(context, request), tries[self._ways(request)]
+            due = context.get(Scopes).goes_on(request.last_frame, request.last_ns) >= takes and request.frame not in early
             due &= not (len(mine) > 1 == max(mine) and answers.shows_none_of(request)) and not self._takes_own_link(request, context)
-            stopped = request.tries == 1 and loss.stopped(request.frame, request.last_ns + PATIENCE_NS)
+            due &= mine != [1] or not self._has_it(request, context)
+            stopped = request.tries == 1 and loss.stopped(request.frame, request.last_ns + max(PATIENCE_NS, takes))
             about = {"what": request.what(context.catalog), "to": request.to, "tries": counted(request.tries, "request")}
             yield fault(
                 request, about, MAD.transaction_id,
@@ -109,6 +113,11 @@ class RequestUnanswered(UnansweredRule):
                 severity=None if due and not loss.erf and not stopped and loss.proves_silence(request.last_ns) else INFO,
             )  # fmt: skip
 
+    @staticmethod
+    def _has_it(request: Request, context: Context) -> bool:
+        """Whether the sender of a request has its answer, as it seems: both go on for more than a second, and it does not repeat it."""
+        latest = context.get(VisibleAnswers).both_go_on(request)
+        return latest > request.frame and context.get(CaptureLoss).nanoseconds_between(request.frame, latest) > SECOND_NS
 
     def _takes_own_link(self, request: Request, context: Context) -> bool:
         """Whether a request takes down the port through which it comes, as far as known: its answer has no way back."""
@@ -125,8 +134,8 @@ class RequestUnanswered(UnansweredRule):
         return peer is None or asker is None or peer.node.kind == SWITCH or peer.node is asker.node
 
     @staticmethod
-    def _ways(request: Request) -> tuple[Side, AgentId]:
-        return Side.of(request.source), AgentId(Side.of(request.target), request.mgmt_class)
+    def _ways(request: Request) -> tuple[Side, AgentId, Content]:
+        return Side.of(request.source), AgentId(Side.of(request.target), request.mgmt_class), Content(request.route or b"")
 
 
 class AnswerTwice(Rule):
@@ -242,8 +251,6 @@ class RepressWithoutTrap(Rule):
             yield fault(event, about, MAD.transaction_id, evidence=LEARNT, key=key)
 
 
-OF_REQ, OF_LAP = 0, 2
-"""MessageMRAed."""
 IDLE_NS = 60 * SECOND_NS
 """If nothing was recorded for so long while a connection waited, recording may have stopped."""
 

@@ -16,7 +16,7 @@ from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.expr import Expr, Where
 from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.numbers import MGID_IPV4, MGID_IPV6
-from ibdissect.wire.opcodes import RD, UD
+from ibdissect.wire.opcodes import MANUFACTURER, RD, UD
 from ibdissect.wire.spec import Field
 
 PACKET_FLOW: tuple[Field[Any], ...] = (
@@ -25,8 +25,6 @@ PACKET_FLOW: tuple[Field[Any], ...] = (
 """Who sends to which queue pair, on InfiniBand and RoCE of all kinds; fields that a packet lacks count as zero."""
 _EXTENDED_SIZE = locate.EXTENDED_SIZE.astype(np.uint8)
 RELIABLE_DATAGRAM = range(RD, UD)
-MANUFACTURER = 0xC0
-"""OpCodes from here on belong to manufacturers (IBA 9.2), who use headers and reserved bits of their own."""
 MULTICAST_4, BROADCAST_4 = 0xE, 0xFFFFFFFF
 """First four bits of IPv4's multicast addresses; the address of all hosts of a network."""
 KNOWN_HEADERS = ~BTH.opcode.isin({*RELIABLE_DATAGRAM, *range(MANUFACTURER, 256)})

@@ -375,11 +375,11 @@ class UnansweredRule(Rule):
         return agent.lid is None or latest > frame or (latest > 0 and not context.get(CaptureLoss).nanoseconds_between(latest, frame))
 
     @staticmethod
-    def is_due(context: Context, request: Request) -> bool:
-        """Whether the capture goes on for as long as the agent announced that its answers may take, and twice as long as others took."""
+    def may_take(context: Context, request: Request) -> int:
+        """How long its answer may take, in ns: as long as the agent announced, and twice as long as others took."""
         if request.route is not None:
-            return True
+            return 0
         agents, subnet = context.get(Agents), context.get(FabricFollower).subnet
         limit, _ = announced(agents, subnet, request.mgmt_class, request.target, request.frame)
         took = context.get(SlowAnswers).of(request.mgmt_class, request.target)  # those that wait behind others take longer and longer
-        return context.get(Scopes).goes_on(request.last_frame, request.last_ns) >= max(limit, 2 * took)
+        return max(limit, 2 * took)

@@ -163,13 +163,13 @@ case("CNX014", shown(works, tries(1, **LONG), told(110, 0x61, at=50 * US)), show
      also=["CM009"], twin_also=["CNX013"], file=None)  # fmt: skip
 
 
-def unready(number: int, retries: int, *, wait: int = 20 * MS, done: bool = True, leaves: bool = False) -> bytes:
+def unready(number: int, retries: int, *, wait: int = 20 * MS, after: int = 5 * US, done: bool = True, leaves: bool = False) -> bytes:
     lab = Lab()
     lab.good(lab.up(rnr_retries=retries), 100, 10)
     time = SEC
     for _ in range(number):
         lab.ask(time, 110)
-        lab.answer(time + 5 * US, 110, 0x20 | 0x14, 10)  # 10.24 ms
+        lab.answer(time + after, 110, 0x20 | 0x14, 10)  # 10.24 ms
         time += wait
     if done:
         lab.ask(time, 110)
@@ -189,8 +189,10 @@ case("CNX009", unready(3, 2, done=False, leaves=True), unready(2, 2, done=False,
 NOT_READY = [busy, tries(3, wait=20 * MS), *(told(110, 0x20 | 0x14, at=i * 20 * MS + US) for i in range(3))]
 case("CNX009", shown(*NOT_READY), shown(*NOT_READY, told(110, at=2 * 20 * MS + 2 * US)), severity="info", also=["RC002", "RC007"],
      twin_also=["RC002", "RC007"], file=None)  # fmt: skip
-case("CNX010", unready(3, 7, wait=100 * US), unready(3, 7), also=["RC002", "RC007"], twin_also=["RC002", "RC007"], severity="warning",
-     file=None)  # fmt: skip
+# the twins: it waits; it waits, but the clocks of two interfaces differ, so that each RNR NAK stands before what it answers
+for after in (5 * US, -5 * US):
+    case("CNX010", unready(3, 7, wait=100 * US), unready(3, 7, after=after), also=["RC002", "RC007"], twin_also=["RC002", "RC007"],
+         severity="warning", file=None)  # fmt: skip
 # -- data
 OTHER_DATA = tries(1, 109, start=SEC, opcode=WRITE_ONLY)
 DONE = told(109, msn=109, at=50 * US)
@@ -301,6 +303,20 @@ def taken_back(after: int) -> bytes:
 
 case("CNX002", taken_back(60 * MS), shown(works), severity="info", file=None)
 case("CNX002", taken_back(80 * MS), shown(works), severity="error", file=None)
+# messages that show the REP, which the capture lacks: what delays its answer (MRA), or ends the connection
+for later in (
+    [lambda lab: lab.short(9 * SEC, cm.MRA_ID, cm.MRA, message_mraed=1, service_timeout=10)],
+    [lambda lab: lab.down(9 * SEC)], [lambda lab: lab.short(9 * SEC, cm.DREQ_ID, cm.DREQ, back=True)],
+):  # fmt: skip
+    case("CNX002", shown(lambda lab: lab.req(0, 4), busy), shown(lambda lab: lab.req(0, 4), *later, busy), file=None)
+
+
+def delayed(*, back: bool) -> bytes:
+    """A REQ, and an MRA: of the other side for the REQ, or of the asker for the REP."""
+    return shown(asked, lambda lab: lab.short(MS, cm.MRA_ID, cm.MRA, back=back, message_mraed=int(not back), service_timeout=10), busy)
+
+
+case("CNX002", delayed(back=True), delayed(back=False), file=None)
 # the RNR NAKs of a responder that is not captured
 case("CNX004", shown(tries(4)), shown(works), severity="info", also=["RC002"], file=None)
 # an asker that may ask again and does not has an answer, which came another way, or was stopped

@@ -112,6 +112,9 @@ case("TXN009", [*WAIT, trap_like(REPRESS)], [*WAIT, trap_like(TRAP), trap_like(R
 # the capture has just begun
 case("TXN009", [*WAIT, trap_like(REPRESS)], [trap_like(REPRESS), *WAIT], file=SLOWER)
 case("TXN011", [*WAIT, segment(DATA, 5, 0)], [*WAIT, segment(DATA, 1, 0, flags=FIRST)], frames=[4], file=SLOWER)
+# the capture changed the order of the first two
+case("TXN011", [*WAIT, segment(DATA, 2, 0), segment(DATA, 3, 0)], [*WAIT, segment(DATA, 2, 0), segment(DATA, 1, 0, flags=FIRST)],
+     frames=[4], file=SLOWER)  # fmt: skip
 # ibdump may have missed what the sender does not go back for
 SKIPPED = [segment(DATA, 1, 0, flags=FIRST), segment(DATA, 3, 0, flags=MIDDLE)]
 ARRIVED = segment(ACK, 3, 64, method=TABLE)

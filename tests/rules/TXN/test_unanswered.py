@@ -66,6 +66,31 @@ def test_answers_of_one_lid_take_another_link() -> None:
     assert judged(polls[0]) == ["warning"], "one request alone says nothing"
 
 
+def test_a_requester_that_goes_on_has_its_answer() -> None:
+    """It asks that agent once without an answer in the capture, goes on, and does not repeat the request."""
+    later = ask(8, 5, 102), ask(8.1, 5, 102, 0x81)
+    assert judged(ask(5, 5, 101), *later) == ["info"]
+    assert judged(ask(5, 5, 101), ask(5.2, 5, 101), *later) == ["warning"], "it repeats the request"
+    assert judged(ask(4, 5, 100), ask(5, 5, 101), *later) == ["warning"] * 2, "two of them"
+    assert judged(ask(7.5, 5, 101), *later) == ["warning"], "the agent says nothing more after a second"
+
+
+def test_an_answer_that_was_due_after_the_recording() -> None:
+    """An agent took three seconds for another answer; for a minute nothing was recorded, from two seconds after the request on."""
+    others = [ask(17.5 + i / 2, 8, 200 + i, how) for i in range(4) for how in (0x01, 0x81)]
+    first = [ask(10, 6, 100), ask(13, 6, 100, 0x81), ask(17, 6, 101), *others]
+    second = [ask(80 + i, 8, 300 + i, how) for i in range(9) for how in (0x01, 0x81)]
+
+    def severity(*more: tuple[int, bytes]) -> list[str]:
+        every = sorted([*first, *more, *second], key=itemgetter(0))
+        capture = interfaces_pcapng([(0, frame) for _, frame in every], times=[time for time, _ in every], link=LINK_INFINIBAND)
+        return [str(one.severity) for one in lint(capture) if one.code == "TXN001"]
+
+    assert severity() == ["info"]
+    went_on = [ask(19.5 + i / 2, 8, 400 + i, how) for i in range(120) for how in (0x01, 0x81)]
+    assert severity(*went_on) == ["warning"]
+
+
 def test_an_agent_that_took_longer_for_others_may_answer_after_the_capture() -> None:
     """An agent under load took three seconds for an answer; the capture ends two seconds after another request."""
     took = ask(10, 5, 100), ask(13, 5, 100, 0x81)
