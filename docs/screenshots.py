@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from ibdissect.cli.common import Common
+from ibdissect.cli.common import CommonOptions
 from ibdissect.cli.output import early_options
 from ibdissect.cli.points import MergedCapture
 from ibdissect.pipeline.check import CheckOptions
@@ -61,8 +61,8 @@ async def shoot(captures: Path, name: str, capture: str, keys: tuple[str, ...], 
 
 async def shoot_points(folder: Path) -> None:
     """The captures of docs/where-was-it-lost.md, merged, at a lost packet."""
-    merged = MergedCapture([str(HERE / "examples" / "lost" / f"{point}.pcap") for point in ("client", "tap", "server")], Common())
-    model, options = CaptureModel(merged.file.name), early_options(Common(), points=True)
+    merged = MergedCapture([str(HERE / "examples" / "lost" / f"{point}.pcap") for point in ("client", "tap", "server")], CommonOptions())
+    model, options = CaptureModel(merged.file.name), early_options(CommonOptions(), points=True)
     assert options is not None
     merged.tell(model)
     options.policy = merged.known

@@ -37,8 +37,7 @@ from ibdissect.wire.places import (
     VendorOui,
 )
 from ibdissect.wire.spec import Field, Struct
-from ibdissect.wire.tail import Behind as InTail
-from ibdissect.wire.tail import length_of
+from ibdissect.wire.tail import TailAttribute, length_of
 
 ARGUMENTS = dict(zip(MARKS, (("view", "seen"), ("event", "context"), ("table", "context"), ("context",)), strict=True))
 """What a handler gets, by its mark."""
@@ -162,7 +161,8 @@ def _used(struct: StructType) -> Iterator[StructType]:
 def _struct(struct: StructType, used: Collection[StructType]) -> Iterator[str]:
     for name, value in vars(struct).items():
         said = isinstance(value, (Answer, Note, Summary)) or (isinstance(value, tuple) and all(isinstance(one, Note) for one in value))
-        plain = said or name.startswith("_") or isinstance(value, (InTail, Field, FunctionType, staticmethod, classmethod, property, type))
+        known = (TailAttribute, Field, FunctionType, staticmethod, classmethod, property, type)
+        plain = said or name.startswith("_") or isinstance(value, known)
         if not (plain or hasattr(Struct, name)):
             yield ", ".join(filter(None, (f".{name}: a structure has no such attribute", nearest(name, _ATTRIBUTES, ""))))
     for name, value in (("prefix", struct.prefix), ("key", struct.key)):
@@ -178,7 +178,7 @@ def _struct(struct: StructType, used: Collection[StructType]) -> Iterator[str]:
 def _said(struct: StructType) -> Iterator[str]:
     """Mistakes in what a structure says of itself."""
     for name in placeholders(summary_of(struct)):
-        if not isinstance(vars(struct).get(name), (Field, InTail)) and not isinstance(getattr(struct, name, None), Field):
+        if not isinstance(vars(struct).get(name), (Field, TailAttribute)) and not isinstance(getattr(struct, name, None), Field):
             yield f": its summary names {name!r}, which is none of its fields"
     try:
         notes_of(struct)
@@ -301,7 +301,7 @@ def _check_message(rule: type[Rule], catalog: Catalog) -> None:
         raise PluginError(defined_in(rule), f"rule {rule.code}: its message is not a format string: {error}") from error
     if rule.on is None or rule.when is None or (rule.by_answers and rule.message_words is None):
         return
-    parts = {name for name, value in vars(rule.on).items() if isinstance(value, InTail)}
+    parts = {name for name, value in vars(rule.on).items() if isinstance(value, TailAttribute)}
     fields = {field.name for field in (*rule.on.fields, *catalog.computed.get(rule.on, ()))}
     known = rule.message_words or {struct.__name__ for struct in catalog.structs} | fields | parts
     for word in words:

@@ -176,14 +176,14 @@ def assert_clean(
     __tracebackhide__ = True
     from ibdissect.cli.baselines import KnownFindings
     from ibdissect.cli.checking import check_options
-    from ibdissect.cli.common import Common
+    from ibdissect.cli.common import CommonOptions
     from ibdissect.cli.lint import RANKS
     from ibdissect.errors import ConfigError
     from ibdissect.pipeline.check import check
     from ibdissect.report import Run
     from ibdissect.report.lines import full_capture
 
-    common = Common(config=os.fspath(config) if config is not None else None, plugins=tuple(plugins))
+    common = CommonOptions(config=os.fspath(config) if config is not None else None, plugins=tuple(plugins))
     options = check_options(common, selected=select, ignored=ignore, max_findings=SHOWN)
     least = fail_on or common.settings.fail_on or "error"
     if least not in RANKS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ibdissect.cli.common import Common, common_options, say
+from ibdissect.cli.common import CommonOptions, common_options, say
 from ibdissect.cli.output import ending_of, findings_of, max_findings_option, opened_capture, output_option
 from ibdissect.wire.text import counted
 
@@ -14,7 +14,7 @@ from ibdissect.wire.text import counted
 @output_option
 @max_findings_option
 @common_options
-def command(capture: str, target: str, max_findings: int, common: Common) -> int:
+def command(capture: str, target: str, max_findings: int, common: CommonOptions) -> int:
     """Write the frames of CAPTURE to a pcapng, each with its findings as comments, which Wireshark shows.
 
     Existing comments stay. Frames are written unchanged, including their keys.

@@ -14,7 +14,7 @@ from ibdissect.lint.site_severities import site_severities
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.report import Followed
 
-from .common import Common, say
+from .common import CommonOptions, say
 from .config import OPTION, Config
 
 if TYPE_CHECKING:
@@ -33,26 +33,26 @@ extend_ignore_option = click.option(
 no_crc_option = click.option("--no-crc", is_flag=True, help="Do not check ICRC and VCRC; damaged packets then count like others.")
 
 
-def followed(common: Common, **overruled: object) -> Followed | None:
+def followed(common: CommonOptions, **overruled: object) -> Followed | None:
     """The configuration that decided about findings or status; None if none did. `overruled`: what was given instead of its keys."""
     keys = common.settings.followed(*(name for name, given in overruled.items() if given))
     return Followed(common.settings.shown, keys) if keys else None
 
 
-def say_followed(configuration: Followed | None, common: Common, named: bool) -> None:
+def say_followed(configuration: Followed | None, common: CommonOptions, named: bool) -> None:
     """Say on standard error whose rules were followed, if no report `named` it; with --quiet only of a file that nobody named."""
     given = (common.config,) if isinstance(common.config, str) else common.config or ()
     if configuration is not None and not named and not (common.quiet and common.settings.source in (OPTION, *given)):
         say(f"By {configuration.text}.")
 
 
-def say_whose_rules(common: Common) -> None:
+def say_whose_rules(common: CommonOptions) -> None:
     """The same of a command that prints findings among other things: nothing fails it, and it hides none that are known."""
     say_followed(followed(common, fail_on=True, baseline=True), common, named=False)
 
 
 def check_options(
-    common: Common,
+    common: CommonOptions,
     *,
     selected: str | Iterable[str] = (),
     ignored: str | Iterable[str] = (),
@@ -105,7 +105,7 @@ def check_options(
     return options
 
 
-def checked_selection(common: Common, options: CheckOptions) -> FrameSelection | None:
+def checked_selection(common: CommonOptions, options: CheckOptions) -> FrameSelection | None:
     """The frames that -Y and --frames select for a check, which knows neither its own findings nor later answers yet. ConfigError."""
     selection = common.selection(options.catalog)
     only = selection.filter if selection is not None else None

@@ -84,7 +84,7 @@ def without(*names: str, reason: str, hint: str = "") -> Callable[[F], F]:
     return add
 
 
-class Common(Record, dict=True):
+class CommonOptions(Record, dict=True):
     """The options of all commands, and what follows from them: files are read on first use."""
 
     filter: str | None = None
@@ -225,7 +225,7 @@ def _limited(_context: click.Context, _option: click.Parameter, text: str | None
 
 
 common_options = grouped(
-    Common, "common",
+    CommonOptions, "common",
     click.option("-Y", "--filter", "filter", metavar="FILTER", help="Only frames that match this display filter."),
     click.option("--frames", "frames", metavar="LIST", help="Only these frames: 1-10,17,100-."),
     click.option("-q", "--quiet", is_flag=True, help="Say less: no summary, notes or progress."),

@@ -14,7 +14,7 @@ from msgspec import Struct as Record
 from ibdissect import engine
 from ibdissect.capture.chunk import SetMember
 from ibdissect.capture.sets import Unit
-from ibdissect.cli.common import Common, common_options, say, without
+from ibdissect.cli.common import CommonOptions, common_options, say, without
 from ibdissect.cli.console import echo
 from ibdissect.cli.each_capture import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import captures_argument, open_for, set_option, units_of
@@ -62,7 +62,7 @@ class Diagnosed(Record):
 @common_options
 def command(
     captures: tuple[str, ...], as_set: bool, points: bool, format_: str, top: int, every: bool, jobs: int | None, engine: str | None,
-    common: Common,
+    common: CommonOptions,
 ) -> int:  # fmt: skip
     """Tell the story of every connection: which failed, were refused or slow, and why, with the frames that prove it; `-` reads standard
     input. Exit status 0: no connection failed. 1: one failed. 2: a capture could not be read.
@@ -93,7 +93,7 @@ def _merged(comparison: Comparison, found: list[Diagnosed], each: EachCapture[Di
 
 
 def _tell(
-    told: Iterable[Diagnosed], format_: str, top: int, each: EachCapture[Diagnosed], common: Common, *, every: bool, several: bool
+    told: Iterable[Diagnosed], format_: str, top: int, each: EachCapture[Diagnosed], common: CommonOptions, *, every: bool, several: bool
 ) -> int:
     """Print; returns the exit status."""
     paint = common.paint(sys.stdout)
@@ -116,7 +116,7 @@ def _tell(
     return each.status or int(failed)
 
 
-def _diagnose(capture: Unit, *, common: Common, progress: Progress | None = None, stop: Stop | None = None) -> Outcome[Diagnosed]:
+def _diagnose(capture: Unit, *, common: CommonOptions, progress: Progress | None = None, stop: Stop | None = None) -> Outcome[Diagnosed]:
     from ibdissect.pipeline.diagnosing import diagnosed
 
     told = engine.compiled()

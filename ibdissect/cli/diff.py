@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibdissect.cli.common import Common, common_options, incomplete, refuse, without, write_json
+from ibdissect.cli.common import CommonOptions, common_options, incomplete, refuse, without, write_json
 from ibdissect.cli.console import echo
 from ibdissect.errors import ConfigError, SubnetFileError
 from ibdissect.wire.text import counted, printable
@@ -30,7 +30,7 @@ STYLES = {"+": "info", "-": "error", "~": "warning"}
 @without("subnet", "subnet_time", reason="cannot be used here: BEFORE and AFTER say all that is compared")
 @without("name_ports", reason="cannot be used here: ports have the names that each side gives them")
 @common_options
-def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool, common: Common) -> int:
+def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool, common: CommonOptions) -> int:
     """Compare two descriptions of a subnet: captures, subnet files, or folders of them, in any combination.
 
     For two captures, traffic and findings are compared (with -Y, of the frames that match), and the subnet if both contain subnet
@@ -68,7 +68,7 @@ def command(before: str, after: str, format_: str, fail_on: str, on_screen: bool
     return int(any(found.get(kind) for kind in failing))
 
 
-def _changes(before: str, after: str, common: Common) -> dict[str, list[dict[str, Any]]]:
+def _changes(before: str, after: str, common: CommonOptions) -> dict[str, list[dict[str, Any]]]:
     """The changes by kind. SubnetFileError if a side cannot be read, or says nothing that can be compared."""
     from ibdissect.pipeline import compare_captures as contents
     from ibdissect.subnet.compare import changes
@@ -100,7 +100,7 @@ def _changes(before: str, after: str, common: Common) -> dict[str, list[dict[str
     return found
 
 
-def _side(argument: str, common: Common) -> tuple[Subnet, str]:
+def _side(argument: str, common: CommonOptions) -> tuple[Subnet, str]:
     """What is known of the subnet, and the path if it is a single capture. SubnetFileError for files that cannot be read."""
     from ibdissect.capture.named_files import NamedFiles
     from ibdissect.subnet import Subnet

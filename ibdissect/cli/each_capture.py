@@ -27,7 +27,7 @@ from ibdissect.pipeline.ordered_pool import Engine, Stopped, Work, spread
 from ibdissect.pipeline.reading import Progress
 from ibdissect.public_names import public_name
 
-from .common import Common, say
+from .common import CommonOptions, say
 from .console import progress_bar
 
 INTERRUPTED = 130
@@ -67,7 +67,7 @@ def jobs_option(what: str) -> Callable[[F], F]:
 
 
 @contextmanager
-def chosen_engine(name: str | None, jobs: int | None, common: Common, *, most: int | None = None) -> Iterator[Engine[Any] | None]:
+def chosen_engine(name: str | None, jobs: int | None, common: CommonOptions, *, most: int | None = None) -> Iterator[Engine[Any] | None]:
     """The function that makes a pool of processes, at most `most`; None for one process. ConfigError if the cluster cannot be used."""
     if name is None:
         slots = min(jobs or 1, most or jobs or 1)
@@ -121,7 +121,7 @@ def interruptible() -> Iterator[Stop]:
 
 @contextmanager
 def each_capture(
-    units: Sequence[Unit], work: Work[R], lost: Callable[[Unit], R], jobs: int | None, engine: str | None, common: Common
+    units: Sequence[Unit], work: Work[R], lost: Callable[[Unit], R], jobs: int | None, engine: str | None, common: CommonOptions
 ) -> Iterator[tuple[Iterator[R], Stop]]:
     """The results of work on several captures, in their order as they come, with a progress bar; and whether Ctrl+C ended it.
 
@@ -168,7 +168,7 @@ class EachCapture(Generic[T]):
     The work is called with a silent `common`, too. It raises IbdissectError, and Stopped if `stop` says so.
     """
 
-    def __init__(self, units: Sequence[Unit], work: Work[Outcome[T]], jobs: int | None, engine: str | None, common: Common) -> None:
+    def __init__(self, units: Sequence[Unit], work: Work[Outcome[T]], jobs: int | None, engine: str | None, common: CommonOptions) -> None:
         quiet = replace(common, quiet=True, plugins=common.plugin_names)
         self.units, self.work = units, partial(_attempt, partial(work, common=quiet))
         self.jobs, self.engine, self.common = jobs, engine, common

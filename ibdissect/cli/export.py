@@ -15,7 +15,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.sets import Unit
 from ibdissect.cli import output
-from ibdissect.cli.common import Common, common_options, grouped, refuse, say
+from ibdissect.cli.common import CommonOptions, common_options, grouped, refuse, say
 from ibdissect.cli.each_capture import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.errors import ConfigError
 from ibdissect.export import formats
@@ -126,7 +126,7 @@ class ExportArguments(Record):
     output.max_findings_option,
 )  # fmt: skip
 @common_options
-def command(captures: tuple[str, ...], wanted: ExportArguments, common: Common) -> int:
+def command(captures: tuple[str, ...], wanted: ExportArguments, common: CommonOptions) -> int:
     """Write CAPTURE as a table, or its frames as a capture. The extension of FILE names the format; --format lists them.
 
     `--output -` writes to standard output. A field that can occur several times in a frame becomes a list (in CSV separated by
@@ -162,7 +162,7 @@ def command(captures: tuple[str, ...], wanted: ExportArguments, common: Common) 
     return 0
 
 
-def _tell_written(count: int, what: str, wanted: ExportArguments, common: Common) -> None:
+def _tell_written(count: int, what: str, wanted: ExportArguments, common: CommonOptions) -> None:
     common.tell(f"{counted(count, what, ',')} written to {'standard output' if wanted.target == '-' else wanted.target}")
 
 
@@ -201,7 +201,7 @@ def _columns(opened: Capture, wanted: ExportArguments, ending: str, file: IO[byt
     return count
 
 
-def _by_windows(capture: Unit, wanted: ExportArguments, ending: str, common: Common) -> int:
+def _by_windows(capture: Unit, wanted: ExportArguments, ending: str, common: CommonOptions) -> int:
     """Write the columns of frames with several processes."""
     from .windows_in_processes import write_by_windows
 
@@ -213,7 +213,7 @@ def _by_windows(capture: Unit, wanted: ExportArguments, ending: str, common: Com
     return 0
 
 
-def _others(opened: Capture, wanted: ExportArguments, ending: str, common: Common, file: IO[bytes]) -> int:
+def _others(opened: Capture, wanted: ExportArguments, ending: str, common: CommonOptions, file: IO[bytes]) -> int:
     """Write findings, connections, messages or records and return the number of rows."""
     from ibdissect.export import writers
     from ibdissect.tables import connections, findings, messages, records
@@ -238,7 +238,7 @@ def _tell_masked(count: int) -> None:
         say(f"note: {counted(count, 'key')} left out; --show-keys writes them")
 
 
-def _sightings(captures: Sequence[str], target: str, ending: str, common: Common) -> int:
+def _sightings(captures: Sequence[str], target: str, ending: str, common: CommonOptions) -> int:
     """Write the sightings of packets at several points and return their number."""
     from ibdissect.cli.points import compared
     from ibdissect.export import sightings, writers
@@ -248,7 +248,7 @@ def _sightings(captures: Sequence[str], target: str, ending: str, common: Common
         return writers.write(sightings.batches(comparison), sightings.SCHEMA, file, ending)
 
 
-def _partitioned(units: Sequence[Unit], wanted: ExportArguments, common: Common) -> int:
+def _partitioned(units: Sequence[Unit], wanted: ExportArguments, common: CommonOptions) -> int:
     """Add the frames of captures to a dataset, each when all of it was read."""
     keys = wanted.partitions
     from ibdissect.export.parquet_folders import unfinished_files
@@ -268,7 +268,7 @@ def _partitioned(units: Sequence[Unit], wanted: ExportArguments, common: Common)
 
 
 def _added(
-    unit: Unit, *, wanted: ExportArguments, keys: tuple[str, ...], private: str, common: Common, stop: Stop | None = None,
+    unit: Unit, *, wanted: ExportArguments, keys: tuple[str, ...], private: str, common: CommonOptions, stop: Stop | None = None,
     progress: Progress | None = None,
 ) -> Outcome[int]:  # fmt: skip
     """Add the frames of a capture to the dataset; the result is the number of keys left out."""

@@ -12,7 +12,7 @@ import click
 
 from ibdissect.capture.chunk import SetMember
 from ibdissect.capture.sets import Unit
-from ibdissect.cli.common import Common, common_options, refuse, say, without, write_json
+from ibdissect.cli.common import CommonOptions, common_options, refuse, say, without, write_json
 from ibdissect.cli.console import echo
 from ibdissect.cli.output import opened_capture, selection_of, set_option, source_of
 from ibdissect.errors import ConfigError
@@ -41,7 +41,7 @@ FORMATS = ("text", "json", "dot", "partitions.conf", "ibnetdiscover")
 @click.option("--at", "at", type=click.IntRange(min=1), metavar="FRAME", help="What was known when this frame had been sent.")
 @without("name_ports", reason="cannot be used here: nodes are always shown with their names")
 @common_options
-def command(captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, at: int | None, common: Common) -> None:
+def command(captures: tuple[str, ...], as_set: bool, format_: str, dot: bool, at: int | None, common: CommonOptions) -> None:
     """Print nodes, ports, links, LIDs, partitions, keys, subnet managers and forwarding; `-` reads standard input.
     Without CAPTURE: what the files of --subnet say.
 
@@ -101,7 +101,7 @@ class _LearntSubnet:
         return {**describe(self.subnet, key_text, self.files.known if self.files is not None else ()), "events": events}
 
 
-def _read(path: Unit | None, at: int | None, common: Common) -> tuple[Sequence[_LearntSubnet], dict[str, Any], Sequence[SetMember]]:
+def _read(path: Unit | None, at: int | None, common: CommonOptions) -> tuple[Sequence[_LearntSubnet], dict[str, Any], Sequence[SetMember]]:
     """The subnet as learnt up to frame `at`, or the subnets that the capture holds; their description, and the files of a set."""
     from ibdissect.decode.hidden.key_numbers import KeyNumbering, is_secret
 
@@ -132,7 +132,7 @@ def _read(path: Unit | None, at: int | None, common: Common) -> tuple[Sequence[_
     return list(parts.values()) or [whole], result, members
 
 
-def _each_subnet(opened: Capture, at: int | None, common: Common) -> dict[int, _LearntSubnet]:
+def _each_subnet(opened: Capture, at: int | None, common: CommonOptions) -> dict[int, _LearntSubnet]:
     """The subnets that a capture mixes, by number, learnt in another pass; a note names them. Empty if they cannot be separated."""
     from ibdissect.pipeline.reading import division_of
     from ibdissect.subnet.mixed_subnets import ADVICE

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import OF_CAPTURES, Common, common_options, without
+from ibdissect.cli.common import OF_CAPTURES, CommonOptions, common_options, without
 from ibdissect.cli.console import echo
 from ibdissect.dfilter.names import COMPUTED, MARKS, names_of
 from ibdissect.errors import FilterError
@@ -25,7 +25,7 @@ KINDS = {"uint": "integer", "bool": "boolean", "bytes": "bytes", "string": "text
 @click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
 @without(*OF_CAPTURES, reason="cannot be used here: no capture is read")
 @common_options
-def command(prefix: str, format_: str, common: Common) -> None:
+def command(prefix: str, format_: str, common: CommonOptions) -> None:
     """List all filter names that start with PREFIX (`infiniband.` is optional), with type, label, place and bits.
 
     If none starts with it, those that contain it are listed, in their name or label: `pkey` finds P_Key, too.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from ibdissect.cli.common import Common, common_options, without
+from ibdissect.cli.common import CommonOptions, common_options, without
 from ibdissect.cli.console import echo
 from ibdissect.cli.output import opened_capture
 from ibdissect.errors import ConfigError
@@ -28,7 +28,7 @@ WITH_PAYLOAD = 'ibdissect.message.kind in {"SEND", "WRITE", "READ", "ATOMIC"}'
 @click.option("--only", is_flag=True, help="Only the message that FRAME belongs to.")
 @without("name_ports", reason="does nothing here: payloads name no ports")
 @common_options
-def command(capture: str, frame: int, form: str, only: bool, common: Common) -> None:
+def command(capture: str, frame: int, form: str, only: bool, common: CommonOptions) -> None:
     """Print the messages of the connection that FRAME of CAPTURE belongs to: SENDs, WRITEs, and the data of READs.
 
     Each PSN is printed once, however often it was sent; keys are masked. `>` goes the way of FRAME's request, `<` comes back.

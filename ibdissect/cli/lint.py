@@ -29,7 +29,7 @@ from ibdissect.cli.checking import (
     say_followed,
     select_option,
 )
-from ibdissect.cli.common import Common, columns, common_options, grouped, say
+from ibdissect.cli.common import CommonOptions, columns, common_options, grouped, say
 from ibdissect.cli.console import echo
 from ibdissect.cli.each_capture import INTERRUPTED, each_capture, engine_option
 from ibdissect.cli.help_sections import Sectioned
@@ -152,7 +152,7 @@ class Lint(Sectioned):
     sandbox_option,
 )
 @common_options
-def command(paths: tuple[str, ...], wanted: LintArguments, common: Common) -> int:
+def command(paths: tuple[str, ...], wanted: LintArguments, common: CommonOptions) -> int:
     """Check captures against the rules: files, directories (recursive), globs, `-` for standard input.
 
     Exit status 0: nothing at or above --fail-on; 1: findings; 2: a capture could not be read, nothing in it could be checked, or an option
@@ -245,7 +245,7 @@ def _timed(unit: Unit, *, work: Work[CaptureReport], stop: Stop | None = None, p
     return report
 
 
-def _say_what_is_missing(reports: Iterable[CaptureReport], common: Common) -> None:
+def _say_what_is_missing(reports: Iterable[CaptureReport], common: CommonOptions) -> None:
     for report in reports:
         if report.error is not None:
             say(f"error: {report.error}")
@@ -255,7 +255,7 @@ def _say_what_is_missing(reports: Iterable[CaptureReport], common: Common) -> No
             common.tell(f"warning: {report.path}: {doubt}")
 
 
-def _options(wanted: LintArguments, max_findings: int | None, common: Common) -> CheckOptions:
+def _options(wanted: LintArguments, max_findings: int | None, common: CommonOptions) -> CheckOptions:
     """The options of the check. Loading them pauses the garbage collector, and excludes the imported objects from it for good."""
     with uncollected():
         options = check_options(
@@ -270,7 +270,7 @@ def _options(wanted: LintArguments, max_findings: int | None, common: Common) ->
 
 
 def _checked(
-    units: Sequence[Unit], work: Work[CaptureReport], wanted: LintArguments, common: Common, known: KnownFindings | None,
+    units: Sequence[Unit], work: Work[CaptureReport], wanted: LintArguments, common: CommonOptions, known: KnownFindings | None,
     targets: Sequence[Target], run: formats.Run,
 ) -> tuple[list[CaptureReport], bool]:  # fmt: skip
     """The reports on captures, and whether Ctrl+C ended the check. If the first target streams, findings are printed as they come."""

@@ -16,7 +16,7 @@ import click
 from ibdissect.capture.discover import discover, one_set, sets_of
 from ibdissect.capture.owners import followed
 from ibdissect.capture.sets import ENDINGS, Unit, files_of
-from ibdissect.cli.common import Common, incomplete, say
+from ibdissect.cli.common import CommonOptions, incomplete, say
 from ibdissect.cli.console import echo, progress_bar
 from ibdissect.errors import ConfigError, missing_extra, writing
 from ibdissect.wire.text import counted
@@ -68,7 +68,7 @@ def require_extra(*modules: str, extra: str = "export") -> None:
         raise missing_extra(extra, *missing)
 
 
-def findings_of(opened: Capture, common: Common, max_findings: int | None = None) -> CaptureReport:
+def findings_of(opened: Capture, common: CommonOptions, max_findings: int | None = None) -> CaptureReport:
     """The report on the selected frames of a capture, which is read twice. Raises CaptureError for a pipe or an unreadable capture.
 
     `max_findings`: of a rule; None or -1: all.
@@ -86,7 +86,7 @@ def findings_of(opened: Capture, common: Common, max_findings: int | None = None
     return report
 
 
-def selection_of(opened: Capture, common: Common) -> FrameSelection | None:
+def selection_of(opened: Capture, common: CommonOptions) -> FrameSelection | None:
     """The frames that -Y and --frames select, with findings or later answers if the filter uses them."""
     selection = common.selection(opened.catalog)
     if selection is not None and (only := selection.filter) is not None:
@@ -97,13 +97,13 @@ def selection_of(opened: Capture, common: Common) -> FrameSelection | None:
     return selection
 
 
-def _options(common: Common) -> CheckOptions:
+def _options(common: CommonOptions) -> CheckOptions:
     from .checking import check_options  # most commands need no findings
 
     return check_options(common, max_findings=None)
 
 
-def early_options(common: Common, *, points: bool = False) -> CheckOptions | None:
+def early_options(common: CommonOptions, *, points: bool = False) -> CheckOptions | None:
     """Check options, configuration and filter before a screen is drawn. Returns the options, or None if the defaults apply.
 
     Loading the rules takes longer than the first rows of the screen.
@@ -141,7 +141,7 @@ def set_files(paths: tuple[str, ...], *, quiet: bool = False) -> list[str]:
     return captures_of(paths, quiet=quiet)
 
 
-def open_for(path: Unit, common: Common) -> Capture:
+def open_for(path: Unit, common: CommonOptions) -> Capture:
     from ibdissect.python_interface import Capture
 
     subnet = common.subnet_files
@@ -151,7 +151,7 @@ def open_for(path: Unit, common: Common) -> Capture:
 
 
 @contextmanager
-def opened_capture(path: Unit, common: Common, *, passes: int = 0) -> Iterator[Capture]:
+def opened_capture(path: Unit, common: CommonOptions, *, passes: int = 0) -> Iterator[Capture]:
     """Open a command's capture and select its frames; at the end, print where it was damaged.
 
     Status 2 if part of it was not read or not checked. `passes`: how often it is read, for a progress bar; 0: no bar.
@@ -169,7 +169,7 @@ def opened_capture(path: Unit, common: Common, *, passes: int = 0) -> Iterator[C
         tell_lacking(opened.path, lacking(opened), common)
 
 
-def tell_untold(path: str, count: int, common: Common) -> None:
+def tell_untold(path: str, count: int, common: CommonOptions) -> None:
     """Say how many keys have no number of their own."""
     if count:
         common.tell(f"warning: {path}: {count} keys have no number of their own (shown as #?)")
@@ -180,7 +180,7 @@ def lacking(opened: Capture) -> tuple[tuple[str, int, int], ...]:
     return tuple((one.what, one.frame, one.count) for one in opened.dropped if one.count)
 
 
-def tell_lacking(path: str, lacks: Iterable[tuple[str, int, int]], common: Common) -> None:
+def tell_lacking(path: str, lacks: Iterable[tuple[str, int, int]], common: CommonOptions) -> None:
     """Say what is missing in the output."""
     for what, frame, count in lacks:
         common.tell(f"warning: {path}: too many {what} to remember: {count:,} from frame {frame:,} on are not shown")

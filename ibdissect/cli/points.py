@@ -14,7 +14,7 @@ import click
 
 from ibdissect import report as formats
 from ibdissect.cli.checking import check_options, checked_selection, followed, ignore_option, say_followed
-from ibdissect.cli.common import Common, common_options, refuse, without
+from ibdissect.cli.common import CommonOptions, common_options, refuse, without
 from ibdissect.cli.console import echo
 from ibdissect.cli.lint import RANKS, exit_status
 from ibdissect.cli.output import ending_of, refuse_captures, write_text
@@ -57,7 +57,7 @@ WHOLE = {"reason": "packets are matched in whole captures", "hint": "cut the cap
 @common_options
 def command(
     captures: tuple[str, ...], format_: str, output: str | None, selected: tuple[str, ...], ignored: tuple[str, ...], fail_on: str | None,
-    packets: bool, target: str | None, common: Common,
+    packets: bool, target: str | None, common: CommonOptions,
 ) -> int:  # fmt: skip
     """Match the packets of several capture points, align their clocks, and report loss, delay, reordering and change between them.
 
@@ -108,7 +108,7 @@ def command(
     return exit_status(reports, fail_on)
 
 
-def compared(captures: Sequence[str], common: Common, *, filtered: bool = False) -> Comparison:
+def compared(captures: Sequence[str], common: CommonOptions, *, filtered: bool = False) -> Comparison:
     """The packets of several captures, matched. `filtered`: the command knows what to do with -Y. ConfigError."""
     from ibdissect.points.comparison import Comparison
 
@@ -132,7 +132,7 @@ def compared(captures: Sequence[str], common: Common, *, filtered: bool = False)
 class MergedCapture:
     """The merged capture of several points, in a temporary file, for the screen."""
 
-    def __init__(self, captures: Sequence[str], common: Common) -> None:
+    def __init__(self, captures: Sequence[str], common: CommonOptions) -> None:
         from ibdissect.points.merged import delays, merged_faults, write_merged
 
         comparison = compared(captures, common)
@@ -160,7 +160,7 @@ def _json(result: dict[str, Any], packets: Iterable[Any] | None) -> Iterator[str
     yield "]}\n"
 
 
-def _judged(comparison: Comparison, options: CheckOptions, common: Common) -> list[CaptureReport]:
+def _judged(comparison: Comparison, options: CheckOptions, common: CommonOptions) -> list[CaptureReport]:
     """The reports of the rules on each point's capture; a capture without faults is not read again."""
     from ibdissect.points.findings import point_faults
 
@@ -174,7 +174,7 @@ def _judged(comparison: Comparison, options: CheckOptions, common: Common) -> li
     return reports
 
 
-def _write(comparison: Any, target: str, captures: tuple[str, ...], common: Common) -> None:
+def _write(comparison: Any, target: str, captures: tuple[str, ...], common: CommonOptions) -> None:
     from ibdissect.export.files import replacing
     from ibdissect.points.merged import write_merged
 

@@ -7,7 +7,7 @@ import sys
 import click
 
 from ibdissect.cli.checking import check_options, checked_selection, followed, ignore_option, no_crc_option, select_option
-from ibdissect.cli.common import Common, command_line, common_options, say
+from ibdissect.cli.common import CommonOptions, command_line, common_options, say
 from ibdissect.cli.console import progress_bar
 from ibdissect.cli.output import MaxFindings, captures_of, refuse_captures, require_extra, write_text
 from ibdissect.errors import ConfigError
@@ -31,7 +31,7 @@ from ibdissect.errors import ConfigError
 @common_options
 def command(
     paths: tuple[str, ...], output: str | None, compared: str | None, title: str, note: str, selected: tuple[str, ...],
-    ignored: tuple[str, ...], max_findings: int, no_crc: bool, common: Common,
+    ignored: tuple[str, ...], max_findings: int, no_crc: bool, common: CommonOptions,
 ) -> int:  # fmt: skip
     """Write an HTML page about captures (files, directories, globs): is it healthy, what is wrong, how does the traffic look?
 

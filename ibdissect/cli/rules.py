@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ibdissect.cli.common import OF_CAPTURES, Common, common_options, without
+from ibdissect.cli.common import OF_CAPTURES, CommonOptions, common_options, without
 from ibdissect.cli.console import echo
 from ibdissect.errors import ConfigError, defined_in
 from ibdissect.lint import toml_rules
@@ -25,7 +25,7 @@ from ibdissect.lint.setting import settings_of
 @click.option("--format", "format_", type=click.Choice(("text", "json", "markdown")), default="text", show_default=True)
 @without(*OF_CAPTURES, reason="cannot be used here: no capture is read")
 @common_options
-def command(codes: tuple[str, ...], format_: str, common: Common) -> None:
+def command(codes: tuple[str, ...], format_: str, common: CommonOptions) -> None:
     """List the rules, or explain those named by code, prefix or name: what, why it matters, what to do, reference, example."""
     rules = _named(split_codes(codes), common, "CODE")
     explain = bool(codes) and (len(rules) <= 3 or format_ == "markdown")
@@ -40,12 +40,12 @@ def command(codes: tuple[str, ...], format_: str, common: Common) -> None:
             echo(f"{rule.code}  {rule.severity.value:<8} {rule.name:<36} {summary(rule)}")
 
 
-def explained(codes: Sequence[str], common: Common) -> str:
+def explained(codes: Sequence[str], common: CommonOptions) -> str:
     """The pages of rules, for a terminal. ConfigError for a code that no rule has."""
     return "\n".join(text_of(rule, as_markdown=False) for rule in _named(codes or [""], common, "--explain"))
 
 
-def _named(codes: Sequence[str], common: Common, source: str) -> list[type[Rule]]:
+def _named(codes: Sequence[str], common: CommonOptions, source: str) -> list[type[Rule]]:
     """The rules with some codes, prefixes or names; all without any."""
     from ibdissect.rules import load
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import click
 
-from .common import Common
+from .common import CommonOptions
 
 sandbox_option = click.option(
     "--sandbox", is_flag=True, help="Write nothing but what was asked for, open no connection, take at most 8 GB (Linux: Landlock)."
@@ -27,7 +27,7 @@ TCP, TCP_SINCE = 0b11, 4
 """To bind and to connect."""
 
 
-def confine(common: Common, targets: Iterable[str | None], *, network: bool) -> None:
+def confine(common: CommonOptions, targets: Iterable[str | None], *, network: bool) -> None:
     """From now on this process, and those that it starts, can write only into the folders of `targets`; without `network`, no TCP.
 
     Devices and the temporary folder stay writable, and open files stay open. A note names rights that this kernel cannot take away.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ibdissect.cli.common import Common, common_options, without
+from ibdissect.cli.common import CommonOptions, common_options, without
 from ibdissect.cli.output import FRAME_ENDINGS, ending_of, opened_capture, output_option
 from ibdissect.wire.text import counted
 
@@ -16,7 +16,7 @@ from ibdissect.wire.text import counted
 @without("show_keys", reason="does nothing here: keys are replaced by their numbers")
 @without("name_ports", reason="does nothing here: the copy holds no names")
 @common_options
-def command(capture: str, target: str, verify: bool, common: Common) -> int:
+def command(capture: str, target: str, verify: bool, common: CommonOptions) -> int:
     """Write CAPTURE without secrets and identities, so that it can be shared; lint reports the same findings.
 
     Keys are replaced by their numbers; GUIDs, GIDs, LIDs, QPNs, IP and MAC addresses by substitutes in order of first

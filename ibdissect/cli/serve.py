@@ -10,7 +10,7 @@ import sys
 import click
 
 from ibdissect.capture.remote import is_url
-from ibdissect.cli.common import Common, common_options, say, without
+from ibdissect.cli.common import CommonOptions, common_options, say, without
 from ibdissect.cli.output import early_options
 from ibdissect.cli.sandbox import sandbox_option
 from ibdissect.errors import CaptureError, ConfigError, missing_extra
@@ -27,7 +27,7 @@ HOST = "127.0.0.1"
 @sandbox_option
 @without("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
 @common_options
-def command(capture: str, port: int, follow: bool, sandbox: bool, common: Common) -> None:
+def command(capture: str, port: int, follow: bool, sandbox: bool, common: CommonOptions) -> None:
     """Show the terminal UI for CAPTURE in a browser on this machine, until Ctrl+C.
 
     It prints the address to open: http://127.0.0.1:PORT/ with a secret word. Every browser window opens the capture again.
@@ -58,7 +58,7 @@ def command_line(words: list[str]) -> str:
     return "exec " + shlex.join([sys.executable, "-P", "-m", "ibdissect", *words])
 
 
-def passed_on(common: Common) -> list[str]:
+def passed_on(common: CommonOptions) -> list[str]:
     """The common options as command-line words for the terminal UI."""
     words = [*(f"--plugin={name}" for name in common.plugins), *(f"--subnet={name}" for name in common.subnet)]
     words += [f"--roce-port={port}" for port in common.roce_ports]

@@ -10,12 +10,12 @@ from ibdissect.lint.rule import family
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.wire.text import counted, visible_json
 
-from .common import Common
+from .common import CommonOptions
 from .config import NAME
 
 
 def settings_text(
-    common: Common, options: CheckOptions, *, chosen: bool, fail_on: str | None, baseline: str | None, allow_empty: bool
+    common: CommonOptions, options: CheckOptions, *, chosen: bool, fail_on: str | None, baseline: str | None, allow_empty: bool
 ) -> str:
     """The settings of a check with some options. Of the command line are `fail_on`, `baseline`, `allow_empty`, and whether rules were
     `chosen` there.
@@ -57,7 +57,7 @@ def _families(options: CheckOptions) -> list[str]:
     return found
 
 
-def _tables(common: Common, options: CheckOptions) -> Iterator[tuple[str, dict[str, Any]]]:
+def _tables(common: CommonOptions, options: CheckOptions) -> Iterator[tuple[str, dict[str, Any]]]:
     """The tables of a configuration that have a value."""
     config = common.settings
     if config.per_path_ignores:

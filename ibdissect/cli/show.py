@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ibdissect.cli.common import Common, common_options, refuse
+from ibdissect.cli.common import CommonOptions, common_options, refuse
 from ibdissect.cli.console import echo
 from ibdissect.cli.frames import CLOCKS, PRINTERS, SummaryLines
 from ibdissect.cli.output import captures_argument, opened_capture, set_option, source_of
@@ -25,8 +25,9 @@ from ibdissect.errors import ConfigError
 @click.option("--count", is_flag=True, help="Print only how many frames match.")
 @common_options
 def command(
-    captures: tuple[str, ...], as_set: bool, format_: str | None, names: tuple[str, ...], clock: str | None, count: bool, common: Common
-) -> int:
+    captures: tuple[str, ...], as_set: bool, format_: str | None, names: tuple[str, ...], clock: str | None, count: bool,
+    common: CommonOptions,
+) -> int:  # fmt: skip
     """Print the frames of CAPTURE (a file, or `-` for standard input).
 
     Exit status 0, also for a damaged capture, which is printed up to the damage; 2 if it cannot be read, or not all of it (--max-unpacked).

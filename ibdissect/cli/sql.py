@@ -7,7 +7,7 @@ from itertools import chain
 
 import click
 
-from ibdissect.cli.common import Common, common_options
+from ibdissect.cli.common import CommonOptions, common_options
 from ibdissect.cli.console import echo, lifted
 from ibdissect.cli.output import captures_argument, findings_of, opened_capture, require_extra, set_option, source_of
 from ibdissect.export.formats import PRINTED
@@ -24,7 +24,9 @@ from ibdissect.export.formats import PRINTED
 )  # fmt: skip
 @click.option("--format", "format_", type=click.Choice(("text", *PRINTED)), default="text", show_default=True)
 @common_options
-def command(captures: tuple[str, ...], query: str, as_set: bool, names: tuple[str, ...], points: bool, format_: str, common: Common) -> int:
+def command(
+    captures: tuple[str, ...], query: str, as_set: bool, names: tuple[str, ...], points: bool, format_: str, common: CommonOptions
+) -> int:
     """Run QUERY (DuckDB's SQL) over the tables packets, mads, connections, messages, records, requests, findings and ports of CAPTURE.
 
     Columns are named after filter fields, with underscores for dots and without `infiniband.`: bth_destqp. `show tables` lists

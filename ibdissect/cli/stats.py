@@ -13,7 +13,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.chunk import SetMember
 from ibdissect.capture.sets import Unit, files_of
-from ibdissect.cli.common import Common, common_options, write_json
+from ibdissect.cli.common import CommonOptions, common_options, write_json
 from ibdissect.cli.console import echo, progress_bar
 from ibdissect.cli.each_capture import EachCapture, Outcome, engine_option, jobs_option
 from ibdissect.cli.output import captures_argument, open_for, selection_of, set_option, source_of, units_of
@@ -34,7 +34,7 @@ from ibdissect.wire.text import Paint, counted, printable, visible_json
 @engine_option
 @common_options
 def command(
-    captures: tuple[str, ...], as_set: bool, format_: str, top: int, jobs: int | None, engine: str | None, common: Common
+    captures: tuple[str, ...], as_set: bool, format_: str, top: int, jobs: int | None, engine: str | None, common: CommonOptions
 ) -> int:  # fmt: skip
     """Print statistics of a capture; `-` reads standard input. Several captures, folders or globs are counted one by one (JSON: a list).
     Exit status 2: a capture could not be read.
@@ -70,7 +70,9 @@ class CaptureStats(Record):
         return {"schema": 1, "capture": self.name, **members_object(self.members), **self.result}
 
 
-def _count(capture: Unit, *, common: Common, top: int, progress: Progress | None = None, stop: Stop | None = None) -> Outcome[CaptureStats]:
+def _count(
+    capture: Unit, *, common: CommonOptions, top: int, progress: Progress | None = None, stop: Stop | None = None
+) -> Outcome[CaptureStats]:
     from ibdissect.diagnosis.stories import Stories
     from ibdissect.diagnosis.sums import by_cause, by_hosts
     from ibdissect.traffic.statistics import Statistics
@@ -93,7 +95,7 @@ def _count(capture: Unit, *, common: Common, top: int, progress: Progress | None
     return Outcome(name, found, result["frames"], opened.damage, hidden=selection.hidden_checksums if selection is not None else 0)
 
 
-def _each(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engine: str | None, common: Common) -> int:
+def _each(units: Sequence[Unit], format_: str, top: int, jobs: int | None, engine: str | None, common: CommonOptions) -> int:
     each, paint, before = EachCapture(units, partial(_count, top=top), jobs, engine, common), common.paint(sys.stdout), ""
     for outcome in each:
         if (counted := outcome.result) is None:

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from ibdissect.capture.remote import is_url
-from ibdissect.cli.common import Common, common_options, refuse, without
+from ibdissect.cli.common import CommonOptions, common_options, refuse, without
 from ibdissect.cli.output import early_options, set_option, source_of
 from ibdissect.cli.sandbox import confine, sandbox_option
 from ibdissect.errors import CaptureError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @without("frames", reason="the terminal UI shows all frames", hint="use -Y 'frame.number in {1..10}'")
 @common_options
 def command(
-    captures: tuple[str, ...], live: str | None, as_set: bool, points: bool, follow: bool, sandbox: bool, common: Common
+    captures: tuple[str, ...], live: str | None, as_set: bool, points: bool, follow: bool, sandbox: bool, common: CommonOptions
 ) -> None:
     """Browse CAPTURE (a file, or `-` for a pipe), or what the command of --live writes to its standard output. Press ? for the keys.
     Several captures are opened as tabs.
@@ -90,7 +90,7 @@ def command(
             ended(process)
 
 
-def _confine(common: Common, *, network: bool) -> None:
+def _confine(common: CommonOptions, *, network: bool) -> None:
     """Start the sandbox; the files in which the screen remembers its state stay writable."""
     from ibdissect.screen_model.saved_state import state_folder
 
@@ -100,7 +100,7 @@ def _confine(common: Common, *, network: bool) -> None:
     confine(common, [str(folder)] if folder is not None else [], network=network)
 
 
-def _show(models: list[CaptureModel], options: CheckOptions | None, common: Common, in_browser: bool) -> None:
+def _show(models: list[CaptureModel], options: CheckOptions | None, common: CommonOptions, in_browser: bool) -> None:
     """Run the screen until it is left."""
     from ibdissect.cli import config_edit
     from ibdissect.cli.checking import check_options

@@ -21,7 +21,7 @@ from ibdissect.pipeline.check import Stop
 from ibdissect.pipeline.ordered_pool import spread
 from ibdissect.public_names import public_name
 
-from .common import Common
+from .common import CommonOptions
 from .console import progress_bar
 from .each_capture import chosen_engine
 from .output import lacking, open_for, selection_of, tell_lacking, tell_untold
@@ -64,7 +64,7 @@ class WindowRows(Record):
 class WindowWorker:
     """Makes the rows of single windows. It goes on where it was, so that each process reads the capture once."""
 
-    def __init__(self, unit: Unit, common: Common, writer: Writer) -> None:
+    def __init__(self, unit: Unit, common: CommonOptions, writer: Writer) -> None:
         self.unit, self.common, self.writer = unit, common, writer
         self._pieces: Iterator[WindowRows] | None = None
         self._next = self._wanted = 0
@@ -107,7 +107,9 @@ class WindowWorker:
                 yield WindowRows(alone, last=True, damage=opened.damage, hidden=hidden, untold=opened.masker.dropped.count, lacking=lacks)
 
 
-def write_by_windows(unit: Unit, jobs: int | None, engine: str | None, common: Common, writer: Writer, file: IO[bytes]) -> tuple[int, int]:
+def write_by_windows(
+    unit: Unit, jobs: int | None, engine: str | None, common: CommonOptions, writer: Writer, file: IO[bytes]
+) -> tuple[int, int]:
     """Write the rows of a capture with several processes: the number of rows, and of keys left out. CaptureError, ConfigError."""
     name = public_name(str(unit))
     if any(one == "-" or (os.path.exists(one) and not os.path.isfile(one)) for one in files_of(unit)):

@@ -45,7 +45,7 @@ BLOCK = 64
 """Bytes of a large structure that are gathered at a time."""
 
 
-class Column(Record, frozen=True, eq=False):
+class FieldColumn(Record, frozen=True, eq=False):
     """The values of one field: one per occurrence, or per entry of a repeated field."""
 
     rows: Int
@@ -304,7 +304,7 @@ class ChunkTable:
             found &= np.isin(self.values(field), list(values))
         return found
 
-    def column(self, field: Field[Any], *, repeated: bool = False) -> Column:
+    def column(self, field: Field[Any], *, repeated: bool = False) -> FieldColumn:
         """All values of a field with their places; a repeated field has one row per entry.
 
         Honours the field's `when`, and leaves out bits that no receiver reads. `repeated`: also values that a message repeats from
@@ -320,7 +320,7 @@ class ChunkTable:
             rows, at = np.repeat(rows, field.count), (at[:, None] + starts).ravel()
             values = values.reshape(len(rows), -1) if field.kind in BYTE_KINDS else values.ravel()
         read = self.read_mask(field, None if keep is None else np.flatnonzero(keep), repeated=repeated)
-        return Column(rows, at, values) if read is None else Column(rows[read], at[read], values[read])
+        return FieldColumn(rows, at, values) if read is None else FieldColumn(rows[read], at[read], values[read])
 
     def read_mask(self, field: Field[Any], which: Int | None, *, repeated: bool = False) -> Bool | None:
         """Which entries of a field count, in the occurrences `which` (None: all) of its structure, bool[k]; None: all.

@@ -3,7 +3,7 @@
 The meaning of a comparison, the same everywhere and in Wireshark 4:
 
 - A condition is evaluated for each *entry*: each frame of the chunk (`rows_where`; display filters and TOML rules), or each
-  occurrence of one structure (`occurrences_where`, `Judge`; a rule's `when` is evaluated for each occurrence of its `on`).
+  occurrence of one structure (`occurrences_where`, `Evaluator`; a rule's `when` is evaluated for each occurrence of its `on`).
 - A field may have several values in an entry. If entries are occurrences, a field of that structure has the values of that
   occurrence only, so that fields of the same structure belong together; a field of any other structure has the values of all its
   occurrences in the same frame.
@@ -47,22 +47,22 @@ FEW_CHOICES = 8
 
 def rows_where(expr: Expr, table: ChunkTable) -> Bool:
     """Rows of the chunk where the condition holds, bool[n]."""
-    return Judge(table).mask(expr)
+    return Evaluator(table).mask(expr)
 
 
 def occurrences_where(expr: Expr, table: ChunkTable, domain: StructType) -> Bool:
     """Occurrences of `domain` for which the condition holds, bool[k]."""
-    return Judge(table, domain).mask(expr) if len(table.occurrences(domain)) else np.zeros(0, np.bool_)
+    return Evaluator(table, domain).mask(expr) if len(table.occurrences(domain)) else np.zeros(0, np.bool_)
 
 
 class HasValues(Protocol):
     """An operand with its own code, such as a display filter function."""
 
-    def series(self, judge: Judge) -> Series:
+    def series(self, judge: Evaluator) -> Series:
         """Its values in the judged entries."""
 
 
-class Judge:
+class Evaluator:
     """Evaluates conditions for each row of a chunk or each occurrence of one structure (`domain`), or only for the `picked` ones.
 
     Conditions evaluated by the same object share the columns that they read.
@@ -148,9 +148,9 @@ class Judge:
             result[few] = narrowed.mask(part)
         return result
 
-    def narrowed(self, picked: Int) -> Judge:
+    def narrowed(self, picked: Int) -> Evaluator:
         """A judge of some occurrences alone."""
-        return Judge(self.table, self.domain, picked)
+        return Evaluator(self.table, self.domain, picked)
 
     def present(self, what: object) -> tuple[Int | None, Bool]:
         """The entries that contain a structure, field or value, each with True."""

@@ -17,7 +17,7 @@ QueuePair = tuple[int, int]
 NO_PATH = (0, 0)
 
 
-class Connection(SetUp):
+class ConnectionSetUp(SetUp):
     """A set-up as followers and rules ask about it; -1 and frame 0 mean not seen. They are told of those whose REQ is captured whole."""
 
     __slots__ = ("alternates", "ap_status", "apr_frame", "ended", "granted", "in_subnet", "lap_frame", "lap_path", "lids", "served")
@@ -259,7 +259,7 @@ class ConnectionEvent(Record, frozen=True, eq=False):
     """The follower that emits it."""
     frame: int
     time_ns: int
-    connection: Connection
+    connection: ConnectionSetUp
 
 
 class Requested(ConnectionEvent, frozen=True):

@@ -13,7 +13,7 @@ from .wrong_icrcs import Checksums
 
 if TYPE_CHECKING:
     from ibdissect.engine.lanes import Lanes
-    from ibdissect.engine.packet_fields import Reader
+    from ibdissect.engine.packet_fields import PacketReader
 
 HEADERS = ("bth", "lrh", "grh", "ip4", "ip6", "udp", "payload", "mad")
 
@@ -23,7 +23,7 @@ class LaneFollower:
 
     def __init__(self) -> None:
         self.lanes: Lanes | None = None
-        self.reader: Reader | None = None
+        self.reader: PacketReader | None = None
         self.checksums = Checksums()
         self.ordered = False
         """Somebody asks for the order of packets, too (`engine.psn_order`)."""
@@ -32,9 +32,9 @@ class LaneFollower:
         """The engine, which is loaded now."""
         if self.lanes is None:
             from ibdissect.engine.lanes import Lanes
-            from ibdissect.engine.packet_fields import Reader
+            from ibdissect.engine.packet_fields import PacketReader
 
-            self.lanes, self.reader = Lanes(), Reader()
+            self.lanes, self.reader = Lanes(), PacketReader()
         return self.lanes
 
     def feed(self, table: ChunkTable) -> tuple[()]:
@@ -58,7 +58,7 @@ class LaneFollower:
 
 
 def columns(table: ChunkTable, bad: npt.NDArray[np.uint8]) -> dict[str, Any]:
-    """What `Reader.begin` takes of a window. `bad`: of each row what `Checksums.feed` says."""
+    """What `PacketReader.begin` takes of a window. `bad`: of each row what `Checksums.feed` says."""
     loc = table.located
     found: dict[str, Any] = {name: loc.at(name) for name in HEADERS}
     sizes = loc.payload_end

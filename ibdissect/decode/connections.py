@@ -19,7 +19,7 @@ from ibdissect.wire.ulp.rsockets import RSOCKETS, is_rsockets
 
 from . import connection_events as events
 from .addresses import End, ends_of
-from .connection_events import Connection, QueuePair, Resolution
+from .connection_events import ConnectionSetUp, QueuePair, Resolution
 from .locate import Bool, Int
 from .rows import SLOTS, slot
 from .sending_order import in_time
@@ -80,17 +80,17 @@ class Connections:
 
     def __init__(self, dropped: Dropped | None = None) -> None:
         self.dropped = dropped or Dropped("connections")
-        self.setups = SetUps(Connection, MAX_CONNECTIONS, self.dropped)
+        self.setups = SetUps(ConnectionSetUp, MAX_CONNECTIONS, self.dropped)
         """Set-ups, also those of which only a part was captured."""
-        self.by_queue_pair = BoundedDict[QueuePair, list[Connection]](2 * MAX_CONNECTIONS, self.dropped)
+        self.by_queue_pair = BoundedDict[QueuePair, list[ConnectionSetUp]](2 * MAX_CONNECTIONS, self.dropped)
         """In-subnet connections whose REP was seen: the last KEPT per queue pair and network, and those of this chunk, the latest last."""
-        self.by_side = BoundedDict[tuple[End, int], list[Connection]](MAX_CONNECTIONS, self.dropped)
+        self.by_side = BoundedDict[tuple[End, int], list[ConnectionSetUp]](MAX_CONNECTIONS, self.dropped)
         """Connections whose REP was seen, by end and queue pair number: the last KEPT, and those of this chunk, the latest last."""
-        self.begun: list[Connection] = []
+        self.begun: list[ConnectionSetUp] = []
         """Those whose REP is in the present chunk."""
         self._occupied: Bool = np.zeros(SLOTS, np.bool_)
         """Hash slots of these queue pairs, to preselect packets quickly."""
-        self.all = KeptList[Connection](MAX_CONNECTIONS, self.dropped)
+        self.all = KeptList[ConnectionSetUp](MAX_CONNECTIONS, self.dropped)
         """Connections whose REQ is captured whole, in order of their REQs."""
         self.resolutions = KeptList[Resolution](MAX_CONNECTIONS, self.dropped)
         """Datagram services in order of their first requests."""
@@ -119,26 +119,26 @@ class Connections:
     # -- queries
 
     @property
-    def requested(self) -> list[Connection]:
+    def requested(self) -> list[ConnectionSetUp]:
         """Connections whose REQ is captured, whole or not, in the order of REQs."""
         return [one for one in list(self.setups.all) if one.reqs]
 
-    def both_speak(self, connection: Connection) -> bool:
+    def both_speak(self, connection: ConnectionSetUp) -> bool:
         """Whether both sides sent messages. If not, the capture may show one direction only, and a missing answer proves nothing."""
         return {connection.active, connection.passive} <= self.speakers.keys()
 
-    def of_message(self, view: Any, sender: End, receiver: End) -> Connection | None:
+    def of_message(self, view: Any, sender: End, receiver: End) -> ConnectionSetUp | None:
         """The connection of a message other than a REQ; None if its REQ was not seen."""
         found = self.setups.known(sender, receiver, view.local_communication_id, view.remote_communication_id)
         return found if found is not None and found.lids is not None else None
 
-    def at(self, queue_pair: QueuePair, frame: int) -> Connection | None:
+    def at(self, queue_pair: QueuePair, frame: int) -> ConnectionSetUp | None:
         """The connection of a queue pair at `frame`; None if it had none, several, or it is unknown."""
         known = self.by_queue_pair.get(queue_pair, ())
         found = [connection for connection in known if connection.lasts(frame) and connection.since(queue_pair) < frame]
         return found[0] if len(found) == 1 else None
 
-    def facing(self, near: End, far: End, qpn: int, frame: int) -> tuple[Connection, int] | None:
+    def facing(self, near: End, far: End, qpn: int, frame: int) -> tuple[ConnectionSetUp, int] | None:
         """The connection of queue pair `qpn` at `far` with one at `near` at a frame, and the latter's number; None if unknown."""
         for connection in self.by_side.get((far, qpn), ()):
             one, other = connection.sides
@@ -214,7 +214,7 @@ class Connections:
         self.resolutions.keep(resolution, message.frame, message.time_ns)
         self.asked.put(key, resolution, message.frame, message.time_ns)
 
-    def _request(self, connection: Connection, message: CmMessage) -> None:
+    def _request(self, connection: ConnectionSetUp, message: CmMessage) -> None:
         """Its first REQ that is whole says what it is."""
         if connection.lids is not None:
             return
@@ -232,20 +232,20 @@ class Connections:
         if connection.rep_frame:  # recorded before the REQ, so its packets may be out of order, too: no rule judges them
             self._begin(connection, message.frame, message.time_ns)
 
-    def _name(self, connection: Connection) -> None:
+    def _name(self, connection: ConnectionSetUp) -> None:
         """Its ids also name it in messages along its alternate paths."""
         for ends in connection.alternates if connection.in_subnet else ():
             for side, lid, number in zip(connection.ends, ends, connection.ids, strict=True):
                 if number is not None:
                     self.setups.name(side.at(lid), number, connection)
 
-    def _reply(self, connection: Connection, message: CmMessage) -> None:
+    def _reply(self, connection: ConnectionSetUp, message: CmMessage) -> None:
         if connection.rep_frame == message.frame:
             self._begin(connection, message.frame, message.time_ns)
             if connection.in_subnet:
                 self._occupy(connection, message.frame, message.time_ns)
 
-    def _begin(self, connection: Connection, frame: int, time_ns: int) -> None:
+    def _begin(self, connection: ConnectionSetUp, frame: int, time_ns: int) -> None:
         """Its REQ and its REP are known: it has its queue pairs."""
         self.begun.append(connection)
         self._name(connection)
@@ -255,7 +255,7 @@ class Connections:
                 one.ended = min(one.ended, connection.req_frame)
             self.by_side.put(side, self._latest([*before, connection], frame, time_ns), frame, time_ns)
 
-    def _occupy(self, connection: Connection, frame: int, time_ns: int) -> None:
+    def _occupy(self, connection: ConnectionSetUp, frame: int, time_ns: int) -> None:
         """The connection has its queue pairs from now on."""
         for lid, qp in connection.every_queue_pair:
             others = [one for one in self.by_queue_pair.get((lid, qp), []) if one is not connection]
@@ -282,7 +282,7 @@ class Connections:
                 self.by_queue_pair[pair] = kept
         self._occupied_now.clear()
 
-    def _latest(self, known: list[Connection], frame: int, time_ns: int) -> list[Connection]:
+    def _latest(self, known: list[ConnectionSetUp], frame: int, time_ns: int) -> list[ConnectionSetUp]:
         """The AT_ONCE latest. Those that go are missed if they lasted into this chunk, whose packets are asked for later."""
         missed = {one.req_frame for one in known[:-AT_ONCE] if one.ended >= self._first} - self._missed
         if missed:

@@ -16,7 +16,7 @@ from ibdissect.wire.headers import BTH, DETH
 from ibdissect.wire.ulp.ip import TCP
 
 from .addresses import ends_of
-from .connection_events import Connection
+from .connection_events import ConnectionSetUp
 from .locate import Int
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def between(source: Hashable, to: Hashable, near_port: int = 0, far_port: int = 
     return frozenset((near, far)), far
 
 
-def connection_at(services: Services | None, end: Hashable, frame: int) -> Connection | None:
+def connection_at(services: Services | None, end: Hashable, frame: int) -> ConnectionSetUp | None:
     """The connection of a queue pair at a frame."""
     known = services.connections.by_side.get(end, ()) if services is not None else ()  # type: ignore[call-overload]
     return next((one for one in reversed(known) if one.req_frame <= frame < one.ended), None)

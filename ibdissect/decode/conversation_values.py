@@ -93,13 +93,13 @@ class KeptValues:
                 self._put(about, one, int(table.chunk.time_ns[frame - table.chunk.first]))
 
     def _learn(self, table: ChunkTable, kept: Kept) -> Iterator[tuple[int, Any, _Shown | _Syn]]:
-        from .conditions import Judge
+        from .conditions import Evaluator
         from .hidden.unreadable_fields import with_pdus  # it asks here how far a tail can be read
 
         struct = kept.field.owner
         of = with_pdus(table.once(_without_memory) if _in_doubt(table.catalog, struct) else table, struct)
         found = of.occurrences(struct)
-        index = np.flatnonzero(Judge(of, struct).mask(kept.where)) if kept.where is not None else np.arange(len(found))
+        index = np.flatnonzero(Evaluator(of, struct).mask(kept.where)) if kept.where is not None else np.arange(len(found))
         index = index[np.lexsort((found.at[index], found.rows[index]))]
         rows = found.rows[index]
         same = keys_of([of.values(theirs)[index] for _, theirs in kept.pairs], len(index))

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
 from ibdissect.engine.copies import CE as CE  # also for `points`, which does not know the engine
-from ibdissect.engine.copies import WHOLE, Datagrams
+from ibdissect.engine.copies import WHOLE, DatagramCopies
 from ibdissect.engine.mirror_passing import PassingPackets
 from ibdissect.engine.opcode_parts import IS_RESPONSE
 from ibdissect.engine.repeated_frames import APART, NUMBERED_NS, SHORTEST, near
 from ibdissect.engine.repeated_frames import AT_MOST_NS as AT_MOST_NS
-from ibdissect.engine.seen_before import Senders
+from ibdissect.engine.seen_before import IPv4Senders
 from ibdissect.wire.headers import ICRC
 from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION
 
@@ -60,7 +60,7 @@ class Copies:
 
     def __init__(self) -> None:
         self.frames = self.repeated = 0
-        self.datagrams = Datagrams(MAX_RECENT)
+        self.datagrams = DatagramCopies(MAX_RECENT)
         self.routed, self.passing = Routed(), PassingPackets(MAX_PACKETS)
         self.tail: list[tuple[int, int, bytes, int, int]] = []
         """Time, number and bytes of the last frames of the chunks before, where what copies have in common begins in them, and how many
@@ -153,7 +153,7 @@ def _numbers(table: ChunkTable) -> Int:
     if "bth" not in loc.start or "ip4" not in loc.start:
         return found
     columns = {"bth": loc.at("bth"), "ip4": loc.at("ip4"), "limit": loc.limit, "taps": table.chunk.interface}
-    Senders(table.chunk.data).numbers({name: np.ascontiguousarray(column) for name, column in columns.items()}, found)
+    IPv4Senders(table.chunk.data).numbers({name: np.ascontiguousarray(column) for name, column in columns.items()}, found)
     return found
 
 

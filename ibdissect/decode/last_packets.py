@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.bounded import BoundedDict
 
 from .addresses import lid_end
-from .connection_events import Connection
+from .connection_events import ConnectionSetUp
 from .connections import Connections
 from .identity import QueuePairId
 from .lrh_packets import Native
@@ -48,7 +48,7 @@ class LastPackets:
         self._frames, self._times = rows + table.chunk.first, table.chunk.time_ns[rows]
         return ()
 
-    def of(self, connection: Connection, frame: int) -> int:
+    def of(self, connection: ConnectionSetUp, frame: int) -> int:
         """The time of the latest packet of a connection, or of its REP, before a frame of the present chunk."""
         network = connection.active.network
         ends = [QueuePairId(lid_end(lid, network), number) for lid, number in connection.every_queue_pair]

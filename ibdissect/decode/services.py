@@ -18,7 +18,7 @@ from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.ulp import smc_llc
 
 from .addresses import ENDS, LID_SIZE, End, by_header, ends_at
-from .connection_events import Connection, Disconnecting, Replied, RepliedAlone, Requested, Resolution, Resolved
+from .connection_events import ConnectionSetUp, Disconnecting, Replied, RepliedAlone, Requested, Resolution, Resolved
 from .connections import Connections
 from .conversation_values import KeptValues
 from .keyed_pairs import UNKNOWN, KeyedPairs, Named, requested
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .chunk_table import ChunkTable
 
 MAX_ENDS = 65536
-"""Connection ends that are remembered; the oldest is dropped first."""
+"""Ends of set-ups that are remembered; the oldest is dropped first."""
 PASSIVE, ACTIVE, NO_SERVICE = 1, 2, 0
 """The side that a message goes to: PASSIVE listened, ACTIVE requested."""
 BY_CONNECTION = (cm.MRA, cm.REJ, cm.REP, cm.RTU, cm.DREQ, cm.DREP)
@@ -196,7 +196,7 @@ class Services:
         """The service of a connection management message (occurrence `i`); 0 if its request was not seen."""
         sender, receiver = ends_at(table, int(table.occurrences(struct).rows[i]))
         view = table.view(struct, i)
-        known: Connection | Resolution | None = None
+        known: ConnectionSetUp | Resolution | None = None
         if struct is SIDRRep:
             known = self.connections.asked.get((receiver, view.request_id))
         elif struct in BY_CONNECTION:

@@ -14,7 +14,7 @@ from ibdissect.errors import FilterError
 from ibdissect.moved import rule_name
 
 from . import literals
-from .checked import Compared, Condition, Exists, Joined, Matched, Member, Negated
+from .checked import Compared, Condition, Exists, IsOneOf, Joined, Matched, Negated
 from .computed import State
 from .literals import BadLiteral, Value
 from .names import KIND_NAMES, MARKS, WHOLE, FilterNames, Kind, NameSource
@@ -149,7 +149,7 @@ class Checker:
         for choice in choices:
             self.guard(node.of, "==" if len(choice) == 1 else "..", of, *choice)
         # "any" and "all" have no effect on "not in", as in Wireshark: no value may be in the set.
-        return Member(of, choices, node.quantifier == "all" and not node.negated)
+        return IsOneOf(of, choices, node.quantifier == "all" and not node.negated)
 
     # -- operands
 

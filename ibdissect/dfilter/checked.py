@@ -48,7 +48,7 @@ class Matched(Condition, frozen=True):
     every: bool
 
 
-class Member(Condition, frozen=True):
+class IsOneOf(Condition, frozen=True):
     """A value, or every one, equals one of the choices, or lies between the two of a choice."""
 
     of: NamedOperand

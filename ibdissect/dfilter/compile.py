@@ -18,7 +18,7 @@ from ibdissect.wire.expr import Among, And, Compare, Expr, In, Not, Or, Present,
 from ibdissect.wire.spec import Struct
 
 from .check import Checker
-from .checked import Compared, Condition, Exists, Joined, Matched, Member, Negated
+from .checked import Compared, Condition, Exists, IsOneOf, Joined, Matched, Negated
 from .computed import FINDING_NAMES, NODE_NAMES, Findings, State
 from .names import NameSource, names_of
 from .syntax import parse
@@ -144,7 +144,7 @@ def _compiled(node: Condition) -> Expr:
         return Compare(node.op, _plain(node.left), _plain(node.right), node.every)
     if isinstance(node, Matched):
         return Search(_searched(node.left), node.pattern.search, node.every)
-    if isinstance(node, Member):
+    if isinstance(node, IsOneOf):
         return _membership(node)
     assert isinstance(node, Exists)
     return _present(node.of)
@@ -155,7 +155,7 @@ def _odd(parts: tuple[Expr, ...]) -> Expr:
     return Where(None, lambda table: np.logical_xor.reduce([rows_where(part, table) for part in parts]))
 
 
-def _membership(node: Member) -> Expr:
+def _membership(node: IsOneOf) -> Expr:
     numbers = None if node.every else _numbers_of(node.choices)
     if numbers is not None:
         return In(_plain(node.of), numbers)

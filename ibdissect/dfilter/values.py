@@ -10,7 +10,7 @@ from msgspec import Struct as Record
 
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.comparisons import Network, computed
-from ibdissect.decode.conditions import Judge
+from ibdissect.decode.conditions import Evaluator
 from ibdissect.decode.hidden.cut_keys import hidden_checksums, hides, without_keys
 from ibdissect.decode.operand_values import Blobs, NumberSeries, Series, Values, alike, blobs_of, constant, joined, pairs
 from ibdissect.engine.offsets import MALFORMED
@@ -25,7 +25,7 @@ from .names import Kind, NameSource
 class Operand(Record, frozen=True):
     kind: Kind
 
-    def series(self, judge: Judge) -> Series:
+    def series(self, judge: Evaluator) -> Series:
         raise NotImplementedError
 
 
@@ -34,7 +34,7 @@ class Constant(Operand, frozen=True):
 
     value: Value
 
-    def series(self, judge: Judge) -> Series:
+    def series(self, judge: Evaluator) -> Series:
         assert not isinstance(self.value, Network)
         return constant(self.value)
 
@@ -47,17 +47,17 @@ class NamedOperand(Operand, frozen=True):
     to_end: bool = False
     """Whether the bytes of a structure extend to the end of the frame."""
 
-    def series(self, judge: Judge) -> Series:
+    def series(self, judge: Evaluator) -> Series:
         found = self.read(judge)
         return self.hidden_bytes(judge, found) if isinstance(found, Blobs) else found
 
-    def hidden_bytes(self, judge: Judge, found: Blobs) -> Blobs:
+    def hidden_bytes(self, judge: Evaluator, found: Blobs) -> Blobs:
         """The same bytes of the packet, with those of keys as zeros if keys are hidden."""
         if self.state.hide_keys and found.data is judge.table.chunk.data:
             return Blobs(found.rows, judge.table.once(without_keys), found.at, found.stop, found.text)
         return found
 
-    def read(self, judge: Judge) -> Series:
+    def read(self, judge: Evaluator) -> Series:
         """The captured values, including keys."""
         source, table = self.source, judge.table
         if source.fields:
@@ -71,7 +71,7 @@ class NamedOperand(Operand, frozen=True):
         assert isinstance(found, Blobs) and found.rows is not None
         return Blobs(found.rows, found.data, found.at, table.located.end[found.rows])
 
-    def _shown(self, judge: Judge, field: Field[Any]) -> Series:
+    def _shown(self, judge: Evaluator, field: Field[Any]) -> Series:
         """The values of a field, without checksums that would reveal a hidden key."""
         found = judge.series(field)
         if not self.state.hide_keys or field.holds != "checksum" or found.rows is None:
@@ -89,7 +89,7 @@ class ByteRange(Operand, frozen=True):
     of: Operand
     ranges: tuple[tuple[int, int | None], ...]
 
-    def series(self, judge: Judge) -> Series:
+    def series(self, judge: Evaluator) -> Series:
         whole = self.of.series(judge)
         assert isinstance(whole, Blobs)
         size = whole.stop - whole.at
@@ -115,7 +115,7 @@ class Computation(Operand, frozen=True):
     left: Operand
     right: Operand
 
-    def series(self, judge: Judge) -> Series:
+    def series(self, judge: Evaluator) -> Series:
         _, left, right = pairs(self.left.series(judge), self.right.series(judge))
         return computed(self.op, left, right)
 
@@ -125,7 +125,7 @@ class NotZero(Operand, frozen=True):
 
     of: Operand
 
-    def series(self, judge: Judge) -> Series:
+    def series(self, judge: Evaluator) -> Series:
         found = self.of.series(judge)
         there = found.values != 0 if isinstance(found, NumberSeries) else np.array([any(item) for item in found.items()], np.bool_)
         return found.pick(np.flatnonzero(there))
@@ -137,7 +137,7 @@ class Function(Operand, frozen=True):
     name: str
     arguments: tuple[Operand, ...]
 
-    def series(self, judge: Judge) -> Series:
+    def series(self, judge: Evaluator) -> Series:
         found = [argument.series(judge) for argument in self.arguments]
         first = found[0]
         if self.name in ("min", "max"):
@@ -202,7 +202,7 @@ def column(source: NameSource, table: ChunkTable, state: State, rows: Int) -> tu
         values = np.empty(len(texts), object)
         values[:] = texts
     elif source.mark is not None:
-        of_row = rows[Judge(table).mask(source.mark)[rows]]
+        of_row = rows[Evaluator(table).mask(source.mark)[rows]]
         values = np.ones(len(of_row), np.int64)
     else:
         return _read(NamedOperand(source.kind, source, state), table, rows)
@@ -210,7 +210,7 @@ def column(source: NameSource, table: ChunkTable, state: State, rows: Int) -> tu
 
 
 def _read(named: NamedOperand, table: ChunkTable, rows: Int) -> tuple[Int, Values, Bool]:
-    judge = Judge(table)
+    judge = Evaluator(table)
     found = named.read(judge)
     assert found.rows is not None
     if len(rows) < len(table):

@@ -19,7 +19,7 @@ cdef class Window:
     cdef int marks(self, Py_ssize_t row) except? -1
     cdef i64 pair(self, Py_ssize_t source, Py_ssize_t destination, Py_ssize_t size, bint back) except? -1
 
-cdef class Datagrams(Window):
+cdef class DatagramCopies(Window):
     cdef const i64[::1] mads, end
     cdef Recent recent
     cdef public i64 seen, repeated

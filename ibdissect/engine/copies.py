@@ -209,7 +209,7 @@ class Window:
 
 @cython.final
 @cython.cclass
-class Datagrams(Window):
+class DatagramCopies(Window):
     """Finds the management datagrams that hold the bytes of an earlier one, sent between the same ports. Feed windows in order.
 
     Of a directed SMP hop pointer and return path count for nothing: each hop changes them, and a sender's repetition is no copy later on.

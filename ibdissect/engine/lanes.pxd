@@ -3,7 +3,7 @@ from ibdissect.engine.common cimport i64, u64
 from ibdissect.engine.requester_responder cimport Half
 from ibdissect.engine.hosts cimport Host, Lane
 from ibdissect.engine.psn_order cimport Order
-from ibdissect.engine.packet_fields cimport Packet, Reader
+from ibdissect.engine.packet_fields cimport Packet, PacketReader
 from ibdissect.engine.pairing cimport Pairing
 from ibdissect.engine.waiting_packets cimport Room
 
@@ -27,4 +27,4 @@ cdef class Lanes:
     cdef Host host(self, u64 hi, u64 lo, i64 network)
     cdef Half half(self, Lane requests, Lane answers)
     cdef int noted(self, Lane lane, Packet p) except? -1
-    cdef int datagram(self, Reader reader, Packet p, Py_ssize_t i) except? -1
+    cdef int datagram(self, PacketReader reader, Packet p, Py_ssize_t i) except? -1

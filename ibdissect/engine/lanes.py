@@ -23,7 +23,7 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, PSNS, READ_REQUEST, REQUEST, i64, mix, u64
     from cython.cimports.ibdissect.engine.hosts import Host, Lane
-    from cython.cimports.ibdissect.engine.packet_fields import Packet, Reader
+    from cython.cimports.ibdissect.engine.packet_fields import Packet, PacketReader
     from cython.cimports.ibdissect.engine.pairing import Pairing
     from cython.cimports.ibdissect.engine.psn_order import Order
     from cython.cimports.ibdissect.engine.requester_responder import Half
@@ -31,7 +31,7 @@ if cython.compiled:
 else:
     from .common import i64, mix, u64
     from .hosts import Host, Lane
-    from .packet_fields import Packet, Reader
+    from .packet_fields import Packet, PacketReader
     from .packet_kinds import ANEW_NS, ANSWER, CNP, NOTHING, OTHER, PSNS, READ_REQUEST, REQUEST
     from .pairing import Pairing
     from .psn_order import Order
@@ -72,7 +72,7 @@ class Lanes:
         self.told: Any = None  # `Told`, where somebody asks for the order of packets
         self.room, self.hosts_dropped, self.halves = Room(), 0, 0
 
-    def feed(self, reader: Reader) -> None:
+    def feed(self, reader: PacketReader) -> None:
         """A window that `reader` has begun."""
         p: Packet = self.packet
         i: cython.Py_ssize_t
@@ -242,7 +242,7 @@ class Lanes:
         return lane
 
     def key_of(self, src: Host, dst: Host, qpn: int, network: int) -> int:
-        """The key of a lane, as `Reader.read` makes it."""
+        """The key of a lane, as `PacketReader.read` makes it."""
         return mix(mix(mix(src.hi, src.lo), mix(dst.hi, dst.lo)), cython.cast(u64, qpn) << 32 | cython.cast(u64, network))
 
     def half(self, requests: Lane | None, answers: Lane | None) -> Half | None:
@@ -388,7 +388,7 @@ class Lanes:
 
     # -- datagrams
 
-    def datagram(self, reader: Reader, p: Packet, i: cython.Py_ssize_t) -> cython.int:
+    def datagram(self, reader: PacketReader, p: Packet, i: cython.Py_ssize_t) -> cython.int:
         """A packet of no connection: it shows that its sender lives, and may be connection management."""
         src: Host = self.host(p.src_hi, p.src_lo, p.network)
         dst: Host = self.host(p.dst_hi, p.dst_lo, p.network)

@@ -9,7 +9,7 @@ cdef class Packet:
     cdef public bint first, last, has_reth, whole
     cpdef Packet copy(self)
 
-cdef class Reader:
+cdef class PacketReader:
     cdef const u8[::1] data
     cdef const i64[::1] times, end, bth, lrh, grh, ip4, ip6, udp, networks, limit, payload, payload_end, sizes, mad
     cdef const u8[::1] bad, snapped, complete, again

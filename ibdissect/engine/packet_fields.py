@@ -147,7 +147,7 @@ class Packet:
 
 @cython.final
 @cython.cclass
-class Reader:
+class PacketReader:
     """Reads the packets of one window. `begin` names the window; offsets are those of `decode.locate`, -1 where a header is absent."""
 
     def __init__(self) -> None:

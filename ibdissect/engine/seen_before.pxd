@@ -15,7 +15,7 @@ cdef class Judged:
     cdef int remember(self, i64 content) except? -1
     cdef Py_ssize_t place(self, i64 content) except? -1
 
-cdef class Senders:
+cdef class IPv4Senders:
     cdef const u8[::1] data
     cdef const i64[::1] bth, ip4, limit
     cdef const unsigned short[::1] taps

@@ -160,7 +160,7 @@ class Judged:
 
 @cython.final
 @cython.cclass
-class Senders:
+class IPv4Senders:
     """What senders of one window number in their IPv4 headers."""
 
     def __init__(self, data: Any) -> None:

@@ -25,7 +25,7 @@ from msgspec import field as default
 from ibdissect.capture.scattered import Bytes
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.bit_fields import extract, value_at
-from ibdissect.decode.conditions import Judge
+from ibdissect.decode.conditions import Evaluator
 from ibdissect.decode.operand_values import NumberSeries, Series
 from ibdissect.decode.rows import places_in
 from ibdissect.decode.smp_contents import together
@@ -172,7 +172,7 @@ def port_kinds(table: ChunkTable, struct: type[Struct], facts: PortFacts | None)
     return facts.kinds_of[table, struct]
 
 
-class _Applying(Judge):
+class _Applying(Evaluator):
     """Evaluates a condition with the values that count."""
 
     def __init__(self, table: ChunkTable, domain: type[Struct], picked: Int, kinds: Int, facts: PortFacts | None) -> None:
@@ -180,7 +180,7 @@ class _Applying(Judge):
         super().__init__(table, domain, picked)
         self.kinds, self.facts = kinds, facts
 
-    def narrowed(self, picked: Int) -> Judge:
+    def narrowed(self, picked: Int) -> Evaluator:
         assert self.domain is not None
         return _Applying(self.table, self.domain, picked, self.kinds, self.facts)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.decode import Bool, Int
-from ibdissect.decode.conditions import Judge
+from ibdissect.decode.conditions import Evaluator
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.operand_values import NumberSeries, Series
 from ibdissect.decode.smp_contents import SMALL, together
@@ -31,7 +31,7 @@ OF_MAD = {MAD.method: "method", MAD.attribute_id: "attribute", MAD.attribute_mod
 """Columns that are known without reading the packets again."""
 
 
-class AnswersJudge(Judge):
+class AnswersJudge(Evaluator):
     """Judges SMPs of an attribute, by themselves and by what was answered before. The SMPs keep the columns, which all rules share."""
 
     def __init__(self, smps: AttributeSmps, picked: Int | None = None) -> None:

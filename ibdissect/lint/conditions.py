@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.computed_fields import value_in
-from ibdissect.decode.conditions import Judge
+from ibdissect.decode.conditions import Evaluator
 from ibdissect.decode.hidden.unreadable_fields import of_streams
 from ibdissect.decode.ignored_data import undefined
 from ibdissect.decode.reassembled import SaRecord, starts
@@ -93,7 +93,7 @@ class Conditions:
         """Where rules about one structure hold."""
         if not rules or (struct is not None and not len(table.occurrences(struct))):
             return []
-        found, judge = [], Judge(table, struct)
+        found, judge = [], Evaluator(table, struct)
         places = table.catalog.places(struct) if struct is not None else ()
         carried = struct if any(isinstance(place, (Mad, Inside)) for place in places) else None
         for rule in rules:

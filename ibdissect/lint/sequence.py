@@ -14,7 +14,7 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.decode import Bool, ChunkTable
-from ibdissect.decode.conditions import Judge
+from ibdissect.decode.conditions import Evaluator
 from ibdissect.decode.conversation_keys import conversations
 from ibdissect.decode.hidden.unreadable_fields import with_pdus
 from ibdissect.decode.operand_values import NumberSeries
@@ -47,7 +47,7 @@ class Previous(Value, Record, frozen=True, eq=False):
         """None: the values that it is computed from are elsewhere."""
         yield from ()
 
-    def series(self, judge: Judge) -> NumberSeries:
+    def series(self, judge: Evaluator) -> NumberSeries:
         """Its values in the occurrences that have one."""
         return cast("Remembers", judge).earlier(self)
 
@@ -151,7 +151,7 @@ class _Values(Record):
     times: Any
 
 
-class _Judge(Judge):
+class _Judge(Evaluator):
     """Judges the occurrences of a window."""
 
     def __init__(self, table: ChunkTable, struct: type[Struct], previous: dict[Previous, _Values]) -> None:
@@ -227,7 +227,7 @@ class Sequence:
         earlier = {one: self._earlier(table, n, one, rows.tolist(), spoken) for n, one in enumerate(self.previous)}
         holds = _Judge(table, self.on, earlier).mask(self.when)
         follows, same = self.unless, self._same(table, self.unless.same) if self.unless is not None else []
-        met = Judge(table, self.on).mask(follows.what) if follows is not None else np.zeros(len(rows), np.bool_)
+        met = Evaluator(table, self.on).mask(follows.what) if follows is not None else np.zeros(len(rows), np.bool_)
         proof = next(iter(earlier.values()), None)
         for i in np.flatnonzero(holds | met).tolist():
             if met[i]:
@@ -260,7 +260,7 @@ class Sequence:
     def _earlier(self, table: ChunkTable, number: int, one: Previous, rows: list[int], spoken: list[tuple[Any, Any]]) -> _Values:
         """For each occurrence the latest one before with equal key for which `where` holds."""
         latest, same = self._latest[number], self._same(table, one.same)
-        counts = Judge(table, self.on).mask(one.where) if one.where is not None else np.ones(len(rows), np.bool_)
+        counts = Evaluator(table, self.on).mask(one.where) if one.where is not None else np.ones(len(rows), np.bool_)
         times, first = table.chunk.time_ns, table.chunk.first
         values = table.values(one.field)
         size = len(rows)

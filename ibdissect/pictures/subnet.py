@@ -114,9 +114,9 @@ def _place(found: Levels, marked: Mapping[Port, Mark], made: SubnetDrawing) -> d
             y += 40
         y += 50 if few else 90
     most = 6 if few else 10 if len(low) < 12 else 5
-    blocks = [_Block(node, of.get(node.slot, []), few, most) for node in low]
+    blocks = [_SwitchBlock(node, of.get(node.slot, []), few, most) for node in low]
     if -1 in of:
-        blocks.append(_Block(None, of[-1], few, most if few else 20))
+        blocks.append(_SwitchBlock(None, of[-1], few, most if few else 20))
     while blocks:
         y = _row(blocks, y, marked, made, places) + (40 if few else 22)
     made.boxes = [*places.values(), *made.boxes]
@@ -126,7 +126,7 @@ def _place(found: Levels, marked: Mapping[Port, Mark], made: SubnetDrawing) -> d
     return places
 
 
-def _row(blocks: list[_Block], y: float, marked: Mapping[Port, Mark], made: SubnetDrawing, places: dict[int, Box]) -> float:
+def _row(blocks: list[_SwitchBlock], y: float, marked: Mapping[Port, Mark], made: SubnetDrawing, places: dict[int, Box]) -> float:
     """Draw as many blocks as fit side by side, and take them out of the list; returns where their row ends."""
     row = [blocks.pop(0)]
     width = row[0].width
@@ -140,7 +140,7 @@ def _row(blocks: list[_Block], y: float, marked: Mapping[Port, Mark], made: Subn
     return y + max(block.height for block in row)
 
 
-class _Block(Record):
+class _SwitchBlock(Record):
     """A switch with its hosts below; without a switch the hosts of which no cable is known."""
 
     switch: Node | None

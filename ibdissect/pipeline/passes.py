@@ -210,7 +210,7 @@ class NumberKeys(Pass):
         run.reading.number_keys()
 
 
-class Word(Pass):
+class WordFindings(Pass):
     """Findings get their severity and sentence, and the report its sums."""
 
     needs = frozenset({Describe, NumberKeys})
@@ -228,7 +228,7 @@ class Word(Pass):
         linter.close()
 
 
-PLAN: tuple[type[Pass], ...] = (Judge, Separate, JudgeEachSubnet, Settle, Describe, NumberKeys, Word)
+PLAN: tuple[type[Pass], ...] = (Judge, Separate, JudgeEachSubnet, Settle, Describe, NumberKeys, WordFindings)
 
 
 def carry_out(run: CheckRun) -> CaptureReport:

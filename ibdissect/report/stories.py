@@ -70,7 +70,7 @@ class StoryOnPage(Record):
     proofs: list[Proof]
 
 
-class SharedCause(Record):
+class SharedCauseShown(Record):
     """What several connections have in common with a host."""
 
     cause: str
@@ -88,7 +88,7 @@ class StoriesOnPage(Record):
     """What the page says of the connections of one capture."""
 
     counts: str
-    shared: list[SharedCause] = field(default_factory=list)
+    shared: list[SharedCauseShown] = field(default_factory=list)
     told: list[StoryOnPage] = field(default_factory=list)
     """The worst of the others."""
     more: int = 0
@@ -118,7 +118,7 @@ def stories(diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = st
     bad = [one for one in others if troubled(one)]
     where = [line.strip() for line in where_time_went(found, lambda text, _: text, name)][2:]
     shared = [
-        SharedCause(
+        SharedCauseShown(
             each.shared.cause, each.members[0].shown_severity, each.shared.why, each.shared.advice, each.when(start_ns),
             [_story(one, start_ns, name, advice=False) for one in each.members[:SHOWN]], max(len(each.members) - SHOWN, 0),
         )

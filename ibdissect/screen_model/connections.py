@@ -55,14 +55,14 @@ def diagnosed(study: BackgroundAnalysis, wanted: Callable[[], bool] = lambda: Tr
     return follower.result(study.model.reader.path)
 
 
-class CapturePoint(Record):
+class CapturedInterface(Record):
     """The interface of a merged capture at which a connection was captured."""
 
     id: int
     name: str
 
 
-def points_of(connections: Sequence[Connection], table: Callable[[list[int]], ChunkTable]) -> dict[int, CapturePoint]:
+def points_of(connections: Sequence[Connection], table: Callable[[list[int]], ChunkTable]) -> dict[int, CapturedInterface]:
     """Where each connection was captured that another point captured, too, by its first frame; empty for a capture of one point.
 
     `table`: makes a table of some frames.
@@ -71,16 +71,16 @@ def points_of(connections: Sequence[Connection], table: Callable[[list[int]], Ch
     for one in connections:
         same[frozenset(one.ends)].append(one)
     frames = sorted(one.first_frame for some in same.values() if len(some) > 1 for one in some)
-    found: dict[int, CapturePoint] = {}
+    found: dict[int, CapturedInterface] = {}
     for at in range(0, len(frames), AT_ONCE):
         some = frames[at : at + AT_ONCE]
         chunk = table(some).chunk
         names, ids = chunk.interface_names(np.arange(len(some))), chunk.interface[: len(some)].tolist()
-        found |= {frame: CapturePoint(i, name or f"interface {i}") for frame, i, name in zip(some, ids, names, strict=True)}
+        found |= {frame: CapturedInterface(i, name or f"interface {i}") for frame, i, name in zip(some, ids, names, strict=True)}
     return found if len({point.id for point in found.values()}) > 1 else {}
 
 
-def connection_filter(one: Connection, point: CapturePoint | None = None) -> str:
+def connection_filter(one: Connection, point: CapturedInterface | None = None) -> str:
     """The display filter for the frames of a connection: its data both ways, its set-up and end; `point`: as captured there only."""
     there = f"frame.interface_id == {point.id} && " if point is not None else ""
     near, far = one.ends
@@ -93,7 +93,7 @@ def connection_filter(one: Connection, point: CapturePoint | None = None) -> str
     return f"{there}frame.number in {{{one.first_frame} .. {one.last_frame}}} && ({both})"
 
 
-def slice_filter(one: Connection, part: str, model: CaptureModel, point: CapturePoint | None = None) -> tuple[str, int]:
+def slice_filter(one: Connection, part: str, model: CaptureModel, point: CapturedInterface | None = None) -> tuple[str, int]:
     """The display filter for the frames of a part of its time, and the frame where the longest episode begins.
 
     Parts without episodes have all frames of the connection.
@@ -118,7 +118,7 @@ def joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def connection_of(
-    connections: Sequence[Connection], table: ChunkTable, frame: int, points: Mapping[int, CapturePoint] | None = None
+    connections: Sequence[Connection], table: ChunkTable, frame: int, points: Mapping[int, CapturedInterface] | None = None
 ) -> Connection | None:
     """The connection that the only frame of a table belongs to, which is frame `frame`. `points`: as of `points_of`."""
     if int(table.located.at("bth")[0]) < 0:

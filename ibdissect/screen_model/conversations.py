@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ibdissect.decode.addresses import IP4_SIZE, End, address_text
-from ibdissect.decode.connection_events import Connection
+from ibdissect.decode.connection_events import ConnectionSetUp
 from ibdissect.decode.connections import Connections
 from ibdissect.decode.identity import StreamNumber
 from ibdissect.decode.rows import by_value
@@ -115,7 +115,7 @@ def _followed(streams: Streams) -> dict[Key, list[Stream]]:
     return found
 
 
-def _connected(connections: Iterable[Connection]) -> dict[Key, tuple[int, int]]:
+def _connected(connections: Iterable[ConnectionSetUp]) -> dict[Key, tuple[int, int]]:
     """Key of a flow to the queue pair at its other end and the frame of the REQ; the latest connection counts."""
     found: dict[Key, tuple[int, int]] = {}
     for one in connections:

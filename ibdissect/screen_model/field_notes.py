@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ibdissect.decode.addresses import End
-from ibdissect.decode.connection_events import Connection
+from ibdissect.decode.connection_events import ConnectionSetUp
 from ibdissect.decode.connections import Connections
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.subnet import Port, Subnet
@@ -25,7 +25,7 @@ class FieldNotes:
     def __init__(self, subnet: Callable[[], Subnet], connections: Callable[[], Connections]) -> None:
         self._subnet, self._connections = subnet, connections
         self._by_guid: tuple[tuple[int, int], dict[int, Port]] = ((-1, -1), {})
-        self._by_qp: tuple[int, dict[tuple[End, int], Connection]] = (-1, {})
+        self._by_qp: tuple[int, dict[tuple[End, int], ConnectionSetUp]] = (-1, {})
 
     def of(self, node: Node, tree: Tree) -> str:
         """`host07 port 1, learnt in frame 206`; empty if nothing is known about the value."""
@@ -83,7 +83,7 @@ class FieldNotes:
         connections = self._connections()
         count = sum(one.passive_qpn >= 0 for one in connections.all[-1:]) + len(connections.all)
         if self._by_qp[0] != count:
-            found: dict[tuple[End, int], Connection] = {}
+            found: dict[tuple[End, int], ConnectionSetUp] = {}
             for one in connections.all.copy():
                 found[one.active, one.active_qpn] = one
                 if one.passive_qpn >= 0:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ibdissect.capture.scattered import u16, u24
 from ibdissect.decode.addresses import ends_at
-from ibdissect.decode.connection_events import Connection
+from ibdissect.decode.connection_events import ConnectionSetUp
 from ibdissect.dfilter.answers import REQUEST_FRAME, RESPONSE_FRAME
 from ibdissect.mad.rmpp import RmppMessage
 from ibdissect.mad.rmpp_reassembly import Reassembled
@@ -29,7 +29,7 @@ STEP = 16384
 
 
 def filter_for_frame(
-    model: CaptureModel, frame: int, conversations: Iterable[Conversation], connections: Iterable[Connection]
+    model: CaptureModel, frame: int, conversations: Iterable[Conversation], connections: Iterable[ConnectionSetUp]
 ) -> str | None:
     """The display filter for the conversation of a frame; None for a frame without InfiniBand transport.
 
@@ -64,7 +64,7 @@ def filter_for_frame(
 
 
 def filter_for_ladder(
-    model: CaptureModel, frame: int, conversations: Iterable[Conversation], connections: Iterable[Connection]
+    model: CaptureModel, frame: int, conversations: Iterable[Conversation], connections: Iterable[ConnectionSetUp]
 ) -> str | None:
     """The display filter for what a ladder of a frame shows: its conversation; for SMInfo, what all subnet managers say to each other."""
     table = model.table([frame])
@@ -75,7 +75,7 @@ def filter_for_ladder(
     return filter_for_frame(model, frame, conversations, connections)
 
 
-def _frames(one: Connection) -> list[int]:
+def _frames(one: ConnectionSetUp) -> list[int]:
     return [f for f in (one.req_frame, one.mra_frame, one.rep_frame, one.rtu_frame, one.rej_frame, one.dreq_frame, one.drep_frame) if f]
 
 
@@ -91,7 +91,7 @@ def counterpart(model: CaptureModel, frame: int) -> int | None:
     return _acknowledged(model, messages, frame)
 
 
-def _message(one: Connection, frame: int) -> int:
+def _message(one: ConnectionSetUp, frame: int) -> int:
     """The message of connection management that goes with another, 0 for none."""
     answer = one.rep_frame or one.rej_frame
     pairs = {one.req_frame: answer, one.rep_frame: one.req_frame, one.rej_frame: one.rep_frame or one.req_frame,

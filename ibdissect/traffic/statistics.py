@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ibdissect.decode import Bool, ChunkTable
-from ibdissect.decode.connection_events import Connection
+from ibdissect.decode.connection_events import ConnectionSetUp
 from ibdissect.decode.connections import Connections
 from ibdissect.decode.counted_packets import Distinct
 from ibdissect.decode.history import SECOND_NS
@@ -133,7 +133,7 @@ class Statistics:
         return {"least_credits": least, "no_credits": none}
 
 
-def _outcome(connection: Connection) -> str:
+def _outcome(connection: ConnectionSetUp) -> str:
     if connection.drep is not None or connection.dreqs:
         return "disconnected" if connection.drep is not None else "leaving"
     if connection.rej is not None:

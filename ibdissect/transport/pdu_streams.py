@@ -16,7 +16,7 @@ from msgspec import Struct as Record
 from msgspec import field as each_new
 
 from ibdissect.bounded import Dropped, KeptDict
-from ibdissect.decode.connection_events import Connection
+from ibdissect.decode.connection_events import ConnectionSetUp
 from ibdissect.decode.identity import Code, QpNumber, Side
 from ibdissect.decode.payloads import served
 from ibdissect.decode.reassembled import FrameSpan, WholeMessage
@@ -67,7 +67,7 @@ class Bytes(Record, kw_only=True):
     spans: list[FrameSpan] = each_new(default_factory=list)
 
 
-class _Direction(Bytes):
+class _PduDirection(Bytes):
     """One direction of a connection."""
 
     since: int
@@ -84,7 +84,7 @@ class PduStreams:
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[Code, Code], Kind] = {}
-        self._sides = KeptDict[tuple[Side, QpNumber], _Direction](MAX_STREAMS, "streams of bytes over queue pairs")
+        self._sides = KeptDict[tuple[Side, QpNumber], _PduDirection](MAX_STREAMS, "streams of bytes over queue pairs")
 
     @property
     def dropped(self) -> Dropped:
@@ -121,7 +121,7 @@ class PduStreams:
             side = None
         if side is None:
             kind = self._kind(table, packet.service, packet.side)
-            side = _Direction(since, kind, packet.psn, lost=bool(starts) and packet.psn not in starts)
+            side = _PduDirection(since, kind, packet.psn, lost=bool(starts) and packet.psn not in starts)
             self._sides.keep(to, side, packet.span.frame, time_ns)
             if to not in self._sides:
                 return
@@ -140,7 +140,7 @@ class PduStreams:
             side.data, side.spans = bytearray(), []
 
 
-def first_psns(connection: Connection | None) -> tuple[int, ...]:
+def first_psns(connection: ConnectionSetUp | None) -> tuple[int, ...]:
     """PSNs that the first packet of a direction may have: that which the receiver announced, or, as some programs read the standard, the
     sender's own. Empty if the capture does not show both."""
     known = tuple(psn for psn in connection.psns if psn is not None) if connection is not None else ()

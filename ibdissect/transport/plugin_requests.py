@@ -11,7 +11,7 @@ from msgspec import Struct as Record
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.decode.addresses import End, ends_at
-from ibdissect.decode.conditions import Judge
+from ibdissect.decode.conditions import Evaluator
 from ibdissect.decode.conversation_keys import conversations
 from ibdissect.decode.hidden.unreadable_fields import values_beside, with_pdus
 from ibdissect.decode.rows import keys_of
@@ -91,7 +91,7 @@ def answering(catalog: Catalog) -> tuple[tuple[StructType, Answer], ...]:
 def _said(table: ChunkTable, number: int, struct: StructType, when: Expr | None, by: list[Field[Any]], *, asks: bool) -> Iterator[_Spoken]:
     """The occurrences of a structure for which a condition holds."""
     found = table.occurrences(struct)
-    index = np.flatnonzero(Judge(table, struct).mask(when)) if when is not None else np.arange(len(found))
+    index = np.flatnonzero(Evaluator(table, struct).mask(when)) if when is not None else np.arange(len(found))
     rows = found.rows[index]
     values = [each[index] for field in by for each in values_beside(table, struct, field)]
     same = keys_of(values, len(index))

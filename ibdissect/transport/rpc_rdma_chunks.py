@@ -35,7 +35,7 @@ Place = tuple[Side, QpNumber]
 """An end and its queue pair."""
 
 
-class _Call(Record, eq=False):
+class _RpcCall(Record, eq=False):
     """A call, its source and destination, and the memory that is to be read for it."""
 
     message: WholeMessage
@@ -50,7 +50,7 @@ class _Memory(Record, eq=False):
     """A segment of memory that a call offers, and the data that came from there or went there so far."""
 
     number: int
-    call: _Call
+    call: _RpcCall
     segment: RPCRDMAReadChunk | RPCRDMASegment
     parts: list[Part]
     got: int = 0
@@ -83,7 +83,7 @@ class Chunks:
         if kind == NO_INLINE and not lists.reads:
             return self._reply(message, to[0].end, source, lists.reply)
         if kind == NO_INLINE or message.data[RPCRDMA.size + lists.rpc + 4 :][:4] == CALL:
-            call = _Call(message, lists, source, to, sum(segment.length for segment in lists.reads))
+            call = _RpcCall(message, lists, source, to, sum(segment.length for segment in lists.reads))
             segments: list[RPCRDMAReadChunk | RPCRDMASegment] = [*lists.reads, *lists.reply]
             for segment in segments:
                 self._drop(MemoryId(source, segment.handle))
@@ -146,7 +146,7 @@ class Chunks:
             parts += memory.parts
         return _whole(message, [*_parts(message), *parts], parts, message.spans[0].length) if parts else None
 
-    def _complete(self, call: _Call) -> WholeMessage | None:
+    def _complete(self, call: _RpcCall) -> WholeMessage | None:
         """A call with all of its chunks; None if it has chunks in several places."""
         chunks: dict[Index, list[Part]] = {}
         for segment in call.lists.reads:

@@ -218,7 +218,7 @@ def case(field: Field[Any], *values: int) -> Laid:
     return Laid(field.part.within, field.part, frozenset(values))
 
 
-class Behind:
+class TailAttribute:
     """An attribute of a structure that is in its tail. Class access gives the Field (of a list of structures, the structure), instance
     access the value: None if the part is absent, a tuple for a list."""
 
@@ -270,7 +270,7 @@ def cut_tail(cls: StructType, own: list[Field[Any]]) -> list[Field[Any]]:
         parts.append(part)
         known = known + run
         for field in run:
-            setattr(cls, field.name, Behind(part, part.field if part.entry is not None else field))
+            setattr(cls, field.name, TailAttribute(part, part.field if part.entry is not None else field))
     if not named:
         hidden.name = NAME
         setattr(cls, NAME, hidden)
@@ -331,7 +331,7 @@ def _number(cls: StructType, name: str, value: object, known: list[Field[Any]]) 
 def source_of(source: tuple[StructType, str, object, list[Field[Any]]], names: dict[str, Any]) -> str | None:
     """A value as an expression of Python with `at`, where the structure begins; None if other fields than its own fixed ones decide."""
     cls, name, value, known = source
-    fixed = [field for field in known if not isinstance(vars(cls).get(field.name), Behind)]
+    fixed = [field for field in known if not isinstance(vars(cls).get(field.name), TailAttribute)]
     try:
         return _source(cls, name, value, fixed, names)
     except SpecError:
@@ -380,14 +380,14 @@ def _reader(cls: StructType, name: str, field: Field[Any], known: list[Field[Any
     low, high = (edge + extra for edge in field.span)
     shift, mask = field.shift_mask
     owner, behind = f"part{len(names)}", vars(cls).get(outer.name)
-    names[owner] = behind.part.struct if isinstance(behind, Behind) else cls
+    names[owner] = behind.part.struct if isinstance(behind, TailAttribute) else cls
     if high - low <= 2 and not field.little:
         read = f"data[at + {low}]" if high == low + 1 else f"(data[at + {low}] << 8 | data[at + {low + 1}])"
     else:
         read = f"number(data[at + {low}:at + {high}], {'little' if field.little else 'big'!r})"
     read += f" >> {shift}" if shift else ""
     read += f" & {mask}" if mask != (1 << 8 * (high - low) >> shift) - 1 else ""
-    if not isinstance(behind, Behind):  # the structure itself is always there, so only its place must be looked up
+    if not isinstance(behind, TailAttribute):  # the structure itself is always there, so only its place must be looked up
         return f"({read})" if FLAT in names else f"[at := where[{owner}], {read}][1]"
     return f"(0 if (at := where.get({owner})) is None else {read})"
 

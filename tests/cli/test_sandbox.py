@@ -14,9 +14,9 @@ from tests.craft import erf_pcap, smp
 
 TRIED = """
 import resource, socket, sys
-from ibdissect.cli.common import Common
+from ibdissect.cli.common import CommonOptions
 from ibdissect.cli.sandbox import confine
-confine(Common(), [sys.argv[1] + "/report.json"], network=len(sys.argv) > 3)
+confine(CommonOptions(), [sys.argv[1] + "/report.json"], network=len(sys.argv) > 3)
 def attempt(what, *given):
     try:
         what(*given)

@@ -20,7 +20,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from ibdissect.cli.common import Common
+from ibdissect.cli.common import CommonOptions
 from ibdissect.cli.serve import command_line, passed_on
 from tests import commands
 
@@ -233,8 +233,8 @@ def test_every_word_is_quoted() -> None:
 
 
 def test_options_are_passed_on() -> None:
-    common = Common(plugins=("-x.py", "b"), filter="-1 == 1", show_keys=True, subnet=("files",), subnet_time="2026-01-01", name_ports=True,
-                    roce_ports=(4799,))  # fmt: skip
+    common = CommonOptions(plugins=("-x.py", "b"), filter="-1 == 1", show_keys=True, subnet=("files",), subnet_time="2026-01-01",
+                    name_ports=True, roce_ports=(4799,))  # fmt: skip
     words = ["--plugin=-x.py", "--plugin=b", "--subnet=files", "--roce-port=4799", "--filter=-1 == 1", "--subnet-time=2026-01-01",
              "--names", "--show-keys"]  # fmt: skip
     assert passed_on(common) == words

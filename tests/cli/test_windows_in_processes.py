@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ibdissect.capture import opening
-from ibdissect.cli.common import Common
+from ibdissect.cli.common import CommonOptions
 from ibdissect.cli.windows_in_processes import WindowRows, WindowWorker
 from ibdissect.export.csv import write_rows
 from ibdissect.python_interface import Capture
@@ -73,7 +73,7 @@ def writer(opened: Capture) -> Any:
 
 
 def test_a_process_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    windows, begun, read = WindowWorker(LAB, Common(quiet=True), writer), list[int](), WindowWorker._read
+    windows, begun, read = WindowWorker(LAB, CommonOptions(quiet=True), writer), list[int](), WindowWorker._read
 
     def reading(self: WindowWorker) -> Iterator[WindowRows]:
         begun.append(self._wanted)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ibdissect.decode.chunk_table import ChunkTable
-from ibdissect.decode.conditions import Judge
+from ibdissect.decode.conditions import Evaluator
 from ibdissect.decode.hidden.cut_keys import hidden_bytes, revealing_rows, without_keys
 from ibdissect.decode.hidden.key_numbers import KeyNumbering
 from ibdissect.decode.ignored_data import IgnoredBits, as_read, beside, failed, undefined, unread, unread_bits, unread_bytes
@@ -197,7 +197,7 @@ def counters(method: int) -> bytes:
 def named(table: ChunkTable, name: str) -> list[list[object]]:
     """The rows with a value of a field, and the values: as a column, and as a filter reads them."""
     (run,) = runs(table, declared(table.catalog, name)) or (None,)
-    series = Judge(table).series(run.field)
+    series = Evaluator(table).series(run.field)
     assert isinstance(series, NumberSeries) and series.rows is not None
     assert (run.rows.tolist(), np.asarray(run.values).tolist()) == (series.rows.tolist(), series.values.tolist())
     return [list(pair) for pair in zip(run.rows.tolist(), np.asarray(run.values).tolist(), strict=True)]
@@ -275,7 +275,7 @@ def test_entries_and_nested_fields_are_components() -> None:
     table = native_table([gmp(0x03, 0x01, 0x30, struct.pack(">24xQ", mask) + record, at=24) for mask in masks])
     assert table.column(GUIDInfo.guid_block).values.tolist() == [0x12, 0x15]
     assert not len(table.column(GuidInfoRecord.lid).values)
-    rows = Judge(table).mask(GUIDInfo.guid_block == 0x12).tolist(), Judge(table).mask(GUIDInfo.guid_block == 0x13).tolist()
+    rows = Evaluator(table).mask(GUIDInfo.guid_block == 0x12).tolist(), Evaluator(table).mask(GUIDInfo.guid_block == 0x13).tolist()
     assert rows == ([True, False], [False, False])
 
 

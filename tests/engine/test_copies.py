@@ -37,7 +37,7 @@ def sightings(found: Iterable[tuple[int, ...]], first: int) -> list[Sighting]:
 
 
 def of_datagrams(engine: Any, windows: list[ChunkTable], most: int) -> list[Sighting]:
-    state, found = engine.Datagrams(most), list[Sighting]()
+    state, found = engine.DatagramCopies(most), list[Sighting]()
     for table in windows:
         columns = columns_of(table, "lrh", "mad") | {"end": table.located.payload_end}
         found += sightings(state.feed(table.chunk.first, table.chunk.data, columns), table.chunk.first)

@@ -23,7 +23,7 @@ FRAMES = 20_000
 
 def interpreted() -> ConnectionFollower:
     follower = ConnectionFollower()
-    follower.packets.lanes, follower.packets.reader = plain("lanes").Lanes(), plain("packet_fields").Reader()
+    follower.packets.lanes, follower.packets.reader = plain("lanes").Lanes(), plain("packet_fields").PacketReader()
     return follower
 
 

@@ -39,7 +39,7 @@ def values(packet: Any) -> dict[str, int]:
 def test_compiled_and_interpreted_read_the_same(path: Path) -> None:
     other = plain("packet_fields")
     for table in windows(path):
-        ours, theirs = packet_fields.Reader(), other.Reader()
+        ours, theirs = packet_fields.PacketReader(), other.PacketReader()
         for reader in (ours, theirs):
             reader.begin(table.chunk.first, table.chunk.data, columns(table))
         for i in range(0, len(table), 1 + len(table) // 300):
@@ -51,7 +51,7 @@ def test_compiled_and_interpreted_read_the_same(path: Path) -> None:
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
 def test_fields_are_those_of_the_declarations(path: Path) -> None:
     for table in windows(path, 1):
-        reader = packet_fields.Reader()
+        reader = packet_fields.PacketReader()
         reader.begin(table.chunk.first, table.chunk.data, columns(table))
         rows = table.occurrences(BTH).rows[:300]
         psn, qpn, key = (table.values(field) for field in (BTH.psn, BTH.destqp, BTH.p_key))
@@ -80,7 +80,7 @@ def test_nothing_is_read_behind_the_bytes() -> None:
         for size in range(int(table.chunk.offset[row]), int(table.located.end[row]) + 1):
             found: list[Any] = []
             for module in (packet_fields, plain("packet_fields")):
-                reader = module.Reader()
+                reader = module.PacketReader()
                 reader.begin(table.chunk.first, data[:size], cells)
                 try:
                     found.append(values(reader.packet(row)))
@@ -95,7 +95,7 @@ def test_nothing_is_read_behind_the_bytes() -> None:
 def test_without_a_window_nothing_is_read(module: Any) -> None:
     """Compiled, a view without memory has no elements (`initializedcheck` is off)."""
     with pytest.raises((IndexError, AttributeError)):
-        module.Reader().packet(0)
+        module.PacketReader().packet(0)
 
 
 def test_kinds_follow_the_opcodes() -> None:

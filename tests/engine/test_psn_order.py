@@ -26,7 +26,7 @@ FRAMES = 5000
 def followed(interpreted: bool) -> Streams:
     packets = LaneFollower()
     if interpreted:
-        packets.lanes, packets.reader = plain("lanes").Lanes(), plain("packet_fields").Reader()
+        packets.lanes, packets.reader = plain("lanes").Lanes(), plain("packet_fields").PacketReader()
     return Streams(packets)
 
 

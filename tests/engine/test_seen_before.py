@@ -55,7 +55,7 @@ def test_numbers_of_senders() -> None:
     assert len({number == 0 for number in wanted}) == 2 and -1 in wanted and min(wanted) < -1
     for engine in BOTH:
         found = np.empty(400, np.int64)
-        engine.Senders(data).numbers(columns, found)
+        engine.IPv4Senders(data).numbers(columns, found)
         assert found.tolist() == wanted
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.decode.chunk_table import ChunkTable, Column
+from ibdissect.decode.chunk_table import ChunkTable, FieldColumn
 from ibdissect.decode.find_structures import HEADERS
 from ibdissect.decode.locate import EXTENDED_STRUCTS, Int
 from ibdissect.dissect.build import tree_of
@@ -82,7 +82,7 @@ def is_bytes(one: Field[Any]) -> bool:
     return one.kind in BYTE_KINDS or one.bits > 64
 
 
-def column_of(table: ChunkTable, one: Field[Any]) -> Column:
+def column_of(table: ChunkTable, one: Field[Any]) -> FieldColumn:
     """The column of a field; reserved bytes that are no number of any dtype as bytes."""
     if one.kind in BYTE_KINDS or one.bits <= 64:
         return table.column(one)
@@ -91,7 +91,7 @@ def column_of(table: ChunkTable, one: Field[Any]) -> Column:
     found = table.occurrences(one.owner)
     read = table.read_mask(one, None)
     which = slice(None) if read is None else read
-    return Column(found.rows[which], found.at[which] + low, table.matrix(one.owner)[which, low:high])
+    return FieldColumn(found.rows[which], found.at[which] + low, table.matrix(one.owner)[which, low:high])
 
 
 class Views:

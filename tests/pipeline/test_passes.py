@@ -47,9 +47,9 @@ def test_what_a_pass_needs_comes_before_it() -> None:
 @pytest.mark.parametrize(
     ("capture", "wanted"),
     [
-        ("rxe-rping.pcap", ["Judge", "Settle", "Word"]),
-        ("pkey-lab.pcap", ["Judge", "Settle", "Word"]),
-        ("mkey-enforced.pcap.gz", ["Judge", "Settle", "NumberKeys", "Word"]),
+        ("rxe-rping.pcap", ["Judge", "Settle", "WordFindings"]),
+        ("pkey-lab.pcap", ["Judge", "Settle", "WordFindings"]),
+        ("mkey-enforced.pcap.gz", ["Judge", "Settle", "NumberKeys", "WordFindings"]),
     ],
 )
 def test_a_capture_is_read_again_only_for_what_its_end_showed(capture: str, wanted: list[str], made: list[str]) -> None:
@@ -59,9 +59,9 @@ def test_a_capture_is_read_again_only_for_what_its_end_showed(capture: str, want
 
 def test_what_can_be_read_once_is_read_once(made: list[str]) -> None:
     check(OnceOnly((REPO / "captures/mkey-enforced.pcap.gz").read_bytes()), CheckOptions(rules=RULES))
-    assert made == ["Judge", "Settle", "Word"]
+    assert made == ["Judge", "Settle", "WordFindings"]
 
 
 def test_an_empty_capture_has_a_report(made: list[str]) -> None:
     report = check(io.BytesIO(craft.erf_pcap([])), CheckOptions(rules=RULES))
-    assert report.frames == 0 and made[0] == "Judge" and made[-1] == "Word" and made.count("Judge") == 1
+    assert report.frames == 0 and made[0] == "Judge" and made[-1] == "WordFindings" and made.count("Judge") == 1

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from ibdissect.cli.common import Common
+from ibdissect.cli.common import CommonOptions
 from ibdissect.cli.points import MergedCapture
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.pipeline.check import CheckOptions
@@ -122,7 +122,7 @@ def app_for(walk: str, folder: Path, repo: Path) -> TuiApp:
     """The application on the capture of a walk."""
     path = folder / f"{walk}.pcap"
     if walk == "points":
-        merged = MergedCapture([str(repo / f"docs/examples/lost/{name}.pcap") for name in ("client", "tap", "server")], Common())
+        merged = MergedCapture([str(repo / f"docs/examples/lost/{name}.pcap") for name in ("client", "tap", "server")], CommonOptions())
         app = app_on(shutil.copy(merged.file.name, folder / "points.pcapng"))
         merged.file.close()
         merged.tell(app.model)

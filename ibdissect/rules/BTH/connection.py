@@ -9,7 +9,7 @@ import numpy as np
 
 from ibdissect.bounded import Dropped
 from ibdissect.decode import ChunkTable, Int
-from ibdissect.decode.connection_events import Connection, QueuePair
+from ibdissect.decode.connection_events import ConnectionSetUp, QueuePair
 from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
 from ibdissect.decode.identity import LaneId, QueuePairId
 from ibdissect.decode.lrh_packets import Native
@@ -43,22 +43,22 @@ class OtherService(AgreedRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.right: set[tuple[Connection, bool]] = set()
+        self.right: set[tuple[ConnectionSetUp, bool]] = set()
         """Directions (True: to the active side) that used the agreed service in an earlier chunk."""
-        self._now: set[tuple[Connection, bool]] = set()
+        self._now: set[tuple[ConnectionSetUp, bool]] = set()
         self.dropped = Dropped("directions of connections")
 
     def value(self, native: Native, index: Int) -> Int:
         return native.opcode[index] >> SERVICE_SHIFT
 
-    def wrong(self, pair: Connection, end: QueuePair, value: int) -> bool:
+    def wrong(self, pair: ConnectionSetUp, end: QueuePair, value: int) -> bool:
         same = pair.service == SERVICES[value << SERVICE_SHIFT]
         direction = pair, pair.is_active(end)
         if same:
             self._now.add(direction)
         return pair.service in JUDGED and not same and direction not in self.right
 
-    def found(self, table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair, value: int) -> Iterator[Hit]:
+    def found(self, table: ChunkTable, native: Native, index: Int, pair: ConnectionSetUp, end: QueuePair, value: int) -> Iterator[Hit]:
         there = (native.dlid == end[0]) & (native.dest_qp == end[1]) & (native.opcode >> SERVICE_SHIFT == JUDGED.index(pair.service))
         agreed = np.flatnonzero(there)
         agreed = agreed[of_pair(table, native, agreed, pair, end)]
@@ -79,7 +79,7 @@ class OtherService(AgreedRule):
     def roce(self, context: Context) -> Iterator[Hit]:
         """RoCE: streams that begin after the REP, and none of the agreed service before them."""
         streams: Streams = context.get(Streams)
-        agreed: dict[QueuePairId, list[Connection]] = defaultdict(list)
+        agreed: dict[QueuePairId, list[ConnectionSetUp]] = defaultdict(list)
         for pair in context.get(Connections).all:
             if pair.rep_frame and pair.service in JUDGED and pair.active.lid is None:
                 for side in pair.sides:
@@ -103,12 +103,12 @@ class OtherService(AgreedRule):
                 yield _of_stream(context, pair, stream, quiet=not _in_use(pair, begun, frame))
 
 
-def _in_use(pair: Connection, begun: dict[QueuePairId, list[int]], frame: int) -> bool:
+def _in_use(pair: ConnectionSetUp, begun: dict[QueuePairId, list[int]], frame: int) -> bool:
     """Whether either side of a connection began to send to the other between its REP and a frame."""
     return any(pair.rep_frame < one < frame for side in pair.sides for one in begun.get(QueuePairId(*side), ()))
 
 
-def _of_stream(context: Context, pair: Connection, stream: Stream, *, quiet: bool) -> Hit:
+def _of_stream(context: Context, pair: ConnectionSetUp, stream: Stream, *, quiet: bool) -> Hit:
     """The finding about a stream of another service than its connection's; `quiet`: nothing is seen of that between them."""
     ends, where = stream.ends, Moment(stream.first_frame, stream.first_ns)
     source, destination = str(ends.source), str(ends.destination)

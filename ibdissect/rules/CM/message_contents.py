@@ -10,7 +10,7 @@ import numpy as np
 from ibdissect.bounded import BoundedDict
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.addresses import End, ends_of
-from ibdissect.decode.connection_events import Connection
+from ibdissect.decode.connection_events import ConnectionSetUp
 from ibdissect.decode.connections import Connections
 from ibdissect.decode.identity import QueuePairId
 from ibdissect.diagnosis.stories import Stories
@@ -43,7 +43,7 @@ ENOUGH = 2
 """A requester that goes back to its first packet this often has no earlier one."""
 
 
-def agreed(context: Context) -> Iterator[tuple[Stream, Connection, int, str]]:
+def agreed(context: Context) -> Iterator[tuple[Stream, ConnectionSetUp, int, str]]:
     """Streams of connections whose set-up the capture shows: stream, connection, the PSN announced, and in which message.
 
     A stream begins between the REP of its connection and its end, since streams begin anew with each connection.
@@ -56,12 +56,12 @@ def agreed(context: Context) -> Iterator[tuple[Stream, Connection, int, str]]:
                 yield stream, connection, psn, what
 
 
-def _set_up(context: Context) -> Iterator[Connection]:
+def _set_up(context: Context) -> Iterator[ConnectionSetUp]:
     """Connections whose set-up the capture shows, of services that are judged."""
     return (one for one in context.get(Connections).all if one.service in JUDGED and one.rep_frame)
 
 
-def ways(connection: Connection) -> list[tuple[End, End, int]]:
+def ways(connection: ConnectionSetUp) -> list[tuple[End, End, int]]:
     """Source, destination and its queue pair in both directions: of the primary path first, then of alternate paths."""
     (active, one), (passive, other) = connection.sides
     found = [(active, passive, other), (passive, active, one)]
@@ -71,7 +71,7 @@ def ways(connection: Connection) -> list[tuple[End, End, int]]:
     return found
 
 
-def _stream(streams: Streams, connection: Connection, way: tuple[End, End, int]) -> Stream | None:
+def _stream(streams: Streams, connection: ConnectionSetUp, way: tuple[End, End, int]) -> Stream | None:
     """The first stream of a connection that goes one way."""
     found = streams.requests(connection.service, *way)
     return next((one for one in found if connection.lasts(one.first_frame)), None)
@@ -167,7 +167,7 @@ class StartingPSN(QuotingRule):
             return -1
         return int(max(0, peer.first_msn - distance(peer.first_psn, stream.first_psn) - 1))
 
-    def _proof(self, stream: Stream, connection: Connection, psn: int) -> tuple[tuple[int, str], ...] | None:
+    def _proof(self, stream: Stream, connection: ConnectionSetUp, psn: int) -> tuple[tuple[int, str], ...] | None:
         """The proof that the first packet in the capture is the connection's first; None if there is none."""
         ends, found, first, opcode = stream.ends, stream.first_psn, stream.first_frame, stream.first_opcode
         qpn = connection.active_qpn if ends.dest_qp == connection.passive_qpn else connection.passive_qpn

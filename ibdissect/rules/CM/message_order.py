@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.decode.capture_places import Scopes
-from ibdissect.decode.connection_events import Confirmed, Connection, Disconnecting, RejectedAlone, Replied, Requested
+from ibdissect.decode.connection_events import Confirmed, ConnectionSetUp, Disconnecting, RejectedAlone, Replied, Requested
 from ibdissect.decode.connections import Connections
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import QueuePairId
@@ -195,8 +195,8 @@ class ReusedTooSoon(Rule):
     example = "REQ with Local ACK Timeout 18, REP, RTU, DREQ, DREP, and at once another REQ with the same queue pair"
 
     def __init__(self) -> None:
-        self.ended = BoundedDict[QueuePairId, tuple[Connection, int, int]](MAX_ENDED, "queue pairs that were disconnected")
-        """Connection, frame and time of the latest DREQ, by port and queue pair."""
+        self.ended = BoundedDict[QueuePairId, tuple[ConnectionSetUp, int, int]](MAX_ENDED, "queue pairs that were disconnected")
+        """Set-up, frame and time of the latest DREQ, by port and queue pair."""
 
     @on_event(Disconnecting)
     def disconnecting(self, event: Disconnecting, _context: Context) -> None:

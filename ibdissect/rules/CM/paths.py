@@ -70,7 +70,7 @@ class ImpossiblePath(Rule):
                 yield fault(seen, named, field, of=view, key=(named["what"], path.name, near, far))
 
 
-class PathCodes(Rule):
+class RequestPathCodes(Rule):
     """A request names a path with values that do not exist: an MTU, a rate or a GID that no path has, or a hop limit that ends it.
 
     The other end rejects it (REJ 12 to 23, or 26 for the MTU), or uses the path and sends packets that nobody takes.

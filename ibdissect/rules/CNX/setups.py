@@ -41,7 +41,7 @@ class Refused(RefusedRule):
         return INFO if told or stopped or stories.connected_back(one) else super().severity_of(one, stories)
 
 
-class RequestUnanswered(StoryRule):
+class ConnectRequestUnanswered(StoryRule):
     """A request for a connection (REQ) was never answered.
 
     It was sent as often as the asker may, and nobody accepted, refused or asked for time; or the other side asked for time (MRA) and then

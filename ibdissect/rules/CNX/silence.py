@@ -93,7 +93,7 @@ class VersionsMixed(StoryRule):
     example = "SENDs in RoCE v2, and their ACKs in RoCE v1"
 
 
-class OtherPartition(StoryRule, SameOwnersRule):
+class RequesterInOtherPartition(StoryRule, SameOwnersRule):
     """A requester uses another partition than the connection agreed on.
 
     The responder drops packets with a P_Key that is not that of its queue pair, and says nothing. The requester repeats, and gives up.

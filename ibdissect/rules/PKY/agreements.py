@@ -10,7 +10,7 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import ChunkTable, Int
-from ibdissect.decode.connection_events import Connection, QueuePair
+from ibdissect.decode.connection_events import ConnectionSetUp, QueuePair
 from ibdissect.decode.identity import ConnectionId, PKey
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.engine.psn_gaps import distance
@@ -57,7 +57,7 @@ class OtherPartition(AgreedRule):
     def value(self, native: Native, index: Int) -> Int:
         return native.p_key[index]
 
-    def found(self, table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair, value: int) -> Iterator[Hit]:
+    def found(self, table: ChunkTable, native: Native, index: Int, pair: ConnectionSetUp, end: QueuePair, value: int) -> Iterator[Hit]:
         mine = index[of_pair(table, native, index, pair, end)]
         for hit in chain.from_iterable(super(OtherPartition, self).found(table, native, one, pair, end, value) for one in apart(mine)):
             used = self.used.get_or_make((ConnectionId(pair.req_frame), value & BASE), set, hit.frame, hit.time_ns)
@@ -80,7 +80,7 @@ class OtherPartition(AgreedRule):
         other = streams.other(at[-1]) if at else None
         return other is None or distance(other.high, hit.arguments["psn"]) < 0
 
-    def wrong(self, pair: Connection, end: QueuePair, value: int) -> bool:
+    def wrong(self, pair: ConnectionSetUp, end: QueuePair, value: int) -> bool:
         return bool(pair.p_key & BASE) and (pair.p_key ^ value) & BASE != 0
 
 

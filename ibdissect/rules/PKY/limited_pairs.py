@@ -13,7 +13,7 @@ from ibdissect.bounded import BoundedDict, Dropped, KeptDict
 from ibdissect.capture.scattered import gather
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.capture_places import Scopes
-from ibdissect.decode.connection_events import Connection
+from ibdissect.decode.connection_events import ConnectionSetUp
 from ibdissect.decode.connections import Connections
 from ibdissect.decode.identity import FlowId, LidId
 from ibdissect.decode.lrh_packets import Native, source_qps
@@ -150,7 +150,9 @@ class BothLimited(LearntFactRule):
                 self.only[lids] = MANY
         self.latest[place[other]] = fresh
 
-    def _direction(self, table: ChunkTable, flow: FlowId, key: int, frames: Int, psns: Int, agreed: Connection | None) -> Iterator[Hit]:
+    def _direction(
+        self, table: ChunkTable, flow: FlowId, key: int, frames: Int, psns: Int, agreed: ConnectionSetUp | None
+    ) -> Iterator[Hit]:
         if key & FULL or not key & BASE:
             self.limited.pop(flow, None)
             return
@@ -215,8 +217,8 @@ class BothLimited(LearntFactRule):
         return None if context.get(Scopes).together(frames) else INFO
 
     def _hit(
-        self, flow: FlowId, seen: LimitedDirection, back: FlowId, other: LimitedDirection, key: object, agreed: Connection | None = None,
-        again: Int | None = None,
+        self, flow: FlowId, seen: LimitedDirection, back: FlowId, other: LimitedDirection, key: object,
+        agreed: ConnectionSetUp | None = None, again: Int | None = None,
     ) -> Hit:  # fmt: skip
         """The finding at the direction seen later; `again`: only these frames are new."""
         frames = sorted([*seen.frames, *other.frames]) if again is None else again

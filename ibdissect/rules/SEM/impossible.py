@@ -9,7 +9,7 @@ import numpy as np
 
 from ibdissect.bounded import KeptDict
 from ibdissect.decode.capture_places import Scopes
-from ibdissect.decode.conditions import Judge
+from ibdissect.decode.conditions import Evaluator
 from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.identity import Content, Frame
 from ibdissect.lint.finding import Severity
@@ -54,7 +54,7 @@ class ImpossibleValue(Rule):
 
     def wrong(self, seen: Seen, i: int) -> list[Field[Any]]:
         """The components of one structure that are wrong."""
-        judge = Judge(seen.table, self.on, np.array([i]))
+        judge = Evaluator(seen.table, self.on, np.array([i]))
         return [field for field, (fault, _) in self.faults.items() if judge.mask(fault)[0]]
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class ManagerGuid(AgainstPortGuid):
         return INFO if alias or elsewhere else super().severity_at_end(hit, context)
 
 
-class OtherPrefix(AttributeRule):
+class OtherPrefixGiven(AttributeRule):
     """The subnet manager gives a port another GID prefix than all others.
 
     The prefix names the subnet: packets with a GRH to this port look as if they went to another subnet, and nobody finds its GIDs.

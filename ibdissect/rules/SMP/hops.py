@@ -134,7 +134,7 @@ def _beyond(hop: Hop, number: int, frame: int) -> bool:
     return 0 < facts.num_ports < number and max(since, hop.frame) < frame
 
 
-class ClassStatus(Rule):
+class ClassStatusUndefined(Rule):
     """The answer to an SMP has class-specific status bits.
 
     Subnet management defines none: bits 14-8 of its status are 0 (bit 15 is the direction of a directed route). A receiver that compares

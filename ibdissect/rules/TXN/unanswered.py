@@ -11,7 +11,7 @@ from ibdissect.bounded import BoundedDict, KeptDict
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.conditions import occurrences_where
-from ibdissect.decode.connection_events import Connection, ConnectionEvent, PathAnswered, Rejected, Replied
+from ibdissect.decode.connection_events import ConnectionEvent, ConnectionSetUp, PathAnswered, Rejected, Replied
 from ibdissect.decode.connections import MAX_CONNECTIONS, Connections
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import AgentId, Code, Content, Frame, Side
@@ -321,14 +321,14 @@ class PatienceExceeded(QuotingRule):
         return INFO if worked or stopped else super().severity_at_end(hit, context)
 
     @staticmethod
-    def _works(streams: Streams, connection: Connection) -> bool:
+    def _works(streams: Streams, connection: ConnectionSetUp) -> bool:
         """Whether the passive side sends to the active side's queue pair: then its REP came."""
         return any(
             one.ends.source == connection.passive and one.ends.destination == connection.active and one.last_frame > connection.mra_frame
             for one in streams.to_queue_pair(connection.active_qpn)
         )
 
-    def _late(self, context: Context, connection: Connection, where: Locatable, until_ns: int, what: str) -> Iterator[Hit]:
+    def _late(self, context: Context, connection: ConnectionSetUp, where: Locatable, until_ns: int, what: str) -> Iterator[Hit]:
         allowed, took = timeout_ns(connection.mra_timeout), until_ns - connection.mra_ns
         subnet = context.get(FabricFollower).subnet
         ways = max(2 * lifetime_ns(subnet, end.lid or 0, connection.mra_frame, 0) for end in (connection.active, connection.passive))

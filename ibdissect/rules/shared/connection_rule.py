@@ -10,7 +10,7 @@ import numpy as np
 from ibdissect.bounded import KeptDict
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.addresses import End
-from ibdissect.decode.connection_events import Connection, QueuePair
+from ibdissect.decode.connection_events import ConnectionSetUp, QueuePair
 from ibdissect.decode.connections import Connections
 from ibdissect.decode.identity import Code, ConnectionId
 from ibdissect.decode.last_packets import LastPackets
@@ -56,7 +56,7 @@ class AgreedRule(QuotingRule):
         """The compared value, below 2**16."""
         raise NotImplementedError
 
-    def wrong(self, pair: Connection, end: QueuePair, value: int) -> bool:
+    def wrong(self, pair: ConnectionSetUp, end: QueuePair, value: int) -> bool:
         """Whether packets to `end` differ from the agreement."""
         raise NotImplementedError
 
@@ -86,7 +86,7 @@ class AgreedRule(QuotingRule):
         age = context.get(CaptureLoss).nanoseconds_between(min(one.frame for one in hit.related), hit.frame)
         return INFO if min(age, hit.arguments.get("quiet", 0)) > QUIET_NS else super().severity_at_end(hit, context)
 
-    def found(self, table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair, value: int) -> Iterator[Hit]:
+    def found(self, table: ChunkTable, native: Native, index: Int, pair: ConnectionSetUp, end: QueuePair, value: int) -> Iterator[Hit]:
         """The finding about the packets that belong to the connection."""
         mine = index[of_pair(table, native, index, pair, end)]
         if not len(mine):
@@ -102,7 +102,7 @@ class AgreedRule(QuotingRule):
         )  # fmt: skip
 
 
-def of_pair(table: ChunkTable, native: Native, index: Int, pair: Connection, end: QueuePair) -> Bool:
+def of_pair(table: ChunkTable, native: Native, index: Int, pair: ConnectionSetUp, end: QueuePair) -> Bool:
     """Which of the packets to `end` were sent by the other end, in the network of the connection and while it lasted."""
     rows = native.rows[index]
     frames = rows + table.chunk.first

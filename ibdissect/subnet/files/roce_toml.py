@@ -29,10 +29,10 @@ def roce(lines: Lines) -> Iterator[FileFact]:
         found = ERROR_PLACE.search(str(error))
         line = int(found[1]) if found and found[1] else len(text)
         raise SubnetFileError(lines.path, line, f"is not valid TOML: {ERROR_PLACE.sub('', str(error))}") from error
-    return _facts(_Reader(lines.path, text), content)
+    return _facts(_TomlReader(lines.path, text), content)
 
 
-def _facts(reader: _Reader, content: dict[str, Any]) -> Iterator[FileFact]:
+def _facts(reader: _TomlReader, content: dict[str, Any]) -> Iterator[FileFact]:
     if set(content) != {"roce"} or not isinstance(content["roce"], dict):
         raise reader.error(1, "has other tables than [roce] and [[roce.host]]")
     table = content["roce"]
@@ -77,7 +77,7 @@ def _facts(reader: _Reader, content: dict[str, Any]) -> Iterator[FileFact]:
             yield RoceHostFact(line, packed, name, vlans)
 
 
-class _Reader:
+class _TomlReader:
     """Finds lines of keys, and checks values."""
 
     def __init__(self, path: str, text: list[str]) -> None:

@@ -13,7 +13,7 @@ from textual.binding import Binding
 from ibdissect.diagnosis.connection import Connection, ConnectionEnd, Diagnosis, SharedCause
 from ibdissect.diagnosis.slices import cost
 from ibdissect.diagnosis.text import counts_text, dated, span_text, worst_first
-from ibdissect.screen_model.connections import CapturePoint, connection_filter, diagnosed, points_of, slice_filter
+from ibdissect.screen_model.connections import CapturedInterface, connection_filter, diagnosed, points_of, slice_filter
 from ibdissect.screen_model.number_text import duration, number, octets
 from ibdissect.wire.text import counted, printable
 
@@ -91,7 +91,7 @@ class ConnectionsView(Table[Connection]):
         connections: Sequence[Connection],
         start_ns: int,
         name: Callable[[str], str] = str,
-        points: Mapping[int, CapturePoint] | None = None,
+        points: Mapping[int, CapturedInterface] | None = None,
     ) -> None:
         """`points`: where connections of a merged capture were captured, by their first frames."""
         super().__init__(connections, id="told")
@@ -160,7 +160,7 @@ def _qp(end: ConnectionEnd) -> Cell:
     return (f"0x{end.qpn:06x}", "strong") if end.qpn is not None else ("?", "dim")
 
 
-def _point(points: Mapping[int, CapturePoint], one: Connection) -> str:
+def _point(points: Mapping[int, CapturedInterface], one: Connection) -> str:
     point = points.get(one.first_frame)
     return point.name if point is not None else ""
 
@@ -233,7 +233,7 @@ class ConnectionScreen(Overlay[Chosen]):
     keys = "Enter its frames · Tab more · ▸ leads to frames · L ladder · o O sort · / search"
 
     def __init__(
-        self, diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = str, points: Mapping[int, CapturePoint] | None = None,
+        self, diagnosis: Diagnosis, start_ns: int, name: Callable[[str], str] = str, points: Mapping[int, CapturedInterface] | None = None,
         *, finished: bool = True,
     ) -> None:  # fmt: skip
         found = diagnosis.connections
@@ -274,14 +274,14 @@ def _open(app: TuiApp) -> None:
         if wanted() and asked is app.study:
             app.call_later(show, found, points, finished)
 
-    def show(found: Diagnosis, points: Mapping[int, CapturePoint], finished: bool) -> None:
+    def show(found: Diagnosis, points: Mapping[int, CapturedInterface], finished: bool) -> None:
         screen = ConnectionScreen(found, app.model.first_ns, app.main.packets.address, points, finished=finished)
         app.over(screen, lambda chosen: use(app, chosen, points.get(chosen.one.first_frame)))
 
     app.searching.work.run(work, "connections", app.model)
 
 
-def use(app: TuiApp, chosen: Chosen, point: CapturePoint | None = None) -> None:
+def use(app: TuiApp, chosen: Chosen, point: CapturedInterface | None = None) -> None:
     """Show what was chosen; `point`: as captured there only."""
     one = chosen.one
     if chosen.frame is not None:
