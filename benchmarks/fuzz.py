@@ -39,7 +39,7 @@ from ibdissect.dissect.printers import dotted, dump  # noqa: E402
 from ibdissect.dissect.shown_value import Presenter  # noqa: E402
 from ibdissect.dissect.tree import outline  # noqa: E402
 from ibdissect.errors import CaptureError  # noqa: E402
-from ibdissect.mad.rmpp_records import Transfers, records  # noqa: E402
+from ibdissect.mad.rmpp_reassembly import Transfers, records  # noqa: E402
 from ibdissect.pipeline.check import CheckOptions, check  # noqa: E402
 from ibdissect.python_interface import Capture  # noqa: E402
 from ibdissect.rules import load  # noqa: E402

@@ -154,7 +154,7 @@ class Capture(Reading):
         if self.keys_to < number or not self.has_joined(number):
             for _ in self.tables(until=number):
                 pass
-        from ibdissect.transport.reassembled_messages import whole_tree  # commands that show no single frame do not need it
+        from ibdissect.transport.completed import whole_tree  # commands that show no single frame do not need it
 
         return whole_tree(table, self.presenter())
 
@@ -166,7 +166,7 @@ class Capture(Reading):
 
     def transfer(self, number: int) -> Reassembled | None:
         """The RMPP transfer that a frame carries a segment of, complete or not; None for other frames. Reads the capture again."""
-        from ibdissect.mad.rmpp_records import Transfers  # rarely needed
+        from ibdissect.mad.rmpp_reassembly import Transfers  # rarely needed
 
         transfers = Transfers()
         for table in self.tables():

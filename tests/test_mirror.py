@@ -100,6 +100,7 @@ TOPICS = {
     "fuzz": "agreement corpus declared screen",
     "layers": "answers building captures plugin_fields",
     "lint": "engine_events seen_again",
+    "mad": "rmpp_records",
     "oracle": "oracle",
     "pictures": "browser",
     "report": "formats",

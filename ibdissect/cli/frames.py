@@ -25,12 +25,11 @@ from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import Tree, outline
 from ibdissect.dissect.walk import Walk
 from ibdissect.lint.set_members import place, place_text
-from ibdissect.mad.rmpp_records import Transfers, as_json, joined_in, record_json
+from ibdissect.mad.rmpp_reassembly import Transfers
 from ibdissect.python_interface import Capture
 from ibdissect.subnet.kinds_of_ports import KindsOfPorts
 from ibdissect.tables.rows import NamedColumn, each_once, named_columns, objects, occurrences, plain_values
-from ibdissect.transport.reassembled_messages import as_json as message_json
-from ibdissect.transport.reassembled_messages import completed, messages_in
+from ibdissect.transport.completed import completed, completed_json
 from ibdissect.wire.spec import Field
 from ibdissect.wire.text import Paint, counted, printable
 
@@ -132,19 +131,11 @@ class Json(Printer):
 
     def frames(self, table: ChunkTable, rows: Int) -> Iterator[str]:
         """Objects, each with its line end, or preceded by a comma."""
-        ended, joined, messages = self.transfers.feed(table), joined_in(table), messages_in(table)
-        known = table.catalog, table.services, self.json.presenter
-        for frame, line in zip((rows + table.chunk.first).tolist(), self.json.lines(table, rows), strict=True):
-            if frame in joined:
-                some = json.dumps([record_json(record, *known) for record in joined[frame]])
-                line = f'{line[:-1]}, "joined": {some}}}'
-            if frame in ended and len(ended[frame].segments) > 1:
-                whole = json.dumps(as_json(ended[frame], *known))
-                line = f'{line[:-1]}, "reassembled": {whole}}}'
-            if frame in messages:
-                some_messages = [message_json(one, table, frame - table.chunk.first, self.json.presenter) for one in messages[frame]]
-                several = f', "messages": {json.dumps(some_messages)}' if len(some_messages) > 1 else ""
-                line = f'{line[:-1]}, "message": {json.dumps(some_messages[0])}{several}}}'
+        ended = self.transfers.feed(table)
+        for row, line in zip(rows.tolist(), self.json.lines(table, rows), strict=True):
+            frame = table.chunk.first + row
+            if more := completed_json(table, row, self.json.presenter, ended.get(frame)):
+                line = f"{line[:-1]}, {json.dumps(more)[1:]}"
             if self.members:
                 path, number = place(self.members, frame)
                 line = f'{{"file": {json.dumps(printable(path))}, "file_frame": {number}, {line[1:]}'

@@ -1,8 +1,8 @@
 """SA records that came in several RMPP segments and messages that came in several packets, with their bytes and completing frames.
 
 Most segments end in the middle of a record. No frame has all bytes of that record, so its fields belong to the frame that completed it,
-as in Wireshark. `mad.rmpp_records.RecordReassembler` puts such records together; only `ChunkTable.shown` has them, behind the bytes of the
-window. Conditions of rules judge them (`Linter._with_joined`), but nothing is learnt from them.
+as in Wireshark. `mad.rmpp_reassembly.RecordReassembler` puts such records together; only `ChunkTable.shown` has them, behind the bytes of
+the window. Conditions of rules judge them (`Linter._with_joined`), but nothing is learnt from them.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ibdissect.dfilter.compile import Filter
     from ibdissect.dissect.shown_value import Presenter
     from ibdissect.lint.finding import Finding, Secret
-    from ibdissect.mad.rmpp_records import RecordReassembler
+    from ibdissect.mad.rmpp_reassembly import RecordReassembler
     from ibdissect.subnet.separate_subnets import SubnetMap
     from ibdissect.transport.reassembled_messages import MessageJoiner
 
@@ -205,7 +205,7 @@ class Reading:
 
     def _join(self, table: ChunkTable) -> None:
         if self._joiner is None and (_has_plugins_mads(table) or len(table.occurrences(SARecordPiece))):
-            from ibdissect.mad.rmpp_records import RecordReassembler  # few captures have records that straddle segments
+            from ibdissect.mad.rmpp_reassembly import RecordReassembler  # few captures have records that straddle segments
 
             self._joiner = RecordReassembler(self.joined)
         if self._joiner is not None:

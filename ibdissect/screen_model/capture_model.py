@@ -29,7 +29,7 @@ from ibdissect.errors import CaptureError, FilterError
 from ibdissect.pipeline.reading import Reading, plain_files
 from ibdissect.subnet.node_ends import Ends
 from ibdissect.tables.rows import each_once, named_columns, objects, occurrences, plain_values
-from ibdissect.transport.reassembled_messages import whole_tree
+from ibdissect.transport.completed import whole_tree
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.text import printable

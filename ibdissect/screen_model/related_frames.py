@@ -11,8 +11,7 @@ from ibdissect.decode.addresses import ends_at
 from ibdissect.decode.connection_events import ConnectionSetUp
 from ibdissect.dfilter.answers import REQUEST_FRAME, RESPONSE_FRAME
 from ibdissect.mad.rmpp import RmppMessage
-from ibdissect.mad.rmpp_reassembly import Reassembled
-from ibdissect.mad.rmpp_records import Transfers, messages
+from ibdissect.mad.rmpp_reassembly import Reassembled, Transfers, messages
 from ibdissect.transport.message_table import MessageTable
 from ibdissect.transport.stream_packets import IS_RESPONSE
 from ibdissect.wire.headers import DETH

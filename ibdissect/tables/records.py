@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from ibdissect.dissect.tree import Node
-from ibdissect.mad.rmpp_reassembly import Reassembled
-from ibdissect.mad.rmpp_records import Transfers, nodes
+from ibdissect.mad.rmpp_reassembly import Reassembled, Transfers
+from ibdissect.transport.completed import record_nodes
 from ibdissect.wire.mad import method_name
 
 from .arrow import TIME, in_batches
@@ -47,7 +47,7 @@ def _rows(opened: TableSource, masked: Counter[str]) -> Iterator[tuple[Any, ...]
                 catalog.attribute_name(first.mgmt_class, first.attribute, first.method), first.tid, len(transfer.segments),
                 transfer.complete,
             )  # fmt: skip
-            for record, node in nodes(transfer, catalog, opened.services, presenter):
+            for record, node in record_nodes(transfer, catalog, opened.services, presenter):
                 places = [(span.frame, span.offset, span.length) for span in record.spans]
                 if only is None or any(chosen[frame - 1] for frame, _, _ in places):
                     masked.update(leaf.name for leaf in _leaves(node.children) if leaf.masked and leaf.value is None)

@@ -8,9 +8,7 @@ in order; repetitions do not count. What RPC-over-RDMA moves by RDMA becomes a p
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate, groupby
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 from msgspec import Struct as Record
@@ -18,22 +16,15 @@ from msgspec import Struct as Record
 from ibdissect.bounded import BoundedDict
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_of
-from ibdissect.decode.conversation_keys import connection_at, conversations
-from ibdissect.decode.conversation_values import depended
-from ibdissect.decode.identity import Frame, QpNumber, Side
+from ibdissect.decode.conversation_keys import connection_at
+from ibdissect.decode.identity import QpNumber, Side
 from ibdissect.decode.payloads import about
 from ibdissect.decode.reassembled import SPAN, FrameSpan, JoinedRecords, WholeMessage
 from ibdissect.decode.services import FIRST, IN_PARTS, LAST, ONLY, PART, Services
-from ibdissect.dissect.build import dissect_row
-from ibdissect.dissect.shown_value import Presenter
-from ibdissect.dissect.tree import Node, Tree
 from ibdissect.engine.opcode_parts import NO_MESSAGE, READ, WRITE
-from ibdissect.mad.rmpp_reassembly import Reassembled
-from ibdissect.mad.rmpp_records import joined_in, plain, reassembled_nodes
 from ibdissect.wire.headers import BTH, PSNS, RETH
 from ibdissect.wire.opcodes import OPERATION, READ_FIRST, READ_ONLY, READ_REQUEST
-from ibdissect.wire.places import CmPayload, VendorOui
-from ibdissect.wire.text import counted
+from ibdissect.wire.places import CmPayload
 from ibdissect.wire.ulp import rpcrdma
 
 from .pdu_streams import PduStreams, first_psns, streams_of
@@ -207,67 +198,3 @@ class MessageJoiner:
         one = self._open.pop(key, None)
         if one is not None:
             self._held.add(-one.memory)
-
-
-def headline(message: WholeMessage) -> str:
-    """`4 packets, 8312 bytes, frames 20-23`; with chunks `1 packet and 3 of RDMA, ...`."""
-    frames, moved = {span.frame for span in message.spans}, {span.frame for span in message.chunks}
-    of_rdma = f" and {len(moved)} of RDMA" if moved else ""
-    size = counted(len(message.data), "byte")
-    return f"{counted(len(frames - moved), 'packet')}{of_rdma}, {size}, frames {min(frames)}-{max(frames)}"
-
-
-def layers_of(message: WholeMessage, table: ChunkTable, row: int, presenter: Presenter) -> list[Node]:
-    """What a message says as a whole that a row completes; offsets count from its start."""
-    (spoken,) = conversations(table, np.array([row])) if depended(table.catalog) else (None,)
-    (frame,) = table.numbers(np.array([row]))
-    return dissect_row(ChunkTable.of_message(message, frame, table.catalog, table.services, spoken), 0, presenter).layers
-
-
-def messages_in(table: ChunkTable) -> dict[Frame, list[WholeMessage]]:
-    """The messages that frames of the chunk completed, by frame."""
-    found: dict[Frame, list[WholeMessage]] = {}
-    for row, one in table.shown.joined:
-        if isinstance(one, WholeMessage) and one.data:
-            found.setdefault(table.chunk.first + row, []).append(one)
-    return found
-
-
-def completed(table: ChunkTable, row: int, presenter: Presenter, ended: Reassembled | None = None) -> list[Node]:
-    """The nodes for `Tree.joined`: the records (all of a transfer that `ended`) and the message that a row completes."""
-    frame = table.chunk.first + row
-    messages = table.once(messages_in).get(frame, ())
-    layers = reassembled_nodes(ended, table.once(joined_in).get(frame, ()), table.catalog, table.services, presenter)
-    for message in messages if ended is None else [one for one in messages if not isinstance(one.stream, VendorOui)]:
-        below = layers_of(message, table, row, presenter)
-        below += _moved_nodes(message)
-        layers.append(Node("", "Message", 0, 0, 0, 0, None, headline(message), below, raw=message.data))
-    return layers
-
-
-def _moved_nodes(message: WholeMessage) -> Iterator[Node]:
-    """The parts of a message that RDMA moved, with their frames; without the bytes, which fields of other layers have."""
-    ends = list(accumulate(span.length for span in message.spans))
-    for moved, run in groupby(zip(message.spans, ends, strict=True), lambda one: one[0] in message.chunks):
-        if moved:
-            places = list(run)
-            size = sum(span.length for span, _ in places)
-            text = f"{counted(size, 'byte')}, {counted(len(places), 'packet')}, frames {places[0][0].frame}-{places[-1][0].frame}"
-            yield Node("", "Moved by RDMA", places[-1][1] - size, size, 0, size * 8, None, text)
-
-
-def whole_tree(table: ChunkTable, presenter: Presenter) -> Tree:
-    """The tree of a table of one row, with what the row completes."""
-    tree = dissect_row(table, 0, presenter)
-    tree.joined = completed(table, 0, presenter)
-    return tree
-
-
-def as_json(message: WholeMessage, table: ChunkTable, row: int, presenter: Presenter) -> dict[str, Any]:
-    """The same as `show --format json` writes it; docs/contract.md describes the keys."""
-    pieces = [{"frame": span.frame, "offset": span.offset, "length": span.length} for span in message.spans]
-    layers = [plain(node) for node in layers_of(message, table, row, presenter)]
-    return {
-        "text": headline(message), "pieces": pieces,
-        "layers": [{"layer": one["label"], "offset": one["offset"], "length": one["length"], "fields": one["fields"]} for one in layers],
-    }  # fmt: skip

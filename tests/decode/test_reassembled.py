@@ -11,7 +11,7 @@ import pytest
 
 from ibdissect.decode import reassembled
 from ibdissect.decode.reassembled import FrameSpan, JoinedRecords, SaRecord
-from ibdissect.mad.rmpp_records import records
+from ibdissect.mad.rmpp_reassembly import records
 from ibdissect.pipeline.reading import open_reading
 from ibdissect.python_interface import Capture
 from ibdissect.wire.sa_records import NodeRecord
@@ -123,7 +123,7 @@ def test_what_was_not_read_yet_is_told_when_it_is_forgotten() -> None:
 
 def test_recorded_transfers(shared) -> None:  # type: ignore[no-untyped-def]
     """Every record that `export --records` has of a recorded table is among the occurrences, and straddling ones only once."""
-    from ibdissect.mad.rmpp_records import Transfers
+    from ibdissect.mad.rmpp_reassembly import Transfers
 
     with Capture(str(shared / "captures/opensm/14-saquery.pcap")) as opened:
         transfers, expected, seen = Transfers(), 0, 0

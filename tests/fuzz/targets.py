@@ -19,7 +19,7 @@ from ibdissect.dissect.tree import outline
 from ibdissect.errors import CaptureError, FilterError
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.lint.rule import Rule
-from ibdissect.mad.rmpp_records import Transfers, records
+from ibdissect.mad.rmpp_reassembly import Transfers, records
 from ibdissect.pipeline.check import CheckOptions, check_reading
 from ibdissect.pipeline.reading import Reading
 from ibdissect.python_interface import Capture

@@ -9,16 +9,11 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from click.testing import CliRunner
-
-from ibdissect.cli.show import command as show
 from ibdissect.decode.addresses import End
-from ibdissect.decode.services import Services
-from ibdissect.dissect.shown_value import Presenter
 from ibdissect.mad.rmpp import RmppMessage
-from ibdissect.mad.rmpp_reassembly import Reassembled, RmppSegment
-from ibdissect.mad.rmpp_records import Transfers, headline, nodes, reassembled_nodes, records
+from ibdissect.mad.rmpp_reassembly import Reassembled, RmppSegment, Transfers, records
 from ibdissect.python_interface import Capture
+from ibdissect.transport.completed import transfer_text
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sa_records import NodeRecord
 from tests import commands
@@ -49,33 +44,12 @@ def test_records_of_a_transfer_whose_segments_came_late() -> None:
     ended = Transfers().feed(native_table(FRAMES))
     (transfer,) = ended.values()
     assert list(ended) == [4]
-    assert headline(transfer, builtin()) == "SubnAdmGetTableResp(NodeRecord), 5 records in 3 segments, frames 1-4"
+    assert transfer_text(transfer, builtin()) == "SubnAdmGetTableResp(NodeRecord), 5 records in 3 segments, frames 1-4"
     found = list(records(transfer, builtin()))
     assert [record.view.lid for record in found if isinstance(record.view, NodeRecord)] == [1, 2, 3, 4, 5]
     frames = [b"", *FRAMES]
     for record in found:
         assert b"".join(frames[s.frame][s.offset : s.offset + s.length] for s in record.spans) == record.data
-
-
-def test_tree_of_a_transfer() -> None:
-    (transfer,) = Transfers().feed(native_table(FRAMES)).values()
-    found = [node for _, node in nodes(transfer, builtin(), Services(), Presenter())]
-    assert [node.label for node in found] == [f"NodeRecord[{i}]" for i in range(5)]
-    assert found[1].text == "frame 1 bytes 196-283, frame 4 bytes 84-107"
-    assert [child.text for child in found[4].children if child.name == "infiniband.sa.lid"] == ["5"]
-
-
-def test_a_transfer_that_was_given_up() -> None:
-    (transfer,) = Transfers().feed(native_table([FIRST, LAST, ABORT])).values()
-    said = headline(transfer, builtin())
-    assert said.endswith("missing segments 2, aborted: Too many retries")
-    assert [record.number for record in records(transfer, builtin())] == [0, 4]
-
-
-def test_one_segment_is_no_reassembly() -> None:
-    whole = segment(1, 7, 20 + STEP, TABLE[:STEP])
-    (transfer,) = Transfers().feed(native_table([whole])).values()
-    assert reassembled_nodes(transfer, (), builtin(), Services(), Presenter()) == []
 
 
 def test_an_answer_without_records() -> None:
@@ -92,24 +66,6 @@ def test_capture_finds_the_transfer_of_any_of_its_frames() -> None:
         unfinished = capture.transfer(7)
         assert unfinished is not None and not unfinished.complete
         assert capture.transfer(3) is None
-
-
-def test_show_prints_the_records_behind_the_frame_that_completed_them(tmp_path: Path) -> None:
-    path = tmp_path / "x.pcap"
-    path.write_bytes(erf_pcap(FRAMES))
-    out = CliRunner().invoke(show, [str(path), "--format", "tree", "--frames", "4"], standalone_mode=False).output
-    assert "Reassembled  SubnAdmGetTableResp(NodeRecord), 5 records in 3 segments, frames 1-4" in out
-    assert "NodeRecord[4]:" in out
-    assert "Reassembled" not in CliRunner().invoke(show, [str(path), "--format", "tree", "--frames", "1-3"], standalone_mode=False).output
-    for form in ("json", "jsonl"):
-        text = CliRunner().invoke(show, [str(path), "--format", form], standalone_mode=False).output
-        shown = json.loads(text if form == "json" else f"[{','.join(text.splitlines())}]")
-        assert [one["frame"] for one in shown if "reassembled" in one] == [4]
-        whole = shown[3]["reassembled"]
-        assert whole["frames"] == [1, 4, 2] and [record["layer"] for record in whole["records"]] == ["NodeRecord"] * 5
-        assert whole["records"][1]["pieces"] == [{"frame": 1, "offset": 196, "length": 88}, {"frame": 4, "offset": 84, "length": 24}]
-        lids = [field["value"] for record in whole["records"] for field in record["fields"] if field["name"] == "infiniband.sa.lid"]
-        assert lids == [1, 2, 3, 4, 5]
 
 
 def test_where_the_bytes_of_a_long_transfer_came_from_is_found_at_once() -> None:

@@ -17,7 +17,7 @@ from ibdissect.dissect.tree import Node, outline
 from ibdissect.python_interface import Capture
 from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.transport import reassembled_messages, rpc_rdma_chunks
-from ibdissect.transport.reassembled_messages import layers_of
+from ibdissect.transport.completed import layers_of, messages_in
 from ibdissect.wire.ulp import iser, nvme_rdma, rpcrdma
 from tests.acme import PASSIVE_QP, connection, message
 from tests.commands import run
@@ -56,7 +56,7 @@ def found(frames: Sequence[bytes], *, edges: Iterable[int] = ()) -> dict[int, by
     whole: dict[int, bytes] = {}
     with Capture(io.BytesIO(erf_pcap(frames))) as opened:
         for table in opened.tables(edges=list(edges)):
-            whole |= {frame: one.data for frame, (one,) in reassembled_messages.messages_in(table).items()}
+            whole |= {frame: one.data for frame, (one,) in messages_in(table).items()}
     return whole
 
 
@@ -77,7 +77,7 @@ def test_the_whole_says_what_one_packet_would_say(kind: str) -> None:
     frames = [*connection(service, private), *packets(data)]
     with Capture(io.BytesIO(erf_pcap(frames))) as opened:
         (table,) = opened.tables()
-        ((joined,),) = reassembled_messages.messages_in(table).values()
+        ((joined,),) = messages_in(table).values()
         layers = layers_of(joined, table, len(table) - 1, Presenter(opened.masker))
     assert (joined.data, joined.service, joined.side) == (whole.data, whole.service, whole.side)
     assert said(layers) == said(alone) and len(said(layers)) > 10

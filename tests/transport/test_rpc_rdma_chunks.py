@@ -11,7 +11,8 @@ import pytest
 
 from ibdissect.decode.reassembled import SPAN, WholeMessage
 from ibdissect.python_interface import Capture
-from ibdissect.transport import reassembled_messages, rpc_rdma_chunks
+from ibdissect.transport import rpc_rdma_chunks
+from ibdissect.transport.completed import messages_in
 from ibdissect.wire.ulp import rpcrdma
 from tests.acme import ACTIVE_QP, PASSIVE_QP, connection
 from tests.commands import run
@@ -73,7 +74,7 @@ def found(frames: Sequence[bytes], *, edges: Iterable[int] = ()) -> dict[int, Wh
     whole: dict[int, WholeMessage] = {}
     with Capture(io.BytesIO(erf_pcap([*START, *frames]))) as opened:
         for table in opened.tables(edges=list(edges)):
-            whole |= {frame: one for frame, (one,) in reassembled_messages.messages_in(table).items()}
+            whole |= {frame: one for frame, (one,) in messages_in(table).items()}
     return whole
 
 
@@ -166,7 +167,7 @@ def test_recorded_nfs(shared: Path) -> None:
     path = shared / "captures/rxe/ul_nfs_v4_2.pcap"
     lengths = {12: 100, 17: 100, 132: 356, 146: 356, 160: 356, 174: 356, 188: 356, 213: 356, 307: 300200, 325: 348, 443: 1456}
     with Capture(str(path)) as opened:
-        whole = {frame: one for table in opened.tables() for frame, (one,) in reassembled_messages.messages_in(table).items()}
+        whole = {frame: one for table in opened.tables() for frame, (one,) in messages_in(table).items()}
         lists = {frame: rpcrdma.chunk_lists(one.data[16:]) for frame, one in whole.items()}
         assert {frame: len(whole[frame].data) - 16 - one.rpc for frame, one in lists.items() if one is not None} == lengths
         (layer,) = opened.dissect(307).joined

@@ -11,7 +11,7 @@ from ibdissect.decode.services import Services
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import Node
 from ibdissect.mad.rmpp_reassembly import Reassembled
-from ibdissect.mad.rmpp_records import headline, nodes
+from ibdissect.transport.completed import record_nodes, transfer_text
 from ibdissect.wire.catalog import Catalog
 from ibdissect.wire.text import printable
 
@@ -74,9 +74,9 @@ class TransferScreen(Overlay[int]):
     keys = "→ ← open, close · * open all · Enter goes to its frame"
 
     def __init__(self, transfer: Reassembled, catalog: Catalog, services: Services, presenter: Presenter) -> None:
-        found = nodes(transfer, catalog, services, presenter)
+        found = record_nodes(transfer, catalog, services, presenter)
         self.records = RecordTree([(node, record.spans[0].frame) for record, node in found])
-        super().__init__(f"Transfer   {printable(headline(transfer, catalog))}", self.records)
+        super().__init__(f"Transfer   {printable(transfer_text(transfer, catalog))}", self.records)
 
     def on_mount(self) -> None:
         self.records.rebuild()
