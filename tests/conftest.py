@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs like that; commands that tests interrupt would inherit it and never end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+SLOW_MODULE = re.compile(r"^pytestmark = \[?pytest\.mark\.slow\b", re.MULTILINE)
 CAPTURE_SUFFIXES = (".pcap", ".pcapng", ".cap", ".erf", ".dmp", ".sniffer")
 
 
@@ -66,6 +68,27 @@ def pytest_configure(config: pytest.Config) -> None:
     commands.server()
     if config.getoption("--thorough", False):
         settings.load_profile("thorough")
+    gc.disable()  # until all tests are collected
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Without the slow tests, do not import modules that have no others: they import most, and make much at once."""
+    if "slow" not in _left_out(config) or collection_path.suffix != ".py":
+        return None
+    return True if SLOW_MODULE.search(collection_path.read_text(encoding="utf-8")) else None
+
+
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Make no items that would be dropped: of five tests two."""
+    if not inspect.isfunction(obj):
+        return None
+    marks = {mark.name for mark in getattr(obj, "pytestmark", ())} | ({"slow"} if inspect.iscoroutinefunction(obj) else set())
+    return [] if marks & _left_out(collector.config) else None
+
+
+def _left_out(config: pytest.Config) -> set[str]:
+    """The marks of tests that do not run."""
+    return {mark for mark, out in (("slow", config.option.markexpr == "not slow"), ("thorough", not config.getoption("--thorough"))) if out}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -95,9 +118,9 @@ def _needs_shared(item: pytest.Item) -> bool:
 
 def pytest_collection_finish() -> None:
     """Leave what imports and collection made out of garbage collection, and collect less often: a tenth of all CPU time."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
