@@ -50,7 +50,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENT = ROOT / "benchmarks" / "equivalent_mutants.csv"
 PROOFS = "tests/rules/test_rules.py"
 """The first proof of each rule is in the fast lane."""
-RULE_TESTS = ("tests/rules/test_rules.py::test_proof", "tests/rules/test_alone.py::test_alone")
+ALONE = "tests/rules/test_alone.py::test_alone"
 
 
 class Target(NamedTuple):
@@ -61,7 +61,7 @@ class Target(NamedTuple):
     tests: tuple[str, ...]
     """Glob patterns of test files; those that notice most come first."""
     codes: tuple[str, ...] = ()
-    """Prefixes of the rule codes whose proofs in RULE_TESTS also run."""
+    """Prefixes of the rule codes whose proofs also run."""
     fast: bool = False
     """Only tests of the fast lane."""
     first: tuple[str, ...] = ()
@@ -524,7 +524,7 @@ def prepare(target: Target, scratch: str) -> tuple[list[Path], list[str], list[s
         cases = importlib.import_module("tests.rules.cases").CASES
         for code in sorted(code for code in cases if code.startswith(target.codes)):
             numbers = [""] if len(cases[code]) == 1 else [f"_{i}" for i in range(len(cases[code]))]
-            tests = [*(f"{test}[{code}{i}]" for test in RULE_TESTS for i in numbers), *tests]
+            tests = [*(f"{PROOFS}::test_proof[{code}{i}]" for i in numbers), f"{ALONE}[{code}]", *tests]
     return files, arguments, tests
 
 

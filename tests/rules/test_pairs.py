@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.capture.opening import open_capture
+from ibdissect.lint.rule import Rule
 from tests.conftest import SHARED
 from tests.craft import ethernet_pcap
 from tests.rules.made.pair_frames import Pair
 from tests.rules.made.pairs import ALL
-from tests.rules.test_rules import lint
+from tests.rules.test_rules import BY_CODE, RULES, lint
 
 
-def loud(capture: bytes, frames: range) -> set[str]:
+def loud(capture: bytes, frames: range, rules: Sequence[type[Rule]]) -> set[str]:
     """Codes of errors and warnings at some frames."""
-    return {one.code for one in lint(capture) if one.severity != "info" and frames.start <= one.frame < frames.stop}
+    return {one.code for one in lint(capture, rules=rules) if one.severity != "info" and frames.start <= one.frame < frames.stop}
 
 
-def judge(one: Pair, before: list[bytes]) -> None:
-    def codes(frames: list[bytes], at: int) -> set[str]:
+def judge(one: Pair, before: list[bytes], finders: Sequence[type[Rule]]) -> None:
+    """No rule accuses the twin; one of those meant, among `finders`, finds the fault."""
+
+    def codes(frames: list[bytes], at: int, rules: Sequence[type[Rule]]) -> set[str]:
         whole = [*before, *frames]
-        return loud(ethernet_pcap(whole, step_ns=one.step_ns, link=one.link), range(len(whole) - at + 1, len(whole) + 1))
+        return loud(ethernet_pcap(whole, step_ns=one.step_ns, link=one.link), range(len(whole) - at + 1, len(whole) + 1), rules)
 
-    twin = codes(one.twin, one.at + len(one.twin) - len(one.bad))
+    twin = codes(one.twin, one.at + len(one.twin) - len(one.bad), RULES)
     assert not twin, "the legal twin is accused"
-    found = codes(one.bad, one.at)
+    found = codes(one.bad, one.at, finders)
     assert found & set(one.codes), f"found only {sorted(found)}"
 
 
@@ -38,13 +42,13 @@ def test_there_are_enough() -> None:
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
 def test_alone(one: Pair) -> None:
-    judge(one, [])
+    judge(one, [], [BY_CODE[code] for code in one.codes])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("one", [one for one in ALL if one.link == LINK_INFINIBAND], ids=lambda one: one.name)
 def test_behind_a_real_capture(one: Pair, real: list[bytes]) -> None:
-    judge(one, real)
+    judge(one, real, RULES)
 
 
 @pytest.fixture(scope="module")
