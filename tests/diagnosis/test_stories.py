@@ -68,6 +68,7 @@ def test_who_computes_its_icrcs_wrongly() -> None:
     assert told.computes_wrongly(lab.a) and not told.computes_wrongly(lab.b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("capture", "module"),
     [(ethernet_pcap([bytes(60)]), "engine.lanes"), (erf_pcap([smp(1, 0x11)]), "diagnosis.judge")],

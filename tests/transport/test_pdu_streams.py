@@ -38,13 +38,16 @@ class Seen(Rule):
 ITEMS = {"stream.pcap": ["6=300,250", "9=100,100", "11=10,10"], "stream2.pcap": ["6=200,340", "9=100,100", "11=10,10"]}
 
 
+BOTH = [pytest.param(name, marks=[pytest.mark.slow] * (name != "stream.pcap")) for name in ITEMS]
+
+
 def shown(capture: Path | str, *options: str) -> list[str]:
     done = commands.run("show", "--plugin", PLUGIN, str(FOLDER / capture), *options, text=True)
     assert done.returncode == 0, done
     return ["=".join(line.split("\t")) for line in done.stdout.splitlines() if not line.endswith("\t")]
 
 
-@pytest.mark.parametrize("capture", ITEMS)
+@pytest.mark.parametrize("capture", BOTH)
 def test_columns_filters_and_tree_see_each_item_once(capture: str) -> None:
     assert shown(capture, "-e", "frame.number", "-e", "zed.item.size") == ITEMS[capture]
     for frame, sizes in (one.split("=") for one in ITEMS[capture]):
@@ -55,7 +58,7 @@ def test_columns_filters_and_tree_see_each_item_once(capture: str) -> None:
     assert sum("Item Size" in line for line in shown(capture, "--format", "tree")) == 6
 
 
-@pytest.mark.parametrize("capture", ITEMS)
+@pytest.mark.parametrize("capture", BOTH)
 def test_rules_see_the_same_items(capture: str, tmp_path: Path) -> None:
     (tmp_path / "zei.py").write_text(RULES)
     words = ("--plugin", PLUGIN, "--plugin", str(tmp_path / "zei.py"), "--select", "ZEI", "--infos", "--format", "github")
@@ -67,7 +70,7 @@ def test_rules_see_the_same_items(capture: str, tmp_path: Path) -> None:
     assert done.stdout.count("ZEI002") == 6
 
 
-@pytest.mark.parametrize("capture", ITEMS)
+@pytest.mark.parametrize("capture", BOTH)
 @pytest.mark.parametrize("form", ["tree", "json", "dump"])
 def test_the_key_of_a_session_is_hidden_in_every_packet(capture: str, form: str) -> None:
     hidden, clear = ("".join(shown(capture, "--format", form, *more)).lower().replace(" ", "") for more in ((), ("--show-keys",)))
