@@ -19,8 +19,8 @@ from ibdissect.wire.kept import remember
 from ibdissect.wire.spec import Field, Struct
 
 from .conversation_values import memories
-from .hidden.unreadable_fields import holds_key
 from .ignored_data import as_read
+from .inner_structures import holds_key
 
 if TYPE_CHECKING:
     from .chunk_table import ChunkTable

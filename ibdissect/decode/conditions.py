@@ -31,7 +31,7 @@ from ibdissect.wire.spec import Field
 
 from .chunk_table import NO_NUMBERS, ChunkTable
 from .comparisons import Network, against, against_number, compared, computed
-from .hidden.unreadable_fields import owners_of, parts_of
+from .inner_structures import owners_of, parts_of
 from .locate import Bool, Int
 from .operand_values import Blobs, NumberSeries, Series, Values, all_of_each, constant, equal_pairs, pairs, stretches
 

@@ -25,6 +25,7 @@ from ibdissect.wire.ulp.ip import TCP
 
 from .bit_fields import value_at
 from .conversation_keys import Conversation, conversations
+from .inner_structures import with_pdus
 from .locate import Int
 from .rows import keys_of
 
@@ -94,7 +95,6 @@ class KeptValues:
 
     def _learn(self, table: ChunkTable, kept: Kept) -> Iterator[tuple[int, Any, _Shown | _Syn]]:
         from .conditions import Evaluator
-        from .hidden.unreadable_fields import with_pdus  # it asks here how far a tail can be read
 
         struct = kept.field.owner
         of = with_pdus(table.once(_without_memory) if _in_doubt(table.catalog, struct) else table, struct)

@@ -17,7 +17,8 @@ from ibdissect.wire.tail import Laid
 
 from . import sa_tables
 from .bit_fields import value_at
-from .hidden.unreadable_fields import readable, spans_of
+from .hidden.unreadable_fields import readable
+from .inner_places import spans_of
 from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, around
 from .occurrences import NONE, Occurrences, merged
 from .payloads import FINDERS

@@ -19,6 +19,7 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CM_CLASS
 from ibdissect.wire.places import CmPayload, CmWrite
 
+from .inner_structures import holds_key
 from .locate import Bool, Int
 
 if TYPE_CHECKING:
@@ -117,8 +118,6 @@ def holds_keys(table: ChunkTable, services: npt.NDArray[np.uint64]) -> Bool:
 @cache
 def places(catalog: Catalog) -> tuple[CmPayload | CmWrite, ...]:
     """Where messages, streams and writes of connections are carried that may hold a key."""
-    from .hidden.unreadable_fields import holds_key
-
     found = [place for struct in catalog.structs for place in struct.carried_by if holds_key(catalog, struct)]
     found += [place.over for place, struct in catalog.streams if holds_key(catalog, struct)]
     return tuple({place for place in found if isinstance(place, CmPayload | CmWrite)})

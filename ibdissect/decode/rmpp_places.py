@@ -24,6 +24,7 @@ from ibdissect.wire.sa import SAFormat
 from .addresses import ends_of
 from .bit_fields import value_at
 from .identity import TransferId
+from .inner_structures import holds_key
 from .locate import Bool, Int
 from .rows import is_in
 
@@ -132,8 +133,6 @@ def placed(table: ChunkTable) -> Bool:
 @cache
 def _with_keys(catalog: Catalog) -> tuple[int, ...]:
     """The attributes of the SA with keys."""
-    from .hidden.unreadable_fields import holds_key  # it asks for the services, which know the places
-
     return tuple(number for (mgmt_class, number), structs in catalog.attributes.items()
                  if mgmt_class == SA_CLASS and any(holds_key(catalog, struct) for _, struct in structs))  # fmt: skip
 

@@ -20,8 +20,9 @@ from ibdissect.wire.sa import SAFormat
 
 from .bit_fields import value_at
 from .header_cache import FieldReader
-from .hidden.unreadable_fields import holds_key, whole_tails
 from .ignored_data import QUERY_CLASSES, segment, unread
+from .inner_places import whole_tails
+from .inner_structures import holds_key
 from .locate import Bool, Int
 from .occurrences import Occurrences, merged
 from .rmpp_places import placed

@@ -11,7 +11,7 @@ import numpy as np
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.conversation_values import memory_at
 from ibdissect.decode.hidden.cut_keys import without_keys
-from ibdissect.decode.hidden.unreadable_fields import in_frame_order
+from ibdissect.decode.inner_structures import in_frame_order
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.dialogue import summary_of
 from ibdissect.wire.kept import remember

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.hidden.unreadable_fields import holds_key, walks, with_pdus
+from ibdissect.decode.inner_places import walks
+from ibdissect.decode.inner_structures import holds_key, with_pdus
 from ibdissect.wire.catalog import is_plugin
 
 MOST_TOLD = 8

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
 from ibdissect.decode import Bool, ChunkTable
-from ibdissect.decode.hidden.unreadable_fields import with_pdus
+from ibdissect.decode.inner_structures import with_pdus
 from ibdissect.decode.occurrences import Occurrences
 from ibdissect.wire.catalog import StructType
 from ibdissect.wire.spec import Field, Struct

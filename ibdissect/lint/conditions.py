@@ -14,8 +14,8 @@ import numpy.typing as npt
 from ibdissect.decode import Bool, ChunkTable, Int
 from ibdissect.decode.computed_fields import value_in
 from ibdissect.decode.conditions import Evaluator
-from ibdissect.decode.hidden.unreadable_fields import of_streams
 from ibdissect.decode.ignored_data import undefined
+from ibdissect.decode.inner_structures import of_streams
 from ibdissect.decode.reassembled import SaRecord, starts
 from ibdissect.decode.rows import is_in
 from ibdissect.decode.smp_contents import MAX_JUDGED, SMALL, rests_on_content

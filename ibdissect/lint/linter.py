@@ -12,7 +12,7 @@ from ibdissect.capture.chunk import Damage
 from ibdissect.decode import Bool, ChunkTable, Int, crcs, not_roce
 from ibdissect.decode.connection_packets import LaneFollower
 from ibdissect.decode.copies import Copies
-from ibdissect.decode.hidden.unreadable_fields import in_frame_order
+from ibdissect.decode.inner_structures import in_frame_order
 from ibdissect.decode.networks import Networks
 from ibdissect.decode.smp_contents import contents
 from ibdissect.failures import Failures

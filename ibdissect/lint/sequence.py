@@ -16,7 +16,7 @@ from ibdissect.bounded import BoundedDict, Dropped
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.decode.conditions import Evaluator
 from ibdissect.decode.conversation_keys import conversations
-from ibdissect.decode.hidden.unreadable_fields import with_pdus
+from ibdissect.decode.inner_structures import with_pdus
 from ibdissect.decode.operand_values import NumberSeries
 from ibdissect.decode.rows import keys_of
 from ibdissect.errors import SpecError

@@ -18,8 +18,8 @@ from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.addresses import End, ends_of
 from ibdissect.decode.bit_fields import value_at
 from ibdissect.decode.conversation_keys import between
-from ibdissect.decode.hidden.unreadable_fields import holds_key
 from ibdissect.decode.identity import Frame, Index
+from ibdissect.decode.inner_structures import holds_key
 from ibdissect.decode.reassembled import FrameSpan, JoinedRecords, SaRecord, WholeMessage
 from ibdissect.decode.sa_tables import RMPP_END
 from ibdissect.wire.catalog import Catalog, StructType

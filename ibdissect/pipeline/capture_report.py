@@ -9,7 +9,7 @@ import numpy as np
 from ibdissect.capture.chunk import LINK_NAMES, Reader
 from ibdissect.capture.sets import Unit
 from ibdissect.decode import Bool, ChunkTable
-from ibdissect.decode.hidden.unreadable_fields import of_plugins
+from ibdissect.decode.inner_structures import of_plugins
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.lint.rule import Rule
 from ibdissect.public_names import public_name

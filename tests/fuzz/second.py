@@ -26,8 +26,8 @@ from ibdissect.capture.scattered import gather
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.find_structures import at_place
-from ibdissect.decode.hidden.unreadable_fields import holds_key
 from ibdissect.decode.ignored_data import unread
+from ibdissect.decode.inner_structures import holds_key
 from ibdissect.decode.locate import EXTENDED_STRUCTS
 from ibdissect.layers import BTH, ERF, GRH, LRH, RWH, Layer, MadLayer
 from ibdissect.layers import MAD as MadOnly

@@ -16,12 +16,12 @@ from ibdissect.wire.spec import Field
 
 from ..chunk_table import ChunkTable
 from ..ignored_data import beside, unread_bits, unread_bytes
+from ..inner_structures import holds_key
 from ..locate import EXTENDED_SIZE, Bool, Int
 from ..occurrences import Occurrences, filled
 from .cut_messages import cut_messages, opaque_bytes
 from .key_numbers import keys_of, secret_fields
 from .opaque_bytes import opaque_pieces
-from .unreadable_fields import holds_key
 
 
 def without_keys(table: ChunkTable) -> npt.NDArray[np.uint8]:

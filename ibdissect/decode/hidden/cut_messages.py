@@ -19,6 +19,7 @@ from ibdissect.wire.ulp.smc import SMCHandshake
 
 from ..bit_fields import any_set
 from ..chunk_table import ChunkTable
+from ..inner_structures import holds_key
 from ..keyed_pairs import holds_keys
 from ..locate import Bool
 from ..occurrences import NONE, Occurrences, filled, merged
@@ -26,7 +27,6 @@ from ..payloads import WRITES_ONE, about, served
 from ..services import IN_PARTS, IS_SEND
 from ..tcp_segments import segments_of
 from .shapes import marked
-from .unreadable_fields import holds_key
 
 FILLED = 64
 """Ethernet fills frames up to so many bytes, its checksum included."""

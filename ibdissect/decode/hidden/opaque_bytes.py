@@ -24,13 +24,14 @@ from ibdissect.wire.tail import Laid
 from ..bit_fields import any_set
 from ..find_structures import room_at
 from ..ignored_data import attribute_bytes
+from ..inner_structures import holds_key
 from ..locate import Int
 from ..occurrences import Occurrences, merged
 from ..tcp_segments import segments_of
 from .cut_messages import behind_packets, of_other_types
 from .private_data import unexplained
 from .shapes import alike, carried
-from .unreadable_fields import holds_key, unread_insides
+from .unreadable_fields import unread_insides
 
 if TYPE_CHECKING:
     from ..chunk_table import ChunkTable

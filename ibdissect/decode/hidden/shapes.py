@@ -22,10 +22,10 @@ from ibdissect.wire.ulp.ipoib import IPoIB
 from ibdissect.wire.unread_carriers import marks
 
 from ..bit_fields import value_at
+from ..inner_structures import holds_key
 from ..locate import Bool, Int
 from ..occurrences import Occurrences
 from ..services import STARTS_MESSAGE
-from .unreadable_fields import holds_key
 
 if TYPE_CHECKING:
     from ..chunk_table import ChunkTable

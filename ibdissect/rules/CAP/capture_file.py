@@ -10,8 +10,8 @@ from ibdissect.bounded import KeptDict
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.copies import Copies
-from ibdissect.decode.hidden.unreadable_fields import of_plugins
 from ibdissect.decode.identity import Frame, Index
+from ibdissect.decode.inner_structures import of_plugins
 from ibdissect.engine import offsets
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, SEEN, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end, on_event

@@ -14,7 +14,6 @@ from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.hidden import unreadable_fields
 from ibdissect.decode.hidden.cut_keys import hidden_bytes, without_keys
-from ibdissect.decode.hidden.unreadable_fields import holds_key
 from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.named_values import reveals_key, runs
 from ibdissect.dissect.printers import dump
@@ -24,20 +23,14 @@ from ibdissect.errors import SpecError
 from ibdissect.failures import PluginWarning
 from ibdissect.python_interface import Capture
 from ibdissect.wire.catalog import Catalog, builtin_modules
-from ibdissect.wire.cm import RTU
-from ibdissect.wire.places import Inside, Parsed, UdpPort
-from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.places import Inside, UdpPort
 from ibdissect.wire.spec import Struct, nested, raw, secret, uint
 from ibdissect.wire.tail import choice
-from ibdissect.wire.ulp import ip
-from ibdissect.wire.ulp.ipoib import IPOIB_Q_KEY, IPoIB
-from ibdissect.wire.ulp.rpcrdma import RPCRDMA
-from ibdissect.wire.vendor_mlnx import NeighborsInfo
 from tests import commands
 from tests.conftest import HAS_SHARED, SHARED
-from tests.craft import build, mad, ud
+from tests.craft import mad, ud
 from tests.decode import vault
-from tests.decode.made import ethernet_table, native_table
+from tests.decode.made import ethernet_table
 from tests.fuzz.container import pcapng
 
 PLUGIN = Path(vault.__file__)
@@ -162,14 +155,6 @@ def test_a_datagram_that_is_too_short_for_its_key() -> None:
     assert "vault_key#" in shown(rows[-1:])
 
 
-def test_which_structures_hold_a_key() -> None:
-    """Themselves, in a nested one, in one found inside one found inside them, or in private data."""
-    catalog = Catalog([*builtin_modules(), vault])
-    wanted = {vault.Vault: True, vault.VaultTlv: True, vault.VaultGroup: True, vault.VaultEntry: True, vault.VaultName: False,
-              NeighborsInfo: True, RPCRDMA: True, RTU: True, NodeInfo: False}  # fmt: skip
-    assert {struct: holds_key(catalog, struct) for struct in wanted} == wanted
-
-
 def test_padding_is_no_rest() -> None:
     with Capture(io.BytesIO(pcapng(whole(vendor(NAME + LAST + bytes(40))))), plugins=[str(PLUGIN)]) as opened:
         (table,) = opened.tables()
@@ -209,32 +194,6 @@ def test_every_output_of_a_vendors_captures(plugin: str, name: str, tmp_path: Pa
         if file.exists():
             text = file.read_bytes().lower()
             assert not [form for form in (KEY, KEY[::-1], b"cafebabe", b"bebafeca", b"3405691582") if form in text], file
-
-
-@pytest.mark.filterwarnings("ignore::ibdissect.failures.PluginWarning")
-def test_what_a_function_finds() -> None:
-    """Empty spans of a structure with bytes are nothing; what ends with the bytes fits, one byte more does not; in order of the bytes."""
-    table = ChunkTable(native_table([bytes(80)]).chunk, Catalog([*builtin_modules(), vault]))
-    first, stop, kept = 20, 60, []
-    for found, want, whole_ in (
-        ([(0, 4), (4, 4)], [(20, 24)], True), ([(36, 40), (0, 36)], [(20, 56), (56, 60)], True), ([(36, 41)], [], False),
-        ([(0, 3)], [], False), ([(-1, 4), (4, 8)], [(24, 28)], False), ([], [], True), ([(37, 40)], [], False),
-    ):  # fmt: skip
-        place = Parsed(vault.Vault.body, lambda data, found=found: found)  # type: ignore[misc]
-        kept.append(place)  # places last as long as the program
-        assert unreadable_fields._parsed(table, vault.VaultTlv, place, first, stop) == (want, whole_), found
-    nothing = Parsed(vault.Vault.body, lambda data: [(5, 5)])
-    assert unreadable_fields._parsed(table, vault.VaultName, nothing, first, stop) == ([(25, 25)], True)
-
-
-@pytest.mark.parametrize(("words", "found"), [(5, [20]), (6, [24]), (15, [60]), (4, [])])
-def test_a_structure_behind_a_header_of_some_words(words: int, found: list[int]) -> None:
-    """TCP in IP over InfiniBand, behind the IP header's options; a length below that of the header is none."""
-    tcp = build(ip.TCP, source_port=5000, destination_port=22, header_length=5)
-    header = build(ip.InnerIPv4, version=4, header_length=words, total_length=60, ttl=9, protocol=6)
-    table = native_table([ud(build(IPoIB, type=0x0800) + header + bytes(max(words - 5, 0) * 4) + tcp, dest_qp=0x99, q_key=IPOIB_Q_KEY)])
-    payload = table.occurrences(ip.InnerIPv4)
-    assert (table.occurrences(ip.TCP).at - payload.at).tolist() == found if len(payload) else found == []
 
 
 class Outer(Struct):
@@ -303,20 +262,6 @@ def test_a_field_is_broken_where_a_nested_one_inside_it_is(middle: type[Struct])
     """The kind is the second byte, whatever the first is."""
     table = datagrams(middle, *(bytes([first, kind]) + bytes(6) for first in range(3) for kind in range(3)))
     assert unreadable_fields.insides(table, Outer.body).broken.tolist() == [False, False, True] * 3
-
-
-def test_structures_that_begin_and_end_together_stay_in_order() -> None:
-    table = datagrams(Middle, bytes(8), bytes(8))
-    for structs in ((Outer, Middle), (Middle, Outer)):
-        found = [(row, struct, i) for row, struct, i, _ in unreadable_fields.in_frame_order(table, structs)]
-        assert found == [(row, struct, row) for row in (0, 1) for struct in structs]
-
-
-def test_what_lies_in_data_of_several_segments_is_of_them_too() -> None:
-    """At any depth; a datagram over UDP is whole."""
-    found = unreadable_fields.of_streams(Catalog([*builtin_modules(), vault]))
-    assert {vault.Vault, vault.VaultTlv, vault.VaultKey, vault.VaultName, vault.VaultGroup, vault.VaultEntry} <= found
-    assert found.isdisjoint({vault.VaultDatagram, NodeInfo, RTU})
 
 
 @pytest.mark.parametrize(("behind", "broken"), [(b"", False), (bytes(4), False), (b"\0\0\1\0", True), (b"\1\1\1\1", True), (b"\1", True)])
