@@ -18,7 +18,7 @@ from ibdissect.wire.column import ComputedField
 from ibdissect.wire.kept import remember
 from ibdissect.wire.keys_read import column_read
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.spec import BYTE_KINDS, Field, Struct, field_named
+from ibdissect.wire.spec import BYTE_KINDS, Field, Struct
 
 from .bit_fields import extract, part_of_little
 from .computed_fields import values_of
@@ -95,7 +95,6 @@ class ChunkTable:
         """The conversation of the message that is all of the table (`of_message`)."""
         self._shown: ChunkTable | None = None
         self._services, self._joined = services, joined
-        self._service_of: dict[StructType, npt.NDArray[np.uint64]] = {}
         self._messages: tuple[Int, npt.NDArray[np.uint64], Int] | None = None
         self._found: dict[StructType, Occurrences] = {}
         self._gathered: dict[tuple[StructType, int, int], npt.NDArray[np.uint8]] = {}
@@ -103,7 +102,6 @@ class ChunkTable:
         self._places: dict[StructType, FieldReader] = {}
         self._read: dict[StructType, bool] = {}
         self._first: dict[StructType, Int] = {}
-        self._partners: dict[tuple[StructType, StructType], Int | None] = {}
         self._groups: dict[tuple[int, int], Int] | None = None
         self._derived: dict[Callable[[ChunkTable], Any], Any] = {}
 
@@ -175,19 +173,6 @@ class ChunkTable:
         if found is None:
             found = self._shown = ChunkTable(self.chunk, self.catalog, self._services, self._joined, shown_by=self)
         return found
-
-    def services_of(self, struct: StructType) -> npt.NDArray[np.uint64]:
-        """The service of each occurrence of a CM message, uint64[k]; 0 if its request was not seen."""
-        known = self._service_of.get(struct)
-        if known is None:
-            named = field_named(struct, "service_id")
-            if named is not None:
-                known = self.values(named).astype(np.uint64)
-            else:
-                number = len(self.occurrences(struct))
-                known = np.array([self.services.of_message(self, struct, i) for i in range(number)], np.uint64)
-            self._service_of[struct] = known
-        return known
 
     def messages(self) -> tuple[Int, npt.NDArray[np.uint64], Int]:
         """Rows whose payload starts a message on a known connection, the service of each, and the side it goes to (see `services`)."""
@@ -372,20 +357,6 @@ class ChunkTable:
                 index[rows[::-1]] = number[::-1]
             self._first[struct] = index
         return index
-
-    def partners(self, struct: StructType, of: StructType) -> Int | None:
-        """For each occurrence of `of` the index of the first occurrence of `struct` in its frame, -1 for none.
-
-        None if both occur once in the same frames: then the index is that of `of` itself.
-        """
-        if (struct, of) not in self._partners:
-            mine, theirs = self.occurrences(struct).rows, self.occurrences(of).rows
-            if not len(mine):
-                self._partners[struct, of] = np.full(len(theirs), -1, np.int64)
-                return self._partners[struct, of]
-            paired = len(mine) == len(theirs) and bool((mine == theirs).all() and (mine[1:] > mine[:-1]).all())
-            self._partners[struct, of] = None if paired else self.first(struct)[theirs]
-        return self._partners[struct, of]
 
     def once(self, derive: Callable[[ChunkTable], T]) -> T:
         """The result of a function of the whole chunk, computed on first use."""

@@ -251,10 +251,10 @@ class Evaluator:
             counts = np.bincount(there, minlength=len(self.table))[rows]
             return all_of_each(self.table.first(owner)[rows], counts)
         assert self.domain is not None
-        partners = self.table.partners(owner, self.domain)
-        if partners is None:
+        theirs = partners(self.table, owner, self.domain)
+        if theirs is None:
             return self.all, self.picked
-        which = partners if self.picked is None else partners[self.picked]
+        which = theirs if self.picked is None else theirs[self.picked]
         if (which >= 0).all():
             return self.all, which
         entries = np.flatnonzero(which >= 0)
@@ -360,3 +360,19 @@ def _isin(series: Series, choices: frozenset[int | bytes | str]) -> Bool:
     limits = np.iinfo(values.dtype)
     fitting = sorted(number for number in numbers if limits.min <= number <= limits.max)
     return np.asarray(np.isin(values, np.array(fitting, values.dtype)), np.bool_)
+
+
+def partners(table: ChunkTable, struct: StructType, of: StructType) -> Int | None:
+    """For each occurrence of `of` the index of the first occurrence of `struct` in its frame, -1 for none.
+
+    None if both occur once in the same frames: then the index is that of `of` itself.
+    """
+    known: dict[tuple[StructType, StructType], Int | None] = table.results(partners)
+    if (struct, of) not in known:
+        mine, theirs = table.occurrences(struct).rows, table.occurrences(of).rows
+        if not len(mine):
+            known[struct, of] = np.full(len(theirs), -1, np.int64)
+            return known[struct, of]
+        paired = len(mine) == len(theirs) and bool((mine == theirs).all() and (mine[1:] > mine[:-1]).all())
+        known[struct, of] = None if paired else table.first(struct)[theirs]
+    return known[struct, of]

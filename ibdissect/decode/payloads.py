@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.capture.scattered import gather
+from ibdissect.wire.catalog import StructType
 from ibdissect.wire.encapsulation import SLL, SLL2, UDP, VLAN, Ethernet
 from ibdissect.wire.headers import BTH, DETH, RWH, ImmDt
 from ibdissect.wire.mad import MAD
@@ -112,11 +113,24 @@ def _cm(table: ChunkTable, place: CmService) -> Occurrences:
         for _, struct in table.catalog.attributes.get((CM_CLASS, attribute), ()):
             private = field_named(struct, "private_data")
             if private is not None:
-                found = table.occurrences(struct).pick(about(table, place, table.services_of(struct)))
+                found = table.occurrences(struct).pick(about(table, place, _services_of(table, struct)))
                 start = found.at + private.bit // 8
                 data = Occurrences(found.rows, start, found.stop if private.kind == "rest" else start + private.bits // 8)
                 parts.append(data if place.starts is None else _starting(table, data, *place.starts))
     return merged(parts)
+
+
+def _services_of(table: ChunkTable, struct: StructType) -> npt.NDArray[np.uint64]:
+    """The service of each occurrence of a CM message, uint64[k]; 0 if its request was not seen."""
+    known: dict[StructType, npt.NDArray[np.uint64]] = table.results(_services_of)
+    if struct not in known:
+        named = field_named(struct, "service_id")
+        if named is not None:
+            known[struct] = table.values(named).astype(np.uint64)
+        else:
+            number = len(table.occurrences(struct))
+            known[struct] = np.array([table.services.of_message(table, struct, i) for i in range(number)], np.uint64)
+    return known[struct]
 
 
 def _starting(table: ChunkTable, found: Occurrences, mask: bytes, value: bytes) -> Occurrences:

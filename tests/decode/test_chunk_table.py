@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ibdissect.decode import ChunkTable
+from ibdissect.decode.conditions import partners
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.encapsulation import IPv4
@@ -141,19 +142,19 @@ def test_rows_by_class_and_attribute() -> None:
 def test_partners(struct: Any, of: Any, paired: bool) -> None:
     """The occurrence of another structure in the same frame; None where each has one."""
     table = whole()
-    found, theirs = table.partners(struct, of), table.occurrences(of).rows
+    found, theirs = partners(table, struct, of), table.occurrences(of).rows
     assert (found is None) is paired
     mine = table.occurrences(struct).rows.tolist()
     assert found is None or found.tolist() == [mine.index(row) if row in mine else -1 for row in theirs.tolist()]
-    assert table.partners(struct, of) is found
+    assert partners(table, struct, of) is found
 
 
 def test_structures_that_come_as_often_but_in_other_rows_are_no_partners() -> None:
     table = native_table([rc(0x06, b"abcd", ext={"RETH": {}}), rc(0x11, ext={"AETH": {}})])
-    assert table.partners(RETH, AETH) is not None and table.partners(RETH, AETH).tolist() == [-1]  # type: ignore[union-attr]
+    assert partners(table, RETH, AETH) is not None and partners(table, RETH, AETH).tolist() == [-1]  # type: ignore[union-attr]
     twice = native_table([smp(0x81, 0x16, bytes(64))])
-    assert len(twice.occurrences(PKeyEntry)) == 32 and twice.partners(PKeyEntry, PKeyEntry).tolist() == [0] * 32  # type: ignore[union-attr]
-    assert table.partners(DETH, RETH).tolist() == [-1] and table.partners(RETH, DETH).tolist() == []  # type: ignore[union-attr]
+    assert len(twice.occurrences(PKeyEntry)) == 32 and partners(twice, PKeyEntry, PKeyEntry).tolist() == [0] * 32  # type: ignore[union-attr]
+    assert partners(table, DETH, RETH).tolist() == [-1] and partners(table, RETH, DETH).tolist() == []  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("keep", [[True, False, True, True], [False] * 4, [True] * 4, [False, True, False, False]])

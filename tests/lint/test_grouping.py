@@ -1,11 +1,10 @@
-"""Details of further hits are computed only on demand, and a choice of frames holds for each chunk."""
+"""Details of further hits are computed only on demand, and hits of a flow are counted in one finding."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Finding, Related, Severity, Span
-from ibdissect.lint.grouping import KEPT_APART, RuleTally, SelectedFrames, apart
+from ibdissect.lint.grouping import KEPT_APART, apart
 from ibdissect.lint.linter import Context, Linter
 from ibdissect.lint.rule import REGISTRY, DeferredHit, Hit, Rule, on_chunk
 from ibdissect.subnet.file_lines import KnownFile, line_number
@@ -58,16 +57,6 @@ def test_a_flow_without_room_for_its_finding_is_counted_once_and_leaves_only_its
     tally = linter.tally["ZZC001"]
     assert [(f.frame, f.count) for f in found] == [(1, 8)] and tally.count == 2
     assert list(linter.findings.flows.items()) == [(("ZZC001", 1), found[0]), (("ZZC001", 0), None)]
-
-
-def test_choice_by_chunk() -> None:
-    selected = SelectedFrames()
-    assert 7 in selected
-    chunks: list[tuple[int, str]] = [(11, "0100000001"), (31, "1")]
-    for first, bits in chunks:
-        table: Any = SimpleNamespace(chunk=SimpleNamespace(first=first))
-        selected.choose(table, np.array([bit == "1" for bit in bits]))
-    assert [frame for frame in range(9, 34) if frame not in selected] == [11, 13, 14, 15, 16, 17, 18, 19]
 
 
 def test_findings_that_rely_on_outdated_files_are_counted_as_infos() -> None:
@@ -227,25 +216,6 @@ def test_hits_that_stand_or_fall_together_are_one() -> None:
     assert sorted(reported) == [*range(1, 21)], "each frame, if somebody asks"
 
 
-def test_what_processes_found_is_joined() -> None:
-    """Counts and severities are added; of the findings the earliest stay, as many as are kept."""
-
-    def tally(most: int | None, *frames: int) -> RuleTally:
-        made = RuleTally(most, None)
-        for frame in frames[: made.add(len(frames))]:
-            made.keep(SimpleNamespace(frame=frame))  # type: ignore[arg-type]
-        made.lowered[Severity.INFO], made.seconds = len(frames), 0.5
-        return made
-
-    for most, kept in ((None, [1, 3, 4, 5, 8]), (3, [1, 3, 4]), (2, [1, 3])):
-        one = tally(most, 3, 5, 8)
-        one.join(tally(most, 1, 4))
-        assert [finding.frame for finding in one.findings] == kept
-        assert (one.count, one.lowered, one.seconds) == (5, {Severity.INFO: 5}, 1.0)
-    full = tally(2, 1, 2, 3)
-    assert (full.add(4), full.count, len(full.findings)) == (0, 7, 2)
-
-
 @pytest.mark.parametrize(
     ("count", "before", "sizes"),
     [
@@ -305,14 +275,6 @@ def test_hits_that_wait_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (linter.findings.dropped.count, linter.findings.dropped.frame) == (2, 4) and watched == [1, 2, 3]
     linter.finish()
     assert linter.awaited() == [] and linter.findings.waiting is None
-
-
-@pytest.mark.parametrize(("size", "rows"), [(1, [0]), (8, [7]), (9, [8]), (16, [0, 7, 8, 15]), (17, [16])])
-def test_every_bit_of_a_choice(size: int, rows: list[int]) -> None:
-    selected, table = SelectedFrames(), SimpleNamespace(chunk=SimpleNamespace(first=5))
-    selected.choose(table, np.isin(np.arange(size), rows))  # type: ignore[arg-type]
-    assert [frame for frame in range(5, 5 + size) if frame in selected] == [5 + row for row in rows]
-    assert 4 in selected and 5 + size in selected and 0 in selected
 
 
 class WaitsUnflowed(Waits):
