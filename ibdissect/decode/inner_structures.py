@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ibdissect.wire.catalog import Catalog, StructType, is_plugin
+from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.places import Inside, Parsed
 from ibdissect.wire.spec import Field
 from ibdissect.wire.tail import Laid
@@ -80,8 +80,8 @@ def in_frame_order(table: ChunkTable, structs: tuple[StructType, ...]) -> Iterat
 def of_plugins(table: ChunkTable) -> Bool:
     """Which frames hold what plugins declare, bool[n]. Call as `table.once(of_plugins)`."""
     found = np.zeros(len(table), np.bool_)
-    for struct in table.catalog.structs:
-        if is_plugin(struct) and struct.carried_by:
+    for struct in table.catalog.of_plugins:
+        if struct.carried_by:
             found[with_pdus(table, struct).occurrences(struct).rows] = True
     return found
 

@@ -34,7 +34,7 @@ from ibdissect.wire.ulp.ip import TCP
 from ibdissect.wire.ulp.ipoib import IPoIB
 
 from .locate import Bool, Int
-from .occurrences import Occurrences, merged
+from .occurrences import NONE, Occurrences, merged
 from .reassembled import pdus, whole_messages
 from .sa_tables import holds_data, pieces
 from .services import ACTIVE, PASSIVE
@@ -69,6 +69,8 @@ def _transport(table: ChunkTable, wanted: Bool) -> Occurrences:
 
 def _udp(table: ChunkTable, place: UdpPort) -> Occurrences:
     found = table.occurrences(UDP)
+    if not len(found):
+        return NONE
     wanted = (table.values(UDP.destination_port) == place.port) | (table.values(UDP.source_port) == place.port)
     rows = found.rows[wanted]
     start = found.at[wanted] + UDP.size
@@ -86,7 +88,8 @@ def tcp_data(table: ChunkTable, segments: Occurrences, start: bytes) -> Occurren
 
 
 def _tcp(table: ChunkTable, place: TcpData) -> Occurrences:
-    return tcp_data(table, table.occurrences(TCP), place.start)
+    found = table.occurrences(TCP)
+    return tcp_data(table, found, place.start) if len(found) else NONE
 
 
 def _tcp_port(table: ChunkTable, place: TcpPort) -> Occurrences:
@@ -97,7 +100,10 @@ def _tcp_port(table: ChunkTable, place: TcpPort) -> Occurrences:
 def _ethertype(table: ChunkTable, place: Ethertype) -> Occurrences:
     parts = []
     for field in (Ethernet.type, VLAN.type, SLL.type, SLL2.type, RWH.etype, IPoIB.type):
-        found = table.occurrences(field.owner).pick(table.values(field) == place.ethertype)
+        found = table.occurrences(field.owner)
+        if not len(found):
+            continue
+        found = found.pick(table.values(field) == place.ethertype)
         start = found.at + field.owner.size
         payload = table.located.at("payload")[found.rows]
         behind = (payload >= 0) & (payload <= start)
@@ -113,7 +119,10 @@ def _cm(table: ChunkTable, place: CmService) -> Occurrences:
         for _, struct in table.catalog.attributes.get((CM_CLASS, attribute), ()):
             private = field_named(struct, "private_data")
             if private is not None:
-                found = table.occurrences(struct).pick(about(table, place, _services_of(table, struct)))
+                found = table.occurrences(struct)
+                if not len(found):
+                    continue
+                found = found.pick(about(table, place, _services_of(table, struct)))
                 start = found.at + private.bit // 8
                 data = Occurrences(found.rows, start, found.stop if private.kind == "rest" else start + private.bits // 8)
                 parts.append(data if place.starts is None else _starting(table, data, *place.starts))
@@ -152,6 +161,8 @@ def _writes(table: ChunkTable, place: CmWrite) -> Occurrences:
 def _behind(table: ChunkTable, place: Behind) -> Occurrences:
     """The bytes after a header of variable length."""
     field, unit, add = place.length
+    if not len(table.occurrences(field.owner)):
+        return NONE
     size = table.values(field).astype(np.int64) * unit + add
     wanted = table.where(field.owner, place.when) & (size >= field.owner.size)
     found = table.occurrences(field.owner).pick(wanted)
@@ -161,6 +172,8 @@ def _behind(table: ChunkTable, place: Behind) -> Occurrences:
 def _messages(table: ChunkTable, place: CmPayload) -> Occurrences:
     """First packets of messages on connections to a service, and messages put together from several packets."""
     rows, services, sides = table.messages()
+    if not len(rows) and not table.joined:
+        return NONE
     found = Occurrences(rows, table.located.at("payload")[rows], table.located.payload_end[rows])
     parts = [found.pick(served(table, place, services, sides))]
     if table.joined:
@@ -201,6 +214,8 @@ def _vendor(table: ChunkTable, place: VendorOui) -> Occurrences:
         for (mgmt_class, attribute), rows in table.attributes().items()
         if mgmt_class == place.mgmt_class and place.attr_id in (None, attribute)
     ]
+    if not parts and not table.joined:
+        return NONE
     row = np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int64)
     mad, stop = table.located.at("mad")[row], table.located.payload_end[row]
     long = mad + VENDOR_DATA_AT <= stop

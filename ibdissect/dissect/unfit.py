@@ -5,7 +5,6 @@ from __future__ import annotations
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.inner_places import walks
 from ibdissect.decode.inner_structures import holds_key, with_pdus
-from ibdissect.wire.catalog import is_plugin
 
 MOST_TOLD = 8
 """Most remarks on one frame."""
@@ -20,8 +19,8 @@ def unfit(table: ChunkTable, row: int) -> tuple[str, ...]:
 
 def _unfit(table: ChunkTable) -> dict[int, list[str]]:
     said: list[tuple[int, int, int, str]] = []
-    for struct in table.catalog.structs:
-        if struct.tail is None or not is_plugin(struct):
+    for struct in table.catalog.of_plugins:
+        if struct.tail is None:
             continue
         of = with_pdus(table, struct)
         outer = of.occurrences(struct)

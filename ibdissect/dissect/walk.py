@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,14 @@ class Kinds:
             for i in range(max(map(len, runs)))
         ]
         """First byte and end of the run of that number (-1: none), and whether it goes on to the end of the structure."""
+        self._anywhere, self._of_attributes = list[int](), dict[tuple[int, int], list[int]]()
+        for number, p in enumerate(every):
+            of = self._of_attributes.setdefault((p.place.mgmt_class, p.place.attr_id), []) if isinstance(p.place, Mad) else self._anywhere
+            of.append(number)
+
+    def sought(self, table: ChunkTable) -> list[int]:
+        """Numbers of the placements that a chunk may have, ascending: of attributes of MADs, as most are, only those that it has."""
+        return sorted(chain(self._anywhere, *(self._of_attributes.get(number, ()) for number in table.attributes())))
 
 
 kinds_of = lru_cache(maxsize=8)(Kinds)
@@ -222,8 +231,11 @@ class Walk:
 
     def _structures(self) -> tuple[Int, Int, Int, Int]:
         parts: list[tuple[int, Any]] = []
-        for number, (struct, place) in enumerate((p.struct, p.place) for p in self.kinds):
-            found = self.table.occurrences(struct) if place is None else at_place(self.table, struct, place)
+        for number in self.traits.sought(self.table):
+            struct, place = self.kinds[number].struct, self.kinds[number].place
+            found = self.table.occurrences(struct)
+            if place is not None and len(found):
+                found = at_place(self.table, struct, place)
             if self.table.joined:
                 found = found.pick(found.at < self.table.window)  # the others are in no frame
             if len(found):

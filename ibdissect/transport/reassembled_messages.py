@@ -114,6 +114,8 @@ class MessageJoiner:
         """The packets of SENDs to services with a declared structure, and those that move chunks of RPC-over-RDMA."""
         of_interest = WITH_RDMA if self._services.serves(rpcrdma.SERVICE) or streams_of(table.catalog) else IN_PARTS
         rows, services, sides = self._services.messages(table, of_interest)
+        if not len(rows):
+            return
         claimed = self._relevant(table, rows, services)
         if not len(claimed):
             return

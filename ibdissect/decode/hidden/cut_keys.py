@@ -20,7 +20,7 @@ from ..inner_structures import holds_key
 from ..locate import EXTENDED_SIZE, Bool, Int
 from ..occurrences import Occurrences, filled
 from .cut_messages import cut_messages, opaque_bytes
-from .key_numbers import keys_of, secret_fields
+from .key_numbers import fields_there, keys_of
 from .opaque_bytes import opaque_pieces
 
 
@@ -41,7 +41,7 @@ def hidden_bytes(table: ChunkTable) -> Int:
     """Places of the bytes that are keys, may be part of one, or reveal one, ascending int64[k]. Call as `table.once(hidden_bytes)`."""
     data = table.chunk.data
     hidden = np.zeros(len(data), np.bool_)
-    for field in secret_fields(table.catalog):
+    for field in fields_there(table):
         _, at, _, secret = keys_of(table, field)
         hidden[at[secret][:, None] + np.arange(max((bit % 8 + field.bits + 7) // 8 for bit in field.entries()))] = True
     reveals = table.once(revealing_rows)
@@ -76,7 +76,7 @@ def revealing_rows(table: ChunkTable) -> Bool:
 def _with_hidden(table: ChunkTable) -> Bool:
     """Rows with hidden bytes in what could be read, bool[n]."""
     found = np.zeros(len(table), np.bool_)
-    for field in secret_fields(table.catalog):
+    for field in fields_there(table):
         rows, at, _, hidden = keys_of(table, field)
         found[rows[hidden & (at < table.window)]] = True  # of messages put together, `opaque_bytes` has the packets
     for pieces in table.once(_without_structure):

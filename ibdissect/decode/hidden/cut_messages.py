@@ -54,7 +54,7 @@ def _in_messages(table: ChunkTable) -> Occurrences:
     located, found = table.located, np.zeros(len(table), np.bool_)
     for rows, services, sides in (table.services.messages(table, IN_PARTS), table.messages()):
         of = np.array(services, np.uint64), np.array(sides, np.int64)
-        for place in _places(table.catalog):
+        for place in _places(table.catalog) if len(rows) else ():
             found[rows[served(table, place, *of)]] = True
     found &= IN_PARTS[located.opcode] | table.once(cut_messages)
     rows = np.flatnonzero(found)

@@ -35,6 +35,11 @@ def secret_fields(catalog: Catalog) -> tuple[Field[Any], ...]:
     return tuple(field for struct in catalog.structs for field in struct.fields if field.secret)
 
 
+def fields_there(table: ChunkTable) -> list[Field[Any]]:
+    """The key fields of the structures that a chunk has."""
+    return [field for field in secret_fields(table.catalog) if len(table.occurrences(field.owner))]
+
+
 def keys_of(table: ChunkTable, field: Field[Any]) -> tuple[Int, Int, npt.NDArray[Any], Bool]:
     """Every value of a key field in a chunk: its row, first byte, value (uint8[k, bytes] if it is wide), and whether it must be masked."""
     found = table.column(field, repeated=True)
@@ -69,8 +74,8 @@ class KeyNumbering:
         table = table.shown
         self._fed = table.chunk.first + len(table) - 1
         new: list[tuple[int, str, int]] = []
-        for field in secret_fields(table.catalog):
-            if (self.kind and field.secret != self.kind) or not len(table.occurrences(field.owner)):
+        for field in fields_there(table):
+            if self.kind and field.secret != self.kind:
                 continue
             column = table.column(field, repeated=True)
             at, values = column.at, column.values

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from msgspec import Struct as Record
 from ibdissect.capture.scattered import Bytes
 from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.numbers import SA_CLASS
-from ibdissect.wire.places import Inside, Mad, MadFormat, Parsed, TcpPort, UdpPort
+from ibdissect.wire.places import Parsed, Place, TcpPort, UdpPort
 from ibdissect.wire.sa import SARecordPiece
 from ibdissect.wire.tail import Laid
 
@@ -47,18 +48,21 @@ def opaque_pieces(table: ChunkTable) -> Occurrences:
 
 def _unplaced(table: ChunkTable) -> Iterator[Occurrences]:
     """What is where a structure with a key belongs that does not fit."""
-    for struct in table.catalog.structs:
-        places = [place for place in struct.carried_by if not isinstance(place, Inside | Laid | Mad | MadFormat | Parsed)]
-        if places and holds_key(table.catalog, struct):
-            for place in places:
-                found = room_at(table, place)
-                if isinstance(place, UdpPort):  # a length that is too short leaves bytes behind it
-                    room = Occurrences(found.rows, found.at, (table.chunk.offset + table.chunk.caplen)[found.rows])
-                    yield _gaps(table.chunk.data, room, _within(table, table.occurrences(struct), found.rows))
-                    continue
-                yield found.pick(found.at + struct.size > found.stop)
-                if isinstance(place, TcpPort):
-                    yield segments_of(table, place.port).unread
+    for struct, place in _with_keys(table.catalog):
+        found = room_at(table, place)
+        if isinstance(place, UdpPort):  # a length that is too short leaves bytes behind it
+            room = Occurrences(found.rows, found.at, (table.chunk.offset + table.chunk.caplen)[found.rows])
+            yield _gaps(table.chunk.data, room, _within(table, table.occurrences(struct), found.rows))
+            continue
+        yield found.pick(found.at + struct.size > found.stop)
+        if isinstance(place, TcpPort):
+            yield segments_of(table, place.port).unread
+
+
+@lru_cache(maxsize=8)
+def _with_keys(catalog: Catalog) -> list[tuple[StructType, Place]]:
+    """The structures with a key that have a place of their own, and these places."""
+    return [(struct, place) for place, struct in catalog.others if not isinstance(place, Laid | Parsed) and holds_key(catalog, struct)]
 
 
 def _uncovered(table: ChunkTable) -> Iterator[Occurrences]:

@@ -7,10 +7,12 @@ it is zero. The header of RDMA IP CM says only who connects: the consumer's data
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ibdissect.wire.catalog import Catalog, StructType
 from ibdissect.wire.numbers import CM_CLASS
 from ibdissect.wire.places import CmService, Inside, Mad, Parsed
 from ibdissect.wire.spec import Field, field_named
@@ -48,14 +50,18 @@ def unexplained(table: ChunkTable) -> list[Occurrences]:
 def _reached(table: ChunkTable, attribute: int) -> Int:
     """Where the structures in the private data of a message end, int64[n]; 0 for none."""
     reached = np.zeros(len(table), np.int64)
-    for struct in table.catalog.structs:
-        if not any(_explains(place, attribute) for place in struct.carried_by):
-            continue
+    for struct in _explaining(table.catalog, attribute):
         found = table.occurrences(struct)
         open_end = struct.fields[-1].kind == "rest" and struct is not IPCMPrivateData
         header = IPCMPrivateData.private_data.bit // 8 if struct is IPCMPrivateData else struct.size
         np.maximum.at(reached, found.rows, found.stop if open_end else found.at + header)
     return reached
+
+
+@cache
+def _explaining(catalog: Catalog, attribute: int) -> list[StructType]:
+    """The structures that are found in the private data of a message."""
+    return [struct for struct in catalog.structs if any(_explains(place, attribute) for place in struct.carried_by)]
 
 
 def _explains(place: object, attribute: int) -> bool:

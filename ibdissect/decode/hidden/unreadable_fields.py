@@ -73,7 +73,7 @@ def readable(table: ChunkTable, field: Field[Any]) -> Bool | None:
 def unread_insides(table: ChunkTable) -> list[Occurrences]:
     """The fields that are hidden as a whole."""
     found = []
-    for field in sorted(watched(table.catalog), key=repr):
+    for field in _in_order(table.catalog):
         outer = table.occurrences(field.owner)
         if len(outer):
             one = insides(table, field)
@@ -82,6 +82,11 @@ def unread_insides(table: ChunkTable) -> list[Occurrences]:
             if field.owner.tail is not None and field is field.owner.tail.field:
                 found += [_unknown_cases(table, outer, part) for part in field.owner.tail.parts if _may_hold_key(table.catalog, part)]
     return found
+
+
+@cache
+def _in_order(catalog: Catalog) -> list[Field[Any]]:
+    return sorted(watched(catalog), key=repr)
 
 
 @cache
