@@ -70,6 +70,7 @@ def test_a_wheel_is_built_without(missing: str, tmp_path: Path) -> None:
         assert done.returncode == 1 or b"needs jinja2" in done.stderr, (form, done.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("setuptools_scm") is None, reason="needs setuptools-scm")
 def test_what_is_built_differs_in_the_version_only(tmp_path: Path) -> None:
     """A built package had a module without the functions that others import from it."""

@@ -79,6 +79,7 @@ def test_a_plugin_that_ends_the_process_is_no_success(
     assert name in said and "Traceback" not in said and "a1b2c3d4" not in said and what.partition("(")[0] in said
 
 
+@pytest.mark.slow
 def test_a_plugin_that_ends_a_worker_process_is_named(capture: str, tmp_path: Path) -> None:
     body = "    @on_struct(MAD)\n    def look(self, mad, seen):\n        raise SystemExit\n"
     (tmp_path / "ends.py").write_text(WORDS.replace("BAD001", "BAD950") + body)

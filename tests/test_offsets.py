@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import ibdissect
@@ -13,12 +14,20 @@ BYTES = {"bytes", "bytearray", "memoryview", "Bytes", "Buffer"}
 NAMED = {"raw", "data", "packet", "payload", "mad", "body", "bodies", "bytes_", "content", "frame_bytes", "headers"}
 """Names that hold bytes, annotated or not."""
 
+INDEXED = re.compile(r"(\w+)\[(?=.*\d)")
+SAID = re.compile(rf"(\w+): .*\b(?:{'|'.join(BYTES)})\b")
 NOT_PACKETS = ("wire/", "capture/", "dfilter/")
 """The owner of places; readers of file formats; text of filters."""
 
 
 def number(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+def unpacks(node: ast.Call) -> bool:
+    """Whether a call unpacks at a number but 0."""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+    return name.endswith("unpack_from") and any(number(one) and ast.literal_eval(one) for one in node.args[1:])
 
 
 def has_offset(place: ast.expr) -> bool:
@@ -45,8 +54,15 @@ def annotated(tree: ast.AST) -> set[str]:
     return found
 
 
+def suspicious(source: str) -> bool:
+    """Whether a line has a number behind the name of bytes and `[`, or unpacks: to parse every module takes a second."""
+    return "unpack_from" in source or not {*INDEXED.findall(source)}.isdisjoint(NAMED | {*SAID.findall(source)})
+
+
 def offsets(source: str) -> list[str]:
     """Places in a module at which bytes are read at an integer offset."""
+    if not suspicious(source):
+        return []
     tree = ast.parse(source)
     found = []
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -59,11 +75,7 @@ def offsets(source: str) -> list[str]:
                 names = annotated(function) | NAMED if names is None else names
                 if name in names:
                     found.append((node.lineno, node.col_offset, ast.unparse(node)))
-            elif (
-                isinstance(node, ast.Call)
-                and ast.unparse(node.func).endswith("unpack_from")
-                and any(number(one) and ast.literal_eval(one) for one in node.args[1:])
-            ):
+            elif isinstance(node, ast.Call) and unpacks(node):
                 found.append((node.lineno, node.col_offset, ast.unparse(node)))
     return [f"line {line}: {text}" for line, _, text in sorted(set(found))]
 

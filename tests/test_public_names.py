@@ -69,7 +69,7 @@ URLS = (
 )
 
 
-@pytest.mark.parametrize("url", URLS)
+@pytest.mark.parametrize("url", [pytest.param(url, marks=[pytest.mark.slow] * ("cache" in url)) for url in URLS])
 def test_no_command_prints_or_writes_one(tmp_path: Path, repo: Path, url: str) -> None:
     lab = str(repo / "captures/pkey-lab.pcap")
     outputs = [f"--output-file={kind}={kind}.txt" for kind in ("sarif", "json", "jsonl", "junit", "gitlab", "markdown", "html")]

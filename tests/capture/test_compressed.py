@@ -59,7 +59,7 @@ def test_the_break_is_named() -> None:
 @pytest.mark.parametrize("pack", PACKS, ids=NAMES)
 def test_members_are_read_one_after_the_other(pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of any size, with empty ones between them, in whatever pieces they arrive; of gzip and xz with zeros behind them."""
-    whole = pcap(MADE)
+    whole = pcap(MADE[:20])
     padding = bytes(4) if NAMES[PACKS.index(pack)] in ("gzip", "xz") else b""
     packed = b"".join(pack(whole[i : i + 400]) + pack(b"") + padding for i in range(0, len(whole), 400))
     for piece in (1, 50, compressed.COMPRESSED_PIECE):

@@ -69,6 +69,7 @@ def deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         os.rmdir(path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("deep")
 def test_folders_deeper_than_python() -> None:
     for path in (".", "**/*.pcap"):

@@ -87,9 +87,8 @@ def test_a_filter_limits_the_findings_and_a_report_goes_to_a_file(tmp_path: Path
     assert run(["points", *paths, "-Y", "frame.number == 3", "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["findings"] == [] and len(found["lost"]) == 1  # matched in whole captures
-    for form in ("text", "json", "sarif"):
-        status = run(["points", *paths, "--format", form])
-        printed, target = capsys.readouterr().out, tmp_path / "report"
-        assert run(["points", *paths, "--format", form, "-o", str(target)]) == status == 1
-        assert target.read_text() == printed and capsys.readouterr().out == ""
+    status = run(["points", *paths])
+    printed, target = capsys.readouterr().out, tmp_path / "report"
+    assert run(["points", *paths, "-o", str(target)]) == status == 1
+    assert target.read_text() == printed and capsys.readouterr().out == ""
     assert run(["points", *paths, "-o", paths[0]]) == 2

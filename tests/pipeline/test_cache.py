@@ -20,6 +20,7 @@ from ibdissect.report import Run
 from ibdissect.report.json import json_text
 from ibdissect.rules import load
 from tests.commands import run
+from tests.rules.test_rules import CASES
 
 PKY = [rule for rule in load() if rule.code.startswith("PKY")]
 OPTIONS = CheckOptions(rules=PKY)
@@ -40,9 +41,9 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.fixture
-def capture(repo: Path, tmp_path: Path) -> Path:
+def capture(tmp_path: Path) -> Path:
     path = tmp_path / "a.pcap"
-    path.write_bytes((repo / "captures/pkey-lab.pcap").read_bytes())
+    path.write_bytes(CASES["PKY001"][0].bad)
     return path
 
 
@@ -63,18 +64,16 @@ def test_the_same_report(capture: Path, tmp_path: Path, checks: list[Any]) -> No
     assert all(path.stat().st_mode & 0o077 == 0 for path in entries(tmp_path / "cache"))
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
+def test_other_options(capture: Path, tmp_path: Path, checks: list[Any]) -> None:
+    first = asked(tmp_path, str(capture))
+    others = (
         replace(OPTIONS, rules=PKY[1:]), replace(OPTIONS, max_findings=1), replace(OPTIONS, severities={"PKY001": Severity.INFO}),
         replace(OPTIONS, policy=SitePolicy(m_keys=frozenset({7, 8}))), replace(OPTIONS, settings={"PKY001": {"a": 1.0}}),
-    ],
-)  # fmt: skip
-def test_other_options(other: CheckOptions, capture: Path, tmp_path: Path, checks: list[Any]) -> None:
-    first = asked(tmp_path, str(capture))
-    asked(tmp_path, str(capture), other)
-    assert len(checks) == 2
-    assert asked(tmp_path, str(capture)) == first and len(checks) == 2
+    )  # fmt: skip
+    for number, other in enumerate(others, 2):
+        asked(tmp_path, str(capture), other)
+        assert len(checks) == number, other
+    assert asked(tmp_path, str(capture)) == first and len(checks) == 1 + len(others)
 
 
 def test_other_bytes_filters_and_versions(capture: Path, tmp_path: Path, checks: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,23 +95,21 @@ def test_plugins_are_known_by_their_text(capture: Path, tmp_path: Path, checks: 
     assert len(checks) == 2
 
 
-@pytest.mark.parametrize("data", [b"", b"no JSON", b"0" * 64 + b'{"path":"x"}', None])
-def test_damaged_and_foreign_entries(data: bytes | None, capture: Path, tmp_path: Path, checks: list[Any]) -> None:
+def test_damaged_and_foreign_entries(capture: Path, tmp_path: Path, checks: list[Any]) -> None:
     first = asked(tmp_path, str(capture))
     (entry,) = entries(tmp_path / "cache")
     whole = entry.read_bytes()
-    if data is None:  # the entry of another capture under this one's name
-        capture.write_bytes(capture.read_bytes()[:-20])
-        asked(tmp_path, str(capture))
-        (other,) = (path for path in entries(tmp_path / "cache") if path != entry)
-        other.write_bytes(whole)
-        assert asked(tmp_path, str(capture)) != first and len(checks) == 3
-    else:
+    for number, data in enumerate((b"", b"no JSON", b"0" * 64 + b'{"path":"x"}'), 2):
         entry.write_bytes(data)
-        assert asked(tmp_path, str(capture)) == first and len(checks) == 2
+        assert asked(tmp_path, str(capture)) == first and len(checks) == number, data
         assert entry.read_bytes() == whole, "it was written anew"
     entry.write_bytes(whole.replace(b"limited", b"LIMITED"))
     assert "LIMITED" not in asked(tmp_path, str(capture))
+    capture.write_bytes(capture.read_bytes()[:-20])
+    asked(tmp_path, str(capture))
+    (other,) = (path for path in entries(tmp_path / "cache") if path != entry)
+    other.write_bytes(whole)
+    assert asked(tmp_path, str(capture)) != first and len(checks) == 7, "the entry of another capture under this one's name"
 
 
 def test_a_set(repo: Path, tmp_path: Path, checks: list[Any]) -> None:
@@ -166,21 +163,19 @@ def poisoned(entry: Path, old: bytes, new: bytes) -> None:
     entry.write_bytes(session_cache._seal(entry, data) + data)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (b"(limited)", rb"\u001b]52;c;AAAA\u0007"), (b"(limited)", rb"\n::error::x"), (b"PKY001", b"ZZZ001"), (b'"a.pcap"', rb'"\u202e"'),
-        (b'"limited-to-limited"', rb'"\u001b[2J"'), (b'"status":"ok"', b'"status":"unreadable"'), (b'"frame"', b'"FRAME"'),
-        (b'"limited-to-limited"', b'"<script>"'), (b'"arguments":{}', b'"arguments":{"a":' + b"[" * 100_000),
-    ],
+POISON = (
+    (b"(limited)", rb"\u001b]52;c;AAAA\u0007"), (b"(limited)", rb"\n::error::x"), (b"PKY001", b"ZZZ001"), (b'"a.pcap"', rb'"\u202e"'),
+    (b'"limited-to-limited"', rb'"\u001b[2J"'), (b'"status":"ok"', b'"status":"unreadable"'), (b'"frame"', b'"FRAME"'),
+    (b'"limited-to-limited"', b'"<script>"'), (b'"arguments":{}', b'"arguments":{"a":' + b"[" * 100_000),
 )  # fmt: skip
-def test_a_poisoned_entry_is_not_used(old: bytes, new: bytes, capture: Path, tmp_path: Path, checks: list[Any]) -> None:
+
+
+def test_a_poisoned_entry_is_not_used(capture: Path, tmp_path: Path, checks: list[Any]) -> None:
     first = asked(tmp_path, str(capture))
     (entry,) = entries(tmp_path / "cache")
-    if old == b'"a.pcap"':
-        old = f'"{capture}"'.encode()
-    poisoned(entry, old, new)
-    assert asked(tmp_path, str(capture)) == first and len(checks) == 2
+    for number, (old, new) in enumerate(POISON, 2):
+        poisoned(entry, f'"{capture}"'.encode() if old == b'"a.pcap"' else old, new)
+        assert asked(tmp_path, str(capture)) == first and len(checks) == number, (old, new)
 
 
 def test_an_entry_that_is_larger_than_memory_is_not_read(

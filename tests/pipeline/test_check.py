@@ -88,7 +88,7 @@ def test_the_state_of_a_check_is_freed_at_its_end_without_the_garbage_collector(
         gc.enable()
 
 
-@pytest.mark.parametrize("name", CAPTURES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (number > 0)) for number, name in enumerate(CAPTURES)])
 def test_no_window_waits_for_the_garbage_collector(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     windows: list[weakref.ref[ChunkTable]] = []
     made = Reading.table_of

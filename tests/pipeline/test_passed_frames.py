@@ -21,7 +21,7 @@ LATE = [CASES[code][0].bad for code in ("TXN002", "RC011", "SEM012", "GRH012", "
 """Captures with findings that are made a while after their frame."""
 
 
-@pytest.mark.parametrize("capture", LATE)
+@pytest.mark.parametrize("capture", [pytest.param(one, marks=[pytest.mark.slow] * (number > 0)) for number, one in enumerate(LATE)])
 def test_the_ends_are_named_in_windows_of_a_frame(capture: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = findings(io.BytesIO(capture))
     monkeypatch.setattr(records, "ROWS", 1)

@@ -197,6 +197,7 @@ def test_groups_have_members_that_come_and_go(tmp_path: Path, queue_pair: int, s
     assert len(faults) == 20 and {one.sure for one in faults} == {sure}
 
 
+@pytest.mark.slow
 def test_answers_that_may_be_of_several_connections(tmp_path: Path) -> None:
     """Eight queue pairs that all begin with PSN 0: whose answers are whose is unknown. From PSN 200 on requests of one take another way."""
     world = World(points=("client", "server"))
