@@ -25,6 +25,10 @@ TESTED_BY_OTHERS = {
         "tests/cli/test_main.py, test_refusals.py and tests/test_docs.py run the commands",
         "annotate browser common each_capture export frame_selection frames output scapy_text scrub sql",
     ),
+    "diagnosis": (
+        "tests/diagnosis/test_causes.py",
+        "cause_found",
+    ),
     "dfilter": (
         "tests/dfilter/test_compile.py, test_corners.py, test_recorded.py and test_tshark.py put filters through all of it",
         "check checked computed literals names syntax",

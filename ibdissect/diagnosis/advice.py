@@ -6,9 +6,10 @@ from typing import Any
 
 from ibdissect.wire.text import lid_of
 
-from .causes import REDIRECTIONS, TIMEOUT_REASON, CauseFound
+from .cause_found import CauseFound
 from .connection import INFO, ODD, Connection, ConnectionEnd
 from .rejections import LID_REASONS
+from .set_up_causes import REDIRECTIONS, TIMEOUT_REASON
 
 ADVICE = {
     "refused": "Look into the log of the service on {blamed}.",

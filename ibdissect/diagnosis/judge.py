@@ -16,11 +16,13 @@ from ibdissect.wire.text import counted
 from .accesses import Access, Accesses
 from .asked_hosts import AskedHosts
 from .assemble import Raw, address_of, text_of
-from .causes import SURELY, CaptureContext, CauseFound, asking_side, judge, large_only, sees, unanswered
+from .cause_found import CaptureContext, CauseFound, asking_side
+from .causes import SURELY, judge, large_only, sees
 from .connection import INFO, Connection, ConnectionEnd, ConnectionTimes, Diagnosis, SetUpState
 from .frame_times import FrameTimes
 from .measures import counts_of, episodes_of, round_trip_of, times_of
 from .nearby import Nearby
+from .set_up_causes import unanswered
 
 KeyName = Callable[[str, int], str]
 ACCESS_REFUSED = "remote-access-error"

@@ -11,7 +11,8 @@ from ibdissect.wire.headers import RNR_TIMER_US
 from ibdissect.wire.text import counted
 
 from .assemble import Raw
-from .causes import SURELY, CauseFound
+from .cause_found import CauseFound
+from .causes import SURELY
 from .connection import INFO, ConnectionEnd, ConnectionTimes
 from .not_ready import rnr_limit
 from .phrases import duration, nth, of_whole, often, share

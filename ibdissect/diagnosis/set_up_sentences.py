@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ibdissect.wire.ulp.nvme_rdma import STATUS as NVME_STATUS
 
-from .causes import REDIRECTIONS, TIMEOUT_REASON
 from .phrases import duration, often, reason_said
 from .rejections import rejection
+from .set_up_causes import REDIRECTIONS, TIMEOUT_REASON
 from .story import Story
 
 

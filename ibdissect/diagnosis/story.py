@@ -7,7 +7,7 @@ from typing import Any
 from ibdissect.wire.cm_names import service_text
 
 from .assemble import Raw
-from .causes import CauseFound, asking_side
+from .cause_found import CauseFound, asking_side
 from .connection import ConnectionEnd, ConnectionTimes
 from .phrases import duration
 

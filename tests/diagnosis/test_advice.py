@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.diagnosis.advice import ADVICE, REFUSALS, advice, shared_advice
-from ibdissect.diagnosis.causes import CauseFound
+from ibdissect.diagnosis.cause_found import CauseFound
 from ibdissect.diagnosis.connection import ConnectionEnd
 from ibdissect.wire.cm_names import REJ_REASONS
 from tests.diagnosis.lab import Lab
