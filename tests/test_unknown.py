@@ -13,14 +13,13 @@ import pyarrow as pa
 import pytest
 
 import ibdissect
-from ibdissect.diagnosis.objects import connection_object
 from ibdissect.pipeline.reading import open_reading
 from ibdissect.tables import connections, messages, records, requests
 from ibdissect.traffic.statistics import Statistics
 from tests import independent_packets
 from tests.changed_captures import cut, written
 from tests.commands import NEEDS_DUCKDB, run
-from tests.diagnosis.lab import MS, Lab, diagnosis
+from tests.diagnosis.lab import MS, Lab, as_json, diagnosis
 
 CAPTURES = Path(__file__).parents[2] / "shared/captures"
 MADE = {"messages": messages.batches, "records": records.batches, "requests": requests.batches, "connections": connections.selected}
@@ -131,10 +130,11 @@ def test_a_set_up_whose_queue_pairs_are_cut_off_counts_nothing() -> None:
     """Communication ids are captured, queue pairs are not: it is not healthy, and its data is unknown."""
     lab = Lab()
     lab.good(lab.up(), 100, 5)
-    up, data = diagnosis(lab.pcap(14 + 20 + 8 + 12 + 8 + 24 + 12)).connections
+    found = diagnosis(lab.pcap(14 + 20 + 8 + 12 + 8 + 24 + 12))
+    up, data = found.connections
     assert (up.verdict, up.set_up.state, up.ends[0].qpn, up.ends[1].qpn) == ("cannot-tell", "complete", None, None)
     assert "queue pairs are not captured" in up.why and not any(up.known_counts.values()) and None in {*up.known_counts.values()}
-    assert set(connection_object(up)["counts"].values()) == {None}
+    assert set(as_json([found])["connections"][0]["counts"].values()) == {None}
     assert data.known_counts["messages"] == 5 and data.known_counts["naks"] == 0
     idle = Lab()
     idle.up()

@@ -11,12 +11,6 @@ import msgspec
 from .connection import Connection, Diagnosis, SharedCause
 
 
-def diagnosis_object(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
-    """Of several captures, one after the other; `capture` of a connection is its index if there are several."""
-    connections = [connection_object(one) | _capture(one, i, diagnoses) for i, each in enumerate(diagnoses) for one in each.connections]
-    return {"schema": 1, "captures": _captures(diagnoses), "connections": connections, "summary": _summary(diagnoses)}
-
-
 def _capture(one: Connection, number: int, diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
     """Which capture a connection is of, if there are several; of points of the same traffic also what the others have."""
     if one.capture is None:
@@ -54,7 +48,10 @@ AT_ONCE = 256
 
 
 def json_text(diagnoses: Sequence[Diagnosis]) -> Iterator[str]:
-    """`diagnosis_object` as JSON in pieces, with a line for each connection: of many, the whole text would take hundreds of megabytes."""
+    """The diagnosis of several captures, one after the other; `capture` of a connection is its index if there are several.
+
+    In pieces, with a line for each connection: of many, the whole text would take hundreds of megabytes.
+    """
     found = [(i, one) for i, each in enumerate(diagnoses) for one in each.connections]
     yield f'{{"schema": 1, "captures": {_text(_captures(diagnoses))}, "connections": ['
     for first in range(0, len(found), AT_ONCE):
@@ -67,14 +64,8 @@ def _text(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def connection_object(one: Connection) -> dict[str, Any]:
-    """One connection as plain data."""
-    found: dict[str, Any] = msgspec.to_builtins(_connection(one))
-    return found
-
-
 def _connection(one: Connection) -> dict[str, Any]:
-    """With the values that msgspec writes by itself as they are: their fields are the keys."""
+    """One connection, with the values that msgspec writes by itself as they are: their fields are the keys."""
     up = one.set_up
     reject = {"reason": up.reason, "nvme_status": up.nvme_status} if up.reason is not None else None
     return {

@@ -13,6 +13,7 @@ from ibdissect.decode.addresses import End, ends_bytes, ends_of
 from ibdissect.decode.locate import EXTENDED_AT
 from ibdissect.decode.rows import U64, groups, mix
 from ibdissect.mad.response_times import Name
+from ibdissect.wire.headers import BTH, DETH
 from ibdissect.wire.opcodes import SERVICES
 
 from .traffic_counts import TimeLines
@@ -23,7 +24,7 @@ KEPT = 16384
 """The busiest flows that a snapshot shows."""
 SPARK = 64
 """Points of a flow's time line."""
-DETH_AT = EXTENDED_AT["DETH"]
+DETH_AT, QP_SIZE = EXTENDED_AT["DETH"], BTH.destqp.bits // 8
 
 
 @dataclass(slots=True)
@@ -55,10 +56,10 @@ def lanes(table: ChunkTable) -> tuple[Int, npt.NDArray[np.uint8]]:
     bth = located.at("bth")[rows]
     code = located.opcode[rows]
     sender = np.zeros((len(rows), 4), np.uint8)
-    named = np.flatnonzero((DETH_AT[code] >= 0) & (bth + 12 + DETH_AT[code] + 8 <= located.limit[rows]))
+    named = np.flatnonzero((DETH_AT[code] >= 0) & (bth + BTH.size + DETH_AT[code] + DETH.size <= located.limit[rows]))
     sender[named, 0] = 1
-    sender[named, 1:] = gather(chunk.data, bth[named] + 12 + DETH_AT[code[named]] + 5, 3)
-    keys = np.concatenate([keys, sender, gather(chunk.data, bth + 5, 3), (code >> 5)[:, None]], axis=1)
+    sender[named, 1:] = gather(chunk.data, bth[named] + BTH.size + DETH_AT[code[named]] + DETH.srcqp.span[0], QP_SIZE)
+    keys = np.concatenate([keys, sender, gather(chunk.data, bth + BTH.destqp.span[0], QP_SIZE), (code >> 5)[:, None]], axis=1)
     return rows, np.pad(keys, ((0, 0), (-keys.shape[1] % 8, 0)))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ibdissect.capture.scattered import u16, u24
 from ibdissect.decode.addresses import ends_at
 from ibdissect.decode.connection_events import ConnectionSetUp
 from ibdissect.dfilter.answers import REQUEST_FRAME, RESPONSE_FRAME
@@ -14,7 +13,8 @@ from ibdissect.mad.rmpp import RmppMessage
 from ibdissect.mad.rmpp_reassembly import Reassembled, Transfers, messages
 from ibdissect.transport.message_table import MessageTable
 from ibdissect.transport.stream_packets import IS_RESPONSE
-from ibdissect.wire.headers import DETH
+from ibdissect.wire.headers import BTH, DETH
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CM_CLASS, DIRECTED, LID_ROUTED, SM_INFO
 
 from .capture_model import CaptureModel
@@ -38,17 +38,16 @@ def filter_for_frame(
     if int(table.located.at("bth")[0]) < 0:
         return None
     source, destination = ends_at(table, 0)
-    mad = int(table.located.at("mad")[0])
-    data = table.chunk.data
-    if mad < 0:
-        qp = int(u24(data, table.located.at("bth")[:1] + 5)[0])
+    if not len(table.occurrences(MAD)):
+        qp = int(table.of_rows(BTH.destqp)[0][0])
         sender, named = table.of_rows(DETH.srcqp)
         source_qp = int(sender[0]) if named[0] else -1
         found = next((one for one in conversations if one.holds(source, destination, qp, source_qp)), None)
         if found is not None:
             return conversation_filter(found)
         return f"{addressed(source, destination)} && infiniband.bth.destqp == 0x{qp:06x}"
-    mgmt_class = int(data[mad + 1])
+    head = table.view(MAD, 0)
+    mgmt_class = head.mgmt_class
     both = f"(({addressed(source, destination)}) || ({addressed(destination, source)}))"
     of_class = f"infiniband.mad.mgmtclass == 0x{mgmt_class:02x}"
     if mgmt_class == CM_CLASS:
@@ -58,7 +57,7 @@ def filter_for_frame(
         frames = ", ".join(map(str, sorted(set(_frames(one)))))
         found = next((conversation for conversation in conversations if conversation.since == one.req_frame), None)
         return f"frame.number in {{{frames}}}" + (f" || {conversation_filter(found)}" if found is not None else "")
-    transaction = f"infiniband.mad.transactionid == 0x{int.from_bytes(data[mad + 8 : mad + 16].tobytes(), 'big'):016x}"
+    transaction = f"infiniband.mad.transactionid == 0x{head.transaction_id:016x}"
     return f"{of_class} && {transaction}" + ("" if mgmt_class == DIRECTED else f" && {both}")
 
 
@@ -67,9 +66,8 @@ def filter_for_ladder(
 ) -> str | None:
     """The display filter for what a ladder of a frame shows: its conversation; for SMInfo, what all subnet managers say to each other."""
     table = model.table([frame])
-    mad = int(table.located.at("mad")[0])
-    data = table.chunk.data
-    if mad >= 0 and data[mad + 1] in (LID_ROUTED, DIRECTED) and int(u16(data, np.array([mad + 16]))[0]) == SM_INFO:
+    mads = table.occurrences(MAD)
+    if len(mads) and (head := table.view(MAD, 0)).mgmt_class in (LID_ROUTED, DIRECTED) and head.attribute_id == SM_INFO:
         return f"infiniband.mad.mgmtclass in {{0x{LID_ROUTED:02x}, 0x{DIRECTED:02x}}} && infiniband.mad.attributeid == 0x{SM_INFO:04x}"
     return filter_for_frame(model, frame, conversations, connections)
 

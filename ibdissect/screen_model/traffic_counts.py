@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ibdissect.decode import Bool, ChunkTable
 from ibdissect.traffic.packet_counts import WIDTHS, Traffic
 from ibdissect.wire.mad import short_class_name
-from ibdissect.wire.opcodes import OPCODES
+from ibdissect.wire.opcodes import OPCODE_NAMES
 
 BUCKETS = 4096
 """Points of the time line."""
@@ -103,17 +103,12 @@ class TrafficCounts:
                 pair = (sender, receiver) if (sender, receiver) in talkers or (receiver, sender) not in talkers else (receiver, sender)
                 talkers[pair if pair in talkers or len(talkers) < TALKERS else OTHERS] += count
         p_keys = {f"0x{key:04x}" + ("" if key & 0x8000 else " limited"): count for key, count in traffic.p_keys.frames.items()}
+        opcodes = {OPCODE_NAMES.get(code, f"OpCode 0x{code:02x}"): count for code, count in traffic.opcodes.frames.items()}
         return TrafficView(
-            deepcopy(self.line), traffic.frames, traffic.bytes, _mix({opcode_name(v): n for v, n in traffic.opcodes.frames.items()}),
+            deepcopy(self.line), traffic.frames, traffic.bytes, _mix(opcodes),
             _mix(p_keys), _mix(classes), sorted(talkers.items(), key=lambda entry: (-entry[1], entry[0])),
         )  # fmt: skip
 
 
 def _mix(counts: dict[str, int]) -> Mix:
     return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
-
-
-def opcode_name(code: int) -> str:
-    """`RC SEND Only`."""
-    opcode = OPCODES.get(code)
-    return f"{opcode.service} {opcode.operation}" if opcode is not None else f"OpCode 0x{code:02x}"

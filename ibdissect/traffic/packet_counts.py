@@ -121,7 +121,7 @@ class Traffic:
             code[has] |= ((table.located.opcode[rows[has]] >> 5).astype(np.int64) + 1) << SERVICE
         if "mad" in start:
             has = start["mad"][rows] >= 0
-            code[has] |= (data[start["mad"][rows[has]] + 1].astype(np.int64) | 0x100) << CLASS
+            code[has] |= (value_at(data, start["mad"][rows[has]], MAD.mgmt_class).astype(np.int64) | 0x100) << CLASS
         self.layers.add(code, sizes)
 
     def _transport(self, table: ChunkTable, rows: Int, sizes: Int) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from ibdissect.decode.counted_packets import Distinct
 from ibdissect.diagnosis.connection import Connection, Diagnosis
 from ibdissect.diagnosis.follow import ConnectionFollower
+from ibdissect.diagnosis.objects import json_text
 from ibdissect.pipeline.reading import open_reading
 from ibdissect.wire import cm
 from tests.craft import build, mad, roce2
@@ -132,3 +135,8 @@ def joined(*labs: Lab) -> Lab:
     for lab in labs:
         found.frames += lab.frames
     return found
+
+
+def as_json(diagnoses: Sequence[Diagnosis]) -> Any:
+    """What `diagnose --format json` prints."""
+    return json.loads("".join(json_text(diagnoses)))

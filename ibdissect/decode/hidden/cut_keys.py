@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ibdissect.wire.catalog import Catalog
+from ibdissect.wire.headers import BTH
 from ibdissect.wire.mad import BASE_VERSION_IB, BASE_VERSION_OPA
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.sa import SARecordPiece
@@ -153,7 +154,7 @@ def cut_keys(table: ChunkTable) -> Bool:
     located = table.located
     found: Bool = (located.malformed != 0) | (table.once(_longer) & ~located.in_tunnel) | table.once(payloads_with_checksums)
     bth = located.at("bth")
-    found |= (bth >= 0) & (bth + 12 + EXTENDED_SIZE[located.opcode] > located.limit)
+    found |= (bth >= 0) & (bth + BTH.size + EXTENDED_SIZE[located.opcode] > located.limit)
     for (mgmt_class, attr_id), rows in table.attributes().items():
         mad = located.at("mad")[rows]
         room, opa = located.payload_end[rows] - mad, table.chunk.data[mad] == BASE_VERSION_OPA
