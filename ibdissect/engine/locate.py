@@ -10,6 +10,7 @@ from ibdissect.wire import encapsulation as wire
 from ibdissect.wire import headers, unread_carriers
 from ibdissect.wire.headers import BTH, GRH, LRH, RWH
 from ibdissect.wire.mad import MAD
+from ibdissect.wire.numbers import MAX_WORDS
 from ibdissect.wire.opcodes import OPCODES, UD_SEND_ONLY
 
 from .link_headers import ERF, ETHERNET, INFINIBAND, extension_headers
@@ -84,6 +85,7 @@ _PAD = cython.declare(cython.Py_ssize_t, BTH.padcnt.bit // 8)
 _QP = cython.declare(cython.Py_ssize_t, BTH.destqp.bit // 8)
 _ICRC = cython.declare(cython.Py_ssize_t, headers.ICRC.size)
 _SMALLEST = cython.declare(cython.Py_ssize_t, LRH.size + headers.ICRC.size)
+_LARGEST = cython.declare(cython.Py_ssize_t, MAX_WORDS * 4)
 _MAD = cython.declare(cython.Py_ssize_t, MAD.size)
 _IP4 = cython.declare(cython.Py_ssize_t, wire.IPv4.size)
 _IP4_LENGTH = cython.declare(cython.Py_ssize_t, wire.IPv4.total_length.bit // 8)
@@ -174,7 +176,13 @@ class Finder(LinkHeaders):
         if small:
             self.bad(PKTLEN_SMALL)
         elif stop > self.end and size > self.lengths[self.row]:
-            self.bad(PKTLEN_LARGE)
+            # Cut by a mirror, unless PktLen is wrong: contradicted by PayLen, beyond the largest packet, or with all there but the ICRC.
+            global_header: cython.bint = self.data[at + _LNH] & 3 == 3 and at + _LRH + _GRH <= self.end
+            wrong: cython.bint = global_header and at + _LRH + _GRH + b16(self.data, at + _LRH + _GRH_LENGTH) != stop
+            if wrong or size > _LARGEST or size <= self.lengths[self.row] + _ICRC:
+                self.bad(PKTLEN_LARGE)
+            else:
+                self.longer(stop, stop)
         if stop + _VCRC <= self.end and not small:
             self.mark(_VCRC_AT, stop)
         follows: cython.int = self.data[at + _LNH] & 3

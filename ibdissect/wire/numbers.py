@@ -14,6 +14,8 @@ LINK_LOCAL = 0xFE80 << 48
 MGID_IPV4, MGID_IPV6, MGID_COMPOSED = 0x401B, 0x601B, 0xA01B
 """Signatures of multicast GIDs: IPv4 and IPv6 over InfiniBand (RFC 4391), and groups whose GID the subnet manager composed (opensm)."""
 
+MAX_WORDS = 0x41F
+"""PktLen of the largest packet (IBA 7.7): LRH (8), GRH (40), BTH and extended headers, payload of 4096, ICRC are 1055 words."""
 MANAGEMENT_VL = 15
 """The lane of subnet management (IBA 7.6); in an SL to VL table it means that packets are dropped."""
 GSI_QP, GSI_Q_KEY = 1, 0x80010000

@@ -98,8 +98,8 @@ def test_sql_under_a_file_limit(folder: Path) -> None:
     [
         (erf_pcap([]), "the capture holds no frames"),
         (ethernet_pcap([bytes(12) + b"\x08\x06" + bytes(40)] * 3), "no InfiniBand or RoCE was found in 3 frames"),
-        (erf_pcap([native()[:9]] * 3 + [native()]), "3 of 4 frames could not be decoded"),
-        (erf_pcap([native()[:9]] + [native()] * 3), ""),
+        (erf_pcap([native()[:23]] * 3 + [native()]), "3 of 4 frames could not be decoded"),
+        (erf_pcap([native()[:23]] + [native()] * 3), ""),
     ],
 )
 def test_a_capture_that_was_not_understood_is_reported(data: bytes, said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

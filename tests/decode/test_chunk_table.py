@@ -159,7 +159,7 @@ def test_structures_that_come_as_often_but_in_other_rows_are_no_partners() -> No
 
 @pytest.mark.parametrize("keep", [[True, False, True, True], [False] * 4, [True] * 4, [False, True, False, False]])
 def test_only_some_packets(keep: list[bool]) -> None:
-    sent = [native(slid=1), ud(b"x", slid=2), native(slid=3)[:9], smp(1, 0x11, slid=4)]
+    sent = [native(slid=1), ud(b"x", slid=2), native(slid=3, lrh={"pktlen": 7}), smp(1, 0x11, slid=4)]
     table = native_table(sent)
     part = table.only_rows(np.array(keep))
     assert part.values(LRH.slid).tolist() == [number for number, one in zip((1, 2, 3, 4), keep, strict=True) if one]

@@ -49,6 +49,8 @@ def test_mad_is_found_on_qp0_and_qp1_only() -> None:
     ("frame", "reason"),
     [
         (native()[:7], where.NO_LRH),
+        (native(lrh={"pktlen": 7}), where.PKTLEN_LARGE),
+        (native(lrh={"pktlen": 8}), where.OK),
         (native(lrh={"pktlen": 2047}), where.PKTLEN_LARGE),
         (native(lrh={"pktlen": 2}), where.PKTLEN_SMALL),
         (native(lrh={"pktlen": 4}), where.NO_BTH),

@@ -27,7 +27,7 @@ FRAMES = [
     ud(b"hello", dest_qp=0x48, q_key=0xC0FFEE, slid=10),
     rc(0x04, b"rc"),
     ud(b"good", dest_qp=0x48, q_key=0xC0FFEE, lrh={"sl": 3}),
-    native(0x04)[:9],
+    native(0x04)[:-3],
     ud(b"again", dest_qp=0x48, q_key=0xC0FFEF, slid=11, grh={"hop_lmt": 1}),
 ]
 
@@ -70,7 +70,7 @@ def test_conditions_without_a_field(tmp_path: Path) -> None:
     table = {**GOOD, "when": "_ws.malformed", "message": "{_ws.malformed} in {frame.cap_len} of {frame.len} on {frame.interface_id}"}
     report = check(capture(tmp_path, FRAMES), CheckOptions(rules=rules_of([table], "x")))
     assert [(f.frame, f.message, f.spans, f.field) for f in report.findings] == [
-        (4, "LID 1 → LID 2: LRH.PktLen is larger than the frame in 9 of 9 on 0", (), None)
+        (4, "RC LID 1 → LID 2 QP 0x000012: LRH.PktLen is larger than the frame in 23 of 23 on 0", (), None)
     ]
 
 

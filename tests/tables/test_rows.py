@@ -203,8 +203,8 @@ def test_texts_of_cells(kind: str, values: Any, said: list[str]) -> None:
 
 
 def test_numbers_of_the_frame() -> None:
-    data = interfaces_pcapng([(1, native(0x04)), (0, native(0x04)[:9])], times=(10**18, 10**18 + 5))
+    data = interfaces_pcapng([(1, native(0x04)), (0, native(0x04)[:23])], times=(10**18, 10**18 + 5))
     names = ("frame.number", "frame.interface_id", "frame.time_relative", "frame.cap_len", "_ws.malformed")
     assert lines(data, *names)[0] == [
-        ["1", "2"], ["1", "0"], ["0.000000000", "0.000000005"], [str(len(native(0x04))), "9"], ["", "LRH.PktLen is larger than the frame"],
+        ["1", "2"], ["1", "0"], ["0.000000000", "0.000000005"], [str(len(native(0x04))), "23"], ["", "LRH.PktLen is larger than the frame"],
     ]  # fmt: skip

@@ -38,8 +38,8 @@ class PacketTruncated(Rule):
 
     Capture again without a snap length (`tcpdump -s 0`), or with at least 300 bytes if only management matters.
 
-    One frame whose record says that it was cut, or whose RoCE packet is longer by its headers: mirrors and packet brokers send the
-    beginning of packets if told so.
+    One frame whose record says that it was cut, or whose packet is longer by all its lengths: mirrors and packet brokers send the
+    beginning of packets if told so. Of InfiniBand, a part of the payload must be missing, not only of the ICRC (LNK003).
     """
 
     code, name, severity = "CAP001", "packet-truncated", WARNING

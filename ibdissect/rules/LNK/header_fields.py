@@ -9,12 +9,10 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Rule, Seen
 from ibdissect.wire.expr import Where, present
 from ibdissect.wire.headers import BTH, LRH, FlowControl
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST, MANAGEMENT_VL, PERMISSIVE, SMP_CLASSES
+from ibdissect.wire.numbers import FIRST_MULTICAST, LAST_MULTICAST, MANAGEMENT_VL, MAX_WORDS, PERMISSIVE, SMP_CLASSES
 from ibdissect.wire.opcodes import UD_SEND_ONLY
 
 RAW, RAW_IPV6, LOCAL, GLOBAL = range(4)
-MAX_WORDS = 0x41F
-"""LRH (8), GRH (40), BTH and extended headers, payload of 4096, ICRC: 1055 words."""
 LEAST_WORDS = (5, 5, 6, 16)
 """By LNH: raw 5; LRH 2, BTH 3, ICRC 1; GRH 10 more."""
 LINK_FLOW = (LRH.slid, LRH.dlid)
@@ -85,7 +83,8 @@ class LengthDisagrees(Rule):
 
     Compare with the frame's length on the wire: a few bytes point to a faulty sender or capture tool, more to a damaged header.
 
-    A whole frame whose length does not fit PktLen, with or without a VCRC. Consequences are not reported again: a management datagram of
+    A whole frame whose length does not fit PktLen, with or without a VCRC. Silent where more than the ICRC is missing and PayLen does not
+    contradict PktLen: a mirror may have cut the packet (CAP001). Consequences are not reported again: a management datagram of
     the wrong size (CAP015), or a PayLen that does not agree (GRH003).
     """
 

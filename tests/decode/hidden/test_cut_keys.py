@@ -379,25 +379,30 @@ def test_a_checksum_of_a_packet_in_a_tunnel_that_claims_to_be_longer(kind: str, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", [1, 4, 1000])
-@pytest.mark.parametrize("kind", [None, "ERSPAN II"])
+@pytest.mark.parametrize("more", [1, 4, 8, 1000])
+@pytest.mark.parametrize("kind", [None, "ERSPAN II", "InfiniBand"])
 def test_lengths_that_are_too_large_show_no_more(kind: str | None, more: int) -> None:
-    """IP and UDP say that the packet goes on: a mirror may have cut it, or its checksum stands at the end of what looks like payload."""
+    """LRH or IP and UDP say that the packet goes on: a mirror may have cut it, or its checksum stands at the end of what looks like
+    payload."""
 
     def frame(native: bytes, more: int) -> bytes:
+        if kind == "InfiniBand":
+            words = int.from_bytes(native[4:6], "big") + -(-more // 4)
+            return native[:4] + words.to_bytes(2, "big") + native[6:]
         data = tunnels.roce(native)
         ip, udp = (int.from_bytes(data[at : at + 2], "big") + more for at in (16, 38))
         data = data[:16] + ip.to_bytes(2, "big") + data[18:38] + udp.to_bytes(2, "big") + data[40:]
         return tunnels.wrapped(kind, data)[0] if kind else data
 
-    whole, longer = (chunks([(LINK_ETHERNET, data, len(data)) for data in (frame(one, by) for one in FRAMES)]) for by in (0, more))
+    link, checksums = (LINK_INFINIBAND, 6) if kind == "InfiniBand" else (LINK_ETHERNET, 4)
+    whole, longer = (chunks([(link, data, len(data)) for data in (frame(one, by) for one in FRAMES)]) for by in (0, more))
     checked = 0
     for before, after in zip(whole, longer, strict=True):
-        assert kind or after.once(cut_keys).all(), "no more than of a malformed packet"
+        assert kind == "ERSPAN II" or after.once(cut_keys).all(), "no more than of a malformed packet"
         hidden, then = dict(in_rows(before)), dict(in_rows(after))
         for row, tree in trees(after):
             if hidden[row]:
-                sums = set(range(tree.caplen - 4, tree.caplen))
+                sums = set(range(tree.caplen - checksums, tree.caplen))
                 secret = {at for low, high in tree.secret_bytes for at in range(low, high)}
                 assert hidden[row] | sums <= then[row] and sums <= secret, tree.frame
                 checked += 1

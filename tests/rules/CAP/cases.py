@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ibdissect.capture.chunk import Damage
 from tests.craft import erf_pcap, ethernet_pcap, gmp, native, roce2, smp, ud
 from tests.rules.cases import case
+from tests.rules.made.gids import gid
 from tests.subnet.made import ANSWER, node, port_info, switch
 
 PCAP, RECORD, ERF = 24, 16, 16
@@ -75,6 +76,13 @@ HOLE[PCAP + 2 * (RECORD + ERF + len(GOOD)) : PCAP + 2 * (RECORD + ERF + len(GOOD
 case("CAP001", snapped(roce2(payload=bytes(200)), 96), ethernet_pcap([roce2(payload=bytes(200))]), file=None, frames=[1])
 # A mirror or a packet broker that sends the beginning of each packet: the record has all that arrived. The twin ends with its packet.
 case("CAP001", ethernet_pcap([roce2(payload=bytes(200))[:96]]), ethernet_pcap([roce2(payload=bytes(42))]), file=None, frames=[1])
+# The same on InfiniBand, where all but the ICRC cannot be a mirror's doing; nor what PayLen contradicts.
+MIRRORED = native(payload=bytes(200))
+case("CAP001", MIRRORED[:-7], MIRRORED[:-6], frames=[1], twin_also=["LNK003"])
+case("CAP001", MIRRORED[:96], MIRRORED[:-3], frames=[1], twin_also=["LNK003"])
+ENDS = {"sgid": gid("fe80::1"), "dgid": gid("fe80::2")}
+ROUTED = [native(grh={**ENDS, **grh}, payload=bytes(200))[:96] for grh in ({}, {"pay_len": 48})]
+case("CAP001", *ROUTED, frames=[1], twin_also=["LNK003"])
 PADDED = struct.pack(">H", (23 + len(GOOD)) // 8 * 8)
 case("CAP002", erf_with([GOOD], 0, 10, b"\0\5"), erf_with([GOOD], 0, 10, PADDED), file=None)
 case("CAP002", erf_with([GOOD], 0, 10, struct.pack(">H", len(GOOD) + 24)), erf_pcap([GOOD]), file=None)

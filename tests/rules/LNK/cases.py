@@ -56,7 +56,7 @@ case("LNK003", length_field(PACKET, WORDS + 1), PACKET)
 case("LNK003", length_field(PACKET, WORDS - 2), PACKET[:-2])  # its CRCs are at another place; the twin: a tap without VCRC
 case("LNK004", length_field(PACKET, 3), length_field(PACKET, 6), twin_also=["LNK003"])
 case("LNK005", native(payload=bytes(4220)), native(payload=bytes(4096)))
-case("LNK005", length_field(PACKET, 0x420), length_field(PACKET, 0x41F), twin_also=["LNK003"])
+case("LNK005", length_field(PACKET, 0x420), length_field(PACKET, 0x41F), twin_also=["CAP001"])
 case("LNK003", length_field(smp(1, 0x11), 71), smp(1, 0x11))  # not SMP001, too
 case("LNK006", native(dlid=0), native(dlid=1))
 case("LNK007", native(slid=0), smp(5, 2, slid=0))
