@@ -36,7 +36,7 @@ def test_a_lease_that_begins_after_the_request_of_the_manager(chunks: tuple[int,
     assert severities("MKY008", [CA, shown, asked, wrong, *idle], step_ns=SECOND_NS, chunks=chunks) == ["warning"]
 
 
-COUNTERS = gmp(4, 1, 0x12, build(PortCounters, port_select=0), slid=1, dlid=5)
+COUNTERS = gmp(4, 2, 0x12, build(PortCounters, port_select=0), slid=1, dlid=5)
 GIVEN = port_info(5, operational_vls=1, **STATES)
 
 

@@ -147,9 +147,10 @@ class NoSuchPort(LearntFactRule):
     Ask for a port that NodeInfo counts, or for 255 (all ports).
 
     The NodeInfo that the node answered before the request. Silent for LIDs whose node is not known, for requests with
-    a GRH, and for nodes to which another agent redirected its requests. An `info` where that LID answers for
-    several such ports: it belongs to another node by now; and where a switch answers for one, or showed its ports long ago and the capture
-    does not show its manager: it may have been restarted with its ports split.
+    a GRH, and for nodes to which another agent redirected its requests. An `info` for a Get of port 0, for which perfquery
+    asks where nobody names a port; where that LID answers for several such ports: it belongs to another node by now; and where a switch
+    answers for one, or showed its ports long ago and the capture does not show its manager: it may have been restarted with its ports
+    split.
     """
 
     code, name, severity = "PM001", "portselect-zero", WARNING
@@ -165,10 +166,10 @@ class NoSuchPort(LearntFactRule):
         """Numbers of such ports by the node with the LID, up to `SEVERAL` of them."""
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        slot, _, number = hit.key
+        slot, _, number, only_asks = hit.key
         node, served = context.get(FabricFollower).subnet.by_slot(slot), self.served.get(slot, set())
         split = node is not None and node.kind == SWITCH and number in served
-        return INFO if split or len(served) >= SEVERAL else super().severity_at_end(hit, context)
+        return INFO if only_asks or split or len(served) >= SEVERAL else super().severity_at_end(hit, context)
 
     def refutes(self, hit: Hit, reply: Reply, context: Context) -> bool:
         """An agent may answer for one port that its node lacks."""
@@ -191,20 +192,20 @@ class NoSuchPort(LearntFactRule):
             suspicious = (numbers != 1) & (numbers != ALL_PORTS)  # every node has a port 1
             index = np.flatnonzero((np.isin(method, (GET, SET)) | good) & suspicious & (lrh >= 0) & in_subnet(table, found.rows))
             slid, dlid = (value_at(table.chunk.data, lrh[index], lid) for lid in (LRH.slid, LRH.dlid))
-            columns = np.where(good[index], slid, dlid), numbers[index], good[index]
+            columns = np.where(good[index], slid, dlid), numbers[index], method[index]
             parts = [
-                (seen, rows, port, lid, number, answer)
-                for (lid, number, answer), seen, rows in flows(event, found.rows[index], columns, lids=1)
+                (seen, rows, port, lid, number, by)
+                for (lid, number, by), seen, rows in flows(event, found.rows[index], columns, lids=1)
                 if (port := event.subnet.owner(lid, seen.frame)[0]) is not None and port.node.guid
             ]
             parts.sort(key=lambda part: part[0].row)
             guids = np.array([port.node.guid for _, _, port, *_ in parts], np.uint64)
             answers = infos.at(guids.view(np.int64), np.array([seen.frame for seen, *_ in parts], np.int64))
-            for (seen, rows, port, lid, number, answer), body, since in zip(parts, *answers, strict=True):
+            for (seen, rows, port, lid, number, by), body, since in zip(parts, *answers, strict=True):
                 node = NodeInfo(body.tobytes())
                 if not since or not node.num_ports or 0 < number <= node.num_ports or (number == 0 and node.node_type == SWITCH):
                     continue
-                if answer:
+                if by == GET_RESP:
                     served = self.served.get_or_make(NodeId(port.node.slot), set, seen.frame, seen.time_ns)
                     if served is not None and len(served) < SEVERAL:
                         served.add(number)
@@ -215,7 +216,7 @@ class NoSuchPort(LearntFactRule):
                 hit = fault(
                     seen, {"lid": lid, "attribute": struct.title, "number": number, "port": port.name_at(seen.frame), "why": why},
                     field, number, proof=[(int(since), "NodeInfo")], rows=rows,
-                    key=(port.node.slot, struct.title, number), about=(port.node.slot,),
+                    key=(port.node.slot, struct.title, number, not number and by == GET), about=(port.node.slot,),
                 )  # fmt: skip
                 hit.by_lid = True
                 yield hit

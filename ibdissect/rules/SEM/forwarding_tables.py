@@ -186,6 +186,8 @@ class LinearTop(AttributeRule):
     LIDs up to the top are looked up in the table, but it has no entries for the highest of them.
 
     Let the subnet manager read LinearFDBCap first, or assign smaller LIDs.
+
+    The Set, and the SwitchInfo that the switch answered before. Silent where the Set repeats the top that the switch showed.
     """
 
     code, name, severity = "SEM050", "linearfdbtop-range", ERROR
@@ -195,7 +197,7 @@ class LinearTop(AttributeRule):
     at = SwitchInfo.linear_fdb_top
     why = OF_THE_SWITCH
     cap = previous(SwitchInfo.linear_fdb_cap)
-    when = WRITTEN & (cap > 0) & (at >= cap)
+    when = WRITTEN & (cap > 0) & (at != previous(at)) & (at >= cap)
     says: ClassVar = {"cap": cap}
 
 

@@ -19,7 +19,7 @@ from ibdissect.rules.shared.attribute_rule import WRITTEN, AgainstPortGuid, Attr
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER
 from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
-from ibdissect.subnet.vantage import AGES_NS
+from ibdissect.subnet.vantage import AGES_NS, Vantage
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.numbers import LAST_UNICAST, PERMISSIVE
@@ -201,8 +201,9 @@ class OtherPrefixGiven(AttributeRule):
     Compare `subnet_prefix` of the managers that write to this port.
 
     PortInfo of at least two other ports with one prefix, and until the end of the capture no other port that shows the new one: a manager
-    that changes the prefix writes it to all. An `info` for the manager's own port, with which it begins, and where the capture ends within
-    ten seconds, unless it shows that somebody writes the usual prefix.
+    that changes the prefix writes it to all. An `info` for the manager's own port, with which it begins; where the capture ends within
+    ten seconds, unless it shows that somebody writes the usual prefix; and where it shows the manager of this port, but not that of all
+    others: on a host's link one sees no other Set.
     """
 
     code, name, severity = "SEM070", "gid-prefix-differs", WARNING
@@ -246,7 +247,14 @@ class OtherPrefixGiven(AttributeRule):
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         ends = not hit.arguments["known"] and context.get(Scopes).goes_on(hit.frame, hit.time_ns) < AGES_NS
-        return INFO if ends or hit.arguments["own"] else super().severity_at_end(hit, context)
+        return INFO if ends or hit.arguments["own"] or self._alone(hit, context) else super().severity_at_end(hit, context)
+
+    def _alone(self, hit: Hit, context: Context) -> bool:
+        """Whether the capture shows the manager of this port, but not that of all others with the usual prefix."""
+        usual, at = hit.arguments["usual"].to_bytes(PREFIX_BYTES, "big"), slice(*PortInfo.gid_prefix.span)
+        vantage, subnet = context.get(Vantage), context.get(FabricFollower).subnet
+        others = [port.node for port in subnet.end_ports() if (body := port.infos.at(hit.frame)[0]) is not None and body[at] == usual]
+        return vantage.manages(self.facts_used_of(hit, context), hit.frame) and not vantage.manages(others, hit.frame)
 
     def stands(self, hit: Hit, context: Context) -> bool:
         new, at = hit.arguments["now"].to_bytes(PREFIX_BYTES, "big"), slice(*PortInfo.gid_prefix.span)

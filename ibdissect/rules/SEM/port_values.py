@@ -59,12 +59,12 @@ class VLCapReserved(Rule):
 
     Update the firmware of the port.
 
-    One packet is enough. Code 0 is not reported for port 0 of a switch.
+    One packet is enough. Code 0 is not reported for port 0 of a switch, nor of a port that is down: one without lanes shows zeros.
     """
 
     code, name, severity = "SEM005", "portinfo-vlcap-reserved", ERROR
     reference = "IBA 14.2.5.6"
-    when = ((PortInfo.vl_cap > VL_TOP) & READ) | ((PortInfo.vl_cap == 0) & SMP_ANSWER)
+    when = ((PortInfo.vl_cap > VL_TOP) & READ) | ((PortInfo.vl_cap == 0) & SMP_ANSWER & HAS_LINK)
     message = "VLCap {vl_cap}, codes are 1 (VL0) to 5 (VL0-VL14)"
     example = "SubnGetResp(PortInfo) with VLCap 9"
 

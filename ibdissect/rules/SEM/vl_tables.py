@@ -192,7 +192,8 @@ class ArbitrationEmpty(_QosRule):
 
     The Set, and PortInfo of the port. Silent for a port that is down, if all data VLs in use have a weight in the high-priority table, or
     if that table has no limit and is not known. An adapter's SL to VL table tells which VLs are in use. An `info` if the high-priority
-    table that the port holds at the end gives a weight to all of them: managers write the low-priority table first.
+    table that the port holds at the end gives a weight to all of them: managers write the low-priority table first. What that table
+    held in between is not kept: where it was taken back by then, the warning stays.
     """
 
     code, name, severity = "SEM025", "vlarb-all-zero", WARNING

@@ -92,6 +92,10 @@ case("PM001", [*sweep(), subnet_counters(3, 2)], [*sweep(), subnet_counters(2, 2
 for seconds, how in ((1, "warning"), (11, "info")):
     case("PM001", [*sweep(), subnet_counters(3, 2)], [*sweep(), subnet_counters(2, 2)], severity=how,
          file=partial(erf_pcap, step_ns=seconds * 1_000_000_000))  # fmt: skip
+# a Get of port 0 is what perfquery sends where nobody names a port, and changes nothing; a Set resets nothing that the node has
+for method, how, beside in ((GET, "info", []), (SET, "warning", ["PM004"])):
+    ZERO = [gmp(4, method, 0x12, build(PortCounters, port_select=port), slid=1, dlid=5) for port in (0, 1)]
+    case("PM001", [*sweep(), ZERO[0]], [*sweep(), ZERO[1]], severity=how, also=beside, twin_also=beside)
 # it was asked again, and the answer is missing; its LID was given to another port
 EVERY = counters(GET, port_select=255)
 case("PM002", [*agent(), *agent(transaction=4), EVERY], [*agent(), *agent(transaction=4)[:1], EVERY], frames=[5])

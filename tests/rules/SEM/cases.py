@@ -73,6 +73,7 @@ case("SEM003", port_answer(mtu_cap=0), port_answer(mtu_cap=0, port_state=2))
 case("SEM004", written(neighbor_mtu=5, mtu_cap=3), written(neighbor_mtu=3, mtu_cap=3))
 case("SEM005", port_answer(vl_cap=9), port_answer(vl_cap=5))
 case("SEM005", port_answer(vl_cap=0), port_answer(0, vl_cap=0))
+case("SEM005", port_answer(vl_cap=0, port_state=2), port_answer(vl_cap=0, port_state=1))
 case("SEM006", written(operational_vls=4, vl_cap=1), written(operational_vls=0, vl_cap=1))
 case("SEM006", port_answer(operational_vls=0, port_state=4), port_answer(operational_vls=0, port_state=2))
 case("SEM006", port_answer(operational_vls=0, port_state=4), port_answer(0, operational_vls=0, port_state=4))
@@ -298,6 +299,8 @@ switched("SEM049", {"multicast_fdb_top": 0xD000}, {"multicast_fdb_top": 0xC3FF})
 SHOWN_TOP = answer(5, SWITCH_INFO, switch_info(multicast_fdb_top=0xFFFF))
 write_case("SEM049", [PORT_SWITCH, SHOWN_TOP], SWITCH_INFO, switch_info(multicast_fdb_top=0xFFFE), switch_info(multicast_fdb_top=0xFFFF))
 switched("SEM050", {"linear_fdb_top": 1024}, {"linear_fdb_top": 1023})
+SHOWN_LINEAR = answer(5, SWITCH_INFO, switch_info(linear_fdb_top=0xBFFF))
+write_case("SEM050", [PORT_SWITCH, SHOWN_LINEAR], SWITCH_INFO, switch_info(linear_fdb_top=0xBFFE), switch_info(linear_fdb_top=0xBFFF))
 # DefaultPort belongs to the random table
 RANDOM_TABLE = answer(5, SWITCH_INFO, switch_info(linear_fdb_cap=0, random_fdb_cap=64))
 SET_99 = ask(5, SWITCH_INFO, method=SET, body=switch_info(default_port=99))
@@ -422,6 +425,22 @@ WRITES_USUAL = ask(6, PORT_INFO, method=SET, body=set_port(6, gid_prefix=0xFE80 
 TAKES_USUAL = answer(6, PORT_INFO, port_info(6), header={"transaction_id": 78})
 case("SEM070", [*OTHERS, WRITES_USUAL, TAKES_USUAL, NEW_PREFIX], [*OTHERS, WRITES_USUAL, TAKES_USUAL, SAME_PREFIX], frames=[9],
      severity="warning")  # fmt: skip
+# on a host's link, one does not see what the manager writes to others
+def managed(*lids: int) -> list[bytes]:
+    """What the manager asks of hosts along directed routes; then it writes to the last one, first what it had."""
+    said: list[bytes] = []
+    for number, lid in enumerate(lids):
+        header = {"transaction_id": MANAGER + number}
+        said += [smp(1, NODE_INFO, path=[1, lid], header=header), smp(GET_RESP, NODE_INFO, port_node(lid), path=[1, lid], header=header)]
+    for number, prefix in enumerate((0xFE80, 0xFEC0), 50):
+        body = set_port(lids[-1], gid_prefix=prefix << 48)
+        said.append(smp(SET, PORT_INFO, body, path=[1, lids[-1]], modifier=1, header={"transaction_id": MANAGER + number}))
+    return said
+
+
+MANAGER = 55 << 32
+for lids, severity in (((6, 7, 5), "warning"), ((5,), "info")):
+    case("SEM070", [*OTHERS, *managed(*lids)], [*OTHERS, *managed(*lids)[:-1]], severity=severity)
 # a manager that changes it writes it to all, to its own port first
 OF_ITSELF = ask(5, PORT_INFO, method=SET, body=set_port(gid_prefix=0xFEC0 << 48, master_sm_lid=5), header={"transaction_id": 77})
 case("SEM070", [*OTHERS, OF_ITSELF], [*OTHERS, SAME_PREFIX], frames=[7], severity="info")
