@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_IPOIB, LINK_LOOP, LINK_NULL, LINK_PPP, LINK_SLL, LINK_SLL2, Chunk
+from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
 from ibdissect.decode import locate as where
 from ibdissect.engine.locate import Finder
@@ -19,6 +19,7 @@ from tests.conftest import REPO, shared_captures
 from tests.decode.made import Row, chunk_of
 from tests.engine.plain import plain
 from tests.fuzz import mutate, seeds
+from tests.standard import LINK_ERF, LINK_ETHERNET, LINK_IPOIB, LINK_LOOP, LINK_NULL, LINK_PPP, LINK_SLL, LINK_SLL2
 
 CAPTURES = [*sorted((REPO / "captures").glob("*.pcap*")), *shared_captures()]
 ROWS = 1000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.capture.chunk import LINK_ETHERNET
 from ibdissect.decode.find_structures import HEADERS
 from ibdissect.decode.locate import locate
 from ibdissect.engine import offsets
 from ibdissect.engine.offsets import AROUND, NAMES, ROOM
 from tests import craft, tunnels
 from tests.decode.made import Row, chunk_of
+from tests.standard import LINK_ETHERNET
 
 
 def test_every_structure_that_is_found_has_a_column() -> None:

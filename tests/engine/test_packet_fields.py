@@ -99,7 +99,8 @@ def test_without_a_window_nothing_is_read(module: Any) -> None:
 
 
 def test_kinds_follow_the_opcodes() -> None:
-    from ibdissect.wire.opcodes import OPCODES, RC, UC, XRC
+    from ibdissect.wire.opcodes import OPCODES
+    from tests.standard import RC, UC, XRC
 
     found = packet_fields._kinds()
     for code in range(256):

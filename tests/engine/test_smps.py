@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from ibdissect.engine import smps
 from ibdissect.subnet import follower as follow
-from ibdissect.wire.numbers import TRAP
 from tests import craft
 from tests.conftest import REPO, shared_captures
 from tests.decode.made import tables_of
 from tests.engine.plain import interpreted
+from tests.standard import TRAP
 from tests.subnet.made import ANSWER, GET, REPRESS, SET, answer, ask, node, port_info, switch
 
 CAPTURES = [*sorted((REPO / "captures").glob("*.pcap*")), *shared_captures()]

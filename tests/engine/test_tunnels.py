@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ibdissect.capture.chunk import LINK_ETHERNET
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.shown_value import Presenter
@@ -25,6 +24,7 @@ from tests.conftest import shared_captures
 from tests.decode.made import Row, chunk_of, ethernet_table
 from tests.robustness.compare import findings_of
 from tests.robustness.manipulations import ETHERNET, SECOND, Pcap, Record, read
+from tests.standard import LINK_ETHERNET
 
 KINDS = [*tunnels.FRAMES, *tunnels.PACKETS]
 FRAME = craft.roce2(0x0A, bytes(range(40)), ext={"RETH": {"va": 0x1234, "r_key": 9, "dmalen": 40}}, vlan=5)

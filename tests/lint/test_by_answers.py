@@ -19,12 +19,12 @@ from ibdissect.subnet import ChunkFollowed, FabricFollower
 from ibdissect.subnet.earlier_answers import PortInfos
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import MAD
-from ibdissect.wire.numbers import NODE_INFO, PORT_INFO, SET
 from ibdissect.wire.sm import NodeInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable
 from tests.craft import erf_pcap
 from tests.decode.made import native_table
+from tests.standard import NODE_INFO, PORT_INFO, SET
 from tests.subnet.made import answer, ask, node, port_info, switch
 
 PLUGIN = str(Path(__file__).parents[2] / "docs/examples/ports.py")

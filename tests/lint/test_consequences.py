@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from ibdissect.decode.chunk_table import ChunkTable
-from ibdissect.decode.history import SECOND_NS
 from ibdissect.failures import Failures
 from ibdissect.lint import consequences, grouping
 from ibdissect.lint.consequences import Consequences, chains
@@ -24,6 +23,7 @@ from tests.rules.cases import inform
 from tests.rules.findings import lint, rules
 from tests.rules.made.conversations import agent, counters
 from tests.rules.made.subnets import data, sweep
+from tests.standard import SECOND_NS
 from tests.subnet.files.made_files import parsed
 from tests.subnet.files.samples import SAMPLES
 from tests.subnet.made import SET, answer, ask, node, p_keys, port_info, switch_info

@@ -13,8 +13,8 @@ from ibdissect.decode.addresses import End
 from ibdissect.mad import rmpp, rmpp_reassembly
 from ibdissect.mad.rmpp import RmppMessage
 from ibdissect.mad.rmpp_reassembly import FrameSpan, Reassembled, Reassembler
-from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP
-from ibdissect.wire.numbers import LAST_SEGMENT as LAST
+from tests.standard import ABORT, ACK, DATA, STOP
+from tests.standard import LAST_SEGMENT as LAST
 
 SIZE, STEP = 200, 112
 FIRST = 2

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.decode.history import SECOND_NS
 from ibdissect.wire.pm import PortCounters
 from ibdissect.wire.sa_records import NodeRecord
 from tests.craft import build, gmp
 from tests.rules.made.subnets import NODE_INFO, PORT_INFO, SWITCH_INFO, back, sweep
 from tests.rules.made.traps import CA, bad_key, trap
 from tests.rules.test_legal_traffic import P_KEY_TABLE, STATES, exchange, severities
+from tests.standard import SECOND_NS
 from tests.subnet.made import SET, answer, ask, node, p_keys, port_info, switch, switch_info
 
 MULTICAST = 0x1B

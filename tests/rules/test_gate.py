@@ -13,13 +13,11 @@ from typing import Any
 
 import pytest
 
-from ibdissect.decode.history import SECOND_NS
 from ibdissect.lint.finding import Evidence, Finding, Severity
 from ibdissect.lint.linter import Linter
 from ibdissect.rules import load
 from ibdissect.rules.shared.connection_rule import AgreedRule
 from ibdissect.rules.shared.unanswered import LearntFactRule
-from ibdissect.wire.numbers import P_KEY_TABLE
 from ibdissect.wire.sm import SMInfo
 from tests import craft
 from tests.conftest import REPO
@@ -30,6 +28,7 @@ from tests.rules.findings import START_NS, lint
 from tests.rules.PKY.cases import TABLE, send
 from tests.rules.test_kinds import records
 from tests.rules.test_rules import CASES
+from tests.standard import P_KEY_TABLE, SECOND_NS
 from tests.subnet.made import ANSWER, GET, SET, answer, ask, node, p_keys, port_info, switch
 
 GATED = {rule.code for rule in load() if issubclass(rule, (LearntFactRule, AgreedRule))}

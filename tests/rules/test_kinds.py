@@ -18,12 +18,12 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Evidence, Finding, Severity
 from ibdissect.wire.cm import REP, REQ, RTU
-from ibdissect.wire.numbers import CM_CLASS, FIRST_MULTICAST
 from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.spec import Struct
 from tests import craft
 from tests.rules.cases import CASES, Case
 from tests.rules.test_rules import lint
+from tests.standard import CM_CLASS, FIRST_MULTICAST
 from tests.subnet.made import SET, answer, ask, node, port_info
 
 CM_SEND, GSI, WITHOUT_GRH, CONNECTED = 0x03, 1, 2, (0, 1)

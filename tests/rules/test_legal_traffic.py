@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ibdissect.decode.history import SECOND_NS
 from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_tables import GUIDInfo, VLArbitrationTable
 from tests.craft import build, smp
@@ -18,6 +17,7 @@ from tests.rules.made.traps import CA, PORT, bad_key, notice, repress, trap
 from tests.rules.MCG.cases import JOIN, LEAVE, broadcast
 from tests.rules.PKY.cases import JOIN as ASKED
 from tests.rules.PKY.cases import PORT_5 as PORT_GID
+from tests.standard import SECOND_NS
 from tests.subnet.made import GUID, SET, answer, ask, node, p_keys, port_info, switch, switch_info
 
 GUID_INFO, LINEAR, ARBITRATION, SM_INFO, NOTICE, P_KEY_TABLE = 0x14, 0x19, 0x18, 0x20, 0x02, 0x16

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.capture.opening import open_capture
 from ibdissect.lint.rule import Rule
 from tests.conftest import SHARED
@@ -16,6 +15,7 @@ from tests.craft import ethernet_pcap
 from tests.rules.made.pair_frames import Pair
 from tests.rules.made.pairs import ALL
 from tests.rules.test_rules import BY_CODE, RULES, lint
+from tests.standard import LINK_INFINIBAND
 
 
 def loud(capture: bytes, frames: range, rules: Sequence[type[Rule]]) -> set[str]:

@@ -17,10 +17,11 @@ from ibdissect.subnet.files import learn, read_files
 from ibdissect.subnet.m_keys import MKey, MKeyState
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.multicast_groups import GroupFacts
-from ibdissect.subnet.nodes import CA, SWITCH, Port, SmFacts
+from ibdissect.subnet.nodes import Port, SmFacts
 from ibdissect.subnet.p_keys import Membership, PKeys, block_of
 from tests.conftest import SHARED
 from tests.decode.made import native_table
+from tests.standard import CA, SWITCH
 from tests.subnet.files.made_files import subnet_of
 from tests.subnet.files.samples import SAMPLES
 from tests.subnet.made import SET, answer, ask, node, p_keys

@@ -14,13 +14,14 @@ from ibdissect.subnet.m_keys import MKeyState
 from ibdissect.subnet.mixed_subnets import KIND, ROUTE
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.multicast_groups import GroupFacts, MulticastGroup
-from ibdissect.subnet.nodes import CA, SWITCH, NodeFacts, Port, SmFacts, SwitchFacts
+from ibdissect.subnet.nodes import NodeFacts, Port, SmFacts, SwitchFacts
 from ibdissect.subnet.p_keys import BLOCK, Membership, PKeys, block_of
 from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
 from tests.decode.made import native_table
 from tests.rules.made.subnets import sweep
+from tests.standard import CA, SWITCH
 from tests.subnet.files.made_files import subnet_of
 from tests.subnet.made import SET, answer, ask, node, p_keys, port_info, switch
 

@@ -8,8 +8,9 @@ from ibdissect.subnet import directed_routes
 from ibdissect.subnet.directed_routes import Routes
 from ibdissect.subnet.mixed_subnets import ROUTE
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import CA, SWITCH, Node, Origin
+from ibdissect.subnet.nodes import Node, Origin
 from ibdissect.subnet.topology import connect, disconnect
+from tests.standard import CA, SWITCH
 
 
 def made() -> tuple[Subnet, Routes, Origin, list[Node]]:

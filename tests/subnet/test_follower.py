@@ -23,10 +23,11 @@ from ibdissect.subnet.events import (
     WrongMKey,
 )
 from ibdissect.subnet.follower import MAX_ASKED, FabricFollower
-from ibdissect.subnet.nodes import CA, NOBODY, SWITCH, Node, Port
+from ibdissect.subnet.nodes import NOBODY, Node, Port
 from ibdissect.subnet.topology import links
 from tests import craft
 from tests.decode.made import tables_of
+from tests.standard import CA, SWITCH
 
 from .made import ANSWER, GET, GUID, SET, answer, ask, node, p_keys, port_info, switch
 

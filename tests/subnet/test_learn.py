@@ -14,10 +14,11 @@ from ibdissect.subnet.events import FabricEvent, LidAssigned, MKeyShown, NodeFou
 from ibdissect.subnet.learn import KEPT_PAGES, Learner
 from ibdissect.subnet.mixed_subnets import KIND
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import SWITCH, Node, SmFacts
+from ibdissect.subnet.nodes import Node, SmFacts
 from ibdissect.wire.sm import SMInfo
 from tests.craft import build, smp
 from tests.decode.made import native_table
+from tests.standard import SWITCH
 
 from .made import ANSWER, GET, SET, answer, ask, node, port_info, switch, switch_info
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.subnet.m_keys import MKey, MKeyState, hides, refuses
-from ibdissect.wire.numbers import GET, SET, TRAP_REPRESS
+from tests.standard import GET, SET, TRAP_REPRESS
 
 KEY, WRONG, SECOND = 0x1122, 0xBAD, 1_000_000_000
 

@@ -11,8 +11,9 @@ import pytest
 from ibdissect.subnet.directed_routes import Routes
 from ibdissect.subnet.mixed_subnets import KIND, LID, ROUTE, SIZE, Contradictions
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import CA, Node, Origin
+from ibdissect.subnet.nodes import Node, Origin
 from ibdissect.subnet.topology import connect
+from tests.standard import CA
 
 OWN = b""
 """The route without hops."""

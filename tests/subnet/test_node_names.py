@@ -10,8 +10,8 @@ import pytest
 from ibdissect.decode.history import History
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.node_names import NodeNames, names_in, sure_names
-from ibdissect.subnet.nodes import CA, SWITCH
 from ibdissect.subnet.roce_network import RoceHost
+from tests.standard import CA, SWITCH
 
 
 def test_names_that_tell_nothing_apart_are_left_out() -> None:

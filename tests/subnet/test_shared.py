@@ -14,9 +14,10 @@ from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.changes import ChangeLog, FabricChange
 from ibdissect.subnet.events import FabricEvent, RepressSeen, TrapSeen, WrongMKey
 from ibdissect.subnet.m_keys import refuses
-from ibdissect.subnet.nodes import ACTIVE, CA, SWITCH, Node
+from ibdissect.subnet.nodes import Node
 from ibdissect.subnet.topology import links
 from ibdissect.wire.notice import Notice
+from tests.standard import ACTIVE, CA, SWITCH
 
 
 def followed(path: Path) -> Iterator[tuple[FabricFollower, FabricEvent]]:

@@ -14,12 +14,12 @@ from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.subnet.file_lines import line_number
 from ibdissect.subnet.nodes import SwitchFacts
 from ibdissect.subnet.shown_before import is_own, may_be_asked, shown
-from ibdissect.wire.numbers import LINEAR, NODE_INFO, PORT_INFO, SL_TO_VL, SWITCH_INFO
 from ibdissect.wire.sm import NodeDescription, NodeInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable
 from ibdissect.wire.spec import Field
 from tests.decode.made import native_table
+from tests.standard import LINEAR, NODE_INFO, PORT_INFO, SL_TO_VL, SWITCH_INFO
 
 from .made import answer, ask, node, port_info, switch, switch_info
 

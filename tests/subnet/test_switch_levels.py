@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import CA, SWITCH
 from ibdissect.subnet.switch_levels import levels, natural
 from tests.pictures.looks import fat_tree
+from tests.standard import CA, SWITCH
 
 
 def test_a_fat_tree() -> None:

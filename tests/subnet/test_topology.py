@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ibdissect.subnet.m_keys import MKey, MKeyState
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import CA, SWITCH, Port
+from ibdissect.subnet.nodes import Port
 from ibdissect.subnet.p_keys import PKeys
 from ibdissect.subnet.switch_tables import Forwarding
 from ibdissect.subnet.topology import ConnectedComponents, connect, disconnect, links, way
 from tests.pictures.looks import fat_tree
+from tests.standard import CA, SWITCH
 
 from .made import p_keys
 

@@ -9,11 +9,11 @@ import pytest
 from ibdissect.subnet import FabricFollower, Node
 from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.subnet.vantage import Vantage
-from ibdissect.wire.numbers import P_KEY_TABLE, PORT_INFO
 from ibdissect.wire.sm import SMInfo
 from tests import craft
 from tests.craft import build, smp
 from tests.decode.made import tables_of
+from tests.standard import P_KEY_TABLE, PORT_INFO
 from tests.subnet.made import ANSWER, GET, SET, answer, ask, node, p_keys, port_info, switch
 
 

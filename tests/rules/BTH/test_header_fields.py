@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.wire.opcodes import RD
 from tests.craft import native
 from tests.rules.findings import lint, rules
+from tests.standard import RD
 
 KEY = bytes.fromhex("ff7e0001e0c3b7a5")
 """Eight bytes that precede the headers of a reliable connection."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ibdissect.decode.history import SECOND_NS
 from ibdissect.lint.finding import Severity
 from tests.craft import gmp, native, smp, ud
 from tests.rules.findings import Facts, counted, facts_of, lint
@@ -14,6 +13,7 @@ from tests.rules.made.ports import set_port
 from tests.rules.made.subnets import back, sweep
 from tests.rules.PKY.cases import OUT, TABLE, behind_a_switch, send, shown
 from tests.rules.PKY.cases import early_send as sent_early
+from tests.standard import SECOND_NS
 from tests.subnet.made import ANSWER, SET, answer, ask, node, p_keys, port_info, switch
 
 NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x15, 0x16

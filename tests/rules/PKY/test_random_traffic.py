@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from ibdissect.wire.numbers import BASE, FULL
 from tests.craft import native, ud
 from tests.rules.findings import lint
 from tests.rules.PKY.cases import shown
+from tests.standard import BASE, FULL
 from tests.subnet.test_early_packets import crowd
 
 LIDS = (3, 4, 5, 6, 0x103)

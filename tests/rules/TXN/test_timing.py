@@ -7,7 +7,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ibdissect.decode.history import SECOND_NS
 from ibdissect.lint.rule import Context
 from ibdissect.rules.TXN import timing
 from ibdissect.rules.TXN.timing import Flood, TransactionReused
@@ -15,6 +14,7 @@ from tests.craft import erf_pcap, gmp, interfaces_pcapng
 from tests.decode.made import tables_of
 from tests.rules.made.conversations import GET, GET_RESP, counters, perf
 from tests.rules.test_rules import lint
+from tests.standard import SECOND_NS
 
 
 @pytest.mark.parametrize(("most", "kept"), [(9, [2, 4]), (1, [4])])

@@ -8,12 +8,12 @@ from operator import itemgetter
 import pytest
 
 import ibdissect
-from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.wire.pm import PortCounters
 from tests.conftest import REPO
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, interfaces_pcapng, smp
 from tests.rules.made.subnets import NODE_INFO, PORT_INFO, back, sweep
 from tests.rules.test_rules import lint
+from tests.standard import LINK_INFINIBAND
 from tests.subnet.made import SET, port_info, switch
 
 

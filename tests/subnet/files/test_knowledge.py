@@ -13,8 +13,8 @@ from ibdissect.python_interface import Capture
 from ibdissect.subnet.file_lines import is_doubtful
 from ibdissect.subnet.files import learn, read_files
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import ACTIVE, SWITCH
 from tests.conftest import SHARED
+from tests.standard import ACTIVE, SWITCH
 
 KNOWLEDGE = SHARED / "knowledge"
 STATES = sorted(sweep.parent for sweep in KNOWLEDGE.glob("*/*/sweep.pcap"))
