@@ -8,12 +8,16 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from ibdissect.decode.counted_packets import Distinct
-from ibdissect.diagnosis.connection import Connection, Diagnosis
+from ibdissect.diagnosis.connection import Connection, ConnectionTimes, Diagnosis
 from ibdissect.diagnosis.follow import ConnectionFollower
 from ibdissect.diagnosis.objects import json_text
+from ibdissect.diagnosis.text import lines
 from ibdissect.pipeline.reading import open_reading
 from ibdissect.wire import cm
+from ibdissect.wire.text import plain
 from tests.craft import build, mad, roce2
 
 US, MS, SEC = 1000, 1_000_000, 1_000_000_000
@@ -140,3 +144,13 @@ def joined(*labs: Lab) -> Lab:
 def as_json(diagnoses: Sequence[Diagnosis]) -> Any:
     """What `diagnose --format json` prints."""
     return json.loads("".join(json_text(diagnoses)))
+
+
+def told(found: Diagnosis, top: int = 20, *, every: bool = False) -> str:
+    """The text of `ibdissect diagnose` about it."""
+    return "\n".join(lines(found, plain, top, every=every))
+
+
+def spent(one: Connection, span: int, **parts: int) -> Connection:
+    """The connection as if its time had been spent so; parts that are not named took none."""
+    return msgspec.structs.replace(one, times=ConnectionTimes(span, **parts))

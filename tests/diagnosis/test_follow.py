@@ -6,14 +6,14 @@ import io
 import runpy
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ibdissect.diagnosis.follow import ConnectionFollower
-from ibdissect.diagnosis.objects import json_text
 from tests.craft import erf_pcap, rc
 from tests.decode.made import tables_of
-from tests.diagnosis.lab import MS, US, Lab, diagnosis, joined
+from tests.diagnosis.lab import MS, US, Lab, as_json, diagnosis, joined
 from tests.diagnosis.test_causes import exhausted, slow_rnr
 
 
@@ -63,12 +63,12 @@ def test_from_python() -> None:
     assert (found.cause, found.counts.messages) == ("healthy", 5)
 
 
-def told(data: bytes, window: int) -> str:
+def told(data: bytes, window: int) -> dict[str, Any]:
     """The JSON of `ibdissect diagnose`."""
     follower = ConnectionFollower()
     for table in tables_of(data, window):
         follower.feed(table)
-    return "\n".join(json_text([follower.result("capture")]))
+    return as_json([follower.result("capture")])
 
 
 def generated(repo: Path) -> bytes:

@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from ibdissect.diagnosis.connection import ConnectionTimes
-from ibdissect.diagnosis.phrases import duration, nth, of_whole, often, reason_said, share, sum_of
+from ibdissect.wire import cm
+from tests.diagnosis.lab import US, Lab, spent, told
+
+
+def lasted(span: int, lost: int = 1) -> str:
+    """What is said of the time of a connection, of which time-outs took a part."""
+    lab = Lab()
+    lab.good(0, 100, 2)
+    found = lab.diagnosis()
+    return told(replace(found, connections=[spent(found.connections[0], span, timeout=lost, transferring=span - lost)]))
 
 
 @pytest.mark.parametrize(("ns", "text"), [
-    (0, "0 ns"), (999, "999 ns"), (1000, "1 us"), (61_530_000, "61.5 ms"), (3_820_000_000, "3.82 s"), (5_000_000_000_000, "5,000 s"),
+    (1, "1 ns"), (999, "999 ns"), (1000, "1 us"), (61_530_000, "61.5 ms"), (3_820_000_000, "3.82 s"), (5_000_000_000_000, "5,000 s"),
 ])  # fmt: skip
 def test_durations(ns: int, text: str) -> None:
-    assert duration(ns) == text
+    assert f"1 connection with data lasted {text}. Of that:" in lasted(ns)
 
 
-def test_reasons() -> None:
-    said = "a reason that is cut off", "reason 28, consumer reject", "reason 1, no QP available", "reason 99"
-    assert tuple(map(reason_said, (None, 28, 1, 99))) == said
+@pytest.mark.parametrize(("lost", "said"), [(410, "  41 %, 410 ns: "), (5, "  0.5 %, 5 ns: "), (1000, "  100 %, 1 us: ")])
+def test_shares(lost: int, said: str) -> None:
+    assert said in lasted(1000, lost)
 
 
-def test_numbers() -> None:
-    assert (often(1), often(8), often(12)) == ("once", "eight times", "12 times")
-    assert (share(41, 100), share(0, 100), share(1, 1000), share(1, 0)) == ("41 %", "0 %", "0.1 %", "0 %")
-    assert " ".join(map(nth, (1, 2, 3, 4, 11, 12, 13, 21, 112))) == "1st 2nd 3rd 4th 11th 12th 13th 21st 112th"
+@pytest.mark.parametrize(("reason", "snap", "said"), [
+    (28, 65535, "reason 28, consumer reject"), (1, 65535, "reason 1, no QP available"), (99, 65535, "reason 99"),
+    (28, 96, "a reason that is cut off"),
+])  # fmt: skip
+def test_reasons(reason: int, snap: int, said: str) -> None:
+    lab = Lab()
+    lab.req(0)
+    lab.short(200 * US, cm.REJ_ID, cm.REJ, back=True, reason=reason)
+    assert f": {said}" in lab.only(snap).why
 
 
-def test_parts_of_several_times() -> None:
-    both = sum_of([ConnectionTimes(span=4_000_000, timeout=1_000_000), ConnectionTimes(span=1_000_000)])
-    assert of_whole(both.timeout, both, "their") == "of their 5 ms (20 %)" and sum_of([]) == ConnectionTimes()
+@pytest.mark.parametrize(("tries", "said"), [(1, "once"), (2, "twice"), (8, "eight times"), (12, "12 times")])
+def test_how_often(tries: int, said: str) -> None:
+    lab = Lab()
+    lab.req(0, tries)
+    assert f"sent its REQ {said}" in lab.only().why

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ibdissect.capture import records
 from ibdissect.diagnosis.follow import ConnectionFollower
-from ibdissect.diagnosis.objects import json_text
 from ibdissect.engine import lanes
 from ibdissect.pipeline.reading import open_reading
 from tests.conftest import REPO, SHARED, shared_captures
-from tests.diagnosis.lab import Lab, diagnosis
+from tests.diagnosis.lab import Lab, as_json, diagnosis
 from tests.diagnosis.test_causes import CAUSES, NEAR
 from tests.engine.plain import plain
 
@@ -26,13 +26,13 @@ def interpreted() -> ConnectionFollower:
     return follower
 
 
-def told(path: Path, follower: ConnectionFollower) -> str:
+def told(path: Path, follower: ConnectionFollower) -> dict[str, Any]:
     """The diagnosis of a capture's first frames as JSON."""
     with open_reading(str(path)) as reading:
         reading.joins = False
         for table in reading.tables(keys=False, until=FRAMES):
             follower.feed(table)
-    return "".join(json_text([follower.result(path.name)]))
+    return as_json([follower.result(path.name)])
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
@@ -45,7 +45,7 @@ def test_they_tell_the_same_of_each_cause(name: str) -> None:
     lab = Lab()
     (CAUSES[name][2] if name in CAUSES else NEAR[name])(lab)
     data = lab.pcap()
-    assert [*json_text([diagnosis(data)])] == [*json_text([diagnosis(data, interpreted())])]
+    assert as_json([diagnosis(data)]) == as_json([diagnosis(data, interpreted())])
 
 
 @pytest.mark.slow
