@@ -73,6 +73,7 @@ def test_a_cause_that_takes_time_lasts_from_its_first_episode_on() -> None:
     """Not from the frame that ended the first wait: 80 ms of waiting do not fit into 60."""
     text = told(several().diagnosis())
     assert "    0.000 s (22:13:20.000 UTC) to 0.080 s: 10.0.1.3 waited four times" in text
+    assert "    0.000 s (22:13:20.000 UTC) to 0.003 s: 10.0.2.0, the receiver, had no receive buffer four times" in text
     assert "    0.000 s (22:13:20.000 UTC) to 0.080 s: 10.0.1.1 had nothing to send four times" in text
 
 

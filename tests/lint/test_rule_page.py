@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
-from ibdissect.lint.rule import Rule, on_event
-from ibdissect.lint.rule_page import EVIDENCE, evidence, markdown, page, sections, silencing, summary
-from ibdissect.rules import load
+import pytest
+
+from tests.rules.pages import pages
+
+PLUGIN = '''
+from ibdissect.lint.rule import ERROR, Rule, on_event
 from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.wire.headers import BTH
 
@@ -24,8 +29,11 @@ class Plain(Rule):
     Twice.
     """
 
+    code, name, severity, message, example, reference = "ZZP001", "plain", ERROR, "wrong", "a packet", "a standard"
+    on, when = BTH, BTH.psn == 1
 
-class Headed(Rule):
+
+class Headed(Plain):
     """A fault.
 
     ## Why it matters
@@ -37,19 +45,13 @@ class Headed(Rule):
     A book.
     """
 
-    example, reference = "a packet", "a standard"
+    code, name = "ZZP002", "headed"
 
 
-def test_paragraphs_need_no_heading() -> None:
-    assert summary(Plain) == "A fault."
-    assert sections(Plain) == {"Why it matters": "It hurts\nmuch.", "What to do": "Mend it.", "Evidence": "Seen.\n\nTwice."}
+class Bare(Plain):
+    """Only this."""
 
-
-def test_headings_of_plugins() -> None:
-    assert sections(Headed) == {"Why it matters": "It hurts.\n\nIt really does.", "Source": "A book."}
-    assert list(page(Headed)) == ["Why it matters", "Source", "Example", "Reference"]
-    assert markdown(sections(Headed)).startswith("## Why it matters\nIt hurts.")
-    assert sections(Rule) != {} and sections(type("Bare", (Rule,), {"__doc__": "Only this."})) == {}
+    code, name = "ZZP003", "bare"
 
 
 class Base(Rule):
@@ -61,40 +63,58 @@ class Base(Rule):
 class Derived(Base):
     """A fault of two packets."""
 
+    code, name, severity, message, example, reference = "ZZP004", "derived", ERROR, "wrong", "a packet", "a standard"
+
     @on_event(ChunkFollowed)
-    def chunk(self, event: ChunkFollowed, context: object) -> None: ...
+    def chunk(self, event, context): ...
 
 
-class Condition(Rule):
+class Condition(Plain):
     """A fault of one packet."""
 
-    when = BTH.psn == 1
+    code, name = "ZZP005", "condition"
     needs_crc = True
+'''
 
 
-def test_evidence_of_bases_and_declarations() -> None:
-    assert evidence(Derived) == "Two packets.\nSilent if the capture mixes packets of two subnets."
-    assert evidence(Condition) == "One packet is enough.\n`--no-crc` switches it off."
-    assert evidence(Plain) == "Seen.\n\nTwice." and evidence(Rule) == ""
-    assert list(page(Plain))[:3] == ["Why it matters", "What to do", "Evidence"]
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    path = Path(tmp_path_factory.mktemp("rules")) / "pages.py"
+    path.write_text(PLUGIN)
+    return pages("ZZP", "--plugin", str(path))
+
+
+def test_paragraphs_need_no_heading(told: dict[str, dict[str, Any]]) -> None:
+    plain = told["ZZP001"]
+    assert plain["summary"] == "A fault."
+    assert list(plain["page"].items())[:3] == [
+        ("Why it matters", "It hurts\nmuch."), ("What to do", "Mend it."), ("Evidence", "Seen.\n\nTwice."),
+    ]  # fmt: skip
+
+
+def test_headings_of_plugins(told: dict[str, dict[str, Any]]) -> None:
+    headed = told["ZZP002"]["page"]
+    assert headed["Why it matters"] == "It hurts.\n\nIt really does." and headed["Source"] == "A book."
+    assert "What to do" not in headed and [*headed][-3:] == ["Example", "Reference", "Defined in"]
+    assert told["ZZP003"]["summary"] == "Only this." and "Why it matters" not in told["ZZP003"]["page"]
+
+
+def test_evidence_of_bases_and_declarations(told: dict[str, dict[str, Any]]) -> None:
+    assert told["ZZP004"]["page"]["Evidence"] == "Two packets.\nSilent if the capture mixes packets of two subnets."
+    assert told["ZZP005"]["page"]["Evidence"] == "One packet is enough.\n`--no-crc` switches it off."
 
 
 def test_what_pages_of_real_rules_imply() -> None:
     """Rules about the subnet are silent if it is two, those about requests and frames are not; most have no options."""
-    pages = {rule.code: page(rule) for rule in load()}
-    silent = {code for code, one in pages.items() if "mixes packets of two subnets" in one[EVIDENCE]}
+    found = {code: one["page"] for code, one in pages().items()}
+    silent = {code for code, one in found.items() if "mixes packets of two subnets" in one["Evidence"]}
     assert {"PKY001", "SMP016"} <= silent and not silent & {"TXN001", "BTH003", "CAP012", "PM009"}
-    assert pages["BTH003"]["Options"] == "None." and pages["TXN001"]["Options"].startswith("Below `[options.TXN001]`")
-
-
-def test_evidence_names_the_rules_that_report_the_cause() -> None:
-    unanswered = next(rule for rule in load() if rule.code == "TXN001")
+    assert found["BTH003"]["Options"] == "None." and found["TXN001"]["Options"].startswith("Below `[options.TXN001]`")
     causes = "MKY001, MKY002, MKY003, .*SA006, SMP016, TXN005[.]"
-    assert re.search(f"Not reported where another rule reports the cause: .*{causes}", page(unanswered)[EVIDENCE])
+    assert re.search(f"Not reported where another rule reports the cause: .*{causes}", found["TXN001"]["Evidence"])
 
 
 def test_how_to_leave_a_rule_out() -> None:
-    text = silencing("PKY001")
+    text = pages("PKY001")["PKY001"]["page"]["How to silence it"]
     for word in ("`--ignore PKY001`", '`ignore = ["PKY001"]`', "[per-path-ignores]", '`PKY001 = "info"`', "--write-baseline FILE"):
         assert word in text
-    assert text in page(next(rule for rule in load() if rule.code == "PKY001")).values()

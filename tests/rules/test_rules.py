@@ -21,12 +21,12 @@ from ibdissect.lint.finding import Finding
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.point_faults import PointFaults
 from ibdissect.lint.rule import Rule
-from ibdissect.lint.rule_page import EVIDENCE, TO_DO, WHY, page, sections, summary
 from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.rules import load
 from ibdissect.subnet.files import SubnetFile
 from tests.conftest import REFERENCE
 from tests.rules.cases import CASES, Case, inform
+from tests.rules.pages import pages
 from tests.scrub.made import scrubbed
 
 RULES = load()
@@ -64,12 +64,18 @@ def test_the_fast_lane_has_a_proof_of_each_rule() -> None:
     assert [f"write a case of {code} in tests/rules/{code[:-3]}/cases.py" for code in sorted(BY_CODE.keys() ^ proven)] == []
 
 
-def assert_documented(rule: type[Rule]) -> None:
-    assert len(summary(rule)) > 15, "the first line says what the fault is"
-    assert {WHY, TO_DO} <= sections(rule).keys()
-    assert EVIDENCE in page(rule), "what it must see, and what silences it"
-    assert rule.reference and "seed" not in rule.reference and rule.message and rule.name == rule.name.lower()
-    assert rule.example, "how a capture looks that triggers it"
+@pytest.fixture(scope="module")
+def documented() -> dict[str, dict[str, Any]]:
+    """What `ibdissect rules` says of each rule."""
+    return pages()
+
+
+def assert_documented(rule: type[Rule], told: dict[str, Any]) -> None:
+    assert len(told["summary"]) > 15, "the first line says what the fault is"
+    assert all(told["page"].get(heading) for heading in ("Why it matters", "What to do"))
+    assert "Evidence" in told["page"], "what it must see, and what silences it"
+    assert told["reference"] and "seed" not in told["reference"] and rule.message and rule.name == rule.name.lower()
+    assert told["example"], "how a capture looks that triggers it"
     assert rule.when is None or rule.on is not None
     assert CATALOGUE.get(rule.code, {}).get("name") == rule.name, "write its row in tests/reference/rules.csv"
 
@@ -98,14 +104,14 @@ def rules_of(proof: Case, *others: str) -> list[type[Rule]]:
 
 
 @pytest.mark.parametrize("proof", proofs(), ids=lambda case: case.code)
-def test_proof(proof: Case) -> None:
+def test_proof(proof: Case, documented: dict[str, dict[str, Any]]) -> None:
     """Its own rule judges it, and those that it triggers, too; all rules judge the first proof of every third rule.
 
     The first one of a rule also stands for its documentation.
     """
     rule, first = BY_CODE[proof.code], proof is CASES[proof.code][0]
     if first:
-        assert_documented(rule)
+        assert_documented(rule, documented[rule.code])
     judges = RULES if first and int(rule.code[-3:]) % 3 == 0 else rules_of(proof, *proof.also)
     found = lint(proof.bad, proof.policy, proof.known, proof.damage, judges)
     mine = [finding for finding in found if finding.code == proof.code]
