@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests import commands
 from tests.craft import erf_pcap, rc, smp
 
@@ -87,9 +89,12 @@ def test_only_what_was_checked_is_fixed_and_the_rest_is_listed_in_order(tmp_path
     written(tmp_path, "a.pcap", 1)
     assert counts(compare(tmp_path, "a.pcap")) == (1, 0, 1, 2)
     assert counts(compare(tmp_path, "a.pcap", "--frames", "1")) == (1, 0, 0, 3), "a part of the capture fixes nothing"
-    told = compare(tmp_path, "a.pcap", "--select", "PKY")["baseline"]
-    assert [(one["capture"], one["code"], one["count"]) for one in told["not_checked"]] == [("b.pcap", "AM001", 1)] * 2
-    for broken in (b"no capture", erf_pcap([])):
+    head, *lines, end = (tmp_path / "base.json").read_text().splitlines()
+    (tmp_path / "base.json").write_text("\n".join([head, *reversed(lines), end]))
+    (tmp_path / "c.pcap").write_bytes(erf_pcap([NOTHING]))
+    told = compare(tmp_path, "c.pcap")["baseline"]
+    assert [one["capture"] for one in told["not_checked"]] == ["a.pcap", "a.pcap", "b.pcap", "b.pcap"]
+    for broken in (b"no capture", erf_pcap([]), erf_pcap([NOTHING, NOTHING])[:-9]):
         (tmp_path / "a.pcap").write_bytes(broken)
         assert counts(compare(tmp_path, "a.pcap", "b.pcap")) == (2, 0, 0, 2)
 
@@ -121,6 +126,12 @@ def test_the_text_is_json_in_one_order_and_merges_line_by_line(tmp_path: Path) -
     random.Random(1).shuffle(inner)  # what a union merge of two sides makes: lines of both, in any order, some twice
     (tmp_path / "base.json").write_text("\n".join([split[0], *inner, split[-1]]))
     assert counts(compare(tmp_path, "ä.pcap")) == (8, 0, 0, 0)
+    for more in ((1, 3), (3, 1)):  # one side knew more of them
+        entry = split[-2].replace('"count": 1', '"count": {}')
+        assert entry != split[-2]
+        changed = [entry.replace("{}", str(count)) for count in more]
+        (tmp_path / "base.json").write_text("\n".join([*split[:-2], *changed, split[-1]]))
+        assert counts(compare(tmp_path, "ä.pcap")) == (8, 0, 2, 0)
 
 
 ENTRY = '{"capture": "a", "code": "AAA001", "count": 1, "fingerprint": "00", "message": "m"}'
