@@ -94,7 +94,7 @@ def test_only_what_was_checked_is_fixed_and_the_rest_is_listed_in_order(tmp_path
     (tmp_path / "c.pcap").write_bytes(erf_pcap([NOTHING]))
     told = compare(tmp_path, "c.pcap")["baseline"]
     assert [one["capture"] for one in told["not_checked"]] == ["a.pcap", "a.pcap", "b.pcap", "b.pcap"]
-    for broken in (b"no capture", erf_pcap([]), erf_pcap([NOTHING, NOTHING])[:-9]):
+    for broken in (b"no capture", erf_pcap([])):
         (tmp_path / "a.pcap").write_bytes(broken)
         assert counts(compare(tmp_path, "a.pcap", "b.pcap")) == (2, 0, 0, 2)
 
