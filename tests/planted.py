@@ -10,15 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+import ibdissect
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.decode.hidden.cut_keys import without_keys
+from ibdissect.dissect.build import dissect_rows
 from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.named_values import reveals_key, runs
 from ibdissect.dissect.printers import dump
-from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import outline
 from ibdissect.failures import PluginWarning
-from ibdissect.python_interface import Capture
+from ibdissect.transport.completed import completed
 from tests.fuzz.container import pcapng
 
 KEY = bytes.fromhex("a7c3e95b")
@@ -52,26 +53,44 @@ def ethernet(*frames: bytes) -> Rows:
 def leaks(rows: Rows, *, plugins: Sequence[str] = (), trees: Iterable[int] = (), keys: bool = False) -> list[tuple[int, str]]:
     """The frames that show a part of the key, each with where it is: in JSON lines, in the bytes, in the columns, and for the rows of
     `trees`, which take longer, in the tree and in the dump."""
-    said: list[tuple[int, str]] = []
-    with Capture(io.BytesIO(pcapng(rows)), plugins=list(plugins), show_keys=keys) as opened, warnings.catch_warnings():
+    said = texts(rows, plugins=plugins, alone=trees, keys=keys)
+    return [(number, match.string[max(match.start() - 90, 0) : match.end() + 20]) for number, text in said
+            if (match := SPELLINGS.search(text.lower()))]  # fmt: skip
+
+
+def shown(rows: Rows, *, plugins: Sequence[str] = (), alone: Iterable[int] = (), keys: bool = False) -> list[str]:
+    """What JSON lines, bytes, columns, trees and dumps show of each frame, in small letters; bytes as hex digits without blanks."""
+    said: list[list[str]] = [[] for _ in rows]
+    for number, text in texts(rows, plugins=plugins, alone=alone, keys=keys, trees=True):
+        said[number - 1].append(text)
+    return ["\n".join(each).lower() for each in said]
+
+
+def texts(
+    rows: Rows, *, plugins: Sequence[str] = (), alone: Iterable[int] = (), keys: bool = False, trees: bool = False
+) -> Iterator[tuple[int, str]]:  # fmt: skip
+    """Numbers of frames, each with a text that is shown of it. `trees`: trees and dumps, too; `alone`: of rows that are read alone."""
+    with ibdissect.open(io.BytesIO(pcapng(rows)), plugins=list(plugins), show_keys=keys) as opened, warnings.catch_warnings():
         warnings.simplefilter("ignore", PluginWarning)
-        first = 1
+        presenter = opened.presenter()
         for table in opened.tables():
-            lines = JsonLines(Presenter(show_keys=keys)).lines(table, np.arange(len(table)))
-            said += [(first + i, line.partition('"layers"')[2]) for i, line in enumerate(lines)]
+            first, every = table.chunk.first, np.arange(len(table))
+            yield from ((first + i, line.partition('"layers"')[2]) for i, line in enumerate(JsonLines(presenter).lines(table, every)))
             blank, ends = table.chunk.data if keys else table.once(without_keys), table.chunk.offset + table.chunk.caplen
-            said += [(first + i, blank[a:b].tobytes().hex()) for i, (a, b) in enumerate(zip(table.chunk.offset, ends, strict=True))]
+            yield from ((first + i, blank[a:b].tobytes().hex()) for i, (a, b) in enumerate(zip(table.chunk.offset, ends, strict=True)))
             fields = tuple(field for struct in table.catalog.structs for field in struct.fields if field.kind not in ("nested", "hole"))
             for run in runs(table, fields):
                 hidden = np.zeros(len(run.rows), np.bool_) if keys else reveals_key(table, run)
                 there = zip(run.rows.tolist(), run.values, hidden.tolist(), strict=True)
-                said += [(first + row, _text(value)) for row, value, masked in there if not masked]
-            first += len(table)
-        for row in trees:
+                yield from ((first + row, _text(value)) for row, value, masked in there if not masked)
+            for row, tree in dissect_rows(table, presenter) if trees else ():
+                tree.joined = completed(table, row, presenter)
+                yield first + row, outline(tree)
+                yield first + row, dump(tree).replace(" ", "").replace("\n", "")
+        for row in alone:
             tree = opened.dissect(row + 1)
-            said += [(row + 1, outline(tree)), (row + 1, dump(tree))]
-    return [(number, match.string[max(match.start() - 90, 0) : match.end() + 20]) for number, text in said
-            if (match := SPELLINGS.search(text.lower()))]  # fmt: skip
+            yield row + 1, outline(tree)
+            yield row + 1, dump(tree)
 
 
 def _text(value: object) -> str:

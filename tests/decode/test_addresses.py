@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from ibdissect.decode.addresses import (
     ENDS,
@@ -33,6 +32,7 @@ from ibdissect.transport.multicast import Multicast
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.cm import REP, REQ
 from tests import craft
+from tests.cases import every
 from tests.decode.made import ethernet_table, native_table
 
 NEAR, FAR = bytes.fromhex("fe80") + bytes(13) + b"\x03", bytes.fromhex("fe80") + bytes(13) + b"\x04"
@@ -63,7 +63,7 @@ def test_offsets_are_those_of_the_headers() -> None:
     assert {(header.name, header.source, header.destination) for header in LINKS} == {("sll2", 12, -1), ("sll", 6, -1), ("eth", 6, 0)}
 
 
-@pytest.mark.parametrize(
+@every(
     ("address", "text"),
     [(b"", ""), (b"\x01\x02", "LID 258"), (b"\n\0\0\x01", "10.0.0.1"), (bytes(6), "00:00:00:00:00:00"), (NEAR, "fe80::3")],
 )

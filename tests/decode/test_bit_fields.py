@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode.bit_fields import any_set, extract, value_at
 from ibdissect.decode.ignored_data import field_mask
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.spec import BIT_KINDS, Field
+from tests.cases import every
 from tests.craft import build, smp
 from tests.decode.made import tables_of
 from tests.fuzz.container import pcapng
@@ -21,7 +21,7 @@ def around(size: int, bit: int, bits: int) -> tuple[bytes, bytes]:
     return number.to_bytes(size, "big"), (((1 << 8 * size) - 1) ^ number).to_bytes(size, "big")
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 9, 12])
+@every("size", [1, 2, 3, 5, 8, 9, 12])
 def test_a_number_of_any_bits_has_these_bits(size: int) -> None:
     for bit in range(8 * size):
         for bits in range(1, min(64, 8 * size - bit) + 1):
@@ -50,7 +50,7 @@ def test_every_declared_field_has_its_bits() -> None:
     assert read > 4000
 
 
-@pytest.mark.parametrize("field", [field for struct in STRUCTS[::3] for field in struct.fields if field.kind in BIT_KINDS][::9], ids=repr)
+@every("field", [field for struct in STRUCTS[::3] for field in struct.fields if field.kind in BIT_KINDS][::9])
 def test_the_mask_of_a_field_has_its_bits(field: Field[int]) -> None:
     low, high = field.span
     there, _ = around(field.owner.size, field.bit, field.bits)

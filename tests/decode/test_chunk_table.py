@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import pytest
 
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.conditions import partners
@@ -20,6 +19,7 @@ from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyEntry, PKeyTable
 from ibdissect.wire.spec import BYTE_KINDS, Field
+from tests.cases import every
 from tests.craft import ethernet_pcap, gmp, native, rc, roce2, smp, ud
 from tests.decode.made import ethernet_table, native_table, tables_of
 
@@ -113,7 +113,7 @@ def test_the_first_occurrence_of_each_row() -> None:
                    for i in range(len(rows)))  # fmt: skip
 
 
-@pytest.mark.parametrize("field", [MAD.method, RETH.va, PortInfo.lid, LRH.slid, GRH.sgid, PortInfo.m_key, NodeInfo.num_ports, AETH.msn])
+@every("field", [MAD.method, RETH.va, PortInfo.lid, LRH.slid, GRH.sgid, PortInfo.m_key, NodeInfo.num_ports, AETH.msn])
 def test_values_of_rows(field: Field[Any]) -> None:
     """0, and no presence, where the row has no such structure."""
     table = whole()
@@ -136,9 +136,7 @@ def test_rows_by_class_and_attribute() -> None:
     assert all((np.diff(rows) > 0).all() for rows in groups.values()) and native_table([native()]).attributes() == {}
 
 
-@pytest.mark.parametrize(
-    ("struct", "of", "paired"), [(BTH, LRH, True), (LRH, BTH, True), (RETH, BTH, False), (BTH, RETH, False), (AETH, BTH, False)]
-)
+@every(("struct", "of", "paired"), [(BTH, LRH, True), (LRH, BTH, True), (RETH, BTH, False), (BTH, RETH, False), (AETH, BTH, False)])
 def test_partners(struct: Any, of: Any, paired: bool) -> None:
     """The occurrence of another structure in the same frame; None where each has one."""
     table = whole()
@@ -157,7 +155,7 @@ def test_structures_that_come_as_often_but_in_other_rows_are_no_partners() -> No
     assert partners(table, DETH, RETH).tolist() == [-1] and partners(table, RETH, DETH).tolist() == []  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("keep", [[True, False, True, True], [False] * 4, [True] * 4, [False, True, False, False]])
+@every("keep", [[True, False, True, True], [False] * 4, [True] * 4, [False, True, False, False]])
 def test_only_some_packets(keep: list[bool]) -> None:
     sent = [native(slid=1), ud(b"x", slid=2), native(slid=3, lrh={"pktlen": 7}), smp(1, 0x11, slid=4)]
     table = native_table(sent)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ibdissect.decode.comparisons import Network, against, against_number, compared, computed, holding
 from ibdissect.decode.operand_values import Blobs, NumberSeries, alike, blobs_of, constant
+from tests.cases import every
 
 letters = st.text("abAB.", max_size=40).map(str.encode)
 
@@ -46,7 +47,7 @@ def test_a_prefix_of_every_length_compares_just_its_bits(size: int) -> None:
         assert found.tolist() == [True, *[False] * (bits >= 1), *[True] * (bits < width)], bits
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
+@every("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
 def test_numbers_beside_those_of_a_type(dtype: type) -> None:
     """A constant that the type cannot hold is larger than all its values; the largest one that it can hold equals it."""
     top = int(np.iinfo(dtype).max)
@@ -68,7 +69,7 @@ def numbers(*values: int, dtype: type = np.int64) -> NumberSeries:
     return NumberSeries(np.arange(len(values)), np.array(values, dtype))
 
 
-@pytest.mark.parametrize(
+@every(
     ("op", "left", "right", "rows", "values"),
     [
         ("/", [7, -7, 7, -7, 6, 0], [2, 2, -2, -2, 3, 5], [0, 1, 2, 3, 4, 5], [3, -3, -3, 3, 2, 0]), ("/", [5, 6], [0, 3], [1], [2]),
@@ -84,7 +85,7 @@ def test_arithmetic_is_that_of_c(op: str, left: list[int], right: list[int], row
     assert isinstance(found, NumberSeries) and found.rows is not None and (found.rows.tolist(), found.values.tolist()) == (rows, values)
 
 
-@pytest.mark.parametrize(
+@every(
     ("dtype", "mask", "found"),
     [(np.uint8, 0x1F0, 0xF0), (np.uint16, 0x1F0, 0x1F0), (np.uint8, 0xFF, 0xFF), (np.uint8, 1 << 40, 0), (np.uint64, 1 << 63, 1 << 63)],
 )
@@ -94,7 +95,7 @@ def test_a_mask_that_the_type_of_a_field_cannot_hold(dtype: type, mask: int, fou
     assert isinstance(masked, NumberSeries) and masked.values.tolist() == [found, 0]
 
 
-@pytest.mark.parametrize(
+@every(
     ("dtype", "number", "equal"),
     [(np.int8, 127, [2]), (np.int8, 128, []), (np.int8, -128, [0]), (np.int8, -129, []), (np.int64, 1 << 63, []), (object, 1 << 80, [])],
 )
@@ -108,8 +109,8 @@ def test_signed_numbers_beside_those_of_a_type(dtype: type, number: int, equal: 
 WORDS = [b"", b"a", b"b", b"aa", b"ab"]
 
 
-@pytest.mark.parametrize("text", [False, True])
-@pytest.mark.parametrize("op", ["==", "!=", "===", "!==", "<", "<=", ">", ">=", "contains"])
+@every("text", [False, True])
+@every("op", ["==", "!=", "===", "!==", "<", "<=", ">", ">=", "contains"])
 def test_bytes_are_ordered_by_length_and_texts_by_letters(op: str, text: bool) -> None:
     """Nothing contains an empty sequence."""
     left = blobs_of(np.arange(len(WORDS)), WORDS, text)
@@ -145,7 +146,7 @@ def test_bytes_are_masked_up_to_the_shorter_one(left: list[bytes], right: list[b
     assert isinstance(none, Blobs) and none.items() == []
 
 
-@pytest.mark.parametrize(
+@every(
     ("at", "stop"),
     [([0, 3], [3, 6]), ([0, 2], [2, 6]), ([1, 4], [4, 6]), ([1, 1], [4, 3]), ([0], [2]), ([3, 0], [6, 3]),
     ([4, 8], [8, 11]), ([0, 9], [9, 11]),

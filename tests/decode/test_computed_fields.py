@@ -10,6 +10,7 @@ import pytest
 from ibdissect.decode.computed_fields import value_in, value_of, values_of
 from ibdissect.wire.column import ComputedField, column
 from ibdissect.wire.headers import BTH, DETH, LRH, RETH
+from tests.cases import every
 from tests.craft import rc, ud
 from tests.decode.made import native_table
 
@@ -20,7 +21,7 @@ FRAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "kept"),
     [
         (0, 0), (-1, -1), ((1 << 63) - 1, (1 << 63) - 1), (1 << 63, (1 << 63) - 1), (1 << 64, (1 << 63) - 1), (-(1 << 63), -(1 << 63)),

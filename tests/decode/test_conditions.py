@@ -17,6 +17,7 @@ from ibdissect.wire.headers import BTH, GRH, LRH, RETH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import NodeDescription
 from ibdissect.wire.sm_tables import PKeyEntry
+from tests.cases import every
 from tests.craft import native, rc, smp
 from tests.decode.made import native_table
 
@@ -32,7 +33,7 @@ FRAMES = [
 TABLE = native_table(FRAMES)
 
 
-@pytest.mark.parametrize(
+@every(
     ("expr", "rows"),
     [
         (BTH.psn == 7, [0]),
@@ -72,7 +73,7 @@ def test_rows(expr: Expr, rows: list[int]) -> None:
     assert np.flatnonzero(rows_where(expr, TABLE)).tolist() == rows
 
 
-@pytest.mark.parametrize(
+@every(
     ("expr", "entries"),
     [
         ((PKeyEntry.membership_type == 0) & (PKeyEntry.p_key_base != 0), [2]),
@@ -98,7 +99,7 @@ def test_structures_that_occur_several_times_beside_another() -> None:
     assert held == [[0], [], [0], [1], [0], [0], [0], [0]]
 
 
-@pytest.mark.parametrize(
+@every(
     "text", ["p_keytable.p_key == lrh.slid", "p_keytable.p_key != lrh.slid", "p_keytable.p_key > lrh.slid", "lrh.slid >= p_keytable.p_key"]
 )
 def test_a_rule_and_a_filter_mean_the_same(text: str) -> None:
@@ -114,8 +115,8 @@ def test_a_rule_and_a_filter_mean_the_same(text: str) -> None:
         assert as_rule.tolist() == [True, True, False]
 
 
-@pytest.mark.parametrize("op", ["==", "!=", "<", "<=", ">", ">="])
-@pytest.mark.parametrize("number", [-1, 0, 1, 255, 256, 1 << 63, (1 << 64) - 1, 1 << 64])
+@every("op", ["==", "!=", "<", "<=", ">", ">="])
+@every("number", [-1, 0, 1, 255, 256, 1 << 63, (1 << 64) - 1, 1 << 64])
 def test_numbers_that_no_field_of_that_width_holds(op: str, number: int) -> None:
     for field in (BTH.se, BTH.opcode, BTH.psn, RETH.va):
         held = [[value for value in TABLE.values(field).tolist() if ORDER[op](value, number)]]
@@ -139,7 +140,7 @@ FEW = [
 ]
 
 
-@pytest.mark.parametrize(("expr", "wanted"), FEW)
+@every(("expr", "wanted"), FEW)
 def test_what_is_left_of_a_condition_is_judged_alike_for_few_and_for_all(expr: Expr, wanted: Callable[[int], object]) -> None:
     hits = np.flatnonzero(occurrences_where(expr, MANY, BTH)).tolist()
     assert hits == [i for i in range(60) if wanted(i)]
@@ -155,7 +156,7 @@ def test_pairs_are_compared_in_blocks(block: int, monkeypatch: pytest.MonkeyPatc
     assert np.flatnonzero(rows_where(PKeyEntry.p_key_base != (LRH.slid + 9), TABLE)).tolist() == [2]
 
 
-@pytest.mark.parametrize("op", ["==", "!=", "===", "!==", "<", ">="])
+@every("op", ["==", "!=", "===", "!==", "<", ">="])
 def test_nothing_compares_with_what_no_frame_has(op: str) -> None:
     table = native_table(FRAMES[:1])
     for left, right in ((BTH.psn, RETH.dmalen), (RETH.dmalen, BTH.psn), (RETH.dmalen, RETH.dmalen)):
@@ -174,8 +175,8 @@ EDGES = (-(1 << 63), -1, 0, 1, 2, 127, 128, 254, 255, 256, 32768, 65535, 65536, 
          (1 << 64) - 1, 1 << 64)  # fmt: skip
 
 
-@pytest.mark.parametrize("size", [1, 2, conditions.FEW_CHOICES, conditions.FEW_CHOICES + 1, len(EDGES)])
-@pytest.mark.parametrize("kind", ["u1", "u2", "u4", "u8", "i8", "O"])
+@every("size", [1, 2, conditions.FEW_CHOICES, conditions.FEW_CHOICES + 1, len(EDGES)])
+@every("kind", ["u1", "u2", "u4", "u8", "i8", "O"])
 def test_which_numbers_are_among_choices(kind: str, size: int) -> None:
     """Those at the edges of every width, some of which no number of that width is."""
     low, high = (-(1 << 70), 1 << 70) if kind == "O" else (np.iinfo(kind).min, np.iinfo(kind).max)

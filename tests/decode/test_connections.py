@@ -15,6 +15,7 @@ from ibdissect.engine.psn_gaps import distance
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire import cm
 from tests import craft
+from tests.cases import every
 from tests.decode.made import Row, chunk_of, native_table, tables_of
 
 
@@ -124,7 +125,7 @@ def test_all_that_a_connection_says() -> None:
     assert state.both_speak(one) and not learnt(asked())[0].both_speak(one)
 
 
-@pytest.mark.parametrize(("lid", "known"), [(0, False), (1, True), (0xBFFF, True), (0xC000, False)])
+@every(("lid", "known"), [(0, False), (1, True), (0xBFFF, True), (0xC000, False)])
 def test_lids_at_the_bounds_of_unicast(lid: int, known: bool) -> None:
     """A path of a REQ is one of this subnet only if both LIDs are of ports; so are alternate paths of REQ and LAP."""
     for here in ({"primary_local_port_lid": lid}, {"primary_remote_port_lid": lid}):
@@ -138,7 +139,7 @@ def test_lids_at_the_bounds_of_unicast(lid: int, known: bool) -> None:
         assert one.lap_path == ((path["alternate_remote_port_lid"], path["alternate_local_port_lid"]) if known else events.NO_PATH)
 
 
-@pytest.mark.parametrize(("code", "size"), [(0, 0), (1, 256), (2, 512), (4, 2048), (5, 4096), (6, 0), (7, 0)])
+@every(("code", "size"), [(0, 0), (1, 256), (2, 512), (4, 2048), (5, 4096), (6, 0), (7, 0)])
 def test_codes_of_the_mtu(code: int, size: int) -> None:
     assert learnt(asked(path_packet_payload_mtu=code))[0].all[0].mtu == size
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+import ibdissect
 from ibdissect.decode.conversation_values import MAX_CHANGES
 from ibdissect.errors import SpecError
-from ibdissect.python_interface import Capture
 from ibdissect.wire.encapsulation import UDP, Ethernet, IPv4
 from ibdissect.wire.kept import kept
 from ibdissect.wire.places import Stream, TcpPort
@@ -54,7 +54,7 @@ def capture(path: Path, *frames: bytes) -> str:
 
 def shown(path: str, *names: str) -> dict[int, list[str]]:
     """The values of each frame that has any."""
-    with Capture(path, plugins=[PLUGIN], show_keys=False) as one:
+    with ibdissect.open(path, plugins=[PLUGIN], show_keys=False) as one:
         trees = {number: one.dissect(number) for number in range(1, len(one) + 1)}
         found = {number: [str(tree[name]) for name in names if name in tree] for number, tree in trees.items()}
     return {number: values for number, values in found.items() if values}
@@ -96,7 +96,7 @@ def test_what_is_unknown_is_said_and_its_key_hidden(tmp_path: Path) -> None:
     told = done.stdout.decode()
     assert done.returncode == 0 and "cafe" not in told.replace(" ", "")
     assert "acme.hello.version" in told, told
-    with Capture(path, plugins=[PLUGIN]) as one:
+    with ibdissect.open(path, plugins=[PLUGIN]) as one:
         assert "cafe" not in "".join(str(node.text) for node in one.dissect(4).walk()).replace(" ", "").lower()
 
 
@@ -120,7 +120,7 @@ def test_changes_beyond_the_bound_make_what_was_before_unknown(tmp_path: Path, c
 def test_windows_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = capture(tmp_path / "a.pcap", *TALK)
     whole = columns(path, "acme.old.value", "acme.new.value")
-    with Capture(path, plugins=[PLUGIN]) as one:
+    with ibdissect.open(path, plugins=[PLUGIN]) as one:
         found = [
             (table.chunk.first, name) for table in one.tables(edges=range(2, 7))
             for name in ("Old", "New") for struct in one.catalog.structs if struct.__name__ == name
@@ -158,7 +158,7 @@ def test_scrub_hides_the_key(tmp_path: Path) -> None:
 
 
 def test_a_view_reads_by_its_conversation(tmp_path: Path) -> None:
-    with Capture(capture(tmp_path / "a.pcap", *TALK), plugins=[PLUGIN]) as one:
+    with ibdissect.open(capture(tmp_path / "a.pcap", *TALK), plugins=[PLUGIN]) as one:
         value: Any = next(struct for struct in one.catalog.structs if struct.__name__ == "Value")
         read = [table.view(value, i).value for table in one.tables() for i in range(len(table.occurrences(value)))]
         assert read == [OLD, NEW]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.decode.find_structures import at_place, find
 from ibdissect.wire.headers import DETH, LRH
 from ibdissect.wire.mad import MAD
@@ -11,6 +9,7 @@ from ibdissect.wire.qos import VLArbiter, VLGroupsArbiter
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.spec import Struct
+from tests.cases import every
 from tests.craft import smp
 from tests.decode.made import native_table
 from tests.mad.test_rmpp_records import FRAMES
@@ -29,7 +28,7 @@ def test_nothing_is_found_at_a_place_that_is_not_searched() -> None:
     assert len(at_place(native_table(FRAMES), NodeRecord, "elsewhere")) == 0
 
 
-@pytest.mark.parametrize(
+@every(
     ("modifier", "found"),
     [(0, VLGroupsArbiter), (1 << 30, VLArbiter), (1 << 29, VLGroupsArbiter), (1 << 31, VLGroupsArbiter), (3 << 30, VLArbiter)],
 )

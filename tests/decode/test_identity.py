@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
 from ibdissect.decode.addresses import End, lid_end
 from ibdissect.decode.identity import NodeId, PairId, PortId, RouteId, SenderId, Side, SubscriptionId, TransferId, one_block, one_range
+from tests.cases import every
 
 
 def test_a_port_has_one_number() -> None:
@@ -31,7 +31,7 @@ def test_subscriptions_differ_in_any_part() -> None:
 ONE, OTHER = lid_end(1), lid_end(2)
 
 
-@pytest.mark.parametrize(
+@every(
     ("back", "method", "ends", "response"),
     [(False, 0x12, (ONE, OTHER), 0), (False, 0x92, (ONE, OTHER), 0x80), (True, 0x12, (OTHER, ONE), 0x80), (True, 0x92, (OTHER, ONE), 0)],
 )
@@ -46,7 +46,7 @@ def test_virtual_ports_that_share_a_lid_have_transfers_of_their_own() -> None:
     assert TransferId.of(3, 7, ONE, OTHER, 0x92) != TransferId.of(3, 7, ONE, virtual, 0x92)
 
 
-@pytest.mark.parametrize(
+@every(
     ("one", "other", "same"),
     [(32, 33, True), (32, 34, True), (5, 9, False), (1, 2, False), (1, 3, False), (2, 3, True), (128, 255, True), (127, 128, False),
      (256, 383, True), (256, 384, False), (7, 7, True)],

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ibdissect
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.conditions import Evaluator
 from ibdissect.decode.hidden.cut_keys import hidden_bytes, revealing_rows, without_keys
@@ -24,7 +25,6 @@ from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.named_values import declared, runs
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.shown_value import BESIDE, Presenter
-from ibdissect.python_interface import Capture
 from ibdissect.transport.multicast import Multicast
 from ibdissect.wire.catalog import Catalog, builtin_modules
 from ibdissect.wire.places import Mad
@@ -38,6 +38,7 @@ from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo
 from ibdissect.wire.spec import Struct, array, raw, uint
+from tests.cases import every
 from tests.craft import build, erf_pcap, gmp, rc, smp
 from tests.decode.made import native_table, table_of
 from tests.scrub.made import scrub, scrubbed
@@ -75,7 +76,7 @@ def test_scrubbing_leaves_nothing_of_it() -> None:
 
 
 def test_no_column_shows_it() -> None:
-    with Capture(io.BytesIO(erf_pcap([smp(0x01, 0x11, STALE), asked(0x01, 0x11, 0)]))) as opened:
+    with ibdissect.open(io.BytesIO(erf_pcap([smp(0x01, 0x11, STALE), asked(0x01, 0x11, 0)]))) as opened:
         for name in ("infiniband.payload", "infiniband.mad", "frame"):
             assert opened.table()[name].value.tolist() == [None, None]
 
@@ -382,7 +383,7 @@ def test_a_component_without_an_index_is_all_entries_of_an_array() -> None:
     assert ignored is not None and table.chunk.data[ignored.at].tolist() == [7, 8]
 
 
-@pytest.mark.parametrize(("mgmt_class", "status", "is_undefined"), [
+@every(("mgmt_class", "status", "is_undefined"), [
     (0x01, 0x1C, True), (0x01, 0, False), (0x81, 0x8000, False), (0x81, 0x800C, True), (0x04, 0x0C, True), (0x04, 0x0100, True),
     (0x04, 0x02, False),  # a redirection says where to ask
     (0x03, 0x0300, False),  # an answer of the SA that failed has no record at all

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+import ibdissect
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode import keyed_pairs
-from ibdissect.python_interface import Capture
 from ibdissect.wire.cm import APR, DREQ, LAP, REP, REQ
 from ibdissect.wire.ulp import rpcrdma, rping
 from tests.acme import ACTIVE_QP, PASSIVE_QP, SERVICE
@@ -44,7 +44,7 @@ def send(slid: int = 1, dlid: int = 2, qp: int = PASSIVE_QP, payload: bytes = ME
 
 def shows(data: bytes, key: bytes = KEY) -> bool:
     """Whether the tree of the last frame shows its key, or filters read it."""
-    with Capture(io.BytesIO(data)) as opened:
+    with ibdissect.open(io.BytesIO(data)) as opened:
         table = list(opened.tables())[-1]
         tree = dict(trees(table))[len(table) - 1]
         begin, size = int(table.chunk.offset[-1]), int(table.chunk.caplen[-1])
@@ -82,7 +82,7 @@ def test_what_is_not_named_is_shown() -> None:
     """Another queue pair, before it was named, another service, an RDMA WRITE."""
     assert shows(erf_pcap([*set_up(), send(qp=0x223)])) and shows(erf_pcap([*set_up(SERVICE), send()]))
     assert shows(erf_pcap([*set_up(), rc(0x0A, MESSAGE, bth={"destqp": PASSIVE_QP}, ext={"RETH": {"dmalen": 16}}, slid=1, dlid=2)]))
-    with Capture(io.BytesIO(erf_pcap([send(3, 4), *set_up(), send(3, 4)]))) as opened:
+    with ibdissect.open(io.BytesIO(erf_pcap([send(3, 4), *set_up(), send(3, 4)]))) as opened:
         (table,) = opened.tables()
         found = dict(trees(table))
     assert [bool(found[row].secret_bytes) for row in (0, 3)] == [False, True]

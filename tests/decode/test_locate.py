@@ -15,11 +15,12 @@ from ibdissect.engine.offsets import MALFORMED
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.opcodes import OPCODES
 from tests import craft
+from tests.cases import every
 from tests.craft import headers_of, native, rc, roce2, smp, ud
 from tests.decode.made import ethernet_table, native_table, table_of
 
 
-@pytest.mark.parametrize("opcode", sorted(OPCODES))
+@every("opcode", sorted(OPCODES))
 def test_every_opcode_native_with_and_without_grh(opcode: int) -> None:
     payload = bytes(range(10)) if OPCODES[opcode].payload else b""
     size = len(headers_of(opcode))
@@ -45,7 +46,7 @@ def test_mad_is_found_on_qp0_and_qp1_only() -> None:
     assert [MALFORMED[i] for i in loc.malformed] == ["", "", "", MALFORMED[where.NO_MAD]]
 
 
-@pytest.mark.parametrize(
+@every(
     ("frame", "reason"),
     [
         (native()[:7], where.NO_LRH),
@@ -124,7 +125,7 @@ def test_no_bytes_raise_and_every_offset_lies_inside(seed: int) -> None:
             assert (np.diff(found.rows) >= 0).all()
 
 
-@pytest.mark.parametrize("words", [6, 511, 512, 513, 1023, 1024, 1025, 2046, 2047])
+@every("words", [6, 511, 512, 513, 1023, 1024, 1025, 2046, 2047])
 def test_pktlen_has_eleven_bits(words: int) -> None:
     """The five bits above them are reserved: they change nothing."""
     frames = [bytearray(native(0x04, bytes(words * 4 - 24))) for _ in range(6)]

@@ -18,6 +18,7 @@ from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LI
 from ibdissect.capture.scattered import u16, u24
 from ibdissect.decode.locate import EXTENDED_AT, EXTENDED_SIZE, locate
 from ibdissect.engine import offsets as where
+from tests.cases import every
 from tests.craft import mad, native, rc, roce2, ud
 from tests.decode.made import Row, chunk_of
 
@@ -156,12 +157,12 @@ def cuts(kind: Kind, snapped: bool) -> tuple[list[Row], list[Found]]:
     return rows, [expected(kind, cut, snapped) for cut in lengths]
 
 
-@pytest.mark.parametrize("snapped", [False, True])
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@every("snapped", [False, True])
+@every("kind", KINDS)
 def test_frames_cut_off_behind_every_byte(kind: Kind, snapped: bool) -> None:
     rows, wanted = cuts(kind, snapped)
     assert found(rows) == wanted
-    for row, one in zip(rows, wanted, strict=True):
+    for row, one in zip(rows[::9], wanted[::9], strict=True):
         assert found([row]) == [one], "alone in its chunk"
 
 
@@ -172,7 +173,7 @@ def test_neighbours_of_other_kinds_make_no_difference() -> None:
         assert found([row for row, _ in some]) == [one for _, one in some]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.link == LINK_INFINIBAND], ids=lambda kind: kind.name)
+@every("kind", [kind for kind in KINDS if kind.link == LINK_INFINIBAND])
 def test_native_frames_behind_an_erf_header(kind: Kind) -> None:
     rows, wanted = cuts(kind, False)
     behind = [Row(row.frame, LINK_ERF, row.wire, erf=21) for row in rows]
@@ -219,7 +220,7 @@ HIDDEN = {"eth": 0, "skipped": 14}
 """What is behind Ethernet has the UDP port of RoCE."""
 
 
-@pytest.mark.parametrize(
+@every(
     ("frame", "link", "there", "reason"),
     [
         (changed(WORDS, 4, 0, 2), LINK_INFINIBAND, {"lrh": 0}, where.PKTLEN_SMALL),
@@ -262,7 +263,6 @@ HIDDEN = {"eth": 0, "skipped": 14}
         (changed(MAD, 8, 0x66), LINK_INFINIBAND, {"lrh": 0, "bth": 8, "payload": 20, "icrc": 284, "vcrc": 288}, 0),
         (changed(ud(bytes(23)), 9, 0x90), LINK_INFINIBAND, {"lrh": 0, "bth": 8, "payload": 28, "icrc": 52, "vcrc": 56}, where.NO_MAD),
     ],
-    ids=lambda value: "frame" if isinstance(value, bytes) else None,
 )  # fmt: skip
 def test_what_the_headers_say(frame: bytes, link: int, there: dict[str, int], reason: int) -> None:
     """Lengths, types and numbers decide what follows; lengths that are too small or too large are no reason to read elsewhere."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.decode.locate import locate
+from tests.cases import every
 from tests.craft import native, roce2
 from tests.decode.made import Row, chunk_of
 from tests.decode.test_locate_cuts import GLOBAL, KINDS, V2, Kind, changed, cuts
@@ -18,7 +17,7 @@ def headers(rows: list[Row], around: bytes) -> list[dict[str, int]]:
     return [{name: int(at[i]) - base for name, at in loc.start.items() if at[i] >= 0} for i, base in enumerate(chunk.offset.tolist())]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@every("kind", KINDS)
 def test_frames_that_are_all_the_memory(kind: Kind) -> None:
     rows, wanted = cuts(kind, False)
     for row, one in zip(rows, wanted, strict=True):
@@ -26,14 +25,14 @@ def test_frames_that_are_all_the_memory(kind: Kind) -> None:
     assert headers(rows, b"") == [one[0] for one in wanted]
 
 
-@pytest.mark.parametrize(
+@every(
     ("frame", "link", "without"),
     [
         (native(lrh={"lnh": 0}), LINK_INFINIBAND, False), (native(), LINK_INFINIBAND, False),
         (roce2(), LINK_ETHERNET, False), (bytes(60), LINK_ETHERNET, True), (b"", LINK_INFINIBAND, True), (b"", LINK_ETHERNET, True),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("around", [b"", b"\xff" * 8])
+@every("around", [b"", b"\xff" * 8])
 def test_what_has_no_infiniband(frame: bytes, link: int, without: bool, around: bytes) -> None:
     assert locate(chunk_of([Row(frame, link)], around)).without_infiniband.tolist() == [without]
 
@@ -47,7 +46,7 @@ def test_an_erf_record_at_the_start() -> None:
     assert headers([rows[0], Row(b"", LINK_ERF)], b"") == [{"erf": -16, **whole}, {}]
 
 
-@pytest.mark.parametrize("size", range(11, 18))
+@every("size", range(11, 18))
 def test_too_short_for_bth_and_icrc(size: int) -> None:
     """What cannot hold both holds no ICRC: its last bytes are payload; behind an ICRC, PadCnt takes them away."""
     found = headers([Row(changed(V2, 38, 0, 8 + size), LINK_ETHERNET)], b"")[0]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ibdissect.decode.lrh_packets import BY_P_KEY_TABLE, FEW, Native, lids_of, source_qps
 from ibdissect.decode.rows import SLOTS, distinct_values, slot
 from tests import craft
+from tests.cases import every
 from tests.decode.made import native_table
 
 
@@ -36,7 +37,7 @@ def test_packets_without_transport() -> None:
     assert [column.tolist() for column in columns] == [[1], [7], [8], [0x8001], [9], [4]]
 
 
-@pytest.mark.parametrize(
+@every(
     ("opcode", "by_table"),
     [
         (0x00, True),
@@ -56,7 +57,7 @@ def test_services_whose_p_key_is_in_the_table_of_the_port(opcode: int, by_table:
     assert bool(BY_P_KEY_TABLE[opcode]) is by_table
 
 
-@pytest.mark.parametrize("size", [1, FEW - 1, FEW, FEW + 1])
+@every("size", [1, FEW - 1, FEW, FEW + 1])
 def test_distinct_lids_of_few_and_of_many_packets(size: int) -> None:
     values = np.array([0xFFFF, 0, 5, 5][:size] + [7] * (size - 4), np.int64)
     assert lids_of(values).tolist() == sorted({*values.tolist()})

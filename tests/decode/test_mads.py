@@ -9,6 +9,7 @@ from ibdissect.decode.mads import DirectedRoutes, Mads
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.sm import SMPDirected
+from tests.cases import every
 from tests.craft import erf_pcap, gmp, native, smp, ud
 from tests.decode.made import native_table, table_of
 
@@ -35,8 +36,8 @@ def test_the_columns_are_the_fields_of_each_mad() -> None:
     assert mads.column(RMPP.rmpp_version, MAD.size).tolist() == [0] * 4 and len(Mads(native_table([native()]))) == 0
 
 
-@pytest.mark.parametrize("size", [HEAD - 4, HEAD, HEAD + 4, 256])
-@pytest.mark.parametrize("version", [1, 0x80, 2])
+@every("size", [HEAD - 4, HEAD, HEAD + 4, 256])
+@every("version", [1, 0x80, 2])
 def test_which_datagrams_are_long_enough(size: int, version: int) -> None:
     """For both headers, of the version of InfiniBand; others beside them are as they were."""
     body = bytes((version, 4, 1, 1)) + bytes(size - 4)
@@ -44,7 +45,7 @@ def test_which_datagrams_are_long_enough(size: int, version: int) -> None:
     assert (1 in mads.frames.tolist()) is (size >= HEAD and version == 1) and 2 in mads.frames.tolist()
 
 
-@pytest.mark.parametrize("hops", [0, 1, 6, 7, 8, 15, 16, 62, 63])
+@every("hops", [0, 1, 6, 7, 8, 15, 16, 62, 63])
 def test_routes_of_any_length(hops: int) -> None:
     """The count, then as many hops, padded to whole words; what stands behind them in the packet does not count."""
     path = [n * 7 % 250 + 1 for n in range(hops)]

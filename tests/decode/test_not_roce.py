@@ -8,6 +8,7 @@ import pytest
 
 from ibdissect.decode.not_roce import leave_out
 from ibdissect.lint.linter import Linter
+from tests.cases import every
 from tests.craft import ethernet_pcap, native, roce2
 from tests.decode.made import ethernet_table, native_table, tables_of
 from tests.rules.findings import rules
@@ -37,7 +38,7 @@ def test_other_datagrams_are_no_packets(payload: bytes) -> None:
     assert not codes(datagram(payload)) - {"ROC003"}
 
 
-@pytest.mark.parametrize(
+@every(
     ("number", "port", "left"),
     [(0x0420, 53, True), (0x0420, 1023, True), (0x0420, 1024, False), (0x0421, 1024, True), (0x3F20, 1024, True)],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from ibdissect.decode.operand_values import (
     Blobs,
@@ -18,6 +17,7 @@ from ibdissect.decode.operand_values import (
     stretches,
 )
 from ibdissect.wire.sm import NodeDescription
+from tests.cases import every
 from tests.decode.made import native_table
 from tests.subnet.made import answer
 
@@ -28,9 +28,7 @@ def ints(*numbers: int) -> np.ndarray:
     return np.array(numbers, np.int64)
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"), [(TOP - 1, "i"), (-TOP, "i"), (0, "i"), (TOP, "u"), (2 * TOP - 1, "u"), (2 * TOP, "O"), (-TOP - 1, "O")]
-)
+@every(("value", "kind"), [(TOP - 1, "i"), (-TOP, "i"), (0, "i"), (TOP, "u"), (2 * TOP - 1, "u"), (2 * TOP, "O"), (-TOP - 1, "O")])
 def test_the_type_of_a_constant(value: int, kind: str) -> None:
     found = constant(value)
     assert isinstance(found, NumberSeries) and found.values.dtype.kind == kind and found.values.tolist() == [value] and found.rows is None
@@ -47,7 +45,7 @@ def test_bytes_and_texts() -> None:
         assert found.items() == items and found.pick(np.arange(number)[::-1]).items() == items[::-1] and not found.text
 
 
-@pytest.mark.parametrize(
+@every(
     ("a", "b", "kind"),
     [
         (ints(1), ints(-1), "i"), (np.array([1], np.uint8), ints(-1), "i"), (np.array([1], np.uint8), np.array([2 * TOP - 1], np.uint64),
@@ -101,7 +99,7 @@ def test_fields_of_one_name_are_merged_in_packet_order() -> None:
     assert isinstance(texts, Blobs) and texts.items() == [b"e", b"a", b"bc", b"f"] and texts.text
 
 
-@pytest.mark.parametrize("name", [b"", b"a", b"n" * 63, b"n" * 64, b"ab\0cd"])
+@every("name", [b"", b"a", b"n" * 63, b"n" * 64, b"ab\0cd"])
 def test_a_text_ends_at_its_first_nul(name: bytes) -> None:
     table = native_table([answer(5, 0x10, one.ljust(64, b"\0")) for one in (name, b"other")])
     found = stretches(table, NodeDescription.node_string, np.arange(2), None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 
 import numpy as np
-import pytest
 
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.payload_sizes import payload_sizes
+from tests.cases import every
 from tests.craft import native, rc, roce2
 from tests.decode.made import ethernet_table, native_table, tables_of
 
@@ -26,13 +26,13 @@ def cut(frame: bytes, captured: int, wire: int | None = None, link: int = 1) -> 
     return head + struct.pack("<IIII", 1, 0, captured, wire or len(frame)) + frame[:captured]
 
 
-@pytest.mark.parametrize("size", [0, 1, 3, 4, 255, 256])
+@every("size", [0, 1, 3, 4, 255, 256])
 def test_whole_packets(size: int) -> None:
     assert sizes(ethernet_table([roce2(LAST, bytes(size))])) == [size]
     assert sizes(native_table([rc(LAST, bytes(size))])) == [size]
 
 
-@pytest.mark.parametrize("captured", [54, 55, 58, 64, 70, 100, 200])
+@every("captured", [54, 55, 58, 64, 70, 100, 200])
 def test_packets_that_were_cut(captured: int) -> None:
     (table,) = tables_of(cut(roce2(LAST, bytes(301)), captured))
     assert sizes(table) == [301]

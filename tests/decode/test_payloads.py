@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from ibdissect.capture.chunk import LINK_ETHERNET
 from ibdissect.decode.chunk_table import ChunkTable
@@ -14,6 +13,7 @@ from ibdissect.wire.encapsulation import UDP, IPv4
 from ibdissect.wire.places import CmService, Inside, Mad, MadFormat, Parsed, UdpPort
 from ibdissect.wire.ulp.ip import TCP
 from tests.acme import SERVICE, connection
+from tests.cases import every
 from tests.craft import build
 from tests.decode.made import Row, chunk_of, native_table
 
@@ -36,7 +36,7 @@ def ip(protocol: int, body: bytes) -> bytes:
     return bytes(12) + b"\x08\0" + build(IPv4, version=4, header_length=5, total_length=20 + len(body), ttl=9, protocol=protocol) + body
 
 
-@pytest.mark.parametrize(("claimed", "size"), [(8, 0), (9, 1), (14, 6), (15, 7), (16, 7)])
+@every(("claimed", "size"), [(8, 0), (9, 1), (14, 6), (15, 7), (16, 7)])
 def test_a_datagram_ends_where_its_length_says_and_no_later_than_its_frame(claimed: int, size: int) -> None:
     """To or from the port."""
     ports = [(5, 7), (7, 5), (5, 6), (7, 7)]
@@ -45,7 +45,7 @@ def test_a_datagram_ends_where_its_length_says_and_no_later_than_its_frame(claim
     assert spans(FINDERS[UdpPort](table, UdpPort(7)), table.chunk.offset) == [(row, 42, 42 + size) for row in (0, 1, 3)]
 
 
-@pytest.mark.parametrize(
+@every(
     ("words", "data", "start", "found"),
     [
         (5, b"abc", b"ab", 20), (5, b"ab", b"ab", 20), (5, b"a", b"ab", None), (5, b"xb", b"ab", None), (5, b"ax", b"ab", None),
@@ -61,7 +61,7 @@ def test_data_of_tcp_begins_behind_the_options(words: int, data: bytes, start: b
     assert spans(tcp_data(table, head, start), table.chunk.offset) == want
 
 
-@pytest.mark.parametrize(
+@every(
     ("mask", "value", "there"),
     [
         (b"\xff\xff", b"\x12\x34", True), (b"\xff\xf0", b"\x12\x30", True), (b"\xff\x0f", b"\x12\x04", True),

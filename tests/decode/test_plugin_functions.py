@@ -16,6 +16,7 @@ from ibdissect.plugins import load
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.column import column
 from ibdissect.wire.headers import BTH
+from tests.cases import every
 from tests.craft import build, erf_pcap, gmp
 
 PLUGIN = """
@@ -77,7 +78,7 @@ def test_learning_tries_them_once(fails: bool, tmp_path: Path) -> None:
     assert bool(failures) == fails and [one.count for one in failures.found.values()] == [1] * fails
 
 
-@pytest.mark.parametrize(
+@every(
     ("number", "kept"),
     [
         ((1 << 63) - 1, (1 << 63) - 1),

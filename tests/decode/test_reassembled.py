@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+import ibdissect
 from ibdissect.decode import reassembled
 from ibdissect.decode.reassembled import FrameSpan, JoinedRecords, SaRecord
 from ibdissect.mad.rmpp_reassembly import records
 from ibdissect.pipeline.reading import open_reading
-from ibdissect.python_interface import Capture
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.ulp import rpcrdma
@@ -29,7 +29,7 @@ IN_ORDER = [FIRST, MIDDLE, LAST]
 def lids(frames: Sequence[bytes], *, one_by_one: bool = False) -> dict[int, list[int]]:
     """The LIDs of the NodeRecords that each frame shows."""
     found: dict[int, list[int]] = {}
-    with Capture(io.BytesIO(erf_pcap(frames))) as opened:
+    with ibdissect.open(io.BytesIO(erf_pcap(frames))) as opened:
         for table in opened.tables(edges=range(2, len(frames) + 1) if one_by_one else ()):
             shown = table.shown
             for row, value in zip(shown.occurrences(NodeRecord).rows.tolist(), shown.values(NodeRecord.lid).tolist(), strict=True):
@@ -62,7 +62,7 @@ def test_a_segment_that_was_cut_off_joins_nothing() -> None:
 
 
 def test_nothing_is_learnt_of_it_and_a_view_is_whole() -> None:
-    with Capture(io.BytesIO(erf_pcap(IN_ORDER))) as opened:
+    with ibdissect.open(io.BytesIO(erf_pcap(IN_ORDER))) as opened:
         (table,) = opened.tables()
         assert [table.view(NodeRecord, i).lid for i in range(len(table.occurrences(NodeRecord)))] == [1, 3, 5]
         shown = table.shown
@@ -80,7 +80,7 @@ def test_commands_agree(tmp_path) -> None:  # type: ignore[no-untyped-def]
     assert record["pieces"] == [{"frame": 1, "offset": 196, "length": 88}, {"frame": 2, "offset": 84, "length": 24}]
     tree = run("show", str(path), "--format", "tree", "--frames", "2", text=True).stdout
     assert "NodeRecord[1]:               frame 1 bytes 196-283, frame 2 bytes 84-107" in tree
-    with Capture(str(path)) as opened:
+    with ibdissect.open(str(path)) as opened:
         column = opened.table()["infiniband.sa.lid"]
         assert (column.frame.tolist(), column.value.tolist()) == ([1, 2, 2, 3, 3], [1, 2, 3, 4, 5])
         (row,) = np.flatnonzero(opened.table_at([1, 3]).shown.occurrences(NodeRecord).rows == 1)[:1]
@@ -125,7 +125,7 @@ def test_recorded_transfers(shared) -> None:  # type: ignore[no-untyped-def]
     """Every record that `export --records` has of a recorded table is among the occurrences, and straddling ones only once."""
     from ibdissect.mad.rmpp_reassembly import Transfers
 
-    with Capture(str(shared / "captures/opensm/14-saquery.pcap")) as opened:
+    with ibdissect.open(str(shared / "captures/opensm/14-saquery.pcap")) as opened:
         transfers, expected, seen = Transfers(), 0, 0
         for table in opened.tables(edges=range(2, 8000, 97)):
             for transfer in transfers.feed(table).values():
@@ -143,7 +143,7 @@ def test_a_check_joins_records() -> None:
 
 
 def test_each_entry_of_a_list_is_found_once() -> None:
-    with Capture(io.BytesIO(erf_pcap([*connection(rpcrdma.SERVICE), *packets(NFS)]))) as opened:
+    with ibdissect.open(io.BytesIO(erf_pcap([*connection(rpcrdma.SERVICE), *packets(NFS)]))) as opened:
         (table,) = opened.tables()
         column = table.shown.column(rpcrdma.RPCRDMASegment.offset_)
         assert sorted(column.values.tolist()) == list(range(SEGMENTS))

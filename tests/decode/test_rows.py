@@ -33,6 +33,7 @@ from ibdissect.decode.rows import (
     slot,
     slot_of_hash,
 )
+from tests.cases import every
 
 ROWS = st.lists(st.tuples(*[st.sampled_from([0, 1, 2, 0xFFFF, 1 << 40, (1 << 64) - 1])] * 3), min_size=1, max_size=60)
 
@@ -139,7 +140,7 @@ def test_a_digest_depends_on_every_byte() -> None:
         assert found[0] != digest_at(twice, at, size + 1).tolist()[0]
 
 
-@pytest.mark.parametrize("step", [1, 2, 64, 256, 1 << 16, 1 << 24])
+@every("step", [1, 2, 64, 256, 1 << 16, 1 << 24])
 def test_slots_are_spread(step: int) -> None:
     """Of numbers in any even distance: with as many as there are slots, hardly any slot has more than a few."""
     place = slot(np.arange(SLOTS, dtype=np.int64) * step)
@@ -152,7 +153,7 @@ def test_a_slot_is_sixteen_bits_of_a_hash() -> None:
     assert slot_of_hash(hashes, 16).tolist() == [0x8002, 0, 0] and slot_of_hash(hashes).dtype == np.int64
 
 
-@pytest.mark.parametrize("size", [0, 1, SLOTS // 4 - 1, SLOTS // 4, SLOTS])
+@every("size", [0, 1, SLOTS // 4 - 1, SLOTS // 4, SLOTS])
 def test_distinct_values_of_few_and_of_many(size: int) -> None:
     values = np.random.default_rng(size).integers(-5, 1 << 40, size)
     values[: size // 2] = values[size // 2 :][: size // 2]

@@ -20,6 +20,7 @@ from ibdissect.wire.sa_paths import LinkRecord, MultiPathRecord
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.spec import Struct
 from ibdissect.wire.vendor import OpenIBPing
+from tests.cases import every
 from tests.craft import erf_pcap, gmp, ud
 from tests.decode.made import native_table, table_of
 
@@ -78,7 +79,7 @@ def test_segments_hold_the_records_that_fall_into_them_whole() -> None:
     assert places(last, SARecordPiece) == [AT]
 
 
-@pytest.mark.parametrize(
+@every(
     "frame",
     [
         sa(GET_TABLE, LINK, links(3), kind=ACK, flags=1, number=1, length=64, step=1),
@@ -91,7 +92,6 @@ def test_segments_hold_the_records_that_fall_into_them_whole() -> None:
         sa(GET_RESP, LINK, links(1), status=0x000C, step=1),
         sa(GET_TABLE, LINK, links(1), kind=DATA, flags=1, number=2, length=0),
     ],
-    ids=["ack", "stop", "abort", "empty", "no-offset", "refused", "refused-without-rmpp", "bad-attribute", "later-segment-of-a-request"],
 )
 def test_nothing_is_read_where_no_record_is(frame: bytes) -> None:
     assert places(frame, LinkRecord) == []
@@ -184,7 +184,7 @@ def test_frames_show_the_records_that_whole_transfers_show(shared: Path, name: s
     assert {what: places for what, places in alone.items() if places} == whole
 
 
-@pytest.mark.parametrize(
+@every(
     ("step", "phase", "head", "tail"),
     [
         (8, 0, None, (16, 20)), (8, 1, (0, 1), (17, 20)), (8, -1, None, None), (0, 1, None, None),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from ibdissect.decode.sending_order import WITHIN_NS, in_time
+from tests.cases import every
 
 
-@pytest.mark.parametrize(("times", "order"), [
+@every(("times", "order"), [
     ([], None), ([1, 1, 2], None), ([2, 1, 3], [1, 0, 2]), ([5, 7, 5, 6], [0, 2, 3, 1]),
     ([WITHIN_NS, 0, 1], [1, 2, 0]),
     ([WITHIN_NS + 1, 0, 1], None),  # the clock was set back
@@ -18,9 +18,7 @@ def test_order(times: list[int], order: list[int] | None) -> None:
     assert (found.tolist() if found is not None else None) in (order, [*range(len(times))] if order is None else order)
 
 
-@pytest.mark.parametrize(
-    "times", [[1, 3, 2, 2, 4], [5, 4, 3], [WITHIN_NS + 1, 0, 1, WITHIN_NS + 2, 3], [WITHIN_NS + 5, 6, 4, 7], [WITHIN_NS + 5, 5, 4, 7]]
-)
+@every("times", [[1, 3, 2, 2, 4], [5, 4, 3], [WITHIN_NS + 1, 0, 1, WITHIN_NS + 2, 3], [WITHIN_NS + 5, 6, 4, 7], [WITHIN_NS + 5, 5, 4, 7]])
 def test_neighbours_are_put_in_order_within_each_stretch(times: list[int]) -> None:
     """A new stretch begins with each packet that is too far back."""
     found = in_time(np.array(times, np.int64))

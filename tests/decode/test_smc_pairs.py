@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.python_interface import Capture
+import ibdissect
 from ibdissect.wire.ulp import smc, smc_llc
 from ibdissect.wire.ulp.smc_llc import SMCAddLink
 from tests.craft import build, ethernet_pcap, roce2
@@ -18,7 +18,7 @@ def shown(tmp_path: Path, some: Iterable[bytes]) -> dict[int, set[str]]:
     """The structures of SMC in each frame."""
     path, found = tmp_path / "made.pcap", dict[int, set[str]]()
     path.write_bytes(ethernet_pcap(some))
-    with Capture(str(path)) as capture:
+    with ibdissect.open(str(path)) as capture:
         for table in capture.tables():
             for struct in (*vars(smc).values(), *vars(smc_llc).values()):
                 if isinstance(struct, type) and struct.__module__ in (smc.__name__, smc_llc.__name__):

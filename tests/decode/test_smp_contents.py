@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import pytest
 
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode.chunk_table import ChunkTable
@@ -19,6 +18,7 @@ from ibdissect.wire.headers import BTH, ICRC, LRH, VCRC
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.sm_port import PortInfo
+from tests.cases import every
 from tests.craft import ethernet_pcap, roce2, sa_mad, smp, ud
 from tests.decode.made import Row, chunk_of, native_table, table_of
 from tests.engine.plain import plain
@@ -61,7 +61,7 @@ def test_packets_without_contents() -> None:
     assert not contents(table_of(ethernet_pcap([roce2()]))).any()
 
 
-@pytest.mark.parametrize("cut", range(9))
+@every("cut", range(9))
 def test_a_packet_without_all_of_its_icrc_is_always_new(cut: int) -> None:
     """Two bytes of VCRC follow it."""
     table = ChunkTable(chunk_of([Row(ONE[: len(ONE) - cut], LINK_INFINIBAND, len(ONE))]))
@@ -74,7 +74,7 @@ def test_lengths_that_do_not_fit_make_a_packet_new() -> None:
     assert [one > 0 for one in held(frames)] == [False, True, False, False]
 
 
-@pytest.mark.parametrize(
+@every(
     ("condition", "rests"),
     [
         (PortInfo.lid == 0, True),

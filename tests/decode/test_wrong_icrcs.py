@@ -9,6 +9,7 @@ import pytest
 
 from ibdissect.decode import wrong_icrcs
 from ibdissect.decode.wrong_icrcs import RIGHT, UNCHECKED, WRONG, Checksums
+from tests.cases import every
 from tests.craft import roce2
 from tests.decode.made import ethernet_table
 from tests.diagnosis.lab import US, A, Lab
@@ -22,7 +23,7 @@ def over_tag(frame: bytes) -> bytes:
     return zlib.crc32(bytes(8 * b"\xff") + frame[12:16] + masked).to_bytes(4, "little")
 
 
-@pytest.mark.parametrize("how", ["constant", "swapped", "vlan", "other"])
+@every("how", ["constant", "swapped", "vlan", "other"])
 def test_how(how: str) -> None:
     lab = Lab()
     for psn in range(10):
@@ -68,7 +69,7 @@ def reversed_(psn: int) -> bytes:
     return frame(frame(None, psn)[-4:][::-1], psn)
 
 
-@pytest.mark.parametrize(
+@every(
     ("frames", "said"),
     [
         ([frame(None)], None), ([frame(bytes(4))], None), ([], None), ([frame(b"abcd")], "other"),

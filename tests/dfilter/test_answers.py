@@ -10,6 +10,7 @@ import pytest
 from ibdissect.dfilter.answers import REQUEST_FRAME, RESPONSE_FRAME, AnswerFrames
 from ibdissect.dfilter.compile import compile_filter
 from tests import commands, craft
+from tests.cases import every
 from tests.decode.made import tables_of
 
 ASK = craft.gmp(4, 1, 0x12, slid=1, dlid=2, header={"transaction_id": 7})
@@ -42,8 +43,8 @@ def selected(text: str, *, whole: bool, window: int = 1 << 20) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("window", [200, 1 << 20])
-@pytest.mark.parametrize(
+@every("window", [200, 1 << 20])
+@every(
     ("text", "wanted"),
     [
         ("ibdissect.request_frame", [6]), ("ibdissect.request_frame == 4", [6]), ("ibdissect.request_frame == 2", []),

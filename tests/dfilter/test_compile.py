@@ -23,6 +23,7 @@ from ibdissect.errors import FilterError
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
+from tests.cases import every
 from tests.decode.made import ethernet_table, native_table
 
 
@@ -46,7 +47,7 @@ def native() -> ChunkTable:
     )
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "wanted"),
     [
         ("", [0, 1, 2, 3, 4]),
@@ -153,7 +154,7 @@ def test_names_say_what_is_read() -> None:
     assert compile_filter("bth.p_key == 1 and frame.len > 5 or mad").names == {"infiniband.bth.p_key", "frame.len", "infiniband.mad"}
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "column", "said"),
     [
         ("infiniband.bth.p_kee == 1", 0, "infiniband.bth.p_key"),
@@ -210,7 +211,7 @@ def test_mistakes_name_their_place(text: str, column: int, said: str) -> None:
     assert caught.value.column == column and said in str(caught.value) and caught.value.text == text
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "(" * 5000, "bth and (" * 300 + "bth" + ")" * 300, "(" * 500 + "bth" + ") or mad) and bth" * 250,
@@ -288,14 +289,12 @@ def test_what_is_read_without_the_grammar_is_read_as_by_the_grammar(text: str) -
     assert plain is None or plain == read_by_grammar(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["bth", "bth.p_key==0x7fff", " lrh.dlid >= 4\t", "ip.src == 10.0.0.1 && bth", "a == 1 or b != 2 or c", "xand == 1"]
-)
+@every("text", ["bth", "bth.p_key==0x7fff", " lrh.dlid >= 4\t", "ip.src == 10.0.0.1 && bth", "a == 1 or b != 2 or c", "xand == 1"])
 def test_common_filters_are_read_without_the_grammar(text: str) -> None:
     assert read_plainly(text) == read_by_grammar(text)
 
 
-@pytest.mark.parametrize("text", ["", "a == 1 &&", "a and b or c", "xand y", "a == b == c", "any a == 1", "a.b[0] == 1", "a == 1 b"])
+@every("text", ["", "a == 1 &&", "a and b or c", "xand y", "a == b == c", "any a == 1", "a.b[0] == 1", "a == 1 b"])
 def test_the_rest_is_left_to_the_grammar(text: str) -> None:
     assert read_plainly(text) is None
 

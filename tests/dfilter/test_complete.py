@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dfilter.complete import LIMIT, complete
 from ibdissect.errors import FilterError
+from tests.cases import every
 
 
 def texts(text: str) -> list[str]:
@@ -16,7 +17,7 @@ def texts(text: str) -> list[str]:
     return [offer.text for offer in complete(text, len(text))]
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "wanted"),
     [
         ("infiniband.bth.p_", "infiniband.bth.p_key"), ("bth.p_", "bth.p_key"), ("lrh.dlid == 1 and bth.opc", "bth.opcode"),

@@ -13,6 +13,7 @@ from ibdissect.dfilter.names import names_of
 from ibdissect.errors import FilterError
 from ibdissect.wire.catalog import builtin
 from tests import craft
+from tests.cases import every
 from tests.decode.made import native_table, tables_of
 from tests.dfilter.test_compile import rows
 from tests.dfilter.test_pattern import found
@@ -26,7 +27,7 @@ def table() -> ChunkTable:
     return native_table([write, *names])
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "wanted"),
     [
         ('frame.time >= "2023-11-14 22:13:20Z"', [0, 1, 2]), ('frame.time > "2023-11-14 22:13:20.001Z"', [2]),
@@ -44,7 +45,7 @@ def test_selects(table: ChunkTable, text: str, wanted: list[int]) -> None:
     assert rows(text, table) == wanted
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "said"),
     [
         ("frame.time > 99999999999", "is not a date"), ('frame.time > "1969-12-31T23:00:00Z"', "outside 1970 to 2242"),
@@ -62,16 +63,14 @@ def test_says_what_is_wrong(text: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "pattern", [rb"[\b]", rb"[\012]", rb"[\0]", rb"a\012", rb"[\x41-\x43]+", rb"[]a]", rb"[^]]", rb"[\d\s]", rb"[a\-z]"]
-)
+@every("pattern", [rb"[\b]", rb"[\012]", rb"[\0]", rb"a\012", rb"[\x41-\x43]+", rb"[]a]", rb"[^]]", rb"[\d\s]", rb"[a\-z]"])
 def test_classes_of_bytes_are_those_of_re(pattern: bytes) -> None:
     theirs = re.compile(pattern, re.IGNORECASE)
     texts = [front + bytes([value]) for value in range(128) for front in (b"", b"a")]
     assert found(pattern, texts) == [theirs.search(text) is not None for text in texts]
 
 
-@pytest.mark.parametrize(
+@every(
     ("pattern", "yes", "no"),
     [(rb"[[:alpha:]]", b"azAZ", b"09 _\xe4"), (rb"[[:^digit:]]", b"a_ ", b"0123456789"), (rb"[[:xdigit:]_]", b"09afAF_", b"gG "),
      (rb"[[:space:][:punct:]]", b" \t\n.,!", b"a0")],

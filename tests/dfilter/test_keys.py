@@ -11,6 +11,7 @@ from ibdissect.dfilter.compile import compile_filter
 from ibdissect.errors import FilterError
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
+from tests.cases import every
 from tests.decode.made import native_table
 
 KEY = 0x1122334455667788
@@ -28,7 +29,7 @@ def rows(text: str, table: ChunkTable, *, hide: bool = True) -> list[int]:
     return compile_filter(text, hide_keys=hide).rows(table).nonzero()[0].tolist()
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "smplid.mkey > 5", "portinfo.m_key == 0x1122334455667788", "portinfo.m_key != 1", "portinfo.m_key == smplid.mkey",
@@ -43,7 +44,7 @@ def test_comparisons_are_refused(text: str) -> None:
     compile_filter(text)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "wanted"),
     [
         ("portinfo.m_key", [0, 1]), ("portinfo.m_key == 0", [1]), ("portinfo.m_key != 0", [0]), ("deth.q_key == 0", [0, 1, 3]),
@@ -55,7 +56,7 @@ def test_what_may_be_asked(table: ChunkTable, text: str, wanted: list[int]) -> N
     assert rows(text, table) == wanted == rows(text, table, hide=False)
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "frame contains 11:22:33:44:55:66:77:88", "infiniband contains 55:66", 'frame matches "\\x33\\x44"', "portinfo contains 66:77",

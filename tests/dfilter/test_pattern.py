@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ibdissect.dfilter.literals import BadLiteral
 from ibdissect.dfilter.pattern import MAX_MEMORY, Pattern
+from tests.cases import every
 
 ALPHABET = b"abcABCx01\n\0 .-\v\xc4\xe4"
 SAME = (
@@ -29,7 +30,7 @@ def found(pattern: bytes, texts: list[bytes]) -> list[bool]:
     return [bool(hit) for hit in Pattern(pattern).search(np.frombuffer(b"".join(texts), np.uint8), at, stop)]
 
 
-@pytest.mark.parametrize("pattern", SAME)
+@every("pattern", SAME)
 def test_same_as_re(pattern: bytes) -> None:
     chance = random.Random(3)
     texts = [bytes(chance.choices(ALPHABET, k=chance.randrange(9))) for _ in range(500)] + [b"", b"\n", b"a\n", b"A\n\n"]
@@ -65,7 +66,7 @@ def test_capitals_count_only_when_asked() -> None:
     assert found(b"(?-i)AB", [b"ab", b"AB"]) == [False, True]
 
 
-@pytest.mark.parametrize(
+@every(
     "pattern",
     [
         b"(a", b"a)", b"a**", b"a*+", b"[a", b"a{2,1}", b"(?=a)", b"(?<!a)b", b"(?>a)", rb"(a)\1", b"(a{1000}){5}", b"\\",
@@ -77,7 +78,7 @@ def test_refused(pattern: bytes) -> None:
         Pattern(pattern)
 
 
-@pytest.mark.parametrize(
+@every(
     ("pattern", "reason", "at"),
     [
         (b"ab(c", "a closing parenthesis is missing", 0), (b"xy[a", "a closing ] is missing", 2), (b"ab**", "cannot be repeated", 2),
@@ -91,7 +92,7 @@ def test_says_what_is_refused_and_where(pattern: bytes, reason: str, at: int) ->
     assert reason in caught.value.reason and caught.value.at == at
 
 
-@pytest.mark.parametrize(
+@every(
     ("pattern", "yes", "no"),
     [
         (rb"^\x$", b"\0", b"x"), (rb"^\x4$", b"\4", b"4"), (rb"^\e$", b"\x1b", b"e"), (rb"^\N$", b"N", b"\n"), (rb"a\Z", b"a\n", b"a\nb"),

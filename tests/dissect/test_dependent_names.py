@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pytest
 
 from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.dependent_names import component_label
@@ -17,6 +16,7 @@ from ibdissect.dissect.shown_value import Presenter
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sa import components_of
 from ibdissect.wire.spec import Struct
+from tests.cases import every
 from tests.craft import gmp, mad, smp, ud
 from tests.decode.made import native_table
 
@@ -55,7 +55,7 @@ def in_json(fields: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield from in_json(field.get("fields", []))
 
 
-@pytest.mark.parametrize(("frame", "name", "text"), CASES)
+@every(("frame", "name", "text"), CASES)
 def test_text(frame: bytes, name: str, text: str) -> None:
     table = native_table([frame])
     tree = dissect_row(table, 0, Presenter())

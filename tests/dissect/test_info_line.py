@@ -6,17 +6,17 @@ import io
 from pathlib import Path
 
 import numpy as np
-import pytest
 
+import ibdissect
 from ibdissect.dissect.info_line import FrameSummary, summaries
-from ibdissect.python_interface import Capture
+from tests.cases import every
 from tests.craft import erf_pcap, ethernet_pcap, rc, smp
 
 from .frames import all_frames, ethernet_frames
 
 
 def lines(data: bytes) -> list[FrameSummary]:
-    with Capture(io.BytesIO(data)) as capture:
+    with ibdissect.open(io.BytesIO(data)) as capture:
         return [line for table in capture.tables() for line in summaries(table, np.arange(len(table)))]
 
 
@@ -41,7 +41,7 @@ EXPECTED = [
 ]
 
 
-@pytest.mark.parametrize(("found", "wanted"), list(zip(lines(erf_pcap(all_frames())), EXPECTED, strict=True)))
+@every(("found", "wanted"), list(zip(lines(erf_pcap(all_frames())), EXPECTED, strict=True)))
 def test_native_frames(found: FrameSummary, wanted: tuple[str, ...]) -> None:
     assert (found.source, found.destination, found.protocol, found.info) == wanted
 
@@ -54,7 +54,7 @@ def test_frames_on_ethernet() -> None:
     assert found[2].info == "Who has 192.168.77.2? Tell 0.0.0.0"
 
 
-@pytest.mark.parametrize(
+@every(
     ("attribute", "modifier", "wanted"),
     [
         (0x15, 1, "SubnGet(PortInfo) port 1"),
@@ -82,7 +82,7 @@ def test_congestion_bits_are_reported() -> None:
 
 def test_the_public_sample(shared: Path) -> None:
     """As the contract and Wireshark have it."""
-    with Capture(str(shared / "captures/real/infiniband.pcap")) as capture:
+    with ibdissect.open(str(shared / "captures/real/infiniband.pcap")) as capture:
         found = [line for table in capture.tables() for line in summaries(table, np.arange(len(table)))]
     assert found[6] == FrameSummary("LID 4", "LID 1", "CM", "ConnectRequest")
     assert found[9].info.startswith("ICMP Echo request 10.0.1.34 → 10.0.0.58 (RC SEND Only QP 0xfc0407")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import ibdissect
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.dissect.tree import outline
-from ibdissect.python_interface import Capture
 from ibdissect.wire import tail_walk
 from tests.craft import mad, ud
 from tests.fuzz.container import pcapng
@@ -43,7 +43,7 @@ def shown(tmp_path: Path, data: bytes, plugin: str = "") -> tuple[str, str]:
     found = bytearray(mad(0x32, 0x81, 0x0301, data, at=40, size=256))
     found[37:40] = b"\0\x55\xaa"
     frame = ud(bytes(found))
-    tree = Capture(io.BytesIO(pcapng([(LINK_INFINIBAND, frame, len(frame))])), plugins=[str(path)]).dissect(1)
+    tree = ibdissect.open(io.BytesIO(pcapng([(LINK_INFINIBAND, frame, len(frame))])), plugins=[str(path)]).dissect(1)
     return outline(tree), tree.summary.info
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ibdissect
 from ibdissect.cli.frames import PRINTERS
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dissect import layout
@@ -21,7 +22,6 @@ from ibdissect.dissect.layout import layout_of
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.dissect.walk import Walk
-from ibdissect.python_interface import Capture
 from ibdissect.wire.text import plain
 from tests.conftest import REPO, a_third_of, shared_captures
 from tests.craft import erf_pcap, ethernet_pcap
@@ -32,7 +32,7 @@ SAMPLES = [path for path in sorted((REPO / "captures").iterdir()) if ".pcap" in 
 
 
 def tables(source: Any) -> list[ChunkTable]:
-    with Capture(source) as capture:
+    with ibdissect.open(source) as capture:
         return list(capture.tables())
 
 
@@ -111,7 +111,7 @@ def test_no_bytes_break_it(seed: int) -> None:
 
 def test_few_layouts_are_kept_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def shown() -> tuple[str, int]:
-        with Capture(io.BytesIO(erf_pcap(all_frames()))) as opened:
+        with ibdissect.open(io.BytesIO(erf_pcap(all_frames()))) as opened:
             printer: Any = PRINTERS["tree"](opened, (), plain)
             text = "".join(text for table, rows in opened.selected() for text in printer.frames(table, rows))
         return text, len(printer.layouts)

@@ -17,6 +17,7 @@ from ibdissect.cli import run
 from ibdissect.dissect.named_values import seconds_text
 from ibdissect.export import csv as ours
 from ibdissect.export.csv import cell, write
+from tests.cases import every
 
 
 def test_cells_are_no_formulas() -> None:
@@ -54,7 +55,7 @@ def test_numbers(numbers: list[int]) -> None:
     assert _read(ours.of_numbers(np.array(numbers, np.int64))) == list(map(str, numbers))
 
 
-@pytest.mark.parametrize("kind", ["uint8", "uint16", "uint32", "uint64", "int32", "int64"])
+@every("kind", ["uint8", "uint16", "uint32", "uint64", "int32", "int64"])
 def test_every_width(kind: Any) -> None:
     most = int(np.iinfo(kind).max)
     numbers = [0, 7, most // 3, most - 1, most]

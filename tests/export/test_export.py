@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+import ibdissect
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.export.formats import ENDINGS
 from tests import commands, craft
@@ -126,11 +127,10 @@ def test_every_name_can_be_written(native: Path, first: bool) -> None:
 
     from ibdissect.dfilter.names import names_of
     from ibdissect.export import writers
-    from ibdissect.python_interface import Capture
     from ibdissect.tables.arrow import ArrowColumns
     from ibdissect.tables.rows import named_columns
 
-    with Capture(str(native)) as opened:
+    with ibdissect.open(str(native)) as opened:
         names = [name for name in names_of(opened.catalog).every() if ".node" not in name]  # which needs files about the subnet
         made = ArrowColumns(named_columns(opened.catalog, names, first=first), opened.state(names))
         batches = [made.batch(table, rows) for table, rows in opened.selected()]
@@ -240,9 +240,6 @@ def test_sql_sees_its_tables(native: Path) -> None:
 
 def test_sql_tables_hold_facts(tmp_path: Path) -> None:
     """`ports` has what ports report, without requests; the status of a MAD is without the D bit, which is a column."""
-    from ibdissect.python_interface import Capture
-    from ibdissect.tables.sql import Database
-
     asked, told = made.port_info(0, port_state=0), made.port_info(5)
     frames = [
         craft.smp(1, 0x15, asked, slid=1, dlid=5), craft.smp(0x81, 0x15, told, slid=5, dlid=1), craft.smp(2, 0x15, asked, slid=1, dlid=5),
@@ -256,8 +253,8 @@ def test_sql_tables_hold_facts(tmp_path: Path) -> None:
     )
     answers = []
     for query in queries:
-        with Capture(str(path)) as opened, Database(opened, (), opened.lint) as database:
-            answers.append(database.run(query).read_all().to_pylist())
+        with ibdissect.open(str(path)) as opened:
+            answers.append(opened.sql(query).to_pylist())
     rows, mads = answers
     assert [tuple(row.values()) for row in rows] == [(2, 4, 0x81), (4, 4, 0x81)]
     assert [row["mad_status"] for row in mads] == [0, 0, 0, 0, 0x1C]
@@ -281,10 +278,9 @@ SQL_VALUES = """select null::timestamp_ns a, null::decimal(9, 2) b, 0.0 / 0 c, d
 
 
 def test_sql_reads_only_the_columns_of_the_query(native: Path) -> None:
-    from ibdissect.python_interface import Capture
     from ibdissect.tables.sql import Database
 
-    with Capture(str(native)) as opened, Database(opened, (), opened.lint) as database:
+    with ibdissect.open(str(native)) as opened, Database(opened, (), opened.lint) as database:
         assert database._read_by("select count(*) from packets") == {"packets": []}
         assert database._read_by("select m.mad_method from mads m where frame_number > 3") == {"mads": ["frame_number", "mad_method"]}
         assert database._read_by("from ports")["ports"] == list(database.columns["ports"])

@@ -128,6 +128,7 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path, monkeypatch: pytest.Monkey
         made.add(batch, np.array([START, START + HOUR, START], np.int64))
 
 
+@pytest.mark.slow
 def test_processes_write_the_same_files(captures: Path, tmp_path: Path) -> None:
     (captures / "broken.pcap").write_bytes(b"no capture")
     folders = [tmp_path / "one", tmp_path / "two"]
@@ -150,8 +151,8 @@ def test_nothing_is_left_of_a_killed_process(captures: Path, tmp_path: Path, mon
     assert not (tmp_path / "ds").exists()
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize("what", ["parquet_writer", "os.replace", "os.makedirs"])
+@pytest.mark.parametrize("jobs", ["1", pytest.param("2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("what", ["os.replace", *(pytest.param(one, marks=pytest.mark.slow) for one in ("parquet_writer", "os.makedirs"))])
 def test_a_full_disk_leaves_no_folder(what: str, jobs: str, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither that of the dataset nor those of its partitions, nor those above; what was there stays."""
     import os

@@ -10,6 +10,7 @@ from scapy.plist import PacketList
 
 import ibdissect.layers as layers
 from ibdissect.layers import BTH, DETH, LRH, MAD, RETH
+from tests.cases import every
 
 layers_: Any = layers
 RC = {"read": 0x0C, "read response": 0x10, "ack": 0x11, "atomic ack": 0x12, "add": 0x14, "send": 0x04, "uc send": 0x24, "write": 0x0A}
@@ -29,7 +30,7 @@ def rc(kind: str, psn: int) -> Any:
     return BTH(opcode=RC[kind], psn=psn)
 
 
-@pytest.mark.parametrize(
+@every(
     ("answer", "request_", "expected"),
     [
         (smp(0x81, 7, back=True), smp(1, 7), True), (smp(0x81, 7, back=True), smp(2, 7), True),
@@ -45,7 +46,7 @@ def test_mads(answer: Packet, request_: Packet, expected: bool) -> None:
 ASKED = {"local_communication_id": 9}
 
 
-@pytest.mark.parametrize(
+@every(
     ("answer", "request_", "expected"),
     [
         (cm("REP", remote_communication_id=9), cm("REQ", **ASKED), True), (cm("REP", remote_communication_id=8), cm("REQ", **ASKED), False),
@@ -59,7 +60,7 @@ def test_connection_management(answer: Packet, request_: Packet, expected: bool)
     assert bool(answer[MAD].answers(request_[MAD])) == expected
 
 
-@pytest.mark.parametrize(
+@every(
     ("answer", "request_", "expected"),
     [
         (("ack", 5), ("send", 5), True), (("ack", 5), ("write", 5), True), (("ack", 6), ("send", 5), False),

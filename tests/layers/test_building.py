@@ -42,6 +42,7 @@ from ibdissect.layers import (  # type: ignore[attr-defined, unused-ignore]  # t
 from ibdissect.wire import crc
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.encapsulation import ETHERTYPES_VLAN
+from tests.cases import every
 
 
 def test_smp_from_the_attribute_alone() -> None:
@@ -91,8 +92,8 @@ def test_changed_fields_get_new_crcs_once_deleted() -> None:
     assert PKeyTable().p_key_table_block[3].p_key == 0, "packets share no default entries"
 
 
-@pytest.mark.parametrize("size", range(1, 6))
-@pytest.mark.parametrize("ip", [IP(src="10.0.0.1", dst="10.0.0.2"), IPv6(src="fe80::1", dst="fe80::2")], ids=["v4", "v6"])
+@every("size", range(1, 6))
+@every("ip", [IP(src="10.0.0.1", dst="10.0.0.2"), IPv6(src="fe80::1", dst="fe80::2")])
 def test_roce2_lengths_pad_and_icrc(ip: Any, size: int) -> None:
     built = (ip / UDP(sport=49152) / BTH(psn=7) / RETH(dmalen=size) / Raw(b"x" * size)).build()
     pkt: Any = type(ip)(built)
@@ -177,6 +178,7 @@ def test_scapys_shell_lists_every_layer() -> None:
     code = """
 import os
 from scapy.all import conf, ls
+from tests.cases import every
 for conf.interactive in (True, False):
     if os.fork() == 0:
         from ibdissect import layers

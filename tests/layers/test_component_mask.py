@@ -10,9 +10,10 @@ from ibdissect import layers
 from ibdissect.layers import SAFormat, component_mask, sa_query
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sa import components_of, components_set
+from tests.cases import every
 
 
-@pytest.mark.parametrize(
+@every(
     ("record", "fields", "mask"),
     [
         # Bits of OpenSM's IB_PR_COMPMASK_*, IB_MCR_COMPMASK_*, IB_LR_COMPMASK_*, IB_SR_COMPMASK_*

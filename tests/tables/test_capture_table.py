@@ -9,6 +9,7 @@ import pytest
 
 import ibdissect
 from ibdissect.tables.capture_table import table_html
+from tests.cases import every
 from tests.craft import erf_pcap, native, smp
 
 FRAMES = [native(payload=bytes(8), slid=7), smp(1, 0x11), native(payload=bytes(8), slid=9)]
@@ -101,7 +102,7 @@ class Enough(Exception):
     """The program has seen enough."""
 
 
-@pytest.mark.parametrize("ask", ["lint", "connections", "frames", "messages"])
+@every("ask", ["lint", "connections", "frames", "messages"])
 def test_a_program_cancels_by_raising_in_progress(capture: ibdissect.Capture, ask: str) -> None:
     seen = []
 

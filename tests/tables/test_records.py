@@ -14,6 +14,7 @@ import ibdissect
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dissect.tree import Node
 from ibdissect.wire.sa_service import ServiceRecord
+from tests.cases import every
 from tests.commands import run
 from tests.craft import build, erf_pcap, gmp
 from tests.mad.test_rmpp_records import FRAMES
@@ -90,7 +91,7 @@ def test_all_columns_of_records(monkeypatch: pytest.MonkeyPatch, most: int, size
     assert all(sum(row["lengths"]) == 112 and len(row["offsets"]) == len(row["frames"]) for row in rows)
 
 
-@pytest.mark.parametrize(("only", "found"), [(1, [0, 1]), (2, [3, 4]), (3, []), (4, [1, 2, 3])])
+@every(("only", "found"), [(1, [0, 1]), (2, [3, 4]), (3, []), (4, [1, 2, 3])])
 def test_records_of_which_a_frame_is_selected(only: int, found: list[int]) -> None:
     pytest.importorskip("pyarrow")
     with ibdissect.open(io.BytesIO(erf_pcap(FRAMES))) as opened:

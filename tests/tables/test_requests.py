@@ -11,6 +11,7 @@ import ibdissect
 from ibdissect.dfilter.answers import REQUEST_FRAME, AnswerFrames
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.tables import arrow, requests
+from tests.cases import every
 from tests.craft import erf_pcap, interfaces_pcapng, smp
 from tests.decode.made import tables_of
 from tests.talk import PLUGIN, capture
@@ -77,7 +78,7 @@ def test_all_columns_of_requests() -> None:
     assert times[1] < times[0] < times[2] < times[3]
 
 
-@pytest.mark.parametrize(
+@every(
     ("only", "found"),
     [
         ("frame.number == 1", [1]), ("frame.number == 5", [1]), ("frame.number == 2", [2]), ("frame.number == 3", [2]),

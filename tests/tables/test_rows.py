@@ -18,6 +18,7 @@ from ibdissect.tables.rows import Cells, NamedColumn, Rows, named_columns, texts
 from ibdissect.wire.catalog import BOTH, builtin
 from ibdissect.wire.encapsulation import AROUND_TUNNELS
 from ibdissect.wire.text import plain_value
+from tests.cases import every
 from tests.craft import erf_pcap, ethernet_pcap, interfaces_pcapng, native, smp, ud
 from tests.dissect.frames import all_frames, ethernet_frames
 
@@ -62,7 +63,7 @@ def test_seconds_as_text() -> None:
         assert named_values.seconds_texts(np.array(times, np.int64)) == list(map(named_values.seconds_text, times))
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "kind", "full"),
     [
         ("bth.a", "bool", "infiniband.bth.a"), ("lrh.sl", "uint8", "infiniband.lrh.sl"), ("bth.opcode", "uint8", "infiniband.bth.opcode"),
@@ -83,7 +84,7 @@ def test_the_type_of_a_column(name: str, kind: str, full: str) -> None:
     assert not named_columns(builtin(), [name], first=True)[0].repeats
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "repeats"),
     [
         ("frame.number", False), ("frame.comment", True), ("ibdissect.code", True), ("tcp.port", True), ("udp.port", True),
@@ -180,7 +181,7 @@ def test_hidden_values_leave_nothing_and_are_counted() -> None:
         assert Rows(named_columns(capture.catalog, ["_ws.col.info"]), capture.state([])).numbers_keys
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "values", "said"),
     [
         ("text", np.array(["a", "b\n", ""], object), ["a", "b\n", ""]), ("bool", np.array([True, False, True]), ["true", "false", "true"]),

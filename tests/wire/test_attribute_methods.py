@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import re
 
-import pytest
-
 from ibdissect.rules.MAD.header_fields import is_unknown
 from ibdissect.wire.attribute_methods import REQUESTS
+from tests.cases import every
 from tests.conftest import REFERENCE
 from tests.craft import smp
 from tests.decode.made import native_table
@@ -38,7 +37,7 @@ def listed() -> list[tuple[int, int, frozenset[int], str]]:
     return found
 
 
-@pytest.mark.parametrize(("mgmt_class", "attribute", "methods", "rule"), listed())
+@every(("mgmt_class", "attribute", "methods", "rule"), listed())
 def test_agrees_with_the_catalogue(mgmt_class: int, attribute: int, methods: frozenset[int], rule: str) -> None:
     known = REQUESTS.get(mgmt_class, {}).get(attribute)
     if known is None or not methods:

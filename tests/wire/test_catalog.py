@@ -18,6 +18,7 @@ from ibdissect.wire.column import column
 from ibdissect.wire.dialogue import VendorClass, is_notes, note, notes_of
 from ibdissect.wire.places import Inside, Mad, MadFormat, UdpPort, VendorOui
 from ibdissect.wire.spec import Struct, raw, rest, uint
+from tests.cases import every
 
 OUI = 0xACE2
 CAPTURE = Path(__file__).parents[2] / "captures" / "pkey-lab.pcap"
@@ -43,7 +44,7 @@ def catalog(*structs: type[Struct], **more: Any) -> Catalog:
     return Catalog([module(**{one.__name__: one for one in structs}, **more)])
 
 
-@pytest.mark.parametrize(
+@every(
     ("first", "second", "clash"),
     [
         (Mad(4, 0x12), Mad(4, 0x12), True), (Mad(4, 0x12, (1,)), Mad(4, 0x12), True), (Mad(4, 0x12), Mad(4, 0x12, (1,)), True),
@@ -106,7 +107,7 @@ def test_the_data_of_a_class_is_where_its_format_says() -> None:
     assert found.data_of(0x0A, 1) is of_class.data and found.data_of(0x0C, 1) is None  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("port", "is_one"), [(0, False), (1, True), (65535, True), (65536, False), (-1, False)])
+@every(("port", "is_one"), [(0, False), (1, True), (65535, True), (65536, False), (-1, False)])
 def test_ports_of_roce(port: int, is_one: bool) -> None:
     if is_one:
         assert builtin().with_roce([port]).roce_ports == (4791, port) and builtin().roce_ports == (4791,)

@@ -31,6 +31,7 @@ from ibdissect.wire.ulp.rdma_cm import IPCMPrivateData
 from ibdissect.wire.ulp.rds import RDSConnectRequest, RDSHeader
 from ibdissect.wire.ulp.rpcrdma import RPCRDMA, RPCRDMAConnectRequest
 from ibdissect.wire.ulp.sdp import SDPHello
+from tests.cases import every
 
 needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
 
@@ -118,7 +119,7 @@ def test_rejection() -> None:
     assert text_of(reject, REJ.reason) == "Invalid Service ID (8)" and text_of(reject, REJ.message_rejected) == "REQ (0)"
 
 
-@pytest.mark.parametrize(("reason", "struct"), [(4, RejectedTimeout), (25, PortRedirect), (24, None), (8, None)])
+@every(("reason", "struct"), [(4, RejectedTimeout), (25, PortRedirect), (24, None), (8, None)])
 def test_additional_reject_information(reason: int, struct: type[Struct] | None) -> None:
     view = read(REJ, "00000000" * 2 + "0000" + f"{reason:04x}")
     found = [s for p, s in builtin().inside[REJ] if all(f.read(view, f.bit) in values for f, values in p.when)]
@@ -130,7 +131,7 @@ def test_reasons_and_statuses_are_complete() -> None:
     assert set(cm_names.AP_STATUS) == set(range(14)) and set(cm_names.SIDR_STATUS) == set(range(6))
 
 
-@pytest.mark.parametrize(
+@every(
     ("service_id", "text"),
     [
         (0x0000000001061D4C, "RDMA IP CM, TCP port 7500"),
@@ -350,7 +351,7 @@ def test_alternate_path_messages() -> None:
     assert apr.additional_information_length == 72 and text_of(apr, APR.ap_status) == "Invalid LID (7)"
 
 
-@pytest.mark.parametrize(
+@every(
     ("service", "extended", "name"),
     [(0, 0, "RC"), (1, 0, "UC"), (2, 0, "RD"), (0, 1, "RC"), (3, 0, "other"), (3, 1, "XRC"), (3, 2, "other"), (3, 3, "other")],
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.wire import convert
+from tests.cases import every
 
 
-@pytest.mark.parametrize(("code", "text"), [(0, "0 (4.096 us)"), (8, "8 (1.049 ms)"), (18, "18 (1.074 s)"), (31, "31 (8796 s)")])
+@every(("code", "text"), [(0, "0 (4.096 us)"), (8, "8 (1.049 ms)"), (18, "18 (1.074 s)"), (31, "31 (8796 s)")])
 def test_timeout_text(code: int, text: str) -> None:
     assert convert.timeout_text(code) == text
 
@@ -21,14 +22,12 @@ def test_rate_text() -> None:
     assert [convert.rate_text(code) for code in (0, 2, 15, 26)] == ["0 (unknown)", "2 (2.5 Gb/s)", "15 (25 Gb/s)", "26 (2400 Gb/s)"]
 
 
-@pytest.mark.parametrize(
-    "text", ["0002:c903:0000:1491", "2:c903:0:1491", "00:02:c9:03:00:00:14:91", "0x0002c90300001491", "0002C90300001491"]
-)
+@every("text", ["0002:c903:0000:1491", "2:c903:0:1491", "00:02:c9:03:00:00:14:91", "0x0002c90300001491", "0002C90300001491"])
 def test_parse_guid(text: str) -> None:
     assert convert.parse_guid(text) == 0x0002C90300001491
 
 
-@pytest.mark.parametrize("text", ["", "0x12", "0002:c903:0000", "0002:c903:0000:149g", "00002:c903:0000:1491", "0x0002c903000014911"])
+@every("text", ["", "0x12", "0002:c903:0000", "0002:c903:0000:149g", "00002:c903:0000:1491", "0x0002c903000014911"])
 def test_parse_guid_refuses(text: str) -> None:
     with pytest.raises(ValueError, match="not a GUID"):
         convert.parse_guid(text)
@@ -45,12 +44,12 @@ def test_masks_name_every_bit() -> None:
     assert convert.speed_ext2_enabled_text(7) == "7 (set to supported)"
 
 
-@pytest.mark.parametrize(("lid", "text"), [(4, "4"), (0xBFFF, "49151"), (0xC001, "0xc001 (multicast)"), (0xFFFF, "0xffff (permissive)")])
+@every(("lid", "text"), [(4, "4"), (0xBFFF, "49151"), (0xC001, "0xc001 (multicast)"), (0xFFFF, "0xffff (permissive)")])
 def test_lid_text(lid: int, text: str) -> None:
     assert convert.lid_text(lid) == text
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "text"),
     [
         (0x0000, "0x0000 (limited member of partition 0x0000)"), (0x7FFF, "0x7fff (limited member of partition 0x7fff)"),
@@ -62,7 +61,7 @@ def test_the_highest_bit_of_a_p_key_is_full_membership(value: int, text: str) ->
     assert convert.p_key_text(value) == text
 
 
-@pytest.mark.parametrize(
+@every(
     ("lid", "text"),
     [
         (0xEFFFFFFF, "4026531839"),
@@ -75,7 +74,7 @@ def test_wide_lids(lid: int, text: str) -> None:
     assert convert.opa_lid_text(lid) == text
 
 
-@pytest.mark.parametrize(
+@every(
     ("seconds", "text"),
     [
         (0.0, "0 us"),
@@ -91,7 +90,7 @@ def test_durations(seconds: float, text: str) -> None:
     assert convert.duration_text(seconds) == text
 
 
-@pytest.mark.parametrize(("data", "text"), [(b"ab\0cd", "ab"), (b"", ""), (b"\0", ""), (b"a\xff", "a\ufffd"), ("ä".encode(), "ä")])
+@every(("data", "text"), [(b"ab\0cd", "ab"), (b"", ""), (b"\0", ""), (b"a\xff", "a\ufffd"), ("ä".encode(), "ä")])
 def test_texts_end_at_a_nul(data: bytes, text: str) -> None:
     assert convert.decode_text(data) == text
 

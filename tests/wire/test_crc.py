@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from ibdissect.wire import crc
+from tests.cases import every
 
 DICE = random.Random(7)
 NATIVE = DICE.randbytes(8 + 12 + 24)
@@ -53,7 +52,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_what_does_not_count_is_ones(name: str) -> None:
     """RoCE v2 has eight bytes of ones in front, where InfiniBand has the LRH."""
     data, calculate, variant = CASES[name]
@@ -61,7 +60,7 @@ def test_what_does_not_count_is_ones(name: str) -> None:
     assert calculate(data) == _bitwise(bytes(8 * b"\xff") * ("RoCE" in name) + masked, 32, 0x04C11DB7)
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_which_bits_count(name: str) -> None:
     data, calculate, variant = CASES[name]
     right = calculate(data)

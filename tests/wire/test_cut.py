@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.wire.cut import bytes_of, field_of, number_of
 from ibdissect.wire.encapsulation import IPv4, IPv6
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.spec import Field
+from tests.cases import every
 from tests.craft import native
 
 FRAME = native(0x04, bytes(8), slid=7, dlid=9, bth={"destqp": 0x123456})
 
 
-@pytest.mark.parametrize("field", [LRH.slid, LRH.dlid, LRH.pktlen, LRH.lnh])
-@pytest.mark.parametrize("at", [0, 3])
+@every("field", [LRH.slid, LRH.dlid, LRH.pktlen, LRH.lnh])
+@every("at", [0, 3])
 def test_a_field_is_that_of_its_structure(field: Field[int], at: int) -> None:
     data = bytes(at) + FRAME
     assert field_of(data, field, at) == number_of(data, field, at) == getattr(LRH(FRAME, 0), field.name)

@@ -10,10 +10,11 @@ from ibdissect.wire.column import column, evaluate, holds_in
 from ibdissect.wire.expr import And, Arith, Compare, In, Not, Or, Present, Value, first_field, present
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.spec import SpecError
+from tests.cases import every
 from tests.craft import build
 
 
-@pytest.mark.parametrize(
+@every(
     ("made", "op"),
     [(BTH.psn == 1, "=="), (BTH.psn != 1, "!="), (BTH.psn < 1, "<"), (BTH.psn <= 1, "<="), (BTH.psn > 1, ">"), (BTH.psn >= 1, ">=")],
 )
@@ -21,7 +22,7 @@ def test_comparisons(made: Any, op: str) -> None:
     assert isinstance(made, Compare) and (made.op, made.left, made.right, made.every) == (op, BTH.psn, 1, None)
 
 
-@pytest.mark.parametrize(
+@every(
     ("made", "op", "value"),
     [
         (BTH.psn & 6, "&", 2),
@@ -73,7 +74,7 @@ def test_the_first_field_of_a_condition() -> None:
 VIEW = BTH(build(BTH, psn=5, destqp=0x12, opcode=4, a=1))
 
 
-@pytest.mark.parametrize(
+@every(
     ("condition", "holds"),
     [
         (BTH.psn == 5, True), (BTH.psn != 5, False), (BTH.psn < 5, False), (BTH.psn <= 5, True), (BTH.psn > 4, True), (BTH.psn > 5, False),
@@ -95,7 +96,7 @@ def test_computed_columns() -> None:
     assert (column(BTH, "a.b", BTH.psn, "B").bits, column(BTH, "t", lambda view: "x", "T", kind="text").bits) == (64, 0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("formula", "kind", "said"),
     [
         (BTH.psn, "raw", "is uint or text, not raw"), (BTH.psn == 1, "text", "a condition is a number"),

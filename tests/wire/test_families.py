@@ -11,6 +11,7 @@ from ibdissect.errors import SpecError
 from ibdissect.wire.column import column
 from ibdissect.wire.places import UdpPort
 from ibdissect.wire.spec import Struct, flag, uint
+from tests.cases import every
 
 
 class Acme(Struct, prefix="acme", section="ACME 1"):
@@ -53,7 +54,7 @@ def test_what_lies_before_an_offset_with_dots_is_reserved() -> None:
     assert [field.name for field in Named.fields] == ["reserved2", "a", "reserved1", "reserved3", "b"], "no name twice"
 
 
-@pytest.mark.parametrize(
+@every(
     ("words", "fields", "said"),
     [
         ({"caried_by": ()}, {}, "Bad.caried_by: a structure has no such attribute, did you mean carried_by?"),

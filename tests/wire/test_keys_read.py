@@ -10,6 +10,7 @@ import pytest
 
 from ibdissect.wire.headers import DETH
 from ibdissect.wire.keys_read import HIDDEN, LEAST, MAX_KEYS, KeyNumber, KeysRead, column_read, key_read, watching
+from tests.cases import every
 from tests.craft import build
 
 KEY = 0xC0FFEE
@@ -49,7 +50,7 @@ def test_a_handler_that_fails_is_no_longer_watched_nor_is_another_thread() -> No
     assert seen == [int] and type(VIEW.q_key) is int and not keys.known
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "kind"),
     [
         (0x10000, ("K", 32)), (0xFFFF, None), (0x10001, None), (np.uint32(0x10000), ("K", 32)), (True, None), ("65536", None),
@@ -62,7 +63,7 @@ def test_which_numbers_are_keys(value: Any, kind: Any) -> None:
     assert LEAST == 0xFFFF and keys.kind_of(value) == kind
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "hidden"),
     [
         ("key 65536!", "key (hidden)!"), ("0x10000", HIDDEN), ("10000", HIDDEN), ("0X010000", HIDDEN), ("a10000", "a10000"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from copy import copy
 
-import pytest
-
 from ibdissect.wire import mad
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.dialogue import VendorClass
 from ibdissect.wire.mad import MAD, RMPP
+from tests.cases import every
 
 
 def test_methods_and_their_answers() -> None:
@@ -22,7 +21,7 @@ def test_methods_and_their_answers() -> None:
     assert mad.method_name(0x04, 0x44) == "PerfMethod(0x44)"
 
 
-@pytest.mark.parametrize(
+@every(
     ("mgmt_class", "name", "qp"),
     [
         (0x01, "Subnet Management (LID routed)", 0), (0x81, "Subnet Management (directed route)", 0), (0x03, "Subnet Administration", 1),
@@ -35,7 +34,7 @@ def test_classes(mgmt_class: int, name: str, qp: int) -> None:
     assert mad.class_qp(mgmt_class) == qp
 
 
-@pytest.mark.parametrize(
+@every(
     ("mgmt_class", "name", "short", "of_vendor"),
     [
         (0x08, "SNMP Tunneling", "SNMP", False), (0x09, "Vendor (range 1)", "vendor 0x09", True),
@@ -51,7 +50,7 @@ def test_classes_beside_the_bounds_of_their_ranges(mgmt_class: int, name: str, s
     assert mad.method_name(mgmt_class, 1).startswith("Vend") == of_vendor
 
 
-@pytest.mark.parametrize(
+@every(
     ("status", "mgmt_class", "text"),
     [
         (0x0000, 0x01, "ok"), (0x0001, 0x01, "busy"), (0x001C, 0x01, "invalid field value"), (0x8000, 0x81, "ok"),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.wire.encapsulation import erf_time_text
 from ibdissect.wire.opcodes import CONNECTED, DATAGRAMS, OPCODES, OPERATION, RELIABLE, SERVICES, WITH_AETH
+from tests.cases import every
 
 
 def test_only_unreliable_datagrams_are_datagrams() -> None:
@@ -13,7 +12,7 @@ def test_only_unreliable_datagrams_are_datagrams() -> None:
     assert {0x64, 0x65} == DATAGRAMS and {code & 0xE0 for code in OPCODES} >= {0x40, 0x60}
 
 
-@pytest.mark.parametrize(
+@every(
     ("fraction", "text"),
     [
         (0, "5.000000000"), (2, "5.000000000"), (3, "5.000000001"), (6, "5.000000001"), (7, "5.000000002"), (1 << 31, "5.500000000"),

@@ -18,6 +18,7 @@ from ibdissect.wire.catalog import builtin
 from ibdissect.wire.places import Mad
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import Field, Struct, array, bit, hole, mac, made, nested, pad, part, raw, rest, secret, text, uint
+from tests.cases import every
 from tests.wire.names import struct_id
 
 STRUCTS = builtin().structs
@@ -174,7 +175,7 @@ def test_wrong_sizes_are_refused() -> None:
     assert declare(size=2, a=uint(15, "A"), b=pad(1)).size == 2
 
 
-@pytest.mark.parametrize("field", [raw(1, "R"), text(1, "T"), hole(1, "H"), rest("Rest")], ids=lambda f: f.kind)
+@every("field", [raw(1, "R"), text(1, "T"), hole(1, "H"), rest("Rest")])
 def test_bytes_start_on_a_byte(field: Field[Any]) -> None:
     with pytest.raises(SpecError, match="must start on a byte"):
         declare(a=uint(4, "A"), b=field, c=uint(4, "C"))
@@ -197,7 +198,7 @@ def test_parts_repeats_and_nesting_read_where_the_whole_lies() -> None:
 WIDE = "starts on a byte"
 
 
-@pytest.mark.parametrize(
+@every(
     ("before", "field", "said"),
     [
         (8, uint(15, "A", holds="lid"), f"holds a lid, which has 16 or 32 bits and {WIDE}"), (4, uint(16, "A", holds="lid"), WIDE),

@@ -13,6 +13,7 @@ from ibdissect.wire.sa_paths import LinkRecord, MCMemberRecord, PathRecord
 from ibdissect.wire.sa_records import GuidInfoRecord, MulticastForwardingTableRecord, NodeRecord, PortInfoRecord
 from ibdissect.wire.sa_service import InformInfoRecord, ServiceRecord
 from ibdissect.wire.spec import Field, Struct
+from tests.cases import every
 
 RECORDS = [struct for struct in builtin().structs if components_of(struct)]
 
@@ -30,7 +31,7 @@ def field_of(record: type[Struct], component: str) -> Field[object]:
     return field
 
 
-@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)
+@every("record", RECORDS)
 def test_components_are_fields_in_wire_order(record: type[Struct]) -> None:
     """Component numbers follow the wire; only the two parts of a service id may stand apart."""
     named = [name for name in components_of(record) if name]
@@ -53,7 +54,7 @@ def test_the_example_of_python_rdma() -> None:
     assert components_set(PathRecord, 2072) == ["sgid", "dlid", "reversible"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("record", "bit", "component"),
     [
         (PathRecord, 12, "numb_path"),

@@ -18,6 +18,7 @@ from ibdissect.wire.pm import OfPort, PortCounters
 from ibdissect.wire.sm import VendorDiag
 from ibdissect.wire.sm_tables import LinkSpeedWidthPairsTable
 from ibdissect.wire.spec import INT_KINDS, Struct, bit, part, uint
+from tests.cases import every
 from tests.wire.names import plain, struct_id
 
 STRUCTS = builtin().structs
@@ -183,10 +184,8 @@ def test_derived_structures_keep_their_own_fields() -> None:
     assert OfPort not in STRUCTS
 
 
-@pytest.mark.parametrize(
-    ("low", "high"), [(0, 0), (0, 3), (4, 7), (1, 6), (7, 7), (7, 8), (8, 15), (9, 14), (0, 8), (15, 16), (3, 30), (31, 31)]
-)
-@pytest.mark.parametrize("width", [16, 32, 64])
+@every(("low", "high"), [(0, 0), (0, 3), (4, 7), (1, 6), (7, 7), (7, 8), (8, 15), (9, 14), (0, 8), (15, 16), (3, 30), (31, 31)])
+@every("width", [16, 32, 64])
 def test_parts_of_little_endian_numbers(width: int, low: int, high: int) -> None:
     """In one byte of the number or over several, beside the bounds of bytes."""
     low, high = min(low, width - 1), min(high, width - 1)

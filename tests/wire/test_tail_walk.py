@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.wire.spec import Struct, raw, text, uint
 from ibdissect.wire.tail import choice, optional, repeat, text_until
 from ibdissect.wire.tail_walk import walk
+from tests.cases import every
 from tests.wire.test_tail import Sized
 
 
@@ -27,8 +26,8 @@ class Head(Struct):
     up = optional((d << 1) - (d >> 1) * 2 + 1 >= 4, uint(8, "Up"))
 
 
-@pytest.mark.parametrize("a", range(4))
-@pytest.mark.parametrize("b", range(5))
+@every("a", range(4))
+@every("b", range(5))
 def test_which_parts_are_there(a: int, b: int) -> None:
     for c in range(7):
         for d in range(4):
@@ -52,7 +51,7 @@ class Fixed(Struct):
     last = repeat(uint(8, "Last"))
 
 
-@pytest.mark.parametrize(
+@every(
     ("data", "why"),
     [
         (b"", "Fixed needs 2 bytes, 0 are there"), (b"\2", "Fixed needs 2 bytes, 1 are there"),
@@ -63,7 +62,7 @@ class Fixed(Struct):
         (b"\2\1ab\0\5\6\7\1", ""),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("before", [0, 3])
+@every("before", [0, 3])
 def test_what_does_not_fit_is_said(data: bytes, why: str, before: int) -> None:
     """Wherever the structure begins. A structure inside says itself what does not fit into it."""
     found = walk(Fixed, bytes(before) + data, before, before + len(data))

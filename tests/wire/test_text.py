@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ibdissect.wire import text
 from ibdissect.wire.encapsulation import Ethernet, IPv4
 from ibdissect.wire.headers import BTH, GRH
 from ibdissect.wire.sm import NodeDescription, NodeInfo
 from ibdissect.wire.spec import Field
+from tests.cases import every
 
 
-@pytest.mark.parametrize(
+@every(
     ("given", "shown"),
     [
         ("ab ä", "ab ä"), ("\x1f", "\\x1f"), ("\x7f", "\\x7f"), ("\x9f", "\\x9f"), ("\xad", "\\xad"), ("\u0100", "\u0100"),
@@ -25,12 +24,12 @@ def test_what_cannot_be_printed_is_escaped(given: str, shown: str) -> None:
     assert text.printable(given) == shown and shown.isprintable()
 
 
-@pytest.mark.parametrize(("given", "shown"), [('"ä\n"', '"ä\n"'), ('"\x1b\n"', '"\\u001b\n"'), ('"\u2028"', '"\\u2028"'), ("", "")])
+@every(("given", "shown"), [('"ä\n"', '"ä\n"'), ('"\x1b\n"', '"\\u001b\n"'), ('"\u2028"', '"\\u2028"'), ("", "")])
 def test_json_stays_the_same_value(given: str, shown: str) -> None:
     assert text.visible_json(given) == shown
 
 
-@pytest.mark.parametrize(("count", "said"), [(0, "0 switches"), (1, "1 switch"), (2, "2 switches"), (-1, "-1 switches")])
+@every(("count", "said"), [(0, "0 switches"), (1, "1 switch"), (2, "2 switches"), (-1, "-1 switches")])
 def test_one_and_many(count: int, said: str) -> None:
     assert text.counted(count, "switch") == said and text.counted(count, "frame") == said.replace("switches", "frames").replace(
         "switch", "frame"
@@ -38,7 +37,7 @@ def test_one_and_many(count: int, said: str) -> None:
     assert text.counted(1965, "frame", ",") == "1,965 frames"
 
 
-@pytest.mark.parametrize(
+@every(
     ("numbers", "ranges"),
     [([], []), ([5], [(5, 5)]), ([1, 2, 4], [(1, 2), (4, 4)]), ([0, 1, 2, 3], [(0, 3)]), ([1, 3, 5], [(1, 1), (3, 3), (5, 5)])],
 )
@@ -46,14 +45,12 @@ def test_ranges(numbers: list[int], ranges: list[tuple[int, int]]) -> None:
     assert text.runs(numbers) == ranges
 
 
-@pytest.mark.parametrize(
-    ("bits", "shown"), [(1, "0x1"), (4, "0x1"), (5, "0x01"), (8, "0x01"), (9, "0x001"), (24, "0x000001"), (64, "0x" + "0" * 15 + "1")]
-)
+@every(("bits", "shown"), [(1, "0x1"), (4, "0x1"), (5, "0x01"), (8, "0x01"), (9, "0x001"), (24, "0x000001"), (64, "0x" + "0" * 15 + "1")])
 def test_hexadecimal_numbers_are_as_wide_as_their_field(bits: int, shown: str) -> None:
     assert text.hex_text(1, bits) == shown
 
 
-@pytest.mark.parametrize(
+@every(
     ("address", "shown"),
     [
         (bytes(15) + b"\1", "::1"),
@@ -66,7 +63,7 @@ def test_addresses(address: bytes, shown: str) -> None:
     assert text.gid_text(address) == shown == text.plain_value(GRH.sgid, address) == text.value_text(GRH.dgid, address)
 
 
-@pytest.mark.parametrize(
+@every(
     ("field", "value", "plain", "shown"),
     [
         (Ethernet.source, b"\2\0\0\0\0\1", "02:00:00:00:00:01", "02:00:00:00:00:01"), (IPv4.source, b"\x0a\0\0\1", "10.0.0.1", "10.0.0.1"),

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import ibdissect
 from ibdissect.cli.show import command
 from ibdissect.dissect.printers import dump
-from ibdissect.python_interface import Capture
 from ibdissect.wire.bm import BaseboardMgtFormat
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.cc import (
@@ -232,7 +232,7 @@ def test_vendor_notices(number: int) -> None:
     layout, values, expected = VENDOR_TRAPS[number]
     details = struct.pack(layout, *values).ljust(52, b"\0") + struct.pack(">H", number)
     notice = build(Notice, 64, producer_type=0x2C9, data_details=details)
-    with Capture(io.BytesIO(erf_pcap([smp(0x05, 0x02, notice)]))) as opened:
+    with ibdissect.open(io.BytesIO(erf_pcap([smp(0x05, 0x02, notice)]))) as opened:
         nodes = reversed([*opened.dissect(1).walk()])
     found = {node.name.removeprefix("infiniband.trap."): node.value for node in nodes}
     assert {name: found[name] for name in expected} == expected
@@ -242,7 +242,7 @@ def test_registers_in_band() -> None:
     """A query of PTYS as mstflint sends it: an operation of four words, a register of sixteen with its header (packets_layout.c)."""
     headers = struct.pack(">HHHBBQHH", 1 << 11 | 4, 0, 0x5004, 1, 1, 0x77, 3 << 11 | 17, 0)
     frames = [smp(0x02, 0xFF52, headers + bytes(range(44))), gmp(0x0A, 0x02, 0xFF52, bytes(8) + headers + bytes(range(204)), at=24)]
-    with Capture(io.BytesIO(erf_pcap(frames))) as opened:
+    with ibdissect.open(io.BytesIO(erf_pcap(frames))) as opened:
         for number in (1, 2):
             found = {node.label: node.text for node in opened.dissect(number).walk()}
             assert (found["RegisterID"], found["RegisterMethod"], found["OperationTLV"]) == ("PTYS (0x5004)", "query (1)", "operation (1)")
@@ -252,7 +252,7 @@ def test_registers_in_band() -> None:
 def test_a_key_before_words_is_masked() -> None:
     """mstflint puts the M_Key into the data of ConfigSpaceAccess, too."""
     key = bytes.fromhex("deadbeefcafef00d")
-    with Capture(io.BytesIO(erf_pcap([smp(0x01, 0xFF50, key + bytes(56), modifier=0x00010014)]))) as opened:
+    with ibdissect.open(io.BytesIO(erf_pcap([smp(0x01, 0xFF50, key + bytes(56), modifier=0x00010014)]))) as opened:
         assert "DEADBEEF" not in dump(opened.dissect(1)).upper().replace(" ", "")
 
 

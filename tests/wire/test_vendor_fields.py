@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 
-import pytest
-
 from ibdissect.wire.catalog import builtin
+from tests.cases import every
 from tests.conftest import REFERENCE
 
 MODULES = ("nvidia", "qos", "vendor")
@@ -42,7 +41,7 @@ def test_every_field_has_a_source() -> None:
     assert {(row["structure"], row["field"]) for row in table} <= fields.keys(), "these fields are not declared any more"
 
 
-@pytest.mark.parametrize(("bits", "source"), [("8+4", "manual 3"), ("8+3", ""), ("8+3", " "), ("9+3", "manual 3")])
+@every(("bits", "source"), [("8+4", "manual 3"), ("8+3", ""), ("8+3", " "), ("9+3", "manual 3")])
 def test_a_field_elsewhere_or_without_a_source_is_missing(bits: str, source: str) -> None:
     row = {"structure": "S", "field": "f", "bits": bits, "source": source}
     assert missing({("S", "f"): "8+3"}, [row]) == ["S.f (8+3)"] and not missing({("S", "f"): "8+3"}, [row | {"bits": "8+3", "source": "m"}])

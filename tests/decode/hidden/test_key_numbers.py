@@ -7,10 +7,10 @@ import io
 import numpy as np
 import pytest
 
+import ibdissect
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode.hidden import key_numbers
 from ibdissect.decode.hidden.key_numbers import KeyNumbering, is_secret, keys_of, must_mask, secret_fields
-from ibdissect.python_interface import Capture
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.headers import DETH
 from ibdissect.wire.sa_service import ServiceRecord
@@ -18,6 +18,7 @@ from ibdissect.wire.sm import SMP
 from ibdissect.wire.ulp import rpcrdma
 from tests import craft
 from tests.acme import connection
+from tests.cases import every
 from tests.decode.hidden.test_cut_keys import chunks
 from tests.decode.made import native_table
 from tests.test_secrets import FRAMES
@@ -71,16 +72,14 @@ def test_every_declared_key_is_numbered_where_it_first_appears() -> None:
 def test_a_message_of_several_packets_has_all_of_its_keys_in_order() -> None:
     """Also those that its first packet shows, which may be no part of what is numbered."""
     frames = [*connection(rpcrdma.SERVICE), *packets(NFS)]
-    with Capture(io.BytesIO(craft.erf_pcap(frames))) as opened:
+    with ibdissect.open(io.BytesIO(craft.erf_pcap(frames))) as opened:
         *_, last = opened.tables(edges=[len(frames)])
         masker = KeyNumbering()
         masker.feed(last)
     assert [masker.number("R_Key", 0x900 + i) for i in range(SEGMENTS)] == list(range(1, SEGMENTS + 1))
 
 
-@pytest.mark.parametrize(
-    ("value", "masked"), [(bytes(16), False), (bytes(15) + b"\1", True), (b"\1" + bytes(15), True), (b"\xff" * 16, True)]
-)
+@every(("value", "masked"), [(bytes(16), False), (bytes(15) + b"\1", True), (b"\1" + bytes(15), True), (b"\xff" * 16, True)])
 def test_a_wide_key_is_hidden_unless_it_is_zero(value: bytes, masked: bool) -> None:
     field = ServiceRecord.service_key
     assert must_mask(field, np.frombuffer(value * 2, np.uint8).reshape(2, 16)).tolist() == [masked] * 2

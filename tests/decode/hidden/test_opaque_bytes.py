@@ -7,14 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 
+import ibdissect
 from ibdissect.decode.hidden.opaque_bytes import Masks, _gaps, masks, opaque_pieces
 from ibdissect.decode.occurrences import Occurrences
-from ibdissect.python_interface import Capture
 from ibdissect.wire.sa_records import PortInfoRecord
+from tests.cases import every
 from tests.craft import mad, ud
-from tests.decode.hidden.test_unreadable_fields import KEY, NAME, PLUGIN, SECRET, vendor, whole
+from tests.decode.hidden.test_unreadable_fields import KEY, NAME, PLUGIN, SECRET, vendor
 from tests.fuzz.container import pcapng
 from tests.planted import KEY as PLANTED
 from tests.planted import leaks, native
@@ -30,14 +30,14 @@ def test_the_parts_of_a_range_that_are_opaque() -> None:
 def test_pieces_that_overlap_or_touch_are_one() -> None:
     """The second frame is a later segment, and has a key of its own where a first segment would have it."""
     frames = [vendor(SECRET + b"\1\1\1\1"), vendor(NAME), vendor(NAME + SECRET, segment=2), vendor(b"\0\7\0\4" + KEY)]
-    with Capture(io.BytesIO(pcapng(whole(*frames))), plugins=[str(PLUGIN)]) as opened:
+    with ibdissect.open(io.BytesIO(pcapng(native(*frames))), plugins=[str(PLUGIN)]) as opened:
         (table,) = opened.tables()
         found = table.once(opaque_pieces)
         rows, at, stop = found.rows, found.at, found.stop
         assert rows.tolist() == [0, 2, 3] and (at[1:] >= at[:-1]).all() and (at < stop).all()
         found = table.once(masks)
         assert found is not None and len(found.at) == 3 and all(a < b for a, b in zip(found.at, found.stop, strict=True))
-    with Capture(io.BytesIO(pcapng(whole(vendor(NAME)))), plugins=[str(PLUGIN)]) as opened:
+    with ibdissect.open(io.BytesIO(pcapng(native(vendor(NAME)))), plugins=[str(PLUGIN)]) as opened:
         (table,) = opened.tables()
         assert table.once(masks) is None
 
@@ -80,7 +80,7 @@ def test_a_wrong_offset_shows_nothing_of_a_table_with_keys() -> None:
     """Records that are read at other places would show a key as another field."""
     table = (b"\0\1\1\0" + PLANTED * 2 + b"\x22" * 56 + bytes(4)) * 2
     assert leaks(native(*(sa(table, attribute=0x12, offset=offset, length=164) for offset in (8, 9, 10, 11, 17)))) == []
-    with Capture(io.BytesIO(pcapng(native(sa(table, attribute=0x12, offset=9, length=164))))) as opened:
+    with ibdissect.open(io.BytesIO(pcapng(native(sa(table, attribute=0x12, offset=9, length=164))))) as opened:
         assert len(next(iter(opened.tables())).occurrences(PortInfoRecord)) == 2
 
 
@@ -93,7 +93,7 @@ def occurrences(*places: tuple[int, int, int]) -> Occurrences:
     return Occurrences(*np.array(places, np.int64).reshape(-1, 3).T)
 
 
-@pytest.mark.parametrize(
+@every(
     ("outer", "inner", "found"),
     [
         ([(0, 2, 6)], [], [(0, 2, 6)]), ([(0, 2, 6)], [(0, 2, 6)], []), ([(0, 2, 6)], [(0, 2, 5)], [(0, 5, 6)]), ([(0, 2, 6)],
@@ -112,7 +112,7 @@ def test_what_is_in_no_inner_range(
     assert list(zip(gaps.rows.tolist(), gaps.at.tolist(), gaps.stop.tolist(), strict=True)) == found
 
 
-@pytest.mark.parametrize(
+@every(
     ("pieces", "merged"),
     [
         ([(10, 20), (20, 25)], [(10, 25)]), ([(10, 20), (21, 25)], [(10, 20), (21, 25)]), ([(10, 30), (12, 15), (40, 41)], [(10, 30),

@@ -6,10 +6,11 @@ import io
 
 import pytest
 
+import ibdissect
 from ibdissect.decode.hidden.shapes import alike
-from ibdissect.python_interface import Capture
 from ibdissect.wire.ulp import smc_llc
 from tests import smc
+from tests.cases import every
 from tests.craft import build, erf_pcap, ethernet_pcap, mad, rc, sa_mad, ud
 from tests.decode.test_keyed_pairs import KEY, shows
 from tests.keyed import roce
@@ -23,7 +24,7 @@ def test_a_query_to_a_redirected_agent(qp: int) -> None:
     assert not shows(erf_pcap([ud(QUERY, dest_qp=qp)]))
 
 
-@pytest.mark.parametrize(
+@every(
     ("payload", "hidden"),
     [
         (QUERY, True), (QUERY[:255], False), (QUERY + bytes(4), False), (b"\2" + QUERY[1:], False), (mad(0x77, 1, 0x12, b"data"), False),
@@ -34,7 +35,7 @@ def test_a_query_to_a_redirected_agent(qp: int) -> None:
     ],
 )  # fmt: skip
 def test_which_payloads_are_alike(payload: bytes, hidden: bool) -> None:
-    with Capture(io.BytesIO(erf_pcap([ud(payload, dest_qp=0x77)]))) as opened:
+    with ibdissect.open(io.BytesIO(erf_pcap([ud(payload, dest_qp=0x77)]))) as opened:
         (table,) = opened.tables()
         assert sum(map(len, alike(table))) == hidden
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.wire.encapsulation import ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6
 from ibdissect.wire.ulp import ipoib
+from tests.cases import every
 
 
 def four(size: int, first: int = 0x45, length: int | None = None) -> bytes:
@@ -19,7 +18,7 @@ def six(size: int, first: int = 0x60, length: int | None = None) -> bytes:
 ARP = b"\0\x20\x08\0\x14\x04" + bytes(50)
 
 
-@pytest.mark.parametrize(
+@every(
     ("number", "body", "fits"),
     [
         (ETHERTYPE_IPV4, four(20), True), (ETHERTYPE_IPV4, four(20, 0x4F), True), (ETHERTYPE_IPV4, four(19), False),

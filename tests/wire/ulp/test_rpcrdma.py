@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.wire.ulp import rpcrdma
+from tests.cases import every
 
 
 def word(*values: int) -> bytes:
     return b"".join(value.to_bytes(4, "big") for value in values)
 
 
-@pytest.mark.parametrize(
+@every(
     ("body", "more"),
     [
         (word(2), False), (word(2, 0, 0), False), (word(2, 1), True), (word(2)[:3], False), (word(1, 1, 2), False),
@@ -32,7 +31,7 @@ LISTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LISTS)
+@every("name", LISTS)
 def test_chunk_lists_are_read_to_their_end_and_no_further(name: str) -> None:
     """Every word that says whether an entry follows is 0 or 1; what a body of any length holds behind them does not matter."""
     lists = LISTS[name]

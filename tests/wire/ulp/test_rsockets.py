@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ibdissect.wire.cm_names import IP_PORTS
 from ibdissect.wire.ulp import rsockets
 from ibdissect.wire.ulp.rdma_cm import IP_CM_SIZE
+from tests.cases import every
 
 GREETING = bytes(IP_CM_SIZE) + b"\1\0\0\2" + bytes(4) + bytes(12) + rsockets.LIST_SIZE.to_bytes(4, "big")
 PORT = next(port for port in range(1024, 65536) if port not in IP_PORTS)
 
 
-@pytest.mark.parametrize(
+@every(
     ("service", "data", "is_one"),
     [
         (rsockets.TCP | PORT, GREETING, True), (rsockets.TCP | PORT, GREETING + bytes(20), True),

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+import ibdissect
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import REGISTRY, Rule, on_struct
 from ibdissect.pipeline.check import CheckOptions, check
-from ibdissect.python_interface import Capture
 from ibdissect.wire import dm
 from ibdissect.wire.tail_walk import MOST
 from ibdissect.wire.ulp import ip, ipoib, iscsi, iser, nvme, nvme_rdma, rds, rpcrdma, srp
@@ -23,17 +23,17 @@ from tests.craft import build, erf_pcap, gmp, rc, ud
 UPPER = ("nvme", "nvme_rdma", "rpcrdma", "iser", "iscsi", "rds", "srp", "ipoib", "ip")
 
 
-def opened(tmp_path: Path, frames: Iterable[bytes]) -> Capture:
+def opened(tmp_path: Path, frames: Iterable[bytes]) -> ibdissect.Capture:
     path = tmp_path / "made.pcap"
     path.write_bytes(erf_pcap(frames))
-    return Capture(str(path), show_keys=True)
+    return ibdissect.open(str(path), show_keys=True)
 
 
-def layers(capture: Capture, number: int) -> list[str]:
+def layers(capture: ibdissect.Capture, number: int) -> list[str]:
     return [layer.label for layer in capture.dissect(number).layers]
 
 
-def upper(capture: Capture) -> list[tuple[int, str]]:
+def upper(capture: ibdissect.Capture) -> list[tuple[int, str]]:
     """(frame, structure) of everything that an upper layer says."""
     found = []
     for table in capture.tables():
@@ -109,7 +109,7 @@ def test_a_frame_read_first_knows_earlier_frames(tmp_path: Path) -> None:
 def test_a_pipe_knows_as_much(tmp_path: Path) -> None:
     path = tmp_path / "made.pcap"
     path.write_bytes(erf_pcap(nvme_frames()))
-    with open(path, "rb") as file, Capture(file) as capture:
+    with open(path, "rb") as file, ibdissect.open(file) as capture:
         assert "NVMe response" in layers(capture, 4)
 
 
@@ -171,7 +171,7 @@ def test_memory_of_srp_commands_and_rds_messages_is_shown_and_its_keys_are_hidde
         column = capture.table()["infiniband.srp.descriptor.virtualaddress"]
         assert column.value.tolist() == [0, 1, 2, 3]
         assert (5, "SRPEvent") in upper(capture) and (8, "RDSRdmaDestination") in upper(capture) and (8, "RDSRdma") not in upper(capture)
-    with Capture(str(tmp_path / "made.pcap")) as capture:
+    with ibdissect.open(str(tmp_path / "made.pcap")) as capture:
         capture.number_keys()
         shown = [str([(node.text, node.value) for node in capture.dissect(number).walk()]) for number in (4, 8)]
         hidden = str([(node.text, node.value) for node in capture.dissect(9).walk()])
@@ -203,7 +203,7 @@ def test_ip_inside_ipoib(tmp_path: Path) -> None:
         assert (tcp.value, tcp.offset) == (22, 8 + 12 + 8 + 4 + 28 + 2)
 
 
-def matching(capture: Capture, text: str) -> list[int]:
+def matching(capture: ibdissect.Capture, text: str) -> list[int]:
     from ibdissect.dfilter.compile import compile_filter
 
     wanted = compile_filter(text, capture.catalog)

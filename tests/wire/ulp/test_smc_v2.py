@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import ibdissect
 from ibdissect.dissect.build import dissect_rows
-from ibdissect.python_interface import Capture
 from ibdissect.wire.ulp import smc_v2
 from tests import smc
 from tests.craft import ethernet_pcap
@@ -20,7 +20,7 @@ STRUCTS = [one for one in vars(smc_v2).values() if isinstance(one, type) and one
 def values(tmp_path: Path, data: bytes, *names: str) -> list[list[object]]:
     path = tmp_path / "one.pcap"
     path.write_bytes(ethernet_pcap([smc.segment(data)]))
-    with Capture(str(path), show_keys=True) as capture:
+    with ibdissect.open(str(path), show_keys=True) as capture:
         nodes = list(capture.dissect(1).walk())
     return [[node.value for node in nodes if node.name == name] for name in names]
 
@@ -28,7 +28,7 @@ def values(tmp_path: Path, data: bytes, *names: str) -> list[list[object]]:
 def titles(tmp_path: Path, data: bytes) -> set[str]:
     path = tmp_path / "one.pcap"
     path.write_bytes(ethernet_pcap([smc.segment(data)]))
-    with Capture(str(path)) as capture:
+    with ibdissect.open(str(path)) as capture:
         (table,) = capture.tables()
         return {struct.title for struct in STRUCTS if len(table.occurrences(struct))}
 
@@ -58,7 +58,7 @@ def test_accept_and_confirm(tmp_path: Path) -> None:
 def test_the_key_of_smc_d_is_masked(tmp_path: Path) -> None:
     path = tmp_path / "one.pcap"
     path.write_bytes(ethernet_pcap([smc.segment(smc.ACCEPT_D)]))
-    with Capture(str(path)) as capture:
+    with ibdissect.open(str(path)) as capture:
         (token,) = (node for node in capture.dissect(1).walk() if node.label == "DMB Token")
     assert (token.value, token.text) == (None, "DMB Token#1")
 
@@ -71,7 +71,7 @@ def test_whatever_is_cut_or_wrong(tmp_path: Path, kind: str, recwarn: pytest.War
         frames.append(smc.segment(whole[:at] + bytes([chance.choice([0xFF, 1, 40])]) + whole[at + 1 :]))
     path = tmp_path / "many.pcap"
     path.write_bytes(ethernet_pcap(frames))
-    with Capture(str(path)) as capture:
+    with ibdissect.open(str(path)) as capture:
         trees = [tree for table in capture.tables() for _, tree in dissect_rows(table, capture.presenter())]
     assert len(trees) == len(frames)
     assert all(node.offset + node.length <= len(tree.data) for tree in trees for node in tree.walk())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.python_interface import Capture
+import ibdissect
 from ibdissect.wire.catalog import builtin
 from tests import smc
 from tests.craft import ethernet_pcap
@@ -40,7 +40,7 @@ LEFT_OUT = {"ul_nvme_connect_io": {"nvme.cmd.cid", "nvme.cmd.opc"}}
 
 def ours(path: Path, names: tuple[str, ...]) -> dict[str, dict[int, list[int]]]:
     found: dict[str, dict[int, list[int]]] = {name: defaultdict(list) for name in names}
-    with Capture(str(path), show_keys=True) as capture:
+    with ibdissect.open(str(path), show_keys=True) as capture:
         columns = capture.table()
         columns.read(names)
         for name in names:

@@ -1,0 +1,39 @@
+"""Many small cases in one test: an item of pytest costs a millisecond, and most cases take less."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+import pytest
+
+
+def every(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """As `pytest.mark.parametrize`, in one test that tries all cases and then names each that failed. Fixtures serve all of them."""
+    words = tuple(names.replace(",", " ").split()) if isinstance(names, str) else names
+    tried = [dict(zip(words, case if len(words) > 1 else (case,), strict=True)) for case in cases]
+    assert tried, "no case"
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @wraps(test)
+        def run(**fixtures: Any) -> None:
+            failures = []
+            for case in tried:
+                try:
+                    test(**case, **fixtures)
+                except (Exception, pytest.fail.Exception) as error:
+                    failed = error if isinstance(error, Exception) else AssertionError(str(error)).with_traceback(error.__traceback__)
+                    failed.add_note(f"case: {case}")
+                    failures.append(failed)
+            if failures:
+                raise ExceptionGroup(f"{len(failures)} of {len(tried)} cases", failures)
+
+        signature = inspect.signature(test)
+        run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[one for name, one in signature.parameters.items() if name not in words]
+        )
+        return run
+
+    return decorate
