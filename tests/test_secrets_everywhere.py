@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scapy.layers.l2 import Ether
-from scapy.packet import bind_layers, split_layers
+from scapy.packet import bind_bottom_up, split_bottom_up
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_PPP, LINKS_RAW_IP
 from ibdissect.cli import COMMANDS
@@ -288,11 +288,11 @@ def test_scapy_shows_no_packet_that_is_not_read(upper: type, version: int) -> No
     one = next(iter(FEW.values()))
     data = sent(version)[1][one.name]
     row = whole(LINK_ETHERNET, data[:12] + struct.pack(">H", LOCAL) + data[14 if version == 1 else 42 :])
-    bind_layers(Ether, upper, type=LOCAL)
+    bind_bottom_up(Ether, upper, type=LOCAL)
     try:
         (text,), (open_text,) = scapys(row), scapys(row, show_keys=True)
     finally:
-        split_layers(Ether, upper, type=LOCAL)
+        split_bottom_up(Ether, upper, type=LOCAL)
     assert "BTH" not in text and "bytes hidden" in text and shown(text.encode(), [Planted("", one.key, 0, 0)]) == []
     assert "BTH" in open_text and f"0x{int.from_bytes(one.key, 'big'):x}" in open_text
 
