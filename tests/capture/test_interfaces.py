@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.capture.interfaces import Interfaces
-from ibdissect.capture.times import FAR
 from tests.capture.built import options
+
+FAR = 4_600_000_000
 
 
 def expected(ticks: int, resolution: int, offset: int) -> int:

@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.records import MAX_DAMAGE, ROWS, SEARCH
+from ibdissect.capture.records import ROWS
 from tests.capture.built import Packet, enhanced, erf_record, interface, pcap, pcap_rows, read, section
 
 GOOD = [Packet(1_600_000_000 + n, n, bytes([n]) * (20 + n)) for n in range(30)]
@@ -46,7 +46,7 @@ def test_nothing_good_behind_the_damage(window: int) -> None:
 
 
 def test_the_search_is_bounded() -> None:
-    rows, reader = read(pcap(GOOD) + b"\xfe" * (SEARCH + 100) + pcap(GOOD)[24:])
+    rows, reader = read(pcap(GOOD) + b"\xfe" * ((1 << 20) + 100) + pcap(GOOD)[24:])
     assert len(rows) == len(GOOD)
     assert reader.damage[0].resumed is None
 
@@ -78,8 +78,8 @@ def test_garbage_in_erf_and_pcapng(window: int) -> None:
 
 def test_too_many_damaged_places_end_the_reading() -> None:
     bad = enhanced("<", 7, 0, b"")
-    rows, reader = read(section("<") + interface("<", 1) + bad * (MAX_DAMAGE + 50) + enhanced("<", 0, 0, b"never"))
-    assert rows == [] and len(reader.damage) == MAX_DAMAGE
+    rows, reader = read(section("<") + interface("<", 1) + bad * 1050 + enhanced("<", 0, 0, b"never"))
+    assert rows == [] and len(reader.damage) == 1000
 
 
 def test_many_small_records_come_in_many_chunks() -> None:

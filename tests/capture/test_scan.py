@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ibdissect import c_code
 from ibdissect.capture.scan import Stride, chained, walk
-from ibdissect.capture.scattered import AT_ONCE, columns, gather, looked_up, unaligned
+from ibdissect.capture.scattered import columns, gather, looked_up, unaligned
 from tests.capture.built import Packet, pcap
 from tests.conftest import a_third_of, shared_captures
 
@@ -102,7 +102,7 @@ def test_a_chain_is_good_when_it_ends_exactly_at_the_end() -> None:
     assert not chained(raw, at, len(blob), stride, lambda p: np.ones(len(p), bool)).any()
 
 
-@pytest.mark.parametrize("count", [0, 1, AT_ONCE, AT_ONCE + 7])
+@pytest.mark.parametrize("count", [0, 1, 4096, 4103])
 def test_columns_are_the_words_of_a_gather(count: int) -> None:
     random = np.random.default_rng(5)
     raw = random.integers(0, 256, 5000, np.uint8)

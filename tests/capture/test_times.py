@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 
 from ibdissect.capture.interfaces import Interfaces
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.times import FAR, FAR_NS, NEAR_NS, SECOND_NS, earlier, near
+from ibdissect.capture.times import earlier, near
 from tests.capture.built import erf_record
 
+NEAR_NS = (1 << 61) - 1
+FAR_NS = 4_600_000_000_000_000_000
+FAR = 4_600_000_000
+SECOND_NS = 1_000_000_000
 INTS = st.integers(-(2**63), 2**63 - 1)
 BOUNDS = [0, 1, -1, NEAR_NS, FAR_NS - 1, FAR_NS, -FAR_NS, 1 - FAR_NS]
 TIMES = st.one_of(st.sampled_from(BOUNDS), st.integers(-FAR_NS, FAR_NS))

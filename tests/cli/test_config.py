@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from ibdissect.cli.config import Config, read_config
-from ibdissect.cli.frame_selection import ENDLESS, parse_frames
+from ibdissect.cli.frame_selection import parse_frames
 from ibdissect.errors import ConfigError
+
+ENDLESS = (1 << 63) - 1
 
 
 def test_the_nearest_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.cli.config import NAME, Config, read_config
+from ibdissect.cli.config import Config, read_config
 from ibdissect.cli.config_edit import ignore, with_ignored, written
 from ibdissect.errors import CaptureError, ConfigError
 
@@ -46,17 +46,18 @@ def test_of_a_project(text: str, changed: str) -> None:
 
 def test_the_file_that_was_read_is_changed_or_a_new_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert written(Config()) == written(Config(source="--config")) == str(tmp_path / NAME) and written(Config(source="a.toml")) == "a.toml"
+    assert written(Config()) == written(Config(source="--config")) == str(tmp_path / "ibdissect.toml")
+    assert written(Config(source="a.toml")) == "a.toml"
     ignore(written(Config()), "PKY001")
     ignore(written(Config()), "CAP001")
     assert read_config(None).ignore == ("PKY001", "CAP001")
 
 
 def test_a_file_that_is_not_understood_stays(tmp_path: Path) -> None:
-    path = tmp_path / NAME
+    path = tmp_path / "ibdissect.toml"
     path.write_text("ignore = 3")
     with pytest.raises(ConfigError, match="by hand"):
         ignore(str(path), "PKY001")
     assert path.read_text() == "ignore = 3"
     with pytest.raises(CaptureError):
-        ignore(str(tmp_path / "none" / NAME), "PKY001")
+        ignore(str(tmp_path / "none" / "ibdissect.toml"), "PKY001")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.cli.follow import WITH_PAYLOAD
 from tests.commands import run
+
+WITH_PAYLOAD = 'ibdissect.message.kind in {"SEND", "WRITE", "READ", "ATOMIC"}'
 
 
 def test_command(repo: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.cli.report_targets import LISTED, MOST_LISTED, Target, digests_of, limited, most_listed, targets_of
+from ibdissect.cli.report_targets import Target, digests_of, limited, most_listed, targets_of
 from ibdissect.errors import ConfigError
 from tests.commands import run
 from tests.report.test_formats import finding, report
@@ -29,8 +29,8 @@ def test_the_first_is_that_of_standard_output(monkeypatch: pytest.MonkeyPatch) -
 
 def test_people_read_some_and_programs_all() -> None:
     text, json = Target("text"), Target("json", "x")
-    assert (text.limit(None), json.limit(None), text.limit(-1), json.limit(5)) == (LISTED, MOST_LISTED, None, 5)
-    assert (most_listed([text], None), most_listed([text, json], None), most_listed([text, json], -1)) == (LISTED, MOST_LISTED, None)
+    assert (text.limit(None), json.limit(None), text.limit(-1), json.limit(5)) == (100, 10_000, None, 5)
+    assert (most_listed([text], None), most_listed([text, json], None), most_listed([text, json], -1)) == (100, 10_000, None)
 
 
 def test_what_is_left_out_stays_counted() -> None:

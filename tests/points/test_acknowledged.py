@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ibdissect.decode.history import SECOND_NS
 from ibdissect.points.acknowledged import PlaceFinder, ProvenArrivals
 from ibdissect.points.flows import PointFlow, PointFlows
 from ibdissect.points.transmissions import Transmissions
@@ -67,7 +66,7 @@ def test_what_an_rnr_nak_answers_has_arrived(block: int) -> None:
 
 @pytest.mark.parametrize("block", [2, 1000])
 @pytest.mark.parametrize(
-    ("next_psn", "later", "arrived"), [(3, 10 * SECOND_NS + 1, True), (3, 10 * SECOND_NS, False), (1, 11 * SECOND_NS, False)]
+    ("next_psn", "later", "arrived"), [(3, 10_000_000_001, True), (3, 10_000_000_000, False), (1, 11_000_000_000, False)]
 )
 def test_data_that_nobody_asks_for_again_has_arrived(block: int, next_psn: int, later: int, arrived: bool) -> None:
     """A requester that goes on for ten seconds has found out that some is missing."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ibdissect.points.coverage import HOLE, CoverageGaps
+from ibdissect.points.coverage import CoverageGaps
+
+HOLE = 4
 
 
 @pytest.mark.parametrize("block", [10, 50, 130, 5_000])

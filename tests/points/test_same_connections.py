@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from ibdissect.diagnosis.connection import BOTH, Connection, ConnectionEnd, Diagnosis, SetUpState
-from ibdissect.points.same_connections import PROVED, Same, same_connections
+from ibdissect.diagnosis.connection import Connection, ConnectionEnd, Diagnosis, SetUpState
+from ibdissect.points.same_connections import Same, same_connections
 
 SEC = 1_000_000_000
 
@@ -69,5 +69,5 @@ def test_the_point_tells_that_knows_most(near: tuple[str, str], far: tuple[str, 
 
 def test_one_direction_tells_only_where_nobody_has_both() -> None:
     one_way = connection("retries-exhausted", "failed", directions="requests")
-    assert one_way.directions != BOTH and Same({0: one_way, 1: connection()}).teller([0, 1], lost=False) == 1
-    assert Same({0: one_way}).teller([0, 1], lost=False) == 0 and "retries-exhausted" not in PROVED
+    assert one_way.directions != "both" and Same({0: one_way, 1: connection()}).teller([0, 1], lost=False) == 1
+    assert Same({0: one_way}).teller([0, 1], lost=False) == 0

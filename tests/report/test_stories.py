@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.diagnosis.connection import NONE, SEVERITIES
+from ibdissect.diagnosis.connection import SEVERITIES
 from ibdissect.report import stories as module
-from ibdissect.report.stories import WIDTH, stories
+from ibdissect.report.stories import stories
 from tests.diagnosis.lab import MS, SEC, START, TIMEOUT, Lab, joined
 
 
@@ -33,7 +33,7 @@ def test_the_worst_are_told_with_their_time() -> None:
     assert one.cause == "retries-exhausted" and one.severity == "error" and one.when == "1.000 s (22:13:21.000 UTC) to 1.140 s"
     assert [proof.what for proof in one.proofs] == ["where it began", "what decides it"]
     assert one.numbers == "6 messages, 384 bytes, 7 packets sent again" and "waiting for time-outs" in one.time
-    assert sum(part.width for part in one.parts) == pytest.approx(WIDTH) and one.parts[0].x == 0
+    assert sum(part.width for part in one.parts) == pytest.approx(420) and one.parts[0].x == 0
     assert [part.x for part in one.parts[1:]] == pytest.approx([one.parts[0].width, one.parts[0].width + one.parts[1].width])
     assert one.life == "its first frame is 7, its last 41 (0.001 s to 1.140 s); its set-up is not captured"
     assert found.begins.startswith("It begins on 2023-11-14")
@@ -73,5 +73,5 @@ def test_every_severity_of_a_connection_has_a_badge_or_none() -> None:
     from ibdissect.report.html import environment
 
     draw = environment().get_template("macros.html").module
-    badges = {level: str(draw.badge(level)) for level in (*SEVERITIES, NONE)}  # type: ignore[attr-defined]
+    badges = {level: str(draw.badge(level)) for level in (*SEVERITIES, "none")}  # type: ignore[attr-defined]
     assert badges.pop("none") == "" and all(f'class="badge {level}"' in badge and level in badge for level, badge in badges.items())

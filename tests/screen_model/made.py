@@ -9,7 +9,7 @@ from pathlib import Path
 from ibdissect.lint.finding import Finding
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.rules import load
-from ibdissect.screen_model.background_analysis import KEPT, BackgroundAnalysis, Snapshot
+from ibdissect.screen_model.background_analysis import BackgroundAnalysis, Snapshot
 from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.screen_model.findings_store import FindingsStore
 from tests import craft
@@ -61,7 +61,7 @@ def opened(path: Path | io.BytesIO, **kw: bool) -> CaptureModel:
     return model
 
 
-def studied(model: CaptureModel, options: CheckOptions | None = None, kept: int | None = KEPT) -> tuple[BackgroundAnalysis, Snapshot]:
+def studied(model: CaptureModel, options: CheckOptions | None = None, kept: int | None = 1000) -> tuple[BackgroundAnalysis, Snapshot]:
     """Everything learnt; the study's thread is over."""
     study = BackgroundAnalysis(model, lambda: options or CheckOptions(rules=load()), kept)
     shots: list[Snapshot] = []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ibdissect.screen_model import ladder as study
-from ibdissect.screen_model.ladder import AGAIN, LOST, OTHER, REFUSED, Ladder, shorter
+from ibdissect.screen_model.ladder import Ladder, shorter
 from tests import craft
 from tests.commands import run
 
@@ -41,7 +41,7 @@ def ladder(frames: Iterable[bytes], tmp_path: Path, repeated: Container[int] = (
 
 def test_marks(tmp_path: Path) -> None:
     found = ladder([send(1), send(4), nak(2), send(2), send(3), send(4), read(5), send(99)], tmp_path)
-    assert [step.mark for step in found.steps] == ["", LOST, REFUSED, "", "", AGAIN, "", ""]  # a READ uses an unknown number of PSNs
+    assert [step.mark for step in found.steps] == ["", "lost", "refused", "", "", "again", "", ""]  # a READ uses an unknown number of PSNs
     assert found.steps[1].note == "2 packets before it are missing" and found.ends == ["LID 1", "LID 2"]
 
 
@@ -50,7 +50,7 @@ def test_the_psn_of_another_message_is_not_sent_again(tmp_path: Path) -> None:
     other = craft.rc(0x04, b"else", slid=1, dlid=2, bth={"psn": 1, "destqp": 9})
     rest = craft.rc(0x0C, slid=1, dlid=2, bth={"psn": 3, "destqp": 9}, ext={"RETH": {"dmalen": 5000}})
     found = ladder([send(1), send(2), other, send(1), read(3), rest], tmp_path).steps
-    assert [step.mark for step in found] == ["", "", OTHER, AGAIN, "", AGAIN] and found[2].note == "PSN as before, other data"
+    assert [step.mark for step in found] == ["", "", "other", "again", "", "again"] and found[2].note == "PSN as before, other data"
 
 
 def response(psn: int, kind: int = 0x0E) -> bytes:
@@ -61,26 +61,26 @@ def response(psn: int, kind: int = 0x0E) -> bytes:
 def test_responses_of_a_read_that_are_missing(tmp_path: Path) -> None:
     frames = [read(5), response(5, 0x0D), response(6), response(9), response(10, 0x0F), nak(50), response(60, 0x10)]
     found = ladder(frames, tmp_path).steps
-    assert [step.mark for step in found] == ["", "", "", LOST, "", REFUSED, ""] and found[3].note == "2 responses before it are missing"
+    assert [step.mark for step in found] == ["", "", "", "lost", "", "refused", ""] and found[3].note == "2 responses before it are missing"
     cut = ladder([response(5, 0x0D), response(8, 0x10), response(5, 0x0D)], tmp_path).steps
-    assert [(step.mark, step.note) for step in cut] == [("", ""), (LOST, "2 responses before it are missing"), (AGAIN, "sent again")]
+    assert [(step.mark, step.note) for step in cut] == [("", ""), ("lost", "2 responses before it are missing"), ("again", "sent again")]
 
 
 def test_requests_behind_a_read_whose_length_is_known(tmp_path: Path) -> None:
     most = -(-9000 // 256)  # the READ uses as many numbers as it has responses
-    for psn, mark in ((5 + most, ""), (5 + most + 1, LOST)):
+    for psn, mark in ((5 + most, ""), (5 + most + 1, "lost")):
         steps = ladder([read(5), response(5, 0x0D), send(psn)], tmp_path).steps
         assert steps[-1].mark == mark, psn
 
 
 def test_a_read_of_the_rest_is_sent_again(tmp_path: Path) -> None:
     frames = [send(1), read(2), read(5)]
-    assert [step.mark for step in ladder(frames, tmp_path, {3}).steps] == ["", "", AGAIN]
+    assert [step.mark for step in ladder(frames, tmp_path, {3}).steps] == ["", "", "again"]
 
 
 def test_a_request_of_management_that_comes_again(tmp_path: Path) -> None:
     ask = craft.gmp(4, 1, 0x12, slid=1, dlid=2)
-    assert [step.mark for step in ladder([ask, craft.gmp(4, 1, 0x1D, slid=1, dlid=2), ask], tmp_path).steps] == ["", "", AGAIN]
+    assert [step.mark for step in ladder([ask, craft.gmp(4, 1, 0x1D, slid=1, dlid=2), ask], tmp_path).steps] == ["", "", "again"]
 
 
 def test_what_is_not_kept_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

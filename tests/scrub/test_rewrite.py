@@ -98,24 +98,30 @@ RMPP = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("head", RMPP)
-def test_rmpp_headers_of_performance_management_stay(head: tuple[int, int, int]) -> None:
+def test_rmpp_headers_of_performance_management_stay() -> None:
     """A rule reports them: version, type, and that the flag is set. Of anything else there only stays that it is not zero."""
-    (after,) = scrubbed_records(erf_pcap([gmp(0x04, 0x01, 0x12, bytes(head) + FILL, at=24)]))
-    assert mad_of(after)[24:64] == (bytes([1, head[1], 1]) + bytes(37) if RMPP[head] else bytes(39) + b"\1")
+    after = scrubbed_records(erf_pcap([gmp(0x04, 0x01, 0x12, bytes(head) + FILL, at=24) for head in RMPP]))
+    kept = {head: bytes([1, head[1], 1]) + bytes(37) if stays else bytes(39) + b"\1" for head, stays in RMPP.items()}
+    assert {head: mad_of(one)[24:64] for head, one in zip(RMPP, after, strict=True)} == kept
 
 
-@pytest.mark.parametrize(("mgmt_class", "spans"), [(0x03, [(24, 36), (44, 46), (48, 56)]), (0x30, [(24, 36)]), (0x07, [])])
-@pytest.mark.parametrize("size", [35, 36, 45, 46, 55, 56, 200])
-def test_a_mad_that_is_cut_off_keeps_what_tells_its_records(mgmt_class: int, spans: list[tuple[int, int]], size: int) -> None:
+CUT = [
+    (mgmt_class, spans, size)
+    for mgmt_class, spans in ((0x03, [(24, 36), (44, 46), (48, 56)]), (0x30, [(24, 36)]), (0x07, []))
+    for size in (35, 36, 45, 46, 55, 56, 200)
+]
+
+
+def test_a_mad_that_is_cut_off_keeps_what_tells_its_records() -> None:
     """RMPP header, AttributeOffset and ComponentMask, each if it is whole; no key."""
-    frame = gmp(mgmt_class, 0x92, 0x0011, FILL, at=24)
     out = io.BytesIO()
     with CaptureWriter(out, container="pcapng") as writer:
-        writer.write(frame[: 28 + size], link=247, time_ns=5 * 10**9, length=len(frame))
-    (after,) = scrubbed_records(out.getvalue())
-    kept = [at for low, high in spans if high <= size for at in range(low, high)]
-    assert after[28 + 24 :] == bytes(FILL[at - 24] if at in kept else 0 for at in range(24, size))
+        for mgmt_class, _, size in CUT:
+            frame = gmp(mgmt_class, 0x92, 0x0011, FILL, at=24)
+            writer.write(frame[: 28 + size], link=247, time_ns=5 * 10**9, length=len(frame))
+    for (mgmt_class, spans, size), after in zip(CUT, scrubbed_records(out.getvalue()), strict=True):
+        kept = [at for low, high in spans if high <= size for at in range(low, high)]
+        assert after[28 + 24 :] == bytes(FILL[at - 24] if at in kept else 0 for at in range(24, size)), (mgmt_class, size)
 
 
 def test_nothing_of_an_unknown_class_is_kept() -> None:

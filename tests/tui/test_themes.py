@@ -10,9 +10,13 @@ from textual.color import Color
 from ibdissect.tui import themes
 from ibdissect.tui.changes import ChangesApp
 from ibdissect.tui.start import StartApp
-from ibdissect.tui.themes import BARS, BLACK, LEAST, WHITE, contrast, readable
+from ibdissect.tui.themes import BARS, contrast, readable
 from tests.tui import made
 from tests.tui.made import running, until
+
+LEAST = 4.5
+WHITE = Color(255, 255, 255)
+BLACK = Color(0, 0, 0)
 
 
 def test_contrast() -> None:

@@ -6,9 +6,11 @@ from itertools import product
 from pathlib import Path
 
 from ibdissect.tui.screens.conversations import ConversationScreen
-from ibdissect.tui.screens.overlay import LEAVE, Overlay
+from ibdissect.tui.screens.overlay import Overlay
 from tests.tui import drawn, made
 from tests.tui.made import running, until
+
+LEAVE = "? keys · Esc back"
 
 
 async def test_screens_open_and_leave(tmp_path: Path) -> None:

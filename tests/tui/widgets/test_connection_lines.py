@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ibdissect.diagnosis.connection import BOTH, HEALTHY, Connection, ConnectionTimes
+from ibdissect.diagnosis.connection import Connection, ConnectionTimes
 from ibdissect.tui.widgets.connection_lines import LOOKS, ConnectionLine, bar, told, verdict
 from tests.diagnosis.lab import SEC, START, TIMEOUT, Lab
 
@@ -54,6 +54,6 @@ def test_a_bar_tells_parts_apart_without_colours() -> None:
 @pytest.mark.parametrize(("trouble", "wanted"), [(199, ("✔", "healthy", "good")), (200, ("ℹ", "lost time", "info"))])
 def test_a_healthy_connection_that_lost_a_fifth_of_its_time_has_no_tick(trouble: int, wanted: tuple[str, str, str]) -> None:
     times = ConnectionTimes(1000, 1000 - trouble, 0, 0, trouble, 0, 0)
-    one = msgspec.structs.replace(lost(), verdict=HEALTHY, cause="healthy", severity="none", directions=BOTH, times=times)
+    one = msgspec.structs.replace(lost(), verdict="healthy", cause="healthy", severity="none", directions="both", times=times)
     assert verdict(one) == wanted
     assert text(told(one, 120, START)[0]).startswith(" ".join(wanted[:2]))

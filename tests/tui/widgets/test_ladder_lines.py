@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.dissect.shown_value import Presenter
-from ibdissect.screen_model.ladder import AGAIN, LOST, Ladder, LadderStep
+from ibdissect.screen_model.ladder import Ladder, LadderStep
 from ibdissect.screen_model.stalls import Stall
 from ibdissect.tui.widgets.ladder_lines import LadderColumns
 
 STEPS = [
     LadderStep(1, 0, "A", "B", "ask"),
     LadderStep(2, 5000, "B", "A", "answer"),
-    LadderStep(3, 9000, "A", "B", "ask", AGAIN, "sent again"),
-    LadderStep(4, 9999, "A", "B", "more " * 40, LOST, "2 packets before it are missing"),
+    LadderStep(3, 9000, "A", "B", "ask", "again", "sent again"),
+    LadderStep(4, 9999, "A", "B", "more " * 40, "lost", "2 packets before it are missing"),
     LadderStep(5, 9999, "C", "C", "alone"),
 ]
 
