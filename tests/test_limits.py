@@ -31,7 +31,7 @@ from ibdissect.python_interface import Capture
 from ibdissect.rules import load
 from ibdissect.rules.SEM.forwarding_tables import MulticastPortRange
 from ibdissect.scrub.rewrite import Scrubber
-from ibdissect.subnet.earlier_answers import AttributeSmps
+from ibdissect.subnet.attribute_smps import AttributeSmps
 from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.subnet.follower import FabricFollower
 from ibdissect.subnet.model import Subnet

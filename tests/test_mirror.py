@@ -62,8 +62,8 @@ TESTED_BY_OTHERS = {
         "flows shown_frames threads",
     ),
     "subnet": (
-        "tests/subnet/test_known_tables.py, test_shared.py and tests/subnet/files/test_roce_toml.py",
-        "roce_network sa_records",
+        "tests/subnet/test_known_tables.py, test_shared.py, test_earlier_answers.py and tests/subnet/files/test_roce_toml.py",
+        "attribute_smps roce_network sa_records",
     ),
     "transport": (
         "tests/transport/test_flows.py and test_streams.py",

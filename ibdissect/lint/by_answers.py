@@ -18,7 +18,7 @@ from ibdissect.decode.history import AFTER_ALL
 from ibdissect.decode.operand_values import NumberSeries, Series
 from ibdissect.decode.smp_contents import SMALL, together
 from ibdissect.errors import SpecError
-from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.subnet.shown_before import SHOWN, is_own, may_be_asked, shown, shown_content
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.mad import MAD

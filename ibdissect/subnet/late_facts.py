@@ -15,7 +15,8 @@ from ibdissect.decode import Bool, Int
 from ibdissect.decode.rows import mix, places_in
 from ibdissect.wire.numbers import GET
 
-from .earlier_answers import MAX_KEPT, NO_KEY, AttributeSmps, PKeyTables, PortInfos
+from .attribute_smps import AttributeSmps
+from .earlier_answers import MAX_KEPT, NO_KEY, PKeyTables, PortInfos
 from .events import ChunkFollowed
 from .model import Subnet
 from .nodes import Port

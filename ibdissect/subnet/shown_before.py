@@ -23,7 +23,8 @@ from ibdissect.wire.sm import LedInfo, NodeInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.spec import INT_KINDS, Field, Struct
 
-from .earlier_answers import AttributeSmps, attributes_of, port_key
+from .attribute_smps import AttributeSmps
+from .earlier_answers import attributes_of, port_key
 from .events import ChunkFollowed
 from .nodes import SWITCH, NodeFacts, SwitchFacts
 

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from ibdissect.decode import ChunkTable
 from ibdissect.subnet import FabricFollower, earlier_answers
+from ibdissect.subnet.attribute_smps import AttributeSmps
 from ibdissect.subnet.earlier_answers import (
     AttributeHistory,
-    AttributeSmps,
     Descriptions,
     DescriptionsRecorded,
     NodeInfos,
@@ -25,12 +25,11 @@ from ibdissect.subnet.earlier_answers import (
     attributes_of,
     combined,
     history_of,
-    is_lid,
-    kinds_of_ports,
     others,
     pages,
-)  # fmt: skip
+)
 from ibdissect.subnet.events import ChunkFollowed
+from ibdissect.subnet.kinds_of_ports import is_lid, kinds_of_ports  # fmt: skip
 from ibdissect.subnet.nodes import NOBODY
 from ibdissect.wire.port_kinds import ADAPTER_PORT, EXTERNAL_PORT, PORT_ZERO, ROUTER_PORT
 from ibdissect.wire.sa_records import NodeRecord

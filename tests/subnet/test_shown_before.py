@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from ibdissect.decode import ChunkTable
 from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.earlier_answers import AttributeHistory, AttributeSmps, PortInfos, attributes_of, others
+from ibdissect.subnet.attribute_smps import AttributeSmps
+from ibdissect.subnet.earlier_answers import AttributeHistory, PortInfos, attributes_of, others
 from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.subnet.file_lines import line_number
 from ibdissect.subnet.nodes import SwitchFacts

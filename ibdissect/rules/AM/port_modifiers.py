@@ -13,7 +13,8 @@ from ibdissect.rules.AM.targets import TargetRule, kind_of
 from ibdissect.rules.shared.attribute_rule import OF_ADAPTER, OF_SWITCH, Fault, Mask, adapters, of_node
 from ibdissect.rules.shared.mad_conditions import NamesRequest
 from ibdissect.subnet import SWITCH
-from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps, PKeyTables, PortInfos, others
+from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
+from ibdissect.subnet.earlier_answers import PKeyTables, PortInfos, others
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET, GUID_INFO, NODE_INFO, PM_CLASS, PORT_INFO, SL_TO_VL, VENDOR_DIAG, VL_ARBITRATION
 from ibdissect.wire.sm import NodeInfo, SwitchInfo

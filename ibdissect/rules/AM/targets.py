@@ -7,8 +7,8 @@ from typing import Any
 from ibdissect.lint.rule import Hit, fault
 from ibdissect.rules.shared.attribute_rule import AttributeRule, Mask
 from ibdissect.subnet import CA, ROUTER, Node
+from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.subnet.describe import KINDS
-from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
 from ibdissect.subnet.nodes import NOBODY
 from ibdissect.wire.mad import MAD, METHODS
 from ibdissect.wire.numbers import GET, LID_ROUTED, SET

@@ -33,7 +33,7 @@ from ibdissect.rules.shared.mad_conditions import HAS_CONTENT
 from ibdissect.rules.shared.trap_rule import ReportedPackets
 from ibdissect.rules.shared.unanswered import PATIENCE_NS, LearntFactRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower, Node, Port
-from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.subnet.events import BlockOfSeveralLearnt
 from ibdissect.subnet.p_keys import BLOCK, keys_in
 from ibdissect.subnet.vantage import CONFIGURED_NS

@@ -12,7 +12,7 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, FaultDetails, Hit
 from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.attribute_rule import WRITTEN, AttributeRule, Fault, Mask
 from ibdissect.subnet import SWITCH
-from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.subnet.switch_tables import PORTS, UNREACHABLE
 from ibdissect.wire.expr import present
 from ibdissect.wire.numbers import FIRST_MULTICAST, GET_RESP, LAST_MULTICAST, LAST_UNICAST, LID_COUNT, NODE_INFO

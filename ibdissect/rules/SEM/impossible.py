@@ -18,7 +18,7 @@ from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.attribute_rule import WRITTEN, AgainstPortGuid, AttributeRule, Fault, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, HAS_LINK, READ, SMP_ANSWER
 from ibdissect.subnet import ChunkFollowed, FabricFollower
-from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.subnet.vantage import AGES_NS, Vantage
 from ibdissect.wire.expr import Expr, Or
 from ibdissect.wire.headers import LRH

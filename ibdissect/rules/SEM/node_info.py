@@ -17,7 +17,8 @@ from ibdissect.rules.shared.attribute_rule import WRITTEN, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
 from ibdissect.rules.shared.unanswered import RESTARTS_NS
 from ibdissect.subnet import SWITCH, ChunkFollowed
-from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps, DescriptionsRecorded, NodeInfos, NodesRecorded, PortGuids
+from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
+from ibdissect.subnet.earlier_answers import DescriptionsRecorded, NodeInfos, NodesRecorded, PortGuids
 from ibdissect.wire.mad import BASE_VERSION_OPA
 from ibdissect.wire.sm import NodeDescription, NodeInfo
 from ibdissect.wire.sm_port import PortInfo

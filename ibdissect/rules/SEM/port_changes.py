@@ -19,7 +19,8 @@ from ibdissect.rules.shared.answered import RepliesToFindings
 from ibdissect.rules.shared.attribute_rule import ANSWERED, OF_SWITCH, WRITTEN, AttributeRule, Fault, Mask
 from ibdissect.rules.shared.mad_conditions import READ
 from ibdissect.rules.shared.unanswered import PATIENCE_NS
-from ibdissect.subnet.earlier_answers import NO_KEY, AttributeSmp, AttributeSmps
+from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
+from ibdissect.subnet.earlier_answers import NO_KEY
 from ibdissect.subnet.events import TrapSeen
 from ibdissect.subnet.nodes import ACTIVE, ARMED, DOWN, INIT
 from ibdissect.traffic.capture_loss import CaptureLoss

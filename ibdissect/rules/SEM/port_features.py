@@ -20,7 +20,7 @@ from ibdissect.rules.shared.attribute_rule import (
     node_info,
 )
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, READ
-from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.wire.headers import LRH
 from ibdissect.wire.sm import LedInfo, VendorDiag
 from ibdissect.wire.sm_port import PortInfo

@@ -16,7 +16,7 @@ from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.attribute_rule import ANSWERED, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import HAS_CONTENT, SMP_SET
 from ibdissect.subnet import FabricFollower, Subnet
-from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps
+from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
 from ibdissect.subnet.topology import ConnectedComponents
 from ibdissect.subnet.vantage import AGES_NS
 from ibdissect.wire.mad import MAD

@@ -16,7 +16,8 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, FaultDetails, Hit
 from ibdissect.rules.shared.attribute_rule import VLS, AttributeRule, Mask
 from ibdissect.rules.shared.mad_conditions import DOWN
 from ibdissect.subnet import SWITCH, FabricFollower, Port
-from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps, port_key
+from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
+from ibdissect.subnet.earlier_answers import port_key
 from ibdissect.subnet.nodes import ACTIVE, ARMED
 from ibdissect.subnet.vantage import AGES_NS
 from ibdissect.traffic.capture_loss import CaptureLoss

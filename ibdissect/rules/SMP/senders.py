@@ -20,7 +20,8 @@ from ibdissect.rules.shared.smp_senders import port_of_sender, sender_changes, s
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.rules.shared.wrong_responder import WrongResponderRule
 from ibdissect.subnet import SWITCH, ChunkFollowed, FabricFollower
-from ibdissect.subnet.earlier_answers import AttributeSmps, PortInfos, port_key
+from ibdissect.subnet.attribute_smps import AttributeSmps
+from ibdissect.subnet.earlier_answers import PortInfos, port_key
 from ibdissect.subnet.events import WrongMKey
 from ibdissect.wire import numbers
 from ibdissect.wire.headers import LRH

@@ -14,7 +14,8 @@ from ibdissect.rules.shared.attribute_rule import AttributeRule
 from ibdissect.rules.shared.trap_rule import MAX_TRAPS, TrapRule, repetition_ns
 from ibdissect.rules.shared.unanswered import LearntFactRule, warm
 from ibdissect.subnet import ChunkFollowed, FabricFollower, Node, Port
-from ibdissect.subnet.earlier_answers import AttributeSmp, AttributeSmps, others
+from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
+from ibdissect.subnet.earlier_answers import others
 from ibdissect.subnet.events import RepressSeen, TrapSeen
 from ibdissect.subnet.vantage import AGES_NS
 from ibdissect.wire.convert import timeout_ns

@@ -20,16 +20,8 @@ from ibdissect.lint.sequence import previous
 from ibdissect.rules.shared.answered import RepliesToFindings, Reply
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import CA, ROUTER, SWITCH, ChunkFollowed, FabricFollower, Node
-from ibdissect.subnet.earlier_answers import (
-    AttributeHistory,
-    AttributeSmp,
-    AttributeSmps,
-    NodesRecorded,
-    PortInfos,
-    attributes_of,
-    history_of,
-    port_key,
-)
+from ibdissect.subnet.attribute_smps import AttributeSmp, AttributeSmps
+from ibdissect.subnet.earlier_answers import AttributeHistory, NodesRecorded, PortInfos, attributes_of, history_of, port_key
 from ibdissect.subnet.nodes import SwitchFacts
 from ibdissect.subnet.shown_before import shown
 from ibdissect.subnet.vantage import AGES_NS, CONFIGURED_NS, Vantage
