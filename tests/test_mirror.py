@@ -37,6 +37,10 @@ TESTED_BY_OTHERS = {
         "tests/dissect/test_walk.py, test_summary.py and tests/cli/test_show.py",
         "info_line_mad info_line_other json_lines layout named_values printers shown_value tree",
     ),
+    "engine": (
+        "tests/engine/test_pairing.py and tests/diagnosis/test_follow.py",
+        "agreed_lanes",
+    ),
     "export": (
         "tests/export/test_export.py",
         "answers files formats frames writers",

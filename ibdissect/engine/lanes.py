@@ -11,7 +11,7 @@ from typing import Any
 
 from ibdissect.wire.opcodes import SERVICE, UC
 
-from . import pairing
+from . import agreed_lanes, pairing
 from .connection_setups import SetUps, terms
 from .psn_gaps import Told
 from .psn_order import MAX_ORDERS, MAX_WAYS
@@ -406,5 +406,5 @@ class Lanes:
             return 0
         found = self.setups.take(mad, (src.hi, src.lo), (dst.hi, dst.lo), p.network, p.frame, p.time)
         if found is not None:
-            pairing.expect(self, found[0], found[1])
+            agreed_lanes.expect(self, found[0], found[1])
         return 0

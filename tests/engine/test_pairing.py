@@ -11,7 +11,7 @@ import pytest
 
 from ibdissect.diagnosis.connection import Connection, Diagnosis
 from ibdissect.diagnosis.follow import ConnectionFollower
-from ibdissect.engine import lanes, pairing
+from ibdissect.engine import agreed_lanes, lanes, pairing
 from ibdissect.engine.connection_setups import SetUps
 from ibdissect.wire import cm
 from tests.diagnosis.lab import MS, READ, US, Lab, diagnosis, joined
@@ -206,5 +206,5 @@ def test_the_latest_queue_pairs_that_are_expected_are_kept(asked: int, kept: lis
     for number in range(1, asked + 1):
         found = ups.take(req(number, local_qpn=number), A, B, 0, number, number)
         assert found is not None
-        pairing.expect(some, found[0], cm.REQ_ID)
+        agreed_lanes.expect(some, found[0], cm.REQ_ID)
     assert [*some.expected] == kept
