@@ -16,7 +16,6 @@ from ibdissect.pipeline.check import CheckOptions
 from ibdissect.pipeline.check import check as check_file
 from ibdissect.plugins import load
 from ibdissect.subnet import ChunkFollowed, FabricFollower
-from ibdissect.subnet.earlier_answers import PortInfos
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import NodeInfo, SwitchInfo
@@ -25,7 +24,7 @@ from ibdissect.wire.sm_tables import LinearForwardingTable
 from tests.craft import erf_pcap
 from tests.decode.made import native_table
 from tests.standard import NODE_INFO, PORT_INFO, SET
-from tests.subnet.made import answer, ask, node, port_info, switch
+from tests.subnet.made import answer, ask, history, node, port_info, switch
 
 PLUGIN = str(Path(__file__).parents[2] / "docs/examples/ports.py")
 HOST, OTHER = answer(5, NODE_INFO, node(5)), answer(6, NODE_INFO, node(6))
@@ -176,7 +175,7 @@ def test_no_such_rule_judges_packets_of_uncertain_subnets() -> None:
 
 def test_rules_about_the_same_smps_share_what_they_read() -> None:
     (event,) = [one for one in FabricFollower().feed(native_table([HOST, width(2), width(1)])) if isinstance(one, ChunkFollowed)]
-    smps = PortInfos().of(event)
+    smps = history(PortInfo).of(event)
     whole, again, some = AnswersJudge(smps), AnswersJudge(smps), AnswersJudge(smps, np.array([1]))
     field = PortInfo.link_width_active
     assert whole.series(field) is again.series(field) and whole.series(MAD.method) is again.series(MAD.method)
@@ -189,7 +188,7 @@ def test_what_one_answer_holds() -> None:
     """Its own fields, those of its MAD, what was shown before (0: nothing), and arithmetic on them."""
     frames = [HOST, width(2, header={"transaction_id": 0x77}), width(1, header={"transaction_id": 0x78})]
     (event,) = [one for one in FabricFollower().feed(native_table(frames)) if isinstance(one, ChunkFollowed)]
-    smps = PortInfos().of(event)
+    smps = history(PortInfo).of(event)
     first, second = smps.each(np.ones(2, np.bool_))
     field = PortInfo.link_width_active
     for operand, values in (

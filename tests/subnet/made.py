@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ibdissect.subnet.earlier_answers import history_of
 from ibdissect.wire.sm import NodeInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyEntry
@@ -73,3 +74,8 @@ def answer(lid: int, attribute: int, body: bytes, **kw: Any) -> bytes:
 def ask(lid: int, attribute: int, *, method: int = GET, body: bytes = b"", slid: int = SM_LID, **kw: Any) -> bytes:
     """A request to a LID."""
     return craft.smp(method, attribute, body, slid=slid, dlid=lid, **kw)
+
+
+def history(struct: Any, *, kept: bool = False) -> Any:
+    """What the same port answered before, as rules about an attribute see it."""
+    return history_of(struct, kept=kept)()

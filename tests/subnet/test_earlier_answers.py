@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,28 +12,9 @@ from msgspec.structs import replace
 
 from ibdissect.decode import ChunkTable
 from ibdissect.subnet import FabricFollower, earlier_answers
-from ibdissect.subnet.attribute_smps import AttributeSmps
-from ibdissect.subnet.earlier_answers import (
-    AttributeHistory,
-    Descriptions,
-    DescriptionsRecorded,
-    NodeInfos,
-    NodesRecorded,
-    PKeyTables,
-    PortGuids,
-    PortInfos,
-    SmInfos,
-    SwitchInfos,
-    attributes_of,
-    combined,
-    history_of,
-    others,
-    pages,
-)
+from ibdissect.subnet.earlier_answers import DescriptionsRecorded, NodesRecorded, PortGuids, combined
 from ibdissect.subnet.events import ChunkFollowed
-from ibdissect.subnet.kinds_of_ports import is_lid, kinds_of_ports  # fmt: skip
 from ibdissect.subnet.nodes import NOBODY
-from ibdissect.wire.port_kinds import ADAPTER_PORT, EXTERNAL_PORT, PORT_ZERO, ROUTER_PORT
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sm import LedInfo, NodeDescription, NodeInfo, SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -39,10 +22,10 @@ from ibdissect.wire.sm_tables import PKeyTable
 from tests import craft
 from tests.decode.made import native_table, tables_of
 
-from .made import ANSWER, GET, SET, answer, ask, node, p_keys, port_info, switch, switch_info
+from .made import ANSWER, GET, SET, answer, ask, history, node, p_keys, port_info, switch, switch_info
 
 
-def feed(infos: AttributeHistory, follower: FabricFollower, *frames: bytes) -> AttributeSmps:
+def feed(infos: Any, follower: FabricFollower, *frames: bytes) -> Any:
     """One more chunk of the same capture (frame numbers start anew, the order of feeding counts)."""
     table = native_table(frames)
     (event,) = [event for event in follower.feed(table) if isinstance(event, ChunkFollowed)]
@@ -54,7 +37,7 @@ def counted(number: int, lid: int = 5) -> bytes:
 
 
 def test_before() -> None:
-    infos, follower = PortInfos(), FabricFollower()
+    infos, follower = history(PortInfo), FabricFollower()
     first = feed(infos, follower, answer(5, 0x11, node(5)), answer(6, 0x11, node(6)), counted(1), counted(9, 6), counted(2),
                  ask(5, 0x15, method=SET, body=port_info(5)), counted(3))  # fmt: skip
     assert first.since.tolist() == [0, 0, 3, 5, 5], "a Set teaches nothing"
@@ -68,7 +51,7 @@ def test_before() -> None:
 
 def test_across_chunks() -> None:
     """The last answer of an earlier chunk is remembered; asking for another frame of the same chunk finds what held there."""
-    infos, follower = PortInfos(), FabricFollower()
+    infos, follower = history(PortInfo), FabricFollower()
     feed(infos, follower, answer(5, 0x11, node(5)), counted(1))
     pad = [craft.native(bth={"psn": i}) for i in range(4)]
     second = feed(infos, follower, *pad, counted(7), counted(8))
@@ -78,14 +61,14 @@ def test_across_chunks() -> None:
 
 
 def test_unknown_nodes_teach_nothing() -> None:
-    infos = PortInfos()
+    infos = history(PortInfo)
     found = feed(infos, FabricFollower(), ask(5, 0x15), ask(5, 0x15))
     assert found.key.tolist() == [-1, -1] and found.since.tolist() == [0, 0]
 
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(earlier_answers, "MAX_KEPT", 2)
-    infos, follower = PortInfos(), FabricFollower()
+    infos, follower = history(PortInfo), FabricFollower()
     names = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)]
     feed(infos, follower, *names, counted(1, 5), counted(1, 6), counted(1, 7))
     pad = [craft.native(bth={"psn": i}) for i in range(6)]
@@ -98,7 +81,7 @@ def test_each_port_of_a_switch_has_tables_of_its_own() -> None:
     """The modifier of a switch's table holds the port above the block."""
     places = [1 << 16, 2 << 16, 1 << 16 | 1, 1 << 16, 255 << 16]
     tables = [answer(5, 0x16, p_keys(0xFFFF), modifier=place) for place in places]
-    found = feed(PKeyTables(), FabricFollower(), answer(5, 0x11, switch(5)), *tables)
+    found = feed(history(PKeyTable), FabricFollower(), answer(5, 0x11, switch(5)), *tables)
     assert found.since.tolist() == [0, 0, 0, 2, 0]
 
 
@@ -111,14 +94,14 @@ def test_only_answers_of_the_sa_tell_what_a_node_is_called(method: int, name: by
     record = craft.build(NodeRecord, lid=5)[:4] + node(5)[:40] + name.ljust(64, b"\0")
     frames = [answer(5, 0x11, node(5)), craft.ud(craft.sa_mad(method, 0x11, record, mask=(1 << 21) - 1))]
     (event,) = [event for event in follower.feed(native_table(frames)) if isinstance(event, ChunkFollowed)]
-    names.first(event, Descriptions().of(event))
+    names.first(event, history(NodeDescription).of(event))
     assert names._answers.frame.tolist() == taught
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_as_many_are_remembered_as_the_limit_says(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(earlier_answers, "MAX_KEPT", most)
-    infos, follower = PortInfos(), FabricFollower()
+    infos, follower = history(PortInfo), FabricFollower()
     feed(infos, follower, *(answer(lid, 0x11, node(lid)) for lid in (5, 6)), counted(1, 6), counted(1, 5))
     found = feed(infos, follower, *[craft.native()] * 4, counted(2, 5), counted(2, 6), ask(5, 0x15))
     assert found.since.tolist() == [4, 3 if most > 1 else 0, 5]
@@ -126,9 +109,10 @@ def test_as_many_are_remembered_as_the_limit_says(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("kind", "guids", "keys"), [(NodeInfos, {"node_guid": 7}, [7, -1, -1]), (PortGuids, {"port_guid": 1 << 63}, [-1 << 63, -1, -1])]
+    ("kind", "guids", "keys"),
+    [(partial(history, NodeInfo), {"node_guid": 7}, [7, -1, -1]), (PortGuids, {"port_guid": 1 << 63}, [-1 << 63, -1, -1])],
 )
-def test_answers_with_a_guid_have_it_as_key(kind: type[AttributeHistory], guids: dict[str, int], keys: list[int]) -> None:
+def test_answers_with_a_guid_have_it_as_key(kind: Callable[[], Any], guids: dict[str, int], keys: list[int]) -> None:
     """Neither requests nor zeros."""
     none = node(5, node_guid=0, port_guid=0)
     found = feed(
@@ -138,9 +122,8 @@ def test_answers_with_a_guid_have_it_as_key(kind: type[AttributeHistory], guids:
 
 
 def test_attributes_without_history() -> None:
-    found = feed(others(0x12)(), FabricFollower(), answer(5, 0x11, switch(5)), answer(5, 0x12, bytes(64)), answer(5, 0x12, bytes(64)))
+    found = feed(history(LedInfo), FabricFollower(), answer(5, 0x11, switch(5)), answer(5, 0x31, bytes(64)), answer(5, 0x31, bytes(64)))
     assert (found.key.tolist(), found.since.tolist(), found.about_ports) == ([-1, -1], [0, 0], False)
-    assert others(0x12) is others(0x12) is not others(0x13)
 
 
 @pytest.mark.parametrize(
@@ -150,14 +133,14 @@ def test_attributes_without_history() -> None:
 def test_the_port_that_a_modifier_selects(kind: Any, modifier: int, entered: int, number: int) -> None:
     """Its low byte; 0 is the port that the SMP entered, or a switch's own."""
     frames = [answer(5, 0x11, kind(5, local_port_num=entered)), answer(5, 0x15, port_info(5), modifier=modifier)]
-    found = feed(PortInfos(), FabricFollower(), *frames)
+    found = feed(history(PortInfo), FabricFollower(), *frames)
     assert found.number.tolist() == [number] and found.about_ports
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3, 4, 5])
 def test_what_was_known_at_a_frame(frames: int) -> None:
     """Answers of two ports in turn: the last one before, never that of the other port."""
-    infos, follower = PortInfos(), FabricFollower()
+    infos, follower = history(PortInfo), FabricFollower()
     found = feed(infos, follower, *[answer(lid, 0x11, node(lid)) for lid in (5, 6)], *[counted(n, 5 + n % 2) for n in range(frames)])
     last = feed(infos, follower, *[craft.native()] * 9, ask(5, 0x15), ask(6, 0x15), ask(9, 0x15))
     assert found.since.tolist() == [3 + n - 2 if n >= 2 else 0 for n in range(frames)]
@@ -168,7 +151,7 @@ def test_what_was_known_at_a_frame(frames: int) -> None:
 
 def test_a_record_before_the_first_answer_of_a_node() -> None:
     """It counts for the first answer only, not for requests, nor for nodes that nobody knows."""
-    nodes, records, follower = NodeInfos(), NodesRecorded(), FabricFollower()
+    nodes, records, follower = history(NodeInfo), NodesRecorded(), FabricFollower()
     record = craft.build(NodeRecord, lid=5)[:4] + node(5, device_id=3)[:40] + bytes(64)
     told = craft.ud(craft.sa_mad(0x81, 0x11, record, mask=(1 << 21) - 1))
     frames = [
@@ -187,7 +170,7 @@ def test_a_record_before_the_first_answer_of_a_node() -> None:
 
 def test_what_was_known_at_a_frame_long_before_others_answered() -> None:
     """Neither an answer of another port before it, nor a later one of the same port."""
-    infos, follower = PortInfos(), FabricFollower()
+    infos, follower = history(PortInfo), FabricFollower()
     names = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)]
     found = feed(infos, follower, *names, *[counted(n, lid) for n in range(9) for lid in (5, 6, 7)])
     keys = found.key[:3]
@@ -196,38 +179,19 @@ def test_what_was_known_at_a_frame_long_before_others_answered() -> None:
     ]  # fmt: skip
 
 
-KINDS = {"adapter": ADAPTER_PORT, "router": ROUTER_PORT, "port 0": PORT_ZERO, "external": EXTERNAL_PORT}
-
-
-@pytest.mark.parametrize("number", [0, 1, 4, 5, 255])
-@pytest.mark.parametrize("has_lid", [False, True])
-def test_which_kinds_of_ports_there_may_be(number: int, has_lid: bool) -> None:
-    """By NodeType, which 0 and 4 do not tell: an adapter has few ports, and a port with a LID is no external one."""
-    if not number:
-        unknown = {"adapter", "router", "port 0"}
-    else:
-        unknown = {"adapter", "router"} | (set() if has_lid and number <= 4 else {"external"})
-    expected = [unknown, {"adapter"}, {"port 0" if not number else "external"}, {"router"}, unknown]
-    found = kinds_of_ports(np.arange(5), np.full(5, number), np.full(5, has_lid)).tolist()
-    assert [{name for name, bit in KINDS.items() if kinds & bit} for kinds in found] == expected and max(found) < 16
-
-
-def test_which_numbers_are_lids() -> None:
-    assert is_lid(np.array([0, 1, 2, 0xBFFF, 0xC000, 0xFFFF])).tolist() == [False, True, True, True, False, False]
-
-
-def smps_of(history: AttributeHistory, *frames: bytes) -> AttributeSmps:
+def smps_of(history: Any, *frames: bytes) -> Any:
     return feed(history, FabricFollower(), *frames)
 
 
 def test_what_each_port_has() -> None:
     """Port 0 of a switch has no link, an external one no capabilities of its own; of unknown nodes only what all ports have is certain."""
     shown = [answer(5, 0x15, port_info(5), modifier=number) for number in (0, 1)]
-    found = smps_of(PortInfos(), answer(5, 0x11, switch(5)), *shown, answer(6, 0x11, node(6)), answer(6, 0x15, port_info(6)), ask(9, 0x15))
+    others = answer(6, 0x11, node(6)), answer(6, 0x15, port_info(6)), ask(9, 0x15)
+    found = smps_of(history(PortInfo), answer(5, 0x11, switch(5)), *shown, *others)
     assert found.have(PortInfo.neighbor_mtu).tolist() == [False, True, True, False]
     assert found.have(PortInfo.capability_mask).tolist() == [True, False, True, True]
     assert found.have(NodeInfo.node_type).tolist() == [True] * 4, "nothing says that some ports lack it"
-    switches = smps_of(SwitchInfos(), answer(5, 0x11, switch(5)), answer(5, 0x12, bytes(64)))
+    switches = smps_of(history(SwitchInfo), answer(5, 0x11, switch(5)), answer(5, 0x12, bytes(64)))
     assert switches.have(PortInfo.neighbor_mtu).tolist() == [True], "no attribute of ports"
     assert found.now(PortInfo.lid) is found.now(PortInfo.lid), "columns are kept"
 
@@ -235,7 +199,7 @@ def test_what_each_port_has() -> None:
 def test_one_smp_of_a_column() -> None:
     """All that rules ask of it are plain numbers."""
     frames = [answer(5, 0x11, switch(5)), answer(5, 0x12, switch_info()), counted(3), counted(4), answer(5, 0x15, port_info(5), modifier=2)]
-    infos = smps_of(PortInfos(), *frames, ask(9, 0x15))
+    infos = smps_of(history(PortInfo), *frames, ask(9, 0x15))
     assert [one.i for one in infos.each(np.array([True, False, True, True]))] == [0, 2, 3]
     first, second, third, asked = infos.each(np.ones(4, np.bool_))
     assert (first.frame, second.frame, second.time_ns - first.time_ns) == (3, 4, 1_000_000)
@@ -257,14 +221,14 @@ def test_one_smp_of_a_column() -> None:
 )
 def test_a_port_that_nobody_showed_is_named_by_its_number(kind: Any, modifier: int, name: str) -> None:
     """Only requests speak of it."""
-    infos = smps_of(PortInfos(), answer(5, 0x11, kind(5)), ask(5, 0x15, modifier=modifier))
+    infos = smps_of(history(PortInfo), answer(5, 0x11, kind(5)), ask(5, 0x15, modifier=modifier))
     (asked,) = infos.each(np.array([True]))
     asked.node.ports.clear()
     assert asked.name == f"0x{asked.node.guid:016x}{name}" and asked.node_name == f"0x{asked.node.guid:016x}{' port 1' * (kind is node)}"
 
 
 def test_a_description_is_the_nodes() -> None:
-    named = smps_of(Descriptions(), answer(5, 0x11, switch(5)), answer(5, 0x10, b"a".ljust(64, b"\0"), modifier=3))
+    named = smps_of(history(NodeDescription), answer(5, 0x11, switch(5)), answer(5, 0x10, b"a".ljust(64, b"\0"), modifier=3))
     (one,) = named.each(np.array([True]))
     assert one.name == one.node_name and not named.about_ports
 
@@ -272,12 +236,12 @@ def test_a_description_is_the_nodes() -> None:
 def test_managers_are_told_apart_by_their_guid() -> None:
     """It is at the very beginning of SMInfo; what other attributes hold is no key."""
     managers = [answer(lid, 0x20, lid.to_bytes(8, "big").ljust(64, b"\xff")) for lid in (5, 6, 5)]
-    assert smps_of(SmInfos(), answer(5, 0x11, node(5)), *managers).since.tolist() == [0, 0, 2]
-    assert smps_of(others(0x12)(), answer(5, 0x11, switch(5)), *[answer(5, 0x12, b"\xff" * 64)] * 2).key.tolist() == [-1, -1]
+    assert smps_of(history(SMInfo), answer(5, 0x11, node(5)), *managers).since.tolist() == [0, 0, 2]
+    assert smps_of(history(LedInfo), answer(5, 0x11, switch(5)), *[answer(5, 0x31, b"\xff" * 64)] * 2).key.tolist() == [-1, -1]
 
 
 def test_answers_of_neighbouring_ports() -> None:
-    infos = PortInfos()
+    infos = history(PortInfo)
     told = [answer(5, 0x15, port_info(5), modifier=number) for number in (1, 2, 1, 3, 2)]
     found = feed(infos, FabricFollower(), answer(5, 0x11, switch(5)), *told)
     assert [infos.answers(key) for key in sorted({*found.key.tolist()})] == [[2, 4], [3, 6], [5]]
@@ -286,7 +250,7 @@ def test_answers_of_neighbouring_ports() -> None:
 def test_when_something_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the first answer of the chunk, whatever its number."""
     monkeypatch.setattr(earlier_answers, "MAX_KEPT", 1)
-    infos, follower = PortInfos(), FabricFollower()
+    infos, follower = history(PortInfo), FabricFollower()
     frames = [*[answer(lid, 0x11, node(lid)) for lid in (5, 6)], counted(1), counted(1, 6), *[craft.native()] * 3, counted(2, 6)]
     capture = craft.erf_pcap(frames)
     for table in tables_of(capture, len(capture) - len(craft.erf_pcap(frames[:4])) + 24):
@@ -298,7 +262,7 @@ def test_when_something_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("late", [9, 100, 5000])
 def test_frames_far_apart_in_one_question(late: int) -> None:
     """Of either port the last answer counts, however late one asks for it."""
-    infos = PortInfos()
+    infos = history(PortInfo)
     found = feed(
         infos, FabricFollower(), *[answer(lid, 0x11, node(lid)) for lid in (5, 6)], counted(1), counted(2, 6), counted(3), counted(4, 6)
     )
@@ -328,33 +292,23 @@ def test_each_block_of_each_port_is_apart() -> None:
     """All bits of a port's number and of a block's count."""
     places = [2 << 16, 3 << 16, 254 << 16, 255 << 16, 0x8000, 1 << 16, 0x7FFF, 0xFFFF, 127 << 16]
     tables = [answer(5, 0x16, p_keys(0xFFFF), modifier=place) for place in places * 2]
-    found = smps_of(PKeyTables(), answer(5, 0x11, switch(5)), *tables)
+    found = smps_of(history(PKeyTable), answer(5, 0x11, switch(5)), *tables)
     assert found.since.tolist() == [0] * len(places) + [*range(2, 2 + len(places))]
-    assert smps_of(PKeyTables(), ask(9, 0x16), answer(5, 0x11, node(5)), answer(5, 0x16, p_keys(1))).key.tolist()[0] == -1
-
-
-@pytest.mark.parametrize(("struct", "kept", "kind"), [(PortInfo, False, PortInfos), (NodeInfo, True, NodeInfos),
-                                                     (SwitchInfo, True, SwitchInfos),
-                                                     (NodeDescription, False, Descriptions), (PKeyTable, False, PKeyTables),
-                                                     (SMInfo, False, SmInfos)])  # fmt: skip
-def test_the_history_of_an_attribute(struct: Any, kept: bool, kind: type[AttributeHistory]) -> None:
-    assert history_of(struct, kept=kept) is kind and kind.attributes == attributes_of(struct)
+    assert smps_of(history(PKeyTable), ask(9, 0x16), answer(5, 0x11, node(5)), answer(5, 0x16, p_keys(1))).key.tolist()[0] == -1
 
 
 def test_an_attribute_without_a_history_of_its_own_may_be_kept_by_its_modifier() -> None:
     """By node and modifier; of an adapter by the port through which it was asked."""
-    assert history_of(LedInfo) is others(*attributes_of(LedInfo)) is not history_of(LedInfo, kept=True)
-    assert history_of(LedInfo, kept=True) is pages(*attributes_of(LedInfo)) and pages(0x31).attributes == (0x31,)
     asked = [
         answer(lid, 0x31, bytes(64), modifier=modifier) for lid, modifier in ((5, 1), (5, 2), (6, 1), (5, 1 << 31), (5, 1), (6, 1), (5, 2))
     ]
-    found = smps_of(pages(0x31)(), answer(5, 0x11, switch(5)), answer(6, 0x11, node(6)), *asked, ask(9, 0x31))
+    found = smps_of(history(LedInfo, kept=True), answer(5, 0x11, switch(5)), answer(6, 0x11, node(6)), *asked, ask(9, 0x31))
     assert found.since.tolist() == [0, 0, 0, 0, 3, 5, 4, 0] and found.key.tolist()[-1] == -1
     assert len({*found.key.tolist()}) == 5
 
 
 def test_some_smps_keep_what_is_known_of_each() -> None:
-    infos = smps_of(PortInfos(), answer(5, 0x11, node(5)), *map(counted, range(4)))
+    infos = smps_of(history(PortInfo), answer(5, 0x11, node(5)), *map(counted, range(4)))
     part = infos.part(np.array([1, 3]))
     assert (part.since.tolist(), part.key.tolist(), part.frames.tolist()) == ([2, 4], infos.key[:2].tolist(), [3, 5])
     assert part.was(PortInfo.p_key_violations).tolist() == [0, 2] and part.now(PortInfo.p_key_violations).tolist() == [1, 3]
@@ -370,7 +324,7 @@ def named(*frames: bytes) -> tuple[list[int], list[int]]:
         table = ChunkTable(replace(native_table(some).chunk, first=first))
         first += len(some)
         (event,) = [event for event in follower.feed(table) if isinstance(event, ChunkFollowed)]
-        one = names.first(event, Descriptions().of(event))
+        one = names.first(event, history(NodeDescription).of(event))
         found[0].extend(one.frames.tolist())
         found[1].extend(one.since.tolist())
     return found
@@ -404,5 +358,5 @@ def test_records_without_a_name_teach_nothing(empty: int) -> None:
     told = [craft.ud(craft.sa_mad(ANSWER, 0x11, record, mask=(1 << 21) - 1)) for record in records]
     frames = [answer(5, 0x11, node(5)), answer(6, 0x11, node(6)), *told]
     (event,) = [event for event in follower.feed(native_table(frames)) if isinstance(event, ChunkFollowed)]
-    names.first(event, Descriptions().of(event))
+    names.first(event, history(NodeDescription).of(event))
     assert names._answers.frame.tolist() == [4 - empty]

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.earlier_answers import PKeyTables, PortInfos
 from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.subnet.late_facts import NEVER, LateFacts
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import PKeyTable
 from tests import craft
 from tests.decode.made import tables_of
-from tests.subnet.made import SET, answer, ask, node, p_keys, port_info
+from tests.subnet.made import SET, answer, ask, history, node, p_keys, port_info
 
 NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x15, 0x16
 BODIES = {NODE_INFO: node(5), PORT_INFO: port_info(5), P_KEY_TABLE: p_keys(0xFFFF)}
@@ -28,7 +29,7 @@ def exchange(attribute: int, transaction: int, *, method: int = 1, m_key: int = 
 
 def followed(frames: Sequence[bytes], window: int = 1 << 20) -> tuple[LateFacts, FabricFollower]:
     """A capture taken in."""
-    later, follower = LateFacts(PortInfos(), PKeyTables()), FabricFollower()
+    later, follower = LateFacts(history(PortInfo), history(PKeyTable)), FabricFollower()
     for table in tables_of(craft.erf_pcap(frames), window):
         for event in follower.feed(table):
             if isinstance(event, ChunkFollowed):

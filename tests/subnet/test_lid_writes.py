@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.subnet import FabricFollower, lid_writes
-from ibdissect.subnet.earlier_answers import PortInfos
 from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.subnet.lid_writes import LidWrites
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import Port
+from ibdissect.wire.sm_port import PortInfo
 from tests import craft
 from tests.decode.made import tables_of
-from tests.subnet.made import SET, answer, ask, node, port_info, switch
+from tests.subnet.made import SET, answer, ask, history, node, port_info, switch
 
 
 def moved() -> tuple[LidWrites, Port]:
@@ -21,7 +21,7 @@ def moved() -> tuple[LidWrites, Port]:
     port = subnet.port(subnet.node(1, 1)[0], 1, 1)
     subnet.assign(port, 5, 0, 10)
     subnet.assign(port, 6, 0, 20)
-    return LidWrites(PortInfos()), port
+    return LidWrites(history(PortInfo)), port
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_a_file_says_holds() -> None:
     subnet = Subnet()
     port = subnet.port(subnet.node(1, -2)[0], 1, -2)
     subnet.assign(port, 5, 0, -2)
-    assert LidWrites(PortInfos()).is_certain(port, 1)
+    assert LidWrites(history(PortInfo)).is_certain(port, 1)
 
 
 @pytest.mark.parametrize(("bound", "known", "dropped"), [(3, 3, 0), (2, 2, 1), (1, 1, 2)])
@@ -62,7 +62,7 @@ def test_ports_beyond_the_bound_are_counted(bound: int, known: int, dropped: int
     monkeypatch.setattr(lid_writes, "MAX_PORTS", bound)
     frames = [answer(lid, 0x11, node(lid)) for lid in (5, 6, 7)]
     frames += [ask(lid, 0x15, method=SET, body=port_info(lid + add)) for add in (0, 1) for lid in (5, 6, 7)]
-    follower, writes = FabricFollower(), LidWrites(PortInfos())
+    follower, writes = FabricFollower(), LidWrites(history(PortInfo))
     for table in tables_of(craft.erf_pcap(frames), window=16):
         for event in follower.feed(table):
             if isinstance(event, ChunkFollowed):
@@ -87,7 +87,7 @@ def test_a_lid_is_certain_if_a_set_of_the_port_is_captured_at_all(written: int |
 def test_a_port_without_a_lid_is_never_certain(since: int) -> None:
     subnet = Subnet()
     port = subnet.port(subnet.node(1, 1)[0], 1, 1)
-    writes = LidWrites(PortInfos())
+    writes = LidWrites(history(PortInfo))
     assert not writes.is_certain(port, 9)
     if since:
         subnet.assign(port, 5, 0, since)
@@ -99,7 +99,7 @@ def test_a_port_without_a_lid_is_never_certain(since: int) -> None:
 
 def test_a_later_answer_shows_the_lid_again() -> None:
     """External ports of a switch have no LIDs: their Sets say nothing."""
-    infos, follower = PortInfos(), FabricFollower()
+    infos, follower = history(PortInfo), FabricFollower()
     writes = LidWrites(infos)
     frames = [
         answer(5, 0x11, node(5)),
@@ -122,7 +122,7 @@ def test_a_later_answer_shows_the_lid_again() -> None:
 def test_when_ports_began_to_be_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the first SMP about a port in the chunk."""
     monkeypatch.setattr(lid_writes, "MAX_PORTS", 0)
-    follower, writes = FabricFollower(), LidWrites(PortInfos())
+    follower, writes = FabricFollower(), LidWrites(history(PortInfo))
     frames = [answer(5, 0x11, node(5)), craft.native(), *[ask(5, 0x15, method=SET, body=port_info(lid)) for lid in (5, 6)]]
     for table in tables_of(craft.erf_pcap(frames)):
         for event in follower.feed(table):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ibdissect.decode import ChunkTable
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.attribute_smps import AttributeSmps
-from ibdissect.subnet.earlier_answers import AttributeHistory, PortInfos, attributes_of, others
+from ibdissect.subnet.earlier_answers import AttributeHistory, attributes_of, others
 from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.subnet.file_lines import line_number
 from ibdissect.subnet.nodes import SwitchFacts
@@ -22,7 +22,7 @@ from ibdissect.wire.spec import Field
 from tests.decode.made import native_table
 from tests.standard import LINEAR, NODE_INFO, PORT_INFO, SL_TO_VL, SWITCH_INFO
 
-from .made import answer, ask, node, port_info, switch, switch_info
+from .made import answer, ask, history, node, port_info, switch, switch_info
 
 SWITCH, HOST = answer(5, NODE_INFO, switch(5)), answer(6, NODE_INFO, node(6))
 FACTS = SwitchFacts(*[0] * len(SwitchFacts._fields))
@@ -73,7 +73,7 @@ def test_the_port_that_is_meant() -> None:
 
 
 def test_an_attribute_of_its_own_is_what_was_answered_before() -> None:
-    infos, follower = PortInfos(), FabricFollower()
+    infos, follower = history(PortInfo), FabricFollower()
     bodies = [port_info(6, lmc=lmc) for lmc in (1, 1, 2)]
     smps = feed(infos, follower, HOST, *(answer(6, PORT_INFO, body) for body in bodies))
     assert told(smps, PortInfo.lmc) == [(-1, 0), (1, 2), (1, 3)]
