@@ -217,8 +217,7 @@ def test_rules_do_not_know_how_origins_are_kept() -> None:
     for path in sorted((REPO / "ibdissect/rules").rglob("*.py")):
         if path.parent.name == "shared":
             continue
-        names = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
-        assert "origins" not in names, path
+        assert not re.search(r"\.origins\b", path.read_text()), path
 
 
 def test_the_types_are_pure() -> None:

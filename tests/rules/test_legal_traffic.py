@@ -384,7 +384,7 @@ def test_a_lease_that_such_a_request_may_not_have_started() -> None:
         assert severities("MKY008", frames, step_ns=SECOND_NS) == [found]
 
 
-@pytest.mark.parametrize("chunks", [(), (1002,), (1003,), (1004,)])
+@pytest.mark.parametrize("chunks", [(1003,), *(pytest.param(one, marks=pytest.mark.slow) for one in ((), (1002,), (1004,)))])
 @pytest.mark.parametrize(("between", "key", "found"), [(0, 8, []), (1, 8, ["info"]), (0, 9, ["info"])])
 def test_a_request_that_is_recorded_behind_its_trap(between: int, key: int, found: list[str], chunks: tuple[int, ...]) -> None:
     """Two mirrors change the order of records, by milliseconds."""

@@ -84,7 +84,7 @@ def test_nothing_was_recorded_for_long_between_two_frames(window: int) -> None:
     assert loss.interrupted(2, 3) and not loss.interrupted(3, 4)
 
 
-@pytest.mark.parametrize("window", [32 << 20, 300])
+@pytest.mark.parametrize("window", [32 << 20, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("pauses", "stops"),
     [
