@@ -7,19 +7,10 @@ from array import array
 import pytest
 
 from ibdissect.engine import episodes
-from ibdissect.engine.episodes import (
-    LOSS,
-    MAX_ALL,
-    RNR,
-    TIMEOUT,
-    beyond,
-    close_episode,
-    count_again,
-    fill,
-    open_episode,
-    skip,
-)
+from ibdissect.engine.episodes import beyond, close_episode, count_again, fill, open_episode, skip
 from tests.engine.plain import plain
+
+LOSS, MAX_ALL, RNR, TIMEOUT = "loss", 100_000, "rnr", "timeout"
 
 
 class Trouble:

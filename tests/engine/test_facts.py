@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.engine import facts
-from ibdissect.engine.packet_kinds import ROWS
 from tests.engine.plain import plain
+
+ROWS = 1 << 17
 
 interpreted = plain("facts")
 CHANGES = st.lists(st.tuples(st.sampled_from([None, 1, 2, b"x"]), st.sampled_from([1, 2, ROWS - 1, ROWS, ROWS + 1])), max_size=200)

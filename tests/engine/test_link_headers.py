@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from ibdissect.decode.crcs import icrc
-from ibdissect.engine.link_headers import MAX_EXTENSIONS
 from ibdissect.wire.encapsulation import IP6Fragment, IPv6, Pause, PriorityPause, RoutingHeader
 from ibdissect.wire.headers import BTH
 from tests import commands, craft
 from tests.decode.made import ethernet_table, table_of
 from tests.standard import LINK_LOOP, LINK_NULL, LINK_PPP, LINKS_RAW_IP
+
+MAX_EXTENSIONS = 8
 
 FRAME = craft.roce2(0x04, bytes(range(40)))
 PACKET = FRAME[14:]

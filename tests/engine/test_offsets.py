@@ -7,10 +7,12 @@ import numpy as np
 from ibdissect.decode.find_structures import HEADERS
 from ibdissect.decode.locate import locate
 from ibdissect.engine import offsets
-from ibdissect.engine.offsets import AROUND, NAMES, ROOM
+from ibdissect.engine.offsets import AROUND, NAMES
 from tests import craft, tunnels
 from tests.decode.made import Row, chunk_of
 from tests.standard import LINK_ETHERNET
+
+ROOM = 8
 
 
 def test_every_structure_that_is_found_has_a_column() -> None:

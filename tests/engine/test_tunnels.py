@@ -15,7 +15,6 @@ from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import layer_text
-from ibdissect.engine.offsets import LABELS, MAX_DEPTH
 from ibdissect.lint.finding import Finding
 from ibdissect.wire.encapsulation import ERSPAN2, GENEVE, GRE, MPLS, VXLAN, OuterIPv4, OuterUDP
 from ibdissect.wire.headers import BTH
@@ -139,7 +138,7 @@ def test_what_is_not_read() -> None:
     assert not changed("ERSPAN II", 42, 0x20) and not changed("ERSPAN III", 42, 0x10)
     assert not changed("VXLAN-GPE", 45, 4) and not changed("VXLAN-GPE", 45, 99)
     deeper = tunnels.wrapped("GRE", tunnels.wrapped("VXLAN in ERSPAN", FRAME)[0])[0]
-    assert packets(deeper) == [0] and MAX_DEPTH == 2
+    assert packets(deeper) == [0]
 
 
 def test_a_stack_of_labels_has_a_limit() -> None:
@@ -148,7 +147,7 @@ def test_a_stack_of_labels_has_a_limit() -> None:
     def stack(number: int) -> bytes:
         return tunnels.ethernet(0x8847, b"\0\6\x40\x40" * (number - 1) + b"\0\6\x41\x40" + FRAME[18:])
 
-    most = len(LABELS)
+    most = 4
     assert packets(stack(1), stack(most), stack(most + 1)) == [1, 1, 0]
     assert len(ethernet_table([stack(most)]).occurrences(MPLS)) == most
     assert packets(tunnels.ethernet(0x8847, b"\0\6\x41\x40" + FRAME)) == [1]  # without a control word

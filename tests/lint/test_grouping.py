@@ -12,7 +12,7 @@ import pytest
 
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Finding, Related, Severity, Span
-from ibdissect.lint.grouping import KEPT_APART, apart
+from ibdissect.lint.grouping import apart
 from ibdissect.lint.linter import Context, Linter
 from ibdissect.lint.rule import REGISTRY, DeferredHit, Hit, Rule, on_chunk
 from ibdissect.subnet.file_lines import KnownFile, line_number
@@ -20,6 +20,8 @@ from ibdissect.wire.headers import BTH, LRH
 from tests.craft import erf_pcap, native
 from tests.decode.made import tables_of
 from tests.lint.test_engine_events import lint
+
+KEPT_APART = 64
 
 
 class Repeats(Rule):

@@ -9,10 +9,12 @@ import pytest
 from ibdissect.lint.finding import Secret
 from ibdissect.lint.hidden_keys import hide
 from ibdissect.lint.rule import DeferredHit, Hit
-from ibdissect.wire.keys_read import LEAST, KeysRead
+from ibdissect.wire.keys_read import KeysRead
 from tests import commands
 from tests.craft import ethernet_pcap
 from tests.transport.test_tcp_streams import KEY, PLUGIN, opening, pdu, segment
+
+LEAST = 0xFFFF
 
 NUMBER = int.from_bytes(KEY, "big")
 RULE = """

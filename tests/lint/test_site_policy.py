@@ -13,9 +13,10 @@ from ibdissect.lint.finding import Finding
 from ibdissect.lint.site_policy import SitePolicy, subnets_of
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
-from ibdissect.subnet.separate_subnets import LID, PREFIX
 from tests import craft
 from tests.subnet.made import SET, ask, port_info
+
+LID, PREFIX = "LID", "GID prefix"
 
 KEY = 0x1122334455667788
 

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from ibdissect.mad import missed_exchanges
-from ibdissect.mad.missed_exchanges import MAX_PROGRAMS, SmpGaps
+from ibdissect.mad.missed_exchanges import SmpGaps
 from tests import craft
 from tests.decode.made import tables_of
 from tests.robustness.manipulations import Pcap, Record
+
+MAX_PROGRAMS = 256
 
 FIRST_NS, SECOND = 1_700_000_000_000_000_000, 1_000_000_000
 NODE_INFO, GET, ANSWER = 0x11, 0x01, 0x81

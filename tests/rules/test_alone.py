@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from ibdissect.capture.opening import WINDOW
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.rule import Rule
 from tests.rules.cases import Case
 from tests.rules.findings import rules
-from tests.rules.test_rules import CASES, RULES, by_all, lint
+from tests.rules.test_rules import CASES, RULES, WINDOW, by_all, lint
 
 CONVERSATIONS = ("TXN", "SA", "CM", "PM", "CC", "RC", "MCG", "ROC")
 

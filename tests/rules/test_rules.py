@@ -15,7 +15,6 @@ import pytest
 
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.stream import WINDOW
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.linter import Linter
@@ -28,6 +27,8 @@ from tests.conftest import REFERENCE
 from tests.rules.cases import CASES, Case, inform
 from tests.rules.pages import pages
 from tests.scrub.made import scrubbed
+
+WINDOW = 12 << 20
 
 RULES = load()
 BY_CODE = {rule.code: rule for rule in RULES}

@@ -7,11 +7,12 @@ import io
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.decode.sending_order import WITHIN_NS
 from tests.craft import interfaces_pcapng
 from tests.rules.cases import CASES, Case
 from tests.rules.test_rules import PCAPNG, lint
 from tests.standard import LINK_ETHERNET, LINK_INFINIBAND, SECOND_NS
+
+WITHIN_NS = 10_000_000
 
 FAMILIES = ("TXN", "RC", "CM", "CC", "QKY004", "PM001", "PM002", "BTH018", "PKY005", "PKY021", "MAD004", "MAD005")
 QUICK = {("TXN005", 4), ("TXN012", 3), ("TXN012", 5), ("TXN012", 10), *(("TXN019", i) for i in range(4))}

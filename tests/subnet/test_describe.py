@@ -11,11 +11,10 @@ from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.describe import current_master, describe, node_name, port_name, ranges
 from ibdissect.subnet.file_lines import KnownFile, doubtful, line_number
 from ibdissect.subnet.m_keys import MKeyState
-from ibdissect.subnet.mixed_subnets import KIND, ROUTE
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.multicast_groups import GroupFacts, MulticastGroup
 from ibdissect.subnet.nodes import NodeFacts, Port, SmFacts, SwitchFacts
-from ibdissect.subnet.p_keys import BLOCK, Membership, PKeys, block_of
+from ibdissect.subnet.p_keys import Membership, PKeys, block_of
 from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
@@ -24,6 +23,8 @@ from tests.rules.made.subnets import sweep
 from tests.standard import CA, SWITCH
 from tests.subnet.files.made_files import subnet_of
 from tests.subnet.made import SET, answer, ask, node, p_keys, port_info, switch
+
+KIND, ROUTE, BLOCK = "the type of a node", "the node at a directed route", 32
 
 P_KEY_TABLE = 0x16
 

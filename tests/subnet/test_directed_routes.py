@@ -6,11 +6,12 @@ import pytest
 
 from ibdissect.subnet import directed_routes
 from ibdissect.subnet.directed_routes import Routes
-from ibdissect.subnet.mixed_subnets import ROUTE
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import Node, Origin
 from ibdissect.subnet.topology import connect, disconnect
 from tests.standard import CA, SWITCH
+
+ROUTE = "the node at a directed route"
 
 
 def made() -> tuple[Subnet, Routes, Origin, list[Node]]:

@@ -8,16 +8,17 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from ibdissect.decode.history import AFTER_ALL
-from ibdissect.decode.rows import SLOTS, slot
+from ibdissect.decode.rows import slot
 from ibdissect.subnet import early_packets
-from ibdissect.subnet.early_packets import RECEIVER, SENDER, _known_from
+from ibdissect.subnet.early_packets import _known_from
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.p_keys import block_of
 from ibdissect.wire.headers import BTH
 from tests.craft import native
 from tests.rules.findings import lint
 from tests.rules.PKY.cases import shown
+
+AFTER_ALL, SLOTS, RECEIVER, SENDER = 1 << 40, 1 << 16, 16, 32
 
 Flow = tuple[int, int]
 """Sender and P_Key."""

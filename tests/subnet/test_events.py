@@ -8,11 +8,13 @@ import pytest
 
 from ibdissect.decode.identity import LidId, SenderId
 from ibdissect.subnet import FabricFollower, events
-from ibdissect.subnet.events import DIRECTED_SENDER, FabricEvent, RepressSeen, TrapSeen, WrongMKey
+from ibdissect.subnet.events import FabricEvent, RepressSeen, TrapSeen, WrongMKey
 from ibdissect.subnet.m_keys import MKey
 from ibdissect.subnet.model import Subnet
 from ibdissect.wire.notice import Notice
 from tests.craft import build
+
+DIRECTED_SENDER = 1 << 16
 
 
 def test_every_event_has_its_source() -> None:

@@ -22,7 +22,7 @@ from ibdissect.subnet.events import (
     StateEvicted,
     WrongMKey,
 )
-from ibdissect.subnet.follower import MAX_ASKED, FabricFollower
+from ibdissect.subnet.follower import FabricFollower
 from ibdissect.subnet.nodes import NOBODY, Node, Port
 from ibdissect.subnet.topology import links
 from tests import craft
@@ -30,6 +30,8 @@ from tests.decode.made import tables_of
 from tests.standard import CA, SWITCH
 
 from .made import ANSWER, GET, GUID, SET, answer, ask, node, p_keys, port_info, switch
+
+MAX_ASKED = 4096
 
 NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x15, 0x16
 

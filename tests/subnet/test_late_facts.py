@@ -9,12 +9,14 @@ import pytest
 
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.events import ChunkFollowed
-from ibdissect.subnet.late_facts import NEVER, LateFacts
+from ibdissect.subnet.late_facts import LateFacts
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
 from tests import craft
 from tests.decode.made import tables_of
 from tests.subnet.made import SET, answer, ask, history, node, p_keys, port_info
+
+NEVER = -1
 
 NODE_INFO, PORT_INFO, P_KEY_TABLE = 0x11, 0x15, 0x16
 BODIES = {NODE_INFO: node(5), PORT_INFO: port_info(5), P_KEY_TABLE: p_keys(0xFFFF)}

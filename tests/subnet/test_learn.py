@@ -11,8 +11,7 @@ from ibdissect.engine.ports import Hop
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.directed_routes import Routes
 from ibdissect.subnet.events import FabricEvent, LidAssigned, MKeyShown, NodeFound, SmSeen
-from ibdissect.subnet.learn import KEPT_PAGES, Learner
-from ibdissect.subnet.mixed_subnets import KIND
+from ibdissect.subnet.learn import Learner
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import Node, SmFacts
 from ibdissect.wire.sm import SMInfo
@@ -21,6 +20,8 @@ from tests.decode.made import native_table
 from tests.standard import SWITCH
 
 from .made import ANSWER, GET, SET, answer, ask, node, port_info, switch, switch_info
+
+KEPT_PAGES, KIND = 16, "the type of a node"
 
 SWITCH_INFO, LINEAR, RANDOM, MULTICAST, SM_INFO, DIAG = 0x12, 0x19, 0x1A, 0x1B, 0x20, 0x30
 

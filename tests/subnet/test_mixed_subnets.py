@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from ibdissect.subnet.directed_routes import Routes
-from ibdissect.subnet.mixed_subnets import KIND, LID, ROUTE, SIZE, Contradictions
+from ibdissect.subnet.mixed_subnets import Contradictions
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import Node, Origin
 from ibdissect.subnet.topology import connect
 from tests.standard import CA
+
+KIND, LID, ROUTE, SIZE = "the type of a node", "the port with a LID", "the node at a directed route", "the size of a node"
 
 OWN = b""
 """The route without hops."""

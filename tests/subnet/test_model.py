@@ -14,10 +14,12 @@ from ibdissect.subnet import model
 from ibdissect.subnet.follower import FabricFollower
 from ibdissect.subnet.m_keys import MKeyState
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import STATE_AT, Node, Port, SmFacts
+from ibdissect.subnet.nodes import Node, Port, SmFacts
 from ibdissect.subnet.p_keys import PKeys
 from ibdissect.subnet.switch_tables import Forwarding
 from tests.standard import DOWN
+
+STATE_AT = 32
 
 
 def port(subnet: Subnet, guid: int, frame: int = 1) -> Port:

@@ -7,11 +7,13 @@ from msgspec.structs import replace
 
 from ibdissect.decode.history import History
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import NO_FACTS, STATE_AT, UNCABLED, Node, Origin, Port, SwitchFacts
+from ibdissect.subnet.nodes import NO_FACTS, UNCABLED, Node, Origin, Port, SwitchFacts
 from ibdissect.subnet.p_keys import PKeys
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
 from tests.standard import CA, ROUTER, SWITCH
+
+STATE_AT = 32
 
 
 def test_a_port_is_named_with_the_lid_that_it_had() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.engine.ports import KEPT_BLOCKS
 from ibdissect.subnet.file_lines import doubtful, file_and_line, line_number
 from ibdissect.subnet.p_keys import Member, Membership, PKeys, Verdict, block_of, keys_in
 
 from .made import p_keys
+
+KEPT_BLOCKS = 16
 
 
 def table(*blocks: bytes) -> PKeys:

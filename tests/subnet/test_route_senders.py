@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ibdissect.subnet.route_senders import ENOUGH, FAR, MAX_SEQUENCES, Senders
+from ibdissect.subnet.route_senders import Senders
 from tests.craft import smp
 from tests.rules.findings import lint
 from tests.subnet.made import ANSWER, GET, answer, node, switch
+
+ENOUGH, FAR, MAX_SEQUENCES = 16, 1 << 16, 16
 
 MASTER = [7 << 32 | 0x1000 + i for i in range(ENOUGH)]
 

@@ -20,10 +20,12 @@ from ibdissect.pipeline.reading import Reading
 from ibdissect.rules import load
 from ibdissect.subnet import separate_subnets as division
 from ibdissect.subnet.files.reading import SubnetFiles, read_files
-from ibdissect.subnet.separate_subnets import GUID, INTERFACE, LID, ORIGIN, PREFIX, SubnetMap, SubnetSeparator, _Seen, divide
+from ibdissect.subnet.separate_subnets import SubnetMap, SubnetSeparator, _Seen, divide
 from tests.craft import erf_pcap, native, rc, smp
 from tests.decode.made import native_table, table_of, tables_of
 from tests.subnet.made import ANSWER, node, p_keys, port_info
+
+GUID, INTERFACE, LID, ORIGIN, PREFIX = "GUID", "interface", "LID", "origin", "GID prefix"
 
 RECORD, HEADER, FLAGS = 16, 24, 9
 LIMITED, FULL = 0x0123, 0x8123

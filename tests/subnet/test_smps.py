@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
-from ibdissect.engine.packet_kinds import FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST
 from ibdissect.subnet.describe import describe
 from ibdissect.subnet.events import ChunkFollowed, FabricEvent
 from ibdissect.subnet.follower import FabricFollower
@@ -23,6 +22,8 @@ from tests import craft
 from tests.decode.made import ethernet_table, native_table, table_of
 
 from .made import ANSWER, GET, REPRESS, SET, answer, ask, node, port_info, switch
+
+FIND_PLACE, HANDLE_ANSWER, HANDLE_REQUEST = 0, 2, 1
 
 
 def smps(*frames: bytes, keyed: bool = False) -> Smps:

@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.capture.records import ROWS
 from ibdissect.subnet.follower import FabricFollower
-from ibdissect.subnet.multicast_groups import MAX_MEMBERS, GroupFacts, Groups
-from ibdissect.subnet.switch_tables import ALL_INPUTS, KEPT_MULTICAST, KEPT_RANDOM, LINEAR_BLOCKS, Forwarding, Linear, Qos, lane_of
+from ibdissect.subnet.multicast_groups import GroupFacts, Groups
+from ibdissect.subnet.switch_tables import Forwarding, Linear, Qos, lane_of
 from tests import craft
 from tests.decode.made import native_table, tables_of
 
 from .made import ANSWER, node, switch
+
+ROWS, MAX_MEMBERS, ALL_INPUTS, KEPT_MULTICAST, KEPT_RANDOM, LINEAR_BLOCKS = 1 << 17, 4096, -1, 1024, 1024, 768
 
 KNOWN = [craft.smp(ANSWER, 0x11, switch(2, ports=4), path=[1]), craft.smp(ANSWER, 0x11, node(5), path=[1, 2])]
 

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from ibdissect.traffic import capture_loss
-from ibdissect.traffic.capture_loss import NEIGHBOURS, CaptureLoss
+from ibdissect.traffic.capture_loss import CaptureLoss
 from tests import craft
 from tests.decode.made import tables_of
 from tests.robustness.manipulations import SECOND, Pcap, Record
+
+NEIGHBOURS = 8
 
 FIRST = 1_700_000_000_000_000_000
 """Time of the first frame."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.transport.congestion import MAX_PORTS, Congestion, Pair
+from ibdissect.transport.congestion import Congestion, Pair
 from tests.craft import ethernet_pcap, roce2
 from tests.decode.made import tables_of
+
+MAX_PORTS = 64
 
 HERE, THERE, ELSEWHERE = (bytes([192, 168, 0, last]) for last in (1, 2, 3))
 STEP_NS = 400_000_000

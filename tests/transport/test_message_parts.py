@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from ibdissect.transport.message_parts import WRITE, MessageColumns
+from ibdissect.transport.message_parts import MessageColumns
 from ibdissect.transport.message_table import MessageTable
 from tests import craft
 from tests.decode.made import tables_of
+
+WRITE = 1
 
 
 def write(psn: int, opcode: int = 0x0A, qp: int = 9) -> bytes:

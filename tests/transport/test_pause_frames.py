@@ -6,9 +6,11 @@ import struct
 
 import pytest
 
-from ibdissect.transport.pause_frames import MAX_SENDERS, WHOLE_LINK, Pauses
+from ibdissect.transport.pause_frames import Pauses
 from tests.craft import ethernet_pcap
 from tests.decode.made import tables_of
+
+MAX_SENDERS, WHOLE_LINK = 4096, -1
 
 
 def frame(sender: int, opcode: int, *numbers: int) -> bytes:

@@ -9,8 +9,10 @@ import pytest
 from ibdissect.decode.addresses import End
 from ibdissect.decode.identity import Side
 from ibdissect.decode.reassembled import FrameSpan
-from ibdissect.transport.pdu_streams import MAX_BYTES, PduStreams, _split
+from ibdissect.transport.pdu_streams import PduStreams, _split
 from tests import commands
+
+MAX_BYTES = 1 << 16
 
 FOLDER = Path(__file__).parents[2] / "docs/examples/zed"
 PLUGIN = str(FOLDER / "zed.py")

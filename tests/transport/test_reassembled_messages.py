@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ibdissect.decode.reassembled import SPAN, WholeMessage
+from ibdissect.decode.reassembled import WholeMessage
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import Node, outline
 from ibdissect.python_interface import Capture
@@ -22,6 +22,8 @@ from ibdissect.wire.ulp import iser, nvme_rdma, rpcrdma
 from tests.acme import PASSIVE_QP, connection, message
 from tests.commands import run
 from tests.craft import erf_pcap, rc
+
+SPAN = 150
 
 PACKET = 256
 SEGMENTS = 40

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.decode.reassembled import SPAN, WholeMessage
+from ibdissect.decode.reassembled import WholeMessage
 from ibdissect.python_interface import Capture
 from ibdissect.transport import rpc_rdma_chunks
 from ibdissect.transport.completed import messages_in
@@ -17,6 +17,8 @@ from ibdissect.wire.ulp import rpcrdma
 from tests.acme import ACTIVE_QP, PASSIVE_QP, connection
 from tests.commands import run
 from tests.craft import erf_pcap, rc
+
+SPAN = 150
 
 KEY, AT = 0x00000927, 0x1000_0000_0000
 CALL = b"\0\0\0\x07" + bytes(4) + b"\0\0\0\2\0\1\x86\xa3\0\0\0\4\0\0\0\1" + bytes(40)

@@ -9,11 +9,12 @@ import pytest
 
 from ibdissect.capture import records
 from ibdissect.decode.connections import Connections
-from ibdissect.engine.psn_gaps import FAR
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.cm import DREQ, REP, REQ
 from tests import craft
 from tests.decode.made import tables_of
+
+FAR = 1 << 16
 
 
 def request(number: int = 7, qpn: int = 0x60) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ibdissect.rules.CNX.lost_data import TOLD, _together
+from ibdissect.rules.CNX.lost_data import _together
+
+TOLD = 5
 
 HOST = "10.0.0.1 writes the ICRC with its bytes reversed, in all 9 whole packets of that host in this capture"
 TAKES, REPEATS = "10.0.0.2 takes them, although a receiver must drop them", "10.0.0.3 repeats its requests, as if the answers were dropped"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from struct import Struct
 
 import pytest
 
 from ibdissect.errors import SubnetFileError
 from ibdissect.subnet.files import learn, read_files
-from ibdissect.subnet.files.ibnetdiscover_cache import HEADER, MAGIC, NODE, PORT
 from ibdissect.subnet.model import Subnet
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests.craft import build
 from tests.subnet.files.samples import SWITCH, A
+
+MAGIC = bytes.fromhex("2b83e78f")
+HEADER, NODE, PORT = Struct("<4sIIIQI"), Struct("<HBB64sQBB64s64sB"), Struct("<QBBHB64sQBQB")
 
 
 def cache() -> bytes:
