@@ -1,66 +1,67 @@
-"""Only requests followed by exactly one answer are matched by columns."""
+"""Requests that are followed by exactly one answer are matched by columns, and tell what they tell one by one."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from ibdissect.decode.rows import is_in, mix
-from ibdissect.mad.single_answers import ANSWER, NOTHING, OTHER, REQUEST, pair
+from ibdissect.mad.single_answers import pair
+from tests import craft
+from tests.traffic.test_statistics import counted
 
-ROLES = {"?": REQUEST, "!": ANSWER, "x": OTHER, ".": NOTHING}
+KINDS = {"?": 0x01, "!": 0x81, "x": 0x05}
+"""The method of a request, an answer and a trap."""
 
 
-def matched(
-    line: str, keys: Sequence[int], waiting: Sequence[int] = (), *, alike: bool = False
-) -> tuple[list[tuple[int, int]], list[int], list[int]]:
-    """Pairs, what waits, and the rest of datagrams with these roles and keys; `alike` gives all the same mark."""
-    columns = [np.array(keys, np.uint64)]
-    marks = np.zeros(len(keys), np.uint64) if alike else mix(columns)
-    role = np.array([ROLES[letter] for letter in line], np.uint8)
-    found = pair(marks, columns, role, mix([np.array(waiting, np.uint64)]))
-    return list(zip(found.requests.tolist(), found.answers.tolist(), strict=True)), found.waits.tolist(), found.rest.tolist()
+def capture(line: str, keys: Sequence[int]) -> bytes:
+    """Datagrams of these kinds, a second apart, with these transaction IDs; a dot is another packet."""
+    frames = []
+    for kind, key in zip(line, keys, strict=True):
+        ends = {"slid": 2, "dlid": 1} if kind == "!" else {"slid": 1, "dlid": 2}
+        head = {"transaction_id": key}
+        frames.append(craft.rc(0x04, bytes(8)) if kind == "." else craft.gmp(4, KINDS[kind], 0x12, header=head, **ends))
+    return craft.erf_pcap(frames, step_ns=1_000_000_000)
+
+
+def told(data: bytes, window: int) -> list[tuple[int, int, int, int]]:
+    """How many requests were answered, were not, and came again; and the longest time in seconds."""
+    found = counted(data, window)["response_times"]
+    return [(one["answered"], one["unanswered"], one["retries"], one.get("max_ns", 0) // 10**9) for one in found]
 
 
 @pytest.mark.parametrize(
-    ("line", "keys", "pairs", "waits", "rest"),
+    ("line", "keys", "expected"),
     [
-        ("?!", [1, 1], [(0, 1)], [], []),
-        ("?!", [1, 2], [], [0], [1]),
-        ("??!!", [1, 2, 2, 1], [(1, 2), (0, 3)], [], []),
-        ("?!?!?", [1] * 5, [(0, 1), (2, 3)], [], [4]),  # perhaps another try of what was answered
-        ("??!", [1] * 3, [], [], [0, 1, 2]),  # another try
-        ("?!!", [1] * 3, [], [], [0, 1, 2]),  # answered twice
-        ("!?", [1] * 2, [], [], [0, 1]),
-        ("?.!", [1] * 3, [(0, 2)], [], []),
-        ("?x!", [1] * 3, [], [], [0, 1, 2]),
-        ("", [], [], [], []),
+        ("?!", [1, 1], (1, 0, 0, 1)), ("?!", [1, 2], (0, 1, 0, 0)), ("??!!", [1, 2, 2, 1], (2, 0, 0, 3)), ("?!?!?", [1] * 5, (2, 1, 0, 1)),
+        ("??!", [1] * 3, (1, 0, 1, 1)), ("?!!", [1] * 3, (1, 0, 0, 1)), ("!?", [1] * 2, (0, 1, 0, 0)), ("?.!", [1] * 3, (1, 0, 0, 2)),
+        ("?x!", [1] * 3, (1, 0, 0, 2)),
     ],
-)
-def test_clean_pairs(line: str, keys: list[int], pairs: list[tuple[int, int]], waits: list[int], rest: list[int]) -> None:
-    assert matched(line, keys) == (pairs, waits, rest)
+)  # fmt: skip
+@pytest.mark.parametrize("window", [1, 1 << 20])
+def test_lines(line: str, keys: list[int], expected: tuple[int, ...], window: int) -> None:
+    """A window of one byte has one packet: none is matched by columns."""
+    assert told(capture(line, keys), window) == [expected]
 
 
-def test_what_waits_from_before_goes_one_by_one() -> None:
-    assert matched("?!?!", [1, 1, 2, 2], waiting=[1, 3]) == ([(2, 3)], [], [0, 1])
+def test_random_lines_tell_the_same_matched_by_columns_and_one_by_one() -> None:
+    rnd, wrong = random.Random(1), []
+    for _ in range(15):
+        line = "".join(rnd.choices("??!!x.", k=12))
+        data = capture(line, rnd.choices([1, 2, 3], k=12))
+        if len({str(told(data, window)) for window in (1, 1500, 1 << 20)}) > 1:
+            wrong.append(line)
+    assert wrong == []
 
 
 def test_keys_that_hash_alike_are_distinguished() -> None:
-    assert matched("?!", [1, 2], alike=True) == ([], [], [0, 1])
-    assert matched("?!", [1, 1], alike=True) == ([(0, 1)], [], [])
+    """Marks are hashes of the columns: equal ones alone make no pair."""
 
+    def pairs(*keys: int) -> list[tuple[int, int]]:
+        columns, roles = [np.array(keys, np.uint64)], np.array([1, 2], np.uint8)
+        found = pair(np.zeros(2, np.uint64), columns, roles, np.zeros(0, np.uint64))
+        return list(zip(found.requests.tolist(), found.answers.tolist(), strict=True))
 
-def test_columns_of_zeros_do_not_change_a_mark() -> None:
-    rng = np.random.default_rng(1)
-    columns = [rng.integers(0, 1 << 16, 500).astype(np.uint64) for _ in range(3)]
-    marks = mix(columns)
-    assert (mix([*columns, *[np.zeros(500, np.uint64)] * 9]) == marks).all() and len(set(marks.tolist())) == 500
-    assert (mix([column[7:8] for column in columns]) == marks[7]).all()
-
-
-def test_among() -> None:
-    marks = np.array([5, 1, 9, 5], np.uint64)
-    assert is_in(marks, np.array([9, 5, 10], np.uint64)).tolist() == [True, False, True, True]
-    assert not is_in(marks, np.array([], np.uint64)).any()
+    assert (pairs(1, 2), pairs(1, 1)) == ([], [(0, 1)])
