@@ -56,12 +56,17 @@ def test_random_lines_tell_the_same_matched_by_columns_and_one_by_one() -> None:
     assert wrong == []
 
 
+def pairs(kinds: str, keys: Sequence[int], marks: Sequence[int]) -> list[tuple[int, int]]:
+    """Requests and answers, by their places."""
+    columns, roles = [np.array(keys, np.uint64)], np.array([1 + "?!".index(kind) for kind in kinds], np.uint8)
+    found = pair(np.array(marks, np.uint64), columns, roles, np.zeros(0, np.uint64))
+    return list(zip(found.requests.tolist(), found.answers.tolist(), strict=True))
+
+
 def test_keys_that_hash_alike_are_distinguished() -> None:
     """Marks are hashes of the columns: equal ones alone make no pair."""
+    assert (pairs("?!", [1, 2], [0, 0]), pairs("?!", [1, 1], [0, 0])) == ([], [(0, 1)])
 
-    def pairs(*keys: int) -> list[tuple[int, int]]:
-        columns, roles = [np.array(keys, np.uint64)], np.array([1, 2], np.uint8)
-        found = pair(np.zeros(2, np.uint64), columns, roles, np.zeros(0, np.uint64))
-        return list(zip(found.requests.tolist(), found.answers.tolist(), strict=True))
 
-    assert (pairs(1, 2), pairs(1, 1)) == ([], [(0, 1)])
+def test_pairs_come_in_the_order_of_answers() -> None:
+    assert pairs("??!!", [1, 2, 2, 1], [1, 2, 2, 1]) == [(1, 2), (0, 3)]

@@ -6,11 +6,10 @@ import struct
 
 import pytest
 
-from ibdissect.transport.pause_frames import Pauses
 from tests.craft import ethernet_pcap
-from tests.decode.made import tables_of
+from tests.traffic.test_statistics import counted
 
-MAX_SENDERS, WHOLE_LINK = 4096, -1
+MAX_SENDERS = 4096
 
 
 def frame(sender: int, opcode: int, *numbers: int) -> bytes:
@@ -25,19 +24,14 @@ def asked(sender: int, **quanta: int) -> bytes:
 
 @pytest.mark.parametrize("window", [120, 1 << 20])
 def test_counts(window: int) -> None:
-    pauses = Pauses()
-    for table in tables_of(ethernet_pcap([asked(1, p3=5, p4=9), asked(1, p3=0), asked(2, p7=1), asked(1, p3=7), frame(1, 1, 3)]), window):
-        pauses.feed(table)
-    found = {(entry["source"][-2:], entry["priority"]): entry for entry in pauses.result()}
+    capture = ethernet_pcap([asked(1, p3=5, p4=9), asked(1, p3=0), asked(2, p7=1), asked(1, p3=7), frame(1, 1, 3)])
+    found = {(entry["source"][-2:], entry["priority"]): entry for entry in counted(capture, window)["pauses"]}
     assert set(found) == {("01", 3), ("01", 4), ("02", 7), ("01", None)}
     three = found["01", 3]
     assert [three[key] for key in ("pauses", "resumes", "longest_quanta", "first_frame", "last_frame")] == [2, 1, 7, 1, 4]
-    assert found["01", None]["longest_quanta"] == 3 and pauses.result(1) == [three]
+    assert found["01", None]["longest_quanta"] == 3 and counted(capture, window, top=1)["pauses"] == [three]
 
 
 def test_senders_are_bounded() -> None:
-    pauses = Pauses()
-    for table in tables_of(ethernet_pcap([frame(sender, 1, 9) for sender in range(MAX_SENDERS + 2)])):
-        pauses.feed(table)
-    assert len(pauses.senders) == MAX_SENDERS and pauses.senders.dropped.count == 2
-    assert {entry.priority for entry in pauses.senders.values()} == {WHOLE_LINK}
+    found = counted(ethernet_pcap([frame(sender, 1, 9) for sender in range(MAX_SENDERS + 2)]))["pauses"]
+    assert len(found) == MAX_SENDERS and {entry["priority"] for entry in found} == {None}
