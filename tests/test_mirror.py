@@ -63,7 +63,7 @@ TESTED_BY_OTHERS = {
     ),
     "screen_model": (
         "tests/screen_model/test_background_analysis.py and tests/tui drive them",
-        "flows shown_frames threads",
+        "flows shown_frames shown_names threads",
     ),
     "subnet": (
         "tests/subnet/test_known_tables.py, test_shared.py, test_earlier_answers.py and tests/subnet/files/test_roce_toml.py",

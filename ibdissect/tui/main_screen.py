@@ -72,7 +72,7 @@ class MainScreen(Screen[None]):
         self.packets = PacketList(model, study)
         self.tree_pane, self.bytes_pane = TreePane(notes.of, model.reader.members), BytesPane()
         self.bit_line = DrawnLine(self.bytes_pane.bit_line, id="bits")
-        self.findings_pane, self.key_bar = FindingsPane(model.findings, self.packets.sentence), KeyBar(commands)
+        self.findings_pane, self.key_bar = FindingsPane(model.findings, self.packets.names.sentence), KeyBar(commands)
         self._studied = 0
         self.finding = False
         """Whether a thread looks for the frames before in each conversation."""

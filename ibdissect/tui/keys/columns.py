@@ -75,7 +75,7 @@ def shift_times(app: TuiApp) -> None:
 def toggle_names(app: TuiApp) -> None:
     app.main.packets.toggle_names()
     app.main.findings_pane.redraw()
-    named, known = app.main.packets.named, app.study.names is not None and app.study.names.node_by_guid
+    named, known = app.main.packets.names.wanted, app.study.names is not None and app.study.names.node_by_guid
     app.main.key_bar.say(("names where they are known" if known else "no names are known yet") if named else "addresses")
 
 
@@ -101,7 +101,7 @@ def sort(app: TuiApp, key: str, down: bool, *, again: bool = False) -> None:
     column = next((one for one in packets.columns if one.key == key), None)
     if column is None:
         return
-    base, names = in_order(packets.rows), packets.named
+    base, name = in_order(packets.rows), packets.names.address if packets.names.wanted else None
 
     def progress(part: float) -> None:
         if time.monotonic() - begun > SLOW:
@@ -109,7 +109,7 @@ def sort(app: TuiApp, key: str, down: bool, *, again: bool = False) -> None:
 
     def work(wanted: Callable[[], bool]) -> None:
         rows = sort_rows(
-            model, base, column, down=down, wanted=wanted, name=packets.address if names else None, progress=progress,
+            model, base, column, down=down, wanted=wanted, name=name, progress=progress,
             before=app.study.before,
         )  # fmt: skip
         if rows is not None and wanted():

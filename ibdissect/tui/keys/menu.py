@@ -44,7 +44,7 @@ def of_cell(app: TuiApp, column: ListColumn) -> None:
     if line is None:
         return
     text = packets.cells(packets.cursor)[packets.columns.index(column)]
-    entries = [*_of_value(cell_filter(line, column, app.main.tree_pane.frame_tree, packets.nodes(line)))]
+    entries = [*_of_value(cell_filter(line, column, app.main.tree_pane.frame_tree, packets.names.for_filters(line)))]
     entries += [(f"{SORT}{column.key}", "Sort the list", f"by {column.title}"), (f"{COPY}{text}", "Copy", text)]
     app.choose(f"{column.title}: {text}", [*entries, *_entries(app, line.frame)], partial(_done, app))
 

@@ -22,7 +22,7 @@ def preferences(app: TuiApp) -> None:
     layers = len(memory.by_kind("layer"))
     entries = [
         ("profile", "profile", memory.name or "default"), ("theme", "theme", app.theme), ("time", "times", packets.time_format.value),
-        ("names", "ends of packets", "names where they are known" if packets.named else "addresses"),
+        ("names", "ends of packets", "names where they are known" if packets.names.wanted else "addresses"),
         *((f"pane {pane}", what, _pane(memory.look.get(f"pane {pane}", ""))) for pane, what in PANES.items()),
         ("columns", "columns", counted(len(packets.columns), "column")),
         ("colors", "coloring rules", counted(len(memory.by_kind("color")), "rule")),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
@@ -17,12 +16,9 @@ from ibdissect.dissect.named_values import ANSWER_NAMES
 from ibdissect.screen_model import packet_columns
 from ibdissect.screen_model.background_analysis import BackgroundAnalysis
 from ibdissect.screen_model.capture_model import CaptureModel, PacketLine
-from ibdissect.screen_model.ladder import LadderStep
-from ibdissect.screen_model.node_names import PERMISSIVE
 from ibdissect.screen_model.packet_columns import BY_KEY, GUTTER, NARROWEST, ListColumn, TimeFormat
 from ibdissect.screen_model.shown_frames import Rows, SortedRows
-from ibdissect.subnet.describe import port_name
-from ibdissect.wire.text import lid_of, printable
+from ibdissect.screen_model.shown_names import ShownNames
 
 from ..messages import FrameSelected, Sized, SortWanted
 from ..widgets.cells import cut, cut_at, fit, width_of
@@ -31,9 +27,6 @@ from .packet_inks import PacketInks
 
 if TYPE_CHECKING:
     from ibdissect.subnet.node_names import NodeNames
-
-Shown = TypeVar("Shown", PacketLine, LadderStep)
-"""What is shown of a packet in a list."""
 
 OF_LIST = {*ANSWER_NAMES, packet_columns.DELTA_CAPTURED.field}
 """Fields whose values are not read from the packets."""
@@ -58,8 +51,7 @@ class PacketList(LineList):
         self.time_format = TimeFormat.RELATIVE
         self.columns: list[ListColumn] = [BY_KEY[key] for key in packet_columns.DEFAULT]
         self.study = study
-        self.named = True
-        """Whether known names of nodes are shown instead of addresses."""
+        self.names = ShownNames(model, study)
         self._names: NodeNames | None = None
         self.highlight = ""
         """A text, case-folded, that is marked wherever it appears in the list."""
@@ -142,23 +134,9 @@ class PacketList(LineList):
         self.forget()
         self._lay_out()
 
-    def address(self, text: str, frame: int = 0) -> str:
-        """What is shown for an address: the name of its port where it is known and wanted. `frame`: of the port that had the LID there."""
-        names = self.study.names
-        if not self.named or names is None:
-            return text
-        if frame and (lid := lid_of(text)) is not None and (port := self.study.ends.port(lid, frame)) is not None:
-            return port_name(port)
-        return printable(names.address(text))
-
-    def sentence(self, text: str) -> str:
-        """A sentence with names in place of GUIDs and after LIDs, where they are known and wanted."""
-        names = self.study.names
-        return printable(names.sentence(text)) if self.named and names is not None else text
-
     def toggle_names(self) -> None:
         """Names of ports for their addresses, or addresses again."""
-        self.named = not self.named
+        self.names.wanted = not self.names.wanted
         self._wanted.clear()
         self.forget()
         self._lay_out()
@@ -167,7 +145,7 @@ class PacketList(LineList):
         """Dissect again if the names of nodes have changed."""
         if self._names is not self.study.names:
             self._names = self.study.names
-            if self.named:
+            if self.names.wanted:
                 self.forget()
 
     def next_time_format(self) -> TimeFormat:
@@ -213,7 +191,7 @@ class PacketList(LineList):
         page = self._pages.get(number)
         if page is None:
             shown, frames = self.rows.frames(number * PAGE, (number + 1) * PAGE), self._frames(number)
-            page = self.with_names(self.model.lines(frames))
+            page = self.names.of_packets(self.model.lines(frames))
             if shown != frames:
                 by_frame = {line.frame: line for line in page}
                 page = [by_frame[frame] for frame in shown]
@@ -279,20 +257,6 @@ class PacketList(LineList):
             segments.append(Segment("  "))
         return segments
 
-    def with_names(self, page: list[Shown]) -> list[Shown]:
-        """The same packets with names for the addresses of their ends, where they are known and wanted."""
-        if not self.named or self.study.names is None:
-            return page
-        named = [
-            replace(one, source=self.address(one.source, one.frame), destination=self.address(one.destination, one.frame)) for one in page
-        ]  # fmt: skip
-        directed = [i for i, one in enumerate(page) if PERMISSIVE in (one.source, one.destination)]
-        ends = self.study.ends.routed(self.model.table([page[i].frame for i in directed])) if directed else {}
-        for row, (source, destination) in ends.items():
-            one = named[directed[row]]
-            named[directed[row]] = replace(one, source=source or one.source, destination=destination or one.destination)
-        return named
-
     def _marked(self, text: str, style: Style | None) -> list[Segment]:
         at = text.casefold().find(self.highlight) if self.highlight else -1
         if at < 0:
@@ -327,15 +291,6 @@ class PacketList(LineList):
         """The texts of a row in all columns, also in those without room."""
         line = self.line(row)
         return [self._text(row, line, column) for column in self.columns] if line is not None else []
-
-    def nodes(self, line: PacketLine) -> tuple[str, str]:
-        """The names of sender and receiver of a frame, as the list shows them and filters know them; empty where it shows an address."""
-        if not self.named or self.study.names is None:
-            return "", ""
-        known = (side.get(0, [""]) for side in self.study.ends.of(self.model.table([line.frame]), ports=True))
-        both = zip((line.source, line.destination), known, strict=True)
-        source, destination = (one if one in names else names[-1] for one, names in both)
-        return source, destination
 
     # -- widths of columns, at their right ends in the heading
 

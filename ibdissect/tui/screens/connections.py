@@ -275,7 +275,7 @@ def _open(app: TuiApp) -> None:
             app.call_later(show, found, points, finished)
 
     def show(found: Diagnosis, points: Mapping[int, CapturedInterface], finished: bool) -> None:
-        screen = ConnectionScreen(found, app.model.first_ns, app.main.packets.address, points, finished=finished)
+        screen = ConnectionScreen(found, app.model.first_ns, app.main.packets.names.address, points, finished=finished)
         app.over(screen, lambda chosen: use(app, chosen, points.get(chosen.one.first_frame)))
 
     app.searching.work.run(work, "connections", app.model)

@@ -150,7 +150,7 @@ class ConversationScreen(Overlay[str]):
 
 
 def _open(app: TuiApp) -> None:
-    app.with_snapshot(lambda shot: app.over(ConversationScreen(shot, app.main.packets.address), app.filtering.enter))
+    app.with_snapshot(lambda shot: app.over(ConversationScreen(shot, app.main.packets.names.address), app.filtering.enter))
 
 
 COMMAND = Command("C", "Conversations", _open, "Look", "conversations, and what was sent again", "conversations", 14)

@@ -147,8 +147,8 @@ def draw(app: TuiApp, text: str, frame: int, owner: Callable[[], Connection | No
                 some = frames[at : at + PIECE]
                 fed = len(ladder.steps)
                 ladder.feed(model.table(some), np.arange(len(some)), some)
-                ladder.steps[fed:] = app.main.packets.with_names(ladder.steps[fed:])
-        if app.main.packets.named:
+                ladder.steps[fed:] = app.main.packets.names.of_packets(ladder.steps[fed:])
+        if app.main.packets.names.wanted:
             short = short_ends(end for step in ladder.steps for end in (step.source, step.destination))
             ladder.steps = [
                 replace(step, source=short.get(step.source, step.source), destination=short.get(step.destination, step.destination))

@@ -130,7 +130,7 @@ def _pair(one: Conversation, named: Callable[[str], str] = str) -> str:
 
 def _open(app: TuiApp) -> None:
     def show(shot: Snapshot) -> None:
-        app.over(StatisticsScreen(shot, app.model.findings.ranks(), app.model.catalog, app.main.packets.address), app.filtering.enter)
+        app.over(StatisticsScreen(shot, app.model.findings.ranks(), app.model.catalog, app.main.packets.names.address), app.filtering.enter)
 
     app.with_snapshot(show)
 

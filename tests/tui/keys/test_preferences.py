@@ -30,7 +30,7 @@ async def test_preferences(tmp_path: Path) -> None:
         assert not app.main.findings_pane.display
         await pilot.press("escape")
         await choose("names")
-        assert not app.main.packets.named
+        assert not app.main.packets.names.wanted
         await pilot.press("escape")
         app.history.add("infiniband.bth")
         app.memory.keep("layer BTH", "open")

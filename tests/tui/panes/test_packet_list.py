@@ -118,7 +118,7 @@ async def test_a_row_shows_no_name_that_a_filter_does_not_find(tmp_path: Path) -
     async with running(made.capture(tmp_path)) as (app, pilot):
         packets, model = app.main.packets, app.model
         await until(pilot, lambda: app.study.names is not None)
-        lines = packets.with_names(model.lines(range(1, model.index.frames + 1)))
+        lines = packets.names.of_packets(model.lines(range(1, model.index.frames + 1)))
         named = {("src", line.source) for line in lines} | {("dst", line.destination) for line in lines}
         named = {(side, name) for side, name in named if not name.startswith("LID ") and ":" not in name}
         assert named
