@@ -5,9 +5,10 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Collection, Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
+from ibdissect.wire.catalog import builtin
 from ibdissect.wire.headers import BTH, DETH, GRH, LRH
 from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.opcodes import OPCODES
@@ -36,12 +37,26 @@ def put(buffer: bytearray, field: Field[Any], value: Any, *, offset: int = 0) ->
         buffer[lo:hi] = ((old & ~mask) | ((int(item) << shift) & mask)).to_bytes(hi - lo, "big")
 
 
-def build(what: type[Struct], size: int | None = None, **values: Any) -> bytes:
-    """The bytes of a structure, zero except for `values` (by Python field name)."""
+@cache
+def named(name: str) -> type[Struct]:
+    """The only built-in structure of a name, which is that of the attribute: PortInfo."""
+    (found,) = (one for one in builtin().structs if one.__name__ == name)
+    return found
+
+
+def build(what: type[Struct] | str, size: int | None = None, **values: Any) -> bytes:
+    """The bytes of a structure, or of the built-in one of a name: zero except for `values` (by Python field name)."""
+    if isinstance(what, str):
+        what = named(what)
     try:
         return _built(what, size, tuple(values.items()))
     except TypeError:  # a list as a value cannot be a key of the cache
         return _built.__wrapped__(what, size, values.items())
+
+
+def bytes_as(name: str, *place: Any) -> Any:
+    """Bytes as the built-in structure of a name: its fields are attributes. `place`: the bytes, where it starts and ends in them."""
+    return named(name)(*place)
 
 
 @lru_cache(1 << 14)

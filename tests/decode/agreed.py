@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.wire.kept import kept
-from ibdissect.wire.places import CmPayload, Stream, TcpPort, VendorOui
-from ibdissect.wire.spec import Struct, enum, secret, uint
-from ibdissect.wire.tail import choice, repeat
+from ibdissect.words import CmPayload, Stream, Struct, TcpPort, VendorOui, choice, enum, kept, repeat, secret, uint
 
 PORT, OUI, SERVICE = 7420, 0x00ACE6, 0x0000_00AC_E600_0007
 HELLO, VALUES = 1, 2

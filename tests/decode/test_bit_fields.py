@@ -60,14 +60,13 @@ def test_the_mask_of_a_field_has_its_bits(field: Field[int]) -> None:
 def test_reserved_bits_beside_the_lmc_do_not_count() -> None:
     """Neither for columns nor for what is learnt of the subnet: LMC has three bits, and two reserved ones are in front of it."""
     from ibdissect.subnet import FabricFollower
-    from ibdissect.wire.sm import NodeInfo
     from ibdissect.wire.sm_port import PortInfo
 
     for lmc in range(8):
         for reserved in (0, 0x08, 0x10, 0x18, 0xC0):
             info = bytearray(build(PortInfo, lid=0x80, gid_prefix=0xFE80 << 48, local_port_num=1, port_state=4))
             info[PortInfo.lmc.span[0]] = reserved | lmc
-            node = build(NodeInfo, node_type=1, num_ports=1, node_guid=5, port_guid=6, system_image_guid=5, local_port_num=1)
+            node = build("NodeInfo", node_type=1, num_ports=1, node_guid=5, port_guid=6, system_image_guid=5, local_port_num=1)
             data = [smp(0x81, 0x11, node, slid=0x80, dlid=1), smp(0x81, 0x15, bytes(info), slid=0x80, dlid=1, modifier=1)]
             follower = FabricFollower()
             for table in tables_of(pcapng([(LINK_INFINIBAND, frame, len(frame)) for frame in data])):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from ibdissect.decode.computed_fields import value_in, value_of, values_of
-from ibdissect.wire.column import ComputedField, column
+from ibdissect.wire.column import ComputedField
 from ibdissect.wire.headers import BTH, DETH, LRH, RETH
+from ibdissect.words import column
 from tests.cases import every
 from tests.craft import rc, ud
 from tests.decode.made import native_table

@@ -12,11 +12,12 @@ from ibdissect.decode.comparisons import ORDER
 from ibdissect.decode.conditions import occurrences_where, rows_where
 from ibdissect.decode.operand_values import NumberSeries
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.wire.expr import Compare, Expr, Where, present
+from ibdissect.wire.expr import Compare, Expr, Where
 from ibdissect.wire.headers import BTH, GRH, LRH, RETH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import NodeDescription
 from ibdissect.wire.sm_tables import PKeyEntry
+from ibdissect.words import present
 from tests.cases import every
 from tests.craft import native, rc, smp
 from tests.decode.made import native_table

@@ -10,11 +10,8 @@ import pytest
 import ibdissect
 from ibdissect.decode.conversation_values import MAX_CHANGES
 from ibdissect.errors import SpecError
-from ibdissect.wire.encapsulation import UDP, Ethernet, IPv4
-from ibdissect.wire.kept import kept
-from ibdissect.wire.places import Stream, TcpPort
-from ibdissect.wire.spec import Struct, raw, uint
 from ibdissect.wire.tail import length_of
+from ibdissect.words import Stream, Struct, TcpPort, kept, raw, uint
 from tests import commands
 from tests.craft import build, ethernet_pcap, roce2
 
@@ -39,12 +36,12 @@ def reply(tag: int, value: bytes, rest: bytes = b"") -> bytes:
 def frame(host: int, data: bytes, *, port: int = 9000) -> bytes:
     """From host 1 to host 2 or back; `port`: of host 1."""
     ports = (port, 7800) if host == 1 else (7800, port)
-    udp = build(UDP, source_port=ports[0], destination_port=ports[1], length=8 + len(data)) + data
+    udp = build("UDP", source_port=ports[0], destination_port=ports[1], length=8 + len(data)) + data
     ip = build(
-        IPv4, version=4, header_length=5, total_length=20 + len(udp), ttl=64, protocol=17, source=bytes([10, 0, 0, host]),
+        "IPv4", version=4, header_length=5, total_length=20 + len(udp), ttl=64, protocol=17, source=bytes([10, 0, 0, host]),
         destination=bytes([10, 0, 0, 3 - host]),
     )  # fmt: skip
-    return build(Ethernet, source=b"\2\0\0\0\0\1", destination=b"\2\0\0\0\0\2", type=0x0800) + ip + udp
+    return build("Ethernet", source=b"\2\0\0\0\0\1", destination=b"\2\0\0\0\0\2", type=0x0800) + ip + udp
 
 
 def capture(path: Path, *frames: bytes) -> str:

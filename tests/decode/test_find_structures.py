@@ -8,7 +8,7 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.qos import VLArbiter, VLGroupsArbiter
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sm import NodeInfo
-from ibdissect.wire.spec import Struct
+from ibdissect.words import Struct
 from tests.cases import every
 from tests.craft import smp
 from tests.decode.made import native_table

@@ -27,7 +27,6 @@ from ibdissect.dissect.printers import dump
 from ibdissect.dissect.shown_value import BESIDE, Presenter
 from ibdissect.transport.multicast import Multicast
 from ibdissect.wire.catalog import Catalog, builtin_modules
-from ibdissect.wire.places import Mad
 from ibdissect.wire.pm import PortCounters
 from ibdissect.wire.pm_samples import PortSamplesResult
 from ibdissect.wire.sa import mask_for
@@ -37,7 +36,7 @@ from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo
-from ibdissect.wire.spec import Struct, array, raw, uint
+from ibdissect.words import Mad, Struct, array, raw, uint
 from tests.cases import every
 from tests.craft import build, erf_pcap, gmp, rc, smp
 from tests.decode.made import native_table, table_of

@@ -6,9 +6,9 @@ import pytest
 
 from ibdissect.decode import ChunkTable, inner_places
 from ibdissect.wire.catalog import Catalog, builtin_modules
-from ibdissect.wire.places import Parsed
 from ibdissect.wire.ulp import ip
-from ibdissect.wire.ulp.ipoib import IPOIB_Q_KEY, IPoIB
+from ibdissect.wire.ulp.ipoib import IPOIB_Q_KEY
+from ibdissect.words import Parsed
 from tests.craft import build, ud
 from tests.decode import vault
 from tests.decode.made import native_table
@@ -35,6 +35,6 @@ def test_a_structure_behind_a_header_of_some_words(words: int, found: list[int])
     """TCP in IP over InfiniBand, behind the IP header's options; a length below that of the header is none."""
     tcp = build(ip.TCP, source_port=5000, destination_port=22, header_length=5)
     header = build(ip.InnerIPv4, version=4, header_length=words, total_length=60, ttl=9, protocol=6)
-    table = native_table([ud(build(IPoIB, type=0x0800) + header + bytes(max(words - 5, 0) * 4) + tcp, dest_qp=0x99, q_key=IPOIB_Q_KEY)])
+    table = native_table([ud(build("IPoIB", type=0x0800) + header + bytes(max(words - 5, 0) * 4) + tcp, dest_qp=0x99, q_key=IPOIB_Q_KEY)])
     payload = table.occurrences(ip.InnerIPv4)
     assert (table.occurrences(ip.TCP).at - payload.at).tolist() == found if len(payload) else found == []

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from ibdissect.decode.conversation_values import MAX_CHANGES
-from ibdissect.wire.cm import REP, REQ
-from ibdissect.wire.encapsulation import Ethernet, IPv4
 from tests import commands
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, mad, rc, ud
 from tests.decode import agreed
@@ -35,8 +33,8 @@ def tcp(data: bytes, at: int, flags: int = ACK, *, answer: bool = False, acknowl
     ports = (agreed.PORT, port) if answer else (port, agreed.PORT)
     segment = struct.pack(">HHIIBBHHH", *ports, at, acknowledged, 5 << 4, flags, 1000, 0, 0) + data
     source, to = (bytes([10, 0, 0, 1 + (number ^ answer)]) for number in (0, 1))
-    ip = build(IPv4, version=4, header_length=5, total_length=20 + len(segment), ttl=64, protocol=6, source=source, destination=to)
-    return build(Ethernet, source=b"\2\0\0\0\0\1", destination=b"\2\0\0\0\0\2", type=0x0800) + ip + segment
+    ip = build("IPv4", version=4, header_length=5, total_length=20 + len(segment), ttl=64, protocol=6, source=source, destination=to)
+    return build("Ethernet", source=b"\2\0\0\0\0\1", destination=b"\2\0\0\0\0\2", type=0x0800) + ip + segment
 
 
 def talk(version: int, number: int, at: int) -> list[bytes]:
@@ -153,14 +151,14 @@ def test_connections_beyond_the_bound_make_what_was_before_unknown(tmp_path: Pat
 
 def request(number: int) -> bytes:
     body = build(
-        REQ, 232, local_communication_id=number, local_qpn=0x60, service_id=agreed.SERVICE, starting_psn=50, primary_local_port_lid=3,
+        "REQ", 232, local_communication_id=number, local_qpn=0x60, service_id=agreed.SERVICE, starting_psn=50, primary_local_port_lid=3,
         primary_remote_port_lid=4, primary_subnet_local=1,
     )  # fmt: skip
     return gmp(7, 3, 0x10, body, at=24, slid=3, dlid=4)
 
 
 def reply(number: int) -> bytes:
-    body = build(REP, 232, local_communication_id=number + 100, remote_communication_id=number, local_qpn=0x50, starting_psn=100)
+    body = build("REP", 232, local_communication_id=number + 100, remote_communication_id=number, local_qpn=0x50, starting_psn=100)
     return gmp(7, 3, 0x13, body, at=24, slid=4, dlid=3)
 
 

@@ -12,7 +12,7 @@ import pytest
 import ibdissect
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode import keyed_pairs
-from ibdissect.wire.cm import APR, DREQ, LAP, REP, REQ
+from ibdissect.wire.cm import REQ
 from ibdissect.wire.ulp import rpcrdma, rping
 from tests.acme import ACTIVE_QP, PASSIVE_QP, SERVICE
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, interfaces_pcapng, rc, ud
@@ -30,7 +30,7 @@ def set_up(service: int = rping.SERVICE, ids: tuple[int, int] = (7, 9), lids: tu
     asked = {"local_communication_id": ids[0], "service_id": service, "local_qpn": ACTIVE_QP, "primary_local_port_lid": lids[0],
              "primary_remote_port_lid": lids[1]} | more  # fmt: skip
     req = build(REQ, **asked)[: REQ.private_data.bit // 8] + HEADER.ljust(92, b"\0")
-    rep = build(REP, local_communication_id=ids[1], remote_communication_id=ids[0], local_qpn=PASSIVE_QP)
+    rep = build("REP", local_communication_id=ids[1], remote_communication_id=ids[0], local_qpn=PASSIVE_QP)
     return [_cm(0x10, req, *lids), _cm(0x13, rep, *lids[::-1])]
 
 
@@ -58,11 +58,11 @@ WAYS: dict[str, list[bytes]] = {
     "alternate path of the REQ": [*set_up(**ALTERNATE), send(11, 12)],
     "alternate path of a LAP": [
         *set_up(primary_subnet_local=1),
-        _cm(0x19, build(LAP, local_communication_id=7, remote_communication_id=9, **dict(list(ALTERNATE.items())[1:]))),
-        _cm(0x1A, build(APR, local_communication_id=9, remote_communication_id=7), 2, 1), send(12, 11, ACTIVE_QP),
+        _cm(0x19, build("LAP", local_communication_id=7, remote_communication_id=9, **dict(list(ALTERNATE.items())[1:]))),
+        _cm(0x1A, build("APR", local_communication_id=9, remote_communication_id=7), 2, 1), send(12, 11, ACTIVE_QP),
     ],
     "behind a DREQ": [
-        *set_up(), _cm(0x15, build(DREQ, local_communication_id=7, remote_communication_id=9, remote_qpn=PASSIVE_QP)), send()
+        *set_up(), _cm(0x15, build("DREQ", local_communication_id=7, remote_communication_id=9, remote_qpn=PASSIVE_QP)), send()
     ],
     "path bits of a LID": [*set_up(), send(1, 3)],
     "routers": [*set_up(), send(77, 78, grh={"sgid": b"\xfe\xc0" + bytes(14), "dgid": b"\xfe\xc0" + bytes(13) + b"\2"})],

@@ -9,9 +9,7 @@ from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.occurrences import Occurrences
 from ibdissect.decode.payloads import FINDERS, tcp_data
 from ibdissect.wire import places
-from ibdissect.wire.encapsulation import UDP, IPv4
-from ibdissect.wire.places import CmService, Inside, Mad, MadFormat, Parsed, UdpPort
-from ibdissect.wire.ulp.ip import TCP
+from ibdissect.words import CmService, Inside, Mad, MadFormat, Parsed, UdpPort
 from tests.acme import SERVICE, connection
 from tests.cases import every
 from tests.craft import build
@@ -33,14 +31,14 @@ def spans(found: Occurrences, base: np.ndarray) -> list[tuple[int, int, int]]:
 
 def ip(protocol: int, body: bytes) -> bytes:
     """Ethernet and IPv4 in front of a body."""
-    return bytes(12) + b"\x08\0" + build(IPv4, version=4, header_length=5, total_length=20 + len(body), ttl=9, protocol=protocol) + body
+    return bytes(12) + b"\x08\0" + build("IPv4", version=4, header_length=5, total_length=20 + len(body), ttl=9, protocol=protocol) + body
 
 
 @every(("claimed", "size"), [(8, 0), (9, 1), (14, 6), (15, 7), (16, 7)])
 def test_a_datagram_ends_where_its_length_says_and_no_later_than_its_frame(claimed: int, size: int) -> None:
     """To or from the port."""
     ports = [(5, 7), (7, 5), (5, 6), (7, 7)]
-    frames = [ip(17, build(UDP, source_port=a, destination_port=b, length=claimed) + b"payload") for a, b in ports]
+    frames = [ip(17, build("UDP", source_port=a, destination_port=b, length=claimed) + b"payload") for a, b in ports]
     table = ChunkTable(chunk_of([Row(frame, LINK_ETHERNET) for frame in frames]))
     assert spans(FINDERS[UdpPort](table, UdpPort(7)), table.chunk.offset) == [(row, 42, 42 + size) for row in (0, 1, 3)]
 
@@ -54,7 +52,7 @@ def test_a_datagram_ends_where_its_length_says_and_no_later_than_its_frame(claim
     ],
 )  # fmt: skip
 def test_data_of_tcp_begins_behind_the_options(words: int, data: bytes, start: bytes, found: int | None) -> None:
-    frame = ip(6, build(TCP, header_length=words) + data)
+    frame = ip(6, build("TCP", header_length=words) + data)
     table = ChunkTable(chunk_of([Row(frame, LINK_ETHERNET)]))
     head = Occurrences(np.array([0]), table.chunk.offset + 34, table.chunk.offset + len(frame))
     want = [] if found is None else [(0, 34 + found, len(frame))]

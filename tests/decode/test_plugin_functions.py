@@ -14,8 +14,8 @@ from ibdissect.failures import Failures, collected
 from ibdissect.pipeline.reading import open_reading
 from ibdissect.plugins import load
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.column import column
 from ibdissect.wire.headers import BTH
+from ibdissect.words import column
 from tests.cases import every
 from tests.craft import build, erf_pcap, gmp
 

@@ -15,7 +15,6 @@ from ibdissect.decode.reassembled import FrameSpan, JoinedRecords, SaRecord
 from ibdissect.mad.rmpp_reassembly import records
 from ibdissect.pipeline.reading import open_reading
 from ibdissect.wire.sa_records import NodeRecord
-from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.ulp import rpcrdma
 from tests.acme import connection
 from tests.commands import run
@@ -89,7 +88,7 @@ def test_commands_agree(tmp_path) -> None:  # type: ignore[no-untyped-def]
 
 def test_a_key_in_such_a_record_is_masked(tmp_path) -> None:  # type: ignore[no-untyped-def]
     key = bytes.fromhex("deadbeefcafef00d0123456789abcdef")
-    table = b"".join(build(ServiceRecord, 176, service_key=key, service_lease=n) for n in range(2))
+    table = b"".join(build("ServiceRecord", 176, service_key=key, service_lease=n) for n in range(2))
     path = tmp_path / "a.pcap"
     parts = (1, 3, 40 + len(table), table[:ROOM]), (2, 5, 20 + len(table) - ROOM, table[ROOM:])
     path.write_bytes(erf_pcap(segment(*part, attribute=0x31, step=176) for part in parts))

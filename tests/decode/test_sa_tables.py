@@ -18,8 +18,8 @@ from ibdissect.wire.dm import IOUnitInfo
 from ibdissect.wire.sa import SAFormat, SARecordPiece
 from ibdissect.wire.sa_paths import LinkRecord, MultiPathRecord
 from ibdissect.wire.sa_records import NodeRecord
-from ibdissect.wire.spec import Struct
 from ibdissect.wire.vendor import OpenIBPing
+from ibdissect.words import Struct
 from tests.cases import every
 from tests.craft import erf_pcap, gmp, ud
 from tests.decode.made import native_table, table_of

@@ -9,7 +9,6 @@ import pytest
 
 import ibdissect
 from ibdissect.wire.ulp import smc, smc_llc
-from ibdissect.wire.ulp.smc_llc import SMCAddLink
 from tests.craft import build, ethernet_pcap, roce2
 from tests.smc import ACCEPT, CLIENT, CONFIRM, KINDS, PROPOSAL, SERVER, SERVER_QP, clc, frames, gid_of, message, segment
 
@@ -66,7 +65,7 @@ def test_links_that_are_added_are_followed(tmp_path: Path) -> None:
     port = gid_of(SERVER)
 
     def link(pair: int, **said: int) -> bytes:
-        return build(SMCAddLink, type=2, length=44, gid=port, qpn=pair, link=2, **said)[2:]
+        return build("SMCAddLink", type=2, length=44, gid=port, qpn=pair, link=2, **said)[2:]
 
     def to(pair: int) -> bytes:
         return roce2(0x04, bytes([7, 44]) + bytes(42), bth={"destqp": pair}, ip={"source": CLIENT, "destination": SERVER})

@@ -10,14 +10,14 @@ from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.smp_contents import contents, rests_on_content
 from ibdissect.lint.rule import REGISTRY
-from ibdissect.lint.sequence import previous
 from ibdissect.rules import load
 from ibdissect.wire.encapsulation import ERF
-from ibdissect.wire.expr import Expr, Where, present
+from ibdissect.wire.expr import Expr, Where
 from ibdissect.wire.headers import BTH, ICRC, LRH, VCRC
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.sm_port import PortInfo
+from ibdissect.words import present, previous
 from tests.cases import every
 from tests.craft import ethernet_pcap, roce2, sa_mad, smp, ud
 from tests.decode.made import Row, chunk_of, native_table, table_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibdissect.wire.places import Inside, Parsed, UdpPort, VendorOui
-from ibdissect.wire.spec import Struct, rest, secret, uint
+from ibdissect.words import Inside, Parsed, Struct, UdpPort, VendorOui, rest, secret, uint
 
 OUI, PORT = 0x00ACE3, 5556
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.wire.notice import Notice, TrapMKey
-from ibdissect.wire.sa_paths import PathRecord
-from ibdissect.wire.sm import NodeDescription, SMInfo
+from ibdissect.wire.sm import NodeDescription
 from tests.craft import build, gmp, native, put, rc, roce2, smp, ud
 
 M_KEY, SM_KEY, R_KEY, Q_KEY, TRAP_KEY = 0x1122334455667788, 0x99AABBCCDDEEFF01, 0x0BADCAFE, 0x00C0FFEE, 0x7766554433221100
@@ -13,15 +11,15 @@ HOSTILE = "\x1b[31m[bold]</script>=1+1\u202e\x00"
 
 def trap_256() -> bytes:
     """A trap about a wrong M_Key, which it repeats."""
-    details = build(TrapMKey, lidaddr=7, method=2, attributeid=0x15, mkey=TRAP_KEY)
-    notice = build(Notice, is_generic=1, type=2, producer_type=1, trap_number=256, issuer_lid=7, data_details=details)
+    details = build("TrapMKey", lidaddr=7, method=2, attributeid=0x15, mkey=TRAP_KEY)
+    notice = build("Notice", is_generic=1, type=2, producer_type=1, trap_number=256, issuer_lid=7, data_details=details)
     return smp(0x05, 0x0002, notice, slid=7, dlid=1)
 
 
 def path_query() -> bytes:
     """SubnAdmGet(PathRecord) by SGID and DGID, with an SM_Key."""
     sgid, dgid = bytes.fromhex("fe800000000000000002c90300001491"), bytes.fromhex("ff12401bffff000000000000ffffffff")
-    record = build(PathRecord, sgid=sgid, dgid=dgid)
+    record = build("PathRecord", sgid=sgid, dgid=dgid)
     frame = bytearray(gmp(0x03, 0x01, 0x0035, record, at=56))
     start = 28
     frame[start + 36 : start + 44] = SM_KEY.to_bytes(8, "big")
@@ -40,7 +38,7 @@ def all_frames() -> list[bytes]:
     put(description, NodeDescription.node_string, HOSTILE)
     return [
         smp(0x01, 0x0020, path=[1, 3], m_key=M_KEY),
-        smp(0x81, 0x0020, build(SMInfo, guid=0x2C90300001491, sm_key=SM_KEY, sm_state=3), path=[1, 3], m_key=M_KEY),
+        smp(0x81, 0x0020, build("SMInfo", guid=0x2C90300001491, sm_key=SM_KEY, sm_state=3), path=[1, 3], m_key=M_KEY),
         smp(0x81, 0x0010, bytes(description), m_key=M_KEY + 1),
         trap_256(),
         path_query(),

@@ -15,7 +15,7 @@ from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sa import components_of
-from ibdissect.wire.spec import Struct
+from ibdissect.words import Struct
 from tests.cases import every
 from tests.craft import gmp, mad, smp, ud
 from tests.decode.made import native_table

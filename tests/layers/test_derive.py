@@ -16,9 +16,10 @@ from ibdissect.wire.catalog import builtin
 from ibdissect.wire.convert import decode_text
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import SMInfo, SMPDirected
-from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.spec import Field
 from ibdissect.wire.text import plain_value
 from ibdissect.wire.ulp.rdma_cm import IPCMPrivateData
+from ibdissect.words import Struct
 
 STRUCTS = builtin().structs
 

@@ -10,7 +10,8 @@ from scapy.packet import Packet
 
 from ibdissect.errors import SpecError
 from ibdissect.layers import BTH, DETH, LRH, SMP, from_scapy, layer, register, registry
-from ibdissect.wire.places import Mad, smp
+from ibdissect.wire.places import smp
+from ibdissect.words import Mad
 
 
 class Gauge(Packet):

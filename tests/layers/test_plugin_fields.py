@@ -28,8 +28,7 @@ from ibdissect.errors import SpecError
 from ibdissect.layers import BTH, LRH, from_scapy, layer, register, registry
 from ibdissect.layers.plugin import structures_of
 from ibdissect.wire.catalog import Catalog, builtin_modules
-from ibdissect.wire.places import DestQP, Ethertype, MadFormat, UdpPort
-from ibdissect.wire.spec import Struct, raw, uint
+from ibdissect.words import DestQP, Ethertype, MadFormat, Struct, UdpPort, raw, uint
 
 
 class Mixed(Packet):

@@ -13,7 +13,6 @@ import pytest
 import ibdissect
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dissect.tree import Node
-from ibdissect.wire.sa_service import ServiceRecord
 from tests.cases import every
 from tests.commands import run
 from tests.craft import build, erf_pcap, gmp
@@ -55,7 +54,7 @@ def test_sql(capture: str) -> None:
 
 
 def test_keys_are_null_unless_asked_for(tmp_path: Path) -> None:
-    table = build(ServiceRecord, 176, service_id=1, service_key=b"k" * 16) + build(ServiceRecord, 176, service_id=2)
+    table = build("ServiceRecord", 176, service_id=1, service_key=b"k" * 16) + build("ServiceRecord", 176, service_id=2)
     path = tmp_path / "x.pcap"
     path.write_bytes(erf_pcap([gmp(0x03, 0x92, 0x31, _data(1, 3, 40 + 352) + table[:200], at=24),
                                gmp(0x03, 0x92, 0x31, _data(2, 5, 20 + 152) + table[200:], at=24)]))  # fmt: skip

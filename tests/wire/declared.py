@@ -15,8 +15,9 @@ from msgspec import Struct as Record
 from ibdissect.wire import numbers
 from ibdissect.wire.catalog import builtin_modules
 from ibdissect.wire.column import ComputedField
-from ibdissect.wire.spec import BYTE_KINDS, INT_KINDS, Field, Struct
+from ibdissect.wire.spec import BYTE_KINDS, INT_KINDS, Field
 from ibdissect.wire.tail import Part
+from ibdissect.words import Struct
 from tests.conftest import REFERENCE
 
 TABLE = REFERENCE / "declared.csv"

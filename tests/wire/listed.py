@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from ibdissect.wire.places import VendorOui
-from ibdissect.wire.spec import Struct, bit, enum, flag, nested, pad, part, raw, secret, text, uint
-from ibdissect.wire.tail import case, choice, optional, repeat, text_until
+from ibdissect.words import (
+    Struct,
+    VendorOui,
+    bit,
+    case,
+    choice,
+    enum,
+    flag,
+    nested,
+    optional,
+    pad,
+    part,
+    raw,
+    repeat,
+    secret,
+    text,
+    text_until,
+    uint,
+)
 
 OUI = 0x00ACE4
 

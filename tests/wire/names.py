@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ibdissect.wire.spec import Struct
+from ibdissect.words import Struct
 
 
 def plain(name: str) -> str:

@@ -14,10 +14,8 @@ import pytest
 
 from ibdissect.errors import ConfigError, PluginError
 from ibdissect.wire.catalog import SELDOM, Catalog, PackageCatalog, builtin, builtin_modules
-from ibdissect.wire.column import column
-from ibdissect.wire.dialogue import VendorClass, is_notes, note, notes_of
-from ibdissect.wire.places import Inside, Mad, MadFormat, UdpPort, VendorOui
-from ibdissect.wire.spec import Struct, raw, rest, uint
+from ibdissect.wire.dialogue import is_notes, notes_of
+from ibdissect.words import Inside, Mad, MadFormat, Struct, UdpPort, VendorClass, VendorOui, column, note, raw, rest, uint
 from tests.cases import every
 
 OUI = 0xACE2

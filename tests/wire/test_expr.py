@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from ibdissect.wire.column import column, evaluate, holds_in
-from ibdissect.wire.expr import And, Arith, Compare, In, Not, Or, Present, Value, first_field, present
+from ibdissect.wire.column import evaluate, holds_in
+from ibdissect.wire.expr import And, Arith, Compare, In, Not, Or, Present, Value, first_field
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.spec import SpecError
+from ibdissect.words import column, present
 from tests.cases import every
 from tests.craft import build
 

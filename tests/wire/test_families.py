@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from ibdissect.errors import SpecError
-from ibdissect.wire.column import column
-from ibdissect.wire.places import UdpPort
-from ibdissect.wire.spec import Struct, flag, uint
+from ibdissect.words import Struct, UdpPort, column, flag, uint
 from tests.cases import every
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.notice import Notice, OtherNotice, TrapBKey
-from ibdissect.wire.places import Inside
-from ibdissect.wire.spec import Struct
+from ibdissect.words import Inside, Struct
 from tests.conftest import REFERENCE
 from tests.wire.names import plain
 

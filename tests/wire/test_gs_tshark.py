@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.spec import Struct
+from ibdissect.words import Struct
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.errors import SpecError
-from ibdissect.wire.kept import kept, kept_in, memory_of, nothing, remember, words_of
-from ibdissect.wire.places import UdpPort
-from ibdissect.wire.spec import Field, Struct, array, flag, raw, secret, uint
-from ibdissect.wire.tail import choice
+from ibdissect.wire.kept import kept_in, memory_of, nothing, remember, words_of
+from ibdissect.wire.spec import Field
+from ibdissect.words import Struct, UdpPort, array, choice, flag, kept, raw, secret, uint
 
 
 class Ask(Struct):

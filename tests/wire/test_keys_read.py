@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ibdissect.wire.headers import DETH
 from ibdissect.wire.keys_read import HIDDEN, LEAST, MAX_KEYS, KeyNumber, KeysRead, column_read, key_read, watching
 from tests.cases import every
-from tests.craft import build
+from tests.craft import build, bytes_as
 
 KEY = 0xC0FFEE
-VIEW = DETH(build(DETH, q_key=KEY, srcqp=7))
+VIEW = bytes_as("DETH", build("DETH", q_key=KEY, srcqp=7))
 
 
 def test_a_key_that_is_read_while_somebody_watches() -> None:

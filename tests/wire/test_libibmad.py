@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.spec import Struct
+from ibdissect.words import Struct
 from tests.wire.names import plain
 
 NAME = ctypes.util.find_library("ibmad")

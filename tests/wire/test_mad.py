@@ -6,9 +6,10 @@ from copy import copy
 
 from ibdissect.wire import mad
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.dialogue import VendorClass
-from ibdissect.wire.mad import MAD, RMPP
+from ibdissect.wire.mad import RMPP
+from ibdissect.words import VendorClass
 from tests.cases import every
+from tests.craft import bytes_as
 
 
 def test_methods_and_their_answers() -> None:
@@ -69,7 +70,7 @@ def test_who_answers() -> None:
 
 
 def test_common_header() -> None:
-    header = MAD(bytes.fromhex("0181 0181 801c 0102 0000000000001234 0015 0000 00000001".replace(" ", "")))
+    header = bytes_as("MAD", bytes.fromhex("0181 0181 801c 0102 0000000000001234 0015 0000 00000001".replace(" ", "")))
     assert (header.mgmt_class, header.method, header.transaction_id, header.attribute_id) == (0x81, 0x81, 0x1234, 0x15)
     assert (header.status_code, header.status_busy, header.status_class_specific) == (7, False, 0x80)
 
@@ -95,11 +96,10 @@ def test_subnet_management_attributes_are_found_in_both_formats() -> None:
 
 
 def test_directed_route_status_is_read_without_the_direction() -> None:
-    from ibdissect.wire.sm import SMPDirected
 
     data = bytearray(256)
     data[4:8] = bytes.fromhex("801c0203")
-    smp = SMPDirected(bytes(data))
+    smp = bytes_as("SMPDirected", bytes(data))
     assert (smp.d, smp.status, smp.smp_status, smp.hop_pointer, smp.hop_count) == (True, 0x1C, 0x801C, 2, 3)
 
 

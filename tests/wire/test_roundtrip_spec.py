@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from ibdissect.errors import SpecError
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.places import Mad
 from ibdissect.wire.sm_port import PortInfo
-from ibdissect.wire.spec import Field, Struct, array, bit, hole, mac, made, nested, pad, part, raw, rest, secret, text, uint
+from ibdissect.wire.spec import Field, made
+from ibdissect.words import Mad, Struct, array, bit, hole, mac, nested, pad, part, raw, rest, secret, text, uint
 from tests.cases import every
 from tests.wire.names import struct_id
 

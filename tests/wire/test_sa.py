@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.sa import SAFormat, components_of, components_set, mask_for
+from ibdissect.wire.sa import components_of, components_set, mask_for
 from ibdissect.wire.sa_paths import LinkRecord, MCMemberRecord, PathRecord
 from ibdissect.wire.sa_records import GuidInfoRecord, MulticastForwardingTableRecord, NodeRecord, PortInfoRecord
 from ibdissect.wire.sa_service import InformInfoRecord, ServiceRecord
-from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.spec import Field
+from ibdissect.words import Struct
 from tests.cases import every
+from tests.craft import bytes_as
 
 RECORDS = [struct for struct in builtin().structs if components_of(struct)]
 
@@ -101,7 +103,7 @@ def test_masks_of_a_captured_session(shared: Path) -> None:
         if len(mad) < 256 or mad[1] != 0x03 or mad[3] != 0x12:
             continue
         ((_, record),) = attributes[0x03, int.from_bytes(mad[16:18], "big")]
-        chosen = components_set(record, SAFormat(mad).component_mask)
+        chosen = components_set(record, bytes_as("SAFormat", mad).component_mask)
         assert not any(name.startswith("bit ") for name in chosen), (record, chosen)
         queries += bool(chosen)
     assert queries > 100

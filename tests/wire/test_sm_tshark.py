@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.mad import MAD
-from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.spec import Field
 from ibdissect.wire.text import plain_value
+from ibdissect.words import Struct
+from tests.craft import bytes_as
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")]
 
@@ -63,7 +64,7 @@ def _read(field: Field[Any], view: Struct) -> Any:
 
 def decode(data: bytes) -> Iterator[tuple[str, int, Any]]:
     """Everything the catalog knows of one MAD."""
-    header = MAD(data)
+    header = bytes_as("MAD", data)
     yield from flat(header, 0)
     catalog = builtin()
     for struct in catalog.formats.get((header.mgmt_class, header.base_version), ()):
@@ -122,7 +123,7 @@ def differences(path: Path, frames: int) -> tuple[int, dict[str, str]]:
     compared = 0
     faults: dict[str, str] = {}
     for data, leaves in tshark_mads(path, frames):
-        if len(data) < 256 or MAD(data).attribute_id not in ATTRIBUTES.get(MAD(data).mgmt_class, ()):
+        if len(data) < 256 or bytes_as("MAD", data).attribute_id not in ATTRIBUTES.get(bytes_as("MAD", data).mgmt_class, ()):
             continue
         ours: dict[str, list[tuple[int, Any]]] = defaultdict(list)
         for name, at, value in decode(data):
@@ -133,7 +134,8 @@ def differences(path: Path, frames: int) -> tuple[int, dict[str, str]]:
             compared += 1
             hit = next((have for have in ours[name] if at <= have[0] < at + max(size, 1) and same(have[1], digits, size)), None)
             if hit is None:
-                faults.setdefault(name, f"{name} at {at}: tshark {digits}, here {ours[name][:3]}, attribute {MAD(data).attribute_id:#06x}")
+                attribute = bytes_as("MAD", data).attribute_id
+                faults.setdefault(name, f"{name} at {at}: tshark {digits}, here {ours[name][:3]}, attribute {attribute:#06x}")
             else:
                 ours[name].remove(hit)
     return compared, faults

@@ -17,7 +17,8 @@ from ibdissect.wire.notice import TrapLocalChange, TrapPKey, TrapQKey
 from ibdissect.wire.pm import OfPort, PortCounters
 from ibdissect.wire.sm import VendorDiag
 from ibdissect.wire.sm_tables import LinkSpeedWidthPairsTable
-from ibdissect.wire.spec import INT_KINDS, Struct, bit, part, uint
+from ibdissect.wire.spec import INT_KINDS
+from ibdissect.words import Struct, bit, part, uint
 from tests.cases import every
 from tests.wire.names import plain, struct_id
 

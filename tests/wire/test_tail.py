@@ -13,11 +13,8 @@ import ibdissect
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode import ChunkTable
 from ibdissect.errors import PluginError, SpecError
-from ibdissect.wire.kept import kept
-from ibdissect.wire.places import UdpPort
-from ibdissect.wire.spec import Struct, nested, pad, raw, rest, secret, text, uint
-from ibdissect.wire.tail import case, choice, optional, repeat, text_until
 from ibdissect.wire.tail_walk import MOST_FIXED, walk
+from ibdissect.words import Struct, UdpPort, case, choice, kept, nested, optional, pad, raw, repeat, rest, secret, text, text_until, uint
 from tests import commands, planted
 from tests.cases import every
 from tests.craft import erf_pcap, mad, ud

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ibdissect.wire.spec import Struct, raw, text, uint
-from ibdissect.wire.tail import choice, optional, repeat, text_until
 from ibdissect.wire.tail_walk import walk
+from ibdissect.words import Struct, choice, optional, raw, repeat, text, text_until, uint
 from tests.cases import every
 from tests.wire.test_tail import Sized
 

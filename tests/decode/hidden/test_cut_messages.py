@@ -18,7 +18,6 @@ from ibdissect.dissect.printers import dump
 from ibdissect.dissect.tree import Tree
 from ibdissect.wire.ulp import ipoib, rpcrdma
 from ibdissect.wire.ulp.smc import SMC_D, SMC_R, SMCAccept
-from ibdissect.wire.ulp.smc_v2 import SMCDAccept
 from tests import planted, smc
 from tests.acme import connection, message
 from tests.cases import every
@@ -212,7 +211,7 @@ def value_of(tree: Tree) -> object:
 @pytest.mark.slow
 def test_a_token_of_smc_d_is_hidden_also_where_it_is_cut() -> None:
     token = b"\xd1\xd2\xd3\xd4\xd5\xd6\xd7\xd8"
-    whole = smc.segment(smc.clc(2, build(SMCDAccept, token=int.from_bytes(token, "big")) + bytes(12), word=SMC_D, end=SMC_D, flags=0x11))
+    whole = smc.segment(smc.clc(2, build("SMCDAccept", token=int.from_bytes(token, "big")) + bytes(12), word=SMC_D, end=SMC_D, flags=0x11))
     end = whole.index(token) + 8
     assert "dmb token#" in all_shown(ethernet(whole))
     for data in (whole, whole[:end], whole[: end - 3], whole[: end + 3]):

@@ -16,11 +16,10 @@ from ibdissect.decode.hidden.private_data import unexplained
 from ibdissect.wire import cm
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
 from ibdissect.wire.cm_names import IP_CM_PREFIX
-from ibdissect.wire.places import CmService
-from ibdissect.wire.spec import Struct, rest, uint
 from ibdissect.wire.ulp import rping
 from ibdissect.wire.ulp.nvme_rdma import SERVICE as NVME
 from ibdissect.wire.ulp.rdma_cm import IPCMPrivateData
+from ibdissect.words import CmService, Struct, rest, uint
 from tests import commands, planted
 from tests.acme import PASSIVE_QP, SERVICE, connection, message
 from tests.cases import every

@@ -15,9 +15,7 @@ from ibdissect.decode.hidden import unreadable_fields
 from ibdissect.decode.hidden.cut_keys import hidden_bytes
 from ibdissect.errors import SpecError
 from ibdissect.wire.catalog import Catalog, builtin_modules
-from ibdissect.wire.places import Inside, UdpPort
-from ibdissect.wire.spec import Struct, nested, raw, secret, uint
-from ibdissect.wire.tail import choice
+from ibdissect.words import Inside, Struct, UdpPort, choice, nested, raw, secret, uint
 from tests import commands, planted
 from tests.conftest import HAS_SHARED, SHARED
 from tests.craft import mad, ud

@@ -12,11 +12,12 @@ import pytest
 
 import ibdissect
 from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import REGISTRY, Rule, on_struct
+from ibdissect.lint.rule import REGISTRY
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.wire import dm
 from ibdissect.wire.tail_walk import MOST
 from ibdissect.wire.ulp import ip, ipoib, iscsi, iser, nvme, nvme_rdma, rds, rpcrdma, srp
+from ibdissect.words import Rule, on_struct
 from tests.acme import PASSIVE_QP, connection, message
 from tests.craft import build, erf_pcap, gmp, rc, ud
 
@@ -114,9 +115,8 @@ def test_a_pipe_knows_as_much(tmp_path: Path) -> None:
 
 
 def dreq(qp: int) -> bytes:
-    from ibdissect.wire.cm import DREQ
 
-    body = build(DREQ, local_communication_id=7, remote_communication_id=9, remote_qpn=qp)
+    body = build("DREQ", local_communication_id=7, remote_communication_id=9, remote_qpn=qp)
     return gmp(0x07, 0x03, 0x0015, body, at=24, slid=1, dlid=2)
 
 
