@@ -38,7 +38,7 @@ def put(buffer: bytearray, field: Field[Any], value: Any, *, offset: int = 0) ->
 
 
 @cache
-def named(name: str) -> type[Struct]:
+def named(name: str) -> Any:
     """The only built-in structure of a name, which is that of the attribute: PortInfo."""
     (found,) = (one for one in builtin().structs if one.__name__ == name)
     return found

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 
+import ibdissect
 from ibdissect.decode.addresses import (
-    ENDS,
-    LINKS,
-    NETWORK_SIZE,
-    SHOWN,
     End,
-    Header,
-    address_text,
     addresses_hash,
-    by_header,
     ends_at,
     ends_bytes,
     ends_hash,
@@ -23,16 +18,11 @@ from ibdissect.decode.addresses import (
 )
 from ibdissect.decode.connections import Connections
 from ibdissect.dissect.info_line import summaries
-from ibdissect.mad.datagrams import DatagramLists, Datagrams
-from ibdissect.mad.request_outcomes import Unanswered
-from ibdissect.mad.transactions import Transactions
 from ibdissect.traffic.statistics import Statistics
 from ibdissect.transport.congestion import Congestion
 from ibdissect.transport.multicast import Multicast
 from ibdissect.transport.psn_streams import Streams
-from ibdissect.wire.cm import REP, REQ
 from tests import craft
-from tests.cases import every
 from tests.decode.made import ethernet_table, native_table
 
 NEAR, FAR = bytes.fromhex("fe80") + bytes(13) + b"\x03", bytes.fromhex("fe80") + bytes(13) + b"\x04"
@@ -40,12 +30,12 @@ THERE, BACK = {"sgid": NEAR, "dgid": FAR}, {"sgid": FAR, "dgid": NEAR}
 
 
 def request(**kw: Any) -> bytes:
-    body = craft.build(REQ, 232, local_communication_id=7, local_qpn=0x60, starting_psn=50)
+    body = craft.build("REQ", 232, local_communication_id=7, local_qpn=0x60, starting_psn=50)
     return craft.gmp(7, 3, 0x10, body, at=24, slid=3, dlid=4, **kw)
 
 
 def reply(**kw: Any) -> bytes:
-    body = craft.build(REP, 232, local_communication_id=8, remote_communication_id=7, local_qpn=0x50, starting_psn=100)
+    body = craft.build("REP", 232, local_communication_id=8, remote_communication_id=7, local_qpn=0x50, starting_psn=100)
     return craft.gmp(7, 3, 0x13, body, at=24, slid=4, dlid=3, **kw)
 
 
@@ -55,22 +45,6 @@ DATA = [
     *(craft.rc(0x11, ext={"AETH": {"syndrome": 0, "msn": i}}, slid=4, dlid=3, bth={"destqp": 0x60, "psn": 100 + i}) for i in range(3)),
 ]
 """Requests with a GRH, acknowledgements without."""
-
-
-def test_offsets_are_those_of_the_headers() -> None:
-    assert (Header("lrh", 6, 2, 2), Header("grh", 8, 24, 16), Header("ip4", 12, 16, 4), Header("ip6", 8, 24, 16)) == ENDS
-    assert {header.name for header in SHOWN} == {header.name for header in ENDS} and SHOWN[-1].name == "lrh"
-    assert {(header.name, header.source, header.destination) for header in LINKS} == {("sll2", 12, -1), ("sll", 6, -1), ("eth", 6, 0)}
-
-
-@every(
-    ("address", "text"),
-    [(b"", ""), (b"\x01\x02", "LID 258"), (b"\n\0\0\x01", "10.0.0.1"), (bytes(6), "00:00:00:00:00:00"), (NEAR, "fe80::3")],
-)
-def test_addresses_as_text(address: bytes, text: str) -> None:
-    assert address_text(address) == str(End(address)) == text
-    elsewhere = End(address + (5).to_bytes(NETWORK_SIZE, "big"))
-    assert address_text(elsewhere) == str(elsewhere) == text and (elsewhere.address, elsewhere.network) == (address, 5)
 
 
 def test_an_end_is_distinguished_by_its_lid_and_shown_by_its_gid() -> None:
@@ -119,13 +93,6 @@ def test_a_hash_of_addresses_is_of_the_addresses_alone() -> None:
     assert len({one for one, _ in alike} | {one for some in apart for one in some}) == 3 + 10
 
 
-def test_each_row_is_of_its_first_header() -> None:
-    table = native_table([*DATA, b"\xff" * 3])
-    found = {header.name: np.arange(len(table))[index].tolist() for header, index, _ in by_header(table, np.arange(len(table)), SHOWN)}
-    assert found == {"grh": [0, 1, 2], "lrh": [3, 4, 5]}
-    assert list(by_header(table, np.empty(0, np.int64), SHOWN)) == []
-
-
 def test_statistics_name_the_ends_as_show_does() -> None:
     table = native_table([*SETUP, *DATA])
     lines = summaries(table, np.arange(len(table)))
@@ -162,21 +129,10 @@ def test_a_request_with_a_grh_and_its_answer_without() -> None:
     def asked(method: int, near: int, far: int, **kw: Any) -> bytes:
         return craft.gmp(4, method, 0x12, slid=near, dlid=far, **kw)
 
-    both, alone = [asked(1, 3, 4, grh=THERE), asked(0x81, 4, 3)], [asked(1, 3, 4, grh=THERE)]
-    followed = Transactions()
-    assert not [event for event in followed.feed(native_table(both)) if isinstance(event, Unanswered)]
-    assert not list(followed.open_requests())
-    followed = Transactions()
-    list(followed.feed(native_table(alone)))
-    (open_request,) = followed.open_requests()
-    assert open_request.to == "fe80::4" and open_request.target.lid == 4
-
-
-def test_datagrams_keep_what_is_shown_when_joined() -> None:
-    plain, routed = (Datagrams(native_table([frame])) for frame in (request(), request(grh=THERE)))
-    joined = routed.preceded_by(plain).take(np.array([1, 0]))
-    listed = DatagramLists(joined, np.arange(2))
-    assert list(map(str, listed.source)) == ["fe80::3", "LID 3"] and listed.source[0] == listed.source[1]
+    frames = [asked(1, 3, 4, grh=THERE), asked(0x81, 4, 3), asked(1, 3, 4, grh=THERE, header={"transaction_id": 9})]
+    with ibdissect.open(BytesIO(craft.erf_pcap(frames))) as opened:
+        answers = opened.table()["ibdissect.request_frame"]
+    assert (answers.frame.tolist(), answers.value.tolist()) == ([2], [1])
 
 
 def test_marks_and_notifications_of_a_pair_with_a_grh_one_way() -> None:

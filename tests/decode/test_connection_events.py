@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.decode.connections import Connections
-from ibdissect.wire.cm import SIDRRep, SIDRReq
 from tests import craft
 from tests.decode.made import native_table
 
@@ -14,12 +13,12 @@ SERVICE = 0x01064242
 
 
 def ask(request: int, service: int = SERVICE, **kw: Any) -> bytes:
-    body = craft.build(SIDRReq, request_id=request, service_id=service)
+    body = craft.build("SIDRReq", request_id=request, service_id=service)
     return craft.gmp(CM, SEND, REQUEST, body, at=24, slid=1, dlid=2, **kw)
 
 
 def tell(request: int, qpn: int = 0x77, status: int = 0, **kw: Any) -> bytes:
-    body = craft.build(SIDRRep, request_id=request, qpn=qpn, status=status)
+    body = craft.build("SIDRRep", request_id=request, qpn=qpn, status=status)
     return craft.gmp(CM, SEND, REPLY, body, at=24, **{"slid": 2, "dlid": 1, **kw})
 
 

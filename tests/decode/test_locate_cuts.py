@@ -16,7 +16,7 @@ import pytest
 
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_SLL, LINK_SLL2
 from ibdissect.capture.scattered import u16, u24
-from ibdissect.decode.locate import EXTENDED_AT, EXTENDED_SIZE, locate
+from ibdissect.decode.locate import locate
 from ibdissect.engine import offsets as where
 from tests.cases import every
 from tests.craft import mad, native, rc, roce2, ud
@@ -287,18 +287,6 @@ def test_a_header_inside_another_of_its_kind_moves_no_record(link: int) -> None:
     chunk = chunk_of([Row(frames[link], link)] * 2)
     before = chunk.offset.tolist()
     assert locate(chunk).at("grh")[0] > before[0] and chunk.offset.tolist() == before
-
-
-def test_opcodes_announce_their_headers() -> None:
-    """IBA table 38: offsets from the end of the BTH. Unknown OpCodes announce none."""
-    announced: dict[int, tuple[dict[str, int], int]] = {
-        0x04: ({}, 0), 0x06: ({"RETH": 0}, 16), 0x0B: ({"RETH": 0, "ImmDt": 16}, 20), 0x12: ({"AETH": 0, "AtomicAckETH": 4}, 12),
-        0x13: ({"AtomicETH": 0}, 28), 0x46: ({"RDETH": 0, "DETH": 4, "RETH": 12}, 28), 0x65: ({"DETH": 0, "ImmDt": 8}, 12),
-        0xA6: ({"XRCETH": 0, "RETH": 4}, 20), 0x1F: ({}, 0),
-    }  # fmt: skip
-    for code, (places, size) in announced.items():
-        assert {name: int(offsets[code]) for name, offsets in EXTENDED_AT.items() if offsets[code] >= 0} == places
-        assert EXTENDED_SIZE[code] == size
 
 
 def test_numbers_at_the_edges_of_the_data() -> None:

@@ -21,7 +21,6 @@ from ibdissect.dfilter.names import names_of
 from ibdissect.dfilter.syntax import MAX_DEPTH, MAX_TEXT, parse, read_by_grammar, read_plainly
 from ibdissect.errors import FilterError
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.sm_port import PortInfo
 from tests import craft
 from tests.cases import every
 from tests.decode.made import ethernet_table, native_table
@@ -35,7 +34,7 @@ def rows(text: str, table: ChunkTable) -> list[int]:
 @pytest.fixture(scope="module")
 def native() -> ChunkTable:
     """Five frames: RC send, RC write, PortInfo request and response, RC send to another LID."""
-    info = craft.build(PortInfo, lid=9, m_key=5)
+    info = craft.build("PortInfo", lid=9, m_key=5)
     return native_table(
         [
             craft.rc(0x04, b"hello", dlid=4, slid=1),

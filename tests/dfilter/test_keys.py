@@ -9,7 +9,6 @@ import pytest
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.errors import FilterError
-from ibdissect.wire.sm_port import PortInfo
 from tests import craft
 from tests.cases import every
 from tests.decode.made import native_table
@@ -20,9 +19,9 @@ KEY = 0x1122334455667788
 @pytest.fixture(scope="module")
 def table() -> ChunkTable:
     """A PortInfo with an M_Key in its header and its data, one without keys, a UD packet with a Q_Key, a cut-off SMP."""
-    with_key = craft.smp(0x81, 0x15, craft.build(PortInfo, lid=9, m_key=KEY), m_key=KEY)
+    with_key = craft.smp(0x81, 0x15, craft.build("PortInfo", lid=9, m_key=KEY), m_key=KEY)
     ud = craft.ud(b"payload", dest_qp=0x48, q_key=0xC0FFEE)
-    return native_table([with_key, craft.smp(0x81, 0x15, craft.build(PortInfo, lid=10)), ud, with_key[:60]])
+    return native_table([with_key, craft.smp(0x81, 0x15, craft.build("PortInfo", lid=10)), ud, with_key[:60]])
 
 
 def rows(text: str, table: ChunkTable, *, hide: bool = True) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.errors import SpecError
-from ibdissect.wire.kept import kept_in, memory_of, nothing, remember, words_of
 from ibdissect.wire.spec import Field
 from ibdissect.words import Struct, UdpPort, array, choice, flag, kept, raw, secret, uint
 
@@ -60,19 +59,3 @@ def test_what_is_no_number_or_a_key_is_refused() -> None:
     with pytest.raises(SpecError, match="'More' is a key"):
         kept(Ask.op, where=(Ask.more == 1) & (Ask.token == 1))  # the first one
     assert [kept(Ask.op, way=way).way for way in ("", "same", "other")] == ["", "same", "other"]
-
-
-def test_all_that_a_structure_depends_on() -> None:
-    """Its own words, and those of the structures inside it; each once."""
-    assert sorted((one.field.name, one.way) for one in kept_in(Answer)) == [("low", ""), ("low", ""), ("op", "other")]
-    assert kept_in(Ask) == () and [one.field.name for one in kept_in(Inner)] == ["low"]
-    word, other = kept(Ask.op), kept(Ask.low)
-    assert [*words_of(word)] == [word] and [*words_of((word + 1) * 2 == other)] == [word, other]
-    assert [*words_of(7)] == [] == [*words_of(Ask.op + 1)] and [*words_of((Ask.op == 1) | (word.isin([2])))] == [word]
-
-
-def test_a_view_reads_by_what_it_was_given() -> None:
-    view = Inner(b"abc")
-    assert memory_of(view) is nothing and view.body is None
-    remember(view, lambda kept, same: 2)
-    assert view.body == b"ab"

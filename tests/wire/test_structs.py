@@ -12,14 +12,10 @@ from typing import Any
 import pytest
 
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.mad import MAD
-from ibdissect.wire.notice import TrapLocalChange, TrapPKey, TrapQKey
-from ibdissect.wire.pm import OfPort, PortCounters
-from ibdissect.wire.sm import VendorDiag
-from ibdissect.wire.sm_tables import LinkSpeedWidthPairsTable
 from ibdissect.wire.spec import INT_KINDS
 from ibdissect.words import Struct, bit, part, uint
 from tests.cases import every
+from tests.craft import bytes_as, named
 from tests.wire.names import plain, struct_id
 
 STRUCTS = builtin().structs
@@ -173,16 +169,17 @@ def test_bits_of_wireshark_names_agree() -> None:
 
 
 def test_mad_header_is_24_bytes() -> None:
-    assert MAD.size == 24
+    assert named("MAD").size == 24
 
 
 def test_derived_structures_keep_their_own_fields() -> None:
     """Fields of the base are copied; one of the same name takes the place, others come behind."""
-    assert [field.name for field in TrapQKey.fields] == [field.name for field in TrapPKey.fields]
-    assert TrapQKey.key_value.secret == "Q_Key" and not TrapPKey.key_value.secret
-    assert all(field.owner is TrapQKey for field in TrapQKey.fields) and TrapPKey.sl.owner is TrapPKey
-    assert PortCounters.select_vl15_dropped.part_of == (PortCounters.counter_select, 11)
-    assert OfPort not in STRUCTS
+    of_p_key, of_q_key, counters = (named(name) for name in ("TrapPKey", "TrapQKey", "PortCounters"))
+    assert [field.name for field in of_q_key.fields] == [field.name for field in of_p_key.fields]
+    assert of_q_key.key_value.secret == "Q_Key" and not of_p_key.key_value.secret
+    assert all(field.owner is of_q_key for field in of_q_key.fields) and of_p_key.sl.owner is of_p_key
+    assert counters.select_vl15_dropped.part_of == (counters.counter_select, 11)
+    assert "OfPort" not in {struct.__name__ for struct in STRUCTS}
 
 
 @every(("low", "high"), [(0, 0), (0, 3), (4, 7), (1, 6), (7, 7), (7, 8), (8, 15), (9, 14), (0, 8), (15, 16), (3, 30), (31, 31)])
@@ -203,11 +200,11 @@ def test_parts_of_little_endian_numbers(width: int, low: int, high: int) -> None
 
 def test_undecided_bits_have_both_readings() -> None:
     """Where sources contradict each other and none decides, each reading is a field with its source in the label."""
-    change = TrapLocalChange(bytes(10) + b"\0\x20" + bytes(2))
+    change = bytes_as("TrapLocalChange", bytes(10) + b"\0\x20" + bytes(2))
     assert change.capability_mask2_change and change.link_speed_ext_enabled_change and not change.hierarchy_info_change
-    page = VendorDiag(bytes(range(64)))
+    page = bytes_as("VendorDiag", bytes(range(64)))
     assert page.diag_data == bytes(range(2, 64)) and page.diag_data_60 == bytes(range(4, 64))
-    pairs = LinkSpeedWidthPairsTable(bytes(33) + b"\x83\x03\x80")
+    pairs = bytes_as("LinkSpeedWidthPairsTable", bytes(33) + b"\x83\x03\x80")
     assert (pairs.speed_two_five, pairs.speed_two_five_bit, pairs.speed_five_bit, pairs.speed_ten_bit) == (0x83, True, False, True)
-    for struct in (TrapLocalChange, VendorDiag, LinkSpeedWidthPairsTable):
+    for struct in map(type, (change, page, pairs)):
         assert "Undecided" in (struct.__doc__ or "") and any("'s reading)" in field.label for field in struct.fields)
