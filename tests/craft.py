@@ -17,6 +17,8 @@ from ibdissect.wire.sm import SMP, SMPDirected
 from ibdissect.wire.spec import Field, Struct
 
 GSI_KEY = 0x80010000
+LINK_ETHERNET, LINK_SLL, LINK_ERF, LINK_IPOIB, LINK_INFINIBAND, LINK_SLL2 = 1, 113, 197, 242, 247, 276
+"""Link types as libpcap's registry numbers them."""
 
 
 def put(buffer: bytearray, field: Field[Any], value: Any, *, offset: int = 0) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 import ibdissect
-from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.decode.hidden.cut_keys import without_keys
 from ibdissect.dissect.build import dissect_rows
 from ibdissect.dissect.json_lines import JsonLines
@@ -20,6 +19,7 @@ from ibdissect.dissect.printers import dump
 from ibdissect.dissect.tree import outline
 from ibdissect.failures import PluginWarning
 from ibdissect.transport.completed import completed
+from tests.craft import LINK_ETHERNET, LINK_INFINIBAND
 from tests.fuzz.container import pcapng
 
 KEY = bytes.fromhex("a7c3e95b")

@@ -5,21 +5,22 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from ibdissect.capture.chunk import Chunk
-from ibdissect.capture.opening import WINDOW, Source, open_capture
+from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
 from tests.craft import erf_pcap, ethernet_pcap
 
 
-def tables_of(capture: bytes | bytearray | Source, window: int = WINDOW) -> Iterator[ChunkTable]:
+def tables_of(capture: bytes | bytearray | str | Path, window: int = 1 << 20) -> Iterator[ChunkTable]:
     """The chunks of a capture that is read `window` bytes at a time."""
     return map(ChunkTable, open_capture(io.BytesIO(capture) if isinstance(capture, bytes | bytearray) else capture, window=window).chunks())
 
 
-def table_of(capture: bytes | bytearray | Source) -> ChunkTable:
+def table_of(capture: bytes | bytearray | str | Path) -> ChunkTable:
     """The only chunk of a small capture."""
     return next(tables_of(capture))
 

@@ -47,6 +47,18 @@ DATA = [
 """Requests with a GRH, acknowledgements without."""
 
 
+def test_each_kind_of_address_is_shown_in_its_notation() -> None:
+    other = bytes.fromhex("0200000000010200000000029000") + bytes(46)
+    for capture, ends in (
+        (craft.erf_pcap(DATA[3:4]), ("LID 4", "LID 3")), (craft.erf_pcap(DATA[:1]), ("fe80::3", "fe80::4")),
+        (craft.ethernet_pcap([craft.roce2()]), ("192.168.0.1", "192.168.0.2")),
+        (craft.ethernet_pcap([other]), ("02:00:00:00:00:02", "02:00:00:00:00:01")),
+    ):  # fmt: skip
+        with ibdissect.open(BytesIO(capture)) as opened:
+            tree = opened.dissect(1)
+        assert (tree.summary.source, tree.summary.destination) == ends
+
+
 def test_an_end_is_distinguished_by_its_lid_and_shown_by_its_gid() -> None:
     table = native_table(DATA)
     routed, plain = ends_at(table, 0), ends_at(table, 3)

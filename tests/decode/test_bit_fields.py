@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode.bit_fields import any_set, extract, value_at
 from ibdissect.decode.ignored_data import field_mask
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.spec import BIT_KINDS, Field
 from tests.cases import every
-from tests.craft import build, smp
+from tests.craft import LINK_INFINIBAND, build, smp
 from tests.decode.made import tables_of
 from tests.fuzz.container import pcapng
 

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND, Chunk
+from ibdissect.capture.chunk import Chunk
 from ibdissect.decode.header_cache import WIDTH, FieldReader, HeaderCache, Unread
+from tests.craft import LINK_ETHERNET, LINK_INFINIBAND
 
 
 def _chunk(data: bytes, offsets: list[int], link: int) -> Chunk:

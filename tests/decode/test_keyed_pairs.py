@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 import ibdissect
-from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode import keyed_pairs
 from ibdissect.wire.cm import REQ
 from ibdissect.wire.ulp import rpcrdma, rping
 from tests.acme import ACTIVE_QP, PASSIVE_QP, SERVICE
-from tests.craft import build, erf_pcap, ethernet_pcap, gmp, interfaces_pcapng, rc, ud
+from tests.craft import LINK_INFINIBAND, build, erf_pcap, ethernet_pcap, gmp, interfaces_pcapng, rc, ud
 from tests.decode.hidden.test_cut_keys import trees
 from tests.fuzz.container import pcapng
 from tests.keyed import HEADER, roce

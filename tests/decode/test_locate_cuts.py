@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_SLL, LINK_SLL2
 from ibdissect.capture.scattered import u16, u24
 from ibdissect.decode.locate import locate
 from ibdissect.engine import offsets as where
 from tests.cases import every
-from tests.craft import mad, native, rc, roce2, ud
+from tests.craft import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_SLL, LINK_SLL2, mad, native, rc, roce2, ud
 from tests.decode.made import Row, chunk_of
 
 

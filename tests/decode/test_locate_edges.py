@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.decode.locate import locate
 from tests.cases import every
-from tests.craft import native, roce2
+from tests.craft import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, native, roce2
 from tests.decode.made import Row, chunk_of
 from tests.decode.test_locate_cuts import GLOBAL, KINDS, V2, Kind, changed, cuts
 

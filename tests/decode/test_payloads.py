@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.capture.chunk import LINK_ETHERNET
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.occurrences import Occurrences
 from ibdissect.decode.payloads import FINDERS, tcp_data
@@ -12,7 +11,7 @@ from ibdissect.wire import places
 from ibdissect.words import CmService, Inside, Mad, MadFormat, Parsed, UdpPort
 from tests.acme import SERVICE, connection
 from tests.cases import every
-from tests.craft import build
+from tests.craft import LINK_ETHERNET, build
 from tests.decode.made import Row, chunk_of, native_table
 
 BY_TABLE = {Inside, Mad, MadFormat, Parsed}

@@ -12,7 +12,7 @@ from ibdissect.capture import records
 from ibdissect.decode import services as module
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.services import ACTIVE, NO_SERVICE, PASSIVE, Services
-from ibdissect.wire import cm, dm
+from ibdissect.wire import cm
 from ibdissect.wire.cm import SIDRRep
 from tests.craft import build, erf_pcap, gmp, native, rc, ud
 from tests.decode.made import ethernet_table, native_table, tables_of
@@ -104,7 +104,7 @@ def test_only_sends_that_begin_a_message_are_asked_for() -> None:
 
 
 def test_names_of_services_are_those_that_controllers_list() -> None:
-    entries = b"".join(build(dm.ServiceEntry, service_name=name, service_id=number) for name, number in (("SRP.T10:a", 5), ("x", 6)))
+    entries = b"".join(build("ServiceEntry", service_name=name, service_id=number) for name, number in (("SRP.T10:a", 5), ("x", 6)))
     found, _ = learnt(gmp(0x06, 0x81, 0x12, entries, at=64, slid=2, dlid=1))
     assert (found.names.get(5), found.names.get(6), found.names.get(7)) == ("SRP.T10:a", "x", None)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.smp_contents import contents, rests_on_content
 from ibdissect.lint.rule import REGISTRY
@@ -19,7 +18,7 @@ from ibdissect.wire.sm import SMPDirected
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.words import present, previous
 from tests.cases import every
-from tests.craft import ethernet_pcap, roce2, sa_mad, smp, ud
+from tests.craft import LINK_INFINIBAND, ethernet_pcap, roce2, sa_mad, smp, ud
 from tests.decode.made import Row, chunk_of, native_table, table_of
 from tests.engine.plain import plain
 from tests.subnet.made import answer, port_info

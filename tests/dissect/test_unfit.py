@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 import ibdissect
-from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.dissect.tree import outline
 from ibdissect.wire import tail_walk
-from tests.craft import mad, ud
+from tests.craft import LINK_INFINIBAND, mad, ud
 from tests.fuzz.container import pcapng
 
 PLUGIN = """

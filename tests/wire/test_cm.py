@@ -18,7 +18,6 @@ import pytest
 
 from ibdissect.wire import cm_names
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.numbers import CM_CLASS
 from ibdissect.wire.text import plain_value, value_text
 from ibdissect.words import CmService, Inside, QKey, Struct
 from tests.cases import every
@@ -188,10 +187,10 @@ def flat(view: Struct, at: int) -> Iterator[tuple[str, int, Any]]:
 
 def decode(data: bytes) -> dict[str, list[tuple[int, Any]]]:
     found: dict[str, list[tuple[int, Any]]] = defaultdict(list)
-    for struct in builtin().formats[CM_CLASS, 1]:
+    for struct in builtin().formats[0x07, 1]:
         for name, at, value in flat(struct(data), 0):
             found[name].append((at, value))
-    for _, struct in builtin().attributes.get((CM_CLASS, bytes_as("MAD", data).attribute_id), ()):
+    for _, struct in builtin().attributes.get((0x07, bytes_as("MAD", data).attribute_id), ()):
         for name, at, value in flat(struct(data, 24), 24):
             found[name].append((at, value))
     return found

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 import ibdissect
-from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode import ChunkTable
 from ibdissect.errors import PluginError, SpecError
 from ibdissect.wire.tail_walk import MOST_FIXED, walk
 from ibdissect.words import Struct, UdpPort, case, choice, kept, nested, optional, pad, raw, repeat, rest, secret, text, text_until, uint
 from tests import commands, planted
 from tests.cases import every
-from tests.craft import erf_pcap, mad, ud
+from tests.craft import LINK_INFINIBAND, erf_pcap, mad, ud
 from tests.fuzz.container import pcapng
 from tests.wire import listed
 

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import ibdissect
-from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.decode.bit_fields import any_set
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.hidden.cut_keys import cut_keys, hidden_bytes, hidden_checksums, hides, revealing_rows, with_keys, without_keys
@@ -37,6 +36,7 @@ from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.opcodes import OPCODES
 from tests import craft, tunnels
 from tests.conftest import a_third_of, shared_captures
+from tests.craft import LINK_ETHERNET, LINK_INFINIBAND
 from tests.decode.made import ethernet_table, native_table
 from tests.fuzz.container import pcapng
 from tests.test_secrets import FRAMES, PLANTED, UPPER, Planted

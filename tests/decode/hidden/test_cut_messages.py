@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import ibdissect
-from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.decode.hidden.cut_keys import hidden_bytes
 from ibdissect.decode.hidden.cut_messages import opaque_bytes
 from ibdissect.dissect.printers import dump
@@ -22,7 +21,7 @@ from tests import planted, smc
 from tests.acme import connection, message
 from tests.cases import every
 from tests.commands import run
-from tests.craft import build, erf_pcap
+from tests.craft import LINK_ETHERNET, LINK_INFINIBAND, build, erf_pcap
 from tests.decode.hidden.test_cut_keys import in_rows, known_bits, printed, trees
 from tests.fuzz.container import pcapng
 from tests.planted import Rows, ethernet, native

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import ibdissect
-from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode.hidden import key_numbers
 from ibdissect.decode.hidden.key_numbers import KeyNumbering, is_secret, keys_of, must_mask, secret_fields
 from ibdissect.wire.catalog import builtin
@@ -19,6 +18,7 @@ from ibdissect.wire.ulp import rpcrdma
 from tests import craft
 from tests.acme import connection
 from tests.cases import every
+from tests.craft import LINK_INFINIBAND
 from tests.decode.hidden.test_cut_keys import chunks
 from tests.decode.made import native_table
 from tests.test_secrets import FRAMES

@@ -8,7 +8,6 @@ import pytest
 
 import ibdissect
 from ibdissect.decode.hidden.shapes import alike
-from ibdissect.wire.ulp import smc_llc
 from tests import smc
 from tests.cases import every
 from tests.craft import build, erf_pcap, ethernet_pcap, mad, rc, sa_mad, ud
@@ -16,7 +15,7 @@ from tests.decode.test_keyed_pairs import KEY, shows
 from tests.keyed import roce
 
 QUERY = sa_mad(1, 0x35, sm_key=int.from_bytes(KEY * 2, "big"))
-CONFIRM = build(smc_llc.SMCConfirmRkey, r_key=int.from_bytes(KEY, "big"))[2:]
+CONFIRM = build("SMCConfirmRkey", r_key=int.from_bytes(KEY, "big"))[2:]
 
 
 @pytest.mark.parametrize("qp", [2, 0x77, 0xFFFFFF])

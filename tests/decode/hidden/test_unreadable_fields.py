@@ -9,7 +9,6 @@ from types import ModuleType
 import pytest
 
 import ibdissect
-from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.hidden import unreadable_fields
 from ibdissect.decode.hidden.cut_keys import hidden_bytes
@@ -18,7 +17,7 @@ from ibdissect.wire.catalog import Catalog, builtin_modules
 from ibdissect.words import Inside, Struct, UdpPort, choice, nested, raw, secret, uint
 from tests import commands, planted
 from tests.conftest import HAS_SHARED, SHARED
-from tests.craft import mad, ud
+from tests.craft import LINK_ETHERNET, LINK_INFINIBAND, mad, ud
 from tests.decode import vault
 from tests.decode.made import ethernet_table
 from tests.fuzz.container import pcapng

@@ -14,12 +14,11 @@ import ibdissect
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.pipeline.check import CheckOptions, check
-from ibdissect.wire import dm
 from ibdissect.wire.tail_walk import MOST
-from ibdissect.wire.ulp import ip, ipoib, iscsi, iser, nvme, nvme_rdma, rds, rpcrdma, srp
+from ibdissect.wire.ulp import ipoib, iser, nvme, nvme_rdma, rds, rpcrdma, srp
 from ibdissect.words import Rule, on_struct
 from tests.acme import PASSIVE_QP, connection, message
-from tests.craft import build, erf_pcap, gmp, rc, ud
+from tests.craft import build, bytes_as, erf_pcap, gmp, rc, ud
 
 UPPER = ("nvme", "nvme_rdma", "rpcrdma", "iser", "iscsi", "rds", "srp", "ipoib", "ip")
 
@@ -135,7 +134,7 @@ def test_a_queue_pair_serves_one_service_after_the_other(tmp_path: Path) -> None
 
 def test_srp_services_are_known_by_their_names(tmp_path: Path) -> None:
     number = 0x0002_C903_0000_1234
-    entries = build(dm.ServiceEntry, service_name="SRP.T10:0002C90300001234", service_id=number)
+    entries = build("ServiceEntry", service_name="SRP.T10:0002C90300001234", service_id=number)
     named = gmp(0x06, 0x81, 0x0012, entries, at=64)
     command = build(srp.SRPCommand, type=2, tag=7)
     frames = [named, *connection(number, build(srp.SRPLoginReq, tag=7), accepted=build(srp.SRPLoginRsp, type=0xC0)), message(command),
@@ -148,14 +147,14 @@ def test_srp_services_are_known_by_their_names(tmp_path: Path) -> None:
 
 def ipv4(payload: bytes, protocol: int, *, options: bytes = b"", fragment: int = 0) -> bytes:
     words = 5 + len(options) // 4
-    return build(ip.InnerIPv4, version=4, header_length=words, total_length=words * 4 + len(payload), ttl=9, protocol=protocol,
+    return build("InnerIPv4", version=4, header_length=words, total_length=words * 4 + len(payload), ttl=9, protocol=protocol,
                  fragment_offset=fragment, source=b"\x0a\0\0\1", destination=b"\x0a\0\0\2") + options + payload  # fmt: skip
 
 
 def test_memory_of_srp_commands_and_rds_messages_is_shown_and_its_keys_are_hidden(tmp_path: Path) -> None:
     """Descriptors behind an additional CDB: a table with two entries for data out, one for data in; RDS extension headers."""
     number, handle = 0x0002_C903_0000_1234, bytes.fromhex("0badcafe")
-    entries = gmp(0x06, 0x81, 0x0012, build(dm.ServiceEntry, service_name="SRP.T10:0002C90300001234", service_id=number), at=64)
+    entries = gmp(0x06, 0x81, 0x0012, build("ServiceEntry", service_name="SRP.T10:0002C90300001234", service_id=number), at=64)
     memory = [build(srp.SRPDescriptor, virtual_address=i, length=i) for i in range(4)]
     memory = [one[:8] + handle + one[12:] for one in memory]
     command = build(srp.SRPCommand, type=2, buffer_formats=0x21, data_out_count=2, data_in_count=1, additional_cdb_length=4)
@@ -179,15 +178,15 @@ def test_memory_of_srp_commands_and_rds_messages_is_shown_and_its_keys_are_hidde
     assert handle.hex()[:6] not in hidden and "R_Key" not in hidden and "*" * 32 in hidden
 
 
-TCP = build(ip.TCP, source_port=5000, destination_port=22, flags=0x12, header_length=5)
+TCP = build("TCP", source_port=5000, destination_port=22, flags=0x12, header_length=5)
 
 
 def test_ip_inside_ipoib(tmp_path: Path) -> None:
-    six = build(ip.InnerIPv6, version=6, next_header=17, payload_length=8) + build(
-        ip.InnerUDP, source_port=53, destination_port=4000, length=8
+    six = build("InnerIPv6", version=6, next_header=17, payload_length=8) + build(
+        "InnerUDP", source_port=53, destination_port=4000, length=8
     )
     bodies = [
-        (0x0800, ipv4(TCP, 6, options=bytes(8))), (0x0800, ipv4(TCP, 6, fragment=3)), (0x0800, ipv4(build(ip.ICMP, type=8), 1)),
+        (0x0800, ipv4(TCP, 6, options=bytes(8))), (0x0800, ipv4(TCP, 6, fragment=3)), (0x0800, ipv4(build("ICMP", type=8), 1)),
         (0x86DD, six),
         (0x0800, b"\x4f" + ipv4(TCP, 6)[1:]),
     ]  # fmt: skip
@@ -252,7 +251,7 @@ def test_a_read_list_that_never_ends_is_bounded() -> None:
     endless = (b"\0\0\0\1" + bytes(20)) * 100_000
     assert len(rpcrdma.RPCRDMALists(endless).reads) == MOST
     assert rpcrdma.chunk_lists(endless) is None
-    keys = iscsi.ISCSI(b"\x03" + bytes(4) + b"\xff\xff\xff" + bytes(40) + b"a=b\0" * 1000).keys
+    keys = bytes_as("ISCSI", b"\x03" + bytes(4) + b"\xff\xff\xff" + bytes(40) + b"a=b\0" * 1000).keys
     assert [one.key_value for one in keys] == ["a=b"] * 1000
 
 
