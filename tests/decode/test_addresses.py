@@ -18,6 +18,7 @@ from ibdissect.decode.addresses import (
 )
 from ibdissect.decode.connections import Connections
 from ibdissect.dissect.info_line import summaries
+from ibdissect.mad.datagrams import DatagramLists, Datagrams
 from ibdissect.traffic.statistics import Statistics
 from ibdissect.transport.congestion import Congestion
 from ibdissect.transport.multicast import Multicast
@@ -145,6 +146,13 @@ def test_a_request_with_a_grh_and_its_answer_without() -> None:
     with ibdissect.open(BytesIO(craft.erf_pcap(frames))) as opened:
         answers = opened.table()["ibdissect.request_frame"]
     assert (answers.frame.tolist(), answers.value.tolist()) == ([2], [1])
+
+
+def test_datagrams_keep_what_is_shown_when_joined() -> None:
+    plain, routed = (Datagrams(native_table([frame])) for frame in (request(), request(grh=THERE)))
+    joined = routed.preceded_by(plain).take(np.array([1, 0]))
+    listed = DatagramLists(joined, np.arange(2))
+    assert list(map(str, listed.source)) == ["fe80::3", "LID 3"] and listed.source[0] == listed.source[1]
 
 
 def test_marks_and_notifications_of_a_pair_with_a_grh_one_way() -> None:
