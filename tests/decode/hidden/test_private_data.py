@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -172,6 +173,13 @@ class Open(Struct):
     more = rest("More")
 
 
+@cache
+def with_open() -> Catalog:
+    acme = ModuleType("acme")
+    acme.Open, Open.__module__ = Open, "acme"  # type: ignore[attr-defined]
+    return Catalog([*builtin_modules(), acme])
+
+
 PLAIN = [
     struct
     for struct in builtin().structs
@@ -183,10 +191,8 @@ PLAIN = [
 def test_private_data_is_explained_up_to_the_end_of_its_structure(struct: Any) -> None:
     """The header of IP CM only up to the data behind it; a rest up to the end."""
     (place,) = struct.carried_by
-    acme = ModuleType("acme")
-    acme.Open, Open.__module__ = Open, "acme"  # type: ignore[attr-defined]
     frames = connection(place.service_id, b"\x5a" * 92, accepted=b"\x5a" * 196)
-    table = ChunkTable(native_table(frames).chunk, Catalog([*builtin_modules(), acme]))
+    table = ChunkTable(native_table(frames).chunk, with_open())
     found = table.occurrences(struct)
     assert found.rows.tolist() == [row for row, message in enumerate((0x10, 0x13)) if message in place.messages]
     columns = [(part.rows.tolist(), part.at.tolist(), part.stop.tolist()) for part in unexplained(table)]
