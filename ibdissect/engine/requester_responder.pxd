@@ -12,6 +12,7 @@ cdef class Half(Direction):
     cdef int resized(self, i64 mtu) except? -1
     cdef int unheard(self, i64 start, i64 end) except? -1
     cdef int wrong_read(self, Packet p, i64 size) except? -1
+    cdef int took(self, i64 size, i64 time) except? -1
     cdef int negative(self, Packet p, i64 pos) except? -1
     cpdef int request(self, Packet p) except? -1
     cpdef int answer(self, Packet p) except? -1

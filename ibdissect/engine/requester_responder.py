@@ -110,7 +110,9 @@ class Half(Direction):
             self.messages += p.last
             if p.first:
                 self.msg_frame = p.frame
-            if self.reliable:
+            if self.reliable and end <= self.una:  # its answer was recorded before it: it waits for none
+                self.took(p.size, p.time)
+            elif self.reliable:
                 self.open.add(self.path.room, pos, end, p.time, p.frame, p.size, self.msg_frame)
             if self.una == pos:
                 self.tries, self.first_try_time = 1, p.time
@@ -132,7 +134,7 @@ class Half(Direction):
         self.front = max(self.front, end)
         if not self.reliable:
             self.una = self.front
-        if p.op == READ_REQUEST or p.op == COMPARE_SWAP or p.op == FETCH_ADD:
+        if (p.op == READ_REQUEST or p.op == COMPARE_SWAP or p.op == FETCH_ADD) and (again or end > self.una):
             # One that is cut off goes until its last response, or the next request.
             span: i64 = UNKNOWN_SPAN if p.op == READ_REQUEST and not p.has_reth else n
             if self.reads.count >= 8 * RING:  # more than can be under way
@@ -219,6 +221,8 @@ class Half(Direction):
             pos = p.psn + PSNS
             self.started, self.una, self.front = True, pos, pos
         self.answers += 1
+        if not self.open.count and p.time - self.since >= ANEW_NS:  # after a silence, in front of the request that it answers
+            self.woken = p.time
         if self.doubtful and p.msn >= 0:
             believe(self, p.msn)
         names: cython.bint = p.op != READ_MIDDLE and p.op != READ_LAST  # those have PSNs that no request has
@@ -276,9 +280,7 @@ class Half(Direction):
                 break
             if sent.ring[at + 1] == last:
                 path.trip = min(path.trip, max(0, p.time - sent.ring[at + 2]))
-            path.passed = max(path.passed, sent.ring[at + 2])
-            self.largest = max(self.largest, sent.ring[at + 4])
-            path.largest = max(path.largest, sent.ring[at + 4])
+            self.took(sent.ring[at + 4], sent.ring[at + 2])
             sent.drop()
         if pos <= self.una:
             return 0
@@ -294,6 +296,12 @@ class Half(Direction):
             self.listed = True
             self.missed += self.holes[0][1] - self.holes[0][0]
             self.holes.pop(0)
+        return 0
+
+    def took(self, size: i64, time: i64) -> cython.int:
+        """The responder got a packet of this size, sent at this time."""
+        self.largest, self.path.largest = max(self.largest, size), max(self.path.largest, size)
+        self.path.passed = max(self.path.passed, time)
         return 0
 
     def negative(self, p: Packet, pos: i64) -> cython.int:

@@ -199,6 +199,27 @@ DONE = told(109, msn=109, at=50 * US)
 case("CNX015", shown(works, OTHER_DATA, DONE), shown(works, tries(1, 109), DONE), also=["RC002"], twin_also=["RC002"], file=None)
 
 
+def used_twice(*uses: tuple[dict[str, int], dict[str, int]], skew: int = 0, anew: bool = True) -> bytes:
+    """A queue pair is used for requests and answers, ten minutes later for others with the same PSNs: it was made `anew`, or else the
+    requester goes back by all but one, and the responder counts no more messages. `skew`: by how much answers are recorded too early.
+    """
+    lab = Lab()
+    for number, (ask, answer) in enumerate(uses):
+        back = number > 0 and not anew
+        for i in range(int(back), 10):
+            time = SEC + number * 600 * SEC + i * 20 * US
+            lab.ask(time, i, **ask)
+            lab.answer(time + 5 * US - skew, i, msn=10 if back else i + 1, **answer)
+    return lab.pcap()
+
+
+# answers that stand in front of their requests are none of what was sent before
+SENDS: tuple[dict[str, int], dict[str, int]] = ({}, {})
+WRITES: tuple[dict[str, int], dict[str, int]] = ({"opcode": WRITE_ONLY}, {})
+case("CNX015", used_twice(SENDS, WRITES, anew=False), used_twice(SENDS, WRITES, skew=300 * US), also=["RC002"], twin_also=["RC002"],
+     file=None)  # fmt: skip
+
+
 def misses_one(lab: Lab) -> None:
     """C acknowledges three SENDs of A, of which the capture has two."""
     beside = Lab(b=C, qa=0x311, qb=0x322)
@@ -218,6 +239,10 @@ def read(size: int, *, misses: bool = False) -> bytes:
 
 case("CNX016", read(500), read(1000), file=None)
 case("CNX016", read(1500), read(1000), file=None)
+READS, OTHERS, TOO_FEW = (
+    ({"opcode": READ, "dma": asked}, {"opcode": RESPONSE_ONLY, "size": size}) for asked, size in ((100, 100), (200, 200), (200, 99))
+)
+case("CNX016", used_twice(READS, TOO_FEW), used_twice(READS, OTHERS, skew=300 * US), file=None)
 # the answer may be to a READ that the capture misses
 case("CNX016", read(500, misses=True), read(1000, misses=True), severity="info", file=None)
 
