@@ -37,12 +37,14 @@ def find(table: ChunkTable) -> Int:
     RoCE has one partition, senders clear the version and the reserved bits of the BTH, none has the port of a service, and OpCodes are
     defined. A datagram with another partition and a wrong ICRC that violates one of these, too, is not RoCE: damage seldom changes both,
     and a faulty sender computes the ICRC of what it sends. Nor is one that is too short for a BTH: nothing in it says that it is; nor one
-    with zeros behind the P_Key, as generators fill it: there is neither a queue pair nor a PSN.
+    with zeros behind the P_Key or with a BTH of ones, as generators fill it: there is neither a queue pair nor a PSN.
     """
     located = table.located
     short = np.flatnonzero((located.malformed == NO_BTH) & (located.at("udp") >= 0)) if "udp" in located.start else np.empty(0, np.int64)
     rows = np.flatnonzero((located.at("bth") >= 0) & (located.at("udp") >= 0)) if "udp" in located.start else np.empty(0, np.int64)
     at = located.at("bth").take(rows)
+    ones = np.flatnonzero(located.opcode.take(rows) == 0xFF)
+    short = np.union1d(short, rows[ones[(located.front.part(rows[ones], at[ones], BTH.size) == 0xFF).all(axis=1)]])
     odd = np.flatnonzero(u16(located.front.part(rows, at, 4), BTH.p_key.bit // 8) & BASE != BASE)
     rows = rows[odd]
     head = located.front.part(rows, at[odd], BTH.size)

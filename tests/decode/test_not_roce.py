@@ -54,17 +54,20 @@ def iperf(seconds: int, **more: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "frame", [datagram(bytes(64)), datagram(struct.pack(">I", 7) + bytes(60)), datagram(bytes(18)), iperf(0x69200000)],
-    ids=["zeros", "count", "short", "iperf3"],
-)  # fmt: skip
+    "frame",
+    [datagram(bytes(64)), datagram(b"\xff" * 64), datagram(struct.pack(">I", 7) + bytes(60)), datagram(bytes(18)), iperf(0x69200000)],
+    ids=["zeros", "ones", "count", "short", "iperf3"],
+)
 def test_what_traffic_generators_send(frame: bytes) -> None:
-    """Zeros, or a count and zeros; the seconds of iperf3 may look like version 0, with an OpCode that is not defined."""
+    """Zeros, ones, or a count and zeros; the seconds of iperf3 may look like version 0, with an OpCode that is not defined."""
     assert not codes(frame) - {"ROC003"}
 
 
 def test_packets_with_zeros_stay_if_they_have_a_queue_pair_or_the_default_partition() -> None:
     for bth in ({"p_key": 0, "destqp": 2, "psn": 0}, {"p_key": 0, "destqp": 0, "psn": 1}, {"destqp": 0, "psn": 0}):
         assert not len(leave_out(ethernet_table([roce2(), roce2(bth={"m": 0, **bth})])))
+    ones = datagram(b"\xff" * 11 + b"\xfe" + b"\xff" * 52)
+    assert not len(leave_out(ethernet_table([roce2(), ones])))
 
 
 def test_packets_from_the_port_of_a_service_stay() -> None:

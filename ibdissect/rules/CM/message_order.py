@@ -65,7 +65,8 @@ class TooManyRequests(QuotingRule):
     The REQs of a connection, or its REPs, of which each repeated REQ may ask for one more; those within fifty milliseconds of another are
     the copies of a second mirror. Silent if they are a minute apart, or a REQ has another PSN: that is another try with the same id. An
     `info` after an MRA, and for a REP if the first one stands before the first REQ: the capture begins in between, and lacks a REQ; also
-    where the capture misses packets meanwhile, perhaps REQs, or a LID of the two was given to another port.
+    where the capture misses packets meanwhile, perhaps REQs, or a LID of the two was given to another port. REPs to REQs of which the
+    capture lacks each, and shows no sign of that, are accused: compare with a capture at the sender of the REQs.
     """
 
     code, name, severity = "CM005", "cm-retransmit-count", WARNING
@@ -151,7 +152,7 @@ class DisconnectUnanswered(Rule):
     Check whether the other side is alive, or forgot the connection.
 
     The REQ and the DREQ, messages of both sides, and no DREP for ten seconds, or for twice the response timeout that the REQ tells if
-    that is longer. An `info` where the capture may have missed it, also where the DREQ was not sent again, unless the traffic shows that
+    that is longer. Silent if both sides send one: then neither believes so. An `info` where the capture may have missed it, also where the DREQ was not sent again, unless the traffic shows that
     nothing is missing.
     """
 
@@ -169,7 +170,8 @@ class DisconnectUnanswered(Rule):
         for connection in connections.all:
             patience = max(self.patience * SECOND_NS, RESPONSE_TIMEOUTS * timeout_ns(connection.response_timeout))
             waited = context.get(Scopes).goes_on(connection.dreq_frame, connection.dreq_ns) >= patience
-            if connections.both_speak(connection) and connection.dreq_frame and not connection.drep_frame and waited:
+            both = len({side for _, _, side in connection.dreqs}) > 1
+            if connections.both_speak(connection) and connection.dreq_frame and not connection.drep_frame and waited and not both:
                 certain = complete or (connection.asked_to_end > 1 and loss.proves_silence(connection.dreq_ns))
                 yield fault(
                     Moment(connection.dreq_frame, connection.dreqs[0][1]), {"ends": connection.text}, DREQ.remote_communication_id,

@@ -32,8 +32,6 @@ from ibdissect.wire.numbers import ABORT, ACK, DATA, STOP, TABLE_RESPONSES
 
 ABANDONED_NS = 10_000_000_000
 """Five times the longest response time that managers use (2.2 s)."""
-GONE_ON_NS = 500_000_000
-"""A sender that is not asked for a segment again for so long has sent it: managers wait a quarter of that for an acknowledgement."""
 MAX_WAITING = 4096
 ABORT_CODES = frozenset(range(118, 128))
 OWN_CODES = frozenset(range(128, 256))
@@ -98,9 +96,9 @@ class SegmentGap(Rule):
     Look for drops between the sender and the capture; a window that is too large for the receiver has the same effect.
 
     The sender goes back: it sends what is missing and was not acknowledged, then again what followed the gap. Otherwise the capture must
-    show that it misses nothing: in ERF by its traffic; elsewhere a packet missing within ten seconds silences the rule, and so does an
-    acknowledgement of the skipped segment, and that no acknowledgement is seen although the capture goes on for half a second: it shows
-    one direction only. A segment that arrives late and alone was recorded out of order; segments that come again
+    show that it misses nothing: by its traffic in ERF, and where no acknowledgement of the transfer is seen (the capture shows one
+    direction, or ends); elsewhere a packet missing within ten seconds silences the rule, and so does an acknowledgement of the skipped
+    segment. A segment that arrives late and alone was recorded out of order; segments that come again
     within half a millisecond are copies of a second mirror. An `info` where answers were recorded before requests, or the capture misses
     other packets within ten seconds.
     """
@@ -150,8 +148,8 @@ class SegmentGap(Rule):
         frame, gap = Frame(hit.frame), self.waiting.get(Frame(hit.frame))
         if gap is None or frame in self.filled:
             return frame in self.resent
-        unseen = not gap.transfer.acknowledged and context.get(Scopes).goes_on(frame, hit.time_ns) >= GONE_ON_NS
-        return not unseen and context.get(CaptureLoss).proves_silence(hit.time_ns)
+        loss = context.get(CaptureLoss)
+        return loss.complete() if not gap.transfer.acknowledged else loss.proves_silence(hit.time_ns)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         loss = context.get(CaptureLoss)

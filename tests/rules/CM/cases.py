@@ -70,6 +70,10 @@ for tries in (1, 3):
     accepted = [asked[-1], reply(remote_communication_id=0x1001 + tries)]
     case("CM012", [*refusals, *accepted], accepted, frames=[2 * i + 2 for i in range(tries)], severity="info")
 case("CM017", [request(), reply(), READY, LEAVE, *WAIT[:3]], [request(), reply(), READY, LEAVE, LEFT, *WAIT[:3]], frames=[4], file=SLOW)
+ALSO_LEAVES = message(0x15, DREQ, BACK, PASSIVE, remote_qpn=0x100)
+# the other side says so, too, so that neither believes to be connected
+case("CM017", [request(), reply(), READY, LEAVE, *WAIT[:3]], [request(), reply(), READY, LEAVE, ALSO_LEAVES, *WAIT[:3]], frames=[4],
+     file=SLOW)  # fmt: skip
 # as long as its REQ allows, of 18 s: 2 * 8.6 s, but not 2 * 17 s
 for code, twin in ((21, 22), (0, 22)):
     case("CM017", [request(remote_cm_response_timeout=code), reply(), READY, LEAVE, *WAIT[:3]],
