@@ -134,6 +134,8 @@ class MembershipChange(Record):
     what: str
     asker: int = 0
     """LID that asked for a leave, or for a join that was refused."""
+    mlid: int = 0
+    """The multicast LID that the group had for a port that leaves; 0: not known."""
 
 
 class Wish(Record):
@@ -155,7 +157,8 @@ class BroadcastOutside(LearntFactRule):
     The refused join of a port that did not send before, or a join and an accepted leave, and a packet at least a second later. A port that
     asked in between to join again or whether it is a member, or so shortly before that the capture may have changed the order, is not
     judged, nor one that the SA calls a member in any answer, nor one for which another port asked, nor a GID that sends with another LID
-    than it left with: a virtual machine takes its GID with it. An `info` where the capture misses packets in between, and after a refusal:
+    than it left with: a virtual machine takes its GID with it; nor one that sends to another multicast LID than the group had: only another
+    join tells it. An `info` where the capture misses packets in between, and after a refusal:
     the port may have been a member since before the capture.
     """
 
@@ -169,8 +172,8 @@ class BroadcastOutside(LearntFactRule):
         self.wishes = KeptDict[Frame, Wish](MAX_KEPT, dropped)
         """Joins and leaves that wait for their answer, by frame."""
         self.steps = KeptDict[MemberId, list[MembershipChange]](MAX_KEPT, dropped)
-        self.joined: dict[MemberId, int] = {}
-        """JoinState of accepted joins."""
+        self.joined: dict[MemberId, tuple[int, int]] = {}
+        """JoinState and multicast LID of accepted joins."""
         self.sending = KeptDict[MemberId, Frame](MAX_KEPT, dropped)
         """The first frame in which a port sends to a broadcast group."""
 
@@ -196,7 +199,7 @@ class BroadcastOutside(LearntFactRule):
         members = self._members(table) if self.steps else {}
         for one in context.get(Transactions).answers_to(self.wishes):
             wish = self.wishes.pop(one.request.frame)
-            self._settle(wish, members.get((wish.way, one.frame), 0), one)
+            self._settle(wish, members.get((wish.way, one.frame), (0, 0)), one)
         for sender, rows in sent_now if self.steps else ():
             if _member(sender) in self.steps:
                 yield from self._judge(table, sender, rows)
@@ -208,15 +211,15 @@ class BroadcastOutside(LearntFactRule):
         port = context.get(FabricFollower).subnet.owner(hit.arguments["asker"], hit.frame)[0]
         return [] if port is None else [port.node]
 
-    def _members(self, table: ChunkTable) -> dict[tuple[MemberId, Frame], int]:
-        """The JoinStates of ports with steps, by the frame in which the SA tells them: these ports are members."""
-        found: dict[tuple[MemberId, Frame], int] = {}
+    def _members(self, table: ChunkTable) -> dict[tuple[MemberId, Frame], tuple[int, int]]:
+        """JoinState and multicast LID of ports with steps, by the frame in which the SA tells them: these ports are members."""
+        found: dict[tuple[MemberId, Frame], tuple[int, int]] = {}
         rows = table.matrix(MCMemberRecord)
         told = occurrences_where(SA_ANSWER, table, MCMemberRecord) & (rows[:, 0] == 0xFF) & (rows[:, 12:16] == 0xFF).all(axis=1)
         for _, seen, view in each(table, MCMemberRecord, told):
             way = MemberId(GroupId(bytes(view.mgid)), bytes(view.port_gid))
             if view.join_state and way in self.steps:
-                found[way, seen.frame] = view.join_state
+                found[way, seen.frame] = view.join_state, view.mlid
                 self._step(way, MembershipChange(seen.frame, seen.time_ns, True, ""))
         return found
 
@@ -225,17 +228,18 @@ class BroadcastOutside(LearntFactRule):
         steps = self.steps.get(way, ())
         return any(one.member and one.frame < leave.frame and leave.time_ns - one.time_ns <= SWAPPED_NS for one in steps)
 
-    def _settle(self, wish: Wish, told: int, one: Answered) -> None:
+    def _settle(self, wish: Wish, told: tuple[int, int], one: Answered) -> None:
         """Learn from an answer, which may tell of memberships before the capture."""
-        before, asked, frame, time_ns, status = self.joined.get(wish.way, 0), one.request.frame, one.frame, one.time_ns, one.status
+        before, mlid = self.joined.get(wish.way, (0, 0))
+        asked, frame, time_ns, status = one.request.frame, one.frame, one.time_ns, one.status
         if not wish.leaves and status == 0:
-            self.joined[wish.way] = before | wish.state | told
+            self.joined[wish.way] = before | wish.state | told[0], told[1] or mlid
             self._step(wish.way, MembershipChange(frame, time_ns, True, ""))
         elif not wish.leaves and not before and status >> CLASS_STATUS and self.sending.get(wish.way, AFTER_ALL) > asked:
             self._step(wish.way, MembershipChange(frame, time_ns, False, REFUSED, wish.asker))
         elif wish.leaves and status == 0 and before and not before & ~wish.state and not self._joins_near(wish.way, one.request):
             del self.joined[wish.way]
-            self._step(wish.way, MembershipChange(frame, time_ns, False, "although it left the group", wish.asker))
+            self._step(wish.way, MembershipChange(frame, time_ns, False, "although it left the group", wish.asker, mlid))
 
     def _step(self, way: MemberId, step: MembershipChange) -> None:
         steps = self.steps.get_or_make(way, list, step.frame, step.time_ns)
@@ -245,11 +249,13 @@ class BroadcastOutside(LearntFactRule):
 
     def _judge(self, table: ChunkTable, sender: GroupSender, rows: Int) -> Iterator[Hit]:
         frames, times = table.chunk.first + rows, table.chunk.time_ns[rows]
-        steps, slids = self.steps[_member(sender)], table.of_rows(LRH.slid)[0][rows]
+        steps, (slids, dlids) = self.steps[_member(sender)], (table.of_rows(one)[0][rows] for one in (LRH.slid, LRH.dlid))
         for step, following in zip(steps, [*steps[1:], None], strict=True):
             if step.member:
                 continue
             odd = (frames > step.frame) & (times > step.time_ns + GRACE_NS) & (step.asker == slids)
+            if step.mlid:
+                odd &= dlids == step.mlid
             if following is not None:
                 odd &= frames < following.frame
             index = np.flatnonzero(odd)
