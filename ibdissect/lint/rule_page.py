@@ -36,6 +36,9 @@ def sections(rule: type[Rule]) -> dict[str, str]:
     return found
 
 
+TWO_SUBNETS = "Silent if the capture mixes packets of two subnets and shows it; where nothing tells them apart, record each by itself."
+
+
 def evidence(rule: type[Rule]) -> str:
     """What the rule must see, and what silences it: the words of its docstring or base class, then what its declarations imply."""
     own = sections(rule).get(EVIDENCE) or rule.evidence or ("" if rule.when is None else "One packet is enough.")
@@ -43,7 +46,7 @@ def evidence(rule: type[Rule]) -> str:
     causes = ", ".join(sorted(other.code for other in REGISTRY.values() if {code, family(code or "")} & {*other.explains}))
     implied = [
         f"Not reported where another rule reports the cause: {causes}." if causes else "",
-        "Silent if the capture mixes packets of two subnets." if conclusions_of(rule) else "",
+        TWO_SUBNETS if conclusions_of(rule) else "",
         "`--no-crc` switches it off." if rule.needs_crc else "",
     ]
     return "\n".join(text for text in (own, *implied) if text)

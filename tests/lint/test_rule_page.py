@@ -100,7 +100,10 @@ def test_headings_of_plugins(told: dict[str, dict[str, Any]]) -> None:
 
 
 def test_evidence_of_bases_and_declarations(told: dict[str, dict[str, Any]]) -> None:
-    assert told["ZZP004"]["page"]["Evidence"] == "Two packets.\nSilent if the capture mixes packets of two subnets."
+    assert told["ZZP004"]["page"]["Evidence"] == (
+        "Two packets.\n"
+        "Silent if the capture mixes packets of two subnets and shows it; where nothing tells them apart, record each by itself."
+    )
     assert told["ZZP005"]["page"]["Evidence"] == "One packet is enough.\n`--no-crc` switches it off."
 
 

@@ -55,7 +55,8 @@ class CCKeyWrong(AgentFacts, UnansweredRule):
     The protected key in a CongestionKeyInfo of the target, and a request with another key that is refused or not answered; two such
     requests where the capture may have missed an answer. An `info` where the target answers nothing at all from then on: it may be down.
     Silent if the target accepts any request with that key, after a Set of a new key whose answer the capture does not show, or if the LID
-    is another node's by then.
+    is another node's by then. A manager that sends on with the old key before it has the answer to its own Set of a new one is
+    accused, too: it sends the request again.
     """
 
     code, name, severity = "CC001", "cc-key-mismatch", ERROR

@@ -152,8 +152,8 @@ class DisconnectUnanswered(Rule):
     Check whether the other side is alive, or forgot the connection.
 
     The REQ and the DREQ, messages of both sides, and no DREP for ten seconds, or for twice the response timeout that the REQ tells if
-    that is longer. Silent if both sides send one: then neither believes so. An `info` where the capture may have missed it, also where the DREQ was not sent again, unless the traffic shows that
-    nothing is missing.
+    that is longer. Silent if both sides send a DREQ: then neither believes so. An `info` where the capture may have missed the DREP, also
+    where the DREQ was not sent again, unless the traffic shows that nothing is missing.
     """
 
     code, name, severity = "CM017", "cm-drep-missing", WARNING
@@ -233,7 +233,8 @@ class WrongTurn(SameOwnersRule):
     The messages of the connection. After a rejection silent if the request was sent again, or if the capture may have missed one: in ERF
     captures unless the traffic shows that nothing is missing, in others if packets are missing within ten seconds. From the wrong side an
     `info` where the capture may have missed the other side's own REQ, also in its first minute: two sides may ask each other (peer to
-    peer); also where a LID of the two was given to another port meanwhile.
+    peer); also where a LID of the two was given to another port meanwhile. A REP that stands in front of its REQ, as where clocks of two
+    interfaces differ, is taken for that of an earlier REQ with the same id: then the REQ follows within milliseconds.
     """
 
     code, name, severity = "CM004", "cm-wrong-side", WARNING

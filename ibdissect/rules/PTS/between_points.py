@@ -20,7 +20,8 @@ class LostBetweenPoints(PointRule):
     one that a NAK alone tells, too, if the only later point also lacks more than 2 % of the packets that arrived, as adaptive routing leads
     them around it; and one that nobody repairs, if only packets of the other way prove that the later point misses nothing, as a tap
     records each way by itself, if that point has none of its flow before it, or none after it, as flows take other ways, or if it goes to
-    a multicast group, whose members come and go.
+    a multicast group, whose members come and go. A flow of datagrams that goes another way for a while and comes back is accused: then the
+    point lacks all packets of the flow in that time.
     """
 
     code, name, severity = "PTS001", "lost-between-points", ERROR

@@ -188,7 +188,8 @@ class MsnRegression(Rule):
     Check whether two connections use the same queue pair numbers in this capture; otherwise look at the responder's firmware.
 
     Two acknowledgements of one connection, the second of a later PSN. An `info` where the times of neighbouring records are not in order,
-    and for MSN 1, with which a queue pair begins that was made again.
+    and for MSN 1, with which a queue pair begins that was made again. Records in another order whose times rise are accused: then the next
+    acknowledgement has the higher MSN again.
     """
 
     code, name, severity = "RC009", "msn-regression", ERROR
@@ -288,7 +289,8 @@ class OpcodeOrder(Rule):
 
     Look at the sender's driver or firmware.
 
-    Two packets with consecutive PSNs.
+    Two packets with consecutive PSNs. A queue pair that is made again with the PSN that comes next looks the same where the first packets
+    of its new use were recorded in another order: then the MSNs of the answers begin with 1 again.
     """
 
     code, name, severity = "RC015", "write-sequence-error", ERROR

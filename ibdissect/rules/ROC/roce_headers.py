@@ -188,7 +188,8 @@ class TimeToLive(AcceptedRule):
     One packet is enough. Silent if its receiver answers the sender later, if only by a NAK: then it arrived. Silent, too, if packets with 1
     come back from there, so that no router is between both, or if its source MAC address sends for other hosts as well: that is a
     router's, perhaps the last one. An `info` for a datagram or UC, which nobody acknowledges, and where nothing goes to the sender: that
-    may be behind the last router. A time to live of 0 is wrong anywhere.
+    may be behind the last router. An answer that is recorded in front of its request is not seen as one. A time to live of 0 is wrong
+    anywhere.
     """
 
     code, name, severity = "ROC010", "roce-ttl-1", WARNING
