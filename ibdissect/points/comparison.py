@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct as Record
 
 from ibdissect.decode import Bool, Int
-from ibdissect.decode.rows import common, mix
+from ibdissect.decode.rows import common, is_in, mix
 from ibdissect.errors import CaptureError
 
 from .acknowledged import PlaceFinder, Places, Proofs, ProvenArrivals
@@ -145,8 +145,14 @@ class Comparison:
         return self.flows.merged()[alike.flow], count, count * self.verdicts.journey.lost
 
     def _unrelated(self, point: Point) -> CaptureError:
-        """Why a point cannot be compared: it saw other traffic, at another time, or packets rewritten on the way."""
+        """Why a point cannot be compared: it saw packets several times, other traffic, at another time, or packets rewritten on the way."""
         first = self.points[0]
+        for one, beside in ((point, first), (first, point)):
+            keys, times = np.unique(one.seen.key, return_counts=True)
+            again = int(np.count_nonzero((times > 1) & is_in(keys, beside.seen.key)))
+            if 2 * again > len(keys):
+                reason = f"has {again} of {len(keys)} packets several times, too far apart to be a mirror's copies for sure"
+                return CaptureError(one.path, reason, hint="let the mirror record one direction of each port only")
         dest_qp = np.array([flow.dest_qp for flow in self.flows.known])
         names = [np.unique(mix([dest_qp[one.seen.flow], one.seen.psn, one.seen.opcode])) for one in (first, point)]
         alike = len(common(*names)[0])

@@ -76,6 +76,20 @@ def test_a_pair_of_which_every_packet_was_changed(tmp_path: Path) -> None:
         world.compare(tmp_path)
 
 
+@pytest.mark.parametrize("mirrored", ["client", "server"])
+def test_a_mirror_that_records_all_twice_too_far_apart(mirrored: str, tmp_path: Path) -> None:
+    """The bytes are the same, so nothing rewrites them; half as far apart, they are copies."""
+    for apart, refused in ((50_000, False), (150_000, True)):
+        world = World(points=("client", "server"))
+        for psn in range(60):
+            world.packet(20_000 * psn, psn=psn, payload=bytes(8), twice={mirrored}, apart=apart)
+        if not refused:
+            assert world.compare(tmp_path).verdicts.complete.any()
+            continue
+        with pytest.raises(CaptureError, match=rf"{mirrored}.pcap: has 60 of 60 packets several times, .* one direction"):
+            world.compare(tmp_path)
+
+
 def test_the_captures_of_the_tutorial(tmp_path: Path) -> None:
     """They are what the world writes, so that the page can be made again."""
     for path in lost_packets.write(tmp_path):
