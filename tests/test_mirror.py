@@ -113,7 +113,8 @@ TOPICS = {
     "pictures": "browser",
     "report": "formats",
     "robustness": "kinds proofs slice",
-    "rules": "alone early follower_order gaps gate kinds later_facts legal_traffic messages misses pairs roce_kinds rules same_numbers who",
+    "rules": "alone early follower_order forgotten gaps gate kinds later_facts legal_traffic messages misses pairs roce_kinds rules "
+    "same_numbers who",
     "rules/MKY": "leases_and_violations",
     "rules/PKY": "random_traffic",
     "scrub": "scrub",

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ibdissect.capture.records import ROWS
 from ibdissect.engine import packet_kinds
-from ibdissect.engine.facts import Fact
+from ibdissect.engine.facts import KEPT, Fact
 
 V = TypeVar("V")
 
@@ -37,6 +37,10 @@ class History(Fact, Generic[V]):
         def since_frame(self, frame: int) -> list[V]: ...
 
         def values(self) -> list[tuple[V | None, int]]: ...
+
+    def forgets(self, frame: int) -> bool:
+        """Whether values that were set at a frame or later may be forgotten: of old ones only the latest few are kept."""
+        return len(self.past) >= KEPT and self.past[0][1] > frame
 
 
 class Clock:

@@ -36,6 +36,17 @@ def test_only_the_last_are_kept() -> None:
     assert track.at((20 - KEPT) * ROWS - 1) == (None, 0), "what was dropped is unknown, not guessed"
 
 
+def test_a_track_says_what_it_may_have_forgotten() -> None:
+    track: History[int] = History()
+    for step in range(1, KEPT + 1):
+        track.learn(step, step * ROWS)
+    assert not track.forgets(0), "all are kept, as nobody learnt anything before"
+    for step in range(KEPT + 1, KEPT + 4):
+        track.learn(step, step * ROWS)
+    first = track.changes()[0]
+    assert (track.forgets(first - 1), track.forgets(first)) == (True, False)
+
+
 def test_of_many_half_is_dropped_at_a_time() -> None:
     track: History[int] = History()
     for step in range(1, 4 * MANY):

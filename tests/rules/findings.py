@@ -42,16 +42,20 @@ def rules() -> dict[str, type[Rule]]:
     return {rule.code: rule for rule in load()}
 
 
-def lint(frames: Sequence[bytes], *codes: str, chunks: Sequence[int] = (), window: int = 1 << 20, **file: Any) -> list[Finding]:
+def lint(
+    frames: Sequence[bytes], *codes: str, chunks: Sequence[int] = (), window: int = 1 << 20, skipped: int = 0, **file: Any
+) -> list[Finding]:
     """What these rules find in a capture that holds the frames 1 ms apart (`step_ns`, `start_ns`).
 
-    It is read in chunks of about `window` bytes, or in chunks of as many frames as `chunks` says and one with the rest.
+    It is read in chunks of about `window` bytes, or in chunks of as many frames as `chunks` says and one with the rest. `skipped`: how many
+    numbers of frames nobody has in front of each chunk but the first, as in a long capture.
     """
     linter = Linter([rules()[code] for code in codes], max_findings=None)
     for chunk in open_capture(io.BytesIO(erf_pcap(frames, **file)), window=window).chunks():
         at = 0
-        for size in (*chunks, len(frames)) if chunks else (len(chunk),):
-            linter.feed(ChunkTable(_part(chunk, at, size)))
+        for number, size in enumerate((*chunks, len(frames)) if chunks else (len(chunk),)):
+            part = _part(chunk, at, size)
+            linter.feed(ChunkTable(replace(part, first=part.first + number * skipped)))
             at += size
     found = linter.finish()
     linter.close()

@@ -86,6 +86,8 @@ class BadMKeyStorm(TrapRule):
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info unless the capture shows what the receivers of its traps send to the port, and misses nothing."""
+        if self.dropped.count:
+            return INFO  # which traps were quieted is not known any more
         port = hit.key[0]
         represses = all((port, manager) in self.represses for manager in self.managers.get(port, ()))
         return lowered_severity(context, hit.time_ns) if represses and self.in_one_subnet(hit, context) else INFO

@@ -124,6 +124,8 @@ class VlOutOfRange(_QosRule):
         node, loss = context.get(FabricFollower).subnet.by_slot(slot), context.get(CaptureLoss)
         ports = [port for port in node.ports.values() if number in (0, port.number) or node.kind != SWITCH] if node is not None else []
         for port in ports:
+            if port.infos.forgets(hit.frame):
+                return INFO
             for frame in (one for one in port.infos.changes() if one > hit.frame and loss.nanoseconds_between(hit.frame, one) <= AGES_NS):
                 info, _ = port.info_at(frame)
                 if info is not None and (info.port_state not in CARRIES_DATA or int(VLS[info.operational_vls]) > hit.arguments["vl"]):

@@ -123,6 +123,8 @@ class AttributeRule(LearntFactRule):
         written = context.get(RepliesToFindings).written(hit) if self.taken or self.among is not None else b""
         port = context.get(FabricFollower).subnet.by_key(hit.key) if written and isinstance(hit.key, int) else None
         if port is not None and self.source is PortInfos:
+            if port.infos.forgets(hit.frame):
+                return INFO
             body, frame = next(((body, frame) for body, frame in port.infos.values() if body is not None and frame > hit.frame), (b"", 0))
             soon = frame > 0 and context.get(CaptureLoss).nanoseconds_between(hit.frame, frame) <= AGES_NS
             if soon and self._took(Reply(frame, True, True, written=written, shown=body)):

@@ -13,8 +13,7 @@ from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.history import History
 from ibdissect.decode.lrh_packets import Native
 from ibdissect.decode.rows import groups, members
-from ibdissect.lint.finding import Severity
-from ibdissect.lint.rule import INFO, Context, FaultDetails, Hit, Seen, fault, on_event
+from ibdissect.lint.rule import Context, FaultDetails, Hit, Seen, fault, on_event
 from ibdissect.rules.shared.attribute_rule import VLS
 from ibdissect.rules.shared.stale_facts import RefutableRule
 from ibdissect.rules.shared.unanswered import LearntFactRule
@@ -98,9 +97,9 @@ class LinkRule(LearntFactRule, RefutableRule):
         peers = (port.facing_at(hit.frame)[0] for port in ends)
         return [port.node for port in (*ends, *peers) if port is not None]
 
-    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """INFO if the packet was in order until just before it: it may have been under way since then."""
-        return INFO if self._under_way(hit, context) else super().severity_at_end(hit, context)
+    def doubtful_by_then(self, hit: Hit, context: Context) -> bool:
+        """Also if the packet was in order until just before it: it may have been under way since then."""
+        return super().doubtful_by_then(hit, context) or self._under_way(hit, context)
 
     def _under_way(self, hit: Hit, context: Context) -> bool:
         """Whether a fact that forbids the packet changed so lately that the packet may be older."""

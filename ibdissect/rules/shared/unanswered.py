@@ -262,6 +262,8 @@ class LearntFactRule(Rule):
     """Whether a good answer also refutes what a packet says by itself."""
 
     def watch(self, hit: Hit, context: Context) -> None:
+        if hit.evidence is not SEEN and self.doubtful_by_then(hit, context):  # histories may have forgotten it at the end
+            hit.severity = Severity.INFO
         if self.written and hit.evidence is not SEEN and context.table is not None:
             sets, nodes = context.get(UnansweredSets), self.facts_used_of(hit, context)
             if sets.under_way(self.written, hit.frame, nodes):
@@ -301,7 +303,7 @@ class LearntFactRule(Rule):
             return True
         if not context.get(Scopes).together((hit.frame, *frames)):
             return True
-        if any(context.get(StartedPorts).unseen(port, hit.frame) for port in self.ports_passed(hit, context)):
+        if self.doubtful_by_then(hit, context):
             return True
         first, last = (shown, hit.frame) if earlier else (hit.frame, max(later, default=hit.frame))
         if not self.ages or not frames or hit.related[0].frame < 0:
@@ -323,6 +325,10 @@ class LearntFactRule(Rule):
             return loss.interrupted(first, last)  # nobody saw what it wrote by then
         resized = self.of_size and any(node.kind == SWITCH for node in nodes or ())
         return hit.by_lid or resized or age > self.holds_ns or (P_KEY_TABLE in self.written and vantage.repartitions(first, last))
+
+    def doubtful_by_then(self, hit: Hit, context: Context) -> bool:
+        """Whether what came before the packet makes a finding doubtful."""
+        return any(context.get(StartedPorts).unseen(port, hit.frame) for port in self.ports_passed(hit, context))
 
     def ports_passed(self, hit: Hit, context: Context) -> Iterator[Port]:
         """The ports with a link that carries data by then: those of the packet's LIDs, and the ports at the other end of their cables."""
