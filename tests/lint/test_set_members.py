@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from ibdissect.capture.chunk import SetMember
-from ibdissect.lint.finding import Finding, Related, Severity
-from ibdissect.lint.set_members import members_object, name_frames, place, place_text, with_files
+from ibdissect.lint.set_members import with_files
+from tests import commands
+from tests.craft import erf_pcap, rc
+from tests.subnet.made import answer, node, p_keys
 
 MEMBERS = [SetMember("d/a.pcap", 1, 0), SetMember("d/empty.pcap", 11, 500), SetMember("d/b\x1b.pcap", 11, 500)]
-
-
-def test_places() -> None:
-    expected = [("d/a.pcap", 1), ("d/a.pcap", 10), ("d/b\x1b.pcap", 1), ("d/b\x1b.pcap", 20)]
-    assert [place(MEMBERS, frame) for frame in (1, 10, 11, 30)] == expected
-    assert place_text(MEMBERS, 12) == "b\\x1b.pcap:2" and place_text([], 12) == "12" and place_text(MEMBERS, 0) == "0"
-    assert members_object([]) == {} and members_object(MEMBERS)["members"][1] == {"path": "d/empty.pcap", "first": 11}
+SHOWN = [answer(lid, 0x11, node(lid)) for lid in (5, 6)] + [answer(lid, 0x16, p_keys(0xFFFF, 0x1234)) for lid in (5, 6)]
+SENT = rc(0x04, bytes(8), slid=6, dlid=5, bth={"p_key": 0x1234})
 
 
 def test_texts() -> None:
@@ -21,19 +21,17 @@ def test_texts() -> None:
     assert with_files("frame " + "9" * 5000, MEMBERS).startswith("frame 9") and with_files("frame 3", []) == "frame 3"
 
 
-def test_findings() -> None:
-    proofs = (
-        Related(4, "before"),
-        Related(0, "said", "partitions.conf", 3),
-        Related(0, "the whole"),
-        Related(4, "named", "d/c", 9),
-    )
-    finding = Finding(
-        code="X", name="x", severity=Severity.INFO, frame=12, time_ns=0, template="", message="answers frame 4", related=proofs,
-        capture="d/*",
-    )  # fmt: skip
-    assert finding.place == ("d/*", 12)
-    name_frames(finding, MEMBERS)
-    assert finding.place == (finding.file, finding.file_frame) == ("d/b\x1b.pcap", 2) and finding.frame == 12
-    assert finding.message == "answers a.pcap:4"
-    assert finding.related == (Related(4, "before", "d/a.pcap", 4), *proofs[1:])
+def test_findings_name_file_and_frame(tmp_path: Path) -> None:
+    """Of the first packet of the last file, behind one without frames; what proves it is in the first file."""
+    files = {"cap_00001_20261121120000.pcap": SHOWN, "cap_00002_20261121120001.pcap": [], "cap_00003_20261121120002.pcap": [SENT]}
+    for number, (name, frames) in enumerate(files.items()):
+        (tmp_path / name).write_bytes(erf_pcap(frames, start_ns=1_700_000_000_000_000_000 + number * 10_000_000))
+    words = ("lint", "--set", *files, "--select", "PKY001", "--format")
+    told = json.loads(commands.run(*words, "json", cwd=tmp_path, text=True).stdout)
+    (finding,) = told["findings"]
+    assert (finding["frame"], finding["file"], finding["file_frame"]) == (5, "cap_00003_20261121120002.pcap", 1)
+    proofs = [(one["frame"], one["file"], one["line"]) for one in finding["related"]]
+    assert proofs and proofs == [(frame, "cap_00001_20261121120000.pcap", frame) for frame, *_ in proofs]
+    assert [(Path(one["path"]).name, one["first"]) for one in told["captures"][0]["members"]] == list(zip(files, (1, 5, 5), strict=True))
+    text = commands.run(*words, "text", cwd=tmp_path, text=True).stdout
+    assert "cap_00003_20261121120002.pcap:1" in text

@@ -12,14 +12,11 @@ import pytest
 
 from ibdissect.decode.addresses import End
 from ibdissect.mad.rmpp import RmppMessage
-from ibdissect.mad.rmpp_reassembly import Reassembled, RmppSegment, Transfers, records
+from ibdissect.mad.rmpp_reassembly import Reassembled, RmppSegment
 from ibdissect.python_interface import Capture
-from ibdissect.transport.completed import transfer_text
-from ibdissect.wire.catalog import builtin
 from ibdissect.wire.sa_records import NodeRecord
 from tests import commands
 from tests.craft import build, erf_pcap, gmp
-from tests.decode.made import native_table
 
 STEP, ROOM = 112, 200
 TABLE = b"".join(build(NodeRecord, STEP, lid=lid) for lid in range(1, 6))
@@ -41,22 +38,28 @@ ABORT = segment(0, 1, 0, b"", kind=4, method=0x12, status=126, slid=2, dlid=1)
 FRAMES = [FIRST, LAST, ACK, MIDDLE]
 
 
-def test_records_of_a_transfer_whose_segments_came_late() -> None:
-    ended = Transfers().feed(native_table(FRAMES))
-    (transfer,) = ended.values()
-    assert list(ended) == [4]
-    assert transfer_text(transfer, builtin()) == "SubnAdmGetTableResp(NodeRecord), 5 records in 3 segments, frames 1-4"
-    found = list(records(transfer, builtin()))
-    assert [record.view.lid for record in found if isinstance(record.view, NodeRecord)] == [1, 2, 3, 4, 5]
-    frames = [b"", *FRAMES]
-    for record in found:
-        assert b"".join(frames[s.frame][s.offset : s.offset + s.length] for s in record.spans) == record.data
+def reassembled(path: Path, frames: list[bytes]) -> dict[int, dict[str, Any]]:
+    """What `show --format json` puts together, by the frame that completes it."""
+    path.write_bytes(erf_pcap(frames))
+    shown = json.loads(commands.run("show", str(path), "--format", "json", text=True).stdout)
+    return {one["frame"]: one["reassembled"] for one in shown if "reassembled" in one}
+
+
+def test_records_of_a_transfer_whose_segments_came_late(tmp_path: Path) -> None:
+    ((frame, whole),) = reassembled(tmp_path / "a.pcap", FRAMES).items()
+    assert (frame, whole["text"]) == (4, "SubnAdmGetTableResp(NodeRecord), 5 records in 3 segments, frames 1-4")
+    found = [
+        b"".join(FRAMES[one["frame"] - 1][one["offset"] : one["offset"] + one["length"]] for one in record["pieces"])
+        for record in whole["records"]
+    ]
+    assert found == [TABLE[at : at + STEP] for at in range(0, len(TABLE), STEP)]
 
 
 def test_an_answer_without_records() -> None:
     body = struct.pack(">BBBBII20x", 1, 1, 7, 0, 1, 20)
-    (transfer,) = Transfers().feed(native_table([gmp(0x03, 0x92, 0x11, body, at=24)])).values()
-    assert list(records(transfer, builtin())) == []
+    with Capture(io.BytesIO(erf_pcap([gmp(0x03, 0x92, 0x11, body, at=24)]))) as capture:
+        transfer = capture.transfer(1)
+        assert transfer is not None and transfer.complete and [*transfer.records()] == []
 
 
 def test_capture_finds_the_transfer_of_any_of_its_frames() -> None:
