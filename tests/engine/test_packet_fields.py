@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ibdissect.decode import ChunkTable, connection_packets
+from ibdissect.decode import connection_packets
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.engine import packet_fields, packet_kinds
 from ibdissect.pipeline.reading import open_reading
 from ibdissect.wire.headers import AETH, BTH, RETH

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import ibdissect
 from ibdissect.decode.chunk_table import ChunkTable
-from ibdissect.dissect.build import dissect_row
-from ibdissect.dissect.shown_value import Presenter
-from ibdissect.dissect.tree import layer_text
 from ibdissect.lint.finding import Finding
 from ibdissect.wire.encapsulation import ERSPAN2, GENEVE, GRE, MPLS, VXLAN, OuterIPv4, OuterUDP
 from ibdissect.wire.headers import BTH
@@ -54,12 +54,18 @@ def test_the_inner_headers_are_where_they_are_without_the_tunnel() -> None:
     assert wrong == []
 
 
+def trees(frames: Sequence[bytes]) -> list[Any]:
+    """The tree of each frame."""
+    with ibdissect.open(io.BytesIO(craft.ethernet_pcap(frames))) as capture:
+        return [capture.dissect(number) for number in range(1, len(frames) + 1)]
+
+
 def test_every_byte_of_the_tunnel_is_named() -> None:
     """Options and subheaders are plain data; everything else is a field."""
     frames = [tunnels.wrapped(kind, FRAME)[0] for kind in KINDS]
-    table, wrong = ethernet_table(frames), []
-    for row, (kind, data) in enumerate(zip(KINDS, frames, strict=True)):
-        layers = dissect_row(table, row, Presenter()).layers
+    wrong = []
+    for kind, data, tree in zip(KINDS, frames, trees(frames), strict=True):
+        layers = tree.layers
         titles = [layer.label for layer in layers]
         edges = sorted((layer.offset, layer.offset + layer.length) for layer in layers)
         covered = [0, *(stop for _, stop in edges)] == [*(start for start, _ in edges), len(data)]
@@ -72,7 +78,7 @@ def test_every_byte_of_the_tunnel_is_named() -> None:
 def test_checksums_of_the_tunnel_do_not_tell_a_key() -> None:
     """They cover the whole packet, so that they and the other bytes give 16 bits of its R_Key."""
     for kind, name in (("VXLAN in ERSPAN", "udp.checksum"), ("GRE with all", "gre.checksum")):
-        tree = dissect_row(ethernet_table([tunnels.wrapped(kind, FRAME)[0]]), 0, Presenter())
+        (tree,) = trees([tunnels.wrapped(kind, FRAME)[0]])
         outer = next(node for node in tree.walk() if node.name == name)
         assert outer.text == "hidden: it tells the key"
         assert any(start <= outer.offset and outer.offset + 2 <= stop for start, stop in tree.secret_bytes)
@@ -85,10 +91,11 @@ def test_checksums_of_the_tunnel_do_not_tell_a_key() -> None:
         ("GRE", "GRE", "Transparent Ethernet bridging (0x6558)"), ("MPLS", "MPLS", "label 200"), ("VXLAN", "Outer UDP", "55555 → 4789"),
     ],
 )  # fmt: skip
-def test_the_line_of_a_header_says_which_tunnel(kind: str, name: str, said: str) -> None:
-    tree = dissect_row(ethernet_table([tunnels.wrapped(kind, FRAME)[0]]), 0, Presenter())
-    layer = [layer for layer in tree.layers if layer.label == name][-1]
-    assert layer_text(layer).endswith(said)
+def test_the_line_of_a_header_says_which_tunnel(kind: str, name: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "a.pcap").write_bytes(craft.ethernet_pcap([tunnels.wrapped(kind, FRAME)[0]]))
+    tree = commands.run("show", str(tmp_path / "a.pcap"), "--format", "tree", text=True).stdout
+    layer = [line for line in tree.splitlines() if re.match(rf"{name}\b", line)][-1]
+    assert layer.endswith(said)
 
 
 @pytest.mark.slow

@@ -15,7 +15,8 @@ from ibdissect.lint.sequence import Sequence, is_stateless, previous, unless, wi
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.pipeline.check import check as check_file
 from ibdissect.plugins import load
-from ibdissect.subnet import ChunkFollowed, FabricFollower
+from ibdissect.subnet import FabricFollower
+from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import NodeInfo, SwitchInfo

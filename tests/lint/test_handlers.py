@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ibdissect.decode import ChunkTable
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.connection_packets import LaneFollower
 from ibdissect.decode.connections import Connections
 from ibdissect.lint.handlers import Handlers, handlers, in_order
-from ibdissect.lint.rule import REGISTRY, Context, Hit, Rule, on_chunk, on_end, on_event, on_struct
+from ibdissect.lint.linter import Context
+from ibdissect.lint.rule import REGISTRY, Hit, Rule, on_chunk, on_end, on_event, on_struct
 from ibdissect.lint.sequence import previous, unless
 from ibdissect.mad.agents import Agents
 from ibdissect.rules import load
+from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.events import NodeFound, StateEvicted
-from ibdissect.subnet.follower import FabricFollower
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.headers import BTH

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from ibdissect.decode import ChunkTable
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Related, Severity, Span
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.point_faults import PointFault, PointFaults, PointRule

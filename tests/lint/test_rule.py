@@ -9,7 +9,8 @@ import pytest
 
 from ibdissect.errors import PluginError
 from ibdissect.lint.finding import Related, Span
-from ibdissect.lint.rule import INFO, LEARNT, REGISTRY, SEEN, Context, Moment, Rule, Seen, each, family, fault
+from ibdissect.lint.linter import Context
+from ibdissect.lint.rule import INFO, LEARNT, REGISTRY, SEEN, Moment, Rule, Seen, each, family, fault
 from ibdissect.wire.headers import BTH, DETH, LRH
 from tests.craft import native, rc, ud
 from tests.decode.made import native_table

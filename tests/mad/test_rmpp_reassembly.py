@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ibdissect.decode.addresses import End
+from ibdissect.decode.reassembled import FrameSpan
 from ibdissect.mad import rmpp, rmpp_reassembly
 from ibdissect.mad.rmpp import RmppMessage
-from ibdissect.mad.rmpp_reassembly import FrameSpan, Reassembled, Reassembler
+from ibdissect.mad.rmpp_reassembly import Reassembled, Reassembler
 from tests.standard import ABORT, ACK, DATA, STOP
 from tests.standard import LAST_SEGMENT as LAST
 

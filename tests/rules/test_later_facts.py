@@ -13,7 +13,7 @@ from ibdissect.cli.frame_selection import FrameSelection
 from ibdissect.lint.finding import Finding
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
-from ibdissect.subnet.files.into_model import SubnetFile
+from ibdissect.subnet.files import SubnetFile
 from ibdissect.subnet.files.reading import SubnetFiles
 from tests.craft import erf_pcap, native, smp
 from tests.rules.LNK.cases import LISTED, port_sweep

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from ibdissect.decode import ChunkTable
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.subnet import FabricFollower, earlier_answers
 from ibdissect.subnet.earlier_answers import DescriptionsRecorded, NodesRecorded, PortGuids, combined
 from ibdissect.subnet.events import ChunkFollowed

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.events import (
     ChunkFollowed,
     FabricEvent,
@@ -22,7 +23,6 @@ from ibdissect.subnet.events import (
     StateEvicted,
     WrongMKey,
 )
-from ibdissect.subnet.follower import FabricFollower
 from ibdissect.subnet.nodes import NOBODY, Node, Port
 from ibdissect.subnet.topology import links
 from tests import craft

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.events import ChunkFollowed
-from ibdissect.subnet.follower import FabricFollower
 from ibdissect.subnet.kinds_of_ports import KindsOfPorts, is_lid, kinds_by_then, kinds_of_ports
 from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, EXTERNAL_PORT, PORT_ZERO, ROUTER_PORT
 from ibdissect.wire.sm_port import PortInfo

@@ -10,8 +10,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.history import History
 from ibdissect.decode.identity import LidId
-from ibdissect.subnet import model
-from ibdissect.subnet.follower import FabricFollower
+from ibdissect.subnet import FabricFollower, model
 from ibdissect.subnet.m_keys import MKeyState
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import Node, Port, SmFacts

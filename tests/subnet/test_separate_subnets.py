@@ -19,7 +19,8 @@ from ibdissect.pipeline.check import CheckOptions, check, check_reading
 from ibdissect.pipeline.reading import Reading
 from ibdissect.rules import load
 from ibdissect.subnet import separate_subnets as division
-from ibdissect.subnet.files.reading import SubnetFiles, read_files
+from ibdissect.subnet.files import read_files
+from ibdissect.subnet.files.reading import SubnetFiles
 from ibdissect.subnet.separate_subnets import SubnetMap, SubnetSeparator, _Seen, divide
 from tests.craft import erf_pcap, native, rc, smp
 from tests.decode.made import native_table, table_of, tables_of

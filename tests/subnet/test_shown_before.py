@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from ibdissect.decode import ChunkTable
+from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.attribute_smps import AttributeSmps
-from ibdissect.subnet.earlier_answers import AttributeHistory, attributes_of, others
+from ibdissect.subnet.earlier_answers import attributes_of, others
 from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.subnet.file_lines import line_number
 from ibdissect.subnet.nodes import SwitchFacts
@@ -30,13 +30,13 @@ LATER = 64
 """The first frame of a second chunk."""
 
 
-def feed(history: AttributeHistory, follower: FabricFollower, *frames: bytes, first: int = 1) -> AttributeSmps:
+def feed(history: Any, follower: FabricFollower, *frames: bytes, first: int = 1) -> Any:
     table = ChunkTable(replace(native_table(frames).chunk, first=first))
     (event,) = [event for event in follower.feed(table) if isinstance(event, ChunkFollowed)]
     return history.of(event)
 
 
-def told(smps: AttributeSmps, field: Field[int]) -> list[tuple[int, int]]:
+def told(smps: Any, field: Field[int]) -> list[tuple[int, int]]:
     found = shown(smps, field)
     return [(value if since else -1, since) for value, since in zip(found.values.tolist(), found.since.tolist(), strict=True)]
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.describe import describe
 from ibdissect.subnet.events import ChunkFollowed, FabricEvent
-from ibdissect.subnet.follower import FabricFollower
 from ibdissect.subnet.nodes import NodeFacts
 from ibdissect.subnet.smps import Smps
 from ibdissect.wire.sm import NodeInfo

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.subnet.follower import FabricFollower
+from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.multicast_groups import GroupFacts, Groups
 from ibdissect.subnet.switch_tables import Forwarding, Linear, Qos, lane_of
 from tests import craft

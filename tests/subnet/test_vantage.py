@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from ibdissect.subnet import FabricFollower, Node
+from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.events import ChunkFollowed
+from ibdissect.subnet.nodes import Node
 from ibdissect.subnet.vantage import Vantage
 from ibdissect.wire.sm import SMInfo
 from tests import craft

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from ibdissect.transport.congestion import Congestion, Pair
+from ibdissect.transport.congestion import Congestion
 from tests.craft import ethernet_pcap, roce2
 from tests.decode.made import tables_of
 
@@ -22,7 +24,7 @@ def notified(by: bytes = THERE) -> bytes:
     return roce2(0x81, bytes(16), headers=b"", bth={"destqp": 0x34, "psn": 0, "becn": 1}, ip={"source": by, "destination": HERE})
 
 
-def followed(frames: list[bytes], window: int = 1 << 20) -> dict[tuple[bytes, bytes], Pair]:
+def followed(frames: list[bytes], window: int = 1 << 20) -> dict[tuple[bytes, bytes], Any]:
     """The pairs of a capture with 0.4 s between frames; a notification is late after 1 s."""
     congestion = Congestion()
     for table in tables_of(ethernet_pcap(frames, step_ns=STEP_NS), window):

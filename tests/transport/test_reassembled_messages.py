@@ -13,7 +13,7 @@ import pytest
 
 from ibdissect.decode.reassembled import WholeMessage
 from ibdissect.dissect.shown_value import Presenter
-from ibdissect.dissect.tree import Node, outline
+from ibdissect.dissect.tree import outline
 from ibdissect.python_interface import Capture
 from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.transport import reassembled_messages, rpc_rdma_chunks
@@ -62,7 +62,7 @@ def found(frames: Sequence[bytes], *, edges: Iterable[int] = ()) -> dict[int, by
     return whole
 
 
-def said(nodes: Iterable[Node]) -> list[tuple[str, Any]]:
+def said(nodes: Iterable[Any]) -> list[tuple[str, Any]]:
     return [(node.name, node.value) for layer in nodes for node in layer.walk()]
 
 

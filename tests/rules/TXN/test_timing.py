@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ibdissect.lint.rule import Context
+from ibdissect.lint.linter import Context
 from ibdissect.rules.TXN import timing
 from ibdissect.rules.TXN.timing import Flood, TransactionReused
 from tests.craft import erf_pcap, gmp, interfaces_pcapng

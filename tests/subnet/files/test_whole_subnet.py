@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ibdissect.subnet import Subnet
 from ibdissect.subnet.file_lines import is_doubtful
 from ibdissect.subnet.files.whole_subnet import whole
+from ibdissect.subnet.model import Subnet
 from tests.subnet.files.made_files import subnet_of
 
 LAST_OF_PORT_INFO = "MaxCreditHint"
