@@ -14,7 +14,8 @@ from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.sa import SAFormat
 from ibdissect.wire.sm import SMP, SMPDirected
-from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.spec import Field
+from ibdissect.words import Struct
 
 GSI_KEY = 0x80010000
 LINK_ETHERNET, LINK_SLL, LINK_ERF, LINK_IPOIB, LINK_INFINIBAND, LINK_SLL2 = 1, 113, 197, 242, 247, 276

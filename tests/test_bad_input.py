@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ibdissect import Capture
 from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.info_line import summaries
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.pipeline.check import CheckOptions, check
-from ibdissect.python_interface import Capture
 from ibdissect.rules import load
 from tests import commands
 from tests.craft import erf_pcap, smp

@@ -19,11 +19,11 @@ from ibdissect.diagnosis import frame_times
 from ibdissect.diagnosis.stories import Stories
 from ibdissect.engine import connection_setups, episodes, flow_counts, lanes, pairing, psn_gaps, psn_order, smps, waiting_packets
 from ibdissect.lint.linter import Linter
-from ibdissect.lint.rule import Rule
 from ibdissect.mad import rmpp_reassembly
 from ibdissect.rules import load
 from ibdissect.subnet import early_packets, model, multicast_groups, nodes
 from ibdissect.transport import rpc_rdma_chunks
+from ibdissect.words import Rule
 from tests.crowds import crowd
 from tests.test_limits import fed
 

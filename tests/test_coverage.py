@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.spec import Struct
+from ibdissect.words import Struct
 from tests.conftest import REFERENCE, REPO
 
 ATTRIBUTES = REFERENCE / "attributes.csv"

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from ibdissect import Capture
 from ibdissect.cli import group
-from ibdissect.python_interface import Capture
 from ibdissect.tables.findings import FindingsTable
 from ibdissect.wire.sm import NodeInfo
 from tests import commands

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect import Capture
 from ibdissect.capture import interfaces, pcapng
 from ibdissect.capture.opening import open_capture
 from ibdissect.errors import CaptureError
 from ibdissect.export.frames import write_frames
-from ibdissect.python_interface import Capture
 from tests import commands
 from tests.capture.built import block, option, section
 from tests.craft import smp

@@ -19,13 +19,13 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect import Capture
 from ibdissect.capture.compressed import zstd_library
 from ibdissect.decode.hidden.key_numbers import MAX_KEYS, KeyNumbering
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.errors import CaptureError, FilterError
 from ibdissect.pipeline.check import CheckOptions, check
-from ibdissect.python_interface import Capture
 from ibdissect.rules import load
 from ibdissect.wire.catalog import builtin
 from tests import commands

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from ibdissect import Capture
 from ibdissect.bounded import dropped_of
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
@@ -27,7 +28,6 @@ from ibdissect.decode.services import Services
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.linter import Linter
-from ibdissect.python_interface import Capture
 from ibdissect.rules import load
 from ibdissect.rules.SEM.forwarding_tables import MulticastPortRange
 from ibdissect.scrub.rewrite import Scrubber

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ibdissect import Capture
 from ibdissect.decode.hidden.cut_keys import without_keys
 from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.shown_value import Presenter
-from ibdissect.python_interface import Capture
 from ibdissect.wire import dm
 from ibdissect.wire.ulp import iser, rds, rpcrdma, srp
 from tests import smc

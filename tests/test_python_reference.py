@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import ibdissect
-from ibdissect.python_interface import Capture
+from ibdissect import Capture
 
 pytest.importorskip("pyarrow")
 

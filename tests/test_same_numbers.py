@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ibdissect import Capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.identity import GroupId
 from ibdissect.decode.services import Services
@@ -17,7 +18,6 @@ from ibdissect.diagnosis.stories import Stories
 from ibdissect.mad.missed_exchanges import SmpGaps
 from ibdissect.mad.response_times import Exchanges
 from ibdissect.mad.transactions import Transactions
-from ibdissect.python_interface import Capture
 from ibdissect.transport.credits import Credits
 from ibdissect.transport.message_statistics import MessageStatistics
 from ibdissect.transport.messages import Messages

@@ -15,16 +15,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ibdissect import Capture
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.decode.hidden.key_numbers import secret_fields
 from ibdissect.decode.rows import SLOTS, slot
 from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.shown_value import Presenter
-from ibdissect.python_interface import Capture
 from ibdissect.tables import capture_table
 from ibdissect.tables.findings import FindingsTable
 from ibdissect.wire.catalog import builtin
-from ibdissect.wire.places import Inside, Mad
+from ibdissect.words import Inside, Mad
 from tests import commands, tunnels
 from tests.craft import build
 from tests.fuzz.container import pcapng

@@ -18,6 +18,7 @@ import pytest
 from scapy.layers.l2 import Ether
 from scapy.packet import bind_bottom_up, split_bottom_up
 
+from ibdissect import Capture
 from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_PPP, LINKS_RAW_IP
 from ibdissect.cli import COMMANDS
 from ibdissect.cli.scapy_text import shown as by_scapy
@@ -26,7 +27,6 @@ from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.layers import BTH, GRH
-from ibdissect.python_interface import Capture
 from tests import commands
 from tests.carriers import CARRIERS
 from tests.decode.hidden.test_cut_keys import trees

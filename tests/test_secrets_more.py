@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect import Capture
 from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode.hidden.key_numbers import secret_fields
 from ibdissect.errors import ConfigError
 from ibdissect.lint.site_policy import SitePolicy
-from ibdissect.python_interface import Capture
 from ibdissect.screen_model.fabric_view import view_of
 from ibdissect.screen_model.packet_columns import added
 from ibdissect.tui.app import TuiApp

@@ -23,8 +23,7 @@ from ibdissect.lint.point_faults import PointFaults
 from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.pipeline.check import CheckOptions, check_reading
 from ibdissect.pipeline.reading import Reading
-from ibdissect.report import Run
-from ibdissect.report.json import json_text
+from ibdissect.report import Run, render
 from ibdissect.rules import load
 from ibdissect.subnet.files.into_model import SubnetFile
 from ibdissect.subnet.files.reading import SubnetFiles
@@ -94,7 +93,7 @@ def findings(source: Any, told: Told = NOTHING, window: int = 32 << 20, most: in
     files = SubnetFiles([*told.known], []) if told.known else None
     report = check_reading(Reading(reader), CheckOptions(rules=RULES, max_findings=most, policy=told.policy, subnet=files))
     reader.close()
-    report_json = json.loads(json_text([report], Run()))
+    report_json = json.loads(render("json", [report], Run()))
     report_json["captures"][0] |= {"path": "", "phases": 1}
     for finding in report_json["findings"]:
         finding["capture"] = ""

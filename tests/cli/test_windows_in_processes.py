@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from ibdissect import Capture
 from ibdissect.capture import opening
 from ibdissect.cli.common import CommonOptions
 from ibdissect.cli.windows_in_processes import WindowRows, WindowWorker
 from ibdissect.export.csv import write_rows
-from ibdissect.python_interface import Capture
 from ibdissect.tables.rows import Rows, named_columns
 from tests.commands import run
 

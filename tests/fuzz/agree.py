@@ -23,7 +23,8 @@ from ibdissect.dissect.tree import Node, Tree
 from ibdissect.dissect.walk import LEFT_OVER, Walk
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.headers import Payload
-from ibdissect.wire.spec import BYTE_KINDS, Field, Struct
+from ibdissect.wire.spec import BYTE_KINDS, Field
+from ibdissect.words import Struct
 
 SLOW = 1.0
 """Seconds of CPU that one packet may take."""

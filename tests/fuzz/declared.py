@@ -24,8 +24,8 @@ from ibdissect.wire.encapsulation import ERF, SLL, SLL2, UDP, VLAN, Ethernet, IP
 from ibdissect.wire.headers import BTH, GRH, LRH, RWH
 from ibdissect.wire.mad import CLASS_VERSION, MAD
 from ibdissect.wire.opcodes import OPCODES
-from ibdissect.wire.places import Mad, MadFormat
-from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.spec import Field
+from ibdissect.words import Mad, MadFormat, Struct
 from tests.craft import vcrc
 
 from .mutate import STEPS, Packet

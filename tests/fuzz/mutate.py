@@ -10,7 +10,7 @@ from ibdissect.decode.find_structures import HEADERS
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import RMPP
 from ibdissect.wire.opcodes import OPCODES
-from ibdissect.wire.spec import Struct
+from ibdissect.words import Struct
 from tests.craft import put
 
 from .seeds import Seed

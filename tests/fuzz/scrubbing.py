@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from ibdissect import Capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.hidden.key_numbers import secret_fields
-from ibdissect.python_interface import Capture
 from tests.scrub.made import scrubbed
 
 LEAST = 4

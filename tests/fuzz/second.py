@@ -37,8 +37,8 @@ from ibdissect.wire import encapsulation, headers
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.opcodes import OPCODES
-from ibdissect.wire.places import Mad, MadFormat
-from ibdissect.wire.spec import Field, Struct
+from ibdissect.wire.spec import Field
+from ibdissect.words import Mad, MadFormat, Struct
 
 from .agree import Disagreement
 

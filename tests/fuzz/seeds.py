@@ -18,8 +18,7 @@ from ibdissect.errors import CaptureError
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import CLASS_VERSION
 from ibdissect.wire.opcodes import OPCODES
-from ibdissect.wire.places import CmService, DestQP, Mad, QKey, TcpData, UdpPort, VendorOui
-from ibdissect.wire.spec import Struct
+from ibdissect.words import CmService, DestQP, Mad, QKey, Struct, TcpData, UdpPort, VendorOui
 from tests import craft, smc, tunnels
 
 PER_FILE = 96

@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 
+from ibdissect import Capture
 from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.dfilter.compile import compile_filter
@@ -18,13 +19,12 @@ from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import outline
 from ibdissect.errors import CaptureError, FilterError
 from ibdissect.lint.finding import CaptureReport
-from ibdissect.lint.rule import Rule
 from ibdissect.mad.rmpp_reassembly import Transfers, records
 from ibdissect.pipeline.check import CheckOptions, check_reading
 from ibdissect.pipeline.reading import Reading
-from ibdissect.python_interface import Capture
 from ibdissect.rules import load
 from ibdissect.traffic.statistics import Statistics
+from ibdissect.words import Rule
 
 from . import agree
 from .container import pcapng

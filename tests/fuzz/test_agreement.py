@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ibdissect import Capture
 from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
-from ibdissect.python_interface import Capture
 from tests.craft import build, gmp, mad, native, roce2, smp, ud
 
 from .agree import Seen, Views, columns, trees

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ibdissect import Capture
 from ibdissect.decode.chunk_table import ChunkTable
-from ibdissect.python_interface import Capture
 from ibdissect.wire.catalog import builtin
 
 from .container import pcapng

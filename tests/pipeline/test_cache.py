@@ -16,8 +16,7 @@ from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.pipeline import cache as session_cache
 from ibdissect.pipeline.cache import Cache
 from ibdissect.pipeline.check import CheckOptions
-from ibdissect.report import Run
-from ibdissect.report.json import json_text
+from ibdissect.report import Run, render
 from ibdissect.rules import load
 from tests.commands import run
 from tests.rules.test_rules import CASES
@@ -52,7 +51,7 @@ def entries(folder: Path) -> list[Path]:
 
 
 def asked(tmp_path: Path, unit: Any, options: CheckOptions = OPTIONS, *chosen: str | None) -> str:
-    return json_text([Cache.of(str(tmp_path / "cache"), options, *chosen).check(unit, options)], Run())
+    return render("json", [Cache.of(str(tmp_path / "cache"), options, *chosen).check(unit, options)], Run())
 
 
 def test_the_same_report(capture: Path, tmp_path: Path, checks: list[Any]) -> None:

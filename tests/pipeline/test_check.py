@@ -20,12 +20,13 @@ from ibdissect.errors import CaptureError
 from ibdissect.failures import Failures
 from ibdissect.lint.finding import CaptureReport, Severity
 from ibdissect.lint.linter import Linter
-from ibdissect.lint.rule import ERROR, INFO, REGISTRY, WARNING, Context, Hit, Rule, on_chunk
+from ibdissect.lint.rule import REGISTRY, Context
 from ibdissect.pipeline import check, passes, reading
 from ibdissect.pipeline.check import CheckOptions, check_reading
 from ibdissect.pipeline.reading import Reading
 from ibdissect.rules import load
 from ibdissect.subnet import FabricFollower
+from ibdissect.words import ERROR, INFO, WARNING, Hit, Rule, on_chunk
 from tests.craft import erf_pcap, native
 from tests.rules.test_rules import CASES
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.lint.rule import Rule
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
+from ibdissect.words import Rule
 from tests.rules import test_rules as proofs
 
 SOMEBODY = re.compile(

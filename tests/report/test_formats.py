@@ -16,13 +16,7 @@ from ibdissect.capture.digest import Digest
 from ibdissect.lint.baseline import Baseline, entries_of
 from ibdissect.lint.finding import CaptureReport, Evidence, Finding, Related, Severity, Span
 from ibdissect.report import FORMATS, Run, render, sarif
-from ibdissect.report.github import github_text
-from ibdissect.report.gitlab import gitlab_text
-from ibdissect.report.json import json_text, jsonl_text
-from ibdissect.report.junit import junit_text
 from ibdissect.report.lines import full_capture, full_summary
-from ibdissect.report.markdown import markdown_text
-from ibdissect.report.sarif import sarif_text
 from ibdissect.report.text import closing_text, statistics_text
 from ibdissect.rules import load
 
@@ -45,7 +39,7 @@ BROKEN = CaptureReport(path="x<&>.pcap", status="unreadable", error="x<&>.pcap: 
 
 
 def test_json_is_the_contract() -> None:
-    result = json.loads(json_text([report(finding(), link_types=["ERF/InfiniBand"]), BROKEN], Run()))
+    result = json.loads(render("json", [report(finding(), link_types=["ERF/InfiniBand"]), BROKEN], Run()))
     assert list(result) == ["schema", "tool", "captures", "findings", "counts", "by_rule"]
     assert result["schema"] == 1 and result["tool"]["name"] == "ibdissect"
     assert result["captures"][0] == {
@@ -59,11 +53,11 @@ def test_json_is_the_contract() -> None:
     ]  # fmt: skip
     assert result["findings"][0]["spans"] == [{"frame": 12, "offset": 48, "length": 4}]
     assert result["counts"] == {"error": 1, "warning": 0, "info": 0} and result["by_rule"] == {"AM001": 1}
-    assert json.loads(jsonl_text([report(finding())], Run())) == result["findings"][0]
+    assert json.loads(render("jsonl", [report(finding())], Run())) == result["findings"][0]
 
 
 def test_a_pipe_says_that_it_was_judged_in_one_pass() -> None:
-    assert json.loads(json_text([report(phases=1)], Run()))["captures"][0]["phases"] == 1
+    assert json.loads(render("json", [report(phases=1)], Run()))["captures"][0]["phases"] == 1
 
 
 def test_full_text_is_greppable_and_sums_up() -> None:
@@ -78,7 +72,7 @@ def test_full_text_is_greppable_and_sums_up() -> None:
 
 
 def test_sarif_names_rule_place_and_fingerprint() -> None:
-    run = json.loads(sarif_text([report(finding()), BROKEN], Run(rules=tuple(load()))))["runs"][0]
+    run = json.loads(render("sarif", [report(finding()), BROKEN], Run(rules=tuple(load()))))["runs"][0]
     result = run["results"][0]
     assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "AM001" == result["ruleId"]
     where = result["locations"][0]["physicalLocation"]
@@ -92,7 +86,7 @@ def test_sarif_names_rule_place_and_fingerprint() -> None:
 
 @pytest.mark.parametrize("facts", [{"starts": None}, {"spans": (Span(3, 48, 4),)}, {"spans": ()}])
 def test_sarif_gives_no_bytes_whose_place_in_the_file_is_unknown(facts: Any) -> None:
-    run = json.loads(sarif_text([report(replace(finding(), **facts))], Run(rules=tuple(load()))))["runs"][0]
+    run = json.loads(render("sarif", [report(replace(finding(), **facts))], Run(rules=tuple(load()))))["runs"][0]
     region = run["results"][0]["locations"][0]["physicalLocation"]["region"]
     assert region.keys() == {"startLine", "message"} and run["invocations"][0]["executionSuccessful"] is True
 
@@ -103,18 +97,18 @@ def test_paths_count_from_the_root_of_the_repository(monkeypatch: pytest.MonkeyP
     for variable in ("GITHUB_WORKSPACE", "CI_PROJECT_DIR"):
         monkeypatch.setenv(variable, str(tmp_path))
         one = [report(finding())]
-        result = json.loads(sarif_text(one, Run(rules=tuple(load()))))["runs"][0]["results"][0]
+        result = json.loads(render("sarif", one, Run(rules=tuple(load()))))["runs"][0]["results"][0]
         assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "bench/a%20b.pcap"
-        assert github_text(one, Run()).startswith("::error file=bench/a b.pcap,")
-        assert json.loads(gitlab_text(one, Run()))[0]["location"]["path"] == "bench/a b.pcap"
+        assert render("github", one, Run()).startswith("::error file=bench/a b.pcap,")
+        assert json.loads(render("gitlab", one, Run()))[0]["location"]["path"] == "bench/a b.pcap"
         monkeypatch.setenv(variable, str(tmp_path / "elsewhere"))
-        assert github_text(one, Run()).startswith("::error file=a b.pcap,")
+        assert render("github", one, Run()).startswith("::error file=a b.pcap,")
         monkeypatch.delenv(variable)
 
 
 def test_sarif_has_the_fingerprint_of_a_baseline_in_the_working_directory() -> None:
     def shown(**facts: Any) -> str:
-        result = json.loads(sarif_text([report(replace(finding(), **facts))], Run(rules=tuple(load()))))["runs"][0]["results"][0]
+        result = json.loads(render("sarif", [report(replace(finding(), **facts))], Run(rules=tuple(load()))))["runs"][0]["results"][0]
         found: str = result["partialFingerprints"]["ibdissect/v2"]
         return found
 
@@ -125,7 +119,7 @@ def test_sarif_has_the_fingerprint_of_a_baseline_in_the_working_directory() -> N
 
 def test_junit_fails_what_fails_the_run() -> None:
     hostile = finding(code="AM009", severity=Severity.WARNING, message="<&\x00\ud800>")
-    root = ET.fromstring(junit_text([report(finding(), hostile), BROKEN], Run(fail_rank=3)))
+    root = ET.fromstring(render("junit", [report(finding(), hostile), BROKEN], Run(fail_rank=3)))
     numbers = {"tests": "3", "failures": "1", "errors": "1", "skipped": "0"}
     assert root.attrib == {"name": "ibdissect", **numbers, "time": "0.000"}
     assert [case.find("failure") is not None for case in root.iter("testcase")] == [False, True, False]
@@ -145,7 +139,7 @@ def cases(text: str) -> dict[str, str]:
 def test_junit_has_the_same_tests_whatever_is_found() -> None:
     """So that a fault that was mended is a test that passes, and a new one is a test that passed before."""
     run = Run(rules=tuple(rule for rule in load() if rule.code in ("AM001", "AM009", "PKY001")))
-    bad, good, unread = (cases(junit_text([one], run)) for one in (report(finding()), report(), replace_path(BROKEN)))
+    bad, good, unread = (cases(render("junit", [one], run)) for one in (report(finding()), report(), replace_path(BROKEN)))
     assert bad.keys() == good.keys() == unread.keys() == {"a b.pcap checked", "a b.pcap AM", "a b.pcap PKY"}
     assert (bad["a b.pcap AM"], good["a b.pcap AM"], unread["a b.pcap AM"]) == ("failure", "passed", "skipped")
     assert set(good.values()) == {"passed"} and unread["a b.pcap checked"] == "error"
@@ -158,7 +152,7 @@ def replace_path(report: CaptureReport) -> CaptureReport:
 def test_a_junit_test_names_its_class_without_dots_and_its_first_failure() -> None:
     many = report(finding(frame=30), finding(frame=12, message="the first"), finding("AM009", Severity.INFO, 3, "below"))
     many.elapsed_s, many.seconds = 1.5, {"AM001": 0.25}
-    root = ET.fromstring(junit_text([many], Run(rules=tuple(load()), began_s=1e9)))
+    root = ET.fromstring(render("junit", [many], Run(rules=tuple(load()), began_s=1e9)))
     (case,) = (one for one in root.iter("testcase") if one.get("name") == "AM")
     assert (case.get("classname"), case.get("file"), case.get("time")) == ("a b_pcap", "a b.pcap", "0.250")
     failure = case.find("failure")
@@ -200,7 +194,7 @@ def test_sarif_counts_equal_findings() -> None:
     """As CodeQL does: of equal findings the first has :1, so that GitHub still knows an alert of which there was one."""
     equal = [finding(frame=frame) for frame in (5, 6, 7)]
     other = replace(finding(), stable="another")
-    results = json.loads(sarif_text([report(*equal, other)], Run(rules=tuple(load()))))["runs"][0]["results"]
+    results = json.loads(render("sarif", [report(*equal, other)], Run(rules=tuple(load()))))["runs"][0]["results"]
     hashes = [one["partialFingerprints"]["primaryLocationLineHash"] for one in results]
     assert [text.partition(":")[2] for text in hashes] == ["1", "2", "3", "1"] and len(set(hashes)) == 4
 
@@ -210,7 +204,7 @@ def test_sarif_says_what_was_checked_and_by_whom(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sarif, "VERSION", "1.2.0.dev3+gabc")
     monkeypatch.setenv("GITHUB_JOB", "bench")
     reports = [report(finding()), CaptureReport(path="captures/deep/c.pcap")]
-    run = json.loads(sarif_text(reports, Run(rules=tuple(load()), digests={"a b.pcap": Digest(7, "ab")})))["runs"][0]
+    run = json.loads(render("sarif", reports, Run(rules=tuple(load()), digests={"a b.pcap": Digest(7, "ab")})))["runs"][0]
     driver = run["tool"]["driver"]
     assert (driver["informationUri"], driver["semanticVersion"]) == ("https://x.example/a", "1.2.0-dev.3+gabc")
     (rule,) = driver["rules"]
@@ -220,7 +214,7 @@ def test_sarif_says_what_was_checked_and_by_whom(monkeypatch: pytest.MonkeyPatch
         "location": {"uri": "a%20b.pcap"}, "roles": ["analysisTarget"], "length": 7, "hashes": {"sha-256": "ab"},
     }  # fmt: skip
     assert "hashes" not in run["artifacts"][1] and run["automationDetails"]["id"] == "ibdissect/bench/"
-    alone = json.loads(sarif_text(reports[1:], Run()))["runs"][0]
+    alone = json.loads(render("sarif", reports[1:], Run()))["runs"][0]
     assert alone["automationDetails"]["id"] == "ibdissect/bench/captures/deep/"
 
 
@@ -233,16 +227,16 @@ def test_versions_as_semver_writes_them(version: str, wanted: str) -> None:
 
 
 def test_github_escapes_what_would_end_a_command() -> None:
-    line = github_text([report(finding(message="a\nb%::"))], Run())
+    line = render("github", [report(finding(message="a\nb%::"))], Run())
     assert line == "::error file=a b.pcap,title=AM001 nodedescription-am::frame 12: a%0Ab%25::\n"
 
 
 def test_annotations_are_few_only_if_a_summary_has_the_rest() -> None:
     many = [finding(frame=frame) for frame in range(1, 13)] + [finding("AM009", frame=90), finding("PKY001", Severity.INFO)]
     reports = [BROKEN, report(*many)]
-    assert github_text(reports, Run()).count("\n") == 1 + len(many)
-    lines = github_text(reports, Run(summarized=True)).splitlines()
+    assert render("github", reports, Run()).count("\n") == 1 + len(many)
+    lines = render("github", reports, Run(summarized=True)).splitlines()
     assert lines[-1] == "4 more in the job summary"
     assert [line.partition(" ")[0] for line in lines[:-1]] == ["::error"] * 10 + ["::notice"]
     assert "title=unreadable" in lines[0] and "AM009" in lines[2], "first what was not checked, then one of each rule"
-    assert len(re.findall(r"^\| (?:✖|ℹ) ", markdown_text(reports, Run()), re.M)) == len(many)
+    assert len(re.findall(r"^\| (?:✖|ℹ) ", render("markdown", reports, Run()), re.M)) == len(many)

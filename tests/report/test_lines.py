@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ibdissect.lint.finding import Related
 from ibdissect.report import FORMATS, STREAMED, Run, render, streamed
-from ibdissect.report.lines import concise_capture, concise_text, full_capture, full_text
+from ibdissect.report.lines import concise_capture, full_capture
 
 from .test_text import INFO, MIXED, RULES, RUN, finding, report
 
@@ -21,14 +21,14 @@ def test_concise_is_path_frame_severity_code_and_message() -> None:
     assert "AM009" in concise_capture(report(*MIXED), Run(rules=RULES, infos=True))
     assert "TXN001" not in concise_capture(report(*MIXED), Run(rules=RULES, infos=False))
     member = replace(MIXED[2], file="b.pcap", file_frame=4)
-    assert concise_text([report(member, finding("CAP018", INFO, 0, "none"))], RUN).splitlines()[:2] == [
+    assert render("concise", [report(member, finding("CAP018", INFO, 0, "none"))], RUN).splitlines()[:2] == [
         "b.pcap:4: error MKY002 node0003 sends M_Key#3 to leaf02", "a.pcap: info CAP018 none"
     ]  # fmt: skip
 
 
 def test_full_has_frame_and_proof() -> None:
     one = replace(MIXED[2], context="LID 1 → LID 2  SMP  x", related=(Related(3, "showed the key"), Related(4, "came before")))
-    assert full_text([report(one)], RUN).splitlines() == [
+    assert render("full", [report(one)], RUN).splitlines() == [
         "a.pcap:1082: ✖ error MKY002 some-fault ×3: node0003 sends M_Key#3 to leaf02",
         "    frame 1082: LID 1 → LID 2  SMP  x",
         "    see frame 3 (showed the key), frame 4 (came before)",

@@ -9,8 +9,7 @@ import pytest
 
 from ibdissect.errors import ConfigError
 from ibdissect.lint.baseline import Baseline, baseline_text, entries_of
-from ibdissect.report import Run
-from ibdissect.report.json import json_text
+from ibdissect.report import Run, render
 from ibdissect.report.new_and_fixed import before_of_json, before_of_reports, compare
 
 from .test_formats import finding, report
@@ -25,7 +24,7 @@ def test_the_same_fault_is_found_again(kind: str) -> None:
     was = [report(OLD)]
     before = {
         "captures": lambda: before_of_reports("x", was),
-        "json": lambda: before_of_json("x", json_text(was, Run())),
+        "json": lambda: before_of_json("x", render("json", was, Run())),
         "baseline": lambda: before_of_json("x", baseline_text(entries_of(was, Baseline("known.json")))),
     }[kind]()
     same = compare(before, [report(AGAIN)])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ibdissect.lint.finding import CaptureReport, Finding, Severity
-from ibdissect.report import Run
-from ibdissect.report.text import capture_text, closing_text, report_text
+from ibdissect.report import Run, render
+from ibdissect.report.text import capture_text, closing_text
 from ibdissect.rules import load
 
 RULES = tuple(load())
@@ -174,7 +174,7 @@ def test_the_last_line_counts() -> None:
 
 
 def test_captures_are_separated_and_quiet_ones_leave_no_gap() -> None:
-    text = report_text([report(), report(MIXED[2]), report(MIXED[-1]), report(MIXED[1])], RUN)
+    text = render("text", [report(), report(MIXED[2]), report(MIXED[-1]), report(MIXED[1])], RUN)
     assert text.count("\n\n") == 1 and text.startswith("a.pcap  3,790") and "\n\na.pcap  3,790" in text
 
 

@@ -10,7 +10,8 @@ from unittest import mock
 import ibdissect
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.grouping import Grouping
-from ibdissect.lint.rule import DeferredHit, Hit, Rule
+from ibdissect.lint.rule import DeferredHit
+from ibdissect.words import Hit, Rule
 
 from .manipulations import Pcap
 

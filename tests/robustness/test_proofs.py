@@ -9,7 +9,8 @@ from unittest import mock
 import pytest
 
 from ibdissect.lint.grouping import Grouping
-from ibdissect.lint.rule import DeferredHit, Hit, Rule
+from ibdissect.lint.rule import DeferredHit
+from ibdissect.words import Hit, Rule
 from tests.rules.cases import CASES, Case
 from tests.rules.test_rules import PCAPNG, RULES, lint
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ibdissect.python_interface import Capture
+from ibdissect import Capture
 from ibdissect.screen_model import fabric_view
 from ibdissect.screen_model.fabric_view import FabricLine, FabricView, view_of
 from ibdissect.subnet import FabricFollower

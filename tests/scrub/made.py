@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from ibdissect.python_interface import Capture
+from ibdissect import Capture
 from ibdissect.scrub.rewrite import Scrubber, write_scrubbed
 
 

@@ -14,13 +14,13 @@ from ibdissect.wire.headers import BTH, DETH, GRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.nvidia_routers import AdjSiteLocalSubnetEntry
 from ibdissect.wire.nvidia_traps import TrapTenant
-from ibdissect.wire.places import CmPayload, CmService
 from ibdissect.wire.sa_paths import MultiPathRecord, PathRecord
 from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import NodeDescription, NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable
 from ibdissect.wire.ulp.ipoib import IPoIB
+from ibdissect.words import CmPayload, CmService
 from tests.conftest import REFERENCE
 
 STAYING = {"number", "pkey", "ports"}

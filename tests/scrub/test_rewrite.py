@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from ibdissect import Capture
 from ibdissect.capture.writing import CaptureWriter
-from ibdissect.python_interface import Capture
 from ibdissect.scrub import substitutes as subs
 from ibdissect.scrub.rewrite import write_scrubbed
 from ibdissect.wire.cm import REP, REQ

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ibdissect import Capture
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.decode import crcs
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.plugins import load as load_plugins
-from ibdissect.python_interface import Capture
 from ibdissect.rules import load
 from ibdissect.scrub.kinds import IDENTITIES, ScrubKind, kind_of, survivors
 from ibdissect.scrub.rewrite import write_scrubbed

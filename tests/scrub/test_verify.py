@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from ibdissect import Capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.errors import CaptureError
-from ibdissect.python_interface import Capture
 from ibdissect.scrub import verify as module
 from ibdissect.scrub.rewrite import Scrubber, write_scrubbed
 from ibdissect.scrub.verify import verify
