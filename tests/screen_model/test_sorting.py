@@ -8,7 +8,7 @@ import pytest
 
 from ibdissect.screen_model.packet_columns import BY_KEY, added
 from ibdissect.screen_model.shown_frames import FilteredRows, SortedRows, in_order
-from ibdissect.screen_model.sorting import _natural, sort_rows
+from ibdissect.screen_model.sorting import sort_rows
 from tests import craft
 from tests.screen_model.made import opened, written
 
@@ -72,9 +72,8 @@ def test_hidden_keys_are_not_put_in_order(tmp_path: Path) -> None:
         model.close()
 
 
-def test_progress_is_told_and_numbers_in_texts_count(tmp_path: Path) -> None:
+def test_progress_is_told(tmp_path: Path) -> None:
     model, told = opened(written(tmp_path, *FRAMES)), list[float]()
     sort_rows(model, model.rows, BY_KEY["info"], down=False, wanted=lambda: True, progress=told.append)
     assert told == [1.0]
-    assert sorted(["LID 10", "LID 9", "0x0a b", "2-3", "2-10", "2"], key=_natural) == ["2", "2-3", "2-10", "0x0a b", "LID 9", "LID 10"]
     model.close()
