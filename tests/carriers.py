@@ -5,18 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from ibdissect.capture.chunk import (
-    LINK_ETHERNET,
-    LINK_INFINIBAND,
-    LINK_IPOIB,
-    LINK_LOOP,
-    LINK_NULL,
-    LINK_PPP,
-    LINK_SLL,
-    LINK_SLL2,
-    LINKS_RAW_IP,
-)
 from tests import tunnels
+from tests.link_types import LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_LOOP, LINK_NULL, LINK_PPP, LINK_SLL, LINK_SLL2, LINKS_RAW_IP
 from tests.tunnels import VNI, ethernet, ip4, ip6, udp, vni
 
 Wrap = Callable[[bytes], tuple[int, bytes]]

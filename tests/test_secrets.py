@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from ibdissect import Capture
-from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.decode.hidden.key_numbers import secret_fields
 from ibdissect.decode.rows import SLOTS, slot
 from ibdissect.dissect.json_lines import JsonLines
@@ -29,6 +28,7 @@ from tests import commands, tunnels
 from tests.craft import build
 from tests.fuzz.container import pcapng
 from tests.fuzz.seeds import management, of_declarations
+from tests.link_types import LINK_ETHERNET, LINK_INFINIBAND
 from tests.subnet.made import answer, port_info
 from tests.wire.ulp.test_services import nvme_frames
 

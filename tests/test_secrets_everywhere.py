@@ -19,7 +19,6 @@ from scapy.layers.l2 import Ether
 from scapy.packet import bind_bottom_up, split_bottom_up
 
 from ibdissect import Capture
-from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_PPP, LINKS_RAW_IP
 from ibdissect.cli import COMMANDS
 from ibdissect.cli.scapy_text import shown as by_scapy
 from ibdissect.decode.hidden.cut_keys import without_keys
@@ -32,6 +31,7 @@ from tests.carriers import CARRIERS
 from tests.decode.hidden.test_cut_keys import trees
 from tests.fuzz.container import PCAPNG_LINKS, pcapng
 from tests.keyed import KEYED, MACS, Keyed, frames
+from tests.link_types import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_PPP, LINKS_RAW_IP
 from tests.test_secrets import COLUMNS, Planted, shown
 
 LINKS = (*PCAPNG_LINKS, LINK_PPP, 0, 108, *LINKS_RAW_IP)

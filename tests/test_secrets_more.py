@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from ibdissect import Capture
-from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode.hidden.key_numbers import secret_fields
 from ibdissect.errors import ConfigError
 from ibdissect.lint.site_policy import SitePolicy
@@ -24,6 +23,7 @@ from ibdissect.wire.catalog import builtin
 from tests import commands
 from tests.cli.test_serve import fetch, screen
 from tests.fuzz.container import pcapng
+from tests.link_types import LINK_INFINIBAND
 from tests.test_secrets import FRAMES, KEYS, PLANTED, Planted, run, shown
 from tests.tui import drawn, made
 from tests.tui.conftest import seldom_drawn as seldom_drawn

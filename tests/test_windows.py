@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from ibdissect.capture import records
-from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.capture.compressed import zstd_library
 from ibdissect.capture.opening import open_capture
 from ibdissect.lint import by_answers, conditions
@@ -29,6 +28,7 @@ from ibdissect.subnet.files.into_model import SubnetFile
 from ibdissect.subnet.files.reading import SubnetFiles
 from tests.capture.built import Pipe
 from tests.craft import erf_pcap
+from tests.link_types import LINK_ERF
 from tests.rules.cases import CASES
 from tests.rules.made.conversations import counters
 

@@ -11,12 +11,12 @@ import dpkt
 import pytest
 from hypothesis import given
 
-from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.errors import CaptureError
 from tests.capture.built import Ng as Made
 from tests.capture.built import Packet, enhanced, erf_record, interface, options, packets, pcap, pcapngs, read, rows_of, section
+from tests.link_types import LINK_ERF
 
 
 def copied(blob: bytes, container: str, comments: dict[int, list[str]] | None = None) -> bytes:

@@ -9,8 +9,8 @@ import random
 import struct
 from collections.abc import Callable, Sequence
 
-from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.capture.compressed import zstd_library
+from tests.link_types import LINK_ERF
 
 from .mutate import EDGES, Packet
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
 from ibdissect.wire import headers
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.encapsulation import ERF, SLL, SLL2, UDP, VLAN, Ethernet, IPv4, IPv6
@@ -27,6 +26,7 @@ from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.spec import Field
 from ibdissect.words import Mad, MadFormat, Struct
 from tests.craft import vcrc
+from tests.link_types import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
 
 from .mutate import STEPS, Packet
 from .seeds import Seed

@@ -9,9 +9,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 
-from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND
 from ibdissect.decode.locate import locate
 from tests import craft
+from tests.link_types import LINK_ETHERNET, LINK_INFINIBAND
 
 from .container import PCAPNG_LINKS
 from .mutate import STEPS, Packet

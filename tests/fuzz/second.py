@@ -21,7 +21,6 @@ from scapy.layers.l2 import GRE, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ethe
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet
 
-from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
 from ibdissect.capture.scattered import gather
 from ibdissect.decode.bit_fields import extract
 from ibdissect.decode.chunk_table import ChunkTable
@@ -39,6 +38,7 @@ from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.spec import Field
 from ibdissect.words import Mad, MadFormat, Struct
+from tests.link_types import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
 
 from .agree import Disagreement
 

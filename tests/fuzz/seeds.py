@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ibdissect.capture.chunk import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, Chunk
+from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
 from ibdissect.decode.locate import Located, locate
 from ibdissect.errors import CaptureError
@@ -20,6 +20,7 @@ from ibdissect.wire.mad import CLASS_VERSION
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.words import CmService, DestQP, Mad, QKey, Struct, TcpData, UdpPort, VendorOui
 from tests import craft, smc, tunnels
+from tests.link_types import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND
 
 PER_FILE = 96
 """Packets taken of one capture, each of another kind."""

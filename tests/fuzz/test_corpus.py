@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pytest
 from rich.segment import Segment
 
-from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.tui.panes.tree_pane import TreePane
 from tests.craft import smp
+from tests.link_types import LINK_INFINIBAND
 
 from . import scrubbing, targets
 from .agree import Disagreement

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ibdissect import Capture
-from ibdissect.capture.chunk import LINK_ERF, LINK_INFINIBAND
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.engine.offsets import MALFORMED
+from tests.link_types import LINK_ERF, LINK_INFINIBAND
 
 from .container import pcapng
 from .mutate import Packet

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.lint.finding import Span
 from ibdissect.pictures.frames import chosen, decoded
 from tests import test_secrets
 from tests.fuzz.container import pcapng
+from tests.link_types import LINK_INFINIBAND
 from tests.report.test_formats import finding
 
 from .looks import portrait

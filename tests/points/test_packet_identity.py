@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.chunk import LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.points.comparison import Comparison
 from ibdissect.points.packet_identity import FIELDS
@@ -14,6 +13,7 @@ from ibdissect.points.reading import Point, read_points
 from ibdissect.wire.opa import STLSMPDirected
 from tests import tunnels
 from tests.craft import build, ethernet_pcap, native, rc, roce2, smp, ud
+from tests.link_types import LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL
 
 PAYLOAD = bytes(range(200))
 

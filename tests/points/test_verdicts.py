@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.chunk import LINK_INFINIBAND
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.points.comparison import Comparison
 from ibdissect.points.findings import point_faults
@@ -15,6 +14,7 @@ from ibdissect.points.result import result
 from ibdissect.wire.numbers import MULTICAST_QP
 from ibdissect.wire.opcodes import CNP_OPCODE
 from tests.craft import smp
+from tests.link_types import LINK_INFINIBAND
 
 from .world import ACKNOWLEDGE, SERVER_QP, START, UD_SEND, World
 

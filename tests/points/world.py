@@ -9,11 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ibdissect.capture.chunk import LINK_ETHERNET
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.points.comparison import Comparison
 from ibdissect.points.result import result
 from tests.craft import roce2
+from tests.link_types import LINK_ETHERNET
 
 START = 1_790_000_000_000_000_000
 SEND_ONLY, ACKNOWLEDGE, UD_SEND = 0x04, 0x11, 0x64
