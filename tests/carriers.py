@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 
 from tests import tunnels
-from tests.link_types import LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_LOOP, LINK_NULL, LINK_PPP, LINK_SLL, LINK_SLL2, LINKS_RAW_IP
+from tests.craft import LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_LOOP, LINK_NULL, LINK_PPP, LINK_SLL, LINK_SLL2, LINKS_RAW_IP
 from tests.tunnels import VNI, ethernet, ip4, ip6, udp, vni
 
 Wrap = Callable[[bytes], tuple[int, bytes]]

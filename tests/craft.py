@@ -19,6 +19,8 @@ from ibdissect.words import Struct
 
 GSI_KEY = 0x80010000
 LINK_ETHERNET, LINK_SLL, LINK_ERF, LINK_IPOIB, LINK_INFINIBAND, LINK_SLL2 = 1, 113, 197, 242, 247, 276
+LINK_NULL, LINK_PPP, LINK_LOOP = 0, 9, 108
+LINKS_RAW_IP = 12, 14, 101, 228, 229
 """Link types as libpcap's registry numbers them."""
 
 

@@ -21,7 +21,6 @@ from ibdissect.failures import PluginWarning
 from ibdissect.transport.completed import completed
 from tests.craft import LINK_ETHERNET, LINK_INFINIBAND
 from tests.fuzz.container import pcapng
-from tests.link_types import LINK_ETHERNET, LINK_INFINIBAND
 
 KEY = bytes.fromhex("a7c3e95b")
 """Four bytes that are found nowhere else."""

@@ -25,10 +25,9 @@ from ibdissect.tables.findings import FindingsTable
 from ibdissect.wire.catalog import builtin
 from ibdissect.words import Inside, Mad
 from tests import commands, tunnels
-from tests.craft import build
+from tests.craft import LINK_ETHERNET, LINK_INFINIBAND, build
 from tests.fuzz.container import pcapng
 from tests.fuzz.seeds import management, of_declarations
-from tests.link_types import LINK_ETHERNET, LINK_INFINIBAND
 from tests.subnet.made import answer, port_info
 from tests.wire.ulp.test_services import nvme_frames
 

@@ -28,10 +28,10 @@ from ibdissect.dissect.shown_value import Presenter
 from ibdissect.layers import BTH, GRH
 from tests import commands
 from tests.carriers import CARRIERS
+from tests.craft import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_PPP, LINKS_RAW_IP
 from tests.decode.hidden.test_cut_keys import trees
 from tests.fuzz.container import PCAPNG_LINKS, pcapng
 from tests.keyed import KEYED, MACS, Keyed, frames
-from tests.link_types import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_IPOIB, LINK_PPP, LINKS_RAW_IP
 from tests.test_secrets import COLUMNS, Planted, shown
 
 LINKS = (*PCAPNG_LINKS, LINK_PPP, 0, 108, *LINKS_RAW_IP)

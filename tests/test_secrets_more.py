@@ -22,8 +22,8 @@ from ibdissect.tui.screens.choice import Choice
 from ibdissect.wire.catalog import builtin
 from tests import commands
 from tests.cli.test_serve import fetch, screen
+from tests.craft import LINK_INFINIBAND
 from tests.fuzz.container import pcapng
-from tests.link_types import LINK_INFINIBAND
 from tests.test_secrets import FRAMES, KEYS, PLANTED, Planted, run, shown
 from tests.tui import drawn, made
 from tests.tui.conftest import seldom_drawn as seldom_drawn

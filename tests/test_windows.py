@@ -27,8 +27,7 @@ from ibdissect.rules import load
 from ibdissect.subnet.files.into_model import SubnetFile
 from ibdissect.subnet.files.reading import SubnetFiles
 from tests.capture.built import Pipe
-from tests.craft import erf_pcap
-from tests.link_types import LINK_ERF
+from tests.craft import LINK_ERF, erf_pcap
 from tests.rules.cases import CASES
 from tests.rules.made.conversations import counters
 

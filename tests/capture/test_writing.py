@@ -16,7 +16,7 @@ from ibdissect.capture.writing import CaptureWriter
 from ibdissect.errors import CaptureError
 from tests.capture.built import Ng as Made
 from tests.capture.built import Packet, enhanced, erf_record, interface, options, packets, pcap, pcapngs, read, rows_of, section
-from tests.link_types import LINK_ERF
+from tests.craft import LINK_ERF
 
 
 def copied(blob: bytes, container: str, comments: dict[int, list[str]] | None = None) -> bytes:

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 
 from ibdissect.capture.compressed import zstd_library
-from tests.link_types import LINK_ERF
+from tests.craft import LINK_ERF
 
 from .mutate import EDGES, Packet
 

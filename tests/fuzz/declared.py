@@ -25,8 +25,7 @@ from ibdissect.wire.mad import CLASS_VERSION, MAD
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.spec import Field
 from ibdissect.words import Mad, MadFormat, Struct
-from tests.craft import vcrc
-from tests.link_types import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
+from tests.craft import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2, vcrc
 
 from .mutate import STEPS, Packet
 from .seeds import Seed

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from ibdissect.decode.locate import locate
 from tests import craft
-from tests.link_types import LINK_ETHERNET, LINK_INFINIBAND
+from tests.craft import LINK_ETHERNET, LINK_INFINIBAND
 
 from .container import PCAPNG_LINKS
 from .mutate import STEPS, Packet

@@ -38,7 +38,7 @@ from ibdissect.wire.numbers import SA_CLASS
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.spec import Field
 from ibdissect.words import Mad, MadFormat, Struct
-from tests.link_types import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
+from tests.craft import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, LINK_SLL2
 
 from .agree import Disagreement
 

@@ -20,7 +20,7 @@ from ibdissect.wire.mad import CLASS_VERSION
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.words import CmService, DestQP, Mad, QKey, Struct, TcpData, UdpPort, VendorOui
 from tests import craft, smc, tunnels
-from tests.link_types import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND
+from tests.craft import LINK_ERF, LINK_ETHERNET, LINK_INFINIBAND
 
 PER_FILE = 96
 """Packets taken of one capture, each of another kind."""

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect import Capture
-from tests.craft import build, gmp, mad, native, roce2, smp, ud
-from tests.link_types import LINK_ETHERNET, LINK_INFINIBAND
+from tests.craft import LINK_ETHERNET, LINK_INFINIBAND, build, gmp, mad, native, roce2, smp, ud
 
 from .agree import Seen, Views, columns, trees
 from .container import pcapng

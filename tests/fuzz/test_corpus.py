@@ -13,8 +13,7 @@ from rich.segment import Segment
 
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.tui.panes.tree_pane import TreePane
-from tests.craft import smp
-from tests.link_types import LINK_INFINIBAND
+from tests.craft import LINK_INFINIBAND, smp
 
 from . import scrubbing, targets
 from .agree import Disagreement

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ibdissect import Capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.engine.offsets import MALFORMED
-from tests.link_types import LINK_ERF, LINK_INFINIBAND
+from tests.craft import LINK_ERF, LINK_INFINIBAND
 
 from .container import pcapng
 from .mutate import Packet

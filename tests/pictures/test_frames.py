@@ -9,8 +9,8 @@ import pytest
 from ibdissect.lint.finding import Span
 from ibdissect.pictures.frames import chosen, decoded
 from tests import test_secrets
+from tests.craft import LINK_INFINIBAND
 from tests.fuzz.container import pcapng
-from tests.link_types import LINK_INFINIBAND
 from tests.report.test_formats import finding
 
 from .looks import portrait

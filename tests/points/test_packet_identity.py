@@ -12,8 +12,7 @@ from ibdissect.points.packet_identity import FIELDS
 from ibdissect.points.reading import Point, read_points
 from ibdissect.wire.opa import STLSMPDirected
 from tests import tunnels
-from tests.craft import build, ethernet_pcap, native, rc, roce2, smp, ud
-from tests.link_types import LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL
+from tests.craft import LINK_ETHERNET, LINK_INFINIBAND, LINK_SLL, build, ethernet_pcap, native, rc, roce2, smp, ud
 
 PAYLOAD = bytes(range(200))
 

@@ -13,8 +13,7 @@ from ibdissect.points.findings import point_faults
 from ibdissect.points.result import result
 from ibdissect.wire.numbers import MULTICAST_QP
 from ibdissect.wire.opcodes import CNP_OPCODE
-from tests.craft import smp
-from tests.link_types import LINK_INFINIBAND
+from tests.craft import LINK_INFINIBAND, smp
 
 from .world import ACKNOWLEDGE, SERVER_QP, START, UD_SEND, World
 

@@ -12,8 +12,7 @@ from typing import Any
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.points.comparison import Comparison
 from ibdissect.points.result import result
-from tests.craft import roce2
-from tests.link_types import LINK_ETHERNET
+from tests.craft import LINK_ETHERNET, roce2
 
 START = 1_790_000_000_000_000_000
 SEND_ONLY, ACKNOWLEDGE, UD_SEND = 0x04, 0x11, 0x64

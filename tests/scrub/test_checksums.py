@@ -8,10 +8,9 @@ import pytest
 
 from ibdissect.scrub.checksums import _ip4
 from tests.carriers import CARRIERS
-from tests.craft import ethernet_pcap, roce2, smp
+from tests.craft import LINK_INFINIBAND, ethernet_pcap, roce2, smp
 from tests.decode.made import ethernet_table, table_of
 from tests.fuzz.container import pcapng
-from tests.link_types import LINK_INFINIBAND
 from tests.scrub.made import ones, scrubbed
 
 IP6 = {"src": bytes.fromhex("20010db800000000000000000000a001"), "dst": bytes.fromhex("20010db800000000000000000000b002")}
