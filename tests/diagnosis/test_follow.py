@@ -90,4 +90,4 @@ def test_windows_of_any_size(what: str, window: int, repo: Path) -> None:
         lab.good(9000 * MS, 7000, 20)
         data = lab.pcap()
     whole = told(data, 32 << 20)
-    assert '"cause"' in whole and told(data, window) == whole
+    assert whole["connections"] and told(data, window) == whole
