@@ -11,7 +11,7 @@ import numpy as np
 
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
-from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode import ChunkTable
 from tests.craft import erf_pcap, ethernet_pcap
 
 

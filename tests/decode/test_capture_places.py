@@ -89,6 +89,7 @@ def test_after_more_pauses_than_are_kept_nothing_is_certain(monkeypatch: pytest.
     assert [found.has_run(frame, times[-1]) // SECOND_NS for frame in (1, 2, 5)] == [190, 130, 0]
 
 
+@pytest.mark.slow
 def test_of_frames_in_no_known_place_the_shortest_interface_counts() -> None:
     found = scopes([(i, ASKED) for i in range(MAX_SCOPES + 2)], window=1)
     start = START_NS

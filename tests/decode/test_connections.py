@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from ibdissect.decode import ChunkTable
 from ibdissect.decode import connection_events as events
-from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.connections import Connections
 from ibdissect.engine.psn_gaps import distance
 from ibdissect.transport.psn_streams import Streams

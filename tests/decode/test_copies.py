@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ibdissect.capture import records
 from ibdissect.capture.opening import open_capture
-from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode import ChunkTable
 from ibdissect.decode.copies import Copies, CopyRows, joined
 from ibdissect.wire.headers import BTH
 from tests import tunnels

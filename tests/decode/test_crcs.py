@@ -14,8 +14,7 @@ import pytest
 
 from ibdissect import c_code as native_part
 from ibdissect.capture.opening import open_capture
-from ibdissect.decode import crcs
-from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode import ChunkTable, crcs
 from ibdissect.wire import crc
 from tests.cases import every
 from tests.conftest import a_third_of, shared_captures

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ibdissect
-from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode import ChunkTable
 from ibdissect.decode.conditions import Evaluator
 from ibdissect.decode.hidden.cut_keys import hidden_bytes, revealing_rows, without_keys
 from ibdissect.decode.hidden.key_numbers import KeyNumbering

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode import ChunkTable
 from ibdissect.decode.occurrences import Occurrences
 from ibdissect.decode.payloads import FINDERS, tcp_data
 from ibdissect.wire import places

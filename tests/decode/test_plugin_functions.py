@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import ibdissect
 from ibdissect.decode.computed_fields import value_of
 from ibdissect.decode.plugin_functions import functions_of, try_functions
 from ibdissect.failures import Failures, collected
-from ibdissect.pipeline.reading import open_reading
-from ibdissect.plugins import load
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.headers import BTH
 from ibdissect.words import column
@@ -54,9 +53,8 @@ def capture(*values: int) -> BytesIO:
 
 def test_each_is_called(tmp_path: Path) -> None:
     (tmp_path / "calls.py").write_text(PLUGIN)
-    catalog = load([str(tmp_path / "calls.py")]).catalog
-    called = next(vars(sys.modules[one.__module__])["CALLED"] for one in functions_of(catalog).structs)
-    with open_reading(capture(3, 3, 5), catalog=catalog) as reading:
+    with ibdissect.open(capture(3, 3, 5), plugins=[str(tmp_path / "calls.py")]) as reading:
+        called = next(vars(sys.modules[one.__module__])["CALLED"] for one in functions_of(reading.catalog).structs)
         (table,) = map(reading.table_of, reading.chunks())
         try_functions(table)
     assert {one for one in called if one[0] in "ab"} == {("a", 3), ("a", 5), ("b", b"\0\4")}
@@ -71,8 +69,8 @@ def test_ours_are_not() -> None:
 @pytest.mark.parametrize("fails", [True, False])
 def test_learning_tries_them_once(fails: bool, tmp_path: Path) -> None:
     (tmp_path / "tries.py").write_text(PLUGIN.replace("return [0]", "raise OSError" if fails else "return [0]"))
-    catalog, failures = load([str(tmp_path / "tries.py")]).catalog, Failures()
-    with collected(failures), open_reading(capture(3), catalog=catalog) as reading:
+    failures = Failures()
+    with collected(failures), ibdissect.open(capture(3), plugins=[str(tmp_path / "tries.py")]) as reading:
         for table in reading.tables(keys=False):
             reading.learn(table)
     assert bool(failures) == fails and [one.count for one in failures.found.values()] == [1] * fails

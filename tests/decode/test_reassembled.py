@@ -13,7 +13,6 @@ import ibdissect
 from ibdissect.decode import reassembled
 from ibdissect.decode.reassembled import FrameSpan, JoinedRecords, SaRecord
 from ibdissect.mad.rmpp_reassembly import records
-from ibdissect.pipeline.reading import open_reading
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.ulp import rpcrdma
 from tests.acme import connection
@@ -135,7 +134,7 @@ def test_recorded_transfers(shared) -> None:  # type: ignore[no-untyped-def]
 
 def test_a_check_joins_records() -> None:
     """Its rules judge them; messages of upper layers are put together only where frames are shown."""
-    opened = open_reading(io.BytesIO(erf_pcap(IN_ORDER)))
+    opened = ibdissect.open(io.BytesIO(erf_pcap(IN_ORDER)))
     opened.joins = False
     assert [len(table.shown.joined) for table in opened.tables(keys=False)] == [2]
     assert opened.joined_messages.among([1, 2, 3]) == []

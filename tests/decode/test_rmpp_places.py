@@ -9,8 +9,7 @@ import pytest
 
 import ibdissect
 from ibdissect.capture import records
-from ibdissect.decode import rmpp_places
-from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode import ChunkTable, rmpp_places
 from ibdissect.decode.rmpp_places import PlacedSegments
 from ibdissect.decode.services import Services
 from ibdissect.wire.sa_records import NodeRecord, PortInfoRecord

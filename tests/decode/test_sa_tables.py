@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode import ChunkTable
 from ibdissect.decode.sa_tables import _of_segments, _Segments
 from ibdissect.mad.rmpp_reassembly import Transfers, records
 from ibdissect.wire.dm import IOUnitInfo

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ibdissect.capture import records
+from ibdissect.decode import ChunkTable
 from ibdissect.decode import services as module
-from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.services import ACTIVE, NO_SERVICE, PASSIVE, Services
 from ibdissect.wire import cm
 from ibdissect.wire.cm import SIDRRep

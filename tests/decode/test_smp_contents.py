@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode import ChunkTable
 from ibdissect.decode.smp_contents import contents, rests_on_content
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.rules import load

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode import ChunkTable
 from ibdissect.dfilter.compile import Filter, compile_filter
 from ibdissect.errors import FilterError
 

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode import ChunkTable
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dfilter.computed import FindingFacts
 from ibdissect.dfilter.names import names_of

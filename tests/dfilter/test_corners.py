@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode import ChunkTable
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dfilter.complete import complete
 from ibdissect.dfilter.names import names_of

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode import ChunkTable
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.errors import FilterError
 from tests import craft

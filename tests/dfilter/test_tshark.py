@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode import ChunkTable
 from ibdissect.dfilter.names import names_of
 from ibdissect.wire.catalog import builtin
 

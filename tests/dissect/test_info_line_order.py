@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ibdissect.capture.opening import open_capture
+import ibdissect
 from ibdissect.decode import ChunkTable
 from ibdissect.dissect.info_line import summaries
 from ibdissect.dissect.info_line_order import alike
 from ibdissect.dissect.shown_value import Presenter
-from ibdissect.pipeline.reading import Reading
 from tests import craft
 from tests.screen_model.made import written
 
@@ -28,9 +27,8 @@ ODD = [
 
 
 def first_table(path: Path) -> ChunkTable:
-    reader = open_capture(str(path))
-    reading = Reading(reader)
-    return reading.table_of(next(iter(reader.chunks())))
+    opened = ibdissect.open(str(path))
+    return opened.table_of(next(iter(opened.chunks())))
 
 
 @pytest.mark.parametrize("name", ["rxe-rping.pcap", "opensm-first-sweep.pcap", "pkey-lab-full.pcap", "rxe-atomic-write.pcap", ""])

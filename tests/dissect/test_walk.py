@@ -13,7 +13,7 @@ import pytest
 
 import ibdissect
 from ibdissect.cli.frames import PRINTERS
-from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode import ChunkTable
 from ibdissect.dissect import layout
 from ibdissect.dissect.build import dissect_row, tree_of
 from ibdissect.dissect.info_line import summaries

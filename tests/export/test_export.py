@@ -103,7 +103,7 @@ def test_keys_are_masked_unless_asked_for(native: Path, tmp_path: Path) -> None:
 
 def test_raw_bytes_that_hold_a_key_are_masked(native: Path) -> None:
     from ibdissect.capture.opening import open_capture
-    from ibdissect.decode.chunk_table import ChunkTable
+    from ibdissect.decode import ChunkTable
     from ibdissect.dfilter.computed import State
     from ibdissect.tables.arrow import ArrowColumns
     from ibdissect.tables.rows import named_columns

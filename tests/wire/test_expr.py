@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ibdissect.errors import SpecError
 from ibdissect.wire.headers import BTH, LRH
-from ibdissect.wire.spec import SpecError
 from ibdissect.words import column, present
 from tests.cases import every
 from tests.craft import build
@@ -39,6 +39,7 @@ VIEW = BTH(build(BTH, psn=5, destqp=0x12, opcode=4, a=1))
         ((BTH.psn == 4) | (BTH.opcode == 3), False), (BTH.destqp - BTH.psn == 13, True), (BTH.destqp & 3 == 2, True),
         (BTH.psn.between(5, 5), True), (BTH.psn.between(6, 7), False), (BTH.psn.between(3, 4), False),
         ((BTH.psn == 5) & (BTH.opcode == 4) & (BTH.destqp == 3), False), ((BTH.psn == 4) | (BTH.opcode == 3) | (BTH.destqp == 0x12), True),
+        ((BTH.psn == 5) & (BTH.opcode == 3) & (BTH.destqp == 0x12), False), ((BTH.psn == 4) | (BTH.opcode == 4) | (BTH.destqp == 3), True),
         ((BTH.psn == 4) & ((BTH.opcode == 3) | (BTH.destqp == 0x12)), False),
     ],
 )  # fmt: skip

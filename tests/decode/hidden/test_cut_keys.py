@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import ibdissect
+from ibdissect.decode import ChunkTable
 from ibdissect.decode.bit_fields import any_set
-from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.hidden.cut_keys import cut_keys, hidden_bytes, hidden_checksums, hides, revealing_rows, with_keys, without_keys
 from ibdissect.decode.hidden.cut_messages import opaque_bytes
 from ibdissect.decode.hidden.key_numbers import keys_of, secret_fields

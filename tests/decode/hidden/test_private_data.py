@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ibdissect
-from ibdissect.decode.chunk_table import ChunkTable
+from ibdissect.decode import ChunkTable
 from ibdissect.decode.hidden.cut_keys import hidden_bytes
 from ibdissect.decode.hidden.private_data import unexplained
 from ibdissect.wire import cm

@@ -67,12 +67,13 @@ def test_a_frame_that_is_cut_off_anywhere_shows_no_part_of_a_key() -> None:
 
 
 @pytest.mark.parametrize("place", ["name", "key", "group"])
-def test_wrong_lengths(place: str) -> None:
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_wrong_lengths(place: str, step: int) -> None:
     """Of the TLV in front of a key, of that with the key, of one that holds a list."""
     body = NAME + SECRET + GROUP + LAST
     at = body.index({"name": NAME, "key": SECRET, "group": GROUP}[place]) + 2
     right = int.from_bytes(body[at : at + 2], "big")
-    wrong = [body[:at] + n.to_bytes(2, "big") + body[at + 2 :] for n in [*range(64), 255, 65535] if n != right]
+    wrong = [body[:at] + n.to_bytes(2, "big") + body[at + 2 :] for n in [*range(0, 64, step), 255, 65535] if n != right]
     hidden = []
     for one in wrong:
         spans = list(vault.find_tlvs(one + bytes(100)))
@@ -80,7 +81,7 @@ def test_wrong_lengths(place: str) -> None:
         if place == "name" and to_end and spans[0][1] > len(NAME):
             continue  # the length ends, by chance, where the rest reads as TLVs: for every reader the key is part of the name then
         hidden.append(vendor(one))
-    assert len(hidden) > 30 and told(native(*hidden)) == [], [one.hex() for one in hidden if told(native(one))]
+    assert len(hidden) > 30 // step and told(native(*hidden)) == [], [one.hex() for one in hidden if told(native(one))]
 
 
 def test_a_wrong_type_is_hidden_alone() -> None:
