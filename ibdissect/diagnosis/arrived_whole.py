@@ -21,10 +21,17 @@ def mostly_wrong(host: Any, how: str | None) -> bool:
 
 
 def all_taken(raw: Raw, how: object) -> bool:
-    """Whether nothing is sent again, and each side acknowledges most of what the other one sends, if the capture shows answers at all: then
-    the ICRCs were right where they arrived, as far as it shows. Not if they are wrong in a known way, `how`: two hosts that compute it so
-    take it from each other.
+    """Whether each side acknowledges most of what the other one sends, and nothing is sent again or no ICRC of its sender is right, if the
+    capture shows answers at all: then the ICRCs were right where they arrived, as far as it shows. Not if they are wrong in a known way,
+    `how`: two hosts that compute it so take it from each other.
     """
-    halves = [half for half in (raw.half(0), raw.half(1)) if half is not None and half.since]
-    taken = all(not half.again and (not half.answers or 2 * (half.front - half.una) < half.requests) for half in halves)
-    return bool(halves) and taken and how in (None, CONSTANT, OTHER)
+    halves = [(raw.half(side), raw.hosts[side]) for side in (0, 1)]
+    seen = [(half, host) for half, host in halves if half is not None and half.since]
+    return bool(seen) and all(_taken(half, host) for half, host in seen) and how in (None, CONSTANT, OTHER)
+
+
+def _taken(half: Any, sender: Any) -> bool:
+    """Whether what one side sends is taken, as far as the capture shows."""
+    if not half.answers:
+        return not half.again
+    return 2 * (half.front - half.una) < half.requests and (not half.again or 0 < sender.checked == sender.wrong)

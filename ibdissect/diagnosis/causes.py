@@ -85,7 +85,7 @@ def _of_half(raw: Raw, half: Any, side: int, capture: CaptureContext, times: Con
     ignored = bool(half.rounds >= 2 and half.in_round and not raw.crowd)  # the requester repeats what was acknowledged, to the end
     if wrong is not None:
         wrong.verdict = FAILED if gave_up or ignored else ODD
-        if all_taken(raw, wrong.detail.get("how")):
+        if wrong.verdict == ODD and all_taken(raw, wrong.detail.get("how")):
             wrong.severity = INFO
         yield wrong
     if half.fatal_frame:

@@ -227,7 +227,8 @@ def _icrc(s: Story) -> str:
     if s.found.severity == INFO:
         both = f" and of {peer}" if facts["both"] else ""
         why = "addresses were replaced in this file" if both else f"it was captured on {host} before its adapter wrote the ICRC"
-        right = f"{peer} takes them and nothing is sent again, so it was right where they arrived, as"
+        again = " and nothing is sent again" if not s.half.again else ""
+        right = f"{peer} takes them{again}, so it was right where they arrived, as"
         if not s.half.answers:
             right = "nothing is sent again, and the capture shows no answers; it may have been right where they arrived, as"
         whose = f"{which} {facts['checked']:,} whole packets of {host} in this capture"

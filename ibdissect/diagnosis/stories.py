@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,7 +11,9 @@ from ibdissect.decode import ChunkTable
 from ibdissect.decode.addresses import End
 from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.connection_packets import LaneFollower
+from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Code, HostNumber
+from ibdissect.wire.cm_names import REJ_CONSUMER, is_own_port
 
 from .frame_times import FrameTimes
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 ACCEPTED = ("complete", "partly", "not-captured")
 """States of a set-up that was neither refused nor left without an answer; the last one: its REQ is not captured."""
 ICRC_WRONG = "icrc-wrong-at-sender"
+AT_ONCE_NS = 10 * SECOND_NS
+"""A process that refuses a connection because it asks for one itself gets that within this time."""
 
 
 class Stories:
@@ -40,6 +45,8 @@ class Stories:
         """How sentences show a key; None: they tell of none, rules name it themselves."""
         self._latest: dict[tuple[HostNumber, HostNumber, Code | None], tuple[int, int]] | None = None
         """By who asked for a connection, whom, and for which service; None: the REQ is not captured."""
+        self._own_ports: dict[tuple[HostNumber, HostNumber], list[int]] = {}
+        """When processes accepted connections on ports of their own, by who asked and whom."""
         self._wrongly: set[End] | None = None
 
     def feed(self, table: ChunkTable) -> Iterable[object]:
@@ -89,8 +96,17 @@ class Stories:
 
     def connected_back(self, one: Connection) -> bool:
         """Whether the host that was asked for a connection asked for one itself, for the same service or by a REQ that is not captured, and
-        was accepted then or later."""
-        return any(self._accepted(one, 1, service)[1] > one.first_frame for service in (one.set_up.service_id, None))
+        was accepted then or later; or soon for another service, where both belong to processes that listen on ports of their own and
+        refuse what is one connection too many (libfabric, MVAPICH, Open MPI).
+        """
+        service, start = one.set_up.service_id, one.set_up.start_ns
+        if any(self._accepted(one, 1, each)[1] > one.first_frame for each in (service, None)):
+            return True
+        if one.hosts is None or service is None or start is None or one.set_up.reason != REJ_CONSUMER or not is_own_port(service):
+            return False
+        times = self._own_ports.get(one.hosts[::-1], [])
+        after = bisect_left(times, start)
+        return after < len(times) and times[after] - start < AT_ONCE_NS
 
     def _accepted(self, one: Connection, side: int, service: Code | None) -> tuple[int, int]:
         """What `_set_up` knows of connections to a service that an end asked the other one for; zeros for none."""
@@ -102,11 +118,14 @@ class Stories:
 
     def _set_up(self) -> dict[tuple[HostNumber, HostNumber, Code | None], tuple[int, int]]:
         """The first frame of the latest connection that was accepted with a REP, and the frame of that."""
-        return {
-            (HostNumber(raw.hosts[0].number), HostNumber(raw.hosts[1].number), how.service_id): (raw.first_frame, raw.setup.rep[0])
-            for raw, how in (self.verdicts.set_up() if self.verdicts is not None else ())
-            if raw.setup is not None and raw.setup.rep is not None and how.state in ACCEPTED
-        }
+        latest: dict[tuple[HostNumber, HostNumber, Code | None], tuple[int, int]] = {}
+        for raw, how in self.verdicts.set_up() if self.verdicts is not None else ():
+            if raw.setup is not None and raw.setup.rep is not None and how.state in ACCEPTED:
+                ends = HostNumber(raw.hosts[0].number), HostNumber(raw.hosts[1].number)
+                latest[*ends, how.service_id] = raw.first_frame, raw.setup.rep[0]
+                if how.service_id is not None and is_own_port(how.service_id):
+                    insort(self._own_ports.setdefault(ends, []), raw.setup.rep[1])
+        return latest
 
     def computes_wrongly(self, sender: End) -> bool:
         """Whether nearly all ICRCs of a sender are wrong. Ask at the end of the capture."""

@@ -158,10 +158,11 @@ class Half(Direction):
         """Whether a request comes before half the time has passed that the last RNR NAK asked for.
 
         Where the clocks of two interfaces differ, each NAK may stand before the try that it answers: then three quarters have passed since
-        the try before.
+        the try before. Where a NAK and what follows it have one time, the clock is too coarse to tell.
         """
         wait: i64 = RNR_TIMER_US[self.rnr_code] * 1000
-        return self.rnr_sent > 0 and 2 * (p.time - self.rnr_time) < wait and 4 * (p.time - self.rnr_sent) < 3 * wait
+        told: cython.bint = self.rnr_sent > 0 and p.time != self.rnr_time
+        return told and 2 * (p.time - self.rnr_time) < wait and 4 * (p.time - self.rnr_sent) < 3 * wait
 
     def resent(self, p: Packet, pos: i64, end: i64) -> cython.int:
         """A packet whose position was sent before: why?"""

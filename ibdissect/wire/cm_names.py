@@ -76,11 +76,21 @@ SERVICE_RANGES: tuple[tuple[int, int, str], ...] = (
 )
 """(service id, mask, purpose); the first match counts (kernel ib_cm.h, cma.c, ipoib_cm.c; RFC 4755)."""
 
-IP_PROTOCOLS: Mapping[int, str] = {0x01: "ICMP", 0x06: "TCP", 0x11: "UDP"}
+IP_CM_TCP = 0x06
+IP_PROTOCOLS: Mapping[int, str] = {0x01: "ICMP", IP_CM_TCP: "TCP", 0x11: "UDP"}
 """RDMA port space of a service id of RDMA IP CM: 0x06 connections, 0x11 datagrams, 0x01 IPoIB (kernel rdma_user_cm.h: 0x0106, 0x0111)."""
 
 IP_PORTS: Mapping[int, str] = {3260: "iSER", 4420: "NVMe", 18634: "RDS", 20049: "NFS"}
 """Well-known destination ports of RDMA services (IANA; 18634 kernel net/rds)."""
+
+USER_PORTS = 1024
+"""The first port that is no system port (RFC 6335)."""
+
+
+def is_own_port(service_id: int) -> bool:
+    """Whether a service id names a TCP port that a process may have chosen: it is no system port, and none of a known service."""
+    port = service_id & 0xFFFF
+    return service_id - port == IP_CM_PREFIX | IP_CM_TCP << 16 and port >= USER_PORTS and port not in IP_PORTS
 
 
 def service_range(service_id: int) -> str:

@@ -199,8 +199,9 @@ def idle(lab: Lab) -> None:
 
 
 def wrong_icrc(lab: Lab) -> None:
-    lab.good(lab.good(0, 100, 6), 105)
+    lab.good(0, 100, 10)
     lab.frames = [(t, f[:-4] + b"\xde\xad\xbe\xef") if f[26:30] == A else (t, f) for t, f in lab.frames]
+    lab.good(SEC, 109)
 
 
 CAUSES: dict[str, tuple[str, str, Case]] = {

@@ -19,7 +19,7 @@ WORDS = {
     "parts of a READ": "10.0.0.2 began its answer to a READ of 1,000 bytes with a later part",
     "a READ again": "10.0.0.2 began its answer to a READ of 1,000 bytes again in the middle of it",
     "READ": "10.0.0.2 answered a READ of 1,000 bytes with 500 bytes, too few",
-    "ICRC": "10.0.0.1 writes the ICRC as a constant, in all 7 whole packets of that host in this capture: 10.0.0.2 takes them",
+    "ICRC": "10.0.0.1 writes the ICRC as a constant, in 10 of 11 whole packets of that host in this capture: 10.0.0.2 takes them",
     "partition": "10.0.0.1 sends with P_Key 0x8002, the REQ says 0x8001: 10.0.0.2 answers none of these packets",
     "MTU mismatch": "10.0.0.1 sent a packet of 4,096 bytes, more than the path MTU of 1,024 in the REQ: 10.0.0.2 refused it "
     "(NAK invalid request)",

@@ -61,8 +61,8 @@ class SenderComputesIcrc(StoryRule):
 
     Three packets of one host and nine of ten, all complete in the capture; ten packets where nothing tells how the ICRC differs, since a
     faulty cable or switch may damage a few. Where the ICRC is zero, see ROC005. An `info` where it is constant or wrong in no known way,
-    most is acknowledged and nothing is sent again: the packets were right when they arrived, as where a host captures its own packets
-    before the adapter writes the ICRC, or where addresses were replaced in the file.
+    most is acknowledged, and nothing is sent again or none is right: the packets were right when they arrived, as where a host captures its
+    own packets before the adapter writes the ICRC, or where addresses were replaced in the file.
     """
 
     code, name, severity = "CNX017", "icrc-wrong-at-sender", ERROR

@@ -23,8 +23,9 @@ class Refused(RefusedRule):
     refused, and its private data says why.
 
     The REQ and its REJ. An `info` for a redirection (24, 25), for an NVMe target that refuses and says why (28 with a status), if the asker
-    connects to that service later, if both hosts asked each other at once and the other connection was accepted, or if the asker itself
-    ends it (4, 6, 28): it was stopped. The refusal of a service that nobody listens to is CM012, of a queue pair that is still connected
+    connects to that service later, if both hosts asked each other and the other connection was accepted (for the same service; with reason
+    28 within ten seconds for any, where both name ports that no known service has), or if the asker itself ends it (4, 6, 28): it was
+    stopped. The refusal of a service that nobody listens to is CM012, of a queue pair that is still connected
     CNX003.
     """
 
@@ -38,7 +39,7 @@ class Refused(RefusedRule):
     def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
         stopped = one.blamed == 0 and one.set_up.reason in OF_ASKER
         told = one.set_up.nvme_status is not None
-        return INFO if told or stopped or stories.connected_back(one) else super().severity_of(one, stories)
+        return INFO if told or stopped else super().severity_of(one, stories)
 
 
 class ConnectRequestUnanswered(StoryRule):

@@ -13,7 +13,7 @@ from ibdissect.decode.identity import Index
 from ibdissect.diagnosis.stories import Stories
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, Rule, Seen, on_chunk
-from ibdissect.rules.shared.accepted import sent_again, sent_by
+from ibdissect.rules.shared.accepted import sent_again, sent_by, would_answer
 from ibdissect.rules.shared.packet_flows import PACKET_FLOW
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.expr import Where, present
@@ -55,9 +55,10 @@ class WrongIcrcRule(Rule):
         return not context.get(Stories).computes_wrongly(hit.arguments.get("ends", (NOWHERE,))[0])
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """INFO where no ICRC of several is right and the packet is not sent again: addresses were replaced in the file."""
-        replaced = self.wrong > 1 and not self.right and "ends" in hit.arguments and not sent_again(hit, context)
-        return INFO if replaced else None
+        """INFO where no ICRC of several is right, and the receiver answers or the packet is not sent again: addresses were replaced in the
+        file."""
+        replaced = self.wrong > 1 and not self.right and "ends" in hit.arguments
+        return INFO if replaced and (would_answer(hit, context) or not sent_again(hit, context)) else None
 
 
 class RoceIcrcBad(WrongIcrcRule):
@@ -69,7 +70,8 @@ class RoceIcrcBad(WrongIcrcRule):
     Find out where wrong packets come from: one link points to its hardware, one device that all flows pass to that device.
 
     One whole packet. Silent for a host whose packets are nearly all wrong: it computes them wrongly, see CNX017. An `info` where the ICRCs
-    of several packets are wrong and none is right, unless the packet is sent again: somebody replaced the addresses in the file. A capture
+    of several packets are wrong and none is right, unless the packet is sent again and its receiver answers nothing: somebody replaced the
+    addresses in the file. A capture
     taken on the sender itself may show packets before the card wrote the checksum; see ROC005.
     """
 
@@ -105,8 +107,8 @@ class IcrcBad(WrongIcrcRule):
 
     Compare captures before and after each switch on the path; look at the symbol and link error counters of the ports.
 
-    One whole packet. An `info` where the ICRCs of several packets are wrong and none is right, unless the packet is sent again: somebody
-    replaced the addresses in the file.
+    One whole packet. An `info` where the ICRCs of several packets are wrong and none is right, unless the packet is sent again and its
+    receiver answers nothing: somebody replaced the addresses in the file.
     """
 
     code, name, severity = "ROC006", "ib-icrc-bad", ERROR

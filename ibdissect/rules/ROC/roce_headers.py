@@ -158,7 +158,9 @@ class NoSenderMac(PacketRule):
             macs.update(MacId(value.tobytes()) for value in values)
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        return len(self.senders.get(hit.arguments["sender"], ())) < MANY_MACS
+        sender = hit.arguments["sender"]
+        unknown = sender and sender not in self.senders  # there are too many
+        return not unknown and len(self.senders.get(sender, ())) < MANY_MACS
 
 
 class CongestionNotification(PacketRule):
@@ -233,8 +235,11 @@ class TimeToLive(AcceptedRule):
                 sources.update(value.tobytes() for value in np.unique(values[values.any(axis=1)], axis=0)[: 2 - len(sources)])
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        neighbours = hit.arguments["left"] and hit.arguments["pair"].back in self.last_hop
-        return not neighbours and len(self.senders.get(hit.arguments["mac"], ())) < 2 and super().stands(hit, context)
+        mac = hit.arguments["mac"]
+        unknown = self.last_hop.dropped.count or (mac.mac and mac not in self.senders)  # there are too many
+        if hit.arguments["left"] and (unknown or hit.arguments["pair"].back in self.last_hop):
+            return False
+        return len(self.senders.get(mac, ())) < 2 and super().stands(hit, context)
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """An info behind the last router, as it seems, or before the first one: nobody knows."""
@@ -297,7 +302,8 @@ class RocePKey(Rule):
         found = context.get(Connections).facing(sender, receiver, hit.arguments["qpn"], hit.frame)
         if found is not None and found[0].p_key & BASE not in (0, DEFAULT_PKEY & BASE):
             return False
-        return (hit.arguments["pair"].back, hit.arguments["partition"]) not in self.pairs
+        unknown = self.pairs.dropped.count  # there are too many
+        return not unknown and (hit.arguments["pair"].back, hit.arguments["partition"]) not in self.pairs
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         return super().severity_at_end(hit, context) if would_answer(hit, context) and sent_again(hit, context) else INFO

@@ -78,7 +78,9 @@ class AcceptedRule(PacketRule):
             self.answers.keep(pair, latest, latest[0], 0)
 
     def stands(self, hit: Hit, context: Context) -> bool:
-        accepted, _, latest = self.answers.get(hit.arguments["pair"], (0, 0, 0))
+        if hit.arguments["pair"] not in self.answers:
+            return False  # there are too many pairs to know
+        accepted, _, latest = self.answers[hit.arguments["pair"]]
         return (accepted < hit.frame and latest <= hit.time_ns) or self.refused(hit)
 
     def shown(self, hit: Hit, context: Context) -> bool:

@@ -60,7 +60,7 @@ class StoryRule(Rule):
 
 
 class RefusedRule(StoryRule):
-    """Base of rules about connections that were refused: an info where the asker succeeds at a later try."""
+    """Base of rules about connections that were refused: an info where the asker succeeds at a later try, or is asked itself."""
 
     cause = "refused"
 
@@ -68,7 +68,7 @@ class RefusedRule(StoryRule):
         return one.set_up.start_ns is not None
 
     def severity_of(self, one: Connection, stories: Stories) -> Severity | None:
-        return INFO if stories.connected_later(one) else super().severity_of(one, stories)
+        return INFO if stories.connected_later(one) or stories.connected_back(one) else super().severity_of(one, stories)
 
 
 def ends_text(one: Connection) -> str:

@@ -69,6 +69,11 @@ for tries in (1, 3):
     refusals = [one for pair in zip(asked, refused, strict=False) for one in pair]
     accepted = [asked[-1], reply(remote_communication_id=0x1001 + tries)]
     case("CM012", [*refusals, *accepted], accepted, frames=[2 * i + 2 for i in range(tries)], severity="info")
+# LID 2 does not listen yet when LID 1 asks; later it connects to LID 1 itself, for the same service or another one
+LISTENS = [message(0x10, REQ, {"local_communication_id": 0x2003}, PASSIVE, service_id=service, local_qpn=0x201) for service in (0, 1)]
+TAKEN = message(0x13, REP, {"local_communication_id": 0x1003, "remote_communication_id": 0x2003}, ACTIVE, local_qpn=0x101)
+for asks, severity in zip(LISTENS, ("info", "error"), strict=True):
+    case("CM012", [request(), REFUSED, asks, TAKEN], [asks, TAKEN], frames=[2], severity=severity)
 case("CM017", [request(), reply(), READY, LEAVE, *WAIT[:3]], [request(), reply(), READY, LEAVE, LEFT, *WAIT[:3]], frames=[4], file=SLOW)
 ALSO_LEAVES = message(0x15, DREQ, BACK, PASSIVE, remote_qpn=0x100)
 # the other side says so, too, so that neither believes to be connected

@@ -189,10 +189,11 @@ case("CNX009", unready(3, 2, done=False, leaves=True), unready(2, 2, done=False,
 NOT_READY = [busy, tries(3, wait=20 * MS), *(told(110, 0x20 | 0x14, at=i * 20 * MS + US) for i in range(3))]
 case("CNX009", shown(*NOT_READY), shown(*NOT_READY, told(110, at=2 * 20 * MS + 2 * US)), severity="info", also=["RC002", "RC007"],
      twin_also=["RC002", "RC007"], file=None)  # fmt: skip
-# the twins: it waits; it waits, but the clocks of two interfaces differ, so that each RNR NAK stands before what it answers
-for after in (5 * US, -5 * US):
-    case("CNX010", unready(3, 7, wait=100 * US), unready(3, 7, after=after), also=["RC002", "RC007"], twin_also=["RC002", "RC007"],
-         severity="warning", file=None)  # fmt: skip
+# the twins: it waits; it waits, but the clocks of two interfaces differ, so that each RNR NAK stands before what it answers; times are
+# whole seconds
+for after, wait in ((5 * US, 20 * MS), (-5 * US, 20 * MS), (0, 0)):
+    case("CNX010", unready(3, 7, wait=100 * US), unready(3, 7, wait=wait, after=after), also=["RC002", "RC007"],
+         twin_also=["RC002", "RC007"], severity="warning", file=None)  # fmt: skip
 # -- data
 OTHER_DATA = tries(1, 109, start=SEC, opcode=WRITE_ONLY)
 DONE = told(109, msn=109, at=50 * US)
@@ -286,11 +287,13 @@ def with_icrc(wrong: int, number: int = 10, *, again: bool = True) -> bytes:
     return lab.pcap()
 
 
-case("CNX017", with_icrc(10), with_icrc(2), also=["RC002"], twin_also=["RC002", "ROC004"], severity="error", file=None)
+case("CNX017", with_icrc(10, 11), with_icrc(2), also=["RC002"], twin_also=["RC002", "ROC004"], severity="error", file=None)
+# none is right, so that a repetition says nothing: what is acknowledged was right when it arrived
+case("CNX017", with_icrc(10), with_icrc(2), also=["RC002"], twin_also=["RC002", "ROC004"], severity="info", file=None)
 # where nothing is sent again, they were right when they arrived: A captured them before its adapter wrote the ICRC
 case("CNX017", with_icrc(10, again=False), with_icrc(2, again=False), twin_also=["ROC004"], severity="info", file=None)
 # a few that are wrong in no known way may have been damaged on the way, even if they are all that a host sent
-case("CNX017", with_icrc(10), with_icrc(9, 9), also=["RC002"], twin_also=["RC002", "ROC004"], severity="error", file=None)
+case("CNX017", with_icrc(10, 11), with_icrc(9, 9), also=["RC002"], twin_also=["RC002", "ROC004"], severity="error", file=None)
 # the asker was stopped, or both asked each other and the other connection was accepted
 
 
@@ -303,13 +306,13 @@ case("CNX001", stopped(28), shown(works), severity="info", file=None)
 case("CNX001", stopped(12), shown(works), severity="error", file=None)
 
 
-def at_once(service: int, *, begins: int = -SEC) -> bytes:
+def at_once(service: int, *, begins: int = -SEC, refused: int = 0x1061144, reason: int = 28, after: int = 50 * US) -> bytes:
     """A asks B, which refuses because it asks A itself; A accepts. Of that connection the capture `begins` at a time."""
     lab, other = Lab(), Lab(a=B, b=A, qa=0x333, qb=0x444)
-    asked(lab)
-    reject(28)(lab)
-    other.up(50 * US, local_communication_id=0xA0, service_id=service)
-    other.good(MS, 100, 3)
+    lab.req(0, service_id=refused)
+    reject(reason)(lab)
+    other.up(after, local_communication_id=0xA0, service_id=service)
+    other.good(after + MS, 100, 3)
     other.frames = [(time, frame) for time, frame in other.frames if time > begins]
     return joined(lab, other).pcap()
 
@@ -319,6 +322,12 @@ case("CNX001", at_once(0x1061145), shown(works), severity="error", file=None)
 # the REQ of that connection is not captured, or nothing of it
 case("CNX001", at_once(0x1061144, begins=50 * US), shown(works), severity="info", file=None)
 case("CNX001", at_once(0x1061144, begins=SEC), shown(works), severity="error", file=None)
+# two processes, each with a port of its own
+OWN_PORTS = 0x106A112, 0x106909D
+case("CNX001", at_once(OWN_PORTS[0], refused=OWN_PORTS[1]), shown(works), severity="info", file=None)
+case("CNX001", at_once(OWN_PORTS[0], refused=OWN_PORTS[1], after=11 * SEC), shown(works), severity="error", file=None)
+case("CNX001", at_once(OWN_PORTS[0], refused=OWN_PORTS[1], reason=12), shown(works), severity="error", file=None)
+case("CNX001", at_once(0x10603DB, refused=OWN_PORTS[1]), shown(works), severity="error", file=None)
 
 
 def taken_back(after: int) -> bytes:
