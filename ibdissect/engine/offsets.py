@@ -150,7 +150,7 @@ class Offsets:
     def longer(self, stop: cython.Py_ssize_t, inner: cython.Py_ssize_t) -> cython.int:
         """Mark a packet that ends behind its frame, by the length of IP or GRH: as cut, since mirrors and packet brokers send the beginning
         of packets if told so; as malformed if it ends within it by an inner length, of UDP."""
-        if stop - self.start > self.lengths[self.row]:
+        if stop > self.end and stop - self.start > self.lengths[self.row]:
             if inner - self.start <= self.lengths[self.row]:
                 return self.bad(_IP_LARGE)
             self.snapped[self.row], self.wire[self.row] = 1, stop - self.start

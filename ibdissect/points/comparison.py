@@ -14,7 +14,7 @@ from ibdissect.errors import CaptureError
 from .acknowledged import PlaceFinder, Places, Proofs, ProvenArrivals
 from .anchors import FEW
 from .clocks import Clocks
-from .coverage import Coverage, CoverageGaps, FlowTimes
+from .coverage import Coverage, CoverageGaps, FlowTimes, open_holes
 from .directions import Directions
 from .packet_identity import HOP
 from .reading import SAMPLE, Point, read_points
@@ -128,6 +128,7 @@ class Comparison:
         return PacketClass(
             packets.flow, packets.port, packets.frame > 0, covered, perhaps, proofs.answered, proofs.refused, proofs.resent,
             self.coverage.ambiguous(packets), packets.by_order, self.flow_times.between(packets),
+            open_holes(packets),
         )  # fmt: skip
 
     def blocks(self) -> Iterator[TransmissionBlock]:

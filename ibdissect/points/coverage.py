@@ -9,6 +9,7 @@ import numpy as np
 
 from ibdissect.decode import Bool, Int
 from ibdissect.decode.identity import Time
+from ibdissect.decode.rows import groups
 from ibdissect.wire.opcodes import CNP_OPCODE
 
 from .clocks import Clocks
@@ -124,6 +125,17 @@ class FlowTimes:
         flow = _flows(packets)
         found: Bool = ((self._starts[:, flow] < packets.time) & (packets.time < self._stops[:, flow])).T
         return found
+
+
+def open_holes(packets: Transmissions) -> Bool:
+    """Which packets, in order of time, are the first of their flow that a point lacks since it recorded anything; bool[n, points]."""
+    opens = np.zeros(packets.frame.shape, np.bool_)
+    rows = np.arange(len(packets))
+    for i, seen in enumerate((packets.frame > 0).T):
+        hole = np.maximum.accumulate(np.where(seen, rows, -1))  # the last sighting
+        lacking = np.flatnonzero(~seen)
+        opens[lacking[groups([hole[lacking], _flows(packets)[lacking]])[0]], i] = True
+    return opens
 
 
 def _flows(packets: Transmissions) -> Int:

@@ -59,7 +59,9 @@ class PacketClass(Columns):
     ambiguous: Bool
     by_order: Bool
     between: Bool
-    """The point has packets of the same flow from before and after it; bool[n, points]."""
+    """The point has packets of the same flow from before and after it; bool[n, points], as the next one."""
+    opens: Bool
+    """The first packet of its flow that the point lacks since it recorded anything: those that follow may be lost with it."""
 
     def __len__(self) -> int:
         return len(self.flow)
@@ -109,8 +111,9 @@ class Classes:
 
 def _names(alike: PacketClass) -> tuple[list[Mark], Int, Int]:
     """The hashes of the classes of a block, the first transmission of each, and the class of each transmission."""
+    marks = alike.seen, alike.covered, alike.perhaps, alike.between, alike.opens
     flags = (alike.answered, alike.refused, alike.resent, alike.ambiguous, alike.by_order)
-    bits = np.packbits(np.concatenate([alike.seen, alike.covered, alike.perhaps, alike.between, np.stack(flags, axis=1)], axis=1), axis=1)
+    bits = np.packbits(np.concatenate([*marks, np.stack(flags, axis=1)], axis=1), axis=1)
     block = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
     block[:, : bits.shape[1]] = bits
     name = mix([alike.flow, alike.port, digest(block)])
@@ -204,7 +207,8 @@ def judge(classes: Classes, directions: Directions, flows: PointFlows, paused: B
     absent = lacking & alike.covered & ~(alike.answered | vague)[:, None]
     backed = alike.refused | alike.resent
     untested = absent & complete & ~backed[:, None]
-    all_missed, each_missed = _by_chance(untested, count, count @ (due & alike.covered & (seen | absent)), tested)
+    some = count @ (due & alike.covered & (seen | absent))
+    all_missed, each_missed = _by_chance(count @ untested, count @ (untested & alike.opens), some, tested)
     proved_absent = (absent & complete & (backed[:, None] | (all_missed <= CHANCE_SHARE))).any(axis=1)
     doubtful = absent & ~proved_absent[:, None]
     proved, likely = _absent_twice(doubtful, due, count, np.where(routes.partly, 1.0, (missed + 1) / (tested + 2)))
@@ -219,6 +223,8 @@ def judge(classes: Classes, directions: Directions, flows: PointFlows, paused: B
     group = np.array([flow.dest_qp == MULTICAST_QP for flow in flows.known])[alike.flow]  # its members come and go
     passes = alike.between | _asked_again(alike, absent & backed[:, None], count)
     known = absent & passes & ~group[:, None] & _tested_that_way(directions, alike, routes, count)
+    behind = (lacking[:, :, None] & lacking[:, None, :] & routes.precedes).any(axis=(1, 2))  # one way around two points is rare
+    known &= behind[:, None] | _on_path(alike, absent, count)
     likely |= (why == 3) & (np.count_nonzero(lacking, axis=1) == 1) & (lacking & _led_around(alike, routes, count)).any(axis=1)
     likely |= ((why == 1) & ~backed & ~(known & complete).any(axis=1)) | ((why == 2) & (np.count_nonzero(known, axis=1) < 2))
     lost = why > 0
@@ -251,20 +257,30 @@ def _led_around(alike: PacketClass, routes: PointRoutes, count: Int) -> Bool:
     return found
 
 
+def _on_path(alike: PacketClass, absent: Bool, count: Int) -> Bool:
+    """Which points have most packets of each flow, bool[n, points]: of one that has fewer, some took another way, if nothing proves them
+    lost.
+    """
+    flow = numbered(alike.flow.astype(np.int64))
+    lacks, has = _sums(flow, absent, count), _sums(flow, alike.seen & alike.covered, count)
+    found: Bool = has >= ON_PATH * (lacks + has)
+    return found
+
+
 def _sums(group: Int, which: Bool, count: Int) -> Int:
     """Of how many packets `which` holds at each point, summed over all classes of the group of each class; int64[n, points]."""
     found: Int = np.stack([np.bincount(group, column * count) for column in which.T], axis=1)[group].astype(np.int64)
     return found
 
 
-def _by_chance(absent: Bool, count: Int, due: Int, tested: Int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _by_chance(lacks: Int, holes: Int, due: Int, tested: Int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """The probability that a point merely missed the packets that it lacks: all of them, and each of them; float64[points].
 
-    If it missed all of them, none of them is a test of it. That is credible for one or two packets, hardly for many.
+    If it missed all of them, none of them is a test of it. That is credible for one or two packets, hardly for many. But a recorder that
+    cannot keep up drops many at once: those of one hole, in which it recorded nothing, may have one cause.
     """
-    lacks = count @ absent
     untested = np.maximum(due - tested, 1)
-    return (untested / (untested + tested)) ** lacks, untested / (tested + 1) / np.maximum(lacks, 1)
+    return (untested / (untested + tested)) ** lacks, untested / (tested + 1) / np.maximum(holes, 1)
 
 
 def _next_point(lacking: Bool, place: npt.NDArray[np.int16], trusted: Bool) -> Int:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.writing import CaptureWriter
+from ibdissect.lint.point_faults import PointFault
 from ibdissect.points.comparison import Comparison
 from ibdissect.points.findings import point_faults
 from ibdissect.points.result import result
@@ -16,6 +17,8 @@ from ibdissect.wire.opcodes import CNP_OPCODE
 from tests.craft import LINK_INFINIBAND, smp
 
 from .world import ACKNOWLEDGE, SERVER_QP, START, UD_SEND, World
+
+UC_SEND = 0x24
 
 
 def test_a_hole_in_a_file_is_no_loss(tmp_path: Path) -> None:
@@ -167,36 +170,57 @@ def test_a_tap_that_misses_packets_is_not_named_as_the_place(tmp_path: Path, mis
     assert {one.get("at_the_latest", one["before"]) for one in after_client} == {certain}
 
 
+LOST = range(25, 90, 7)
+"""Packets of 100 that a point lacks each by itself."""
+
+
 @pytest.mark.parametrize(("opcode", "queue_pair", "code"), [(UD_SEND, 0x77, "PTS001"), (CNP_OPCODE, SERVER_QP, "PTS005")])
-@pytest.mark.parametrize(("shown", "sure"), [((), False), ((0,), False), ((19,), False), ((0, 19), True)])
+@pytest.mark.parametrize(("shown", "sure"), [(range(0), False), (range(25), False), (range(90, 100), False), (range(100), True)])
 def test_what_a_point_recorded_of_a_flow(
     tmp_path: Path, opcode: int, queue_pair: int, code: str, shown: Collection[int], sure: bool
 ) -> None:
     """A point's filter may leave out notifications, or another queue pair, and a flow may take another way: losses are sure between packets
     of it that the point has."""
-    world = World(points=("client", "server"))
-    world.conversation(300)
-    for number in range(20):
-        missing = ["server"] if number not in shown else []
-        payload = bytes([number] * 16)
-        world.packet(4_000_000 + 500 * number, missing=missing, psn=number, payload=payload, opcode=opcode, dest_qp=queue_pair)
-    faults = point_faults(world.compare(tmp_path))[0].by_rule[code]
-    assert len(faults) == 20 - len(shown) and {one.sure for one in faults} == {sure}
+    lacking = [number for number in range(100) if number in LOST or number not in shown]
+    faults = datagrams(tmp_path, lacking, opcode=opcode, dest_qp=queue_pair)[code]
+    assert len(faults) == len(lacking) and {one.sure for one in faults} == {sure}
 
 
 @pytest.mark.parametrize(("queue_pair", "sure"), [(MULTICAST_QP, False), (0x77, True)])
 def test_groups_have_members_that_come_and_go(tmp_path: Path, queue_pair: int, sure: bool) -> None:
     """Switches forward a group only to its members: what a point lacks of it need not be lost, and of a queue pair it is."""
+    faults = datagrams(tmp_path, LOST, dest_qp=queue_pair)["PTS001"]
+    assert len(faults) == len(LOST) and {one.sure for one in faults} == {sure}
+
+
+@pytest.mark.parametrize("opcode", [UD_SEND, UC_SEND])
+@pytest.mark.parametrize(("every", "sure"), [(2, False), (3, False), (7, True)])
+def test_datagrams_that_take_several_ways(tmp_path: Path, opcode: int, every: int, sure: bool) -> None:
+    """Adaptive routing sprays a flow, and a connection of another service level stays on the way past the point, which has all of it."""
+    lacking = range(25, 95, every)
+    faults = datagrams(tmp_path, lacking, opcode=opcode)["PTS001"]
+    assert len(faults) == len(lacking) and {one.sure for one in faults} == {sure}
+
+
+@pytest.mark.parametrize(("gap", "sure"), [(40_000, True), (200, False)])
+def test_a_recorder_that_drops_a_burst(tmp_path: Path, gap: int, sure: bool) -> None:
+    """Ten datagrams that follow each other at once are one accident of a recorder that cannot keep up; ten by themselves are not."""
+    faults = datagrams(tmp_path, range(45, 55), gap=gap)["PTS001"]
+    assert len(faults) == 10 and {one.sure for one in faults} == {sure}
+
+
+def datagrams(
+    folder: Path, lacking: Collection[int], *, gap: int = 40_000, opcode: int = UD_SEND, dest_qp: int = 0x77
+) -> dict[str, list[PointFault]]:
+    """What is found of 100 packets beside a conversation of which the second point has everything. `lacking`: those that it lacks."""
     world = World(points=("client", "server"))
     world.conversation(300)
-    for number in range(60):
-        missing, what = ["server"] if 20 <= number < 40 else [], {"psn": number, "payload": bytes([number] * 16)}
-        world.packet(2_000_000 + 500 * number, missing=missing, opcode=UD_SEND, dest_qp=queue_pair, **what)
-    faults = point_faults(world.compare(tmp_path))[0].by_rule["PTS001"]
-    assert len(faults) == 20 and {one.sure for one in faults} == {sure}
+    for number in range(100):
+        missing = ["server"] if number in lacking else []
+        world.packet(1_010_000 + gap * number, missing=missing, psn=number, payload=bytes([number] * 16), opcode=opcode, dest_qp=dest_qp)
+    return point_faults(world.compare(folder))[0].by_rule
 
 
-@pytest.mark.slow
 def test_answers_that_may_be_of_several_connections(tmp_path: Path) -> None:
     """Eight queue pairs that all begin with PSN 0: whose answers are whose is unknown. From PSN 200 on requests of one take another way."""
     world = World(points=("client", "server"))

@@ -19,9 +19,11 @@ class LostBetweenPoints(PointRule):
     or two later points do not have it, or the receiver asked for this packet with a NAK. A likely loss that is not proved is an `info`:
     one that a NAK alone tells, too, if the only later point also lacks more than 2 % of the packets that arrived, as adaptive routing leads
     them around it; and one that nobody repairs, if only packets of the other way prove that the later point misses nothing, as a tap
-    records each way by itself, if that point has none of its flow before it, or none after it, as flows take other ways, or if it goes to
-    a multicast group, whose members come and go. A flow of datagrams that goes another way for a while and comes back is accused: then the
-    point lacks all packets of the flow in that time.
+    records each way by itself, if that point has none of its flow before it, or none after it, or less than four fifths of it and no point
+    behind it lacks the packet, too, as flows and single packets take other ways, if it lacks packets in so few stretches that its recorder
+    may have dropped those of each at once, or if the packet goes to a multicast group, whose members come and go. A flow of datagrams of
+    which less than a fifth goes another way for a while and comes back is accused: then the point lacks all packets of the flow in that
+    time.
     """
 
     code, name, severity = "PTS001", "lost-between-points", ERROR

@@ -76,6 +76,9 @@ HOLE[PCAP + 2 * (RECORD + ERF + len(GOOD)) : PCAP + 2 * (RECORD + ERF + len(GOOD
 case("CAP001", snapped(roce2(payload=bytes(200)), 96), ethernet_pcap([roce2(payload=bytes(200))]), file=None, frames=[1])
 # A mirror or a packet broker that sends the beginning of each packet: the record has all that arrived. The twin ends with its packet.
 case("CAP001", ethernet_pcap([roce2(payload=bytes(200))[:96]]), ethernet_pcap([roce2(payload=bytes(42))]), file=None, frames=[1])
+# Some programs write another length into the record than the frame had: where all bytes of the packet are there, none was cut.
+LENGTHLESS = snapped(roce2(payload=bytes(200)), 1000)
+case("CAP001", snapped(roce2(payload=bytes(200)), 96), LENGTHLESS[: PCAP + 12] + bytes(4) + LENGTHLESS[PCAP + 16 :], file=None, frames=[1])
 # The same on InfiniBand, where all but the ICRC cannot be a mirror's doing; nor what PayLen contradicts.
 MIRRORED = native(payload=bytes(200))
 case("CAP001", MIRRORED[:-7], MIRRORED[:-6], frames=[1], twin_also=["LNK003"])
