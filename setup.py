@@ -32,7 +32,7 @@ ENGINE = (
     "tunnels",
     "link_headers",
     "locate",
-    "copies",
+    "datagram_copies",
     "repeated_frames",
     "mirror_passing",
     "seen_before",

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.stream import allow_reads, interrupt_reads, waited
+from ibdissect.capture.windows import allow_reads, interrupt_reads, waited
 from ibdissect.lint.finding import CaptureReport
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.report import FORMATS, Run, render

@@ -22,7 +22,7 @@ from msgspec import Struct as Record
 
 from ibdissect.capture.compressed import PACKED, UNPACKED_PIECE, Unpacking, unpacked
 from ibdissect.capture.remote import in_archive
-from ibdissect.capture.stream import PIECE, ByteStream, read_up_to
+from ibdissect.capture.windows import PIECE, ByteStream, read_up_to
 from ibdissect.errors import CaptureError
 
 MOST_MEMBERS = 100_000

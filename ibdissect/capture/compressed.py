@@ -12,7 +12,7 @@ from typing import Any
 
 from ibdissect.errors import CaptureError
 
-from .stream import PIECE, ByteStream, ObjectBytes, read_up_to
+from .windows import PIECE, ByteStream, ObjectBytes, read_up_to
 
 COMPRESSED_PIECE = 1 << 13
 """Compressed bytes given to a decompressor at once; what is left of them after each member is copied."""

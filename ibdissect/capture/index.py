@@ -21,7 +21,7 @@ from ibdissect.capture.chunk import Chunk, SetMember
 from ibdissect.capture.interfaces import Interfaces
 from ibdissect.capture.remote import Remote, is_url
 from ibdissect.capture.scattered import Ints
-from ibdissect.capture.stream import SLACK
+from ibdissect.capture.windows import SLACK
 from ibdissect.errors import CaptureError
 
 FIELDS = ("position", "caplen", "length", "time_ns", "link", "interface", "lead")

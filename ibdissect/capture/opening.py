@@ -22,7 +22,7 @@ from ibdissect.capture.erf import ErfRecords, looks_like_erf
 from ibdissect.capture.reader import CaptureReader, CaptureSource
 from ibdissect.capture.records import Records
 from ibdissect.capture.sets import NUMBERED_ENDING, CaptureSet, Irregular
-from ibdissect.capture.stream import WINDOW, FileBytes, ObjectBytes, read_up_to, waited
+from ibdissect.capture.windows import WINDOW, FileBytes, ObjectBytes, read_up_to, waited
 from ibdissect.errors import CaptureError, nearest
 from ibdissect.public_names import public_name
 

@@ -14,7 +14,7 @@ from ibdissect.capture.chunk import LINK_NAMES, Chunk, Reader
 from ibdissect.capture.pcap import no_infiniband
 from ibdissect.capture.pcapng import PcapngRecords
 from ibdissect.capture.records import Records
-from ibdissect.capture.stream import WINDOW, ObjectBytes, Windows
+from ibdissect.capture.windows import WINDOW, ObjectBytes, Windows
 from ibdissect.errors import CaptureError
 
 PROBE = 1 << 18

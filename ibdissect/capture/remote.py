@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from ibdissect.capture.stream import ByteStream, ReadInterrupted, ended
+from ibdissect.capture.windows import ByteStream, ReadInterrupted, ended
 from ibdissect.errors import CaptureError
 from ibdissect.public_names import without_secrets
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ibdissect import failures, plugin_timeout
 from ibdissect.capture.chunk import Damage
 from ibdissect.capture.sets import Unit, files_of
-from ibdissect.capture.stream import allow_reads, interrupt_reads
+from ibdissect.capture.windows import allow_reads, interrupt_reads
 from ibdissect.errors import ConfigError, IbdissectError, missing_extra
 from ibdissect.pipeline.check import Stop
 from ibdissect.pipeline.ordered_pool import Engine, Stopped, Work, spread

@@ -8,8 +8,8 @@ from msgspec import field
 from msgspec.structs import replace
 
 from ibdissect.capture.chunk import Chunk
-from ibdissect.engine.copies import CE as CE  # also for `points`, which does not know the engine
-from ibdissect.engine.copies import WHOLE, DatagramCopies
+from ibdissect.engine.datagram_copies import CE as CE  # also for `points`, which does not know the engine
+from ibdissect.engine.datagram_copies import WHOLE, DatagramCopies
 from ibdissect.engine.mirror_passing import PassingPackets
 from ibdissect.engine.opcode_parts import IS_RESPONSE
 from ibdissect.engine.repeated_frames import APART, NUMBERED_NS, SHORTEST, near

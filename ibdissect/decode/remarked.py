@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct as Record
 
-from ibdissect.engine.copies import BECN, FECN
+from ibdissect.engine.datagram_copies import BECN, FECN
 from ibdissect.wire.headers import BTH
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ibdissect.engine.copies import RoutedPackets
+from ibdissect.engine.datagram_copies import RoutedPackets
 from ibdissect.wire.headers import ICRC
 
 from .chunk_table import ChunkTable

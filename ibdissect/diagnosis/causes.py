@@ -15,7 +15,7 @@ from .cause_found import CaptureContext, CauseFound
 from .connection import CANNOT_TELL, ERROR, FAILED, HEALTHY, INFO, NONE, ODD, SLOW, WARNING, ConnectionTimes
 from .measures import slow_by
 from .nearby import SignOfLife
-from .not_ready import rnr_exhausted, rnr_limit
+from .rnr_retries import rnr_exhausted, rnr_limit
 from .set_up_causes import not_connected
 
 if TYPE_CHECKING:

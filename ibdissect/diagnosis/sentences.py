@@ -14,8 +14,8 @@ from .assemble import Raw
 from .cause_found import CauseFound
 from .causes import SURELY
 from .connection import INFO, ConnectionEnd, ConnectionTimes
-from .not_ready import rnr_limit
 from .phrases import duration, nth, of_whole, often, share
+from .rnr_retries import rnr_limit
 from .set_up_sentences import duplicate, refused, unanswered
 from .slices import PARTS
 from .story import Story

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=False
 from ibdissect.engine.common cimport i64, u64
-from ibdissect.engine.copies cimport Recent, Window
+from ibdissect.engine.datagram_copies cimport Recent, Window
 
 cdef class PassingPackets(Window):
     cdef const i64[::1] mads, end, taps

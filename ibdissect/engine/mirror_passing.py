@@ -18,10 +18,10 @@ except ImportError:
     from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import b32, hashed, i64, mix, u64
-    from cython.cimports.ibdissect.engine.copies import Recent, Window
+    from cython.cimports.ibdissect.engine.datagram_copies import Recent, Window
 else:
     from .common import b32, hashed, i64, mix, u64
-    from .copies import Recent, Window
+    from .datagram_copies import Recent, Window
 
 PASSING_NS = 200_000
 """A switch keeps a packet for less, and the shortest transport timers are longer."""

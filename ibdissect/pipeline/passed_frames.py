@@ -8,7 +8,7 @@ import numpy as np
 
 from ibdissect.bounded import BoundedDict
 from ibdissect.capture.chunk import Chunk
-from ibdissect.capture.stream import SLACK
+from ibdissect.capture.windows import SLACK
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.mads import Mads
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from msgspec.structs import replace
 
-from ibdissect.capture.stream import allow_reads
+from ibdissect.capture.windows import allow_reads
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.conversation_values import depended
 from ibdissect.decode.rows import is_in

@@ -77,7 +77,7 @@ def not_captured(comparison: Comparison) -> Iterator[dict[str, Any]]:
     points = comparison.points
     for block in comparison.blocks():
         journey = block.journey
-        gone = journey.due & ~block.seen & journey.covered & ~journey.lost[:, None] & (journey.passed | journey.answered[:, None])
+        gone = journey.due & ~block.seen & journey.covered & ~journey.not_reached & (journey.passed | journey.answered[:, None])
         for i, point in np.argwhere(gone).tolist():
             last, why = int(journey.after[i]), "later-point" if journey.passed[i, point] else "answered"
             frame = int(block.packets.frame[i, last])

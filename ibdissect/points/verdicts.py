@@ -1,4 +1,4 @@
-"""The verdict on each packet between the points: passed, lost, not captured, or unknown.
+"""The verdict on each packet between the points: passed, lost, ambiguous, or unknown.
 
 Packets that are equal in all that a verdict depends on (flow, port, who saw them, what is proved) form a class. Each class is judged
 once and has its number of packets, so the work and the memory do not grow with the captures.

@@ -1,4 +1,4 @@
-"""P_Key tables of ports as far as they are known, and whether one accepts a packet."""
+"""P_Key tables of ports as far as they are known (`engine.ports` remembers them), and whether one accepts a packet."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from ibdissect.decode.header_cache import FieldReader
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Code, QpNumber
 from ibdissect.decode.rows import SPREAD, by_value
-from ibdissect.engine.copies import BECN, CE, FECN
+from ibdissect.engine.datagram_copies import BECN, CE, FECN
 from ibdissect.engine.seen_before import NewNumbers
 from ibdissect.wire.encapsulation import IP6_FRAGMENT, UDP, IPv4, IPv6
 from ibdissect.wire.headers import BTH

@@ -18,7 +18,7 @@ import pytest
 from ibdissect.capture import compressed
 from ibdissect.capture.compressed import unpacked, zstd_library
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.stream import ObjectBytes, read_up_to
+from ibdissect.capture.windows import ObjectBytes, read_up_to
 from ibdissect.errors import CaptureError
 from tests.capture.built import Packet, pcap, pcap_rows, read
 

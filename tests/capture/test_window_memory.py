@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from ibdissect.capture.stream import Windows
+from ibdissect.capture.windows import Windows
 
 SIZE = 64
 DATA = bytes(range(256)) * 4

@@ -9,7 +9,7 @@ import pytest
 from ibdissect.capture import records
 from ibdissect.decode import routed_copies
 from ibdissect.decode.routed_copies import Routed
-from ibdissect.engine.copies import ROUTED_NS
+from ibdissect.engine.datagram_copies import ROUTED_NS
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2
 from tests.decode.made import tables_of
 

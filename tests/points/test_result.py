@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibdissect.points.result import not_captured, packets
+from ibdissect.points.result import not_captured, packets, result
 
 from .world import World
 
@@ -24,3 +24,14 @@ def test_frames_of_every_packet(tmp_path: Path) -> None:
     assert sum(isinstance(row[1], list) for row in rows) == len(doubled)
     (one,) = not_captured(comparison)
     assert (one["point"], one["missing_at"], one["why"]) == ("client", "server", "answered")
+
+
+def test_a_packet_that_is_lost_later_passed_the_points_before(tmp_path: Path) -> None:
+    """The list of what files lack counts as the pairs of points do."""
+    world = World(points=("client", "tap", "spine", "server"))
+    world.conversation(80, lost={5: "server"}, missing={5: ["tap"]})
+    said = result(world.compare(tmp_path))
+    listed = [(one["point"], one["missing_at"], one["why"]) for one in said["not_captured"]]
+    assert listed == [("spine", "tap", "later-point"), ("server", "tap", "later-point")]  # its second try arrived
+    counts = {(pair["from"], pair["to"]): pair["not_captured"] for pair in said["pairs"]}
+    assert len(said["lost"]) == 1 and counts["client", "tap"] == sum(counts.values()) == 2

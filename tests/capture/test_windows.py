@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.capture import stream
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.stream import FileBytes, ObjectBytes, Windows, read_up_to
+from ibdissect.capture.windows import SLACK, FileBytes, ObjectBytes, Windows, read_up_to
 from ibdissect.errors import CaptureError
 from tests.capture.built import Packet, pcap, rows_of
 
@@ -31,7 +30,7 @@ def test_windows_lose_nothing(blob: bytes, size: int, live: bool, data: st.DataO
         at += used
         assert windows.base == at
         assert windows.raw[: windows.filled].tobytes() == blob[at : at + windows.filled]
-        assert len(windows.raw) >= windows.filled + stream.SLACK
+        assert len(windows.raw) >= windows.filled + SLACK
         assert windows.filled >= min(need, len(blob) - at)
         used = data.draw(st.integers(0, windows.filled))
         need = data.draw(st.integers(0, 300))

@@ -11,13 +11,13 @@ import pytest
 from ibdissect.capture import records
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.routed_copies import columns_of
-from ibdissect.engine import copies
+from ibdissect.engine import datagram_copies
 from ibdissect.wire.headers import LRH
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2, smp
 from tests.decode.made import tables_of
 from tests.engine.plain import plain
 
-BOTH = (copies, plain("copies"))
+BOTH = (datagram_copies, plain("datagram_copies"))
 Sighting = tuple[int, int, int]
 """Frame, how many before, nanoseconds."""
 
@@ -61,11 +61,11 @@ def test_datagrams_are_copies_of_the_last_equal_one(rows: int, monkeypatch: pyte
     for i, one in enumerate(sent):
         before = next((k for k in range(i - 1, -1, -1) if sent[k] == one), None)
         ranks.append(ranks[before] + 1 if before is not None and i - before <= most else 0)
-        if 0 < ranks[-1] <= copies.MOST and before is not None:
+        if 0 < ranks[-1] <= datagram_copies.MOST and before is not None:
             wanted.append((i + 1, i - before, (i - before) * 100_000))
     for engine in BOTH:
         assert of_datagrams(engine, windows, most) == wanted
-    assert len(wanted) > 20 and max(ranks) > copies.MOST and {behind for _, behind, _ in wanted} == {1, 2, 3, 4, 5}
+    assert len(wanted) > 20 and max(ranks) > datagram_copies.MOST and {behind for _, behind, _ in wanted} == {1, 2, 3, 4, 5}
 
 
 def test_a_table_that_grows_keeps_what_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,12 +76,12 @@ def test_a_table_that_grows_keeps_what_it_holds(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     ("step_ns", "found"),
-    [(copies.DATAGRAMS_SURELY_NS, 19), (copies.DATAGRAMS_SURELY_NS + 1, 0), (copies.DATAGRAMS_NS + 1, 0)],
+    [(datagram_copies.DATAGRAMS_SURELY_NS, 19), (datagram_copies.DATAGRAMS_SURELY_NS + 1, 0), (datagram_copies.DATAGRAMS_NS + 1, 0)],
 )
 def test_datagrams_that_come_late_are_copies_only_where_many_are(step_ns: int, found: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [datagram(tid) for tid in range(19) for _ in range(2)]
     windows = tables(erf_pcap(pairs, step_ns=step_ns), 100, monkeypatch)
-    usual = 19 - copies.USUAL if step_ns <= copies.DATAGRAMS_NS else 0
+    usual = 19 - datagram_copies.USUAL if step_ns <= datagram_copies.DATAGRAMS_NS else 0
     for engine in BOTH:
         assert len(of_datagrams(engine, windows, 100)) == max(found, usual)
 
@@ -97,16 +97,16 @@ def test_a_directed_datagram_is_the_same_one_hop_on(monkeypatch: pytest.MonkeyPa
     soon = [on_its_way(1), on_its_way(2), on_its_way(2, tid=2), on_its_way(3, last=4), on_its_way(3)]
     for engine in BOTH:
         assert of_datagrams(engine, tables(erf_pcap(soon, step_ns=1000), 100, monkeypatch), 100) == [(2, 1, 1000), (5, 3, 3000)]
-        late = tables(erf_pcap([on_its_way(1), on_its_way(1)], step_ns=copies.DATAGRAMS_SURELY_NS + 1), 100, monkeypatch)
+        late = tables(erf_pcap([on_its_way(1), on_its_way(1)], step_ns=datagram_copies.DATAGRAMS_SURELY_NS + 1), 100, monkeypatch)
         assert of_datagrams(engine, late, 100) == []
 
 
-@pytest.mark.parametrize(("less", "step_ns", "found"), [(0, 1000, 19), (1, 1000, 0), (0, copies.DATAGRAMS_SURELY_NS + 1, 0)])
+@pytest.mark.parametrize(("less", "step_ns", "found"), [(0, 1000, 19), (1, 1000, 0), (0, datagram_copies.DATAGRAMS_SURELY_NS + 1, 0)])
 def test_datagrams_that_were_cut_are_copies_up_to_where_they_were(
     less: int, step_ns: int, found: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not before their segment number was captured, and never late: what is cut off may differ."""
-    cut = LRH.size + copies.KNOWN - less
+    cut = LRH.size + datagram_copies.KNOWN - less
     pairs = [datagram(tid)[:cut] for tid in range(19) for _ in range(2)]
     windows = tables(erf_pcap(pairs, step_ns=step_ns), 100, monkeypatch)
     for engine in BOTH:
@@ -116,9 +116,9 @@ def test_datagrams_that_were_cut_are_copies_up_to_where_they_were(
 @pytest.mark.parametrize(("more", "found"), [(0, 5), (1, 4)])
 def test_late_copies_are_usual_above_a_share_of_all_datagrams(more: int, found: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With (USUAL - 2) * 15 others before, the 15th of 19 pairs is one datagram in USUAL; with one more it is the 16th."""
-    alone = [datagram(1000 + tid) for tid in range((copies.USUAL - 2) * 15 + more)]
+    alone = [datagram(1000 + tid) for tid in range((datagram_copies.USUAL - 2) * 15 + more)]
     pairs = [datagram(tid) for tid in range(19) for _ in range(2)]
-    windows = tables(erf_pcap(alone + pairs, step_ns=copies.DATAGRAMS_SURELY_NS + 1), 1000, monkeypatch)
+    windows = tables(erf_pcap(alone + pairs, step_ns=datagram_copies.DATAGRAMS_SURELY_NS + 1), 1000, monkeypatch)
     for engine in BOTH:
         assert len(of_datagrams(engine, windows, 100)) == found
 
