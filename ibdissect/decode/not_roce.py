@@ -40,11 +40,13 @@ def find(table: ChunkTable) -> Int:
     with zeros behind the P_Key or with a BTH of ones, as generators fill it: there is neither a queue pair nor a PSN.
     """
     located = table.located
-    short = np.flatnonzero((located.malformed == NO_BTH) & (located.at("udp") >= 0)) if "udp" in located.start else np.empty(0, np.int64)
-    rows = np.flatnonzero((located.at("bth") >= 0) & (located.at("udp") >= 0)) if "udp" in located.start else np.empty(0, np.int64)
+    if "udp" not in located.start:
+        return np.empty(0, np.int64)
+    short = np.flatnonzero((located.malformed == NO_BTH) & (located.at("udp") >= 0))
+    rows = np.flatnonzero((located.at("bth") >= 0) & (located.at("udp") >= 0))
     at = located.at("bth").take(rows)
     ones = np.flatnonzero(located.opcode.take(rows) == 0xFF)
-    short = np.union1d(short, rows[ones[(located.front.part(rows[ones], at[ones], BTH.size) == 0xFF).all(axis=1)]])
+    filled = rows[ones[(located.front.part(rows[ones], at[ones], BTH.size) == 0xFF).all(axis=1)]]
     odd = np.flatnonzero(u16(located.front.part(rows, at, 4), BTH.p_key.bit // 8) & BASE != BASE)
     rows = rows[odd]
     head = located.front.part(rows, at[odd], BTH.size)
@@ -52,10 +54,8 @@ def find(table: ChunkTable) -> Int:
     empty, undefined = ~head[:, _BEHIND_P_KEY:].any(axis=1), ~looked_up(head[:, 0], _DEFINED)
     reserved = (extract(head, field.bit, field.bits) for field in (BTH.tver, BTH.reserved6, BTH.reserved7))
     doubtful = np.any([of_service, undefined, *reserved], axis=0)
-    short = np.union1d(rows[empty], short)
-    rows = rows[doubtful & ~empty]
-    if not len(rows):
-        return short
-    sums = icrc_sums(table, rows)
-    others = rows[~is_in(rows, sums.rows[(sums.stored == sums.wanted) | (sums.stored == 0)])]
-    return np.union1d(others, short)
+    others, rows = rows[empty], rows[doubtful & ~empty]
+    if len(rows):
+        sums = icrc_sums(table, rows)
+        others = np.concatenate([others, rows[~is_in(rows, sums.rows[(sums.stored == sums.wanted) | (sums.stored == 0)])]])
+    return np.sort(np.concatenate([short, filled, others]))

@@ -45,6 +45,8 @@ from .agree import Disagreement
 OUTERMOST: dict[int, type[Packet]] = {
     LINK_ERF: ERF, LINK_INFINIBAND: LRH, LINK_ETHERNET: Ether, LINK_SLL: CookedLinux, LINK_SLL2: CookedLinuxV2,
 }  # fmt: skip
+LARGEST = 4 * 0x41F
+"""Bytes of the largest packet that a PktLen may announce (IBA 7.7)."""
 HEADERS = (headers.LRH, headers.RWH, headers.FlowControl, headers.GRH, headers.BTH, *EXTENDED_STRUCTS)
 """Structures that Scapy must see wherever the columns have them, and nowhere else."""
 StructType = type[Struct]
@@ -326,16 +328,18 @@ def is_malformed(packet: Packet, link_type: int, wire: int) -> bool:
     if native and LRH not in kinds:
         return True
     if isinstance(packet, LRH) or LRH in kinds:
-        return _native(kinds, layers)
+        return _native(kinds, layers, wire)
     if erf is not None or last is None:
         return False
     return _over_ethernet(kinds, layers, wire)
 
 
-def _native(kinds: dict[Any, Any], layers: list[Any]) -> bool:
+def _native(kinds: dict[Any, Any], layers: list[Any], wire: int) -> bool:
     lrh = kinds[LRH]
     if not lrh.whole:
-        return True
+        size, grh = 4 * lrh.pktlen, kinds.get(GRH)
+        cut = size > len(lrh.original) and wire + headers.ICRC.size < size <= LARGEST
+        return not cut or (grh is not None and len(lrh.original) >= 48 and 48 + grh.pay_len != size)
     if lrh.lnh == 0:
         return RWH not in kinds
     if lrh.lnh == 1:
