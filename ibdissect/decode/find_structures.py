@@ -16,9 +16,8 @@ from ibdissect.wire.spec import Field
 from ibdissect.wire.tail import Laid
 
 from . import sa_tables
-from .bit_fields import value_at
 from .hidden.unreadable_fields import readable
-from .inner_places import spans_of
+from .inner_places import due_in, spans_of
 from .locate import EXTENDED_AT, EXTENDED_STRUCTS, Bool, Int, around
 from .occurrences import NONE, Occurrences, merged
 from .payloads import FINDERS
@@ -63,10 +62,8 @@ def at_place(table: ChunkTable, struct: StructType, place: object) -> Occurrence
         return _format(table, struct, place)
     if isinstance(place, Mad):
         return _attribute(table, struct, place)
-    if isinstance(place, Inside):
-        return _inside(table, struct, place)
-    if isinstance(place, Parsed | Laid):
-        return _parsed(table, struct, place)
+    if isinstance(place, Inside | Laid | Parsed):
+        return _inner(table, struct, place)
     found = room_at(table, place)
     return found.pick(found.at + struct.size <= found.stop)
 
@@ -138,39 +135,12 @@ def _fitting(table: ChunkTable, rows: Int, at: Int, struct: StructType, base_ver
     return Occurrences(rows, at, table.located.payload_end[rows] if has_rest else at + struct.size)
 
 
-def _inside(table: ChunkTable, struct: StructType, place: Inside) -> Occurrences:
-    owner = place.field.owner
-    outer = table.occurrences(owner)
+def _inner(table: ChunkTable, struct: StructType, place: Inside | Laid | Parsed) -> Occurrences:
+    """In the bytes of a field: at a declared place, in a tail, or where a function finds it; results that do not fit are dropped."""
+    outer = table.occurrences(place.field.owner)
     if not len(outer):
         return NONE
-    keep = table.where(owner, place.when)
-    outer = outer.pick(keep)
-    at = outer.at + place.field.bit // 8
-    stop = outer.stop if place.field.kind == "rest" else at + place.field.bits // 8
-    at = at + place.at
-    good = at + struct.size <= stop
-    if place.skip is not None:
-        field, unit, add = place.skip
-        skipped = table.values(field)[keep].astype(np.int64) * unit + add
-        at = at + skipped
-        good = (skipped >= 0) & (at + struct.size <= stop)
-    if place.modifier is not None:
-        mask, value = place.modifier
-        mad = table.located.at("mad")[outer.rows]
-        good &= (mad >= 0) & (value_at(table.chunk.data, np.maximum(mad, 0), MAD.attribute_modifier) & mask == value)
-    whole = readable(table, place.field)
-    if whole is not None:
-        good &= whole[keep]
-    return Occurrences(outer.rows, at, stop).pick(good)
-
-
-def _parsed(table: ChunkTable, struct: StructType, place: Parsed | Laid) -> Occurrences:
-    """Where a function, or a declared list or choice, finds a structure in the bytes of a field; results that do not fit are dropped."""
-    owner = place.field.owner
-    outer = table.occurrences(owner)
-    if not len(outer):
-        return NONE
-    here, whole = table.where(owner, place.when), readable(table, place.field)
+    here, whole = due_in(table, place, outer), readable(table, place.field)
     index, at, stop, _ = spans_of(table, struct, place, outer, here if whole is None else here & whole)
     return Occurrences(outer.rows[index], at, stop)
 

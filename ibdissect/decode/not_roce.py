@@ -37,7 +37,7 @@ def find(table: ChunkTable) -> Int:
     RoCE has one partition, senders clear the version and the reserved bits of the BTH, none has the port of a service, and OpCodes are
     defined. A datagram with another partition and a wrong ICRC that violates one of these, too, is not RoCE: damage seldom changes both,
     and a faulty sender computes the ICRC of what it sends. Nor is one that is too short for a BTH: nothing in it says that it is; nor one
-    with zeros behind the P_Key or with a BTH of ones, as generators fill it: there is neither a queue pair nor a PSN.
+    in another partition with nothing but zeros behind the P_Key, or with a BTH of ones, as generators fill it: it names no queue pair.
     """
     located = table.located
     if "udp" not in located.start:

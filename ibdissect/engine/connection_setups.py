@@ -113,7 +113,8 @@ class SetUp:
 
     @property
     def accepted(self) -> bool:
-        """Whether a message shows that there is a REP: it, one that answers it (RTU, MRA), or one that ends what it began."""
+        """Whether there is a REP, or may be: a message is it, answers it (RTU; MRA, also if what it delays is cut off), or ends what it
+        began."""
         delayed = self.mra is not None and self.mra[3] != OF_REQ
         return self.rep is not None or self.rtu is not None or delayed or bool(self.dreqs) or self.drep is not None
 

@@ -21,7 +21,7 @@ KEPT_SETS = 8
 
 
 class StartedPorts:
-    """The ports that a manager made Armed or Active in the capture. One per capture; ask at its end."""
+    """The ports that a manager made Armed or Active in the capture. One per capture; of a frame, ask in its chunk or later."""
 
     after: ClassVar = (PortInfos,)
     learns_from: ClassVar = ChunkFollowed

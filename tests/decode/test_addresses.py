@@ -84,13 +84,24 @@ def test_rows_of_all_kinds_agree_with_one_by_one() -> None:
     assert [tuple(map(str, both)) for both in ends] == list(zip(lines.source, lines.destination, strict=True))
 
 
+def roce1(destination: int, **grh: Any) -> bytes:
+    return bytes(5) + bytes([destination]) + bytes(6) + b"\x89\x15" + craft.native(0x04, bytes(8), grh=grh)[8:-2]
+
+
+def test_each_packet_of_a_chunk_has_the_ends_of_its_own_header() -> None:
+    """RoCE v1, and v2 over both versions of IP, in any order."""
+    four = craft.roce2()
+    six = craft.build("IPv6", version=6, payload_length=len(four) - 34, next_header=17, hop_limit=9, source=NEAR, destination=FAR)
+    kinds = roce1(0, **BACK), four, four[:12] + b"\x86\xdd" + six + four[34:]
+    for order in ([0, 1, 2, 1, 0, 2], [2, 2, 1, 0, 1, 0]):
+        table = ethernet_table([kinds[i] for i in order])
+        told = [(str(near), str(far)) for near, far in ends_of(table, np.arange(6))]
+        assert told == [(("fe80::4", "fe80::3"), ("192.168.0.1", "192.168.0.2"), ("fe80::3", "fe80::4"))[i] for i in order]
+
+
 def test_a_hash_of_addresses_is_of_the_addresses_alone() -> None:
     """Both of them, in their order, whatever stands in front of and behind them."""
     other = bytes.fromhex("fe80") + bytes(13) + b"\x05"
-
-    def roce1(destination: int, **grh: Any) -> bytes:
-        return bytes(5) + bytes([destination]) + bytes(6) + b"\x89\x15" + craft.native(0x04, bytes(8), grh=grh)[8:-2]
-
     same = [
         ethernet_table([roce1(n, **THERE, flow_label=n << 12 | n) for n in (0, 0xFF)]),
         native_table([craft.native(0x04, bytes(n), slid=3, dlid=4, grh=way) for n, way in ((8, None), (12, BACK))]),

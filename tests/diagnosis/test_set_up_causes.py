@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ibdissect.wire import cm
@@ -54,6 +56,17 @@ def test_retries_of_a_req_that_are_used_up_are_said(tries: int, said: bool) -> N
     lab.put(5 * SEC, C, A, 0x64, 5, 1, ext={"DETH": {"q_key": 1, "srcqp": 5}}, payload=bytes(64))
     (found,) = [one for one in lab.diagnosis().connections if one.ends[0].address == "10.0.0.1"]
     assert found.cause == "connect-unanswered" and ("its Max CM Retries of 3 allow no more" in found.why) is said
+
+
+@pytest.mark.parametrize(("attribute", "kind", "said"), [
+    (cm.RTU_ID, cm.RTU, {}), (cm.DREQ_ID, cm.DREQ, {}), (cm.DREP_ID, cm.DREP, {}), (cm.MRA_ID, cm.MRA, {"message_mraed": 1}),
+])  # fmt: skip
+def test_what_follows_a_rep_shows_that_there_was_one(attribute: int, kind: Any, said: dict[str, int]) -> None:
+    lab = Lab()
+    lab.req(0, 4)
+    lab.short(4 * SEC, attribute, kind, **said)
+    lab.frames += alive(9 * SEC).frames
+    assert "connect-unanswered" not in [one.cause for one in lab.diagnosis().connections]
 
 
 @pytest.mark.parametrize(("reason", "severity"), [(23, "error"), (24, "info"), (25, "info"), (26, "error")])

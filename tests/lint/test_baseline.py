@@ -74,12 +74,12 @@ def test_more_of_the_same_is_new_and_less_is_fixed(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_findings_that_are_only_counted_count_too(tmp_path: Path) -> None:
     """Of more than 10,000 of a rule, the others have one entry."""
-    written(tmp_path, "a.pcap", *range(1, 10_008))
+    written(tmp_path, "a.pcap", *range(1, 10_002))
     lines = entries(keep(tmp_path, "a.pcap"))
-    assert len(lines) == 10_001 and [one["count"] for one in lines if one["fingerprint"] == "beyond"] == [7]
-    written(tmp_path, "a.pcap", *range(1, 10_010))
+    assert len(lines) == 10_001 and [one["count"] for one in lines if one["fingerprint"] == "beyond"] == [1]
+    written(tmp_path, "a.pcap", *range(1, 10_004))
     told = compare(tmp_path, "a.pcap")
-    assert (told["findings"], told["by_rule"]) == ([], {"AM001": 2}) and counts(told) == (10_007, 2, 0, 0)
+    assert (told["findings"], told["by_rule"]) == ([], {"AM001": 2}) and counts(told) == (10_001, 2, 0, 0)
 
 
 def test_only_what_was_checked_is_fixed_and_the_rest_is_listed_in_order(tmp_path: Path) -> None:

@@ -10,11 +10,13 @@ import pytest
 from ibdissect.capture.records import ROWS
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.engine.facts import KEPT
+from ibdissect.wire.notice import TrapPKey
 from tests.craft import native, smp
 from tests.rules.findings import START_NS, lint
 from tests.rules.LNK.cases import LOWERED
 from tests.rules.made.subnets import NODE_INFO, PORT_INFO, back, data, sweep
-from tests.rules.made.traps import CA, bad_key, repress, trap
+from tests.rules.made.traps import CA, ENDS, PACKET, bad_key, details, repress, trap
+from tests.rules.TXN.cases import DATA, FIRST, WAIT, segment
 from tests.subnet.made import SET, answer, ask, node, p_keys, port_info
 
 Frames = Sequence[bytes]
@@ -44,6 +46,13 @@ STARTS = back(PORT_INFO, port_info(5, operational_vls=1, port_state=2), [1, 2])
 def test_a_port_that_nobody_is_seen_to_arm(code: str) -> None:
     assert at_the_end(code, [*sweep(), TABLE, FOREIGN[code]], *BOTH) == ["error"]
     assert at_the_end(code, [*sweep(), STARTS, TABLE, FOREIGN[code]], *BOTH) == ["info"]
+
+
+@pytest.mark.parametrize("state", [4, 2])
+def test_a_port_complains_whatever_state_it_showed(state: int) -> None:
+    complaint = trap(257, details(TrapPKey, **ENDS, key_value=0x8123))
+    found = lint([CA, answer(5, PORT_INFO, port_info(5, port_state=state)), PACKET, complaint], "PKY013")
+    assert [str(one.severity) for one in found] == ["warning"]
 
 
 def test_a_packet_that_was_under_way() -> None:
@@ -78,3 +87,10 @@ def test_more_traps_that_are_repressed_late_than_are_remembered(monkeypatch: pyt
     frames = [CA, answer(5, PORT_INFO, port_info(5)), *burst * 4]
     times = [i * SECOND_NS if i < 2 else (10 + i // 8 * 5) * SECOND_NS + i % 8 * 10**6 for i in range(len(frames))]
     assert [str(one.severity) for one in lint(frames, "MKY011", times=times, lost=())] == found
+
+
+@pytest.mark.parametrize(("most", "found"), [(0, ["info"]), (8, [])])
+def test_more_late_first_segments_than_are_remembered(monkeypatch: pytest.MonkeyPatch, most: int, found: list[str]) -> None:
+    monkeypatch.setattr("ibdissect.rules.TXN.rmpp.MAX_WAITING", most)
+    frames = [*WAIT, segment(DATA, 2, 0), segment(DATA, 1, 0, flags=FIRST)]
+    assert [str(one.severity) for one in lint(frames, "TXN011", times=[i * 6 * SECOND_NS for i in range(len(frames))], lost=())] == found

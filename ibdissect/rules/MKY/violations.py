@@ -47,7 +47,7 @@ class BadMKeyStorm(TrapRule):
 
     The traps, and no TrapRepress between them, nor later within a second of the first one; the same trap again within a millisecond does
     not count. An `info` where the capture may have missed the TrapRepress, or shows none from the receiver of the traps to that port at
-    all, and where the traps may be of two subnets.
+    all, where the traps may be of two subnets, and where there are more of them than are remembered (CAP016).
     """
 
     code, name, severity = "MKY011", "trap256-storm", WARNING

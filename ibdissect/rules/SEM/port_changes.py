@@ -75,7 +75,8 @@ class WidthNotSupported(AttributeRule):
     Enable widths from LinkWidthSupported, or 255 for all of them.
 
     The Set, and what the port itself showed before it. Silent for port 0 of a switch, which has no link, and where the Set repeats what
-    the port had enabled; an `info` where the capture may have missed a change in between, or the answer shows that the port has them.
+    the port had enabled; an `info` where the capture may have missed a change in between, or the answer shows that the port has them, or
+    no answer is seen and the port showed so much since that what it showed next is forgotten.
     """
 
     code, name, severity = "SEM008", "linkwidth-enabled-not-supported", ERROR
@@ -98,7 +99,8 @@ class ExtSpeedsNotOffered(AttributeRule):
     Correct the subnet manager or the tool that sent the Set.
 
     For 16 to 29 the Set alone. For 1 to 15 the LinkSpeedExtSupported that the port itself showed before; silent where it showed none, and
-    where the Set repeats what the port had enabled. An `info` if the answer shows that the port has it.
+    where the Set repeats what the port had enabled. An `info` if the answer shows that the port has it, or no answer is seen and the port
+    showed so much since that what it showed next is forgotten.
     """
 
     code, name, severity = "SEM010", "linkspeedext-enabled-wrong", WARNING
@@ -125,7 +127,8 @@ class ExtSpeeds2NotOffered(AttributeRule):
     Correct the subnet manager or the tool that sent the Set.
 
     The LinkSpeedExtSupported2 that the port itself showed before; silent where it showed none, where the Set repeats what the port had
-    enabled, and for 4 to 7: public sources define only 7 (all). An `info` if the answer shows that the port has it.
+    enabled, and for 4 to 7: public sources define only 7 (all). An `info` if the answer shows that the port has it, or no answer is seen
+    and the port showed so much since that what it showed next is forgotten.
     """
 
     code, name, severity = "SEM064", "linkspeedext2-enabled-not-supported", WARNING

@@ -87,7 +87,7 @@ class VlOutOfRange(_QosRule):
 
     The Set, and PortInfo of its output port, which is Armed or Active: before that a manager may write the tables first and the VLs then. A
     Set for all output ports (the optimised form) counts where no port of the switch uses that VL. An `info` if a port shows within ten
-    seconds that it uses that VL, or carries no data: the manager is changing both.
+    seconds that it uses that VL, or carries no data: the manager is changing both; also if it showed so much since that this is forgotten.
     """
 
     code, name, severity = "SEM026", "sl2vl-vl-range", WARNING

@@ -85,7 +85,7 @@ class SegmentOrphan(Rule):
         return hit.frame not in self.begun
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        return lowered_severity(context, hit.time_ns)
+        return INFO if self.begun.dropped.count else lowered_severity(context, hit.time_ns)
 
 
 class SegmentGap(Rule):

@@ -172,6 +172,10 @@ class ReportedPackets(TrapRule):
                     key=(slid, dlid, qp, key),
                 )  # fmt: skip
 
+    def doubtful_by_then(self, hit: Hit, context: Context) -> bool:
+        """Never: the port complains, whatever state the capture shows it in."""
+        return False
+
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         """INFO if trap and packet may be of two subnets; what happened in between changes neither."""
         return None if self.in_one_subnet(hit, context) else INFO
