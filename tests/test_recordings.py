@@ -26,6 +26,7 @@ def test_nothing_worse_than_an_info(name: str, infos: Mapping[str, int]) -> None
     assert {code: found.count(("info", code)) for _, code in found} == infos
 
 
+@pytest.mark.slow
 def test_two_subnets_of_one_file_are_told_apart_and_each_is_clean() -> None:
     report = check(str(REPO / "captures/two-subnets.pcapng.gz"), CheckOptions(rules=load()))
     (mixed,) = (one for one in report.findings if one.severity != "info")

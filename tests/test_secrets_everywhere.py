@@ -141,6 +141,7 @@ def short(version: int, some: Iterable[Keyed], step: int) -> list[Case]:
 OF_CONNECTIONS = [one for one in KEYED if one.name in ("NVMe", "rping", "SMC-R message")]
 
 
+@pytest.mark.slow
 def test_a_message_with_any_length_and_cut() -> None:
     before = [whole(LINK_INFINIBAND, data) for data in OF_CONNECTIONS[0].before]
     assert told(before, short(0, OF_CONNECTIONS[:1], 40)) == []

@@ -157,8 +157,9 @@ class Half(Direction):
     def hurries(self, p: Packet) -> cython.bint:
         """Whether a request comes before half the time has passed that the last RNR NAK asked for.
 
-        Where the clocks of two interfaces differ, each NAK may stand before the try that it answers: then three quarters have passed since
-        the try before. Where a NAK and what follows it have one time, the clock is too coarse to tell.
+        Where the clocks of two interfaces differ, each NAK may stand before the try that it answers: so a request hurries only if less than
+        three quarters of that time have passed since the try before that NAK, too. Where a NAK and what follows it have one time, the clock
+        is too coarse to tell.
         """
         wait: i64 = RNR_TIMER_US[self.rnr_code] * 1000
         told: cython.bint = self.rnr_sent > 0 and p.time != self.rnr_time

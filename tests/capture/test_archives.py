@@ -261,7 +261,7 @@ def test_a_tar_behind_another_one_is_read(kind: str, folder: Path) -> None:
         open_capture(f"tar://two.pcap::both.{kind}")
 
 
-@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
+@pytest.mark.parametrize("kind", [pytest.param("zip", marks=pytest.mark.slow), "tar", "tar.gz"])
 def test_members_that_begin_like_a_capture_are_captures(kind: str, folder: Path) -> None:
     """Also packed ones, and those below a folder; of others only the number is said, and one that is encrypted or damaged tells nothing."""
     blob = LAB.read_bytes()
@@ -298,6 +298,7 @@ def test_members_that_lie_upon_each_other_are_damage(folder: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_commands_say_what_of_an_archive_was_not_read(folder: Path) -> None:
     made("x.tar", ("good.pcap", b"0", ""), ("a::b.pcap", b"0", ""), ("fifo.pcap", b"6", ""))
     by_capture = ["export", "-o", "ds", "--partition-by", "capture"]

@@ -72,6 +72,7 @@ def test_every_byte_of_a_pipe_and_of_a_set_is_that_of_the_file(form: str, tmp_pa
             assert json.dumps(one.pop("captures")) != json.dumps(two.pop("captures")) and json.dumps(one) == json.dumps(two)
 
 
+@pytest.mark.slow
 def test_json_of_a_pipe_and_of_a_set_is_that_of_the_file(tmp_path: Path) -> None:
     path = written(tmp_path / "a.pcap", exhausted)
     whole = json.loads(commands.run("diagnose", "--format", "json", str(path), text=True).stdout)

@@ -50,6 +50,7 @@ def test_a_capture_without_subnet_management_changes_no_subnet(tmp_path: Path) -
     assert "cannot be used here" in diff(str(known), str(known), "--names").stderr
 
 
+@pytest.mark.slow
 def test_traffic_and_findings_of_frames_that_match(tmp_path: Path) -> None:
     """A partition that came is a change, unless a filter looks at another one."""
     words = ("diff", str(REPO / "captures/pkey-lab-full.pcap"), str(REPO / "captures/pkey-lab.pcap"), "--format", "json")

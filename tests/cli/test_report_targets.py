@@ -46,6 +46,7 @@ def test_files_are_read_once_more_only_for_a_format_that_shows_it(tmp_path_facto
     assert digests_of([Target("text"), Target("sarif", "x")], [str(path), "-"])[str(path)].size == 3
 
 
+@pytest.mark.slow
 def test_a_dash_is_standard_output_for_every_report(tmp_path: Path, repo: Path) -> None:
     lab = str(repo / "captures/pkey-lab.pcap")
     for words in (["lint", lab, "-o"], ["report", lab, "-o"], ["report", lab, "--output"], ["lint", lab, "--output-file"]):

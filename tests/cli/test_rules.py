@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from ibdissect.rules import load
 from tests import commands
 
@@ -31,6 +33,7 @@ def test_json() -> None:
     assert {rule["code"] for rule in rules} == {rule.code for rule in load() if rule.code.startswith("AM")}
 
 
+@pytest.mark.slow
 def test_says_which_file_defines_a_rule(repo: Path) -> None:
     for rule in json.loads(run("--format", "json").stdout):
         family = rule["code"].rstrip("0123456789")

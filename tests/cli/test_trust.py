@@ -141,8 +141,9 @@ def test_a_file_that_is_found_is_not_waited_for(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("words", "keys"),
     [
-        ((), ["ignore", "severity", "fail-on"]), (("--fail-on", "error"), ["ignore", "severity"]),
-        (("--select", "CAP"), ["ignore", "severity", "fail-on"]),
+        (("--fail-on", "error"), ["ignore", "severity"]),
+        pytest.param((), ["ignore", "severity", "fail-on"], marks=pytest.mark.slow),
+        pytest.param(("--select", "CAP"), ["ignore", "severity", "fail-on"], marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_every_output_says_whose_rules_were_followed(words: tuple[str, ...], keys: list[str], tmp_path: Path) -> None:
@@ -173,7 +174,8 @@ def test_every_output_says_whose_rules_were_followed(words: tuple[str, ...], key
 @pytest.mark.parametrize(
     "words",
     [
-        ("sql", "{}", "select count(*) from findings"), ("export", "{}", "--findings", "-o", "x.jsonl"),
+        pytest.param(("sql", "{}", "select count(*) from findings"), marks=pytest.mark.slow),
+        ("export", "{}", "--findings", "-o", "x.jsonl"),
         ("annotate", "{}", "-o", "x.pcapng"), ("diff", "{}", "{}"),
     ],
 )  # fmt: skip

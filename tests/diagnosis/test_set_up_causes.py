@@ -61,7 +61,7 @@ def test_retries_of_a_req_that_are_used_up_are_said(tries: int, said: bool) -> N
 @pytest.mark.parametrize(("attribute", "kind", "said"), [
     (cm.RTU_ID, cm.RTU, {}), (cm.DREQ_ID, cm.DREQ, {}), (cm.DREP_ID, cm.DREP, {}), (cm.MRA_ID, cm.MRA, {"message_mraed": 1}),
 ])  # fmt: skip
-def test_what_follows_a_rep_shows_that_there_was_one(attribute: int, kind: Any, said: dict[str, int]) -> None:
+def test_what_follows_a_rep_shows_that_there_was_one(attribute: int, kind: Any, said: dict[str, Any]) -> None:
     lab = Lab()
     lab.req(0, 4)
     lab.short(4 * SEC, attribute, kind, **said)

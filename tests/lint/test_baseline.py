@@ -162,6 +162,10 @@ def test_damage_is_named(tmp_path: Path) -> None:
 def test_the_fingerprint_is_the_one_of_files_that_exist(tmp_path: Path) -> None:
     written(tmp_path, "a.pcap", 1)
     assert [one["fingerprint"] for one in entries(keep(tmp_path, "a.pcap"))] == ["a815eed25d7de5afd7696bac14134e5f"]
+    for name in ("\udcff.pcap", "\udcfe.pcap"):
+        written(tmp_path, name, 1)
+    marks = [one["fingerprint"] for one in entries(keep(tmp_path, "a.pcap", "\udcff.pcap", "\udcfe.pcap"))]
+    assert len({*marks}) == 3, "names need not be UTF-8"
 
 
 def test_copies_are_compared_with_the_entries_of_their_own_name(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def test_lines(line: str, keys: list[int], expected: tuple[int, ...], window: in
     assert told(capture(line, keys), window) == [expected]
 
 
+@pytest.mark.slow
 def test_random_lines_tell_the_same_matched_by_columns_and_one_by_one() -> None:
     rnd, wrong = random.Random(1), []
     for _ in range(15):

@@ -221,6 +221,7 @@ def datagrams(
     return point_faults(world.compare(folder))[0].by_rule
 
 
+@pytest.mark.slow
 def test_answers_that_may_be_of_several_connections(tmp_path: Path) -> None:
     """Eight queue pairs that all begin with PSN 0: whose answers are whose is unknown. From PSN 200 on requests of one take another way."""
     world = World(points=("client", "server"))

@@ -285,7 +285,8 @@ class RawFilterWithoutCap(AttributeRule):
 
     Let the subnet manager read FilterRawInboundCap and FilterRawOutboundCap first.
 
-    The SwitchInfo before the Set. Silent where the Set repeats what the port showed; an `info` if the answer shows that the filter is on.
+    The SwitchInfo before the Set. Silent where the Set repeats what the port showed; an `info` if the answer shows that the filter is on,
+    or no answer is seen and the port showed so much since that what it showed next is forgotten.
     """
 
     code, name, severity = "SEM071", "raw-filter-without-cap", WARNING

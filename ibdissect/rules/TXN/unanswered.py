@@ -59,16 +59,16 @@ class RequestUnanswered(UnansweredRule):
 
     Check whether one target or attribute stands out, whether the node is alive, its keys, and drops on VL15, which switches may discard.
 
-    The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, if the answer is not due yet by
-    the RespTimeValue that the agent announced, or by twice the time that the agent took for another answer, if the capture misses packets
-    within ten seconds, if nothing at all was recorded for more than a second after the only try, as between two recordings, or if the
-    requester asks a LID several times, once each, of which the capture shows no answer at all: its answers may take another way, and the
-    requester got them; or if it asks that agent only this once without an answer, both go on for more than a second, and it does not
-    repeat the request: the capture lacks the answer; or if the answer was recorded long before the request, as where two recordings are
-    merged whose clocks differ; or if the request takes down the port through which it comes, as far as known, and its answer may be lost
-    with the link. Silent if the answer was recorded just before the request, or an answer to the same request less than a second before it,
-    as with two mirrors. Silent, too, if another finding says why the request was dropped (keys, partitions, checksums, lengths, LIDs): it
-    lists this as its consequence.
+    The capture goes on for a second and shows answers to the same requester. An `info` in ERF captures, if the answer is not due yet by the
+    RespTimeValue that the agent announced, or by twice the time that the agent took for another answer, if the capture misses packets
+    within ten seconds, if nothing at all was recorded between the only try and the time at which its answer was due, as between two
+    recordings, or if the requester asks a LID several times, once each, of which the capture shows no answer at all: its answers may take
+    another way, and the requester got them; or if it asks that agent only this once without an answer, both go on for more than a second,
+    and it does not repeat the request: the capture lacks the answer; or if the answer was recorded long before the request, as where two
+    recordings are merged whose clocks differ; or if the request takes down the port through which it comes, as far as known, and its answer
+    may be lost with the link. Silent if the answer was recorded just before the request, or an answer to the same request less than a
+    second before it, as with two mirrors. Silent, too, if another finding says why the request was dropped (keys, partitions, checksums,
+    lengths, LIDs): it lists this as its consequence.
     """
 
     code, name, severity = "TXN001", "request-unanswered", WARNING

@@ -110,6 +110,7 @@ def test_large_chunks() -> None:
         assert sorted((one.frame, one.code, str(one.evidence), one.count) for one in found) == wanted
 
 
+@pytest.mark.slow
 def test_more_packets_than_are_looked_at_one_by_one() -> None:
     """Hundreds of packets and LIDs in a chunk, in front of the lesson and behind it."""
     senders = range(0x200, 0x200 + 300)
