@@ -169,6 +169,7 @@ POISON = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_poisoned_entry_is_not_used(capture: Path, tmp_path: Path, checks: list[Any]) -> None:
     first = asked(tmp_path, str(capture))
     (entry,) = entries(tmp_path / "cache")

@@ -55,6 +55,7 @@ def many() -> bytes:
     return joined(*labs).pcap()
 
 
+@pytest.mark.slow
 def test_many_queue_pairs_in_windows_from_a_pipe_and_as_a_set_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = many()
     path = tmp_path / "a.pcap"

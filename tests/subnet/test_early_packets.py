@@ -51,6 +51,7 @@ def test_flows_of_one_slot(seed: int) -> None:
         assert sorted((one.frame, one.count) for one in found) == wanted
 
 
+@pytest.mark.slow
 def test_forgotten_flows_leave_no_state_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest flow makes room for the next; one that comes again counts from there on, whether or not it shares its slot."""
     monkeypatch.setattr(early_packets, "MAX_FLOWS", 2)
