@@ -72,6 +72,10 @@ class KeptDict(dict[K, V]):
         else:
             self.dropped.add(frame, time_ns)
 
+    def surely_lacks(self, key: K) -> bool:
+        """Whether a key was never to be kept; after one was dropped, nobody knows that."""
+        return key not in self and not self.dropped.count
+
     def get_or_make(self, key: K, make: Callable[[], V], frame: int, time_ns: int, count: int = 1) -> V | None:
         """The value of a key, made if it is missing; None if there is no room for it, which counts as `count` dropped entries."""
         if key not in self:

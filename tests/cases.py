@@ -23,7 +23,7 @@ def every(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Calla
             for case in tried:
                 try:
                     test(**case, **fixtures)
-                except (Exception, pytest.fail.Exception) as error:
+                except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:  # a case that skips would hide those behind it
                     failed = error if isinstance(error, Exception) else AssertionError(str(error)).with_traceback(error.__traceback__)
                     failed.add_note(f"case: {case}")
                     failures.append(failed)

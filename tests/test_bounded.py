@@ -35,6 +35,14 @@ def test_entries_without_room_are_counted_and_not_stored() -> None:
     assert names == ["a"] and ages == {"a": 3} and (dropped.count, dropped.frame) == (2, 2)
 
 
+def test_what_was_never_kept_is_lacked_for_sure_until_something_had_no_room() -> None:
+    known = KeptDict[str, int](1, "names")
+    known.keep("a", 1, 1, 10)
+    assert not known.surely_lacks("a") and known.surely_lacks("b")
+    known.keep("b", 2, 2, 20)
+    assert not known.surely_lacks("a") and not known.surely_lacks("b") and not known.surely_lacks("c")
+
+
 def test_a_value_is_made_once_and_only_if_there_is_room() -> None:
     known = KeptDict[str, list[int]](1, "names")
     first = known.get_or_make("a", list, 1, 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import os
 import re
@@ -139,3 +140,14 @@ def test_python_of_the_page() -> None:
     for block in blocks:
         done = subprocess.run([sys.executable, "-c", block], cwd=REPO, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
+
+
+def test_accepted_mistakes_are_of_functions_that_exist(repo: Path) -> None:
+    """A row whose function was renamed accepts nothing any more."""
+    missing = []
+    for row in csv.DictReader((repo / "benchmarks/equivalent_mutants.csv").open(encoding="utf-8")):
+        text = "".join(path.read_text(encoding="utf-8") for path in repo.glob(row["file"]) if path.suffix == ".py")
+        words = [rf"\b(?:def|class) {re.escape(name)}\b" for name in row["function"].split(".") if name != "*"]
+        if not text or not all(re.search(word, text) for word in words):
+            missing.append((row["file"], row["function"]))
+    assert missing == []

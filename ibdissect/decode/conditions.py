@@ -58,7 +58,7 @@ def occurrences_where(expr: Expr, table: ChunkTable, domain: StructType) -> Bool
 class HasValues(Protocol):
     """An operand with its own code, such as a display filter function."""
 
-    def series(self, judge: Evaluator) -> Series:
+    def series(self, evaluator: Evaluator) -> Series:
         """Its values in the judged entries."""
 
 
@@ -149,7 +149,7 @@ class Evaluator:
         return result
 
     def narrowed(self, picked: Int) -> Evaluator:
-        """A judge of some occurrences alone."""
+        """An evaluator of some occurrences alone."""
         return Evaluator(self.table, self.domain, picked)
 
     def present(self, what: object) -> tuple[Int | None, Bool]:

@@ -25,7 +25,7 @@ from .names import Kind, NameSource
 class Operand(Record, frozen=True):
     kind: Kind
 
-    def series(self, judge: Evaluator) -> Series:
+    def series(self, evaluator: Evaluator) -> Series:
         raise NotImplementedError
 
 
@@ -34,7 +34,7 @@ class Constant(Operand, frozen=True):
 
     value: Value
 
-    def series(self, judge: Evaluator) -> Series:
+    def series(self, evaluator: Evaluator) -> Series:
         assert not isinstance(self.value, Network)
         return constant(self.value)
 
@@ -47,21 +47,21 @@ class NamedOperand(Operand, frozen=True):
     to_end: bool = False
     """Whether the bytes of a structure extend to the end of the frame."""
 
-    def series(self, judge: Evaluator) -> Series:
-        found = self.read(judge)
-        return self.hidden_bytes(judge, found) if isinstance(found, Blobs) else found
+    def series(self, evaluator: Evaluator) -> Series:
+        found = self.read(evaluator)
+        return self.hidden_bytes(evaluator, found) if isinstance(found, Blobs) else found
 
-    def hidden_bytes(self, judge: Evaluator, found: Blobs) -> Blobs:
+    def hidden_bytes(self, evaluator: Evaluator, found: Blobs) -> Blobs:
         """The same bytes of the packet, with those of keys as zeros if keys are hidden."""
-        if self.state.hide_keys and found.data is judge.table.chunk.data:
-            return Blobs(found.rows, judge.table.once(without_keys), found.at, found.stop, found.text)
+        if self.state.hide_keys and found.data is evaluator.table.chunk.data:
+            return Blobs(found.rows, evaluator.table.once(without_keys), found.at, found.stop, found.text)
         return found
 
-    def read(self, judge: Evaluator) -> Series:
+    def read(self, evaluator: Evaluator) -> Series:
         """The captured values, including keys."""
-        source, table = self.source, judge.table
+        source, table = self.source, evaluator.table
         if source.fields:
-            return joined([self._shown(judge, field) for field in source.fields])
+            return joined([self._shown(evaluator, field) for field in source.fields])
         if not source.structs:
             return values_of(source.name, table, self.state)
         parts = [table.occurrences(struct) for struct in source.structs]
@@ -71,14 +71,14 @@ class NamedOperand(Operand, frozen=True):
         assert isinstance(found, Blobs) and found.rows is not None
         return Blobs(found.rows, found.data, found.at, table.located.end[found.rows])
 
-    def _shown(self, judge: Evaluator, field: Field[Any]) -> Series:
+    def _shown(self, evaluator: Evaluator, field: Field[Any]) -> Series:
         """The values of a field, without checksums that would reveal a hidden key."""
-        found = judge.series(field)
+        found = evaluator.series(field)
         if not self.state.hide_keys or field.holds != "checksum" or found.rows is None:
             return found
         assert isinstance(found, NumberSeries)
-        rows = found.rows if judge.rows is None else judge.rows[found.rows]
-        shown = np.flatnonzero(~hidden_checksums(judge.table, rows, found.values))
+        rows = found.rows if evaluator.rows is None else evaluator.rows[found.rows]
+        shown = np.flatnonzero(~hidden_checksums(evaluator.table, rows, found.values))
         self.state.hidden_checksums += len(rows) - len(shown)
         return found.pick(shown)
 
@@ -89,8 +89,8 @@ class ByteRange(Operand, frozen=True):
     of: Operand
     ranges: tuple[tuple[int, int | None], ...]
 
-    def series(self, judge: Evaluator) -> Series:
-        whole = self.of.series(judge)
+    def series(self, evaluator: Evaluator) -> Series:
+        whole = self.of.series(evaluator)
         assert isinstance(whole, Blobs)
         size = whole.stop - whole.at
         parts = []
@@ -115,8 +115,8 @@ class Computation(Operand, frozen=True):
     left: Operand
     right: Operand
 
-    def series(self, judge: Evaluator) -> Series:
-        _, left, right = pairs(self.left.series(judge), self.right.series(judge))
+    def series(self, evaluator: Evaluator) -> Series:
+        _, left, right = pairs(self.left.series(evaluator), self.right.series(evaluator))
         return computed(self.op, left, right)
 
 
@@ -125,8 +125,8 @@ class NotZero(Operand, frozen=True):
 
     of: Operand
 
-    def series(self, judge: Evaluator) -> Series:
-        found = self.of.series(judge)
+    def series(self, evaluator: Evaluator) -> Series:
+        found = self.of.series(evaluator)
         there = found.values != 0 if isinstance(found, NumberSeries) else np.array([any(item) for item in found.items()], np.bool_)
         return found.pick(np.flatnonzero(there))
 
@@ -137,11 +137,11 @@ class Function(Operand, frozen=True):
     name: str
     arguments: tuple[Operand, ...]
 
-    def series(self, judge: Evaluator) -> Series:
-        found = [argument.series(judge) for argument in self.arguments]
+    def series(self, evaluator: Evaluator) -> Series:
+        found = [argument.series(evaluator) for argument in self.arguments]
         first = found[0]
         if self.name in ("min", "max"):
-            return _extreme(self.name, [each for each in found if isinstance(each, NumberSeries)], judge.size)
+            return _extreme(self.name, [each for each in found if isinstance(each, NumberSeries)], evaluator.size)
         if self.name == "count":
             assert first.rows is not None
             rows, counts = np.unique(first.rows, return_counts=True)
@@ -210,8 +210,8 @@ def column(source: NameSource, table: ChunkTable, state: State, rows: Int) -> tu
 
 
 def _read(named: NamedOperand, table: ChunkTable, rows: Int) -> tuple[Int, Values, Bool]:
-    judge = Evaluator(table)
-    found = named.read(judge)
+    evaluator = Evaluator(table)
+    found = named.read(evaluator)
     assert found.rows is not None
     if len(rows) < len(table):
         found = found.pick(np.flatnonzero(np.isin(found.rows, rows)))

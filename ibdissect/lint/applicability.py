@@ -129,10 +129,10 @@ def applying(table: ChunkTable, struct: type[Struct] | None, condition: Expr, po
         found[sure] = _Applying(table, struct, sure, kinds, facts).mask(condition)
     if len(asked):
         known = facts.judges if facts is not None else {}
-        judge = known.get((table, struct, ports))
-        if judge is None:
-            judge = known[table, struct, ports] = _Applying(table, struct, asked, kinds, facts)
-        found[asked] = judge.mask(condition)
+        evaluator = known.get((table, struct, ports))
+        if evaluator is None:
+            evaluator = known[table, struct, ports] = _Applying(table, struct, asked, kinds, facts)
+        found[asked] = evaluator.mask(condition)
         late = (found & ~hits).nonzero()[0]
         found[late[_copied(table, struct, condition, late)]] = False
     return found

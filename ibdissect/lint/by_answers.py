@@ -31,20 +31,20 @@ OF_MAD = {MAD.method: "method", MAD.attribute_id: "attribute", MAD.attribute_mod
 """Columns that are known without reading the packets again."""
 
 
-class AnswersJudge(Evaluator):
+class AnswersEvaluator(Evaluator):
     """Judges SMPs of an attribute, by themselves and by what was answered before. The SMPs keep the columns, which all rules share."""
 
     def __init__(self, smps: AttributeSmps, picked: Int | None = None) -> None:
         self.smps = smps
         super().__init__(smps.event.table, MAD, picked)
         if picked is None:
-            self.all, self.known = smps.cached(AnswersJudge, lambda: (self.all, self.known))
+            self.all, self.known = smps.cached(AnswersEvaluator, lambda: (self.all, self.known))
 
     def count(self) -> int:
         return len(self.smps)
 
-    def narrowed(self, picked: Int) -> AnswersJudge:
-        return AnswersJudge(self.smps, picked)
+    def narrowed(self, picked: Int) -> AnswersEvaluator:
+        return AnswersEvaluator(self.smps, picked)
 
     @property
     def rows(self) -> Int:
@@ -70,15 +70,15 @@ class AnswersJudge(Evaluator):
 def suspects(smps: AttributeSmps, condition: Expr) -> Bool:
     """SMPs for which a condition holds, bool[n]: of many, only those are judged that say something new (`decode.smp_contents`)."""
     if len(smps.content) < SMALL:
-        return AnswersJudge(smps).mask(condition)
+        return AnswersEvaluator(smps).mask(condition)
     asked = frozenset(field.owner for field in _asked(condition) if not is_own(field.owner, smps.attributes))
     content, left, some = smps.cached(("suspects", asked), lambda: _left(smps, asked))
     if some is None:
-        found = AnswersJudge(smps).mask(condition)
+        found = AnswersEvaluator(smps).mask(condition)
     else:
         found = np.zeros(len(smps), np.bool_)
         if len(left):
-            found[left] = AnswersJudge(some).mask(condition)
+            found[left] = AnswersEvaluator(some).mask(condition)
     if found.any():
         smps.event.subnet.judged.blame(content[found])
     return found
@@ -111,13 +111,13 @@ def value_in(smp: AttributeSmp, operand: Any) -> int:
         return smp.now(operand)
     if isinstance(operand, Previous):
         return int(shown(smp.columns, operand.field).values[smp.i])
-    series = AnswersJudge(smp.columns, np.array([smp.i])).series(operand)
+    series = AnswersEvaluator(smp.columns, np.array([smp.i])).series(operand)
     return int(series.values[0]) if isinstance(series, NumberSeries) and len(series.values) else 0
 
 
 def holds_in(smp: AttributeSmp, condition: Expr) -> bool:
     """Whether a condition holds for one SMP."""
-    return bool(AnswersJudge(smp.columns, np.array([smp.i])).mask(condition)[0])
+    return bool(AnswersEvaluator(smp.columns, np.array([smp.i])).mask(condition)[0])
 
 
 @cache

@@ -93,13 +93,13 @@ class Conditions:
         """Where rules about one structure hold."""
         if not rules or (struct is not None and not len(table.occurrences(struct))):
             return []
-        found, judge = [], Evaluator(table, struct)
+        found, evaluator = [], Evaluator(table, struct)
         places = table.catalog.places(struct) if struct is not None else ()
         carried = struct if any(isinstance(place, (Mad, Inside)) for place in places) else None
         for rule in rules:
             assert rule.when is not None
             start = time.perf_counter() if self.spent is not None else 0.0
-            hits = judge.mask(rule.when)
+            hits = evaluator.mask(rule.when)
             if self.spent is not None:
                 self.spent(rule, time.perf_counter() - start)
             count = np.count_nonzero(hits)

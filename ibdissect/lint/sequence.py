@@ -47,13 +47,13 @@ class Previous(Value, Record, frozen=True, eq=False):
         """None: the values that it is computed from are elsewhere."""
         yield from ()
 
-    def series(self, judge: Evaluator) -> NumberSeries:
+    def series(self, evaluator: Evaluator) -> NumberSeries:
         """Its values in the occurrences that have one."""
-        return cast("Remembers", judge).earlier(self)
+        return cast("Remembers", evaluator).earlier(self)
 
 
 class Remembers(Protocol):
-    """A judge of occurrences whose earlier ones are known."""
+    """An evaluator of occurrences whose earlier ones are known."""
 
     def earlier(self, word: Previous) -> NumberSeries:
         """The values of `previous(...)`, in the occurrences that have one."""
@@ -151,7 +151,7 @@ class _Values(Record):
     times: Any
 
 
-class _Judge(Evaluator):
+class _InSequence(Evaluator):
     """Judges the occurrences of a window."""
 
     def __init__(self, table: ChunkTable, struct: type[Struct], previous: dict[Previous, _Values]) -> None:
@@ -225,7 +225,7 @@ class Sequence:
         rows = table.occurrences(self.on).rows
         spoken = conversations(table, rows)
         earlier = {one: self._earlier(table, n, one, rows.tolist(), spoken) for n, one in enumerate(self.previous)}
-        holds = _Judge(table, self.on, earlier).mask(self.when)
+        holds = _InSequence(table, self.on, earlier).mask(self.when)
         follows, same = self.unless, self._same(table, self.unless.same) if self.unless is not None else []
         met = Evaluator(table, self.on).mask(follows.what) if follows is not None else np.zeros(len(rows), np.bool_)
         proof = next(iter(earlier.values()), None)

@@ -38,7 +38,7 @@ ANSWERED = OF_CONNECTIONS & ~np.isin(np.arange(256) & OPERATION, (ACKNOWLEDGE, A
 UDP_PROTOCOL = 17
 
 
-class Pair(Record):
+class PortPair(Record):
     """Traffic from one port to another."""
 
     source: End
@@ -77,7 +77,7 @@ class Congestion:
     after: ClassVar = (Scopes,)
 
     def __init__(self, scopes: Scopes | None = None) -> None:
-        self.pairs = KeptDict[tuple[End, End], Pair](MAX_PAIRS, "pairs of ports")
+        self.pairs = KeptDict[tuple[End, End], PortPair](MAX_PAIRS, "pairs of ports")
         self.scopes = scopes or Scopes()
 
     @cached_property
@@ -101,16 +101,16 @@ class Congestion:
                 self._ignored(pair)
 
     @staticmethod
-    def _ignored(pair: Pair) -> None:
+    def _ignored(pair: PortPair) -> None:
         if not pair.ignored_frame:
             pair.ignored_frame, pair.ignored_ns = pair.open_frame, pair.open_ns
         pair.open_frame = 0
 
-    def _pairs(self, table: ChunkTable, rows: Int) -> list[Pair | None]:
+    def _pairs(self, table: ChunkTable, rows: Int) -> list[PortPair | None]:
         """The pair of each row, created if missing; None beyond the limit."""
         whens = zip((table.chunk.first + rows).tolist(), table.chunk.time_ns[rows].tolist(), strict=True)
         get = self.pairs.get_or_make
-        return [get(way, partial(Pair, *way, *when), *when) for way, when in zip(ends_of(table, rows), whens, strict=True)]
+        return [get(way, partial(PortPair, *way, *when), *when) for way, when in zip(ends_of(table, rows), whens, strict=True)]
 
     def _marks(self, table: ChunkTable, rows: Int) -> None:
         """Count marked packets and notifications, each packet once, whichever of its copies shows the mark; usually there are none."""
@@ -149,7 +149,7 @@ class Congestion:
                 marked = mine[ce[mine] & ANSWERED[opcode[mine]]]
                 self._match(pair, table.chunk.first + rows[marked], times[marked], times[back[is_cnp[back]]])
 
-    def _match(self, pair: Pair, frames: Int, times: Int, notified: Int) -> None:
+    def _match(self, pair: PortPair, frames: Int, times: Int, notified: Int) -> None:
         """Match marked packets of a pair with the times `notified` of the notifications that came back, both in order of time."""
         if pair.open_frame:
             frames, times = np.concatenate(([pair.open_frame], frames)), np.concatenate(([pair.open_ns], times))

@@ -8,7 +8,8 @@ import pytest
 
 from ibdissect.decode.addresses import End
 from ibdissect.diagnosis.follow import ConnectionFollower
-from tests.diagnosis.lab import US, A, B, Lab, diagnosis
+from tests.diagnosis.lab import SEC, US, A, B, Lab, diagnosis
+from tests.diagnosis.test_causes import alive, repeated
 
 Icrc = Callable[[bytes], bytes]
 
@@ -57,6 +58,14 @@ def test_a_repetition_that_nobody_answers_says_that_it_was_dropped() -> None:
     lab.frames = [(time, frame) for time, frame in lab.frames if frame[26:30] == A]
     found = lab.only()
     assert (found.cause, found.severity) == ("icrc-wrong-at-sender", "error")
+
+
+def test_where_the_connection_was_given_up_nothing_says_that_all_arrived() -> None:
+    lab = Lab()
+    repeated(lab, lab.good(0, 100, 20), 120)
+    lab.frames = [(time, frame[:-4] + arbitrary(frame) if frame[26:30] == A else frame) for time, frame in lab.frames] + alive(SEC).frames
+    found = next(one for one in lab.diagnosis().connections if one.cause == "icrc-wrong-at-sender")
+    assert (found.verdict, found.severity) == ("failed", "error")
 
 
 @pytest.mark.parametrize("icrc", [arbitrary, constant])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ibdissect.errors import PluginError, SpecError
-from ibdissect.lint.by_answers import AnswersJudge, all_compared, check, holds_in, value_in
+from ibdissect.lint.by_answers import AnswersEvaluator, all_compared, check, holds_in, value_in
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.lint.sequence import Sequence, is_stateless, previous, unless, within
 from ibdissect.pipeline.check import CheckOptions
@@ -177,7 +177,7 @@ def test_no_such_rule_judges_packets_of_uncertain_subnets() -> None:
 def test_rules_about_the_same_smps_share_what_they_read() -> None:
     (event,) = [one for one in FabricFollower().feed(native_table([HOST, width(2), width(1)])) if isinstance(one, ChunkFollowed)]
     smps = history(PortInfo).of(event)
-    whole, again, some = AnswersJudge(smps), AnswersJudge(smps), AnswersJudge(smps, np.array([1]))
+    whole, again, some = AnswersEvaluator(smps), AnswersEvaluator(smps), AnswersEvaluator(smps, np.array([1]))
     field = PortInfo.link_width_active
     assert whole.series(field) is again.series(field) and whole.series(MAD.method) is again.series(MAD.method)
     assert (some.series(field).values.tolist(), whole.series(field).values.tolist()) == ([1], [2, 1])
@@ -199,4 +199,4 @@ def test_what_one_answer_holds() -> None:
         assert (value_in(first, operand), value_in(second, operand)) == values, operand
     assert [holds_in(one, field < previous(field)) for one in (first, second)] == [False, True]
     assert [holds_in(one, MAD.transaction_id == 0x77) for one in (first, second)] == [True, False]
-    assert AnswersJudge(smps).series(MAD.transaction_id).values.tolist() == [0x77, 0x78]
+    assert AnswersEvaluator(smps).series(MAD.transaction_id).values.tolist() == [0x77, 0x78]

@@ -146,11 +146,10 @@ class NoSuchPort(LearntFactRule):
 
     Ask for a port that NodeInfo counts, or for 255 (all ports).
 
-    The NodeInfo that the node answered before the request. Silent for LIDs whose node is not known, for requests with
-    a GRH, and for nodes to which another agent redirected its requests. An `info` for a Get of port 0, for which perfquery
-    asks where nobody names a port; where that LID answers for several such ports: it belongs to another node by now; and where a switch
-    answers for one, or showed its ports long ago and the capture does not show its manager: it may have been restarted with its ports
-    split.
+    The NodeInfo that the node answered before the request. Silent for LIDs whose node is not known, for requests with a GRH, and for nodes
+    to which another agent redirected its requests. An `info` for a Get of port 0, for which perfquery asks where nobody names a port; where
+    that LID answers for several such ports: it belongs to another node by now; and where a switch answers for one, or showed its ports long
+    ago and the capture does not show its manager: it may have been restarted with its ports split.
     """
 
     code, name, severity = "PM001", "portselect-zero", WARNING

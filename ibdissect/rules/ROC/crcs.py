@@ -71,8 +71,7 @@ class RoceIcrcBad(WrongIcrcRule):
 
     One whole packet. Silent for a host whose packets are nearly all wrong: it computes them wrongly, see CNX017. An `info` where the ICRCs
     of several packets are wrong and none is right, unless the packet is sent again and its receiver answers nothing: somebody replaced the
-    addresses in the file. A capture
-    taken on the sender itself may show packets before the card wrote the checksum; see ROC005.
+    addresses in the file. A capture taken on the sender itself may show packets before the card wrote the checksum; see ROC005.
     """
 
     code, name, severity = "ROC004", "roce-icrc-bad", ERROR

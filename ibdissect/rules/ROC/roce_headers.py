@@ -236,8 +236,8 @@ class TimeToLive(AcceptedRule):
 
     def stands(self, hit: Hit, context: Context) -> bool:
         mac = hit.arguments["mac"]
-        unknown = self.last_hop.dropped.count or (mac.mac and mac not in self.senders)  # there are too many
-        if hit.arguments["left"] and (unknown or hit.arguments["pair"].back in self.last_hop):
+        unknown = mac.mac and mac not in self.senders  # there are too many
+        if hit.arguments["left"] and (unknown or not self.last_hop.surely_lacks(hit.arguments["pair"].back)):
             return False
         return len(self.senders.get(mac, ())) < 2 and super().stands(hit, context)
 
@@ -302,8 +302,7 @@ class RocePKey(Rule):
         found = context.get(Connections).facing(sender, receiver, hit.arguments["qpn"], hit.frame)
         if found is not None and found[0].p_key & BASE not in (0, DEFAULT_PKEY & BASE):
             return False
-        unknown = self.pairs.dropped.count  # there are too many
-        return not unknown and (hit.arguments["pair"].back, hit.arguments["partition"]) not in self.pairs
+        return self.pairs.surely_lacks((hit.arguments["pair"].back, hit.arguments["partition"]))
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
         return super().severity_at_end(hit, context) if would_answer(hit, context) and sent_again(hit, context) else INFO

@@ -54,8 +54,8 @@ class ImpossibleValue(Rule):
 
     def wrong(self, seen: Seen, i: int) -> list[Field[Any]]:
         """The components of one structure that are wrong."""
-        judge = Evaluator(seen.table, self.on, np.array([i]))
-        return [field for field, (fault, _) in self.faults.items() if judge.mask(fault)[0]]
+        evaluator = Evaluator(seen.table, self.on, np.array([i]))
+        return [field for field, (fault, _) in self.faults.items() if evaluator.mask(fault)[0]]
 
     def computed(self, seen: Seen, i: int) -> dict[str, Any]:
         assert self.on is not None
