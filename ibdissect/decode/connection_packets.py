@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .chunk_table import ChunkTable
+from .icrc_mistakes_of_hosts import Checksums
 from .payload_sizes import payload_sizes
-from .wrong_icrcs import Checksums
 
 if TYPE_CHECKING:
     from ibdissect.engine.lanes import Lanes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ibdissect.decode.wrong_icrcs import CONSTANT, OTHER
+from ibdissect.decode.icrc_mistakes_of_hosts import CONSTANT, OTHER
 
 from .assemble import Raw
 

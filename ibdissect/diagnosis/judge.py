@@ -7,8 +7,8 @@ from typing import Any
 
 from ibdissect.decode.addresses import End
 from ibdissect.decode.capture_places import Scopes
+from ibdissect.decode.icrc_mistakes_of_hosts import Checksums
 from ibdissect.decode.identity import HostNumber, Index, QpNumber
-from ibdissect.decode.wrong_icrcs import Checksums
 from ibdissect.wire.headers import RETH
 from ibdissect.wire.opcodes import CNP_SERVICE, SERVICES
 from ibdissect.wire.text import counted

@@ -22,7 +22,7 @@ from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable
 from ibdissect.wire.spec import Field
 
-from .occurrences import Spot, integers, learn, replace
+from .replacing import Spot, integers, learn, replace
 from .substitutes import BLOCK, LIDS_16, Lids, unicast_lids
 
 Places = Callable[[StructType], Int]

@@ -31,7 +31,7 @@ from . import checksums
 from . import substitutes as subs
 from .kinds import IDENTITIES, ScrubKind, kind_of, survivors
 from .lids import ByLid
-from .occurrences import Replacement, Spot, gids, integers, learn, mark, replace, services, site_prefixes
+from .replacing import Replacement, Spot, gids, integers, learn, mark, replace, services, site_prefixes
 
 ERF_HEADER = 16
 TYPE_AT = 40

@@ -20,9 +20,9 @@ from ibdissect.wire.notice import Notice, TrapMKey
 from ibdissect.wire.numbers import PERMISSIVE
 
 from . import events
-from .directed_routes import Routes
 from .events import ChunkFollowed, FabricEvent, PKeysLearnt, PortStateChanged, RepressSeen, StateEvicted, TrapSeen, WrongMKey
 from .learn import M_KEY_SIZE, KeyedRequest, Learner, Smp
+from .learnt_routes import Routes
 from .m_keys import refuses
 from .model import Subnet
 from .nodes import NOBODY, SWITCH, Node, Port

@@ -15,7 +15,7 @@ from ibdissect.wire.sm_tables import SLtoVLMappingTable
 
 from . import events
 from . import smps as c
-from .directed_routes import Routes
+from .learnt_routes import Routes
 from .m_keys import MKey, MKeyState, hides
 from .mixed_subnets import KIND, SIZE
 from .model import Subnet

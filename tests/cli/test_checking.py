@@ -123,7 +123,7 @@ def test_site_policy_and_own_rules(project: Path) -> None:
         ('[[rule]]\ncode = "OURS001"', "is missing"),
         (
             RULE.replace("OURS001", "PKY001"),
-            f"rule 1, code: rule PKY001 is already LimitedToLimited ({REPO}/ibdissect/rules/PKY/destination.py)",
+            f"rule 1, code: rule PKY001 is already LimitedToLimited ({REPO}/ibdissect/rules/PKY/limited_to_limited.py)",
         ),
         ('rule = "x"', "rule: must be an array of tables"),
         ("per-path-ignores = 3", "per-path-ignores: must be a table"),

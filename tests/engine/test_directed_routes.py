@@ -35,7 +35,7 @@ class Subnet:
 
 
 def made(of: Any, state: Any, fact: Any) -> Any:
-    """Route ends with the steps of `subnet.directed_routes` that these tests need."""
+    """Route ends with the steps of `subnet.learnt_routes` that these tests need."""
 
     class Made(of.RouteEnds):  # type: ignore[misc]
         def learn_home(self, origin: Any, node: Any, entered: int, frame: int) -> None:

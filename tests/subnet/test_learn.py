@@ -9,9 +9,9 @@ import pytest
 
 from ibdissect.engine.ports import Hop
 from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.directed_routes import Routes
 from ibdissect.subnet.events import FabricEvent, LidAssigned, MKeyShown, NodeFound, SmSeen
 from ibdissect.subnet.learn import Learner
+from ibdissect.subnet.learnt_routes import Routes
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import Node, SmFacts
 from ibdissect.wire.sm import SMInfo

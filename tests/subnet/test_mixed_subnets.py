@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ibdissect.subnet.directed_routes import Routes
+from ibdissect.subnet.learnt_routes import Routes
 from ibdissect.subnet.mixed_subnets import Contradictions
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import Node, Origin

@@ -58,12 +58,12 @@ class RefusingTable(LearntFactRule, RefutableRule):
         subnet = context.get(FabricFollower).subnet
         port = subnet.by_key(hit.key[0]) if hit.evidence is LEARNT else None
         changed = port is not None and port.p_keys is not None and port.p_keys.rewritten(hit.frame)
-        works = hit.evidence is LEARNT and self.verdict is Verdict.ABSENT and context.get(Outdated).works(
-            hit.arguments["slid"], hit.arguments["dlid"], hit.arguments["p_key"]
+        works = (
+            hit.evidence is LEARNT
+            and self.verdict is Verdict.ABSENT
+            and context.get(Outdated).works(hit.arguments["slid"], hit.arguments["dlid"], hit.arguments["p_key"])
         )
-        moved = port is not None and (
-            context.get(LidWrites).changed_unseen(port, hit.frame) or subnet.contested(port, hit.frame)
-        )
+        moved = port is not None and (context.get(LidWrites).changed_unseen(port, hit.frame) or subnet.contested(port, hit.frame))
         if changed or works or moved:
             return INFO
         return super().severity_at_end(hit, context)
@@ -127,23 +127,6 @@ def _proof(shown: Shown, end: str, how: str = "showed {}") -> list[tuple[int, st
         if what not in known:
             known.append(what)
     return [(number, how.format(" and ".join(known)).format(end=end)) for number, known in whats.items()]
-
-
-class LimitedToLimited(RefusingTable):
-    """A limited member of a partition sends to another limited member.
-
-    Limited members may talk to full members only, so the destination drops the packet silently, counts a P_Key violation and may send trap
-    257. Applications see timeouts. A port that sends to itself is not judged.
-
-    Make one of the two ports a full member (opensm: `full` in partitions.conf), or stop them from talking to each other.
-    """
-
-    code, name, severity = "PKY001", "limited-to-limited", ERROR
-    explains = ("TXN001",)
-    reference = "IBA 10.9.3"
-    message = "P_Key 0x{p_key:04x} (limited) from LID {slid} to QP 0x{qp:x} of {port}, which is a limited member of that partition too"
-    example = "GetResp(P_KeyTable) of a port with entry 0x1234 only, then a packet with P_Key 0x1234 to it"
-    verdict = Verdict.LIMITED
 
 
 class NotInDestinationTable(RefusingTable):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.subnet import directed_routes
-from ibdissect.subnet.directed_routes import Routes
+from ibdissect.subnet import learnt_routes
+from ibdissect.subnet.learnt_routes import Routes
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import Node, Origin
 from ibdissect.subnet.topology import connect, disconnect
@@ -75,9 +75,9 @@ def test_origins_do_not_share_routes() -> None:
 
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directed_routes, "MAX_HOPS", 10)
+    monkeypatch.setattr(learnt_routes, "MAX_HOPS", 10)
     monkeypatch.setattr("ibdissect.subnet.nodes.MAX_HOPS", 10)
-    monkeypatch.setattr(directed_routes, "MAX_ORIGINS", 2)
+    monkeypatch.setattr(learnt_routes, "MAX_ORIGINS", 2)
     subnet, ways, _, nodes = made()
     other = ways.origin(8)
     for i in range(20):
@@ -91,7 +91,7 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("paths", [2, 3])
 def test_many_changed_prefixes_void_all_older_routes(monkeypatch: pytest.MonkeyPatch, paths: int) -> None:
     """As many as the bound are remembered; one more, and nothing is known of the routes before."""
-    monkeypatch.setattr(directed_routes, "MAX_TURNS", 2)
+    monkeypatch.setattr(learnt_routes, "MAX_TURNS", 2)
     _, ways, origin, nodes = made()
     for turn in (0, 1, 2):
         for path in range(paths):
@@ -116,7 +116,7 @@ def test_the_ports_at_both_ends() -> None:
 
 def test_the_oldest_origin_goes_when_there_are_too_many_routes(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of its routes at once; of an origin that is alone, the oldest route."""
-    monkeypatch.setattr(directed_routes, "MAX_HOPS", 3)
+    monkeypatch.setattr(learnt_routes, "MAX_HOPS", 3)
     monkeypatch.setattr("ibdissect.subnet.nodes.MAX_HOPS", 3)
     subnet = Subnet()
     ways = Routes(subnet)

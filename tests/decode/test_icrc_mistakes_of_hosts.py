@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from ibdissect.decode import wrong_icrcs
-from ibdissect.decode.wrong_icrcs import RIGHT, UNCHECKED, WRONG, Checksums
+from ibdissect.decode import icrc_mistakes_of_hosts
+from ibdissect.decode.icrc_mistakes_of_hosts import RIGHT, UNCHECKED, WRONG, Checksums
 from tests.cases import every
 from tests.craft import roce2
 from tests.decode.made import ethernet_table
@@ -94,8 +94,8 @@ def test_each_row_has_its_verdict() -> None:
 
 
 def test_hosts_and_samples_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wrong_icrcs, "MAX_HOSTS", 2)
-    monkeypatch.setattr(wrong_icrcs, "SAMPLE", 3)
+    monkeypatch.setattr(icrc_mistakes_of_hosts, "MAX_HOSTS", 2)
+    monkeypatch.setattr(icrc_mistakes_of_hosts, "SAMPLE", 3)
     seen = Checksums()
     seen.feed(ethernet_table([frame(bytes([9, 9, 9, i]), i, host=1 + i % 3) for i in range(30)]))
     assert [seen.how[HOST[:3] + bytes([host])].total() for host in (1, 2)] == [3, 3] and len(seen.how) == 2

@@ -1,4 +1,4 @@
-"""Queue pairs of which both ends are limited members of their partition."""
+"""Queue pairs of which both ends are limited members, by the packets of both directions. By P_Key tables: `limited_to_limited`."""
 
 from __future__ import annotations
 

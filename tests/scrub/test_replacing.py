@@ -6,7 +6,7 @@ import ipaddress
 
 import numpy as np
 
-from ibdissect.scrub.occurrences import gids, mark
+from ibdissect.scrub.replacing import gids, mark
 
 GIDS = {
     "fe80::2:c903:0:1": {"prefix": 0xFE80 << 48, "guid": 0x2C90300000001},

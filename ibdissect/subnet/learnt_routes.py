@@ -1,4 +1,4 @@
-"""Targets of subnet management packets: directed routes are followed to their port, LIDs are looked up.
+"""Directed routes as the capture showed them: what their senders, ends and changes teach. `engine/directed_routes.py` follows them.
 
 A directed route starts at its origin, which an SMP does not show (permissive LIDs). `senders` tells origins apart. If two hosts look
 alike, their routes contradict each other: no conclusion rests on a route that returns to an earlier end, or on any of an origin whose own
