@@ -231,7 +231,8 @@ class Steps:
             if hop is None:
                 return None
         if attribute == _PORT_INFO:
-            self.port_info(i, hop, smp, asked)
+            if self.port_info(i, hop, smp, asked):
+                return None
         elif attribute == _P_KEY_TABLE:
             self.p_keys(i, hop)
         else:
@@ -379,7 +380,7 @@ class Steps:
         return 0
 
     def port_info(self, i: cython.Py_ssize_t, hop: Hop, smp: Any, asked: Any) -> cython.int:
-        """A port's PortInfo."""
+        """A port's PortInfo; 1 if it is another node's than that which was known at this place."""
         node: NodeState = hop.node
         number: i64 = self.modifiers[i] & 0xFF
         receiver: i64 = self.data[i * _BODY + _LOCAL]
@@ -391,7 +392,7 @@ class Steps:
             known: Any = node.facts.now
             if node.kind and known is not None and number > known.num_ports > 0:
                 self.learner.is_another(hop, self.shown)
-                return 0
+                return 1
             port = self.selected(hop, number, receiver)
             if port is None:
                 return 0

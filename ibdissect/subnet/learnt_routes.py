@@ -13,7 +13,7 @@ from ibdissect.engine.ports import Hop
 
 from .mixed_subnets import ROUTE
 from .model import Subnet
-from .nodes import MAX_HOPS, Node, Origin, Port
+from .nodes import MAX_HOPS, SWITCH, Node, Origin, Port
 
 MAX_ORIGINS = 1024
 MAX_TURNS = 64
@@ -63,7 +63,7 @@ class Routes(RouteEnds):
 
     def learn_home(self, origin: Origin, node: Node, entered: int, frame: int) -> None:
         home = origin.home.now
-        if home is not None and home[0] is not node and home[0].guid and node.guid:
+        if home is not None and _differ(home[0], node, entered):
             origin.shared = origin.shared or frame
         origin.home.learn((node, entered), frame)
 
@@ -129,6 +129,15 @@ class Routes(RouteEnds):
         """The port with a LID, None if unknown."""
         port = self.subnet.by_lid(lid)
         return Hop(port.node, port.number, port.lids.since) if port is not None else None
+
+
+def _differ(was: Node, now: Node, entered: int) -> bool:
+    """Whether two nodes are certainly not one: they have two NodeGUIDs, or what answered before its NodeInfo was seen had another LID."""
+    if was is now or not now.guid:
+        return False
+    port = now.ports.get(0 if now.kind == SWITCH else entered)
+    lids = [one.lids.now for one in was.ports.values() if one.lids.now is not None]
+    return was.guid != 0 or (port is not None and port.lids.now is not None and bool(lids) and port.lids.now not in lids)
 
 
 def _sender(path: bytes, node: Node, entered: int) -> Node | None:

@@ -177,6 +177,10 @@ case(
     [PORT_SWITCH, answer(5, PORT_INFO, port_info(5))],
     frames=[2],
 )
+# an adapter has no port 4: a switch answers at its place by now
+SWITCH_BY_NOW = [CA, answer(5, PORT_INFO, port_info(5, guid_cap=0, local_port_num=17), modifier=4)]
+case("SEM016", [CA, answer(5, PORT_INFO, port_info(5, guid_cap=0), modifier=1)], SWITCH_BY_NOW, frames=[2])
+case("SEM038", [CA, answer(5, PORT_INFO, port_info(5, local_port_num=17))], SWITCH_BY_NOW, frames=[2])
 case("SEM038", node(local_port_num=2), node(local_port_num=1))
 case("SEM038", node_record(1, local_port_num=2), node_record(1, local_port_num=1))
 BLINK = ask(5, LED, method=SET, body=b"\x80")
