@@ -263,7 +263,8 @@ def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterato
     apart = half.largest >= 0 or half.path in capture.large_only  # it is not that the queue pair was dead from the beginning
     if open_ is not None and shown and open_[2] > half.path.largest >= 0 and apart and (facts["passed"] or just_before):
         facts["arrived"] = capture.nearby.arrived(half)
-        yield CauseFound("path-mtu", first=first, decisive=tried, facts=facts)
+        severity = INFO if half.tries < SURELY and half.path not in capture.large_only else ERROR  # it may have been loss
+        yield CauseFound("path-mtu", severity=severity, first=first, decisive=tried, facts=facts)
     detail["tries"] = half.tries
     if shown:
         detail["scope"] = "qp" if alive else "host"

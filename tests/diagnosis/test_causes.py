@@ -363,6 +363,16 @@ def test_a_path_mtu_needs_smaller_packets_that_pass_meanwhile() -> None:
         assert causes(joined(lab, other, alive(4 * SEC)))[0] == cause
 
 
+@pytest.mark.parametrize(("number", "severity"), [(3, "info"), (4, "error")])
+def test_a_few_large_packets_may_have_been_lost(number: int, severity: str) -> None:
+    lab, other = Lab(), Lab(qa=0x331, qb=0x441)
+    lab.good(SEC, 100, 5)
+    repeated(lab, 2 * SEC, 105, number, 4096)
+    other.good(2 * SEC + TIMEOUT, 700, 3)
+    found = joined(lab, other, alive(4 * SEC)).diagnosis().connections
+    assert [one.severity for one in found if one.cause == "path-mtu"] == [severity]
+
+
 @pytest.mark.parametrize(("number", "pause", "cause"), [(8, MS, "path-mtu"), (8, SEC, "retries-exhausted"), (7, MS, "retries-exhausted")])
 def test_all_tries_right_after_a_smaller_one_point_at_the_path_mtu(number: int, pause: int, cause: str) -> None:
     lab = Lab()

@@ -51,7 +51,8 @@ class LargePacketsVanish(StoryRule):
     Set the MTU of every switch port and interface on the path to what the queue pairs use and about 100 bytes more, or choose a smaller
     path MTU.
 
-    A request that was given up, and larger than any that was acknowledged between the two hosts.
+    A request that was given up, and larger than any that was acknowledged between the two hosts. An `info` below four tries, unless
+    several queue pairs show it: it may have been loss.
     """
 
     code, name, severity = "CNX005", "large-packets-vanish", ERROR
