@@ -14,15 +14,13 @@ import pytest
 
 import ibdissect
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.conditions import Evaluator
-from ibdissect.decode.hidden.cut_keys import hidden_bytes, revealing_rows, without_keys
+from ibdissect.decode.conditions import rows_where
+from ibdissect.decode.hidden.cut_keys import without_keys
 from ibdissect.decode.hidden.key_numbers import KeyNumbering
-from ibdissect.decode.ignored_data import IgnoredBits, as_read, beside, failed, undefined, unread, unread_bits, unread_bytes
-from ibdissect.decode.operand_values import NumberSeries
+from ibdissect.decode.ignored_data import unread
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.dissect.build import dissect_row
 from ibdissect.dissect.json_lines import JsonLines
-from ibdissect.dissect.named_values import declared, runs
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.shown_value import BESIDE, Presenter
 from ibdissect.transport.multicast import Multicast
@@ -36,9 +34,10 @@ from ibdissect.wire.sa_service import ServiceRecord
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import GUIDInfo
-from ibdissect.words import Mad, Struct, array, raw, uint
+from ibdissect.words import Mad, Struct, array, column, raw, uint
 from tests.cases import every
 from tests.craft import build, erf_pcap, gmp, rc, smp
+from tests.decode.hidden.test_cut_keys import in_rows
 from tests.decode.made import native_table, table_of
 from tests.scrub.made import scrub, scrubbed
 
@@ -92,8 +91,8 @@ def test_a_failed_answer_shows_the_requests_record_but_nothing_is_learnt() -> No
     layers = [layer.label for layer in dissect_row(table, 0, Presenter()).layers]
     assert "MCMemberRecord (the request's)" in layers and "Attribute data" not in layers
     assert compile_filter("infiniband.mcmemberrecord.portgid == fe80::7").rows(table).all()
-    (run,) = runs(table, declared(table.catalog, "infiniband.mcmemberrecord.q_key"))
-    assert run.values.tolist() == [0xCAFEF00D] * 2
+    with ibdissect.open(io.BytesIO(erf_pcap([refused(0x81), refused(0x92)])), show_keys=True) as opened:
+        assert opened.table()["infiniband.mcmemberrecord.q_key"].value.tolist() == [0xCAFEF00D] * 2
     masker = KeyNumbering()
     masker.feed(table)
     text = dump(dissect_row(table, 0, Presenter(masker)))
@@ -161,7 +160,8 @@ def gone(frames: list[bytes], what: bytes) -> bool:
 def test_an_answer_that_did_not_fail_is_itself() -> None:
     table = native_table([gmp(0x03, 0x81, 0x11, struct.pack(">12xQHHQ", 0, 14, 0, 3) + build(NodeRecord, lid=7), at=24)])
     assert table.shown is table and len(table.occurrences(NodeRecord)) == 1
-    assert not native_table([refused(0x01)]).once(failed).any()  # no answer
+    request = dissect_row(native_table([refused(0x01)]), 0, Presenter())
+    assert not [layer.label for layer in request.layers if "request's" in layer.label], "it is no answer"
 
 
 def test_which_requests_nobody_reads() -> None:
@@ -173,12 +173,10 @@ def test_which_requests_nobody_reads() -> None:
     table = native_table([*(smp(*what, STALE) for what in smps), *(asked(*what) for what in queries), gmp(0x04, 1, 0x12, STALE)])
     expected = [*smps.values(), *queries.values(), False]
     assert table.once(unread).tolist() == expected and sum(expected) == 4
-    found = unread_bytes(table)
-    rows, at, stop = found.rows, found.at, found.stop
-    assert rows.tolist() == [row for row, nobody in enumerate(expected) if nobody]
-    for row, low, high in zip(rows.tolist(), at.tolist(), stop.tolist(), strict=True):
-        mad = int(table.located.at("mad")[row])
-        assert (low - mad, high - mad) == ((64, 128) if row < len(smps) else (56, 256))
+    for row, hidden in in_rows(table):
+        mad = int(table.located.at("mad")[row] - table.chunk.offset[row])
+        data = range(mad + 64, mad + 128) if row < len(smps) else range(mad + 56, mad + 256)
+        assert (hidden & set(range(mad, mad + 256)) == set(data)) is expected[row], row
 
 
 PATH = {"dgid": 0xFE80 << 112 | 1, "sgid": 0xFE80 << 112 | 2, "dlid": 0x5A17, "reversible": 1, "numb_path": 5, "sl": 7, "qos_class": 0x321}
@@ -194,13 +192,14 @@ def counters(method: int) -> bytes:
     return gmp(0x04, method, 0x12, build(PortCounters, port_select=3, counter_select=0x7F, symbol_error_counter=9, port_xmit_data=77))
 
 
-def named(table: ChunkTable, name: str) -> list[list[object]]:
-    """The rows with a value of a field, and the values: as a column, and as a filter reads them."""
-    (run,) = runs(table, declared(table.catalog, name)) or (None,)
-    series = Evaluator(table).series(run.field)
-    assert isinstance(series, NumberSeries) and series.rows is not None
-    assert (run.rows.tolist(), np.asarray(run.values).tolist()) == (series.rows.tolist(), series.values.tolist())
-    return [list(pair) for pair in zip(run.rows.tolist(), np.asarray(run.values).tolist(), strict=True)]
+def named(frames: list[bytes], name: str) -> list[list[object]]:
+    """The rows with a value of a field, and the values: as a column, and as filters read them."""
+    with ibdissect.open(io.BytesIO(erf_pcap(frames))) as opened:
+        table = opened.table()
+        found = [list(pair) for pair in zip((table[name].frame - 1).tolist(), table[name].value.tolist(), strict=True)]
+        for value in {value for _, value in found}:
+            assert (table.filter(f"{name} == {value}").frames() - 1).tolist() == [row for row, held in found if held == value], value
+        return found
 
 
 def shown(table: ChunkTable, row: int, **how: bool) -> dict[str, tuple[object, str]]:
@@ -222,9 +221,8 @@ def shown(table: ChunkTable, row: int, **how: bool) -> dict[str, tuple[object, s
 @pytest.mark.slow
 def test_a_query_shows_the_components_it_names() -> None:
     """The others are there neither as fields nor as bytes, whether they are zero or not."""
-    table = native_table(
-        [path_query("dgid", "reversible", "sl"), path_query(*PATH), path_query("dlid", method=0x12), path_query("dlid", method=2)]
-    )
+    frames = [path_query("dgid", "reversible", "sl"), path_query(*PATH), path_query("dlid", method=0x12), path_query("dlid", method=2)]
+    table = native_table(frames)
     prefix = "infiniband.pathrecord."
     tree = shown(table, 0)
     assert tree[f"{prefix}dgid"][0] == "fe80::1" and tree[f"{prefix}reversible"][0] is True and tree[f"{prefix}sl"][0] == 7
@@ -232,8 +230,8 @@ def test_a_query_shows_the_components_it_names() -> None:
         assert tree[f"{prefix}{name}"] == (None, BESIDE), name
     assert shown(table, 0, show_keys=True)[f"{prefix}dlid"] == (None, BESIDE)
     assert shown(table, 1)[f"{prefix}sgid"][0] == "fe80::2" and shown(table, 1)[f"{prefix}slid"][0] == 0
-    assert named(table, f"{prefix}dlid") == [[1, 0x5A17], [2, 0x5A17], [3, 0x5A17]]
-    assert named(table, f"{prefix}numbpath") == [[1, 5], [3, 5]] and named(table, f"{prefix}reversible") == [
+    assert named(frames, f"{prefix}dlid") == [[1, 0x5A17], [2, 0x5A17], [3, 0x5A17]]
+    assert named(frames, f"{prefix}numbpath") == [[1, 5], [3, 5]] and named(frames, f"{prefix}reversible") == [
         [0, True],
         [1, True],
         [3, True],
@@ -252,21 +250,14 @@ def test_packets_of_other_kinds_between_queries() -> None:
 
 def test_zeros_beside_the_components_stay_zeros() -> None:
     table = native_table([gmp(0x03, 0x01, 0x35, struct.pack(">24xQ", mask_for(PathRecord, ["dlid"])) + build(PathRecord, dlid=7), at=24)])
-    assert table.once(beside) is None and table.once(as_read) is table.chunk
+    assert not any(hidden for _, hidden in in_rows(table))
     assert shown(table, 0)["infiniband.pathrecord.slid"][0] == 0
 
 
 def test_one_query_with_left_overs_hides_nothing_of_another() -> None:
     clean = gmp(0x03, 0x01, 0x35, struct.pack(">24xQ", mask_for(PathRecord, ["dlid"])) + build(PathRecord, dlid=7), at=24)
     table = native_table([path_query("dgid"), clean])
-    found, rows = table.once(beside), table.once(unread_bits)
-    assert found is not None and found.at.max() < table.chunk.offset[1]
-    assert rows is not None and rows.rows.tolist() == [0]
-
-
-def test_bits_touch_a_structure_from_its_first_byte_to_its_last() -> None:
-    found = IgnoredBits(np.array([20, 29]), np.array([1, 0x80], np.uint8))
-    assert [found.touches(np.array([0, at]), 10) for at in (10, 11, 20, 29, 30)] == [False, True, True, True, False]
+    assert [bool(hidden) for _, hidden in in_rows(table)] == [True, False]
 
 
 def test_entries_and_nested_fields_are_components() -> None:
@@ -275,21 +266,21 @@ def test_entries_and_nested_fields_are_components() -> None:
     table = native_table([gmp(0x03, 0x01, 0x30, struct.pack(">24xQ", mask) + record, at=24) for mask in masks])
     assert table.column(GUIDInfo.guid_block).values.tolist() == [0x12, 0x15]
     assert not len(table.column(GuidInfoRecord.lid).values)
-    rows = Evaluator(table).mask(GUIDInfo.guid_block == 0x12).tolist(), Evaluator(table).mask(GUIDInfo.guid_block == 0x13).tolist()
-    assert rows == ([True, False], [False, False])
+    assert [rows_where(GUIDInfo.guid_block == guid, table).tolist() for guid in (0x12, 0x13)] == [[True, False], [False, False]]
 
 
 def test_a_datagram_of_another_base_version_is_no_query() -> None:
     """Its record has another layout, so nothing is known to be beside it."""
     query = gmp(0x03, 0x01, 0x35, path_query("dgid")[28 + 24 :], at=24, header={"base_version": 0x80})
-    assert native_table([path_query("dgid")]).once(beside) is not None and native_table([query]).once(beside) is None
+    assert [bool(hidden) for _, hidden in in_rows(native_table([path_query("dgid"), query]))] == [True, False]
 
 
 def test_a_get_of_counters_names_port_and_counters() -> None:
-    table = native_table([counters(0x01), counters(0x81), counters(0x02), gmp(0x04, 0x01, 0x11, build(PortSamplesResult, tag=5))])
-    assert named(table, "infiniband.portcounters.portselect") == [[0, 3], [1, 3], [2, 3]]
-    assert named(table, "infiniband.portcounters.counterselect") == [[0, 0x7F], [1, 0x7F], [2, 0x7F]]
-    assert named(table, "infiniband.portcounters.symbolerrorcounter") == [[1, 9], [2, 9]]
+    frames = [counters(0x01), counters(0x81), counters(0x02), gmp(0x04, 0x01, 0x11, build(PortSamplesResult, tag=5))]
+    table = native_table(frames)
+    assert named(frames, "infiniband.portcounters.portselect") == [[0, 3], [1, 3], [2, 3]]
+    assert named(frames, "infiniband.portcounters.counterselect") == [[0, 0x7F], [1, 0x7F], [2, 0x7F]]
+    assert named(frames, "infiniband.portcounters.symbolerrorcounter") == [[1, 9], [2, 9]]
     assert shown(table, 0)["infiniband.portcounters.portxmitdata"] == (None, BESIDE)
     assert not len(table.occurrences(PortSamplesResult)) and table.once(unread).tolist() == [False, False, False, True]
 
@@ -300,29 +291,26 @@ def test_what_is_left_over_behind_the_record_is_hidden_too() -> None:
     assert left not in table.once(without_keys).tobytes()
     hexes = dump(dissect_row(table, 0, Presenter())).replace("\n", " ").upper()
     assert "DEADBEEF" not in hexes and "CAFEF00D" not in hexes
-    hidden = set(table.once(hidden_bytes).tolist())
-    for row in range(2):
-        start = int(table.chunk.offset[row])
-        masked = {start + i for low, high in dissect_row(table, row, Presenter()).secret_bytes for i in range(low, high)}
-        assert masked == {at for at in hidden if start <= at < start + int(table.chunk.caplen[row])}
-    assert table.once(revealing_rows).all()
+    for row, hidden in in_rows(table):
+        assert hidden == {i for low, high in dissect_row(table, row, Presenter()).secret_bytes for i in range(low, high)}
+        assert hidden >= {int(table.located.at(name)[row] - table.chunk.offset[row]) for name in ("icrc", "vcrc")}, "checksums tell them"
 
 
 def test_every_bit_behind_the_record_is_one_that_nobody_reads() -> None:
     frame = path_query("dlid", beyond=b"\x01" * 8)
-    table = native_table([frame])
-    ignored = table.once(beside)
-    assert ignored is not None
-    start = int(table.chunk.offset[0]) + frame.index(b"\x01" * 8)
-    assert ignored.of(np.arange(start, start + 8)).tolist() == [0xFF] * 8 and ignored.at[0] >= start - PathRecord.size
-    assert table.once(as_read).front is None, "it would hold the bytes as they were"
+    table, behind = native_table([frame]), frame.index(b"\x01" * 8)
+    ((_, hidden),) = in_rows(table)
+    assert hidden >= set(range(behind, behind + 8)) and min(hidden) >= behind - PathRecord.size
+    again = [column(PathRecord, f"{name}_again", lambda view, name=name: getattr(view, name), "X") for name in ("dlid", "sl")]  # type: ignore[misc]
+    assert [table.values(one).tolist() for one in again] == [[PATH["dlid"]], [0]]
 
 
 @pytest.mark.parametrize("left", [-1, 0, 1])
 def test_a_query_that_ends_at_its_mask(left: int) -> None:
     """The capture ends there, too."""
     table = native_table([asked(0x01, 0x11, 0)[: 28 + 56 + left]])
-    assert unread_bytes(table).rows.tolist() == [0] * (left > 0) and table.once(unread).tolist() == [left >= 0]
+    assert table.once(unread).tolist() == [left >= 0]
+    assert b"\xde" not in table.once(without_keys).tobytes(), "the first byte behind it"
 
 
 def test_a_query_cut_short_hides_what_is_there() -> None:
@@ -342,7 +330,7 @@ def test_nothing_beside_a_request_is_learnt_or_survives_scrubbing() -> None:
     assert masker.name("Q_Key", 0x1111) == "Q_Key#1"
     clean, scrubber = scrub(erf_pcap(frames))
     after = table_of(clean)
-    assert after.once(beside) is None and b"secret" not in clean
+    assert b"secret" not in clean and not any(hidden for _, hidden in in_rows(after))
     assert [after.values(field).tolist() for field in (MCMemberRecord.q_key, PortCounters.symbol_error_counter, PathRecord.dlid)] == [
         [0]
     ] * 3
@@ -362,7 +350,7 @@ def test_an_attribute_of_a_plugin_may_be_declared_larger_than_a_mad() -> None:
     plugin.Large = Large  # type: ignore[attr-defined]
     frames = native_table([gmp(0x04, 0x01, 0x0060, b"\x01\x02", at=64)])
     table = ChunkTable(frames.chunk, Catalog([*builtin_modules(), plugin]))
-    assert not len(table.occurrences(Large)) and table.once(beside) is not None
+    assert not len(table.occurrences(Large)) and any(hidden for _, hidden in in_rows(table))
 
 
 def test_a_component_without_an_index_is_all_entries_of_an_array() -> None:
@@ -378,8 +366,8 @@ def test_a_component_without_an_index_is_all_entries_of_an_array() -> None:
     plugin.Several = Several  # type: ignore[attr-defined]
     query = gmp(0x03, 0x01, 0x0060, struct.pack(">24xQ", 1) + bytes(range(1, 9)), at=24)
     table = ChunkTable(native_table([query]).chunk, Catalog([*builtin_modules(), plugin]))
-    ignored = table.once(beside)
-    assert ignored is not None and table.chunk.data[ignored.at].tolist() == [7, 8]
+    ((_, hidden),) = in_rows(table)
+    assert [place for place in hidden if query[place] in range(1, 9) and place > 80] == [query.index(b"\7\x08"), query.index(b"\7\x08") + 1]
 
 
 @every(("mgmt_class", "status", "is_undefined"), [
@@ -391,7 +379,9 @@ def test_a_component_without_an_index_is_all_entries_of_an_array() -> None:
 def test_what_a_failed_answer_carries_is_undefined(mgmt_class: int, status: int, is_undefined: bool) -> None:
     attribute = 0x12 if mgmt_class == 0x04 else 0x50 if mgmt_class == 0x0A else 0x11
     frames = [gmp(mgmt_class, 0x81, attribute, header={"status": status}), gmp(mgmt_class, 0x01, attribute, header={"status": status})]
-    assert native_table(frames).once(undefined).tolist() == [is_undefined, False]
+    table = native_table(frames)
+    labels = [[layer.label for layer in dissect_row(table, row, Presenter()).layers] for row in (0, 1)]
+    assert [any("(undefined)" in label for label in some) for some in labels] == [is_undefined, False], labels
 
 
 def test_the_tree_says_that_it_is_undefined() -> None:

@@ -1,4 +1,4 @@
-"""All functions of a plugin are called on every chunk, whoever asks, and those of ours are not."""
+"""All functions of a plugin are called on every chunk, whoever asks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,8 @@ from pathlib import Path
 import pytest
 
 import ibdissect
-from ibdissect.decode.computed_fields import value_of
-from ibdissect.decode.plugin_functions import functions_of, try_functions
-from ibdissect.failures import Failures, collected
-from ibdissect.wire.catalog import builtin
-from ibdissect.wire.headers import BTH
-from ibdissect.words import column
-from tests.cases import every
-from tests.craft import build, erf_pcap, gmp
+from tests import commands
+from tests.craft import erf_pcap, gmp
 
 PLUGIN = """
 from ibdissect.wire.column import column
@@ -54,41 +48,20 @@ def capture(*values: int) -> BytesIO:
 def test_each_is_called(tmp_path: Path) -> None:
     (tmp_path / "calls.py").write_text(PLUGIN)
     with ibdissect.open(capture(3, 3, 5), plugins=[str(tmp_path / "calls.py")]) as reading:
-        called = next(vars(sys.modules[one.__module__])["CALLED"] for one in functions_of(reading.catalog).structs)
-        (table,) = map(reading.table_of, reading.chunks())
-        try_functions(table)
+        (called,) = {id(found := vars(sys.modules[one.__module__])["CALLED"]): found for one in reading.catalog.of_plugins}.values()
+        called.clear()
+        assert len(list(reading.tables())) == 1
     assert {one for one in called if one[0] in "ab"} == {("a", 3), ("a", 5), ("b", b"\0\4")}
     assert called.count("double") == 3 and sum(one[0] == "find" for one in called) == 3
     assert called.count(("a", 3)) == 1, "a value that came before is not shown again"
 
 
-def test_ours_are_not() -> None:
-    assert not functions_of(builtin())
-
-
-@pytest.mark.parametrize("fails", [True, False])
-def test_learning_tries_them_once(fails: bool, tmp_path: Path) -> None:
-    (tmp_path / "tries.py").write_text(PLUGIN.replace("return [0]", "raise OSError" if fails else "return [0]"))
-    failures = Failures()
-    with collected(failures), ibdissect.open(capture(3), plugins=[str(tmp_path / "tries.py")]) as reading:
-        for table in reading.tables(keys=False):
-            reading.learn(table)
-    assert bool(failures) == fails and [one.count for one in failures.found.values()] == [1] * fails
-
-
-@every(
-    ("number", "kept"),
-    [
-        ((1 << 63) - 1, (1 << 63) - 1),
-        (1 << 63, (1 << 63) - 1),
-        (-(1 << 63), -(1 << 63)),
-        (-(1 << 63) - 1, -(1 << 63)),
-        (0, 0),
-        (-1, -1),
-        (True, 1),
-    ],
+@pytest.mark.parametrize(
+    ("command", "values", "said"), [("lint", (3, 3, 5), "failed (and 2 more times): OSError"), ("stats", (3,), "failed: OSError")]
 )
-def test_numbers_of_functions_are_cut_to_64_bits(number: int, kept: int) -> None:
-    view = BTH(build(BTH, psn=5))
-    assert value_of(column(BTH, "made", lambda _: number, "Made"), view) == kept
-    assert value_of(column(BTH, "said", lambda _: "x", "Said", kind="text"), view) == "x"
+def test_one_that_fails_is_told_once_whoever_asks(command: str, values: tuple[int, ...], said: str, tmp_path: Path) -> None:
+    (tmp_path / "bb.py").write_text(PLUGIN.replace("return [0]", "raise OSError"))
+    (tmp_path / "a.pcap").write_bytes(capture(*values).getvalue())
+    done = commands.run(command, "a.pcap", "--plugin", "bb.py", cwd=tmp_path, text=True)
+    (told,) = (line for line in done.stderr.splitlines() if "plugin function" in line)
+    assert f"find (bb.py:16) {said}" in told.replace(f"{tmp_path}/", "")

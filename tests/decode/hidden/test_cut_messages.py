@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 import ibdissect
-from ibdissect.decode.hidden.cut_keys import hidden_bytes
-from ibdissect.decode.hidden.cut_messages import opaque_bytes
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.tree import Tree
 from ibdissect.wire.ulp import ipoib, rpcrdma
@@ -105,7 +103,7 @@ def test_only_messages_that_may_hold_a_key_are_hidden() -> None:
     ):
         with ibdissect.open(io.BytesIO(erf_pcap(frames))) as opened:
             (table,) = opened.tables()
-            assert not len(table.once(opaque_bytes).rows) and not len(table.once(hidden_bytes))
+            assert not any(hidden for _, hidden in in_rows(table))
 
 
 def test_a_packet_that_completes_a_message_shows_its_checksum_where_it_holds_no_key() -> None:
@@ -179,16 +177,14 @@ def test_a_handshake_behind_another_message_of_its_segment_is_hidden(first: byte
 @every("payload", [b"GET / HTTP/1.1", b"\xe2\xd4\xc3", b"GET \xe2\xd4\xc3\x00", b"x\xe2\xd4\xc3\xd8" + bytes(10), smc.PROPOSAL, b""])
 def test_other_segments_are_not_hidden(payload: bytes) -> None:
     with ibdissect.open(io.BytesIO(pcapng(ethernet(smc.segment(payload))))) as opened:
-        (table,) = opened.tables()
-        assert not len(table.once(opaque_bytes).rows)
+        assert not opened.dissect(1).secret_bytes
 
 
 def test_a_segment_with_a_word_of_a_handshake_is_hidden_wherever_it_stands() -> None:
     for words in product((SMC_R, SMC_D, b"None"), repeat=3):
         frames = [smc.segment(b"rest" + word, at=1000 + 8 * i) for i, word in enumerate(words)]
         with ibdissect.open(io.BytesIO(pcapng(ethernet(*frames)))) as opened:
-            (table,) = opened.tables()
-            assert table.once(opaque_bytes).rows.tolist() == [i for i, word in enumerate(words) if word != b"None"], words
+            assert [bool(opened.dissect(i + 1).secret_bytes) for i in range(3)] == [word != b"None" for word in words], words
 
 
 def test_the_checksum_of_a_segment_with_a_key_is_hidden(tmp_path: Path) -> None:
@@ -222,5 +218,6 @@ def test_of_a_handshake_that_is_there_only_the_key_is_hidden(more: int, cut: boo
     whole = smc.segment(smc.ACCEPT)
     end = whole.index(smc.ACCEPT) + 8 + SMCAccept.size + more
     with ibdissect.open(io.BytesIO(pcapng([(LINK_ETHERNET, whole[:end], len(whole))]))) as opened:
-        (table,) = opened.tables()
-        assert len(table.once(opaque_bytes).rows) == cut
+        hidden = {at for start, stop in opened.dissect(1).secret_bytes for at in range(start, stop)}
+    key = whole.index((0xDEAD).to_bytes(4, "big"))
+    assert hidden == (set(range(whole.index(smc.ACCEPT), end)) if cut else set(range(key, key + 4)))

@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 import io
-from types import SimpleNamespace
-from typing import Any
-
-import numpy as np
 
 import ibdissect
-from ibdissect.decode.hidden.opaque_bytes import Masks, _gaps, masks, opaque_pieces
-from ibdissect.decode.occurrences import Occurrences
 from ibdissect.wire.sa_records import PortInfoRecord
 from tests.cases import every
 from tests.craft import mad, ud
+from tests.decode.hidden.test_cut_keys import in_rows
 from tests.decode.hidden.test_unreadable_fields import KEY, NAME, PLUGIN, SECRET, vendor
 from tests.fuzz.container import pcapng
 from tests.planted import KEY as PLANTED
 from tests.planted import leaks, native
 
-
-def test_the_parts_of_a_range_that_are_opaque() -> None:
-    some = Masks([10, 30], [20, 40])
-    assert some.within(0, 10) == some.within(20, 30) == some.within(40, 99) == ()
-    assert some.within(0, 11) == ((10, 11),) and some.within(19, 30) == ((0, 1),)
-    assert some.within(12, 15) == ((0, 3),) and some.within(5, 50) == ((5, 15), (25, 35))
+PIECES = [
+    [vendor(SECRET + b"\1\1\1\1"), vendor(NAME), vendor(NAME + SECRET, segment=2), vendor(b"\0\7\0\4" + KEY)],
+    [vendor(SECRET + KEY), vendor(NAME + SECRET), vendor(SECRET + NAME + b"\0\0\0\1" + bytes(4) + KEY)],
+]
 
 
-def test_pieces_that_overlap_or_touch_are_one() -> None:
-    """The second frame is a later segment, and has a key of its own where a first segment would have it."""
-    frames = [vendor(SECRET + b"\1\1\1\1"), vendor(NAME), vendor(NAME + SECRET, segment=2), vendor(b"\0\7\0\4" + KEY)]
+@every("frames", PIECES)
+def test_bytes_and_trees_hide_the_same_pieces(frames: list[bytes]) -> None:
+    """Also where pieces overlap or touch. A later segment has a key of its own where a first segment would have it."""
     with ibdissect.open(io.BytesIO(pcapng(native(*frames))), plugins=[str(PLUGIN)]) as opened:
         (table,) = opened.tables()
-        found = table.once(opaque_pieces)
-        rows, at, stop = found.rows, found.at, found.stop
-        assert rows.tolist() == [0, 2, 3] and (at[1:] >= at[:-1]).all() and (at < stop).all()
-        found = table.once(masks)
-        assert found is not None and len(found.at) == 3 and all(a < b for a, b in zip(found.at, found.stop, strict=True))
-    with ibdissect.open(io.BytesIO(pcapng(native(vendor(NAME)))), plugins=[str(PLUGIN)]) as opened:
-        (table,) = opened.tables()
-        assert table.once(masks) is None
+        for row, hidden in in_rows(table):
+            tree = opened.dissect(row + 1)
+            assert hidden == {at for start, stop in tree.secret_bytes for at in range(start, stop)}, row
+            assert (KEY in frames[row]) == bool(hidden), row
 
 
 SERVICE = b"\x11" * 32 + PLANTED * 4 + b"\x11" * 128
@@ -87,40 +76,3 @@ def test_a_wrong_offset_shows_nothing_of_a_table_with_keys() -> None:
 def test_bytes_of_a_plain_attribute_are_shown() -> None:
     """A NodeRecord holds no key: what is beside it is shown, as before."""
     assert leaks(native(sa(SERVICE, attribute=0x11, length=40)))
-
-
-def occurrences(*places: tuple[int, int, int]) -> Occurrences:
-    return Occurrences(*np.array(places, np.int64).reshape(-1, 3).T)
-
-
-@every(
-    ("outer", "inner", "found"),
-    [
-        ([(0, 2, 6)], [], [(0, 2, 6)]), ([(0, 2, 6)], [(0, 2, 6)], []), ([(0, 2, 6)], [(0, 2, 5)], [(0, 5, 6)]), ([(0, 2, 6)],
-        [(0, 3, 6)], [(0, 2, 3)]),
-        ([(0, 2, 6)], [(0, 3, 4)], [(0, 2, 3), (0, 4, 6)]), ([(0, 2, 6)], [(0, 2, 4), (0, 3, 5)], [(0, 5, 6)]), ([(0, 6, 2)], [], []),
-        ([(0, 2, 6)], [(0, 2, 4), (0, 4, 6)], []), ([(0, 2, 6), (1, 8, 10)], [(0, 2, 6)], [(1, 8, 10)]), ([(0, 10, 14)], [], []),
-        ([(0, 10, 15)], [], [(0, 10, 15)]), ([(0, 2, 6), (1, 6, 8)], [], [(0, 2, 6), (1, 6, 8)]), ([(0, 2, 6)], [(0, 0, 9)], []),
-    ],
-)  # fmt: skip
-def test_what_is_in_no_inner_range(
-    outer: list[tuple[int, int, int]], inner: list[tuple[int, int, int]], found: list[tuple[int, int, int]]
-) -> None:
-    """Bytes 10 to 13 are zeros, which hide nothing."""
-    data = np.array([1] * 10 + [0] * 4 + [1] * 4, np.uint8)
-    gaps = _gaps(data, occurrences(*outer), occurrences(*inner))
-    assert list(zip(gaps.rows.tolist(), gaps.at.tolist(), gaps.stop.tolist(), strict=True)) == found
-
-
-@every(
-    ("pieces", "merged"),
-    [
-        ([(10, 20), (20, 25)], [(10, 25)]), ([(10, 20), (21, 25)], [(10, 20), (21, 25)]), ([(10, 30), (12, 15), (40, 41)], [(10, 30),
-        (40, 41)]),
-        ([(10, 20), (15, 30), (30, 31)], [(10, 31)]), ([(10, 11)], [(10, 11)]),
-    ],
-)  # fmt: skip
-def test_masks_are_disjoint(pieces: list[tuple[int, int]], merged: list[tuple[int, int]]) -> None:
-    table: Any = SimpleNamespace(once=lambda _: occurrences(*((0, *piece) for piece in pieces)))
-    found = masks(table)
-    assert found is not None and list(zip(found.at, found.stop, strict=True)) == merged

@@ -12,8 +12,6 @@ import pytest
 
 import ibdissect
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.hidden.cut_keys import hidden_bytes
-from ibdissect.decode.hidden.private_data import unexplained
 from ibdissect.wire import cm
 from ibdissect.wire.catalog import Catalog, builtin, builtin_modules
 from ibdissect.wire.cm_names import IP_CM_PREFIX
@@ -26,6 +24,7 @@ from tests.acme import PASSIVE_QP, SERVICE, connection, message
 from tests.cases import every
 from tests.conftest import HAS_SHARED, SHARED
 from tests.craft import build, erf_pcap, gmp, put, rc
+from tests.decode.hidden.test_cut_keys import in_rows
 from tests.decode.made import native_table
 from tests.planted import native
 
@@ -74,7 +73,7 @@ def test_what_is_cut_off_within_private_data_is_hidden() -> None:
 def test_private_data_of_zeros_is_shown() -> None:
     with ibdissect.open(io.BytesIO(erf_pcap(connection(OTHER)))) as opened:
         (table,) = opened.tables()
-        assert not len(table.once(hidden_bytes))
+        assert not any(hidden for _, hidden in in_rows(table))
 
 
 def test_what_a_structure_explains_is_shown_and_what_follows_it_is_hidden() -> None:
@@ -195,9 +194,9 @@ def test_private_data_is_explained_up_to_the_end_of_its_structure(struct: Any) -
     table = ChunkTable(native_table(frames).chunk, with_open())
     found = table.occurrences(struct)
     assert found.rows.tolist() == [row for row, message in enumerate((0x10, 0x13)) if message in place.messages]
-    columns = [(part.rows.tolist(), part.at.tolist(), part.stop.tolist()) for part in unexplained(table)]
-    parts = {row: (at, stop) for some in columns for row, at, stop in zip(*some, strict=True)}
+    hidden = dict(in_rows(table))
     size = IPCMPrivateData.private_data.bit // 8 if struct is IPCMPrivateData else struct.size
-    for row, at in zip(found.rows.tolist(), found.at.tolist(), strict=True):
-        begin, end = parts[row]
-        assert begin == (end if struct is Open else at + size) and end - at == (92, 196)[row]
+    for row, at in zip(found.rows.tolist(), (found.at - table.chunk.offset[found.rows]).tolist(), strict=True):
+        end = at + (92, 196)[row]
+        first = end if struct is Open else at + size
+        assert hidden[row] & set(range(at, end)) == set(range(first, end)), row

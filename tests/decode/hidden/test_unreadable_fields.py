@@ -10,8 +10,6 @@ import pytest
 
 import ibdissect
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.hidden import unreadable_fields
-from ibdissect.decode.hidden.cut_keys import hidden_bytes
 from ibdissect.errors import SpecError
 from ibdissect.wire.catalog import Catalog, builtin_modules
 from ibdissect.words import Inside, Struct, UdpPort, choice, nested, raw, secret, uint
@@ -19,6 +17,7 @@ from tests import commands, planted
 from tests.conftest import HAS_SHARED, SHARED
 from tests.craft import LINK_ETHERNET, LINK_INFINIBAND, mad, ud
 from tests.decode import vault
+from tests.decode.hidden.test_cut_keys import in_rows
 from tests.decode.made import ethernet_table
 from tests.fuzz.container import pcapng
 from tests.planted import Rows, native
@@ -134,7 +133,7 @@ def test_padding_is_no_rest() -> None:
     with ibdissect.open(io.BytesIO(pcapng(native(vendor(NAME + LAST + bytes(40))))), plugins=[str(PLUGIN)]) as opened:
         (table,) = opened.tables()
         assert len(table.occurrences(next(one for one in table.catalog.structs if one.__name__ == "VaultTlv"))) == 2
-        assert not len(table.once(hidden_bytes))
+        assert not any(hidden for _, hidden in in_rows(table))
 
 
 def test_a_key_has_a_kind() -> None:
@@ -236,10 +235,12 @@ def datagrams(middle: type[Struct], *bodies: bytes, outer: type[Struct] = Outer)
 def test_a_field_is_broken_where_a_nested_one_inside_it_is(middle: type[Struct]) -> None:
     """The kind is the second byte, whatever the first is."""
     table = datagrams(middle, *(bytes([first, kind]) + bytes(6) for first in range(3) for kind in range(3)))
-    assert unreadable_fields.insides(table, Outer.body).broken.tolist() == [False, False, True] * 3
+    assert [bool(hidden) for _, hidden in in_rows(table)] == [False, False, True] * 3
 
 
 @pytest.mark.parametrize(("behind", "broken"), [(b"", False), (bytes(4), False), (b"\0\0\1\0", True), (b"\1\1\1\1", True), (b"\1", True)])
 def test_what_a_choice_holds_behind_its_structure_may_be_a_key(behind: bytes, broken: bool) -> None:
     table = datagrams(Keyed, bytes([1, 2 + len(behind)]) + b"ke" + behind, outer=Chooses)
-    assert unreadable_fields.insides(table, Chooses.tail.field).broken.tolist() == [broken]  # type: ignore[union-attr]
+    ((_, hidden),) = in_rows(table)
+    key = table.chunk.data[int(table.chunk.offset[0]) :].tobytes().index(b"ke")
+    assert hidden & set(range(key, key + 2 + len(behind))) == set(range(key, key + 2 + len(behind) * broken))
