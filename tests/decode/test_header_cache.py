@@ -1,55 +1,45 @@
-"""Headers read from the gathered fronts of records are the bytes of the data, wherever they lie."""
+"""Columns of headers are the bytes of the packets, wherever these begin: in most rows alike, in some elsewhere, at the end of the data."""
 
 from __future__ import annotations
 
-import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+import random
 
-from ibdissect.capture.chunk import Chunk
-from ibdissect.decode.header_cache import WIDTH, FieldReader, HeaderCache, Unread
-from tests.craft import LINK_ETHERNET, LINK_INFINIBAND
-
-
-def _chunk(data: bytes, offsets: list[int], link: int) -> Chunk:
-    n = len(offsets)
-    zero = np.zeros(n, np.int64)
-    return Chunk(
-        first=1, base=0, data=np.frombuffer(data, np.uint8), offset=np.array(offsets, np.int64), caplen=zero, length=zero,
-        time_ns=zero, link=np.full(n, link, np.uint16), interface=zero.astype(np.uint16), pseudo=zero - 1,
-    )  # fmt: skip
+from ibdissect.wire.encapsulation import UDP, IPv4
+from ibdissect.wire.headers import BTH, DETH, GRH, LRH, RETH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.sm_port import PortInfo
+from tests import tunnels
+from tests.cases import every
+from tests.craft import LINK_ETHERNET, LINK_INFINIBAND, rc, roce2, smp, ud
+from tests.decode.made import ChunkTable, Row, chunk_of
+from tests.decode.test_chunk_table import plain, read
 
 
-@given(
-    st.binary(min_size=16, max_size=4 * WIDTH),
-    st.lists(st.tuples(st.integers(0, 1000), st.sampled_from([0, 0, 0, 8, 48, WIDTH])), min_size=1, max_size=20),
-    st.integers(1, 12),
-    st.booleans(),
-    st.sampled_from([LINK_INFINIBAND, LINK_ETHERNET]),
-)
-def test_parts_are_the_bytes_of_the_data(data: bytes, places: list[tuple[int, int]], size: int, some: bool, link: int) -> None:
-    starts = sorted(place % (len(data) - size + 1) for place, _ in places)
-    at = np.array([min(start + delta, len(data) - size) for start, (_, delta) in zip(starts, places, strict=True)], np.int64)
-    rows = np.arange(len(starts))
-    if some:
-        rows, at = rows[::2], at[::2]
-    front = HeaderCache(_chunk(data, starts, link))
-    part = front.part(rows, at, size)
-    assert [bytes(row) for row in part] == [data[i : i + size] for i in at.tolist()]
-    for number in range(WIDTH // 4):
-        word = FieldReader(front, rows, at).word(number)
-        assert word is None or [bytes(row) for row in word] == [data[i + 4 * number :][:4].ljust(4, b"\0") for i in at.tolist()]
+def packets(chance: random.Random, native: bool) -> list[bytes]:
+    """One of each kind, with numbers of its own."""
+    psn, noise = chance.randrange(1 << 24), chance.randbytes(64)
+    ext = {"RETH": {"va": chance.getrandbits(64), "r_key": chance.getrandbits(32), "dmalen": 8}}
+    if native:
+        grh = {"sgid": noise[:16], "dgid": noise[16:32], "flow_label": psn >> 4}
+        made = [rc(0x06, noise[:8], ext=ext, bth={"psn": psn}, slid=psn & 0xFFF), smp(0x81, 0x15, noise, slid=psn & 0x7FF)]
+        return [*made, rc(0x06, noise[:8], ext=ext, bth={"psn": psn}, grh=grh), ud(noise, dest_qp=psn, q_key=psn, grh=grh)]
+    frame = roce2(0x06, noise[:8], ext=ext, bth={"psn": psn}, ip={"identification": psn & 0xFFFF})
+    return [frame, frame[:12] + b"\x81\0\0\7" + frame[12:], tunnels.wrapped("VXLAN", frame)[0], tunnels.wrapped("GRE", frame)[0]]
 
 
-def test_unread_bits_are_zero_in_parts_and_stay_in_the_front() -> None:
-    data = bytes(i % 251 + 1 for i in range(4 * WIDTH))
-    front, rows = HeaderCache(_chunk(data, [0, WIDTH, 2 * WIDTH], LINK_INFINIBAND)), np.arange(3)
-    bits = np.zeros((2, 8), np.uint8)
-    bits[0, 1], bits[1, 6] = 0xFF, 0x0F
-    place = FieldReader(front, rows, front.base + 8, Unread(rows[::2], front.base[::2] + 8, bits))
-    read = bytearray(data)
-    read[9], read[2 * WIDTH + 14] = 0, read[2 * WIDTH + 14] & 0xF0
-    for offset, size in ((0, 4), (4, 4), (-8, 40), (0, WIDTH)):
-        at = [row * WIDTH + 8 + offset for row in range(3)]
-        assert [bytes(row) for row in place.part(offset, size)] == [read[i : i + size] for i in at]
-        assert [bytes(row) for row in FieldReader(front, rows, front.base + 8).part(offset, size)] == [data[i : i + size] for i in at]
+@every("seed", range(40))
+def test_each_field_is_read_where_its_packet_has_it(seed: int) -> None:
+    chance = random.Random(seed)
+    native, most = seed % 2 == 0, chance.randrange(4)
+    rows = [packets(chance, native)[most if chance.random() < 0.6 else chance.randrange(4)] for _ in range(chance.choice((1, 2, 3, 9)))]
+    rows[-1] = rows[-1][: chance.choice((20, 40, 61, 200, 999))]
+    link = LINK_INFINIBAND if native else LINK_ETHERNET
+    table = ChunkTable(chunk_of([Row(row, link) for row in rows], around=b"\xff" * chance.choice((0, 8))))
+    seen = 0
+    for struct in (LRH, GRH, BTH, RETH, DETH, MAD, PortInfo, UDP, IPv4):
+        for i in range(len(table.occurrences(struct))):
+            for field in struct.fields:
+                found = plain(table.values(field)[i])
+                assert (found if field.count > 1 else [found]) == read(table, field, i), (field, i)
+                seen += 1
+    assert seen or len(rows) == 1

@@ -242,6 +242,15 @@ def test_a_query_shows_the_components_it_names() -> None:
     assert "5A17" not in bytes_left and "5A17" in dump(dissect_row(table, 0, Presenter(show_keys=True)))
 
 
+@every("name", ["reversible", "numb_path", "qos_class", "sl"])
+def test_of_components_that_share_a_byte_only_the_named_one_is_there(name: str) -> None:
+    for other in ("reversible", "numb_path", "qos_class", "sl"):
+        wanted = [[0, PATH[other]]] if other == name else []
+        assert named([path_query(name)], f"infiniband.pathrecord.{other.replace('_', '')}") == wanted, other
+        formula = column(PathRecord, f"{other}_where_{name}", lambda view, other=other: getattr(view, other), "X")  # type: ignore[misc]
+        assert native_table([path_query(name)]).values(formula).tolist() == [PATH[other] if other == name else 0], other
+
+
 def test_packets_of_other_kinds_between_queries() -> None:
     others = [rc(0x04, bytes(8)) for _ in range(3)]
     table = native_table([others[0], path_query("dgid"), *others, path_query(*PATH), others[0], path_query("sl"), *others])
@@ -353,6 +362,15 @@ def test_an_attribute_of_a_plugin_may_be_declared_larger_than_a_mad() -> None:
     assert not len(table.occurrences(Large)) and any(hidden for _, hidden in in_rows(table))
 
 
+def chosen(struct_: type[Struct], mask: int, data: bytes) -> ChunkTable:
+    """A query with a record of a plugin."""
+    plugin = ModuleType("acme_of_a_query")
+    struct_.__module__ = plugin.__name__
+    plugin.Record = struct_  # type: ignore[attr-defined]
+    query = gmp(0x03, 0x01, 0x0060, struct.pack(">24xQ", mask) + data, at=24)
+    return ChunkTable(native_table([query]).chunk, Catalog([*builtin_modules(), plugin]))
+
+
 def test_a_component_without_an_index_is_all_entries_of_an_array() -> None:
     class Several(Struct):
         prefix, key, section, size = "acme", "several", "ACME SA", 8
@@ -361,13 +379,25 @@ def test_a_component_without_an_index_is_all_entries_of_an_array() -> None:
         values = array(3, uint(16, "Value"))
         last = uint(16, "Last")
 
-    plugin = ModuleType("acme_of_an_array")
-    Several.__module__ = plugin.__name__
-    plugin.Several = Several  # type: ignore[attr-defined]
-    query = gmp(0x03, 0x01, 0x0060, struct.pack(">24xQ", 1) + bytes(range(1, 9)), at=24)
-    table = ChunkTable(native_table([query]).chunk, Catalog([*builtin_modules(), plugin]))
+    table = chosen(Several, 1, bytes(range(1, 9)))
+    assert table.values(Several.values).tolist() == [[0x0102, 0x0304, 0x0506]] and table.values(Several.last).tolist() == [0]
     ((_, hidden),) = in_rows(table)
-    assert [place for place in hidden if query[place] in range(1, 9) and place > 80] == [query.index(b"\7\x08"), query.index(b"\7\x08") + 1]
+    (at,) = table.occurrences(Several).at - table.chunk.offset
+    assert hidden & set(range(at, at + 8)) == {at + 6, at + 7}
+
+
+@every(("mask", "values"), [(1, [1, 0, 0]), (2, [0, 2, 0]), (4, [0, 0, 3]), (6, [0, 2, 3]), (3, [1, 2, 0])])
+def test_a_component_at_the_edge_of_its_record(mask: int, values: list[int]) -> None:
+    class Edges(Struct):
+        prefix, key, section, size = "acme", "edges", "ACME SA", 3
+        carried_by = (Mad(0x03, 0x0060),)
+        components = ("first", "second", "third")
+        first = uint(8, "First")
+        second = uint(8, "Second")
+        third = uint(8, "Third")
+
+    table = chosen(Edges, mask, b"\1\2\3")
+    assert [table.values(field).tolist() for field in (Edges.first, Edges.second, Edges.third)] == [[value] for value in values]
 
 
 @every(("mgmt_class", "status", "is_undefined"), [
