@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import ibdissect
-from ibdissect.decode.conversation_keys import Conversation, conversations
+from ibdissect.decode.conversation_keys import conversations
 from tests.craft import erf_pcap, gmp, rc, ud
 
 FOLDER = Path(__file__).parents[2] / "docs/examples/zed"
 
 
-def of(reading: ibdissect.Capture) -> list[Conversation]:
+def of(reading: ibdissect.Capture) -> list[Any]:
     return [one for table in reading.tables() for one in conversations(table, np.arange(len(table)))]
 
 

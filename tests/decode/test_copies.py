@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ibdissect.capture import records
 from ibdissect.capture.opening import open_capture
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.copies import Copies, CopyRows, joined
+from ibdissect.decode.copies import Copies
 from ibdissect.wire.headers import BTH
 from tests import tunnels
 from tests.craft import ethernet_pcap, roce2
@@ -108,20 +108,6 @@ def test_the_size_of_a_copy_is_what_is_equal() -> None:
     tagged = frame[:12] + b"\x81\0\0\x05" + frame[12:]
     chunk = next(iter(open_capture(io.BytesIO(ethernet_pcap([frame, frame, tagged], step_ns=1))).chunks()))
     assert Copies().leave_out(ChunkTable(chunk)).size.tolist() == [len(frame), len(frame) - 14]
-
-
-def test_copies_that_are_found_later_are_joined_in_order() -> None:
-    """Of a row that is known, the first finding stays."""
-    first = CopyRows(np.array([2, 7]), np.array([1, 3]), np.array([10, 30]), np.array([64, 65]), np.array([0x80, 0]))
-    for rows, want in (([2, 7], [2, 7]), ([2, 5], [2, 5, 7]), ([1, 5, 9], [1, 2, 5, 7, 9]), ([], [2, 7])):
-        size = len(rows)
-        more = (np.array(rows, np.int64), np.full(size, 9), np.full(size, 99), np.full(size, 66), np.full(size, 3))
-        found = joined(first, more)
-        assert found.rows.tolist() == want
-        assert found.behind.tolist() == [{2: 1, 7: 3}.get(row, 9) for row in want]
-        assert found.size.tolist() == [{2: 64, 7: 65}.get(row, 66) for row in want]
-        assert found.later_ns.tolist() == [{2: 10, 7: 30}.get(row, 99) for row in want]
-        assert found.marks.tolist() == [{2: 0x80, 7: 0}.get(row, 3) for row in want]
 
 
 @pytest.mark.parametrize("rows", [1, 2, records.ROWS])

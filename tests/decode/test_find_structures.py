@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibdissect.decode.find_structures import at_place, find
+from ibdissect.decode.find_structures import at_place
 from ibdissect.wire.headers import DETH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sa_records import NodeRecord
@@ -13,8 +13,8 @@ from tests.mad.test_rmpp_records import FRAMES
 
 def test_structures_are_found_at_their_places() -> None:
     table = native_table(FRAMES)
-    assert find(table, LRH).at.tolist() == table.chunk.offset.tolist()
-    assert find(table, DETH).at.tolist() == (find(table, MAD).at - DETH.size).tolist()
+    assert table.occurrences(LRH).at.tolist() == table.chunk.offset.tolist()
+    assert table.occurrences(DETH).at.tolist() == (table.occurrences(MAD).at - DETH.size).tolist()
     # An ACK holds no record, of a straddling one no frame has all.
-    assert find(table, NodeRecord).rows.tolist() == [0, 1, 3] == at_place(table, NodeRecord, NodeRecord.carried_by[0]).rows.tolist()
-    assert find(table, NodeInfo).rows.tolist() == [0, 1, 3]
+    assert table.occurrences(NodeRecord).rows.tolist() == [0, 1, 3] == at_place(table, NodeRecord, NodeRecord.carried_by[0]).rows.tolist()
+    assert table.occurrences(NodeInfo).rows.tolist() == [0, 1, 3]

@@ -1,31 +1,16 @@
-"""Distinct values are found without sorting, and the columns of mixed captures are aligned."""
+"""The columns of native packets are aligned in mixed captures, and say which LIDs and queue pairs these have."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ibdissect.decode.lrh_packets import BY_P_KEY_TABLE, FEW, Native, lids_of, source_qps
-from ibdissect.decode.rows import SLOTS, distinct_values, slot
+from ibdissect.decode.lrh_packets import Native, source_qps
 from tests import craft
 from tests.cases import every
 from tests.decode.made import native_table
-
-
-@given(st.lists(st.integers(0, (1 << 56) - 1), max_size=50), st.integers(0, 1000))
-def test_distinct(values: list[int], start: int) -> None:
-    many = np.array([*values, *values, *range(start, start + 200)], np.int64)
-    assert distinct_values(many) == distinct_values(many.repeat(SLOTS // 400)) == sorted(set(many.tolist()))
-
-
-@pytest.mark.slow
-def test_values_that_share_a_slot() -> None:
-    numbers = np.arange(4 * SLOTS, dtype=np.int64)
-    places = slot(numbers)
-    assert places.min() >= 0 and places.max() < SLOTS and len(np.unique(places)) < len(numbers)
-    assert distinct_values(numbers) == numbers.tolist()
+from tests.rules.findings import lint
+from tests.subnet.made import answer, node, p_keys, port_info
 
 
 def test_packets_without_transport() -> None:
@@ -39,28 +24,22 @@ def test_packets_without_transport() -> None:
 
 @every(
     ("opcode", "by_table"),
-    [
-        (0x00, True),
-        (0x1F, True),
-        (0x64, True),
-        (0x7F, True),
-        (0x80, False),
-        (0x9F, False),
-        (0xA0, True),
-        (0xBF, True),
-        (0xC0, False),
-        (0xFF, False),
-        (0x81, False),
-    ],
-)
+    [(0x00, True), (0x1F, True), (0x64, True), (0x7F, True), (0x80, False), (0x9F, False), (0xA0, True), (0xBF, True), (0xC0, False),
+     (0xFF, False), (0x81, False)],
+)  # fmt: skip
 def test_services_whose_p_key_is_in_the_table_of_the_port(opcode: int, by_table: bool) -> None:
-    assert bool(BY_P_KEY_TABLE[opcode]) is by_table
+    """Others are not compared with the table of their sender."""
+    known = [answer(lid, 0x11, node(lid)) for lid in (3, 4)] + [answer(lid, 0x15, port_info(lid)) for lid in (3, 4)]
+    known += [answer(lid, 0x16, p_keys(0xFFFF)) for lid in (3, 4)]
+    packet = craft.native(opcode, bytes(64), slid=3, dlid=4, bth={"p_key": 0x8001, "destqp": 9})
+    assert bool(lint([*known, packet], "PKY004")) is by_table
 
 
-@every("size", [1, FEW - 1, FEW, FEW + 1])
+@every("size", [1, 255, 256, 257])
 def test_distinct_lids_of_few_and_of_many_packets(size: int) -> None:
-    values = np.array([0xFFFF, 0, 5, 5][:size] + [7] * (size - 4), np.int64)
-    assert lids_of(values).tolist() == sorted({*values.tolist()})
+    lids = [0xFFFF, 0, 5, 5][:size] + [7] * (size - 4)
+    found = Native(native_table([craft.native(slid=lid, dlid=lid ^ 1) for lid in lids]))
+    assert found.slids.tolist() == sorted({*lids}) and found.dlids.tolist() == sorted({lid ^ 1 for lid in lids})
 
 
 @pytest.mark.parametrize("kept", [0, 1, 4])

@@ -3,16 +3,51 @@
 from __future__ import annotations
 
 import io
+import struct
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
 
 import ibdissect
+from ibdissect.decode.hidden.opaque_bytes import Masks, masks
 from ibdissect.wire.sa_records import PortInfoRecord
 from tests.cases import every
 from tests.craft import mad, ud
+from tests.craft import native as native_frame
 from tests.decode.hidden.test_cut_keys import in_rows
 from tests.decode.hidden.test_unreadable_fields import KEY, NAME, PLUGIN, SECRET, vendor
 from tests.fuzz.container import pcapng
 from tests.planted import KEY as PLANTED
 from tests.planted import leaks, native
+
+
+def test_the_parts_of_a_range_that_are_opaque() -> None:
+    some = Masks([10, 30], [20, 40])
+    assert some.within(0, 10) == some.within(20, 30) == some.within(40, 99) == ()
+    assert some.within(0, 11) == ((10, 11),) and some.within(19, 30) == ((0, 1),)
+    assert some.within(12, 15) == ((0, 3),) and some.within(5, 50) == ((5, 15), (25, 35))
+
+
+@every(
+    ("pieces", "merged"),
+    [([(10, 20), (20, 25)], [(10, 25)]), ([(10, 20), (21, 25)], [(10, 20), (21, 25)]),
+     ([(10, 30), (12, 15), (40, 41)], [(10, 30), (40, 41)]), ([(10, 20), (15, 30), (30, 31)], [(10, 31)]), ([(10, 11)], [(10, 11)])],
+)  # fmt: skip
+def test_masks_are_disjoint(pieces: list[tuple[int, int]], merged: list[tuple[int, int]]) -> None:
+    at, stop = np.array(pieces, np.int64).T
+    table: Any = SimpleNamespace(once=lambda _: Places(at, stop))
+    found = masks(table)
+    assert found is not None and list(zip(found.at, found.stop, strict=True)) == merged
+
+
+class Places(NamedTuple):
+    """Where pieces begin and end."""
+
+    at: Any
+    stop: Any
+
 
 PIECES = [
     [vendor(SECRET + b"\1\1\1\1"), vendor(NAME), vendor(NAME + SECRET, segment=2), vendor(b"\0\7\0\4" + KEY)],
@@ -76,3 +111,20 @@ def test_a_wrong_offset_shows_nothing_of_a_table_with_keys() -> None:
 def test_bytes_of_a_plain_attribute_are_shown() -> None:
     """A NodeRecord holds no key: what is beside it is shown, as before."""
     assert leaks(native(sa(SERVICE, attribute=0x11, length=40)))
+
+
+@every(("attribute", "shown"), [(0x12, False), (0x31, False), (0x11, True), (0x99, True)])
+def test_pieces_of_records_in_a_segment_are_hidden_if_their_record_holds_a_key(attribute: int, shown: bool) -> None:
+    """Those of ports and services do, but not those of nodes, nor what nobody knows."""
+    body = b"\x11" * 180 + PLANTED + b"\x11" * 16
+    segment = sa(body, attribute=attribute, rmpp=(1, 1, 3), length=420, offset={0x12: 9, 0x31: 22}.get(attribute, 14))
+    assert bool(leaks(native(segment))) is shown
+
+
+@pytest.mark.parametrize("left", [24, 30, 40, 55, 57])
+def test_a_frame_that_ends_before_its_record_hides_nothing_of_the_next_one(left: int) -> None:
+    cut, whole = sa(SERVICE)[: 28 + left], native_frame(0x04, b"data", slid=0x1234, dlid=0x5678)
+    records = b"".join(struct.pack("<IIII", 1, 0, len(data), 300) + data for data in (cut, whole))
+    with ibdissect.open(io.BytesIO(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 247) + records)) as opened:
+        (table,) = opened.tables()
+        assert [min(hidden, default=None) for _, hidden in in_rows(table)][1] in (None, *range(20, 99))
