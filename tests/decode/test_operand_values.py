@@ -61,6 +61,9 @@ def test_arithmetic_takes_all_pairs(op: str) -> None:
     for number in (0, 3, 8):
         wanted = [i for i, found in enumerate(sums) if holds(op, found, [number])]
         assert packets().where(Compare(op, Arith("+", Typed.some, Typed.others), number)) == wanted, number
+        twice = [[a + b for a, b in product(some, some)] for some, _ in lists()]
+        wanted = [i for i, found in enumerate(twice) if holds(op, found, [number])]
+        assert packets().where(Compare(op, Arith("+", Typed.some, Typed.some), number)) == wanted, number
     wanted = [i for i, found in enumerate(sums) if holds(op, found, [i])]
     assert packets().where(Compare(op, Arith("+", Typed.some, Typed.others), Typed.u8)) == wanted
 
@@ -88,6 +91,6 @@ def test_fields_of_one_name_are_merged_in_the_order_of_packets() -> None:
             ("udp.port == 3", [3]), ("udp.port < 5", [3]), ("udp.port != 4791", []), ("all udp.port > 3", [1]),
             ("ip.addr == 10.0.0.5", [1]), ("ip.addr == 10.0.0.3", [3]), (f"ip.addr == {there}", [1, 3]), (f"ip.src == {outer}", [3]),
             (f"all ip.dst == {there}", [1]), ("ip.addr[0:3] == 0a:00:00", [1, 3]), ("ip.addr[2:2] == 00:05", [1]),
-            ("count(ip.addr) == 4", [3]),
+            ("count(ip.addr) == 4", [3]), ("udp.dstport == udp.port", [1, 3]), ("udp.srcport == udp.port", [1, 3]),
         ):  # fmt: skip
             assert table.filter(text).frames().tolist() == frames, text

@@ -1,31 +1,39 @@
-"""Every kind of place that a declaration may name is searched for."""
+"""A structure of a plugin is found at the places that its declaration names, and nowhere else."""
 
 from __future__ import annotations
 
-import numpy as np
+from functools import cache
+from types import ModuleType
 
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.occurrences import Occurrences
-from ibdissect.decode.payloads import FINDERS, tcp_data
-from ibdissect.wire import places
-from ibdissect.words import CmService, Inside, Mad, MadFormat, Parsed, UdpPort
+from ibdissect.wire.catalog import Catalog, builtin_modules
+from ibdissect.wire.places import Place
+from ibdissect.words import CmService, Struct, TcpData, UdpPort
 from tests.acme import SERVICE, connection
 from tests.cases import every
 from tests.craft import LINK_ETHERNET, build
 from tests.decode.made import Row, chunk_of, native_table
 
-BY_TABLE = {Inside, Mad, MadFormat, Parsed}
-"""What `ChunkTable.placed` finds itself."""
+
+@cache
+def placed(place: Place) -> tuple[type[Struct], Catalog]:
+    """A structure of a plugin that is carried there."""
+    body = {"prefix": "acme", "key": "placed", "size": 0, "carried_by": place, "__module__": "acme", "__doc__": "What is there."}
+    acme = ModuleType("acme")
+    acme.Placed = type("Placed", (Struct,), body)  # type: ignore[attr-defined]
+    return acme.Placed, Catalog([*builtin_modules(), acme])
 
 
-def test_every_kind_of_place_has_a_finder() -> None:
-    kinds = {kind for kind in vars(places).values() if isinstance(kind, type) and issubclass(kind, places.Place)} - {places.Place}
-    assert kinds == BY_TABLE | set(FINDERS)
+def found(table: ChunkTable, place: Place) -> list[tuple[int, int, int]]:
+    """Row, start and end in its frame of each structure that is carried there."""
+    struct, catalog = placed(place)
+    there = ChunkTable(table.chunk, catalog).occurrences(struct)
+    base = table.chunk.offset[there.rows]
+    return list(zip(there.rows.tolist(), (there.at - base).tolist(), (there.stop - base).tolist(), strict=True))
 
 
-def spans(found: Occurrences, base: np.ndarray) -> list[tuple[int, int, int]]:
-    """Row, start and end of each, counted from a place in its row."""
-    return list(zip(found.rows.tolist(), (found.at - base[found.rows]).tolist(), (found.stop - base[found.rows]).tolist(), strict=True))
+def ethernet(*frames: bytes) -> ChunkTable:
+    return ChunkTable(chunk_of([Row(frame, LINK_ETHERNET) for frame in frames]))
 
 
 def ip(protocol: int, body: bytes) -> bytes:
@@ -38,24 +46,20 @@ def test_a_datagram_ends_where_its_length_says_and_no_later_than_its_frame(claim
     """To or from the port."""
     ports = [(5, 7), (7, 5), (5, 6), (7, 7)]
     frames = [ip(17, build("UDP", source_port=a, destination_port=b, length=claimed) + b"payload") for a, b in ports]
-    table = ChunkTable(chunk_of([Row(frame, LINK_ETHERNET) for frame in frames]))
-    assert spans(FINDERS[UdpPort](table, UdpPort(7)), table.chunk.offset) == [(row, 42, 42 + size) for row in (0, 1, 3)]
+    assert found(ethernet(*frames), UdpPort(7)) == [(row, 42, 42 + size) for row in (0, 1, 3)]
 
 
 @every(
-    ("words", "data", "start", "found"),
+    ("words", "data", "start", "at"),
     [
         (5, b"abc", b"ab", 20), (5, b"ab", b"ab", 20), (5, b"a", b"ab", None), (5, b"xb", b"ab", None), (5, b"ax", b"ab", None),
         (4, b"abab", b"ab", None), (6, b"....ab", b"ab", 24), (6, b"....a", b"ab", None),
         (15, bytes(40) + b"ab", b"ab", 60), (0, b"abc", b"ab", None),
     ],
 )  # fmt: skip
-def test_data_of_tcp_begins_behind_the_options(words: int, data: bytes, start: bytes, found: int | None) -> None:
+def test_data_of_tcp_begins_behind_the_options(words: int, data: bytes, start: bytes, at: int | None) -> None:
     frame = ip(6, build("TCP", header_length=words) + data)
-    table = ChunkTable(chunk_of([Row(frame, LINK_ETHERNET)]))
-    head = Occurrences(np.array([0]), table.chunk.offset + 34, table.chunk.offset + len(frame))
-    want = [] if found is None else [(0, 34 + found, len(frame))]
-    assert spans(tcp_data(table, head, start), table.chunk.offset) == want
+    assert found(ethernet(frame), TcpData(start)) == ([] if at is None else [(0, 34 + at, len(frame))])
 
 
 @every(
@@ -68,6 +72,5 @@ def test_data_of_tcp_begins_behind_the_options(words: int, data: bytes, start: b
 )  # fmt: skip
 def test_private_data_that_begins_with_some_bits(mask: bytes, value: bytes, there: bool) -> None:
     """A REQ has 92 bytes of it."""
-    table = native_table(connection(SERVICE, b"\x12\x34"))
-    found = FINDERS[CmService](table, CmService(SERVICE, messages=frozenset({0x10}), starts=(mask, value)))
-    assert found.rows.tolist() == ([0] if there else []) and (found.stop - found.at).tolist() == ([92] if there else [])
+    places = found(native_table(connection(SERVICE, b"\x12\x34")), CmService(SERVICE, messages=frozenset({0x10}), starts=(mask, value)))
+    assert [(row, stop - at) for row, at, stop in places] == ([(0, 92)] if there else [])

@@ -85,6 +85,17 @@ def test_commands_agree(tmp_path) -> None:  # type: ignore[no-untyped-def]
         assert opened.table_at([1, 3]).shown.values(NodeRecord.lid)[row] == 4
 
 
+def test_texts_in_such_records_are_searched() -> None:
+    """They lie behind all frames of the window, where those of later frames do not."""
+    names = [build("NodeDescription", node_string=f"host-{lid}") for lid in range(1, 6)]
+    table = b"".join(build("NodeRecord", 112, node_description=name) for name in names)
+    parts = (1, 3, 60 + len(table), table[:ROOM]), (2, 1, 0, table[ROOM : 2 * ROOM]), (3, 5, 20 + len(table) - 2 * ROOM, table[2 * ROOM :])
+    with ibdissect.open(io.BytesIO(erf_pcap([*(segment(*part) for part in parts)]))) as opened:
+        name = next(node.name for node in opened.dissect(1).walk() if node.value == "host-1")
+        found = [opened.table().filter(f'{name} contains "host-{lid}"').frames().tolist() for lid in range(1, 6)]
+    assert found == [[1], [2], [2], [3], [3]]
+
+
 def test_a_key_in_such_a_record_is_masked(tmp_path) -> None:  # type: ignore[no-untyped-def]
     key = bytes.fromhex("deadbeefcafef00d0123456789abcdef")
     table = b"".join(build("ServiceRecord", 176, service_key=key, service_lease=n) for n in range(2))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.decode.sending_order import WITHIN_NS, in_time
+from ibdissect.decode.sending_order import in_time
 from tests.cases import every
+
+WITHIN_NS = 10_000_000
 
 
 @every(("times", "order"), [
