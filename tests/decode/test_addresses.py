@@ -8,23 +8,17 @@ from typing import Any
 import numpy as np
 
 import ibdissect
-from ibdissect.decode.addresses import (
-    End,
-    addresses_hash,
-    ends_at,
-    ends_bytes,
-    ends_hash,
-    ends_of,
-)
+from ibdissect.decode.addresses import End, ends_of
 from ibdissect.decode.connections import Connections
 from ibdissect.dissect.info_line import summaries
-from ibdissect.mad.datagrams import DatagramLists, Datagrams
 from ibdissect.traffic.statistics import Statistics
 from ibdissect.transport.congestion import Congestion
 from ibdissect.transport.multicast import Multicast
 from ibdissect.transport.psn_streams import Streams
 from tests import craft
+from tests.craft import interfaces_pcapng
 from tests.decode.made import ethernet_table, native_table
+from tests.decode.test_networks import numbers
 
 NEAR, FAR = bytes.fromhex("fe80") + bytes(13) + b"\x03", bytes.fromhex("fe80") + bytes(13) + b"\x04"
 THERE, BACK = {"sgid": NEAR, "dgid": FAR}, {"sgid": FAR, "dgid": NEAR}
@@ -62,7 +56,7 @@ def test_each_kind_of_address_is_shown_in_its_notation() -> None:
 
 def test_an_end_is_distinguished_by_its_lid_and_shown_by_its_gid() -> None:
     table = native_table(DATA)
-    routed, plain = ends_at(table, 0), ends_at(table, 3)
+    routed, plain = ends_of(table, np.array([0, 3]))
     assert routed == plain[::-1] and {routed[0]: 1}[plain[1]] == 1
     assert tuple(map(str, routed)) == ("fe80::3", "fe80::4") and tuple(map(str, plain)) == ("LID 4", "LID 3")
     assert (routed[0].lid, End(b"\n\0\0\1").lid) == (3, None)
@@ -72,14 +66,8 @@ def test_rows_of_all_kinds_agree_with_one_by_one() -> None:
     table = native_table([*SETUP, *DATA, b"\xff" * 3])
     rows = np.arange(len(table))
     ends = ends_of(table, rows)
-    assert ends == [ends_at(table, row) for row in rows.tolist()]
+    assert ends == [ends_of(table, rows[[row]])[0] for row in rows.tolist()]
     assert ends[-1] == (b"", b"") and list(map(str, ends[-1])) == ["", ""]
-    packed, hashed = ends_bytes(table, rows), ends_hash(table, rows)
-    for i, both in enumerate(ends):
-        for j, others in enumerate(ends):
-            assert (packed[i] == packed[j]).all() == (hashed[i] == hashed[j]) == (both == others)
-    gaps = [(len(near), near.ljust(16, b"\0"), far.ljust(16, b"\0")) for near, far in ends]
-    assert [(int(one[0]), one[1:17].tobytes(), one[17:].tobytes()) for one in packed] == gaps
     lines = summaries(table, rows)
     assert [tuple(map(str, both)) for both in ends] == list(zip(lines.source, lines.destination, strict=True))
 
@@ -99,22 +87,32 @@ def test_each_packet_of_a_chunk_has_the_ends_of_its_own_header() -> None:
         assert told == [(("fe80::4", "fe80::3"), ("192.168.0.1", "192.168.0.2"), ("fe80::3", "fe80::4"))[i] for i in order]
 
 
-def test_a_hash_of_addresses_is_of_the_addresses_alone() -> None:
-    """Both of them, in their order, whatever stands in front of and behind them."""
+def answers(link: int, other: bytes, *frames: bytes) -> bool:
+    """Whether a packet goes the other way than one of those before: then its interface shows the other direction of their network."""
+    return not any(numbers(interfaces_pcapng([*((0, frame) for frame in frames), (1, other)], link=link)))
+
+
+def test_pairs_are_known_by_their_addresses_alone() -> None:
+    """Both of them, whatever stands in front of and behind them."""
+
+    def one(n: int, **way: Any) -> bytes:
+        return roce1(n, **way, flow_label=n << 12 | n)
+
+    def local(slid: int, dlid: int, n: int = 8) -> bytes:
+        return craft.rc(0x04, bytes(n), slid=slid, dlid=dlid)
+
+    def four(source: int, destination: int, n: int = 8) -> bytes:
+        ip = {"source": bytes([192, 168, 0, source]), "destination": bytes([192, 168, 0, destination])}
+        return craft.roce2(payload=bytes(n), bth={"psn": n}, ip=ip)
+
     other = bytes.fromhex("fe80") + bytes(13) + b"\x05"
-    same = [
-        ethernet_table([roce1(n, **THERE, flow_label=n << 12 | n) for n in (0, 0xFF)]),
-        native_table([craft.native(0x04, bytes(n), slid=3, dlid=4, grh=way) for n, way in ((8, None), (12, BACK))]),
-        ethernet_table([craft.roce2(payload=bytes(n), bth={"psn": n}) for n in (8, 12)]),
-    ]
-    different = [
-        ethernet_table([roce1(1, **way) for way in (BACK, {**THERE, "sgid": other}, {**THERE, "dgid": other})]),
-        native_table([craft.rc(0x04, bytes(8), slid=a, dlid=b) for a, b in ((4, 3), (3, 5), (5, 4), (0x103, 4), (3, 0x104))]),
-        ethernet_table([craft.roce2(ip={end: bytes([192, 168, 0, 9])}) for end in ("source", "destination")]),
-    ]
-    alike, apart = ([addresses_hash(table, np.arange(len(table))).tolist() for table in tables] for tables in (same, different))
-    assert all(one == two for one, two in alike)
-    assert len({one for one, _ in alike} | {one for some in apart for one in some}) == 3 + 10
+    for link, there, back, beside in (
+        (1, one(0, **THERE), one(0xFF, **BACK), [one(0, **way) for way in ({**THERE, "sgid": other}, {**THERE, "dgid": other})]),
+        (1, four(1, 2), four(2, 1, 12), [four(1, 9), four(9, 2)]),
+        (247, local(3, 4), craft.native(0x04, bytes(12), slid=4, dlid=3, grh=THERE), [local(*way) for way in ((3, 5), (5, 4), (3, 0x104))]),
+    ):
+        assert answers(link, back, there) and answers(link, back, *beside, there) and not answers(link, back, *beside)
+        assert not answers(link, there, there)
 
 
 def test_statistics_name_the_ends_as_show_does() -> None:
@@ -157,13 +155,6 @@ def test_a_request_with_a_grh_and_its_answer_without() -> None:
     with ibdissect.open(BytesIO(craft.erf_pcap(frames))) as opened:
         answers = opened.table()["ibdissect.request_frame"]
     assert (answers.frame.tolist(), answers.value.tolist()) == ([2], [1])
-
-
-def test_datagrams_keep_what_is_shown_when_joined() -> None:
-    plain, routed = (Datagrams(native_table([frame])) for frame in (request(), request(grh=THERE)))
-    joined = routed.preceded_by(plain).take(np.array([1, 0]))
-    listed = DatagramLists(joined, np.arange(2))
-    assert list(map(str, listed.source)) == ["fe80::3", "LID 3"] and listed.source[0] == listed.source[1]
 
 
 def test_marks_and_notifications_of_a_pair_with_a_grh_one_way() -> None:
