@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.points.result import packets, result
 from tests.craft import flipped
 
 from .world import UD_SEND, World
@@ -27,12 +26,11 @@ def test_changed_is_not_lost(tmp_path: Path, at: int, name: str) -> None:
     thirty = max(world.lost)
     time, frame, _ = next(one for one in world.seen["tap"] if one[2] == thirty)
     world.seen["server"].append((time + 800, flipped(frame, at, 0x55), thirty))
-    comparison = world.compare(tmp_path)
-    said = result(comparison)
+    said = world.result(tmp_path)
     assert [world.numbers(one["point"])[one["frame"] - 1] for one in said["lost"]] == [min(world.lost)]
     changed = {(pair["from"], pair["to"]): pair["changed"].get(name, 0) for pair in said["pairs"]}
     assert changed["client", "tap"] == 1 and changed["tap", "server"] == 1 and changed["client", "server"] == 2
-    assert len(list(packets(comparison))) == len(numbers) == world.sent
+    assert len(said["packets"]) == len(numbers) == world.sent
 
 
 def test_which_became_which(tmp_path: Path) -> None:

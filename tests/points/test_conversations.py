@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.points import conversations, notes
-
-from .world import CLIENT_QP, SERVER_QP, World
+from .world import CLIENT_QP, SERVER_QP, UD_SEND, World
 
 
 def test_each_direction_is_one_line(tmp_path: Path) -> None:
@@ -22,13 +20,13 @@ def test_each_direction_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_only_the_largest_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_largest_are_listed(tmp_path: Path) -> None:
     """Losses count first, then packets; that some are left out is said."""
-    world = World()
-    world.conversation(80, lost={10: "tap"})
-    whole = world.result(tmp_path)
-    for module in (conversations, notes):
-        monkeypatch.setattr(module, "LISTED", 1)
+    world = World(points=("client", "server"))
+    time = world.conversation(80, lost={10: "server"})
+    for number in range(10_001):
+        world.packet(time + 1_000 * number, psn=number, dest_qp=0x1000 + number, opcode=UD_SEND)
     said = world.result(tmp_path)
-    assert said["conversations"] == whole["conversations"][:1] and said["conversations"][0]["dest_qp"] == SERVER_QP
-    assert set(said["notes"]) - set(whole["notes"]) == {"Not listed: 1 conversation with fewest losses and packets."}
+    assert len(said["conversations"]) == 10_000 and said["conversations"][0]["dest_qp"] == SERVER_QP
+    assert {one["dest_qp"]: one["packets"] for one in said["conversations"]}[CLIENT_QP] == 81
+    assert "Not listed: 3 conversations with fewest losses and packets." in said["notes"]

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
+
 import pytest
 
-from ibdissect.points.coverage import CoverageGaps
+from ibdissect.points import reading
 
-HOLE = 4
+from .world import World, said
 
 
-@pytest.mark.parametrize("block", [10, 50, 130, 5_000])
-def test_holes(block: int) -> None:
-    """A sighting every 10 ns, except from 300 to 500 and from 900 to 1300. In the first pause one packet too few passed."""
-    sightings = np.array([at for at in range(0, 2000, 10) if not (300 < at < 500 or 900 < at < 1300)])
-    passed = np.array([*range(310, 310 + HOLE - 1), 955, 1000, 1100, 1299, 1405, 1505])
-    assert len(passed) == HOLE - 1 + 6
-    holes = CoverageGaps()
-    for at in range(0, 2000, block):
-        part = [column[(column >= at) & (column < at + block)] for column in (sightings, passed)]
-        holes.feed(*part, at + block - 1)
-    assert holes.found().tolist() == [[900], [1300]]
-    assert len(holes._passed) < 5
+@pytest.mark.parametrize(("passed", "counted"), [(3, {"not_captured": 3, "outside": 0}), (4, {"not_captured": 0, "outside": 4})])
+def test_holes(tmp_path: Path, passed: int, counted: dict[str, int]) -> None:
+    """Few packets that the tap lacks in a pause were missed, many were outside of what it captured."""
+    world = World()
+    end = world.conversation(60)
+    for number in range(passed):
+        world.packet(end + 20_000 * number, psn=1_000 + number, missing=["tap"])
+    world.conversation(60, time=end + 400_000, psn=100)
+    pair = world.result(tmp_path)["pairs"][0]
+    assert {name: pair[name] for name in counted} == counted and pair["to"] == "tap"
+
+
+@pytest.mark.parametrize("window", [7, 50])
+def test_holes_in_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    """Two pauses of the tap: in one of them one packet too few passed."""
+    world = World()
+    end = world.conversation(60)
+    for number in range(100):
+        pause = number in range(30, 33) or number in range(60, 80)
+        world.packet(end + 20_000 * number, psn=1_000 + number, missing=["tap"] if pause else [])
+    paths = world.write(tmp_path)
+    whole = said(paths)
+    monkeypatch.setattr(reading, "BLOCK", 5)
+    assert said(paths, window=window) == whole
+    assert len(whole["not_captured"]) == 3 and whole["pairs"][0]["outside"] == 20

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from ibdissect.points.findings import point_faults
-
 from .world import ACKNOWLEDGE, UD_SEND, World
 
 CNP = 0x81
@@ -21,11 +19,9 @@ def fault_counts(tmp_path: Path, points: tuple[str, ...] = ("client", "tap", "se
     for psn in range(500, 504):
         arrived = world.packet(start + 100_000 * (psn - 499), psn=psn, payload=bytes(8), **(what if psn == 501 else {}))
         world.packet(arrived + 500, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=0x1F)
-    comparison = world.compare(tmp_path)
-    known = point_faults(comparison)
     return {
         (point, code, one.sure): len(entries)
-        for point, of_point in zip(points, known, strict=True) for code, entries in of_point.by_rule.items() for one in entries
+        for point, of_point in zip(points, world.faults(tmp_path), strict=True) for code, entries in of_point.items() for one in entries
     }  # fmt: skip
 
 
@@ -52,12 +48,8 @@ def test_losses_and_lost_notifications(tmp_path: Path) -> None:
     time = world.conversation(120, lost={20: "server"}, missing={30: ["tap"]})
     for number in range(40):
         world.packet(time + 300_000 * number, back=True, opcode=CNP, payload=bytes(16), before="tap" if number % 4 == 0 else None)
-    comparison = world.compare(tmp_path)
-    known = point_faults(comparison)
-    assert [{code: len(entries) for code, entries in one.by_rule.items()} for one in known] == [{}, {"PTS001": 1}, {"PTS005": 10}]
-    comparison.verdicts.journey.likely[:] = True
-    doubted = point_faults(comparison)
-    assert [(one.sure, one.arguments["proof"].partition(", as ")[0]) for one in doubted[1].by_rule["PTS001"]] == [(False, "most likely")]
+    found = world.faults(tmp_path)
+    assert [{code: len(entries) for code, entries in one.items()} for one in found] == [{}, {"PTS001": 1}, {"PTS005": 10}]
 
 
 @pytest.mark.parametrize(
@@ -73,8 +65,8 @@ def test_answers_of_a_way_that_nothing_tests(tmp_path: Path, points: tuple[str, 
             before = points[-2] if psn % 40 == 23 else None
             world.packet(arrived + 500, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=0x1F, before=before)
         time += 20_000
-    found = [one for known in point_faults(world.compare(tmp_path)) for one in known.by_rule.get("PTS001", ())]
-    assert [one.sure for one in found] == [sure] * len(found) and found
+    found = [one for known in world.faults(tmp_path) for one in known.get("PTS001", ())]
+    assert [(one.sure, one.words["proof"].startswith("most likely, as ")) for one in found] == [(sure, not sure)] * len(found) and found
 
 
 @pytest.mark.parametrize(("marked", "twin", "expected"), [
@@ -96,7 +88,5 @@ def test_marks_without_notification(tmp_path: Path, marked: dict[str, dict[str, 
     if twin == "notified":
         world.packet(start + 400_000, back=True, opcode=CNP, payload=bytes(16))
     world.conversation(10, time=start + (500_000_000 if twin == "short" else 1_500_000_000))
-    comparison = world.compare(tmp_path)
-    known = point_faults(comparison)
-    told = [[int(entry.arguments["packets"].split()[0]) for entry in one.by_rule.get("PTS006", [])] for one in known]
+    told = [[int(entry.words["packets"].split()[0]) for entry in one.get("PTS006", [])] for one in world.faults(tmp_path)]
     assert [sum(counts) for counts in told] == expected

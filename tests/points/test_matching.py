@@ -6,14 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.points.comparison import Comparison
-from ibdissect.points.result import packets, result
-
 from .world import CLIENT, World
-
-
-def cells(comparison: Comparison) -> list[list[int | list[int] | None]]:
-    return list(packets(comparison))
 
 
 def test_repeated_packets(tmp_path: Path) -> None:
@@ -25,11 +18,10 @@ def test_repeated_packets(tmp_path: Path) -> None:
         arrived = world.packet(3_000_000 + beat * 1_000_000, psn=9_000 + beat % 3, before=before)
         if before is None:
             world.packet(arrived + 500, back=True, opcode=0x11, psn=9_000 + beat % 3, syndrome=0x1F)
-    comparison = world.compare(tmp_path)
+    said = world.result(tmp_path)
     numbers = {name: world.numbers(name) for name in world.points}
-    for row in cells(comparison):
+    for row in said["packets"]:
         assert len({numbers[name][frame - 1] for name, frame in zip(world.points, row, strict=True) if isinstance(frame, int)}) == 1
-    said = result(comparison)
     assert [numbers["tap"][one["frame"] - 1] for one in said["lost"]] == sorted(world.lost) and len(world.lost) == 2
 
 
@@ -37,7 +29,7 @@ def test_duplicates_of_a_mirror_are_one_sighting(tmp_path: Path) -> None:
     world = World()
     world.conversation(100)
     world.seen["tap"] += [(time + 900, frame, number) for time, frame, number in world.seen["tap"][::5]]
-    rows = cells(world.compare(tmp_path))
+    rows = world.result(tmp_path)["packets"]
     assert len(rows) == world.sent and sum(isinstance(row[1], list) for row in rows) == 40
 
 
@@ -51,8 +43,8 @@ def test_a_copy_soon_after_a_duplicate_is_no_duplicate(tmp_path: Path) -> None:
     at = {number: i for i, (_, _, number) in enumerate(world.seen["tap"])}
     doubled = [*range(0, 200, 5), *range(world.sent - 20, world.sent, 2)]
     world.seen["tap"] += [(time + 2_500, frame, number) for time, frame, number in (world.seen["tap"][at[i]] for i in doubled)]
-    comparison = world.compare(tmp_path)
-    assert len(cells(comparison)) == world.sent and not result(comparison)["lost"]
+    said = world.result(tmp_path)
+    assert len(said["packets"]) == world.sent and not said["lost"]
 
 
 @pytest.mark.slow
@@ -68,7 +60,7 @@ def test_both_sides_of_a_port_while_no_earlier_point_captures(tmp_path: Path) ->
 
     world.seen["tap"] += [(time + 1_500 + queued(time, frame), frame, number) for time, frame, number in world.seen["tap"]]
     world.seen["server"] = [(time + 1_500 + queued(time, frame), frame, number) for time, frame, number in world.seen["server"]]
-    said = result(world.compare(tmp_path))
+    said = world.result(tmp_path)
     assert not said["lost"] and not said["ambiguous"]["losses"]
 
 

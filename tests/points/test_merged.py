@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import ibdissect
+from ibdissect.points.comparison import Comparison
 from ibdissect.points.merged import delays, merged_faults, write_merged
 
 from .world import World, behind
@@ -17,7 +18,7 @@ def test_written_and_read_again(tmp_path: Path) -> None:
     world = World(clocks={"tap": behind(-7_200_000_000_000), "server": behind(40_000_000, 30)})
     world.conversation(40, lost={10: "server"}, missing={20: ["tap"]})
     file = io.BytesIO()
-    comparison = world.compare(tmp_path)
+    comparison = Comparison(world.write(tmp_path))
     numbers = write_merged(comparison, file)
     count = sum(map(len, numbers))
     merged = tmp_path / "merged.pcapng"

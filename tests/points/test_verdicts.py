@@ -8,15 +8,11 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.writing import CaptureWriter
-from ibdissect.lint.point_faults import PointFault
-from ibdissect.points.comparison import Comparison
-from ibdissect.points.findings import point_faults
-from ibdissect.points.result import result
 from ibdissect.wire.numbers import MULTICAST_QP
 from ibdissect.wire.opcodes import CNP_OPCODE
 from tests.craft import LINK_INFINIBAND, smp
 
-from .world import ACKNOWLEDGE, SERVER_QP, START, UD_SEND, World
+from .world import ACKNOWLEDGE, SERVER_QP, START, UD_SEND, Fault, World, faults, said
 
 UC_SEND = 0x24
 
@@ -26,8 +22,7 @@ def test_a_hole_in_a_file_is_no_loss(tmp_path: Path) -> None:
     world = World(points=("client", "server"))
     world.conversation(300, lost={20: "server", 250: "server"})
     world.seen["server"] = [one for one in world.seen["server"] if not 2_000_000 < one[0] < 3_000_000]
-    comparison = world.compare(tmp_path)
-    said = result(comparison)
+    said = world.result(tmp_path)
     numbers = world.numbers("client")
     assert [numbers[one["frame"] - 1] for one in said["lost"]] == sorted(world.lost)
     assert said["pairs"][0]["outside"] > 40
@@ -133,13 +128,12 @@ def test_how_far_a_directed_route_was_followed(tmp_path: Path, lids: bool) -> No
         with CaptureWriter(paths[-1]) as writer:
             for time, frame in sorted(frames):
                 writer.write(frame, link=LINK_INFINIBAND, time_ns=START + time)
-    comparison = Comparison(paths)
-    said = result(comparison)
-    assert [(one["after"], one["before"], one["hop"], one["hops"]) for one in said["lost"]] == [("middle", "leaf", 2, 4)] * 3
-    forth = next(pair for pair in said["pairs"] if (pair["from"], pair["to"]) == ("sm", "leaf"))
+    found = said(paths)
+    assert [(one["after"], one["before"], one["hop"], one["hops"]) for one in found["lost"]] == [("middle", "leaf", 2, 4)] * 3
+    forth = next(pair for pair in found["pairs"] if (pair["from"], pair["to"]) == ("sm", "leaf"))
     assert (forth["matched"], forth["lost"], forth["changed"]) == (57, 3, {"hop_pointer": 57})
-    assert {(pair["from"], pair["to"]) for pair in said["pairs"]} == {(a, b) for a in links for b in links if a != b}
-    (told,) = {entry.arguments["proof"] for entry in point_faults(comparison)[1].by_rule["PTS001"]}
+    assert {(pair["from"], pair["to"]) for pair in found["pairs"]} == {(a, b) for a in links for b in links if a != b}
+    (told,) = {entry.words["proof"] for entry in faults(paths)[1]["PTS001"]}
     assert told.endswith("(last seen on link 2 of 4 of its directed route)")
 
 
@@ -182,15 +176,15 @@ def test_what_a_point_recorded_of_a_flow(
     """A point's filter may leave out notifications, or another queue pair, and a flow may take another way: losses are sure between packets
     of it that the point has."""
     lacking = [number for number in range(100) if number in LOST or number not in shown]
-    faults = datagrams(tmp_path, lacking, opcode=opcode, dest_qp=queue_pair)[code]
-    assert len(faults) == len(lacking) and {one.sure for one in faults} == {sure}
+    found = datagrams(tmp_path, lacking, opcode=opcode, dest_qp=queue_pair)[code]
+    assert len(found) == len(lacking) and {one.sure for one in found} == {sure}
 
 
 @pytest.mark.parametrize(("queue_pair", "sure"), [(MULTICAST_QP, False), (0x77, True)])
 def test_groups_have_members_that_come_and_go(tmp_path: Path, queue_pair: int, sure: bool) -> None:
     """Switches forward a group only to its members: what a point lacks of it need not be lost, and of a queue pair it is."""
-    faults = datagrams(tmp_path, LOST, dest_qp=queue_pair)["PTS001"]
-    assert len(faults) == len(LOST) and {one.sure for one in faults} == {sure}
+    found = datagrams(tmp_path, LOST, dest_qp=queue_pair)["PTS001"]
+    assert len(found) == len(LOST) and {one.sure for one in found} == {sure}
 
 
 @pytest.mark.parametrize("opcode", [UD_SEND, UC_SEND])
@@ -198,27 +192,27 @@ def test_groups_have_members_that_come_and_go(tmp_path: Path, queue_pair: int, s
 def test_datagrams_that_take_several_ways(tmp_path: Path, opcode: int, every: int, sure: bool) -> None:
     """Adaptive routing sprays a flow, and a connection of another service level stays on the way past the point, which has all of it."""
     lacking = range(25, 95, every)
-    faults = datagrams(tmp_path, lacking, opcode=opcode)["PTS001"]
-    assert len(faults) == len(lacking) and {one.sure for one in faults} == {sure}
+    found = datagrams(tmp_path, lacking, opcode=opcode)["PTS001"]
+    assert len(found) == len(lacking) and {one.sure for one in found} == {sure}
 
 
 @pytest.mark.parametrize(("gap", "sure"), [(40_000, True), (200, False)])
 def test_a_recorder_that_drops_a_burst(tmp_path: Path, gap: int, sure: bool) -> None:
     """Ten datagrams that follow each other at once are one accident of a recorder that cannot keep up; ten by themselves are not."""
-    faults = datagrams(tmp_path, range(45, 55), gap=gap)["PTS001"]
-    assert len(faults) == 10 and {one.sure for one in faults} == {sure}
+    found = datagrams(tmp_path, range(45, 55), gap=gap)["PTS001"]
+    assert len(found) == 10 and {one.sure for one in found} == {sure}
 
 
 def datagrams(
     folder: Path, lacking: Collection[int], *, gap: int = 40_000, opcode: int = UD_SEND, dest_qp: int = 0x77
-) -> dict[str, list[PointFault]]:
+) -> dict[str, list[Fault]]:
     """What is found of 100 packets beside a conversation of which the second point has everything. `lacking`: those that it lacks."""
     world = World(points=("client", "server"))
     world.conversation(300)
     for number in range(100):
         missing = ["server"] if number in lacking else []
         world.packet(1_010_000 + gap * number, missing=missing, psn=number, payload=bytes([number] * 16), opcode=opcode, dest_qp=dest_qp)
-    return point_faults(world.compare(folder))[0].by_rule
+    return world.faults(folder)[0]
 
 
 @pytest.mark.slow
@@ -231,7 +225,7 @@ def test_answers_that_may_be_of_several_connections(tmp_path: Path) -> None:
             asked = {"psn": psn, "payload": bytes([number]) + psn.to_bytes(4, "big"), "dest_qp": 0x100 + number}
             arrived = world.packet(40_000 * psn + 3_000 * number, missing=missing, **asked)
             world.packet(arrived + 500, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=0x1F, dest_qp=0x200 + number)
-    assert not any(one.sure for faults in point_faults(world.compare(tmp_path)) for one in faults.by_rule.get("PTS001", ()))
+    assert not any(one.sure for point in world.faults(tmp_path) for one in point.get("PTS001", ()))
 
 
 @pytest.mark.parametrize(("points", "around", "sure"), [
@@ -242,5 +236,5 @@ def test_adaptive_routing_around_the_only_point_behind(tmp_path: Path, points: t
     late = {psn: "tap" for psn in (60, 160, 260)}
     elsewhere = {psn: [points[1]] for psn in range(10, 10 + 20 * around, 20)}
     world.conversation(300, lost=late, missing={psn: where for psn, where in elsewhere.items() if psn not in late})
-    faults = point_faults(world.compare(tmp_path))[0].by_rule["PTS001"]
-    assert len(faults) == 3 and {one.sure for one in faults} == {sure}
+    found = world.faults(tmp_path)[0]["PTS001"]
+    assert len(found) == 3 and {one.sure for one in found} == {sure}

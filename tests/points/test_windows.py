@@ -8,21 +8,17 @@ from typing import Any
 import pytest
 
 from ibdissect.points import reading, windows
-from ibdissect.points.comparison import Comparison
-from ibdissect.points.result import packets, result
 
-from .world import World, behind
+from .world import World, behind, said
 
 
-def whole_and_windows(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[tuple[dict[str, Any], Any]], Comparison]:
+def whole_and_windows(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is said of everything at once, and in windows of a few packets."""
     paths = world.write(folder)
-    once = Comparison(paths)
+    once = said(paths)
     monkeypatch.setattr(reading, "BLOCK", 16)
     monkeypatch.setattr(windows, "REORDERED_NS", 100_000)
-    parts = Comparison(paths, window=50)
-    assert len(list(once.blocks())) == 1 and len(list(parts.blocks())) > 5
-    return [(result(one), list(packets(one))) for one in (once, parts)], parts
+    return once, said(paths, window=50)
 
 
 @pytest.mark.slow
@@ -37,11 +33,10 @@ def test_windows_say_what_the_whole_says(tmp_path: Path, monkeypatch: pytest.Mon
         world.packet(at, psn=psn, payload=bytes(8), changed={"tap": {"p_key": 0x8001}} if psn == 2_020 else None)
     world.seen["tap"] += [(time + 900, frame, number) for time, frame, number in world.seen["tap"][::5]]
     world.seen["server"] = [one for one in world.seen["server"] if not 16_000_000 < one[0] < 17_000_000]
-    (whole, parts), _ = whole_and_windows(world, tmp_path, monkeypatch)
+    whole, parts = whole_and_windows(world, tmp_path, monkeypatch)
     assert whole == parts
-    said = whole[0]
-    assert len(said["lost"]) == 2 and said["not_captured"] and any(pair["outside"] for pair in said["pairs"])
-    assert len(said["points"][2]["clock"]["segments"]) == 2 and any("p_key" in pair["changed"] for pair in said["pairs"])
+    assert len(whole["lost"]) == 2 and whole["not_captured"] and any(pair["outside"] for pair in whole["pairs"])
+    assert len(whole["points"][2]["clock"]["segments"]) == 2 and any("p_key" in pair["changed"] for pair in whole["pairs"])
 
 
 @pytest.mark.slow
@@ -51,12 +46,12 @@ def test_equal_packets_without_a_pause_are_divided(tmp_path: Path, monkeypatch: 
     time = world.conversation(60)
     for number in range(3_000):
         world.packet(time + 50_000 * number, back=True, opcode=0x81, payload=bytes(16), before="client" if number % 400 == 399 else None)
-    (_, (said, rows)), parts = whole_and_windows(world, tmp_path, monkeypatch)
-    assert parts.matcher.divided > 2 and any("groups of them were split" in note for note in said["notes"])
+    _, parts = whole_and_windows(world, tmp_path, monkeypatch)
+    assert any("groups of them were split at their longest gaps." in note for note in parts["notes"])
     numbers = {name: world.numbers(name) for name in world.points}
-    for row in rows:
+    for row in parts["packets"]:
         assert len({numbers[name][frame - 1] for name, frame in zip(world.points, row, strict=True) if isinstance(frame, int)}) == 1
-    assert {numbers[one["point"]][one["frame"] - 1] for one in said["lost"]} <= world.lost.keys()
+    assert {numbers[one["point"]][one["frame"] - 1] for one in parts["lost"]} <= world.lost.keys()
 
 
 @pytest.mark.slow
@@ -74,5 +69,5 @@ def test_frames_far_out_of_order_are_reported(tmp_path: Path, monkeypatch: pytes
         return paths
 
     monkeypatch.setattr(world, "write", shuffled)
-    (_, (said, _)), _ = whole_and_windows(world, tmp_path, monkeypatch)
-    assert any(note.startswith("1 packet came more than") for note in said["notes"]) and not said["lost"]
+    _, parts = whole_and_windows(world, tmp_path, monkeypatch)
+    assert any(note.startswith("1 packet came more than") for note in parts["notes"]) and not parts["lost"]

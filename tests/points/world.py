@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ibdissect.capture.writing import CaptureWriter
 from ibdissect.points.comparison import Comparison
-from ibdissect.points.result import result
+from ibdissect.points.findings import point_faults
+from ibdissect.points.result import packets, result
 from tests.craft import LINK_ETHERNET, roce2
 
 START = 1_790_000_000_000_000_000
@@ -20,6 +21,26 @@ ACK, NAK = 0x1F, 0x60
 CLIENT, SERVER = bytes([10, 0, 0, 1]), bytes([10, 0, 1, 2])
 CLIENT_QP, SERVER_QP = 0x44, 0x45
 Clock = Callable[[int], int]
+
+
+class Fault(NamedTuple):
+    """A finding of a rule of points, and whether it is sure."""
+
+    sure: bool
+    words: dict[str, str]
+    """What its message says."""
+
+
+def said(paths: Sequence[str], **window: int) -> dict[str, Any]:
+    """What `ibdissect points --packets --format json` says of captures but for findings; in this process, as a command takes twice as long."""
+    found = Comparison(paths, **window)
+    return {**result(found), "packets": [*packets(found)]}
+
+
+def faults(paths: Sequence[str]) -> list[dict[str, list[Fault]]]:
+    """The findings for each of several captures, by code."""
+    of_points = point_faults(Comparison(paths))
+    return [{code: [Fault(one.sure, one.arguments) for one in found] for code, found in one.by_rule.items()} for one in of_points]
 
 
 @dataclass
@@ -60,21 +81,23 @@ class World:
 
     def conversation(
         self, count: int, *, time: int = 0, gap: int = 20_000, lost: dict[int, str] | None = None,
-        missing: dict[int, Collection[str]] | None = None,
+        missing: dict[int, Collection[str]] | None = None, psn: int = 0, qps: tuple[int, int] = (0, 0),
     ) -> int:  # fmt: skip
-        """SENDs, each acknowledged. `lost`: PSN -> point in front of which its first copy is lost: the server asks for it with a NAK when
-        the next one comes, and the client goes back. The time of the last packet."""
+        """SENDs from a PSN on, each acknowledged. `qps`: of client and server, if not theirs. `lost`: PSN -> point in front of which its
+        first copy is lost: the server asks for it with a NAK when the next one comes, and the client goes back. The time of the last
+        packet."""
         again: set[int] = set()
-        psn = 0
-        while psn < count:
+        stop, (client, server) = psn + count, qps
+        while psn < stop:
             before = (lost or {}).get(psn) if psn not in again else None
-            arrived = self.packet(time, before=before, missing=(missing or {}).get(psn, ()), psn=psn, payload=psn.to_bytes(4, "big") * 8)
+            asked = {"psn": psn, "payload": psn.to_bytes(4, "big") * 8, "dest_qp": server}
+            arrived = self.packet(time, before=before, missing=(missing or {}).get(psn, ()), **asked)
             if before is not None:
                 again |= {psn}
-                arrived = self.packet(time + 2_000, psn=psn + 1, payload=(psn + 1).to_bytes(4, "big") * 8)
-                time = 15_000 + self.packet(arrived + 500, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=NAK)
+                arrived = self.packet(time + 2_000, psn=psn + 1, payload=(psn + 1).to_bytes(4, "big") * 8, dest_qp=server)
+                time = 15_000 + self.packet(arrived + 500, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=NAK, dest_qp=client)
                 continue
-            self.packet(arrived + 500, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=ACK)
+            self.packet(arrived + 500, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=ACK, dest_qp=client)
             time += gap
             psn += 1
         return time
@@ -90,12 +113,13 @@ class World:
                     writer.write(frame, link=LINK_ETHERNET, time_ns=START + own)
         return paths
 
-    def compare(self, folder: Path) -> Comparison:
-        return Comparison(self.write(folder))
-
     def result(self, folder: Path) -> dict[str, Any]:
-        """What the comparison says."""
-        return result(self.compare(folder))
+        """What is said of the captures."""
+        return said(self.write(folder))
+
+    def faults(self, folder: Path) -> list[dict[str, list[Fault]]]:
+        """What the rules of points find in the capture of each point, by code."""
+        return faults(self.write(folder))
 
     def numbers(self, name: str) -> list[int]:
         """The number of the packet in each frame of a point."""
