@@ -54,7 +54,9 @@ def test_what_an_rnr_nak_answers_has_arrived(tmp_path: Path) -> None:
     assert found == ["absent", "", "absent likely", "absent likely"], "that it was sent again proves the loss"
 
 
-@pytest.mark.parametrize(("next_psn", "later", "arrived"), [(3, 10_000_040_000, True), (3, 10_000_000_000, False), (1, 11_000_000_000, False)])
+@pytest.mark.parametrize(
+    ("next_psn", "later", "arrived"), [(3, 10_000_040_000, True), (3, 10_000_000_000, False), (1, 11_000_000_000, False)]
+)
 def test_data_that_nobody_asks_for_again_has_arrived(tmp_path: Path, next_psn: int, later: int, arrived: bool) -> None:
     """A requester that goes on for ten seconds has found out that some is missing."""
     packets = (READ, 1, -1), (RESPONSE, 1, ACK), (READ, 2, -1), (RESPONSE, 2, ACK), (ACKNOWLEDGE, 2, ACK), (READ, next_psn, -1)

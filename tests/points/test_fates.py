@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,7 +56,8 @@ def test_an_answer_that_did_not_come(tmp_path: Path, psn: int, missing: bool, af
         world.seen["host"] = [one for one in world.seen["host"] if one[1][26:30] == SERVER]
     for number in range(8):
         time = (sent(world)[number] if after else number * MS) + 5_000
-        world.packet(time, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=ACK, **({"missing": ["client"]} if missing else {"before": "client"}))
+        gone: dict[str, Any] = {"missing": ["client"]} if missing else {"before": "client"}
+        world.packet(time, back=True, opcode=ACKNOWLEDGE, psn=psn, syndrome=ACK, **gone)
     assert said in only(world, tmp_path)["why"]
 
 

@@ -20,8 +20,8 @@ def silence(
     *, lost: dict[int, str] | None = None, answered: str | None = "", world: World | None = None, qps: tuple[int, int] = (0, 0),
     first: int = 0, start: int = 0,
 ) -> World:  # fmt: skip
-    """A conversation from a PSN on, then a request that is sent eight times. `lost`: the sendings that get lost, and in front of which point;
-    `answered`: the server acknowledges those that arrive, which is lost in front of a point; empty: it does not answer."""
+    """A conversation from a PSN on, then a request that is sent eight times. `lost`: the sendings that get lost, and in front of which
+    point; `answered`: the server acknowledges those that arrive, which is lost in front of a point; empty: it does not answer."""
     world = world or World(clocks={"tap": behind(-7_200_000_000_000, 40), "server": behind(3_200_417, -12)})
     time, psn = world.conversation(PSN, gap=100_000, qps=qps, psn=first, time=start) + MS, first + PSN
     for n in range(8):

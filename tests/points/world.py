@@ -32,7 +32,7 @@ class Fault(NamedTuple):
 
 
 def said(paths: Sequence[str], **window: int) -> dict[str, Any]:
-    """What `ibdissect points --packets --format json` says of captures but for findings; in this process, as a command takes twice as long."""
+    """What `ibdissect points --packets --format json` says of captures but for findings; in this process: a command takes twice as long."""
     found = Comparison(paths, **window)
     return {**result(found), "packets": [*packets(found)]}
 
