@@ -16,11 +16,15 @@ from .world import ACK, ACKNOWLEDGE, NAK, UD_SEND, World, said
 SEND, READ, RESPONSE, RNR = 0x04, 0x0C, 0x10, 0x20
 LAST = (1 << 24) - 1
 ASKER, ANSWERER = 0x77, 0x78
+APART = 10_000
+"""Nanoseconds from one packet to the next."""
 Packet = tuple[int, int, int]
 """OpCode, PSN, syndrome."""
 
 
-def proofs(folder: Path, *packets: Packet, times: Sequence[int] = (), before: Sequence[Packet] = (), every: int = 1) -> list[str]:
+def proofs(
+    folder: Path, *packets: Packet, times: Sequence[int] = (), before: Sequence[Packet] = (), every: int = 1, window: int = 1000,
+) -> list[str]:  # fmt: skip
     """What is said of each of some packets of a connection, of which only their sender captured every `every`th but acknowledgements.
 
     `before`: packets that both have.
@@ -30,16 +34,22 @@ def proofs(folder: Path, *packets: Packet, times: Sequence[int] = (), before: Se
     for number, (opcode, psn, syndrome) in enumerate((*before, *packets), -len(before)):
         back = opcode in (ACKNOWLEDGE, RESPONSE)
         lacks = () if number < 0 or number % every or opcode == ACKNOWLEDGE else ("client",) if back else ("server",)
-        time = start + (times[number] if times and number >= 0 else 10_000 * (number + len(before)))
+        time = start + (times[number] if times and number >= 0 else APART * (number + len(before)))
         what = {"syndrome": syndrome} if back else {}
         payload = bytes(4) if opcode in (SEND, RESPONSE) else b""
         world.packet(time, back=back, opcode=opcode, psn=psn, missing=lacks, payload=payload, dest_qp=ANSWERER if back else ASKER, **what)
     world.packet(time + 20_000, psn=9_999)
-    found, told = world.result(folder), dict[int, str]()
+    found, told = said(world.write(folder), window=window), dict[int, str]()
     for one in (*found["not_captured"], *found["lost"]):
         likely = " likely" if one.get("certainty") == "likely" else ""
         told[world.numbers(one["point"])[one["frame"] - 1]] = one["why"] + likely
     return [told.get(shown + number, "") for number in range(len(packets))]
+
+
+def in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let packets be read and matched in windows of few."""
+    monkeypatch.setattr(reading, "BLOCK", 8)
+    monkeypatch.setattr(windows, "REORDERED_NS", APART)
 
 
 def test_an_ack_confirms_all_before_it(tmp_path: Path) -> None:
@@ -66,9 +76,14 @@ def test_data_that_nobody_asks_for_again_has_arrived(tmp_path: Path, next_psn: i
     assert found[4] != "answered", "an acknowledgement that is lost is not asked for"
 
 
-def test_which_copy_was_answered_is_unknown(tmp_path: Path) -> None:
+def test_which_copy_was_answered_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where they are matched in different windows."""
     found = proofs(tmp_path, (SEND, 1, -1), (SEND, 2, -1), (SEND, 1, -1), (SEND, 2, -1), (SEND, 3, -1), (ACKNOWLEDGE, 3, ACK))
     assert found == ["", "", "", "", "answered", ""]
+    in_windows(monkeypatch)
+    for again, wanted in ((1, "absent"), (41, "answered")):
+        packets = (SEND, 1, -1), *((SEND, psn, -1) for psn in range(2, 41)), (SEND, again, -1), (ACKNOWLEDGE, 41, ACK)
+        assert proofs(tmp_path, *packets, every=40, window=8)[0] == wanted
 
 
 def test_a_nak_asks_for_the_last_copy_before_it(tmp_path: Path) -> None:
@@ -93,21 +108,26 @@ def test_windows_prove_what_the_whole_proves(tmp_path: Path, monkeypatch: pytest
     assert {"answered", ""} <= {*whole}
     paths = [str(tmp_path / f"{name}.pcap") for name in ("client", "server")]
     once = said(paths)
-    monkeypatch.setattr(reading, "BLOCK", 16)
-    monkeypatch.setattr(windows, "REORDERED_NS", 10_000)
+    in_windows(monkeypatch)
     assert said(paths, window=window) == once
 
 
-def test_mads_that_were_sent_once_and_answered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("window", [8, 1000])
+def test_mads_that_were_sent_once_and_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     """Answered, sent twice, never answered."""
     world = World(points=("client", "server"))
     time = world.conversation(30)
     shown = world.sent
     for transaction, answer in ((5, False), (5, True), (6, False), (6, False), (6, True), (7, False)):
+        for beat in range(10):  # between them are windows' ends
+            world.packet(time + 5_000 * beat, psn=10_000 + 20 * (world.sent - shown) + beat, missing=() if beat else ["server"])
         time += 50_000
         payload = mad(0x03, 0x81 if answer else 1, 0x35, transaction_id=transaction, size=64)
         missing = () if answer else ("server",)
         world.packet(time, back=answer, opcode=UD_SEND, payload=payload, dest_qp=1, psn=world.sent, missing=missing)
     world.packet(time + 50_000, psn=9_999)
-    found = world.result(tmp_path)["not_captured"]
-    assert [(world.numbers(one["point"])[one["frame"] - 1] - shown, one["why"]) for one in found] == [(0, "answered")]
+    in_windows(monkeypatch)
+    found = said(world.write(tmp_path), window=window)["not_captured"]
+    frames = [frame for _, frame, number in sorted(world.seen["client"]) if frame[42 + 5 : 42 + 8] == b"\0\0\1"]
+    client = sorted(world.seen["client"])
+    assert [frames.index(client[one["frame"] - 1][1]) for one in found if client[one["frame"] - 1][1] in frames] == [0]
