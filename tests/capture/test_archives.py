@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+import ibdissect
 from ibdissect.capture import archives
 from ibdissect.capture.compressed import Unpacking
-from ibdissect.capture.discover import discover, one_set
+from ibdissect.capture.discover import discover
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.sets import CaptureSet
 from ibdissect.errors import CaptureError
 from tests.commands import run
 from tests.conftest import REPO
@@ -66,11 +66,10 @@ def test_a_ring_buffer_in_an_archive_is_one_capture(folder: Path) -> None:
         for number in (0, 1, 10, 2):
             packed.write(LAB, f"r/x.pcap{number}")
     found = discover(["zip://::ring.zip"]).files
-    whole = one_set(found)
-    assert whole == CaptureSet("zip://r/x.pcap*::ring.zip", tuple(f"zip://r/x.pcap{number}::ring.zip" for number in (0, 1, 2, 10)))
-    with open_capture(whole) as reader:
-        assert sum(len(chunk) for chunk in reader.chunks()) == 4 * frames(str(LAB))
-        assert [damage.reason for damage in reader.damage] == ["files 3 to 9 are missing between x.pcap2 and x.pcap10"]
+    with ibdissect.open(found, set=True) as capture:
+        assert sum(1 for _ in capture) == 4 * frames(str(LAB)) and capture.path == "zip://r/x.pcap*::ring.zip"
+        assert [member.path for member in capture.reader.members] == [f"zip://r/x.pcap{number}::ring.zip" for number in (0, 1, 2, 10)]
+        assert [damage.reason for damage in capture.reader.damage] == ["files 3 to 9 are missing between x.pcap2 and x.pcap10"]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.capture.chunk import Reader, member_of
-from ibdissect.capture.index import FrameIndex
+import ibdissect
+from ibdissect.capture.chunk import Reader
 from ibdissect.capture.opening import open_capture
 from ibdissect.capture.sets import CaptureSet
 from ibdissect.capture.writing import CaptureWriter
@@ -117,13 +117,8 @@ def test_following(tmp_path: Path) -> None:
 
 def test_index(tmp_path: Path) -> None:
     whole = made(tmp_path, *(pcap(list(part)) for part in (MADE[:3], MADE[3:4], MADE[4:9], MADE[9:])))
-    with open_capture(whole) as reader, FrameIndex(reader.members) as index:
-        for chunk in reader.chunks():
-            index.add(chunk)
-        frames = [2, 3, 4, 5, 9, 10, 12]
-        chunk = index.chunk(frames)
-        assert [chunk.frame_bytes(row) for row in range(len(frames))] == [MADE[frame - 1].data for frame in frames]
+    with ibdissect.open(whole.members, set=True) as capture:
+        frames = [12, 2, 3, 4, 5, 9, 10]
+        assert [capture.frame(frame).data for frame in frames] == [MADE[frame - 1].data for frame in frames]
         Path(whole.members[2]).unlink()  # by the ring buffer
-        chunk = index.chunk(frames)
-        assert chunk.caplen.tolist()[:3] == [50, 50, 50] and set(chunk.caplen.tolist()[3:5]) == {0}
-        assert member_of(reader.members, 9).path == whole.members[2]
+        assert [len(capture.frame(frame).data) for frame in (2, 3, 4, 5, 9, 10)] == [50, 50, 50, 0, 0, 50]

@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture import compressed
-from ibdissect.capture.compressed import unpacked, zstd_library
+from ibdissect.capture.compressed import zstd_library
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.windows import ObjectBytes, read_up_to
 from ibdissect.errors import CaptureError
 from tests.capture.built import Packet, pcap, pcap_rows, read
 
@@ -33,8 +32,9 @@ MADE = [Packet(1_600_000_000 + n, n, random.Random(n).randbytes(700)) for n in r
 
 @pytest.mark.parametrize("pack", PACKS, ids=NAMES)
 def test_members_one_behind_the_other(pack: Pack) -> None:
-    packed = io.BytesIO(pack(b"one") + pack(b"two" * 9000) + pack(b"three"))
-    assert read_up_to(unpacked(ObjectBytes(packed), "x"), 1 << 20) == b"one" + b"two" * 9000 + b"three"
+    whole = pcap(MADE)
+    rows, reader = read(pack(whole[:100]) + pack(whole[100:-300]) + pack(whole[-300:]))
+    assert rows == pcap_rows(MADE) and not reader.damage
 
 
 @pytest.mark.slow
@@ -64,19 +64,24 @@ def test_members_are_read_one_after_the_other(pack: Pack, monkeypatch: pytest.Mo
     packed = b"".join(pack(whole[i : i + 400]) + pack(b"") + padding for i in range(0, len(whole), 400))
     for piece in (1, 50, compressed.COMPRESSED_PIECE):
         monkeypatch.setattr(compressed, "COMPRESSED_PIECE", piece)
-        assert compressed.unpacked(io.BytesIO(packed), "x").read() == whole
+        rows, reader = read(packed)
+        assert rows == pcap_rows(MADE[:20]) and not reader.damage
 
 
 @pytest.mark.parametrize("pack", PACKS, ids=NAMES)
-@pytest.mark.parametrize("content", [b"", b"x"], ids=["empty", "one byte"])
-def test_very_many_small_members_are_damage(pack: Pack, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("empty", [True, False], ids=["empty", "one byte"])
+def test_very_many_small_members_are_damage(pack: Pack, empty: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """19 of them, and 200 more, of which each holds a record, or nothing."""
     monkeypatch.setattr(compressed, "MOST_SMALL", 20)
+    small = Packet(1_600_000_000, 5, b"abc")
+    members = [pack(b"")] * 19 if empty else [pack(bytes([byte])) for byte in pcap([small])[24:]]
+    assert len(members) == 19
     for size, ends in ((0, True), (compressed.SMALL - 30, True), (compressed.SMALL, False)):
-        stream = compressed.unpacked(io.BytesIO(pack(b"first" + bytes(size)) + pack(content) * 19 + pack(bytes(size)) * 200), "x")
-        assert isinstance(stream, compressed.DecompressedStream)
-        size = len(stream.read())
-        assert (stream.broken is not None) == ends and (size > 200 * compressed.SMALL) == (not ends)
-        assert not ends or "parts, more than 20 of them smaller than 256 bytes" in str(stream.broken)
+        large = [Packet(1_600_000_001, 0, bytes(size - 16))] if size else []
+        rows, reader = read(pack(pcap(MADE[:3])) + b"".join(members) + pack(pcap(large)[24:]) * 200)
+        whole = pcap_rows([*MADE[:3], *([] if empty else [small]), *large * 200])
+        assert rows == whole[: len(rows)] and bool(reader.damage) == ends and (rows == whole) == (not ends or not size)
+        assert not ends or "parts, more than 20 of them smaller than 256 bytes" in reader.damage[0].reason
 
 
 @pytest.mark.slow

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.capture.interfaces import Interfaces
-from tests.capture.built import options
+from ibdissect.errors import CaptureError
+from tests.capture.built import block, enhanced, interface, read, section, simple
 
 FAR = 4_600_000_000
 
@@ -29,24 +29,22 @@ RESOLUTIONS = st.one_of(st.integers(0, 28), st.integers(0x80, 0x80 + 64))
     st.sampled_from("<>"),
 )
 def test_times_are_exact(made: list[tuple[int, int, int]], order: str) -> None:
-    known = Interfaces()
-    for resolution, offset, _ in made:
-        pairs = [(9, bytes([resolution])), (14, struct.pack(f"{order}q", offset))]
-        known.describe(struct.pack(f"{order}HHI", 1, 0, 0) + options(order, *pairs), "little" if order == "<" else "big")
-    times = known.nanoseconds(np.arange(len(made)), np.array([ticks for *_, ticks in made], np.uint64))
-    assert times.tolist() == [expected(ticks, resolution, offset) for resolution, offset, ticks in made]
+    described = [interface(order, 1, (9, bytes([unit])), (14, struct.pack(f"{order}q", offset))) for unit, offset, _ in made]
+    packets = [enhanced(order, number, ticks, b"data") for number, (*_, ticks) in enumerate(made)]
+    rows, reader = read(section(order) + b"".join(described + packets))
+    assert [row[0] for row in rows] == [expected(ticks, unit, offset) for unit, offset, ticks in made] and not reader.damage
 
 
-@given(st.binary(max_size=60), st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=5))
-def test_no_interface_description_raises(body: bytes, ticks: list[int]) -> None:
-    known = Interfaces()
-    known.describe(body, "big")
-    times = known.nanoseconds(np.zeros(len(ticks), np.int64), np.array(ticks, np.uint64))
-    assert len(known) == 1 and len(times) == len(ticks)
+@given(st.binary(max_size=60), st.booleans(), st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=5))
+def test_no_interface_description_raises(body: bytes, ethernet: bool, ticks: list[int]) -> None:
+    head = struct.pack(">HHI", 1, 0, 0) if ethernet else b""
+    packets = b"".join(enhanced(">", 0, each, b"data") for each in ticks)
+    with suppress(CaptureError):  # of other link types
+        rows, reader = read(section(">") + block(">", 1, head + body) + packets)
+        assert len(rows) == len(ticks) or reader.damage
+        assert len(rows) == len(ticks) or not ethernet
 
 
 def test_microseconds_without_a_resolution() -> None:
-    known = Interfaces()
-    known.describe(struct.pack("<HHI", 247, 0, 96), "little")
-    assert known.nanoseconds(np.array([0]), np.array([1_000_001], np.uint64)).tolist() == [1_000_001_000]
-    assert (known.columns["link"], known.columns["snaplen"]) == ([247], [96])
+    rows, _ = read(section() + interface("<", 247, snaplen=96) + enhanced("<", 0, 1_000_001, b"data") + simple("<", bytes(96), 200))
+    assert [row[:3] for row in rows] == [(1_000_001_000, 4, 4), (0, 200, 96)] and {row[4] for row in rows} == {247}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from ibdissect.capture import named_files
-from ibdissect.capture.named_files import Confined, NamedFiles
-from ibdissect.errors import ConfigError
-from ibdissect.subnet.files import read_files
+from tests.commands import run
+from tests.craft import erf_pcap, native
 
 
 @pytest.fixture
@@ -31,14 +32,18 @@ def folder(tmp_path: Path) -> Path:
     return here
 
 
-def read(folder: Path, *names: str) -> list[str]:
-    named = Confined(str(folder / "ibdissect.toml"), "site.subnet")
-    return [os.path.relpath(file.known.path, folder) for file in read_files([str(folder / name) for name in names], named=named).files]
+def read(folder: Path, *names: str, here: bool = False) -> tuple[set[int], str]:
+    """LIDs that the files told, which a configuration names, and what is said. `here`: with the limits of this process."""
+    (folder / "x.pcap").write_bytes(erf_pcap([native()]))
+    (folder / "ibdissect.toml").write_text(f"[site]\nsubnet = {json.dumps(names)}\n")
+    done = run("fabric", "x.pcap", "--format", "json", cwd=folder, text=True, here=here)
+    nodes = json.loads(done.stdout)["nodes"] if done.returncode == 0 else []
+    return {port["lid"] for node in nodes for port in node["ports"] if port["lid"]}, done.stderr
 
 
 def test_regular_files_below_its_folder(folder: Path) -> None:
-    assert sorted(read(folder, "guid2lid", "alias")) == ["alias", "guid2lid"]
-    assert read(folder, "deep") == read(folder, "d*p/**") == ["deep/guid2lid"]
+    assert read(folder, "guid2lid", "alias") == ({2, 3}, "")
+    assert read(folder, "deep") == read(folder, "d*p/**") == ({3}, "")
 
 
 @pytest.mark.parametrize(
@@ -52,8 +57,8 @@ def test_regular_files_below_its_folder(folder: Path) -> None:
     ],
 )  # fmt: skip
 def test_anything_else_is_an_error_with_file_and_key(folder: Path, name: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=f"ibdissect.toml: site.subnet: .*{said}.*; to allow it, name it: --config"):
-        read(folder, name)
+    none, told = read(folder, name)
+    assert not none and re.search(f"ibdissect.toml: site.subnet: .*{said}.*; to allow it, name it: --config", told)
 
 
 @pytest.mark.parametrize(
@@ -61,40 +66,42 @@ def test_anything_else_is_an_error_with_file_and_key(folder: Path, name: str, sa
 )
 def test_limits_hold_for_all_files_together(folder: Path, limit: str, most: float, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(named_files, limit, most)
-    with pytest.raises(ConfigError, match=f"site.subnet: .*{said}"):
-        read(folder, "guid2lid", "deep/guid2lid")
+    assert re.search(f"site.subnet: .*{said}", read(folder, "guid2lid", "deep/guid2lid", here=True)[1])
     if limit == "MOST_BYTES":
-        assert read(folder, "guid2lid") == ["guid2lid"]
+        assert read(folder, "guid2lid", here=True) == ({2}, "")
 
 
 def test_a_glob_finds_what_glob_finds(folder: Path) -> None:
-    named = Confined(str(folder / "ibdissect.toml"), "site.subnet")
     (folder / ".hidden").mkdir()
-    (folder / ".hidden/guid2lid").touch()
-    for entry in ("link", "device"):  # what leads out of the folder is refused
+    for number, path in enumerate((".hidden/guid2lid", "deep/other", "dark"), 4):
+        (folder / path).write_text(f"0x0002c9030000000{number} 0x000{number} 0x000{number}\n")
+    for entry in ("link", "device", "fifo", "alias"):  # what leads out of the folder is refused
         (folder / entry).unlink()
-    for pattern in ("*", "**", "**/guid2lid", "d?ep/*", "deep/**/guid2lid", "*/guid2lid", "[dg]*", "**/**/guid2lid", "no/*", "guid2lid/*"):
-        wanted = {path.rstrip("/") for path in glob.glob(str(folder / pattern), recursive=True)} - {str(folder)}
-        assert set(named.matches(str(folder / pattern))) == wanted, pattern
+    lids = {"guid2lid": 2, "deep/guid2lid": 3, ".hidden/guid2lid": 4, "deep/other": 5, "dark": 6}
+    for pattern in ("g*", "**/guid2lid", "d?ep/*", "deep/**/guid2lid", "*/guid2lid", "[dg]*", "**/**/guid2lid"):
+        found = {os.path.relpath(path, folder) for path in glob.glob(str(folder / pattern), recursive=True)}
+        wanted = {lid for path, lid in lids.items() if path in found or os.path.dirname(path) in found}
+        assert read(folder, pattern) == (wanted, ""), pattern
+    for pattern in ("no/*", "guid2lid/*"):
+        assert not glob.glob(str(folder / pattern)) and "matches no file" in read(folder, pattern)[1]
 
 
 def test_a_glob_ends(folder: Path) -> None:
     """Many `**`, links in a circle, many parts, and what is no path."""
     for name in ("one", "two"):
         (folder / "deep" / name).symlink_to(".")
-    named = Confined(str(folder / "ibdissect.toml"), "site.subnet")
-    assert not [*named.matches(str(folder / "/".join(["**"] * 30) / "x"))]
-    most = str(folder) + "/x*" * (64 - str(folder).count("/"))
-    assert not [*named.matches(most)]
-    with pytest.raises(ConfigError, match="more than 64 parts"):
-        list(named.matches(most + "/x"))
-    with pytest.raises(ConfigError, match="is no path"):
-        read(folder, "a\0b")
+    most = "/x*" * (64 - str(folder).count("/"))
+    for pattern, said in (
+        ("/".join(["**"] * 30) + "/x", "matches no file"), (most[1:], "matches no file"), (most[1:] + "/x", "more than 64 parts"),
+        ("a\0b", "is no path"),
+    ):  # fmt: skip
+        assert said in read(folder, pattern)[1]
 
 
 def test_what_the_user_names_is_free_and_a_fifo_is_told(folder: Path) -> None:
-    told: list[str] = []
-    named = NamedFiles(told.append)
-    assert len(read_files([str(folder / "link"), str(folder / "guid2lid")], named=named).files) == 2 and not told
-    with named.open("/dev/null") as file:
-        assert file.read() == b"" and told == ["note: /dev/null is a device: it is read until it ends"]
+    (folder / "x.pcap").write_bytes(erf_pcap([native()]))
+    for name in ("link", "guid2lid"):
+        done = run("fabric", "x.pcap", "--subnet", name, cwd=folder, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+    done = run("fabric", "x.pcap", "--subnet", "/dev/null", cwd=folder, text=True)
+    assert "note: /dev/null is a device: it is read until it ends" in done.stderr

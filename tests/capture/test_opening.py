@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.compressed import zstd_library
-from ibdissect.capture.opening import looks_like_capture, open_capture
+from ibdissect.capture.discover import discover
+from ibdissect.capture.opening import open_capture
 from ibdissect.errors import CaptureError
 from tests.capture.built import Packet, enhanced, erf_record, interface, pcap, pcap_rows, read, rows_of, section, simple
 
@@ -51,9 +52,10 @@ def test_no_file_of_a_folder_is_waited_for(tmp_path: Path, monkeypatch: pytest.M
     writer = os.open(tmp_path / "pipe", os.O_RDWR)
     try:
         monkeypatch.setattr("stat.S_ISREG", lambda mode: True)
-        assert not looks_like_capture(str(tmp_path / "pipe"))
+        with pytest.raises(CaptureError, match="is a directory without captures"):
+            discover([str(tmp_path)])
         os.write(writer, PCAP[:24])
-        assert looks_like_capture(str(tmp_path / "pipe"))
+        assert discover([str(tmp_path)]).files == [str(tmp_path / "pipe")]
     finally:
         os.close(writer)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ibdissect.capture.chunk import Reader
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.reader import CaptureReader
 from ibdissect.errors import CaptureError
 from tests.capture.built import Packet, enhanced, erf_record, interface, pcap, pcap_rows, rows_of, section
 
@@ -20,7 +21,7 @@ RECORD = 66
 
 
 @pytest.fixture
-def pipe() -> tuple[CaptureReader, int]:  # type: ignore[misc]
+def pipe() -> Iterator[tuple[Reader, int]]:
     out, into = os.pipe()
     os.write(into, PCAP[: 24 + RECORD])
     with os.fdopen(out, "rb") as file:
@@ -60,7 +61,7 @@ def test_damage_belongs_to_the_last_reading() -> None:
         assert len(reader.damage) == 1
 
 
-def test_a_pipe_gives_what_is_there(pipe: tuple[CaptureReader, int]) -> None:
+def test_a_pipe_gives_what_is_there(pipe: tuple[Reader, int]) -> None:
     reader, into = pipe
     chunks = reader.chunks()
     assert len(next(chunks)) == 1
@@ -73,7 +74,7 @@ def test_a_pipe_gives_what_is_there(pipe: tuple[CaptureReader, int]) -> None:
     assert reader.damage == []
 
 
-def test_a_pipe_can_be_read_once(pipe: tuple[CaptureReader, int]) -> None:
+def test_a_pipe_can_be_read_once(pipe: tuple[Reader, int]) -> None:
     reader, into = pipe
     os.close(into)
     assert len(rows_of(reader)) == 1

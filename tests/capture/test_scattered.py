@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import numpy as np
+import io
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.capture.scattered import gather, looked_up, u16, u24
+import ibdissect
+from tests.craft import LINK_INFINIBAND, ethernet_pcap, native
 
-DATA = st.binary(min_size=4, max_size=40)
-
-
-@given(DATA, st.data())
-def test_reading_at_many_places(raw: bytes, data: st.DataObject) -> None:
-    places = data.draw(st.lists(st.integers(1, len(raw) - 3), max_size=9))
-    buffer, at = np.frombuffer(raw, np.uint8), np.array(places, np.int64)
-    assert [bytes(row) for row in gather(buffer, at, 3)] == [raw[i : i + 3] for i in places]
-    assert u16(buffer, at).tolist() == [int.from_bytes(raw[i : i + 2], "big") for i in places]
-    assert u24(buffer, at).tolist() == [int.from_bytes(raw[i : i + 3], "big") for i in places]
+NAMES = ("bth.psn", "bth.p_key", "bth.opcode", "bth.m", "lrh.slid", "lrh.pktlen", "bth.destqp")
 
 
-def test_nothing_is_read_from_too_little() -> None:
-    none, short = np.empty(0, np.int64), np.zeros(1, np.uint8)
-    assert gather(short, none, 4).shape == (0, 4) and gather(short, np.zeros(1, np.int64), 0).shape == (1, 0)
-    assert len(u16(short, none)) == len(u24(short, none)) == 0
+def columns(capture: bytes) -> dict[str, list[int]]:
+    with ibdissect.open(io.BytesIO(capture)) as opened:
+        table = opened.table()
+        return {name: table[name].value.tolist() for name in NAMES}
 
 
-@given(st.binary(max_size=30))
-def test_looking_up_flags_and_bytes(raw: bytes) -> None:
-    values = np.frombuffer(raw, np.uint8)
-    for table in (np.arange(256)[::-1].astype(np.uint8), np.arange(256) % 3 == 0):
-        assert (looked_up(values, table) == table[values]).all() and looked_up(values, table).dtype == table.dtype
+@given(st.lists(st.tuples(st.integers(0, (1 << 24) - 1), st.integers(0, 0xFFFF), st.integers(0, 9)), max_size=9))
+def test_reading_at_many_places(sent: list[tuple[int, int, int]]) -> None:
+    """At any place of the window: payloads have any length, and so have the frames."""
+    frames = [native(0x04, bytes(size), slid=key, bth={"psn": psn, "p_key": key, "m": psn & 1}) for psn, key, size in sent]
+    found = columns(ethernet_pcap(frames, link=LINK_INFINIBAND))
+    assert list(zip(found["bth.psn"], found["bth.p_key"], strict=True)) == [(psn, key) for psn, key, _ in sent]
+    assert found["lrh.slid"] == [key for _, key, _ in sent] and found["bth.m"] == [psn & 1 for psn, *_ in sent]
+    assert found["lrh.pktlen"] == [len(frame) // 4 for frame in frames]
+    assert {*found["bth.opcode"]} <= {4} and {*found["bth.destqp"]} <= {0x12}

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import io
 import struct
+from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibdissect.capture.interfaces import Interfaces
 from ibdissect.capture.opening import open_capture
-from ibdissect.capture.times import earlier, near
-from tests.capture.built import erf_record
+from tests.capture.built import enhanced, erf_record, interface, read, section
+from tests.points.world import World, said
 
 NEAR_NS = (1 << 61) - 1
 FAR_NS = 4_600_000_000_000_000_000
 FAR = 4_600_000_000
 SECOND_NS = 1_000_000_000
 INTS = st.integers(-(2**63), 2**63 - 1)
-BOUNDS = [0, 1, -1, NEAR_NS, FAR_NS - 1, FAR_NS, -FAR_NS, 1 - FAR_NS]
-TIMES = st.one_of(st.sampled_from(BOUNDS), st.integers(-FAR_NS, FAR_NS))
 
 
 def test_the_difference_of_any_two_times_fits() -> None:
@@ -30,12 +27,10 @@ def test_the_difference_of_any_two_times_fits() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 255), INTS, st.integers(0, 2**64 - 1)), min_size=1, max_size=9))
 def test_a_pcapng_has_no_other_times(made: list[tuple[int, int, int]]) -> None:
-    known = Interfaces()
-    for resolution, offset, _ in made:
-        options = struct.pack("<HHB3xHHq", 9, 1, resolution, 14, 8, offset)
-        known.describe(struct.pack("<HHI", 1, 0, 0) + options, "little")
-    times = known.nanoseconds(np.arange(len(made)), np.array([ticks for *_, ticks in made], np.uint64))
-    assert (np.abs(times) < FAR_NS + SECOND_NS).all()
+    described = [interface("<", 1, (9, bytes([unit])), (14, struct.pack("<q", offset))) for unit, offset, _ in made]
+    packets = [enhanced("<", number, ticks, b"data") for number, (*_, ticks) in enumerate(made)]
+    rows, _ = read(section() + b"".join(described + packets))
+    assert len(rows) == len(made) and all(abs(row[0]) < FAR_NS + SECOND_NS for row in rows)
 
 
 @pytest.mark.parametrize("magic", [0xA1B2C3D4, 0xA1B23C4D])
@@ -54,28 +49,33 @@ def test_nor_has_erf() -> None:
     assert FAR_NS >= int(chunk.time_ns[0]) >= (2**32 - 1) * SECOND_NS
 
 
-def clipped(value: int, low: int = -FAR_NS, high: int = FAR_NS) -> int:
-    return max(low, min(high, value))
+def at_two_points(folder: Path, jumps: list[tuple[int, int]]) -> list[str]:
+    """Captures of one conversation. `jumps`: what the stamps of each point say from a packet on, in seconds since 1970."""
+    world = World(points=("client", "server"))
+    world.conversation(60)
+    paths = []
+    for point, clock in enumerate(world.points):
+        out = [section(), interface("<", 1, (9, b"\x09"), (14, struct.pack("<q", -FAR)))]
+        sent = sorted(world.seen[clock])
+        for number, (time, frame, _) in enumerate(sent):
+            seconds = jumps[min(number * len(jumps) // len(sent), len(jumps) - 1)][point]
+            out.append(enhanced("<", 0, (seconds + FAR) * SECOND_NS + time, frame))
+        paths.append(str(folder / f"{clock}.pcapng"))
+        Path(paths[-1]).write_bytes(b"".join(out))
+    return paths
 
 
-@given(st.lists(TIMES, min_size=1, max_size=5), TIMES)
-def test_near(times: list[int], origin: int) -> None:
-    found = near(np.array(times), origin)
-    assert found.tolist() == [clipped(clipped(time, origin - NEAR_NS, origin + NEAR_NS)) for time in times]
-    delays = (found[:, None] - found).reshape(-1)
-    assert (np.diff(delays).astype(object) == np.diff(delays.astype(object))).all(), "differences of differences fit"
-
-
-@given(st.lists(TIMES, min_size=1, max_size=5), st.one_of(TIMES, st.integers(-(2**70), 2**70)), st.integers(-(2**50), 2**50))
-def test_earlier(times: list[int], by: int, more: int) -> None:
-    found = earlier(np.array(times), by, np.full(len(times), float(more)))
-    assert found.tolist() == [clipped(clipped(time - clipped(by)) - more) for time in times]
-
-
-@pytest.mark.parametrize(("more", "is_"), [(np.inf, 5 - FAR_NS), (-np.inf, FAR_NS), (np.nan, 5), (1e300, 5 - FAR_NS), (0.4, 5), (0.6, 4)])
-def test_a_drift_without_sense(more: float, is_: int) -> None:
-    assert earlier(np.array([5]), 0, np.array([more])).tolist() == [is_]
-
-
-def test_the_ends() -> None:
-    assert FAR == FAR_NS // SECOND_NS
+@pytest.mark.parametrize(
+    "jumps",
+    [[(0, 0)], [(FAR, -FAR)], [(-FAR, FAR)], [(-FAR, 0), (FAR, 0)], [(0, -FAR), (1, FAR)], [(FAR, FAR), (-FAR, -FAR), (0, 0)]],
+    ids=["near", "late and early", "early and late", "one jumps", "the other jumps", "both jump"],
+)
+def test_clocks_as_far_apart_as_can_be(tmp_path: Path, jumps: list[tuple[int, int]]) -> None:
+    """Offsets and latencies are those of the stamps, up to the largest that are computed with."""
+    found = said(at_two_points(tmp_path, jumps))
+    segments = found["points"][1]["clock"]["segments"]
+    latencies = [time for pair in found["pairs"] for time in pair["latency_ns"].values() if time is not None]
+    assert latencies and max(map(abs, latencies)) <= 2 * NEAR_NS
+    if len(jumps) == 1:
+        apart = (jumps[0][1] - jumps[0][0]) * SECOND_NS
+        assert abs(segments[0]["offset_ns"] - max(-NEAR_NS, min(NEAR_NS, apart))) < 2 * SECOND_NS

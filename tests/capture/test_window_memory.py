@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import io
+import random
+from collections.abc import Iterator
 
-from ibdissect.capture.windows import Windows
+from ibdissect.capture.opening import open_capture
+from tests.capture.built import Packet, Pipe, pcap
 
-SIZE = 64
-DATA = bytes(range(256)) * 4
+MADE = [Packet(1_600_000_000, number, random.Random(number).randbytes(300)) for number in range(60)]
 
 
-def windows() -> Windows:
-    return Windows(io.BytesIO(DATA), "x", SIZE)  # type: ignore[arg-type]
+def chunks() -> Iterator[tuple[list[bytes], object]]:
+    """The frames of each chunk of a pipe, and its bytes."""
+    for chunk in open_capture(Pipe(pcap(MADE)), window=2000).chunks():
+        yield [chunk.frame_bytes(row) for row in range(len(chunk))], chunk
 
 
 def test_views_that_are_kept_do_not_change() -> None:
-    source, held, used = windows(), [], 0
-    while not source.final:
-        source.advance(used)
-        used = source.filled
-        held.append((source.base, source.raw[: source.filled]))
-    assert len(held) > 10
-    for base, view in held:
-        assert view.tobytes() == DATA[base : base + len(view)]
+    held = [*chunks()]
+    assert len(held) > 8
+    for frames, chunk in held:
+        assert [chunk.frame_bytes(row) for row in range(len(chunk))] == frames  # type: ignore[attr-defined]
+    assert [frame for frames, _ in held for frame in frames] == [packet.data for packet in MADE]
 
 
 def test_memory_without_views_is_used_again() -> None:
-    source, places, seen, used = windows(), set(), b"", 0
-    while not source.final:
-        source.advance(used)
-        used = source.filled
-        seen += source.raw[: source.filled].tobytes()
-        places.add(source.raw.ctypes.data)
-    assert seen == DATA
-    assert len(places) <= 3
+    places, count = set(), 0
+    for chunk in open_capture(Pipe(pcap(MADE)), window=2000).chunks():
+        places.add(chunk.data.ctypes.data)
+        count += 1
+        del chunk
+    assert count > 8 and len(places) <= 3
