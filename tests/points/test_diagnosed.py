@@ -93,8 +93,8 @@ def test_clocks_are_told_as_exactly_as_they_are_known(tmp_path: Path, own: int, 
 def test_a_direction_that_another_point_has_is_not_asked_for(tmp_path: Path) -> None:
     """Each point captured what its host sends: together they have both directions."""
     world = World(points=("client", "server"))
-    for start in (0, 40 * MS):
-        world.conversation(100, time=start)
+    for number in range(8):
+        world.conversation(100, time=40 * MS * number, psn=300_000 * number, qps=(0x100 + number, 0x200 + number))
     world.seen["server"] = [one for one in world.seen["server"] if one[1][26:30] != CLIENT]
     paths = world.write(tmp_path)
     assert "Capture both" not in run("diagnose", "--points", *paths, text=True).stdout
