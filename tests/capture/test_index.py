@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
@@ -16,18 +15,17 @@ from tests.screen_model.made import TOTAL
 
 
 @pytest.mark.parametrize("name", ["pkey-lab.pcap", "opensm-first-sweep.pcap", "rxe-rping.pcap", "mkey-enforced.pcap.gz"])
-@pytest.mark.parametrize("file", [True, False], ids=["a file", "an object"])
-def test_index_gives_back_every_frame(name: str, file: bool) -> None:
+def test_index_gives_back_every_frame(name: str) -> None:
     path = REPO / "captures" / name
     with open_capture(str(path), window=3000) as reader:
         rows = rows_of(reader)
-    with ibdissect.open(str(path) if file else io.BytesIO(path.read_bytes())) as capture:
+    with ibdissect.open(str(path)) as capture:
         last = len(rows)
-        for number in (last, 1, last // 2, last // 3 + 1, *range(2, last)[:: max(1, last // 40)]):
+        for number in (last, 1, last // 2, last // 3 + 1, *range(2, last)[:: max(1, last // 12)]):
             frame = capture.frame(number)
             time_ns, _, _, data, link, _, pseudo = rows[number - 1]
             assert (frame.number, frame.time_ns, frame.data, frame.link) == (number, time_ns, data, link)
-            assert capture.dissect(number).layers[0].label == ("ERF" if pseudo else "Ethernet")
+        assert capture.dissect(last).layers[0].label == ("ERF" if pseudo else "Ethernet")
         with pytest.raises(IndexError):
             capture.frame(last + 1)
 
