@@ -14,7 +14,7 @@ LONGEST = 8
 """Words of a name; longer differences are no names."""
 SHARED = 4
 """Words that sentences about several ports have in common at least."""
-CONTINUES = r"[(]?(?:HCA-\d+|\w+_\d+|port|LID|\d+|0x[0-9a-f]+)[)]?[:,;]?"
+CONTINUES = r"(?:HCA-\d+|\w+_\d+|[(]?(?:port|LID)|\d+|0x[0-9a-f]+)[)]?[:,;]?"
 """A word that belongs to the name before it: `node07 HCA-1 port 1 (LID 5)`."""
 BEGINS = ("LID", "QP", "port", "node", "GID")
 """Words that belong to the number behind them."""

@@ -26,8 +26,8 @@ def texts(*sentences: str) -> list[tuple[str, list[str]]]:
 )
 def test_one_sentence_with_the_ports(names: list[str], noun: str) -> None:
     assert texts(*map(EMPTY.format, names)) == [(EMPTY.format(f"each of 4 {noun}"), names)]
-    counts = "{} counts 3 violations, 0 before"
-    assert texts(*map(counts.format, names)) == [(counts.format(f"each of 4 {noun}"), names)]
+    for behind in ("{} counts 3 violations, 0 before", "the lease of {} (12 s) ran out 12.2 s after a request"):
+        assert texts(*map(behind.format, names)) == [(behind.format(f"each of 4 {noun}"), names)]
 
 
 def test_fewer_stay_apart() -> None:
