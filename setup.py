@@ -33,7 +33,7 @@ ENGINE = (
     "link_headers",
     "locate",
     "datagram_copies",
-    "repeated_frames",
+    "equal_frames",
     "mirror_passing",
     "seen_before",
     "flow_counts",

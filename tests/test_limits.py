@@ -37,7 +37,7 @@ from ibdissect.subnet.follower import FabricFollower
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.multicast_groups import GroupFacts
 from ibdissect.subnet.switch_tables import Forwarding
-from ibdissect.tables.columns import DEFAULT
+from ibdissect.tables.default_fields import DEFAULT
 from ibdissect.tables.rows import Rows, named_columns
 from ibdissect.traffic.statistics import Statistics
 from ibdissect.wire.text import plain

@@ -171,7 +171,7 @@ C = TypeVar("C", bound="Rows")
 
 def _columns_of(kind: type[C], opened: Capture, wanted: ExportArguments) -> C:
     """The wanted columns of a capture, as texts or for Arrow."""
-    from ibdissect.tables.columns import DEFAULT
+    from ibdissect.tables.default_fields import DEFAULT
     from ibdissect.tables.rows import named_columns
 
     named = named_columns(opened.catalog, wanted.names or DEFAULT, first=wanted.first)

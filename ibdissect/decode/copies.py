@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from ibdissect.capture.chunk import Chunk
 from ibdissect.engine.datagram_copies import CE as CE  # also for `points`, which does not know the engine
 from ibdissect.engine.datagram_copies import WHOLE, DatagramCopies
+from ibdissect.engine.equal_frames import APART, NUMBERED_NS, SHORTEST, near
+from ibdissect.engine.equal_frames import AT_MOST_NS as AT_MOST_NS
 from ibdissect.engine.mirror_passing import PassingPackets
 from ibdissect.engine.opcode_parts import IS_RESPONSE
-from ibdissect.engine.repeated_frames import APART, NUMBERED_NS, SHORTEST, near
-from ibdissect.engine.repeated_frames import AT_MOST_NS as AT_MOST_NS
 from ibdissect.engine.seen_before import IPv4Senders
 from ibdissect.wire.headers import ICRC
 from ibdissect.wire.opcodes import ACKNOWLEDGE, OPERATION

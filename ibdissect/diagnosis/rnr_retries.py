@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ibdissect.wire.headers import RNR_TIMER_US
+from ibdissect.wire.numbers import RNR_TIMER_US
 
 from .assemble import Raw
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ibdissect.engine.packet_kinds import ROCE1
 from ibdissect.engine.psn_gaps import MTUS
-from ibdissect.wire.headers import RNR_TIMER_US
+from ibdissect.wire.numbers import RNR_TIMER_US
 from ibdissect.wire.text import counted
 
 from .assemble import Raw

@@ -15,7 +15,8 @@ from ibdissect.decode.locate import EXTENDED_SIZE, EXTENDED_STRUCTS
 from ibdissect.decode.payload_sizes import payload_sizes
 from ibdissect.decode.rows import by_value, groups
 from ibdissect.engine.offsets import MALFORMED
-from ibdissect.wire.headers import AETH, AETH_KINDS, BTH, DETH, FLOW_CONTROL_OPS, NAK_CODES, RETH, RNR_TIMER_US, XRCETH, FlowControl, ImmDt
+from ibdissect.wire.headers import AETH, AETH_KINDS, BTH, DETH, FLOW_CONTROL_OPS, NAK_CODES, RETH, XRCETH, FlowControl, ImmDt
+from ibdissect.wire.numbers import rnr_timer_text
 from ibdissect.wire.opcodes import OPCODES
 from ibdissect.wire.ulp.ipoib import PROTOCOLS, IPoIB
 
@@ -220,7 +221,7 @@ def _acknowledge(table: ChunkTable, at: Int, operation: str, qp: list[int], psn:
 def _syndrome(value: int) -> str:
     kind, code = value >> 5 & 3, value & 31
     if kind == 1:
-        return f"RNR NAK {RNR_TIMER_US[code] / 1000:g} ms"
+        return f"RNR NAK {rnr_timer_text(code)}"
     if kind == 3:
         return f"NAK {NAK_CODES.get(code, f'reserved code {code}')}"
     return AETH_KINDS[kind] if kind == 0 else f"AETH syndrome 0x{value:02x}"

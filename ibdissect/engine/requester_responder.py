@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 
-from ibdissect.wire.headers import RNR_TIMER_US
+from ibdissect.wire.numbers import RNR_TIMER_US
 
 from .episodes import LOSS, RNR, TIMEOUT, close_episode, count_again, fill, open_episode, skip
 from .psn_reuse import believe, differs

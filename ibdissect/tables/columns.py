@@ -18,6 +18,7 @@ from ibdissect.wire.spec import BYTE_KINDS, Field
 from ibdissect.wire.text import printable
 
 from .capture_table import TableSource, Tabular, table_html
+from .default_fields import DEFAULT
 from .rows import Rows, named_columns, objects, occurrences, plain_values, texts
 
 if TYPE_CHECKING:
@@ -26,13 +27,6 @@ if TYPE_CHECKING:
     from ibdissect.dfilter.compile import Filter
 
     from .arrow import ArrowColumns
-
-DEFAULT = (
-    "frame.number", "frame.time", "frame.len", "_ws.col.source", "_ws.col.destination", "_ws.col.protocol",
-    "infiniband.bth.opcode", "infiniband.bth.p_key", "infiniband.bth.destqp", "infiniband.bth.psn",
-    "infiniband.mad.mgmtclass", "infiniband.mad.method", "infiniband.mad.attributeid", "_ws.col.info",
-)  # fmt: skip
-"""Columns of an export or an Arrow table if no names are given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .encapsulation import ETHERTYPES
+from .numbers import rnr_timer_text
 from .opcodes import OPCODE_NAMES
 from .spec import Struct, bit, enum, flag, gid, pad, part, pkey, qpn, raw, rest, secret, uint
 
@@ -16,11 +17,6 @@ NAK_CODES = {
     0: "PSN sequence error", 1: "Invalid request", 2: "Remote access error", 3: "Remote operational error", 4: "Invalid RD request",
 }  # fmt: skip
 FLUSH_LEVELS = {0: "range", 1: "memory region"}
-# IBA 9.7.5.2.8, table 45: how long the sender must wait, in microseconds.
-RNR_TIMER_US = (
-    655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560, 3840, 5120, 7680, 10240, 15360,
-    20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
-)  # fmt: skip
 
 
 class LRH(Struct):
@@ -76,11 +72,6 @@ class GRH(Struct):
     hop_lmt = uint(8, "Hop Limit", at="7", ws="hoplmt")
     sgid = gid("Source GID", at="8")
     dgid = gid("Destination GID", at="24")
-
-
-def rnr_timer_text(code: int) -> str:
-    """RNR NAK timer code (0-31) as milliseconds."""
-    return f"{RNR_TIMER_US[code] / 1000:g} ms"
 
 
 class BTH(Struct):

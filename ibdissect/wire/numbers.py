@@ -71,3 +71,14 @@ PORT_INFO_RECORD, P_KEY_TABLE_RECORD, PATH, MEMBER_RECORD, MULTI_PATH = 0x0012, 
 """Attributes of subnet administration."""
 GUID = (1 << 64) - 1
 """The part of a GID that names the port; the rest is its subnet's prefix."""
+
+RNR_TIMER_US = (
+    655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560, 3840, 5120, 7680, 10240, 15360,
+    20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
+)  # fmt: skip
+"""How long the sender must wait after an RNR NAK, in microseconds, by its timer code (IBA 9.7.5.2.8, table 45)."""
+
+
+def rnr_timer_text(code: int) -> str:
+    """RNR NAK timer code (0-31) as milliseconds."""
+    return f"{RNR_TIMER_US[code] / 1000:g} ms"

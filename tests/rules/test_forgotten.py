@@ -82,7 +82,7 @@ def test_a_port_that_has_by_now_what_it_lacked() -> None:
 
 @pytest.mark.parametrize(("most", "found"), [(2, ["info"]), (8, [])])
 def test_more_traps_that_are_repressed_late_than_are_remembered(monkeypatch: pytest.MonkeyPatch, most: int, found: list[str]) -> None:
-    monkeypatch.setattr("ibdissect.rules.MKY.violations.MAX_TRAPS", most)
+    monkeypatch.setattr("ibdissect.rules.MKY.violation_reports.MAX_TRAPS", most)
     burst = [*(trap(256, bad_key(), tid=tid) for tid in (7, 8, 9, 10)), *(repress(256, bad_key(), tid=tid) for tid in (7, 8, 9, 10))]
     frames = [CA, answer(5, PORT_INFO, port_info(5)), *burst * 4]
     times = [i * SECOND_NS if i < 2 else (10 + i // 8 * 5) * SECOND_NS + i % 8 * 10**6 for i in range(len(frames))]

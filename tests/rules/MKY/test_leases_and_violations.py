@@ -8,7 +8,7 @@ import pytest
 
 from ibdissect.errors import ConfigError
 from ibdissect.lint.setting import checked_settings
-from ibdissect.rules.MKY import leases, violations
+from ibdissect.rules.MKY import leases, violation_reports
 from tests.craft import smp
 from tests.rules.findings import Facts, counted, facts_of, lint, rules
 from tests.rules.made.traps import bad_key, repress, trap
@@ -198,7 +198,7 @@ def test_a_storm_that_the_manager_quiets_at_once(chunks: tuple[int, ...]) -> Non
 
 
 def test_only_the_latest_traps_of_a_storm_are_quieted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(violations, "MAX_REPORTED", 2)
+    monkeypatch.setattr(violation_reports, "MAX_REPORTED", 2)
     for count, left in ((5, []), (6, [6])):
         frames = [*NODE, shown(), *storm(count), repress(256, bad_key())]
         assert [one.frame for one in facts_of(frames, "MKY011")] == left
@@ -206,7 +206,7 @@ def test_only_the_latest_traps_of_a_storm_are_quieted(monkeypatch: pytest.Monkey
 
 def test_only_so_many_senders_of_traps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who comes again is no new one."""
-    monkeypatch.setattr(violations, "MAX_TRAPS", 2)
+    monkeypatch.setattr(violation_reports, "MAX_TRAPS", 2)
     for senders, found in (
         ((5, 6, 5, 6, 5, 6, 5, 6), [("MKY011", 7), ("MKY011", 8)]),
         ((5, 6, 7, 5, 5, 5), [("CAP016", 3)]),
@@ -243,7 +243,7 @@ def test_of_many_keys_the_latest_are_remembered() -> None:
 
 
 def test_only_so_many_senders_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(violations, "MAX_TRAPS", 2)
+    monkeypatch.setattr(violation_reports, "MAX_TRAPS", 2)
     for senders, found in (
         ((7, 8, 7, 8, 7, 8), [("MKY015", 7), ("MKY015", 8)]),
         ((7, 8, 9, 7, 7), [("CAP016", 5)]),

@@ -12,7 +12,7 @@ from tests.craft import gmp, rc, smp
 from tests.robustness.compare import findings_of
 from tests.robustness.scenarios import Fabric
 from tests.rules.findings import lint
-from tests.rules.MKY.test_keys_of_ports import KEYED, write
+from tests.rules.MKY.test_wrong_m_keys import KEYED, write
 from tests.rules.PKY.cases import TABLE, send
 from tests.rules.TXN.cases import ARRIVED, LINK_RECORD, MISSED, SA, SKIPPED
 from tests.rules.TXN.cases import TABLE as GET_TABLE

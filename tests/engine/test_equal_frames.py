@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from ibdissect.engine import repeated_frames
+from ibdissect.engine import equal_frames
 from tests.engine.plain import plain
 
-BOTH = (repeated_frames, plain("repeated_frames"))
+BOTH = (equal_frames, plain("equal_frames"))
 
 
 def test_frames_that_repeat_a_near_one() -> None:
@@ -26,10 +26,10 @@ def test_frames_that_repeat_a_near_one() -> None:
         times = np.cumsum([luck.choice((0, 400, 1000, 3000, 3001, 1) if rising else (-900, 1200, 3001, -3001)) for _ in frames])
         wanted = []
         for row in range(len(frames)):
-            for behind in range(1, min(repeated_frames.APART, row) + 1):
+            for behind in range(1, min(equal_frames.APART, row) + 1):
                 later, one, other = abs(int(times[row] - times[row - behind])), frames[row], frames[row - behind]
                 mine, theirs = one[begins[row] - starts[row] :], other[begins[row - behind] - starts[row - behind] :]
-                if later <= repeated_frames.AT_MOST_NS and mine == theirs and len(mine) >= repeated_frames.SHORTEST:
+                if later <= equal_frames.AT_MOST_NS and mine == theirs and len(mine) >= equal_frames.SHORTEST:
                     wanted.append((row, behind, later, len(one) if one == other else len(mine)))
                     break
         for engine in BOTH:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ibdissect.rules.MKY import keys_of_ports
+from ibdissect.rules.MKY import wrong_m_keys
 from tests.craft import smp
 from tests.rules.findings import Facts, facts_of, lint
 from tests.rules.made.traps import bad_key, trap
@@ -141,7 +141,7 @@ def test_an_answer_is_awaited_to_the_end() -> None:
 
 def test_of_requests_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that do not are counted (CAP016)."""
-    monkeypatch.setattr(keys_of_ports, "MAX_WAITING", 2)
+    monkeypatch.setattr(wrong_m_keys, "MAX_WAITING", 2)
     frames = [*KEYED, *(write(slid=lid, tid=lid) for lid in range(20, 25))]
     for chunks in ((), (3,), (4,), (5, 1)):
         found = lint(frames, "MKY002", "CAP016", chunks=chunks)
