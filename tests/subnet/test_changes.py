@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from ibdissect.subnet import FabricFollower, changes
-from ibdissect.subnet.changes import ChangeLog, FabricChange
-from ibdissect.subnet.events import FabricEvent, LidAssigned, LinkFound, LinkLost, MKeyLearnt, PKeysLearnt, RepressSeen, SmSeen, TrapSeen
-from ibdissect.subnet.m_keys import MKey
-from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import Port, SmFacts
+from ibdissect.subnet import changes
 from ibdissect.wire.notice import Notice
 from tests import craft
-from tests.decode.made import tables_of
-from tests.subnet.made import REPRESS, answer, ask, node, p_keys, port_info
+from tests.subnet.made import ANSWER, REPRESS, answer, ask, node, p_keys, port_info, switch
+from tests.subnet.taught import taught
 
 NODE_INFO, PORT_INFO, P_KEY_TABLE, NOTICE = 0x11, 0x15, 0x16, 0x02
 KNOWN = [answer(5, NODE_INFO, node(5)), answer(5, PORT_INFO, port_info(5)), answer(5, P_KEY_TABLE, p_keys(0xFFFF))]
 BODY = craft.build(Notice, 64, is_generic=1, trap_number=144)
-TRAP = craft.smp(0x05, NOTICE, BODY, slid=5, dlid=1, header={"transaction_id": 9})
+HOSTS = range(11, 17)
 
 
-def repress(transaction: int) -> bytes:
+def trap(lid: int = 5, body: bytes = BODY) -> bytes:
+    return craft.smp(0x05, NOTICE, body, slid=lid, dlid=1, header={"transaction_id": 9})
+
+
+TRAP = trap()
+
+
+def repress(transaction: int, lid: int = 5) -> bytes:
     """The manager acknowledges a trap."""
-    return ask(5, NOTICE, method=REPRESS, body=BODY, header={"transaction_id": transaction})
+    return ask(lid, NOTICE, method=REPRESS, body=BODY, header={"transaction_id": transaction})
 
 
-def changes_of(frames: Sequence[bytes]) -> list[FabricChange]:
+def changes_of(frames: Sequence[bytes]) -> list[Any]:
     """What happened in a capture of these frames."""
-    follower, kept = FabricFollower(), ChangeLog()
-    for table in tables_of(craft.erf_pcap(frames)):
-        for event in follower.feed(table):
-            kept.take(event)
-    return kept.happened
+    return taught(*frames).changes
+
+
+def behind(hop: int, attribute: int, body: bytes) -> bytes:
+    """An answer of who is behind a port of the first switch."""
+    return craft.smp(ANSWER, attribute, body, path=[1, hop])
 
 
 def test_discovery_is_no_news() -> None:
@@ -65,29 +69,8 @@ def test_a_lid_that_moves() -> None:
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "MAX_KEPT", 3)
-    kept = ChangeLog()
-    follower = FabricFollower()
-    for table in tables_of(craft.erf_pcap([*KNOWN, *[TRAP] * 5])):
-        for event in follower.feed(table):
-            kept.take(event)
-    assert len(kept.happened) == 3 and kept.happened.dropped.count == 2
-
-
-class Made:
-    """Ports of a subnet, and the changes that events about them leave."""
-
-    def __init__(self) -> None:
-        self.subnet, self.log = Subnet(), ChangeLog()
-
-    def port(self, guid: int) -> Port:
-        return self.subnet.port(self.subnet.node(guid, 1)[0], 1, 1)
-
-    def take(self, *events: FabricEvent) -> list[tuple[str, int]]:
-        """The kind and frame of what each of them adds."""
-        known = len(self.log.happened)
-        for event in events:
-            self.log.take(event)
-        return [(one.kind, one.frame) for one in self.log.happened[known:]]
+    found = taught(*KNOWN, *[TRAP] * 5)
+    assert len(found.changes) == 3 and found.forgotten == 2
 
 
 @pytest.mark.parametrize(
@@ -98,69 +81,57 @@ class Made:
 )  # fmt: skip
 def test_what_became_of_an_m_key(before: int | None, after: int, text: str | None) -> None:
     """Other protect bits or another lease are no change; nor is the first sight of a port."""
-    made = Made()
-    port = made.port(7)
-    made.take(MKeyLearnt(3, 0, port, None if before is None else MKey(before, 0, 5), MKey(after, 1, 6)))
-    assert [one.text for one in made.log.happened] == ([f"0x{7:016x} port 1 {text}"] if text else [])
-
-
-def test_a_link_is_restored_once() -> None:
-    """A cable that is found first, or found again without a loss, is no news; either end of a lost one may come back elsewhere."""
-    made = Made()
-    one, two, three, four = map(made.port, (1, 2, 3, 4))
-    assert made.take(LinkFound(1, 0, one, two), LinkLost(2, 0, one, two)) == [("link-lost", 2)]
-    assert made.take(LinkFound(3, 0, two, one), LinkFound(4, 0, one, two)) == [("link-found", 3)]
-    assert made.take(LinkLost(5, 0, one, two), LinkFound(6, 0, three, four)) == [("link-lost", 5)]
-    assert made.take(LinkFound(7, 0, one, three), LinkFound(8, 0, four, two)) == [("link-found", 7), ("link-found", 8)]
+    earlier = [] if before is None else [port_info(5, m_key=before, m_key_lease_period=5)]
+    later = port_info(5, m_key=after, m_key_lease_period=6, m_key_protect_bits=int(after > 0))
+    found = changes_of([KNOWN[0], *(answer(5, PORT_INFO, body) for body in [*earlier, later])])
+    assert [one.text for one in found] == ([f"0x{0x0002C90300001050:016x} port 1 (LID 5) {text}"] if text else [])
 
 
 def test_a_lid_that_somebody_took_over() -> None:
-    made = Made()
-    one, two = made.port(1), made.port(2)
-    assert made.take(LidAssigned(1, 0, one, 5, 0, None), LidAssigned(2, 0, one, 5, 0, None)) == []
-    assert made.take(LidAssigned(3, 0, two, 5, 0, one), LidAssigned(4, 0, one, 6, 0, None)) == [("lid", 3), ("lid", 4)]
-    assert made.take(LidAssigned(5, 0, one, 6, 0, None), LidAssigned(6, 0, one, 5, 0, two)) == [("lid", 6)]
+    """Who has it for a while and who takes it back; the same LID again is no news."""
+    nodes = [behind(hop, NODE_INFO, node(hop)) for hop in (3, 4)]
+    lids = ((3, 5), (3, 5), (4, 5), (3, 6), (3, 6), (3, 5))
+    found = changes_of([*nodes, *(behind(hop, PORT_INFO, port_info(lid)) for hop, lid in lids)])
+    assert [(one.kind, one.frame) for one in found] == [("lid", 5), ("lid", 6), ("lid", 8)]
+
+
+def known_hosts() -> list[bytes]:
+    """Each behind a port of the switch, with a LID and a table of its own."""
+    first = [craft.smp(ANSWER, NODE_INFO, node(1), path=[]), craft.smp(ANSWER, NODE_INFO, switch(2, 20, local_port_num=1), path=[1])]
+    told = ((NODE_INFO, node), (PORT_INFO, port_info), (P_KEY_TABLE, lambda _: p_keys(0xFFFF)))
+    return first + [behind(lid, attribute, body(lid)) for attribute, body in told for lid in HOSTS]
 
 
 def test_as_many_ports_are_remembered_as_the_bounds_say(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that came first stay; of others only what an event itself tells is reported."""
     monkeypatch.setattr(changes, "MAX_KNOWN", 2)
+    table = p_keys(0xFFFF, 0x8001)
+    again = [[answer(lid, P_KEY_TABLE, table), *(behind(lid, PORT_INFO, port_info(lid + more)) for more in (20, 40))] for lid in HOSTS]
+    start = known_hosts()
+    found = changes_of([*start, *(frame for frames in again for frame in frames)])
+    at = len(start) + 1
+    assert [(one.kind, one.frame) for one in found] == [
+        ("p-keys", at), ("lid", at + 1), ("lid", at + 2), ("p-keys", at + 3), ("lid", at + 4), ("lid", at + 5),
+    ]  # fmt: skip
+
+
+def test_as_many_lost_links_and_traps_wait_as_the_bound_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link that is restored beyond it is no news, and a TrapRepress belongs to none of its traps; traps of unknown ports wait for none."""
     monkeypatch.setattr(changes, "MAX_WAITING", 2)
-    made = Made()
-    ports = [made.port(guid) for guid in range(1, 7)]
-    made.take(*(LidAssigned(1, 0, port, 5, 0, None) for port in ports), *(PKeysLearnt(1, 0, port, 0) for port in ports))
-    again = [
-        made.take(LidAssigned(2, 0, port, 6, 0, None), LidAssigned(3, 0, port, 7, 0, None), PKeysLearnt(4, 0, port, 0)) for port in ports
-    ]
-    assert again == [[("lid", 2), ("lid", 3), ("p-keys", 4)]] * 2 + [[]] * 4
-    made.take(*(LinkLost(5, 0, near, far) for near, far in zip(ports[::2], ports[1::2], strict=True)))
-    assert [made.take(LinkFound(6, 0, port, made.port(9))) for port in ports[:3]] == [[("link-found", 6)]] * 2 + [[]]
-    traps = [TrapSeen(7, 0, port, BODY, 9, 5, 1, 0, False, 0) for port in (None, *ports[:3])]
-    made.take(*traps, *(RepressSeen(8, 0, port, 1, 5, 9, BODY) for port in (None, *ports[:3])))
-    assert [one.repressed for one in made.log.happened if one.kind == "trap"] == [None, 8, 8, None]
+    one, other, third, *_ = HOSTS
+    gone = [craft.smp(ANSWER, PORT_INFO, port_info(0, port_state=1), path=[1], modifier=lid) for lid in (one, other)]
+    back = [behind(lid, NODE_INFO, node(lid)) for lid in (one, other)]
+    start = known_hosts()
+    at = len(start) + 1
+    found = changes_of([*start, *gone, *back])
+    assert [(each.kind, each.frame) for each in found] == [("link-lost", at), ("link-lost", at + 1), ("link-found", at + 2)]
+    lids = (99, one, other, third)
+    found = changes_of([*start, *map(trap, lids), *(repress(9, lid) for lid in lids)])
+    assert [each.repressed for each in found] == [None, at + 5, at + 6, None]
 
 
 @pytest.mark.parametrize(
     ("notice", "text"), [({"is_generic": 1, "trap_number": 0}, "trap 0 of LID 5"), ({"is_generic": 1, "trap_number": 1}, "trap 1 of LID 5"),
                          ({"trap_number": 1}, "trap of a vendor of LID 5")])  # fmt: skip
 def test_which_trap_it_was(notice: dict[str, int], text: str) -> None:
-    made = Made()
-    made.take(TrapSeen(7, 0, None, craft.build(Notice, 64, **notice), 9, 5, 1, 0, False, 0))
-    assert [one.text for one in made.log.happened] == [text]
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "priority", "text"),
-    [
-        (None, SmFacts(3, 4, 0), 0, "subnet manager 0x0000000000000017 is master, priority 4"),
-        (0, SmFacts(9, 4, 1), 4, "subnet manager 0x0000000000000017 (LID 1) was not active, is 9, priority 4"),
-        (9, SmFacts(0, 4, 1), 4, "subnet manager 0x0000000000000017 (LID 1) was 9, is not active, priority 4"),
-        (3, SmFacts(3, 4, 1), 5, "subnet manager 0x0000000000000017 (LID 1) has priority 4, had 5"), (3, SmFacts(3, 4, 1), 4, None),
-    ],
-)  # fmt: skip
-def test_what_a_manager_became(before: int | None, now: SmFacts, priority: int, text: str | None) -> None:
-    made = Made()
-    sm = made.subnet.sm(0x17)
-    sm.facts.learn(now, 1)
-    made.take(SmSeen(7, 0, sm, before, priority, 0))
-    assert [one.text for one in made.log.happened] == [text] * (text is not None)
+    assert [one.text for one in changes_of([trap(5, craft.build(Notice, 64, **notice))])] == [text]

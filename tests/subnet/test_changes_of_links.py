@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ibdissect.wire.sm import SMInfo
 from tests import craft
 from tests.subnet.made import ANSWER, answer, node, port_info, switch
@@ -22,20 +24,25 @@ def manager(state: int, priority: int, **kw: Any) -> bytes:
 
 
 FOUND = [
-    routed(NODE_INFO, node(1)), routed(NODE_INFO, switch(2, 4, local_port_num=1), 1), routed(NODE_INFO, node(5), 1, 3),
+    routed(NODE_INFO, node(1)), routed(NODE_INFO, switch(2, 8, local_port_num=1), 1), routed(NODE_INFO, node(5), 1, 3),
     routed(PORT_INFO, port_info(0, local_port_num=1), 1, port=3),
 ]  # fmt: skip
+GONE = routed(PORT_INFO, port_info(0, port_state=DOWN, port_physical_state=2), 1, port=3)
 
 
 def test_a_link_that_goes_and_comes_back() -> None:
-    down = port_info(0, port_state=DOWN, port_physical_state=2)
-    gone = routed(PORT_INFO, down, 1, port=3)
-    assert [(one.kind, one.frame) for one in changes_of([*FOUND, gone])] == [("link-lost", 5)]
+    assert [(one.kind, one.frame) for one in changes_of([*FOUND, GONE])] == [("link-lost", 5)]
     back = [routed(PORT_INFO, port_info(0), 1, port=3), routed(NODE_INFO, node(5), 1, 3)]
-    story = changes_of([*FOUND, gone, *back])
+    story = changes_of([*FOUND, GONE, *back])
     assert [(one.kind, one.frame) for one in story] == [("link-lost", 5), ("link-found", 7)]
     assert story[0].text.startswith("link lost: ") and story[1].text.startswith("link restored: ")
-    assert [one.frame for one in changes_of([*FOUND, gone, *back, gone])] == [5, 7, 8], "a second time is news again"
+    assert [one.frame for one in changes_of([*FOUND, GONE, *back, GONE])] == [5, 7, 8], "a second time is news again"
+
+
+def test_either_end_of_a_lost_link_may_come_back_elsewhere() -> None:
+    """A cable that is found first is no news, also while another one is lost."""
+    found = changes_of([*FOUND, GONE, *(routed(NODE_INFO, node(lid), 1, hop) for lid, hop in ((6, 4), (5, 5), (7, 3), (8, 6)))])
+    assert [(one.kind, one.frame) for one in found] == [("link-lost", 5), ("link-found", 7), ("link-found", 8)]
 
 
 def test_another_adapter_on_the_cable() -> None:
@@ -43,14 +50,27 @@ def test_another_adapter_on_the_cable() -> None:
     assert [one.kind for one in story] == ["link-lost", "link-found"]
 
 
-def test_managers() -> None:
+@pytest.mark.parametrize(
+    ("states", "told"),
+    [
+        (((2, 5), (2, 5), (3, 5), (3, 9)), [(3, "is standby, priority 5"), (5, "was standby, is master, priority 5"),
+                                            (6, "has priority 9, had 5")]),
+        (((0, 4), (9, 4), (0, 4)), [(3, "is not active, priority 4"), (4, "was not active, is 9, priority 4"),
+                                    (5, "was 9, is not active, priority 4")]),
+    ],
+)  # fmt: skip
+def test_managers(states: tuple[tuple[int, int], ...], told: list[tuple[int, str]]) -> None:
     port = [answer(1, NODE_INFO, node(1)), answer(1, PORT_INFO, port_info(1))]
-    story = changes_of([*port, manager(2, 5), manager(2, 5), manager(3, 5), manager(3, 9)])
+    story = changes_of([*port, *(manager(*state) for state in states)])
     assert [(one.frame, one.text) for one in story] == [
-        (3, "subnet manager 0x000000000000abcd (LID 1) is standby, priority 5"),
-        (5, "subnet manager 0x000000000000abcd (LID 1) was standby, is master, priority 5"),
-        (6, "subnet manager 0x000000000000abcd (LID 1) has priority 9, had 5"),
-    ]
+        (frame, f"subnet manager 0x000000000000abcd (LID 1) {what}") for frame, what in told
+    ]  # fmt: skip
+
+
+def test_a_manager_whose_lid_nobody_showed() -> None:
+    body = craft.build(SMInfo, 64, guid=0x17, sm_state=3, priority=4)
+    story = changes_of([routed(NODE_INFO, node(1)), routed(SM_INFO, body)])
+    assert [one.text for one in story] == ["subnet manager 0x0000000000000017 is master, priority 4"]
 
 
 def test_a_lid_of_somebody_else() -> None:
