@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from ibdissect.lint.applicability import PortFacts, applying, compares_copies, declared, port_kinds
-from ibdissect.lint.rule import REGISTRY, Rule
-from ibdissect.lint.sequence import previous
+from ibdissect.lint.rule import REGISTRY
 from ibdissect.subnet.model import Subnet
 from ibdissect.wire.expr import Expr
 from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, END_PORTS, EXTERNAL_PORT, LINK_PORTS, PORT_ZERO
@@ -15,6 +14,7 @@ from ibdissect.wire.sa_records import PKeyTableRecord
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
+from ibdissect.words import Rule, previous
 from tests.craft import build, erf_pcap, native, sa_mad, smp, ud
 from tests.decode.made import native_table, tables_of
 from tests.rules.findings import rules

@@ -11,7 +11,7 @@ import pytest
 from ibdissect.errors import PluginError, SpecError
 from ibdissect.lint.by_answers import AnswersEvaluator, all_compared, check, holds_in, value_in
 from ibdissect.lint.rule import REGISTRY
-from ibdissect.lint.sequence import Sequence, is_stateless, previous, unless, within
+from ibdissect.lint.sequence import Sequence, is_stateless
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.pipeline.check import check as check_file
 from ibdissect.plugins import load
@@ -22,6 +22,7 @@ from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import NodeInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import LinearForwardingTable
+from ibdissect.words import previous, unless, within
 from tests.craft import erf_pcap
 from tests.decode.made import native_table
 from tests.standard import NODE_INFO, PORT_INFO, SET

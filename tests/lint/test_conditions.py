@@ -14,11 +14,12 @@ from ibdissect.failures import Failures
 from ibdissect.lint.conditions import _flat, _quoted, _spans, hit_at, judged, of_records
 from ibdissect.lint.finding import Finding, Severity, Span
 from ibdissect.lint.linter import Linter
-from ibdissect.lint.rule import REGISTRY, Rule, Seen
+from ibdissect.lint.rule import REGISTRY
 from ibdissect.python_interface import Capture
 from ibdissect.wire.expr import Where
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sm import NodeInfo
+from ibdissect.words import Rule, Seen
 from tests.craft import build, erf_pcap
 from tests.decode.made import native_table as table_of_frames
 from tests.mad.test_rmpp_records import ROOM, segment

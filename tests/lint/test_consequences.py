@@ -12,11 +12,12 @@ from ibdissect.lint import consequences, grouping
 from ibdissect.lint.consequences import Consequences, chains
 from ibdissect.lint.finding import Finding, Related, Severity
 from ibdissect.lint.linter import Context, Linter
-from ibdissect.lint.rule import REGISTRY, Hit, Rule, on_chunk, on_end
+from ibdissect.lint.rule import REGISTRY
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.subnet import FabricFollower
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.wire.mad import MAD
+from ibdissect.words import Hit, Rule, on_chunk, on_end
 from tests.craft import erf_pcap, flipped, gmp, rc, sealed, smp, vcrc
 from tests.decode.made import tables_of
 from tests.rules.cases import inform

@@ -16,11 +16,12 @@ from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint import grouping
 from ibdissect.lint.finding import Evidence, Finding, Related, Span
 from ibdissect.lint.linter import Context, Follower, Linter
-from ibdissect.lint.rule import INFO, REGISTRY, Hit, Rule, on_chunk, on_end, on_event
+from ibdissect.lint.rule import REGISTRY
 from ibdissect.wire.encapsulation import Ethernet
 from ibdissect.wire.headers import BTH, GRH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm_tables import PKeyEntry
+from ibdissect.words import INFO, Hit, Rule, on_chunk, on_end, on_event
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2, smp
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from ibdissect.lint.file_evidence import lower_if_untrusted, untrusted, with_lines
 from ibdissect.lint.finding import Related, Severity
-from ibdissect.lint.rule import Hit
 from ibdissect.subnet.file_lines import KnownFile, doubtful, line_number
+from ibdissect.words import Hit
 from tests.report.test_formats import finding
 
 COLLECTED_NS, STALE_NS = 86_400 * 10**9, 7 * 86_400 * 10**9

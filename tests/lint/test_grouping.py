@@ -14,9 +14,10 @@ from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Finding, Related, Severity, Span
 from ibdissect.lint.grouping import apart
 from ibdissect.lint.linter import Context, Linter
-from ibdissect.lint.rule import REGISTRY, DeferredHit, Hit, Rule, on_chunk
+from ibdissect.lint.rule import REGISTRY, DeferredHit
 from ibdissect.subnet.file_lines import KnownFile, line_number
 from ibdissect.wire.headers import BTH, LRH
+from ibdissect.words import Hit, Rule, on_chunk
 from tests.craft import erf_pcap, native
 from tests.decode.made import tables_of
 from tests.lint.test_engine_events import lint

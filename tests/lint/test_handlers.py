@@ -10,8 +10,7 @@ from ibdissect.decode.connection_packets import LaneFollower
 from ibdissect.decode.connections import Connections
 from ibdissect.lint.handlers import Handlers, handlers, in_order
 from ibdissect.lint.linter import Context
-from ibdissect.lint.rule import REGISTRY, Hit, Rule, on_chunk, on_end, on_event, on_struct
-from ibdissect.lint.sequence import previous, unless
+from ibdissect.lint.rule import REGISTRY
 from ibdissect.mad.agents import Agents
 from ibdissect.rules import load
 from ibdissect.subnet import FabricFollower
@@ -21,6 +20,7 @@ from ibdissect.transport.psn_streams import Streams
 from ibdissect.wire.headers import BTH
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
+from ibdissect.words import Hit, Rule, on_chunk, on_end, on_event, on_struct, previous, unless
 
 RULES = load()
 

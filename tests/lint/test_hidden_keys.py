@@ -8,8 +8,9 @@ import pytest
 
 from ibdissect.lint.finding import Secret
 from ibdissect.lint.hidden_keys import hide
-from ibdissect.lint.rule import DeferredHit, Hit
+from ibdissect.lint.rule import DeferredHit
 from ibdissect.wire.keys_read import KeysRead
+from ibdissect.words import Hit
 from tests import commands
 from tests.craft import ethernet_pcap
 from tests.transport.test_tcp_streams import KEY, PLUGIN, opening, pdu, segment

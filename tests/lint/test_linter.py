@@ -16,12 +16,13 @@ from ibdissect.failures import Failures
 from ibdissect.lint import linter as engine
 from ibdissect.lint.finding import Finding, Span
 from ibdissect.lint.linter import Context, Follower, Linter
-from ibdissect.lint.rule import REGISTRY, Hit, Rule, Seen, on_chunk, on_end, on_struct
+from ibdissect.lint.rule import REGISTRY
 from ibdissect.subnet.file_lines import KnownFile
 from ibdissect.subnet.refuted_facts import Refuted
 from ibdissect.wire.headers import BTH, LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm_tables import PKeyEntry
+from ibdissect.words import Hit, Rule, Seen, on_chunk, on_end, on_struct
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2, smp
 from tests.decode.made import tables_of
 

@@ -9,8 +9,8 @@ import pytest
 from ibdissect.errors import ConfigError
 from ibdissect.lint import path_ignores
 from ibdissect.lint.path_ignores import PathIgnores, _pattern
-from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
+from ibdissect.words import Rule
 from tests.commands import run
 
 

@@ -10,8 +10,9 @@ import pytest
 from ibdissect.errors import PluginError
 from ibdissect.lint.finding import Related, Span
 from ibdissect.lint.linter import Context
-from ibdissect.lint.rule import INFO, LEARNT, REGISTRY, SEEN, Moment, Rule, Seen, each, family, fault
+from ibdissect.lint.rule import LEARNT, REGISTRY, SEEN, each, family
 from ibdissect.wire.headers import BTH, DETH, LRH
+from ibdissect.words import INFO, Moment, Rule, Seen, fault
 from tests.craft import native, rc, ud
 from tests.decode.made import native_table
 

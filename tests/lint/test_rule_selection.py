@@ -6,9 +6,9 @@ import pytest
 
 from ibdissect.errors import ConfigError
 from ibdissect.lint import rule_selection
-from ibdissect.lint.rule import Rule
 from ibdissect.lint.rule_selection import causes_of, matches, select, split_codes
 from ibdissect.rules import load
+from ibdissect.words import Rule
 
 RULES = load()
 

@@ -10,10 +10,11 @@ import pytest
 
 from ibdissect.lint import by_answers, conditions
 from ibdissect.lint.linter import Linter
-from ibdissect.lint.rule import REGISTRY, Rule
+from ibdissect.lint.rule import REGISTRY
 from ibdissect.rules import load
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
+from ibdissect.words import Rule
 from tests.craft import erf_pcap, mad, smp, ud
 from tests.decode.made import tables_of
 from tests.rules.made.subnets import sweep

@@ -9,12 +9,13 @@ import pytest
 
 from ibdissect.errors import PluginError, SpecError
 from ibdissect.lint.linter import Linter
-from ibdissect.lint.rule import REGISTRY, Rule
-from ibdissect.lint.sequence import Sequence, is_sequence, previous, sequence_of, unless, within
+from ibdissect.lint.rule import REGISTRY
+from ibdissect.lint.sequence import Sequence, is_sequence, sequence_of
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.plugins import load
 from ibdissect.traffic.capture_loss import CaptureLoss
 from ibdissect.wire.headers import BTH, DETH
+from ibdissect.words import Rule, previous, unless, within
 from tests.craft import erf_pcap, native
 from tests.decode.made import tables_of
 from tests.talk import PLUGIN, Said, capture

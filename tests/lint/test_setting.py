@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ibdissect.errors import ConfigError
-from ibdissect.lint.rule import Rule
-from ibdissect.lint.setting import Setting, checked_settings, settings_of
+from ibdissect.lint.setting import checked_settings, settings_of
 from ibdissect.rules import load
+from ibdissect.words import Rule, Setting
 
 RULES = {rule.code: rule for rule in load()}
 HAVING = [rule for rule in RULES.values() if settings_of(rule)]

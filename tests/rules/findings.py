@@ -14,8 +14,8 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.linter import Linter
-from ibdissect.lint.rule import Rule
 from ibdissect.rules import load
+from ibdissect.words import Rule
 from tests.craft import erf_pcap
 
 START_NS = 1_700_000_000_000_000_000

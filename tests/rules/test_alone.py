@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from ibdissect.lint.finding import Finding
-from ibdissect.lint.rule import Rule
+from ibdissect.words import Rule
 from tests.rules.cases import Case
 from tests.rules.findings import rules
 from tests.rules.test_rules import CASES, RULES, WINDOW, by_all, lint

@@ -19,7 +19,7 @@ from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Evidence, Finding, Severity
 from ibdissect.wire.cm import REP, REQ, RTU
 from ibdissect.wire.sm import SMInfo
-from ibdissect.wire.spec import Struct
+from ibdissect.words import Struct
 from tests import craft
 from tests.rules.cases import CASES, Case
 from tests.rules.test_rules import lint

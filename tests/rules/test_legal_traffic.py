@@ -348,9 +348,7 @@ def test_tables_that_a_manager_is_just_writing(code: str, told: list[bytes], lat
     """It tells of a partition before it has written all ports."""
     known = [one if code == "PKY018" else answer(5, P_KEY_TABLE, p_keys(0xFFFF)) if one is PARTITIONED[1] else one for one in PARTITIONED]
     read = {key: {"header": {"transaction_id": key}} for key in (0x8042, 0x8043)}
-    with_it, without = (
-        [ask(late, P_KEY_TABLE, **one), answer(late, P_KEY_TABLE, p_keys(0xFFFF, key), **one)] for key, one in read.items()
-    )
+    with_it, without = ([ask(late, P_KEY_TABLE, **one), answer(late, P_KEY_TABLE, p_keys(0xFFFF, key), **one)] for key, one in read.items())
     assert severities(code, [*known, *told]) == severities(code, [*known, *told, *without]) == ["warning"]
     assert severities(code, [*known, *told, *with_it]) == severities(code, [*known, *told, *without, *with_it]) == ["info"]
     assert severities(code, [*known, *told, *with_it, *without]) == ["warning"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.capture.opening import open_capture
-from ibdissect.lint.rule import Rule
+from ibdissect.words import Rule
 from tests.conftest import SHARED
 from tests.craft import ethernet_pcap
 from tests.rules.made.pair_frames import Pair

@@ -101,7 +101,8 @@ class Kind(NamedTuple):
 
 KINDS = {
     "in another VLAN": Kind(
-        in_another_vlan, 0,
+        in_another_vlan,
+        0,
         {"one direction in each, as where each direction of one link is tapped": ("CNX001", "CNX002", "CNX003")},
     ),
     "connected again": Kind(connected_again, 3, {}),

@@ -19,10 +19,10 @@ from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Finding
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.point_faults import PointFaults
-from ibdissect.lint.rule import Rule
 from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.rules import load
 from ibdissect.subnet.files import SubnetFile
+from ibdissect.words import Rule
 from tests.conftest import REFERENCE
 from tests.rules.cases import CASES, Case, inform
 from tests.rules.pages import pages

@@ -116,7 +116,7 @@ def test_as_many_ports_are_remembered_as_the_bounds_say(monkeypatch: pytest.Monk
 
 
 def test_as_many_lost_links_and_traps_wait_as_the_bound_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A link that is restored beyond it is no news, and a TrapRepress belongs to none of its traps; traps of unknown ports wait for none."""
+    """Beyond it, a restored link is no news, and a trap finds no TrapRepress; traps of unknown ports wait for none."""
     monkeypatch.setattr(changes, "MAX_WAITING", 2)
     one, other, third, *_ = HOSTS
     gone = [craft.smp(ANSWER, PORT_INFO, port_info(0, port_state=1), path=[1], modifier=lid) for lid in (one, other)]

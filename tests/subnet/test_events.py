@@ -1,4 +1,4 @@
-"""Every event names the follower that emits it, so that the engine feeds it."""
+"""Every event names the follower that emits it, so that the engine feeds it, and whose it is."""
 
 from __future__ import annotations
 
@@ -6,38 +6,42 @@ from typing import Any
 
 import pytest
 
-from ibdissect.decode.identity import LidId, SenderId
-from ibdissect.subnet import FabricFollower, events
-from ibdissect.subnet.events import FabricEvent, RepressSeen, TrapSeen, WrongMKey
-from ibdissect.subnet.m_keys import MKey
-from ibdissect.subnet.model import Subnet
 from ibdissect.wire.notice import Notice
-from tests.craft import build
+from tests.craft import build, smp
+from tests.subnet.made import REPRESS, SET, answer, ask, node, port_info
+from tests.subnet.taught import EVENTS, Taught, taught
 
-DIRECTED_SENDER = 1 << 16
+KNOWN = [answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5, m_key=7), m_key=7)]
 
 
 def test_every_event_has_its_source() -> None:
-    kinds = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, FabricEvent)]
-    assert len(kinds) > 10 and {kind.source for kind in kinds} == {FabricFollower}
+    assert len(EVENTS) > 10 and {kind.source for kind in EVENTS.values()} == {type(Taught().follower)}
 
 
 def test_whose_trap_it_is() -> None:
     """The port's, if it is known, else the LID's: of a trap where it comes from, of a TrapRepress where it goes to."""
-    subnet = Subnet()
-    port = subnet.port(subnet.node(7, 1)[0], 1, 1)
-    subnet.assign(port, 5, 0, 1)
-    for known in (port, None):
-        trap = TrapSeen(3, 0, known, bytes(64), 9, 5, 1, 0, False, 0)
-        repress = RepressSeen(4, 0, known, 1, 6, 9, bytes(64))
-        assert (trap.origin, repress.target) == ((port.id, port.id) if known else (LidId(5), LidId(6)))
-        assert trap.sender == (f"0x{7:016x} port 1 (LID 5)" if known else "LID 5")
-    generic = [TrapSeen(3, 0, None, build(Notice, 64, is_generic=bit, trap_number=144), 9, 5, 1, 0, False, 0).number for bit in (0, 1)]
-    assert generic == [-1, 144]
+    frames = [smp(0x05, 0x02, build(Notice, 64, is_generic=bit, trap_number=144), slid=5, dlid=1) for bit in (0, 1)]
+    frames += [ask(lid, 0x02, method=REPRESS, body=build(Notice, 64)) for lid in (5, 6)]
+    for known in (KNOWN, []):
+        traps = taught(*known, *frames).told("TrapSeen")
+        assert [one.number for one in traps] == [-1, 144]
+        assert {one.sender for one in traps} == {"0x0002c90300001050 port 1 (LID 5)" if known else "LID 5"}
+        to_it, elsewhere = taught(*known, *frames).told("RepressSeen")
+        assert to_it.target == traps[0].origin == traps[1].origin != elsewhere.target
+        assert elsewhere.target.lid == 6
 
 
-@pytest.mark.parametrize(("sender", "asker"), [(5, LidId(5)), (0xFFFF, LidId(0xFFFF)), (DIRECTED_SENDER + 5, SenderId(5))])
-def test_the_sender_of_a_directed_route_is_no_lid(sender: int, asker: LidId | SenderId) -> None:
-    port: Any = None
-    event = WrongMKey(1, 0, port, MKey(1, 2, 0), 1, 1, 0, sender, False, 0, 0x15)
-    assert event.asker == asker and type(event.asker) is type(asker)
+def askers(*frames: bytes) -> list[Any]:
+    """Who presents a wrong M_Key."""
+    return [one.asker for one in taught(*KNOWN, *frames).told("WrongMKey")]
+
+
+@pytest.mark.parametrize("number", [5, 0xFFFF])
+def test_the_sender_of_a_directed_route_is_no_lid(number: int) -> None:
+    """Although it is known by a number, too: the high half of its transaction ids."""
+    sweep = smp(0x81, 0x11, node(5), path=[1], header={"transaction_id": number << 32})
+    by_lid = [ask(5, 0x16, method=SET, m_key=9, slid=number), ask(5, 0x16, method=SET, m_key=9, slid=number + 1)]
+    directed = smp(SET, 0x16, path=[1], m_key=9, header={"transaction_id": number << 32 | 1})
+    one, other, route, again = askers(sweep, *by_lid, directed, by_lid[0])
+    assert one == again and type(one) is type(again) is type(other) and one != other
+    assert type(route) is not type(one)

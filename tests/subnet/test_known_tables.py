@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.topology import links
 from tests.decode.made import tables_of
 
-from .test_follower import follow, mads
+from .taught import Taught
+from .test_follower import mads
 
 
 @pytest.mark.parametrize(("name", "switches", "adapters", "cables"), [("03-sweep-ft36", 36, 324, 648), ("04-sweep-ft1024", 64, 1024, 2048)])
 def test_forwarding(shared: Path, name: str, switches: int, adapters: int, cables: int) -> None:
     """Every LID is reachable from every switch, as the answers say byte by byte; following the tables ends at its owner."""
     path = shared / f"captures/opensm/{name}.pcap"
-    follower, _ = follow(path)
-    subnet = follower.subnet
-    assert len(list(links(subnet))) == cables and len(subnet.lids) == switches + adapters
+    found = Taught().read(path)
+    follower, subnet = found.follower, found.subnet
+    assert len(found.cables) == cables and len(subnet.lids) == switches + adapters
     blocks: dict[tuple[bytes, int], bytes] = {}
     for mad in mads(path):
         if mad[1] == 0x81 and mad[3] == 0x81 and mad[16:18] == b"\0\x19":
@@ -75,8 +75,8 @@ def test_state_per_port(shared: Path) -> None:
 
 
 def test_groups_and_records(shared: Path) -> None:
-    subnet = follow(shared / "captures/opensm/10-partitions.pcap")[0].subnet
+    subnet = Taught().read(shared / "captures/opensm/10-partitions.pcap").subnet
     groups = subnet.groups.by_mgid
     assert groups and all(group.facts.now is not None and group.facts.now.mlid >= 0xC000 and group.since for group in groups.values())
-    saquery = follow(shared / "captures/opensm/14-saquery.pcap")[0].subnet
+    saquery = Taught().read(shared / "captures/opensm/14-saquery.pcap").subnet
     assert saquery.sms and saquery.groups.by_mgid

@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ibdissect.engine.ports import Hop
-from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.events import FabricEvent, LidAssigned, MKeyShown, NodeFound, SmSeen
-from ibdissect.subnet.learn import Learner
-from ibdissect.subnet.learnt_routes import Routes
-from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import Node, SmFacts
 from ibdissect.wire.sm import SMInfo
 from tests.craft import build, smp
-from tests.decode.made import native_table
-from tests.standard import SWITCH
 
 from .made import ANSWER, GET, SET, answer, ask, node, port_info, switch, switch_info
+from .taught import taught
 
 KEPT_PAGES, KIND = 16, "the type of a node"
 
 SWITCH_INFO, LINEAR, RANDOM, MULTICAST, SM_INFO, DIAG = 0x12, 0x19, 0x1A, 0x1B, 0x20, 0x30
 
 
-def learnt(*frames: bytes) -> tuple[Subnet, list[FabricEvent]]:
-    follower = FabricFollower()
-    found = list(follower.feed(native_table(frames)))
-    return follower.subnet, found
-
-
-def only(subnet: Subnet) -> Node:
-    (found,) = subnet.slots.values()
-    return found
-
-
 def test_a_node_is_found_once() -> None:
-    _, events = learnt(answer(5, 0x11, node(5)), answer(6, 0x11, node(6)), answer(5, 0x11, node(5)))
-    assert [(one.frame, one.node.guid & 0xFF) for one in events if isinstance(one, NodeFound)] == [(1, 0x50), (2, 0x60)]
+    found = taught(answer(5, 0x11, node(5)), answer(6, 0x11, node(6)), answer(5, 0x11, node(5))).told("NodeFound")
+    assert [(one.frame, one.node.guid & 0xFF) for one in found] == [(1, 0x50), (2, 0x60)]
 
 
 @pytest.mark.parametrize("change", [0, 1])
@@ -47,21 +27,20 @@ def test_a_node_is_found_once() -> None:
 def test_what_a_switch_says_of_itself(change: int, multicast_top: int) -> None:
     """A change of some link makes those learnt before it unsure; a multicast top of 0 means nothing."""
     info = switch_info(linear_fdb_top=77, multicast_fdb_top=multicast_top, port_state_change=change)
-    subnet, _ = learnt(answer(5, 0x11, switch(5)), answer(5, SWITCH_INFO, info))
-    found = only(subnet)
+    found = taught(answer(5, 0x11, switch(5)), answer(5, SWITCH_INFO, info)).node
     assert (found.linear_top.now, found.linear_top.since, found.multicast_top.now) == (77, 2, multicast_top or None)
     assert (found.port_state_change, found.unsure) == (change, 2 * change)
     assert found.switch.now is not None and found.switch.now.linear_fdb_cap == 1024
 
 
 def test_an_adapter_has_no_tables_of_a_switch() -> None:
-    subnet, _ = learnt(answer(5, 0x11, node(5)), answer(5, SWITCH_INFO, switch_info()), answer(5, LINEAR, bytes(64)))
+    subnet = taught(answer(5, 0x11, node(5)), answer(5, SWITCH_INFO, switch_info()), answer(5, LINEAR, bytes(64))).subnet
     assert subnet.contradictions.unexplained == {KIND}
     adapter, other = subnet.slots.values()
     assert adapter.forwarding is None and adapter.switch.now is None and other.forwarding is not None
     (before, _), (since, _) = subnet.owner(5, 1), subnet.owner(5, 3)
     assert before is not None and before.node is adapter and since is not None and since.node is other, "a switch has its LID by now"
-    subnet, _ = learnt(answer(5, 0x11, switch(5)), answer(5, SWITCH_INFO, switch_info()))
+    subnet = taught(answer(5, 0x11, switch(5)), answer(5, SWITCH_INFO, switch_info())).subnet
     assert not subnet.contradictions.unexplained
 
 
@@ -69,9 +48,9 @@ def test_an_adapter_has_no_tables_of_a_switch() -> None:
     ("attribute", "blocks", "weight"), [(LINEAR, (0, 2), 3), (RANDOM, (0, 2), 8), (MULTICAST, (0, 2), 8), (LINEAR, (768,), 0)]
 )
 def test_tables_of_a_switch(attribute: int, blocks: tuple[int, ...], weight: int) -> None:
-    subnet, _ = learnt(answer(5, 0x11, switch(5)), *(answer(5, attribute, bytes(64), modifier=block) for block in blocks))
-    tables = only(subnet).forwarding
-    assert tables is not None and subnet.weight == only(subnet).weight == weight and not subnet.dropped
+    found = taught(answer(5, 0x11, switch(5)), *(answer(5, attribute, bytes(64), modifier=block) for block in blocks))
+    tables = found.node.forwarding
+    assert tables is not None and found.subnet.weight == found.node.weight == weight and not found.told("StateEvicted")
     shown = {LINEAR: [i for i, frame in enumerate(tables.linear.frames) if frame], RANDOM: [*tables.random], MULTICAST: [*tables.multicast]}
     assert shown[attribute] == ([*blocks] if weight else []) and sum(map(len, shown.values())) == len(shown[attribute])
 
@@ -83,8 +62,9 @@ def test_subnet_managers_and_what_is_news_of_them() -> None:
         return answer(5, SM_INFO, build(SMInfo, 64, guid=guid, sm_state=state, priority=priority, act_count=count))
 
     says = ((3, 1, 5), (3, 1, 5), (3, 1, 6), (3, 2, 6), (2, 2, 7), (2, 2, 6), (2, 2, 6))
-    subnet, events = learnt(answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5)), *(told(*one) for one in says), told(2, 0, 0, guid=8))
-    seen = [(one.frame, one.before, one.priority_before, one.sm.guid) for one in events if isinstance(one, SmSeen)]
+    found = taught(answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5)), *(told(*one) for one in says), told(2, 0, 0, guid=8))
+    seen = [(one.frame, one.before, one.priority_before, one.sm.guid) for one in found.told("SmSeen")]
+    subnet = found.subnet
     assert seen == [(3, None, 0, 9), (6, 3, 1, 9), (7, 3, 2, 9), (8, 2, 2, 9), (10, None, 0, 8)]
     assert (subnet.sms[9].frame, subnet.sms[9].count, subnet.sms[9].now.lid, subnet.sms[9].now.state) == (9, 6, 5, 2)
 
@@ -95,28 +75,25 @@ def test_subnet_managers_and_what_is_news_of_them() -> None:
      (answer(0, 0x10, bytes(64)), None), (smp(ANSWER, 0x10, bytes(64), path=[1]), 0)],
 )  # fmt: skip
 def test_a_node_without_node_info_is_known_by_its_address(frame: bytes, lid: int | None) -> None:
-    subnet, _ = learnt(frame)
+    subnet = taught(frame).subnet
     assert [one.guid for one in subnet.slots.values()] == ([] if lid is None else [0])
     assert [*subnet.lids] == ([lid] if lid else [])
 
 
 def test_a_page_of_diagnostics_is_kept_with_its_first_frame() -> None:
-    body = (0x1234).to_bytes(2, "big") + bytes(62)
-    subnet, _ = learnt(answer(5, 0x11, node(5)), answer(5, DIAG, body, modifier=1), answer(5, DIAG, body, modifier=1))
-    assert [port.pages for port in subnet.ports()] == [{0x1234: 2}]
-    port: Any = next(subnet.ports())
-    for page in range(KEPT_PAGES + 2):
-        Learner.add_page(port, page, 9)
-    assert len(port.pages) == KEPT_PAGES and port.pages[0x1234] == 2
+    """Of many pages the first stay."""
+    known = answer(5, 0x11, node(5))
+    pages = [answer(5, DIAG, page.to_bytes(2, "big") + bytes(62), modifier=1) for page in range(KEPT_PAGES + 3)]
+    found = taught(known, pages[7], pages[7], *pages)
+    ((page, *others),) = ([*port.pages.items()] for port in found.subnet.ports() if port.pages)
+    assert page == (7, 2) and len(others) == KEPT_PAGES - 1 and dict(others)[0] == 4
 
 
 def test_lids_are_news_and_none_is_not() -> None:
-    learner = Learner(subnet := Subnet(), Routes(subnet))
-    port = subnet.port(subnet.node(1, 1)[0], 1, 1)
-    learner.assign(5, 50, port, 8, 1)
-    learner.assign(6, 60, port, 0, 0)
-    (one,) = learner.out
-    assert isinstance(one, LidAssigned) and (one.frame, one.time_ns, one.lid, one.lmc, one.taken_from) == (5, 50, 8, 1, None)
+    """Neither of a port that lost its LID nor of one that never had any."""
+    infos = ((8, [1]), (0, [1]), (0, [1, 2]))
+    found = taught(answer(5, 0x11, node(5)), *(smp(ANSWER, 0x15, port_info(lid, lmc=1), path=path) for lid, path in infos))
+    assert [(one.frame, one.lid, one.lmc, one.taken_from) for one in found.told("LidAssigned")] == [(2, 8, 1, None)]
 
 
 @pytest.mark.parametrize("kind", [node, switch])
@@ -124,7 +101,7 @@ def test_lids_are_news_and_none_is_not() -> None:
 def test_lanes_of_an_adapter_are_those_of_its_port(kind: Any, modifier: int) -> None:
     """Whatever the modifier; a switch has a table for each output port that is known."""
     table = bytes(range(8))
-    subnet, _ = learnt(answer(5, 0x11, kind(5, local_port_num=1)), answer(5, 0x17, table + bytes(56), modifier=modifier))
+    subnet = taught(answer(5, 0x11, kind(5, local_port_num=1)), answer(5, 0x17, table + bytes(56), modifier=modifier)).subnet
     held = {port.number: (port.qos.first, port.qos.inputs, port.qos.frame) for port in subnet.ports() if port.qos is not None}
     every = (1 << 9) - 1
     numbers = range(9) if modifier >> 16 & 1 else (modifier & 0xFF,)
@@ -136,24 +113,21 @@ def test_lanes_of_an_adapter_are_those_of_its_port(kind: Any, modifier: int) -> 
 def test_tables_of_ports_that_are_not_there(kind: Any, attribute: int) -> None:
     """A switch of eight ports has no ninth."""
     modifier = 9 if attribute == 0x17 else 1 << 16 | 9
-    subnet, _ = learnt(answer(5, 0x11, kind(5)), answer(5, attribute, bytes(64), modifier=modifier))
+    subnet = taught(answer(5, 0x11, kind(5)), answer(5, attribute, bytes(64), modifier=modifier)).subnet
     assert {port.number for port in subnet.ports() if port.qos is not None} == ({1} if kind is node else set())
 
 
 @pytest.mark.parametrize("number", [0, 3])
 def test_a_manager_behind_a_switch_whose_own_port_nobody_showed_has_no_lid(number: int) -> None:
     """Port 0 of a switch has its LID, whichever port the SMP entered by."""
-    learner = Learner(subnet := Subnet(), Routes(subnet))
-    node_, _ = subnet.node(7, 1)
-    node_.kind = SWITCH
-    subnet.assign(subnet.port(node_, number, 1), 9, 0, 1)
-    smps: Any = SimpleNamespace(mad=[0], modifier=[0])
-    for attribute, body in ((SM_INFO, build(SMInfo, 64, guid=5, sm_state=3, priority=2)), (DIAG, (7).to_bytes(2, "big") + bytes(62))):
-        learner.answer(smps, 0, Hop(node_, 3, 1), attribute, 8, 80, body)
-    assert subnet.sms[5].now == SmFacts(3, 2, 0 if number else 9) and subnet.sms[5].frame == 8
-    assert [port.pages for port in subnet.ports()] == [None if number else {7: 8}]
-    (one,) = learner.out
-    assert isinstance(one, SmSeen) and (one.before, one.priority_before, one.frame, one.time_ns) == (None, 0, 8, 80)
+    said = ((0x11, switch(9, local_port_num=3), 0), (0x15, port_info(9), number),
+            (SM_INFO, build(SMInfo, 64, guid=5, sm_state=3, priority=2), 0), (DIAG, (7).to_bytes(2, "big") + bytes(62), 0))  # fmt: skip
+    found = taught(*(smp(ANSWER, attribute, body, path=[1], modifier=modifier) for attribute, body, modifier in said))
+    (manager,) = found.subnet.sms.values()
+    assert (manager.now.state, manager.now.priority, manager.now.lid, manager.frame) == (3, 2, 0 if number else 9, 3)
+    assert {port.number: port.pages for port in found.subnet.ports() if port.pages} == {0: {7: 4}}
+    (one,) = found.told("SmSeen")
+    assert (one.before, one.priority_before, one.frame) == (None, 0, 3)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +141,6 @@ def test_a_key_that_is_shown_to_who_does_not_know_it(protect: int, key: int, pre
     first = [answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5, m_key=key or 9), m_key=key or 9)]
     asks = {"header": {"transaction_id": 77}}
     asked = ask(5, 0x15, method=method, body=body if method == SET else b"", m_key=presented, **asks)
-    _, events = learnt(*first, asked, answer(5, 0x15, body, **asks))
-    told = [(one.frame, one.asked, one.presented) for one in events if isinstance(one, MKeyShown)]
+    shown_to = taught(*first, asked, answer(5, 0x15, body, **asks)).told("MKeyShown")
+    told = [(one.frame, one.asked, one.presented) for one in shown_to]
     assert told == ([(4, 3, presented)] if shown else [])

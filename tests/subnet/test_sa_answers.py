@@ -12,10 +12,9 @@ from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.nodes import Port
 from ibdissect.wire import sa_records as r
 from ibdissect.wire.notice import Notice, TrapGID
-from ibdissect.wire.places import Mad
 from ibdissect.wire.sa_paths import LinkRecord, MCMemberRecord
 from ibdissect.wire.sm import SMInfo
-from ibdissect.wire.spec import Struct
+from ibdissect.words import Mad, Struct
 from tests import craft
 from tests.decode.made import native_table
 from tests.subnet.made import GUID, SWITCH_GUID, answer, node, p_keys, port_info, switch, switch_info

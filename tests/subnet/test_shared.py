@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ibdissect.capture.opening import open_capture
-from ibdissect.decode.chunk_table import ChunkTable
-from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.changes import ChangeLog, FabricChange
-from ibdissect.subnet.events import FabricEvent, RepressSeen, TrapSeen, WrongMKey
-from ibdissect.subnet.m_keys import refuses
-from ibdissect.subnet.nodes import Node
-from ibdissect.subnet.topology import links
+from ibdissect.subnet import Node
 from ibdissect.wire.notice import Notice
-from tests.standard import ACTIVE, CA, SWITCH
+from tests.standard import ACTIVE, CA, GET, SET, SWITCH, TRAP_REPRESS
+from tests.subnet.taught import Taught
 
 
-def followed(path: Path) -> Iterator[tuple[FabricFollower, FabricEvent]]:
-    """The events of a capture."""
-    follower = FabricFollower()
-    with open_capture(str(path)) as reader:
-        for chunk in reader.chunks():
-            for event in follower.feed(ChunkTable(chunk)):
-                yield follower, event
-
-
-def changes_of(path: Path) -> list[FabricChange]:
+def changes_of(path: Path) -> list[Any]:
     """What happened."""
-    story = ChangeLog()
-    for _, event in followed(path):
-        story.take(event)
-    return story.happened
+    return Taught().read(path).changes
 
 
 @pytest.mark.parametrize(
@@ -43,10 +25,10 @@ def changes_of(path: Path) -> list[FabricChange]:
 )
 def test_fat_trees(shared: Path, name: str, switches: int, hosts: int, cables: int) -> None:
     """Two levels: every leaf has as many hosts as spines, every spine a cable to each leaf; the first sweep wrote all tables."""
-    subnet = [follower for follower, _ in followed(shared / f"captures/opensm/{name}.pcap")][-1].subnet
+    found = Taught().read(shared / f"captures/opensm/{name}.pcap")
+    subnet, cabled = found.subnet, found.cables
     kinds = Counter(node.kind for node in subnet.slots.values())
     assert kinds == {SWITCH: switches, CA: hosts}
-    cabled = list(links(subnet))
     assert len(cabled) == cables
     assert Counter(frozenset({near.node.kind, far.node.kind}) for near, far in cabled) == {
         frozenset({CA, SWITCH}): hosts, frozenset({SWITCH}): cables - hosts,
@@ -94,30 +76,24 @@ def test_handover(shared: Path) -> None:
 
 def test_flaps_and_traps(shared: Path) -> None:
     """Every trap was repressed; links came and went, an adapter moved to another port, one had another LID for a while."""
-    happened = changes_of(shared / "captures/opensm/13-link-flaps.pcap")
+    found = Taught().read(shared / "captures/opensm/13-link-flaps.pcap")
+    happened = found.changes
     traps = [one for one in happened if one.kind == "trap"]
     assert len(traps) > 15 and all(one.repressed is not None and one.frame < one.repressed < one.frame + 10 for one in traps)
     kinds = Counter(one.kind for one in happened)
     assert kinds["link-lost"] == 8 and kinds["link-found"] == 7 and kinds["lid"] == 2
     moved = [one.text for one in happened if "0x0002c90300001008" in one.text and one.kind.startswith("link")]
     assert len(moved) == 2 and "port 3 to" in moved[0] and "port 20 to" in moved[1]
-    seen = Counter[str]()
-    for _, event in followed(shared / "captures/opensm/13-link-flaps.pcap"):
-        if isinstance(event, TrapSeen | RepressSeen):
-            seen[type(event).__name__] += 1
-    assert seen["TrapSeen"] == seen["RepressSeen"] == len(traps)
+    assert len(found.told("TrapSeen")) == len(found.told("RepressSeen")) == len(traps)
 
 
 @pytest.mark.parametrize(("name", "refused"), [("33-mkey-enforced-prot1", 9), ("33-mkey-enforced-prot2", 95)])
 def test_every_bad_m_key_trap_has_its_request(shared: Path, name: str, refused: int) -> None:
     """Each request that the protect bits forbid, and none else, led to a trap 256; but for a Get of SMInfo that ibsim left to OpenSM."""
-    requests: list[WrongMKey] = []
-    traps: list[TrapSeen] = []
-    for _, event in followed(shared / f"captures/opensm/{name}.pcap"):
-        if isinstance(event, WrongMKey) and refuses(event.held, event.method, event.presented):
-            requests.append(event)
-        elif isinstance(event, TrapSeen) and Notice(event.notice).trap_number == 256:
-            traps.append(event)
+    found = Taught().read(shared / f"captures/opensm/{name}.pcap")
+    least = {SET: 0, TRAP_REPRESS: 0, GET: 2}
+    requests = [one for one in found.told("WrongMKey") if one.held.protect >= least[one.method]]
+    traps = [one for one in found.told("TrapSeen") if Notice(one.notice).trap_number == 256]
     assert len(requests) == refused
     by_port = Counter(event.port for event in requests if event.attribute != 0x20)
     assert by_port == Counter(event.port for event in traps)

@@ -19,7 +19,7 @@ from ibdissect.wire.sa_records import (
     VLArbitrationTableRecord,
 )
 from ibdissect.wire.sa_records import LinearForwardingTableRecord as LFTRecord
-from ibdissect.wire.spec import Struct
+from ibdissect.words import Struct
 from tests.craft import build, erf_pcap, gmp, put, sa_mad, smp, ud
 from tests.rules.cases import case
 from tests.rules.made.mads import counters, sa, table

@@ -429,6 +429,8 @@ WRITES_USUAL = ask(6, PORT_INFO, method=SET, body=set_port(6, gid_prefix=0xFE80 
 TAKES_USUAL = answer(6, PORT_INFO, port_info(6), header={"transaction_id": 78})
 case("SEM070", [*OTHERS, WRITES_USUAL, TAKES_USUAL, NEW_PREFIX], [*OTHERS, WRITES_USUAL, TAKES_USUAL, SAME_PREFIX], frames=[9],
      severity="warning")  # fmt: skip
+
+
 # on a host's link, one does not see what the manager writes to others
 def managed(*lids: int) -> list[bytes]:
     """What the manager asks of hosts along directed routes; then it writes to the last one, first what it had."""

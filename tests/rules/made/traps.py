@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ibdissect.wire.notice import Notice, TrapMKey
-from ibdissect.wire.spec import Struct
+from ibdissect.words import Struct
 from tests.craft import build, smp, ud
 from tests.subnet.made import REPRESS, SET, answer, ask, node, port_info
 
