@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import io
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from ibdissect.decode.reassembled import SaRecord
 from ibdissect.failures import Failures
-from ibdissect.lint.conditions import _flat, _quoted, _spans, hit_at, judged, of_records
-from ibdissect.lint.finding import Finding, Severity, Span
+from ibdissect.lint.finding import Finding, Severity
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.python_interface import Capture
 from ibdissect.wire.expr import Where
 from ibdissect.wire.sa_records import NodeRecord
-from ibdissect.wire.sm import NodeInfo
+from ibdissect.wire.sm import NodeInfo, SMPDirected
+from ibdissect.wire.ulp import rpcrdma
 from ibdissect.words import Rule, Seen
-from tests.craft import build, erf_pcap
+from tests.acme import connection
+from tests.craft import build, erf_pcap, smp
 from tests.decode.made import native_table as table_of_frames
 from tests.mad.test_rmpp_records import ROOM, segment
 from tests.subnet.made import answer, port_info
+from tests.transport.test_reassembled_messages import NFS, packets
 
 NODE = {"base_version": 1, "class_version": 1, "num_ports": 1, "node_guid": 2, "port_guid": 3, "partition_cap": 1, "local_port_num": 1}
 STEP = 112
@@ -96,74 +95,50 @@ def test_nor_is_it_where_another_answer_is_good(bad_first: bool) -> None:
         assert not opened.lint(select="LNK025,SEM058")
 
 
-@pytest.mark.parametrize(
-    ("start", "stop", "spans"),
-    [
-        (0, 4, [Span(2, -50, 4)]), (99, 100, [Span(2, 49, 1)]), (100, 101, [Span(1, 7, 1)]), (106, 108, [Span(1, 13, 2)]),
-        (107, 109, [Span(1, 14, 1), Span(3, 9, 1)]), (108, 109, [Span(3, 9, 1)]), (106, 112, [Span(1, 13, 2), Span(3, 9, 2),
-        Span(4, 5, 2)]),
-        (119, 120, [Span(4, 14, 1)]), (120, 123, [Span(5, 40, 3)]), (127, 128, [Span(5, 47, 1)]),
-    ],
-)  # fmt: skip
-def test_bytes_that_lie_in_several_frames(start: int, stop: int, spans: list[Span]) -> None:
-    """Bytes 0 to 99 are the window's, 100 to 119 and 120 to 127 those of two records, the first of them in three frames."""
+class Described(Rule):
+    """A record of a table of nodes."""
 
-    def record(*pieces: tuple[int, int, int]) -> tuple[int, Any]:
-        return 0, SimpleNamespace(spans=[SimpleNamespace(frame=frame, offset=offset, length=length) for frame, offset, length in pieces])
-
-    table: Any = SimpleNamespace(
-        window=100, chunk=SimpleNamespace(offset=[10, 50]), once=lambda _: np.array([100, 120]),
-        joined=[record((1, 7, 8), (3, 9, 2), (4, 5, 10)), record((5, 40, 8))],
-    )  # fmt: skip
-    seen: Any = SimpleNamespace(frame=2, row=1)
-    assert list(_spans(table, seen, start, stop)) == spans
+    code, name, message = "ZZD008", "described", "node {NodeRecord.lid}"
+    on, when, at = NodeRecord, NodeRecord.lid > 0, NodeRecord.node_description
 
 
-@pytest.mark.parametrize(
-    ("at", "streams", "expected"),
-    [
-        ([], False, None), ([99], False, None), ([100], False, [True]), ([99, 100, 139], False, [False, True, True]),
-        ([50, 99, 140], False, None), ([50, 139, 140], False, [True, True, False]), ([99, 140], True, [True, True]), ([], True, None),
-    ],
-)  # fmt: skip
-def test_which_occurrences_of_joined_bytes_are_judged(at: list[int], streams: bool, expected: list[bool] | None) -> None:
-    """Those in records, which begin at 100, and those that the window itself shows, at 50; not those in a message, which begins at 140."""
-    table: Any = SimpleNamespace(catalog="c", occurrences=lambda _: SimpleNamespace(at=np.array([50])))
+class Header(Rule):
+    """A message of RPC-over-RDMA."""
 
-    class Found:
-        def __init__(self) -> None:
-            self.at = np.array(at, np.int64)
-
-        def __len__(self) -> int:
-            return len(at)
-
-    parts = {"starts": np.array([100, 140]), "of_records": np.array([False, True, False])}
-    shown: Any = SimpleNamespace(joined=[1, 2], window=100, occurrences=lambda _: Found(), once=lambda made: parts[made.__name__])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ibdissect.lint.conditions.of_streams", lambda _: {NodeInfo} if streams else set())
-        found = judged(table, shown, NodeInfo)
-        assert found is None if expected is None else found is not None and found.tolist() == expected
-        assert judged(table, shown, None) is None
-        shown.joined = []
-        assert judged(table, shown, NodeInfo) is None
+    code, name, message, when = "ZZD009", "header", "version {version}", rpcrdma.RPCRDMA.version == 1
 
 
-@pytest.mark.parametrize(
-    ("width", "columns"), [(1, [[0x01 << 56]]), (8, [[0x0102030405060708]]), (9, [[0x0102030405060708], [0x09 << 56]])]
-)
-def test_the_bytes_of_a_flow_as_numbers(width: int, columns: list[list[int]]) -> None:
-    values = np.arange(1, width + 1, dtype=np.uint8)[None, :]
-    assert [one.tolist() for one in _flat(values)] == columns
-    (plain,) = _flat(np.array([7, 9], np.uint16))
-    assert plain.tolist() == [7, 9] and plain.dtype == np.uint64
+class Segment(Rule):
+    """A segment of a write chunk in it."""
+
+    code, name, message, when = "ZZD010", "segment", "at {offset_}", rpcrdma.RPCRDMASegment.offset_ >= 0
 
 
-@pytest.mark.parametrize(
-    ("message", "names"),
-    [("no field", ()), ("{b} {a.c} {a[0]} {b!t} {a:04x} {{x}}", ("b", "a")), ("{}", ())],
-)
-def test_what_a_message_quotes(message: str, names: tuple[str, ...]) -> None:
-    assert _quoted(message) == names
+for _one in (Described, Header, Segment):
+    REGISTRY.pop(_one.code)
+
+
+def hits(frames: list[bytes], *rules: type[Rule]) -> list[Finding]:
+    linter = Linter(rules, max_findings=None)
+    with Capture(io.BytesIO(erf_pcap(frames))) as opened:
+        for table in opened.tables():
+            linter.feed(table)
+    return linter.finish()
+
+
+def test_bytes_that_lie_in_several_frames() -> None:
+    """The description of a record that is cut is marked in both; a frame with two records marks both."""
+    frames = table_of(1, 1, 1, 1, 1)
+    begin = frames[0].index(record(1, 1))
+    marked = [[(span.frame, span.offset - begin, span.length) for span in one.spans] for one in hits(frames, Described)]
+    assert marked == [[(1, 44, 64)], [(1, 156, 44), (2, 0, 20), (2, 68, 64)], [(2, 180, 20), (3, 0, 44), (3, 92, 64)]]
+
+
+def test_a_message_of_several_packets_is_not_judged_a_second_time() -> None:
+    """Its first packet shows its header; the whole shows it again, where it ends, with what only the whole has."""
+    frames = [*connection(rpcrdma.SERVICE), *packets(NFS)]
+    found = hits(frames, Header, Segment)
+    assert len(frames) == 5 and {(one.code, one.frame) for one in found} == {("ZZD009", 3), ("ZZD010", 3)}
 
 
 class Two(Rule):
@@ -187,13 +162,29 @@ for one in (Two, Unknown):
 
 
 def test_a_hit_is_about_the_first_of_its_entries() -> None:
-    frame = segment(1, 7, 20 + STEP + STEP, record(7, 1) + record(8, 9))  # one whole segment would hold one and a part
-    table = table_of_frames([answer(2, 0x11, build(NodeInfo, **NODE | {"node_type": 9})), answer(3, 0x11, build(NodeInfo, **NODE)), frame])
-    hit = hit_at(Two(), table, np.array([0, 1]))
-    assert (hit.frame, hit.arguments["which"], hit.arguments["node_guid"], hit.arguments["NodeRecord"]) == (1, 0, 2, None)
-    assert [one.frame for one in hit.spans] == [1, 1] and hit.value == 9 and hit.field is NodeInfo.node_type
+    """It has the place and the value of each in its frame."""
+    table = answer(2, 0x11, build(NodeInfo, **NODE | {"node_type": 9}))
+    (one,) = hits([table, answer(3, 0x11, build(NodeInfo, **NODE))], Two)
+    one.finish(None)
+    assert (one.frame, one.message, one.value, one.field) == (1, "node 2 of ?, 0", 9, "infiniband.nodeinfo.nodetype")
+    assert [(span.frame, table[span.offset]) for span in one.spans] == [(1, 9)]
     with pytest.raises(KeyError, match="message names 'NoSuchThing', which is not a field of NodeInfo"):
-        hit_at(Unknown(), table, np.array([0]))
+        hits([table], Unknown)
+
+
+class Hop(Rule):
+    """A directed route leads somewhere."""
+
+    code, name, message, when = "ZZD011", "hop", "{{hops}}: {hop_count:04x}, {hop_count}", SMPDirected.hop_count > 0
+
+
+REGISTRY.pop(Hop.code)
+
+
+def test_a_message_quotes_a_field_in_a_form_and_again() -> None:
+    (one,) = hits([smp(1, 0x11, path=[7, 8])], Hop)
+    one.finish(None)
+    assert one.message == "{hops}: 0002, 2"
 
 
 class Breaks(Rule):
@@ -223,13 +214,6 @@ def test_a_rule_that_raises_does_not_stop_others_about_its_structure(kinds: tupl
     assert "rule ZZD003" in (failures.text()) and "ZZD004" not in (failures.text())
 
 
-def test_which_joined_bytes_are_records_or_pdus() -> None:
-    """Not the window itself, which comes first, nor messages."""
-    message, pdu = SimpleNamespace(stream=None), SimpleNamespace(stream="s")
-    shown: Any = SimpleNamespace(joined=[(0, message), (1, SaRecord(0, b"", (), None)), (1, pdu), (2, message)])
-    assert of_records(shown).tolist() == [False, False, True, True, False]
-
-
 class Nine(Rule):
     """A rule that nothing explains."""
 
@@ -254,9 +238,5 @@ for another in (Nine, Explained, Explains):
 
 def test_records_that_straddle_segments_are_judged_by_rules_of_every_rank() -> None:
     """The second record lies in two segments; what explains it in both."""
-    linter = Linter([Explained, Nine, Explains])
-    with Capture(io.BytesIO(erf_pcap(table_of(9, 9, 1, 1, 9)))) as opened:
-        for table in opened.tables():
-            linter.feed(table)
-    told = [(one.code, one.frame) for one in linter.finish()]
+    told = [(one.code, one.frame) for one in hits(table_of(9, 9, 1, 1, 9), Explained, Nine, Explains)]
     assert told == [("ZZD005", 1), ("ZZD006", 1), ("ZZD005", 2), ("ZZD007", 2), ("ZZD005", 3), ("ZZD006", 3)]
