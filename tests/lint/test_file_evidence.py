@@ -2,85 +2,89 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from ibdissect.lint.file_evidence import lower_if_untrusted, untrusted, with_lines
-from ibdissect.lint.finding import Related, Severity
-from ibdissect.subnet.file_lines import KnownFile, doubtful, line_number
-from ibdissect.words import Hit
-from tests.report.test_formats import finding
+import pytest
+from msgspec.structs import replace
+
+from ibdissect.lint.finding import Finding, Severity
+from ibdissect.subnet.files import SubnetFile
+from tests.craft import erf_pcap, rc
+from tests.rules.findings import rules
+from tests.rules.test_rules import lint
+from tests.subnet.files.made_files import parsed
+from tests.subnet.files.samples import SAMPLES
+from tests.subnet.test_refuted_facts import ACK, SEND, table
 
 COLLECTED_NS, STALE_NS = 86_400 * 10**9, 7 * 86_400 * 10**9
-
 NOW = 2 * STALE_NS
+"""When the packets are sent."""
+
+
+def known(lid: int, time_ns: int, path: str = "", **more: Any) -> SubnetFile:
+    """The P_Key table of a port, read at some time."""
+    file = table(lid, "0x1234", time_ns)
+    file.known = replace(file.known, path=path or file.known.path, **more)
+    return file
+
+
+def found(*files: SubnetFile, frames: tuple[bytes, ...] = (SEND,)) -> Finding:
+    """Two limited members talk, according to the files."""
+    (one,) = lint(erf_pcap(frames, start_ns=NOW, step_ns=0), known=files, rules=[rules()["PKY001"]])
+    return one
+
+
+def said(one: Finding) -> dict[str, str]:
+    """What each file proves, without what it shows."""
+    return {each.file: each.why.partition("; ")[2] for each in one.related if each.file}
+
+
+def test_a_finding_names_its_lines() -> None:
+    one = found(known(5, NOW, "five"))
+    assert one.severity is Severity.ERROR and said(one) == {"five": ""}
+    assert [(each.frame, each.place) for each in one.related if each.file] == [
+        (0, f"five:{each.line}") for each in one.related if each.line
+    ]
 
 
 @pytest.mark.parametrize(
-    ("file", "doubt", "severity", "why"),
+    ("time_ns", "more", "stale"),
     [
-        (KnownFile("pkeys", NOW), False, None, "says so"),
-        (KnownFile("pkeys", NOW - STALE_NS - 1), False, Severity.INFO, "says so; as of 1970-01-07, may be stale"),
-        (KnownFile("pkeys", NOW - STALE_NS - 1, lasting=True), False, None, "says so"),
-        (KnownFile("pkeys", 0), False, None, "says so"),
-        (KnownFile("pkeys", NOW), True, Severity.INFO, "says so; in doubt, as the files do not say enough"),
+        (NOW - STALE_NS, {}, False), (NOW - STALE_NS - 1, {}, True), (NOW - STALE_NS - 1, {"exact": True}, True),
+        (NOW + STALE_NS, {"exact": True}, False), (NOW + STALE_NS + 1, {"exact": True}, True), (NOW + STALE_NS + 1, {}, False),
+        (1, {}, True), (0, {"exact": True}, False), (0, {}, False), (NOW - STALE_NS - 1, {"lasting": True}, False),
     ],
-)
-def test_evidence(file: KnownFile, doubt: bool, severity: Severity | None, why: str) -> None:
-    line = line_number(0, 12)
-    hit = Hit(frame=3, time_ns=NOW, arguments={}, related=(Related(2, "a frame"), Related(doubtful(line) if doubt else line, "says so")))
-    found = with_lines(hit, [file])
-    assert found.severity is severity
-    assert found.related == (Related(2, "a frame"), Related(0, why, "pkeys", 12))
-    assert found.related[1].place == "pkeys:12"
+)  # fmt: skip
+def test_how_old_a_file_may_be(time_ns: int, more: dict[str, Any], stale: bool) -> None:
+    """A week, before or after; a time of 0 is unknown, and the file system's may be that of a copy; some files hold until somebody changes
+    them."""
+    one = found(known(5, time_ns, "file", **more))
+    assert one.severity is (Severity.INFO if stale else Severity.ERROR)
+    date = {1: "1970-01-01", NOW - STALE_NS - 1: "1970-01-07", NOW + STALE_NS + 1: "1970-01-22"}.get(time_ns)
+    assert said(one) == {"file": f"as of {date}, may be stale" if stale else ""}
+
+
+def test_what_the_files_do_not_say_for_certain() -> None:
+    """A list of LIDs may have been cut."""
+    file = parsed("guid2lid", SAMPLES["guid2lid"])[0]
+    file.known = replace(file.known, time_ns=NOW)
+    sent = rc(4, bytes(8), slid=3, dlid=9)
+    (one,) = lint(erf_pcap([sent], start_ns=NOW), known=[file], rules=[rules()["LNK020"]])
+    assert one.severity is Severity.INFO and said(one) == {"guid2lid": "in doubt, as the files do not say enough"}
 
 
 @pytest.mark.parametrize(("later_ns", "doubted"), [(-1, True), (0, True), (COLLECTED_NS, True), (COLLECTED_NS + 1, False)])
 def test_files_of_one_day_are_doubted_together(later_ns: int, doubted: bool) -> None:
-    """A file whose line the traffic refutes takes all along that are not more than a day newer."""
-    files = [KnownFile("old", NOW), KnownFile("other", NOW + later_ns)]
-    assert untrusted(files, [line_number(0, 3)]) == ({"old", "other"} if doubted else {"old"})
-    assert untrusted(files, []) == set()
+    """A file whose line the traffic refutes takes all along that are not more than a day newer; the others are still believed."""
+    refutes = rc(ACK, slid=7, dlid=3, bth={"p_key": 0x9234})
+    one = found(known(7, NOW, "refuted"), known(5, NOW + later_ns, "file"), frames=(SEND, refutes))
+    assert one.severity is (Severity.INFO if doubted else Severity.ERROR)
+    assert said(one) == {"file": "in doubt, as traffic refutes a file of that time" if doubted else ""}
 
 
-def test_a_finding_on_an_untrusted_file_is_an_info_and_says_why() -> None:
-    """Only the lines of that file are doubted; a finding without one stays as it is."""
-    found = finding()
-    found.related = (Related(0, "one", "old", 1), Related(0, "two", "new", 2))
-    severity = found.severity
-    assert not lower_if_untrusted(found, {"other"}) and found.severity == severity
-    assert lower_if_untrusted(found, {"old"}) and found.severity == Severity.INFO != severity
-    assert [one.why for one in found.related] == ["one; in doubt, as traffic refutes a file of that time", "two"]
-
-
-@pytest.mark.parametrize(
-    ("time_ns", "exact", "stale"),
-    [
-        (NOW - STALE_NS, False, False), (NOW - STALE_NS - 1, False, True), (NOW - STALE_NS - 1, True, True), (NOW + STALE_NS, True, False),
-        (NOW + STALE_NS + 1, True, True), (NOW + STALE_NS + 1, False, False), (1, False, True), (0, True, False), (0, False, False),
-    ],
-)  # fmt: skip
-def test_how_old_a_file_may_be(time_ns: int, exact: bool, stale: bool) -> None:
-    """A week, before or after; a time of 0 is unknown, and the file system's may be that of a copy."""
-    hit = Hit(frame=3, time_ns=NOW, arguments={}, related=(Related(line_number(0, 12), "says so"),))
-    found = with_lines(hit, [KnownFile("pkeys", time_ns, exact=exact)])
-    assert (found.severity is Severity.INFO) is stale and ("may be stale" in found.related[0].why) is stale
-
-
-def test_only_negative_numbers_are_lines() -> None:
-    """The whole capture has frame 0."""
-    files = [KnownFile("a", NOW), KnownFile("b", NOW)]
-    frames = Hit(frame=3, time_ns=NOW, arguments={}, related=(Related(0, "all"), Related(1, "one")))
-    assert with_lines(frames, files) is frames and with_lines(frames, []) is frames
-    line = Hit(frame=3, time_ns=NOW, arguments={}, related=(Related(0, "all"), Related(line_number(1, 0), "file")))
-    assert with_lines(line, []) is line
-    assert with_lines(line, files).related == (Related(0, "all"), Related(0, "file", "b", 0))
-
-
-def test_the_newest_refuted_file_counts() -> None:
-    files = [
-        KnownFile("old", NOW),
-        KnownFile("new", NOW + 5 * COLLECTED_NS),
-        KnownFile("between", NOW + 3 * COLLECTED_NS),
-        KnownFile("later", NOW + 7 * COLLECTED_NS),
-    ]
-    assert untrusted(files, [line_number(1, 3), line_number(0, 2)]) == {"old", "new", "between"}
+@pytest.mark.parametrize(("days", "lids", "doubted"), [(3, (7,), False), (3, (7, 8), True), (3, (8,), True), (7, (7, 8), False)])
+def test_the_newest_refuted_file_counts(days: int, lids: tuple[int, ...], doubted: bool) -> None:
+    times = {7: NOW, 8: NOW + 5 * COLLECTED_NS, 5: NOW + days * COLLECTED_NS}
+    refutes = [rc(ACK, slid=lid, dlid=3, bth={"p_key": 0x9234}) for lid in lids]
+    one = found(*(known(lid, time_ns, str(lid)) for lid, time_ns in times.items()), frames=(SEND, *refutes))
+    assert one.severity is (Severity.INFO if doubted else Severity.ERROR)

@@ -12,7 +12,6 @@ import pytest
 
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Finding, Related, Severity, Span
-from ibdissect.lint.grouping import apart
 from ibdissect.lint.linter import Context, Linter
 from ibdissect.lint.rule import REGISTRY, DeferredHit
 from ibdissect.subnet.file_lines import KnownFile, line_number
@@ -147,14 +146,6 @@ def test_every_occurrence_is_told_with_its_bytes(rule: type[Rule], most: int | N
     assert len(found) == min(most or groups, groups) and linter.tally[rule.code].count == groups
 
 
-@pytest.mark.parametrize(
-    ("size", "before", "parts"),
-    [(63, 0, [1] * 63), (64, 0, [1] * 64), (66, 0, [1] * 63 + [3]), (5, 62, [1, 4]), (5, 63, [5]), (5, 64, [5]), (5, 900, [5]), (0, 0, [])],
-)
-def test_hits_of_a_flow_that_are_judged_one_by_one(size: int, before: int, parts: list[int]) -> None:
-    assert [len(part) for part in apart(np.arange(size), before)] == parts
-
-
 class Waits(Rule):
     """All packets are one flow, whose hits are judged at the end."""
 
@@ -220,15 +211,23 @@ def test_hits_that_stand_or_fall_together_are_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "before", "sizes"),
+    ("before", "count", "sizes"),
     [
-        (0, 0, []), (3, 0, [1, 1, 1]), (KEPT_APART, 0, [1] * KEPT_APART), (KEPT_APART + 1, 0, [1] * (KEPT_APART - 1) + [2]),
-        (5, KEPT_APART - 2, [1, 4]), (2, KEPT_APART - 2, [1, 1]), (5, KEPT_APART - 1, [5]), (5, KEPT_APART, [5]), (5, KEPT_APART + 9, [5]),
+        (0, 3, [1, 1, 1]), (0, KEPT_APART, [1] * KEPT_APART), (0, KEPT_APART + 1, [1] * (KEPT_APART - 1) + [2]),
+        (0, KEPT_APART + 2, [1] * (KEPT_APART - 1) + [3]), (KEPT_APART - 2, 5, [*[1] * (KEPT_APART - 2), 1, 4]),
+        (KEPT_APART - 2, 2, [1] * KEPT_APART), (KEPT_APART - 1, 5, [*[1] * (KEPT_APART - 1), 5]),
+        (KEPT_APART, 5, [*[1] * KEPT_APART, 5]), (KEPT_APART + 9, 5, [*[1] * (KEPT_APART - 1), 10, 5]),
     ],
 )  # fmt: skip
-def test_as_many_hits_are_apart_as_are_kept(count: int, before: int, sizes: list[int]) -> None:
-    parts = list(apart(np.arange(count), before) if before else apart(np.arange(count)))
-    assert list(map(len, parts)) == sizes and [int(i) for part in parts for i in part] == list(range(count))
+def test_as_many_hits_are_apart_as_are_kept(before: int, count: int, sizes: list[int]) -> None:
+    """Those of a chunk beyond them are judged together, whatever an earlier chunk had."""
+    linter = Linter([Waits])
+    for size in filter(None, (before, count)):
+        for table in tables_of(erf_pcap([native(bth={"opcode": 4})] * size)):
+            linter.feed(table)
+    linter.finish()
+    (rule,) = linter.rules
+    assert isinstance(rule, Waits) and rule.judged == sizes
 
 
 @pytest.mark.parametrize("severity", [None, Severity.WARNING])

@@ -1,49 +1,60 @@
-"""A choice of frames holds for each chunk, and what several processes found of a rule is joined."""
+"""A choice of frames holds for each chunk, and what is found in several subnets is joined."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+import io
+from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
-from ibdissect.lint.finding import Severity
-from ibdissect.lint.kept_findings import RuleTally, SelectedFrames
+from ibdissect.lint.linter import Context
+from ibdissect.lint.rule import REGISTRY
+from ibdissect.pipeline.check import CheckOptions, check
+from ibdissect.wire.headers import BTH
+from ibdissect.words import INFO, Hit, Rule, on_end
+from tests.craft import native
+from tests.lint.test_engine_events import lint
+from tests.subnet.test_separate_subnets import FULL, HERE, LIMITED, THERE, data, mixed
 
 
-def test_choice_by_chunk() -> None:
-    selected = SelectedFrames()
-    assert 7 in selected
-    chunks: list[tuple[int, str]] = [(11, "0100000001"), (31, "1")]
-    for first, bits in chunks:
-        table: Any = SimpleNamespace(chunk=SimpleNamespace(first=first))
-        selected.choose(table, np.array([bit == "1" for bit in bits]))
-    assert [frame for frame in range(9, 34) if frame not in selected] == [11, 13, 14, 15, 16, 17, 18, 19]
+class Everywhere(Rule):
+    """Frames within and beyond the capture, named when all have gone."""
+
+    code, name, message = "ZZK001", "everywhere", "frame"
+
+    @on_end
+    def end(self, _context: Context) -> Iterator[Hit]:
+        yield from (Hit(frame=frame, time_ns=0, arguments={}) for frame in range(25))
 
 
-@pytest.mark.parametrize(("size", "rows"), [(1, [0]), (8, [7]), (9, [8]), (16, [0, 7, 8, 15]), (17, [16])])
-def test_every_bit_of_a_choice(size: int, rows: list[int]) -> None:
-    selected, table = SelectedFrames(), SimpleNamespace(chunk=SimpleNamespace(first=5))
-    selected.choose(table, np.isin(np.arange(size), rows))  # type: ignore[arg-type]
-    assert [frame for frame in range(5, 5 + size) if frame in selected] == [5 + row for row in rows]
-    assert 4 in selected and 5 + size in selected and 0 in selected
+class Data(Rule):
+    """A packet of data, which is an info."""
+
+    code, name, message, when = "ZZK002", "data", "data", BTH.destqp >= 0x200
+
+    def severity_at_end(self, hit: Hit, context: Context) -> object:
+        return INFO
 
 
-def test_what_processes_found_is_joined() -> None:
+for _rule in (Everywhere, Data):
+    REGISTRY.pop(_rule.code)
+
+
+@pytest.mark.parametrize(("size", "rows"), [(1, [0]), (8, [7]), (9, [8]), (16, [0, 7, 8, 15]), (17, [16]), (3, []), (20, range(20))])
+@pytest.mark.parametrize("window", [1, 1 << 20])
+def test_every_frame_of_a_choice(size: int, rows: list[int], window: int) -> None:
+    """What is no frame of the capture is always told."""
+    chosen = [row in rows for row in range(size)]
+    parts = [chosen] if window > 1 else [[one] for one in chosen]
+    _, found = lint([native()] * size, Everywhere, selected=parts, window=window, max_findings=None)
+    assert [one.frame for one in found] == [0, *(row + 1 for row in rows), *range(size + 1, 25)]
+
+
+@pytest.mark.parametrize(("most", "kept"), [(None, [26, 28, 33, 34, 35]), (3, [26, 28, 33]), (2, [26, 28]), (0, [])])
+def test_what_is_found_in_each_subnet_is_joined(most: int | None, kept: list[int]) -> None:
     """Counts and severities are added; of the findings the earliest stay, as many as are kept."""
-
-    def tally(most: int | None, *frames: int) -> RuleTally:
-        made = RuleTally(most, None)
-        for frame in frames[: made.add(len(frames))]:
-            made.keep(SimpleNamespace(frame=frame))  # type: ignore[arg-type]
-        made.lowered[Severity.INFO], made.seconds = len(frames), 0.5
-        return made
-
-    for most, kept in ((None, [1, 3, 4, 5, 8]), (3, [1, 3, 4]), (2, [1, 3])):
-        one = tally(most, 3, 5, 8)
-        one.join(tally(most, 1, 4))
-        assert [finding.frame for finding in one.findings] == kept
-        assert (one.count, one.lowered, one.seconds) == (5, {Severity.INFO: 5}, 1.0)
-    full = tally(2, 1, 2, 3)
-    assert (full.add(4), full.count, len(full.findings)) == (0, 7, 2)
+    here, there = [data(2, 1, LIMITED)] * 3, [data(2, 1, FULL)] * 2
+    raw = mixed([*HERE, *here], [*THERE, *there], interfaces=True)
+    report = check(io.BytesIO(raw), CheckOptions(rules=[Data], max_findings=most))
+    assert [one.frame for one in report.findings] == kept
+    assert (report.by_rule, report.counts) == ({"ZZK002": 5}, {"error": 0, "warning": 0, "info": 5})

@@ -10,7 +10,7 @@ from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Related, Severity, Span
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.point_faults import PointFault, PointFaults, PointRule
-from ibdissect.lint.rule import INFERRED, REGISTRY
+from ibdissect.lint.rule import REGISTRY
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
 from ibdissect.wire.headers import BTH, DETH
@@ -53,5 +53,5 @@ def test_what_a_finding_says_of_other_points() -> None:
     linter.context.sources[PointFaults] = PointFaults({"ZZP001": faults})
     linter.feed(native_table([rc(0x04)] * 3))
     one, other = linter.finish()
-    assert (one.frame, one.spans, one.related, one.evidence) == (1, (Span(1, 17, 3),), (Related(7, "there", "b.pcap", 7),), INFERRED)
+    assert (one.frame, one.spans, one.related, one.evidence) == (1, (Span(1, 17, 3),), (Related(7, "there", "b.pcap", 7),), "inferred")
     assert (other.frame, other.spans, other.field, other.related) == (2, (), None, ())

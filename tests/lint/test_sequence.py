@@ -10,7 +10,6 @@ import pytest
 from ibdissect.errors import PluginError, SpecError
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY
-from ibdissect.lint.sequence import Sequence, is_sequence, sequence_of
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.plugins import load
 from ibdissect.traffic.capture_loss import CaptureLoss
@@ -93,11 +92,6 @@ def test_what_the_capture_may_have_lost_is_an_info(lost: bool, severity: str, tm
     assert (one.frame, one.severity.value, asked) == (3, severity, [(3, one.time_ns + 500_000_000)])
 
 
-def test_what_is_a_sequence() -> None:
-    assert is_sequence((BTH.psn == 1) & ~(previous(BTH.psn) == 2)) and is_sequence(unless(BTH.psn == 1, within=1.0))
-    assert not is_sequence((BTH.psn == 1) & BTH.psn.isin((2, 3)))
-
-
 @pytest.mark.parametrize(
     ("when", "said"),
     [
@@ -109,8 +103,10 @@ def test_what_is_a_sequence() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_said(when: Any, said: str) -> None:
+    wrong = type("Wrong", (Rule,), {"__doc__": "A fault.", "code": "ZZS009", "name": "wrong", "message": "x", "on": BTH, "when": when})
+    REGISTRY.pop("ZZS009")
     with pytest.raises(SpecError, match=said):
-        Sequence(BTH, when)
+        of_packets(wrong, 1 << 20)
 
 
 def test_it_is_said_when_the_plugin_is_loaded(tmp_path: Path) -> None:
@@ -138,7 +134,13 @@ class RepeatedTo(Repeated):
     code, name, flow = "ZZS002", "repeated-to", (BTH.destqp,)
 
 
-for one in (Repeated, RepeatedTo):
+class First(Repeated):
+    """No packet with that PSN was the one before."""
+
+    code, name, when = "ZZS003", "first", (BTH.psn == 5) & ~(previous(BTH.psn) == 5)
+
+
+for one in (Repeated, RepeatedTo, First):
     REGISTRY.pop(one.code)
 
 
@@ -155,11 +157,12 @@ def of_packets(rule: type[Rule], window: int) -> tuple[Linter, list[tuple[int, i
 def test_a_finding_for_each_conversation_or_each_flow(window: int) -> None:
     assert of_packets(Repeated, window)[1] == [(2, 1), (4, 1), (6, 1), (8, 1)]
     assert of_packets(RepeatedTo, window)[1] == [(2, 2), (6, 1), (8, 1)]
+    assert of_packets(First, window)[1] == [(1, 1), (3, 1), (5, 1), (7, 1)]
 
 
 @pytest.mark.parametrize("window", [60, 1 << 20])
 def test_conversations_beyond_the_bound_are_counted_with_their_frame(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ibdissect.lint.sequence.MAX_KEPT", 2)
     linter, found = of_packets(Repeated, window)
-    dropped = sequence_of(linter.rules[0]).dropped
+    dropped = vars(linter.rules[0])["sequence"].dropped
     assert len(found) == 4 and (dropped.count, dropped.frame) == (2, 5)

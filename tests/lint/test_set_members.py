@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ibdissect.capture.chunk import SetMember
-from ibdissect.lint.set_members import with_files
+from ibdissect.wire.sm import SMInfo
 from tests import commands
-from tests.craft import erf_pcap, rc
+from tests.craft import build, erf_pcap, rc
 from tests.subnet.made import answer, node, p_keys
 
-MEMBERS = [SetMember("d/a.pcap", 1, 0), SetMember("d/empty.pcap", 11, 500), SetMember("d/b\x1b.pcap", 11, 500)]
 SHOWN = [answer(lid, 0x11, node(lid)) for lid in (5, 6)] + [answer(lid, 0x16, p_keys(0xFFFF, 0x1234)) for lid in (5, 6)]
 SENT = rc(0x04, bytes(8), slid=6, dlid=5, bth={"p_key": 0x1234})
 
 
-def test_texts() -> None:
-    assert with_files("as in frame 3, last seen 11, keyframe 4", MEMBERS) == "as in a.pcap:3, last seen b\\x1b.pcap:1, keyframe 4"
-    assert with_files("frame " + "9" * 5000, MEMBERS).startswith("frame 9") and with_files("frame 3", []) == "frame 3"
+def test_texts(tmp_path: Path) -> None:
+    """Of each frame that is named; a name cannot steer the terminal."""
+    manager = [answer(5, 0x20, build(SMInfo, 64, guid=7, sm_state=3)), answer(5, 0x20, build(SMInfo, 64, guid=7, sm_state=3))]
+    files = {"a.pcap": [*SHOWN, manager[0]], "b\x1b.pcap": [manager[1]]}
+    for number, (name, frames) in enumerate(files.items()):
+        (tmp_path / name).write_bytes(erf_pcap(frames, start_ns=1_700_000_000_000_000_000 + number * 10_000_000))
+    text = commands.run("fabric", "--set", *files, cwd=tmp_path, text=True).stdout
+    assert "[a.pcap:5, last seen b\\x1b.pcap:1]" in text and "[a.pcap:1]" in text and "frame 5" not in text
+    alone = commands.run("fabric", "a.pcap", cwd=tmp_path, text=True).stdout
+    assert "[frame 5, last seen 5]" in alone
 
 
 def test_findings_name_file_and_frame(tmp_path: Path) -> None:

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from ibdissect.errors import ConfigError
-from ibdissect.lint.setting import checked_settings, settings_of
+from ibdissect.lint.setting import checked_settings
 from ibdissect.rules import load
-from ibdissect.words import Rule, Setting
+from ibdissect.words import Setting
+from tests.commands import run
 
 RULES = {rule.code: rule for rule in load()}
-HAVING = [rule for rule in RULES.values() if settings_of(rule)]
 
 
-@pytest.mark.parametrize("rule", HAVING, ids=lambda rule: rule.code)
-def test_defaults_keep_their_own_bounds_and_can_be_changed(rule: type[Rule]) -> None:
-    for key, setting in settings_of(rule).items():
-        assert setting.checked(setting.default, "file", key) == setting.default and setting.meaning
-        one, other = rule(), rule()
-        vars(one).update(checked_settings({rule.code: {key: setting.default + 1}}, RULES, "file")[rule.code])
-        assert getattr(one, setting.name) == setting.default + 1 and getattr(other, setting.name) == setting.default
+def test_defaults_keep_their_own_bounds_and_can_be_changed() -> None:
+    """Those that `rules` names; each belongs to one rule and is told with its meaning."""
+    told = {one["code"]: one["options"] for one in json.loads(run("rules", "--format", "json").stdout) if one["options"]}
+    assert len(told) > 5
+    for code, options in told.items():
+        for key, said in options.items():
+            assert said["minimum"] <= said["default"] and said["meaning"]
+            one, other = RULES[code](), RULES[code]()
+            for value in (said["default"], said["default"] + 1):
+                changed = checked_settings({code: {key: value}}, RULES, "file")[code]
+                assert [*changed.values()] == [value]
+            vars(one).update(changed)
+            assert [getattr(each, *changed) for each in (one, other)] == [said["default"] + 1, said["default"]]
 
 
 @pytest.mark.parametrize(
