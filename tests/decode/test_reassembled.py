@@ -18,7 +18,8 @@ from ibdissect.wire.ulp import rpcrdma
 from tests.acme import connection
 from tests.commands import run
 from tests.craft import build, erf_pcap
-from tests.mad.test_rmpp_records import ABORT, FIRST, LAST, MIDDLE, ROOM, segment
+from tests.mad.test_rmpp_records import ABORT, FIRST, LAST, MIDDLE
+from tests.mad.transfers import ROOM, segment
 from tests.transport.test_reassembled_messages import NFS, PACKET, SEGMENTS, packets
 
 IN_ORDER = [FIRST, MIDDLE, LAST]

@@ -20,7 +20,7 @@ from ibdissect.words import Rule, Seen
 from tests.acme import connection
 from tests.craft import build, erf_pcap, smp
 from tests.decode.made import native_table as table_of_frames
-from tests.mad.test_rmpp_records import ROOM, segment
+from tests.mad.transfers import ROOM, segment
 from tests.subnet.made import answer, port_info
 from tests.transport.test_reassembled_messages import NFS, packets
 

@@ -53,7 +53,8 @@ class Another(Rule):
     @on_struct(Pdu)
     def look(self, view, seen):
         key, other = int(view.token), int(view.token) + 1
-        for what in ((7, key), {7, key}, frozenset([key]), other, [7, other], (7, other), {other}, {1: other}, other.to_bytes(4, "big").hex(), frozenset([other])):
+        no_keys = other, [7, other], (7, other), {other}, {1: other}, other.to_bytes(4, "big").hex(), frozenset([other])
+        for what in ((7, key), {7, key}, frozenset([key]), *no_keys):
             yield fault(seen, {"what": what})
 """
 

@@ -10,25 +10,13 @@ from typing import Any
 
 import pytest
 
-from ibdissect.decode.addresses import End
-from ibdissect.mad.rmpp import RmppMessage
-from ibdissect.mad.rmpp_reassembly import Reassembled, RmppSegment
 from ibdissect.python_interface import Capture
 from ibdissect.wire.sa_records import NodeRecord
 from tests import commands
 from tests.craft import build, erf_pcap, gmp
+from tests.mad.transfers import AT, ROOM, STEP, segment, segments, transfers
 
-STEP, ROOM = 112, 200
 TABLE = b"".join(build(NodeRecord, STEP, lid=lid) for lid in range(1, 6))
-
-
-def segment(
-    number: int, flags: int, length: int, data: bytes, *, kind: int = 1, method: int = 0x92, status: int = 0, attribute: int = 0x11,
-    step: int = STEP, **kw: Any,
-) -> bytes:  # fmt: skip
-    body = struct.pack(">BBBBII8xHxx8x", 1, kind, flags, status, number, length, step // 8) + data
-    return gmp(0x03, method, attribute, body, at=24, **kw)
-
 
 FIRST = segment(1, 3, 60 + len(TABLE), TABLE[:ROOM])
 MIDDLE = segment(2, 1, 0, TABLE[ROOM : 2 * ROOM])
@@ -74,11 +62,16 @@ def test_capture_finds_the_transfer_of_any_of_its_frames() -> None:
 
 @pytest.mark.slow
 def test_where_the_bytes_of_a_long_transfer_came_from_is_found() -> None:
-    transfer = Reassembled(first=RmppMessage(1, 0, End(), End(), 3, 1, 0x92, 0x11, 1, 1, 0, 1, 0, step=8), last_ns=0, next=1, last=20_000)
-    transfer.segments = {number: RmppSegment(number, 84, bytes(12)) for number in range(1, 20_001)}
+    """A segment that comes last tells of all records at once."""
+    table = bytes(range(1, 251)) * 2000
+    sent = segments(table, step=8)
+    (transfer,), _ = transfers([*sent[1:], sent[0]])
     found = [spans for _, _, spans in transfer.records()]
-    assert len(found) == 30_000
-    assert [(span.frame, span.offset, span.length) for span in found[1]] == [(1, 92, 4), (2, 84, 4)]
+    assert len(found) == len(table) // 8 and transfer.frames[:2] == [len(sent), 1]
+    for number in (0, 25, 24, 12345, len(found) - 1):
+        first, at = divmod(8 * number, ROOM)
+        ((frame, offset, length),) = ((span.frame, span.offset, span.length) for span in found[number])
+        assert (frame, offset, length) == (first or len(sent), AT + at, 8)
 
 
 ZED = Path(__file__).parents[2] / "docs/examples/zed"

@@ -10,7 +10,8 @@ from ibdissect.screen_model.background_analysis import BackgroundAnalysis, Snaps
 from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.screen_model.related_frames import counterpart, filter_for_frame, find_transfer
 from tests import craft
-from tests.mad.test_rmpp_records import FIRST, LAST, MIDDLE, segment
+from tests.mad.test_rmpp_records import FIRST, LAST, MIDDLE
+from tests.mad.transfers import segment
 from tests.screen_model.made import opened, studied, written
 
 GET, ANSWER = 1, 0x81

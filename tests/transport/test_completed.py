@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tests import commands
 from tests.craft import erf_pcap
-from tests.mad.test_rmpp_records import ABORT, FIRST, FRAMES, LAST, STEP, TABLE, reassembled, segment
+from tests.mad.test_rmpp_records import ABORT, FIRST, FRAMES, LAST, TABLE, reassembled
+from tests.mad.transfers import STEP, segment
 
 
 def test_a_transfer_that_was_given_up(tmp_path: Path) -> None:

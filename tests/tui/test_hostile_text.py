@@ -30,7 +30,7 @@ from ibdissect.wire.text import printable
 from tests.capture.built import block, option, section
 from tests.cli.test_serve import fetch
 from tests.craft import build, gmp, smp, ud
-from tests.mad.test_rmpp_records import segment
+from tests.mad.transfers import segment
 from tests.screen_model.made import all_of
 from tests.test_hostile import TEXTS
 from tests.test_hostile_pcapng import interface
