@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from ibdissect.capture import records
-from ibdissect.cli.frame_selection import FrameSelection
 from ibdissect.lint.finding import Finding
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
 from ibdissect.subnet.files import SubnetFile
 from ibdissect.subnet.files.reading import SubnetFiles
+from tests.commands import run
 from tests.craft import erf_pcap, native, smp
 from tests.rules.LNK.cases import LISTED, port_sweep
 from tests.rules.made.subnets import back, data, sweep
@@ -27,12 +28,11 @@ COUNTED = answer(5, PORT_INFO, port_info(5, p_key_violations=1))
 RULES = load()
 
 
-def lint(frames: list[bytes], rows: int | None = None, chosen: str | None = None, files: Sequence[SubnetFile] = ()) -> list[Finding]:
+def lint(frames: list[bytes], rows: int | None = None, files: Sequence[SubnetFile] = ()) -> list[Finding]:
     before, records.ROWS = records.ROWS, rows or records.ROWS
     try:
-        selection = FrameSelection.parse(None, chosen, None) if chosen else None
         subnet = SubnetFiles([*files], []) if files else None
-        return check(io.BytesIO(erf_pcap(frames)), CheckOptions(rules=RULES, selection=selection, subnet=subnet)).findings
+        return check(io.BytesIO(erf_pcap(frames)), CheckOptions(rules=RULES, subnet=subnet)).findings
     finally:
         records.ROWS = before
 
@@ -84,8 +84,9 @@ def test_selected_frames_have_findings_of_their_own() -> None:
     """Findings of a flow that begins in front of the chosen frames are those of the chosen ones."""
     frames = [*sweep(), data(dlid=7), data(dlid=7, psn=2), data(dlid=7, psn=3)]
     assert of("LNK020", lint(frames)) == [(10, 3)]
-    assert of("LNK020", lint(frames, chosen="11-12")) == [(11, 2)]
-    assert of("LNK020", lint(frames, chosen="10,12")) == [(10, 2)]
+    for chosen, told in (("11-12", [(11, 2)]), ("10,12", [(10, 2)]), ("12", [(12, 1)])):
+        said = run("lint", "-", "--frames", chosen, "--select", "LNK020", "--format", "jsonl", stdin=erf_pcap(frames), text=True).stdout
+        assert [(one["frame"], one["count"]) for one in map(json.loads, said.splitlines())] == told
 
 
 def test_ports_that_differ_are_findings_of_their_own() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ibdissect.transport.congestion import Congestion
-from ibdissect.transport.credits import CREDITS
 from tests import craft
 from tests.conftest import shared_captures
 from tests.decode.made import tables_of
@@ -110,8 +109,8 @@ def test_only_the_marked_captures_have_marks(path: Path) -> None:
 # -- credits
 
 
-def acknowledged(psn: int, syndrome: int) -> bytes:
-    return craft.roce2(0x11, ext={"AETH": {"syndrome": syndrome, "msn": psn}}, bth={"psn": psn, "destqp": 0x34}, ip=FROM)
+def acknowledged(psn: int, syndrome: int, qp: int = 0x34) -> bytes:
+    return craft.roce2(0x11, ext={"AETH": {"syndrome": syndrome, "msn": psn}}, bth={"psn": psn, "destqp": qp}, ip=FROM)
 
 
 def test_credits() -> None:
@@ -119,7 +118,9 @@ def test_credits() -> None:
     assert (stream["least_credits"], stream["no_credits"]) == (0, 1)
     (stream,) = of_frames([acknowledged(1, 0x1F), acknowledged(2, 0x2E)])["streams"]  # no credits told, and an RNR NAK
     assert (stream["least_credits"], stream["no_credits"]) == (None, None)
-    assert len(CREDITS) == 31 and CREDITS[10] == 32 and list(CREDITS) == sorted(CREDITS)
+    each = of_frames([acknowledged(1, code, 0x100 + code) for code in range(32)])["streams"]
+    told = {one["dest_qp"] - 0x100: one["least_credits"] for one in each}
+    assert told.pop(31) is None and told[10] == 32 and [told[code] for code in range(31)] == sorted(told.values())
 
 
 # -- datagram services, alternate paths

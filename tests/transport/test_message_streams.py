@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ibdissect.transport.message_streams import MessageStreams
+from typing import Any
+
 from ibdissect.transport.messages import Messages
 from tests.craft import erf_pcap
 from tests.decode.made import tables_of
@@ -10,7 +11,8 @@ from tests.decode.made import tables_of
 from .test_message_parts import ack, columns, write
 
 
-def followed(*frames: bytes) -> MessageStreams:
+def followed(*frames: bytes) -> Any:
+    """The streams of a capture."""
     messages = Messages()
     for table in tables_of(erf_pcap(frames)):
         assert [*messages.feed(table)]

@@ -11,7 +11,6 @@ import pytest
 import ibdissect
 from ibdissect.capture import records
 from ibdissect.decode.crcs import icrc
-from ibdissect.dissect.named_values import MESSAGE_KINDS
 from ibdissect.transport import messages as follower
 from ibdissect.transport.message_table import MessageTable
 from tests.conftest import REPO, SHARED
@@ -23,6 +22,7 @@ from tests.transport.test_message_parts import write
 RXE = SHARED / "captures/rxe"
 NAMES = ["rc_read_mtu1024", "netem_loss_read_bw", "netem_loss_both", "k612_netem_mess", "netem_dup", "netem_corrupt", "netem_loss_uc_write",
          "netem_reorder_resp", "k612_ops_batch", "ul_nfs_v4_2"]  # fmt: skip
+KINDS = "SEND", "WRITE", "READ", "ATOMIC", "ATOMIC WRITE", "FLUSH"
 ROWS = records.ROWS
 SAMPLES = [REPO / f"captures/rxe-{name}.pcap" for name in ("rping", "nak-bad-rkey", "atomic-write")]
 
@@ -45,7 +45,7 @@ def found(path: Path, rows: int = ROWS) -> tuple[list[plain.Message], set[int]]:
     m = table.columns()
     columns = (m.kind, m.first_frame, m.ack_frame, m.bytes, m.packets, m.retries, m.naks, m.complete, m.place)
     return sorted(
-        plain.Message(MESSAGE_KINDS[kind], first, ack, size, packets, retries, naks, complete)
+        plain.Message(KINDS[kind], first, ack, size, packets, retries, naks, complete)
         for kind, first, ack, size, packets, retries, naks, complete, place in zip(*(column.tolist() for column in columns), strict=True)
         if place >= 0
     ), damaged

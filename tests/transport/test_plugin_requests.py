@@ -7,7 +7,6 @@ from pathlib import Path
 from ibdissect.dfilter.answers import AnswerFrames
 from ibdissect.pipeline.reading import open_reading
 from ibdissect.plugins import load
-from ibdissect.transport.plugin_requests import PluginAnswers
 from tests import commands
 from tests.talk import PLUGIN, capture
 
@@ -15,13 +14,6 @@ SAID = (("1:read", 1, 0), ("1:read", 2, 1), ("2:reply", 2, 3), ("2:reply", 1, 1)
 
 
 def test_answers_belong_to_the_request_of_the_other_side_with_equal_fields(tmp_path: Path) -> None:
-    answers = PluginAnswers()
-    with open_reading(capture(tmp_path / "a.pcapng", *SAID), catalog=load([PLUGIN]).catalog) as reading:
-        found = [one for table in reading.tables() for one in answers.feed(table)]
-    assert [(one.frame, one.request.frame, one.latency_ns) for one in found] == [(3, 2, 3_000_000), (4, 1, 5_000_000)]
-
-
-def test_filters_and_columns_know_them(tmp_path: Path) -> None:
     path = capture(tmp_path / "a.pcapng", *SAID)
     names = ("frame.number", "ibdissect.request_frame", "ibdissect.response_frame", "ibdissect.response_time")
     words = [word for name in names for word in ("-e", name)]

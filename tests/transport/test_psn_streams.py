@@ -14,7 +14,6 @@ from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.engine.psn_gaps import distance
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
-from ibdissect.transport.events import MsnJumped
 from ibdissect.transport.psn_streams import Streams
 from tests import craft
 from tests.conftest import shared_captures
@@ -69,7 +68,7 @@ def test_a_gap_in_requests_says_nothing_about_later_answers(window: int) -> None
     streams = Streams()
     chunks = open_capture(io.BytesIO(craft.ethernet_pcap(frames)), window=window).chunks()
     events = [event for chunk in chunks for event in streams.feed(ChunkTable(chunk))]
-    assert [(type(event), event.frame) for event in events] == [(MsnJumped, 6)]
+    assert [(type(event).__name__, event.frame) for event in events] == [("MsnJumped", 6)]
 
 
 @pytest.mark.parametrize("path", [p for p in shared_captures("rxe") if p.name.startswith(CLEAN)], ids=lambda path: path.stem)

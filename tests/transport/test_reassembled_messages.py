@@ -11,13 +11,10 @@ from typing import Any
 
 import pytest
 
-from ibdissect.decode.reassembled import WholeMessage
-from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import outline
 from ibdissect.python_interface import Capture
 from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.transport import reassembled_messages, rpc_rdma_chunks
-from ibdissect.transport.completed import layers_of, messages_in
 from ibdissect.wire.ulp import iser, nvme_rdma, rpcrdma
 from tests.acme import PASSIVE_QP, connection, message
 from tests.commands import run
@@ -53,13 +50,19 @@ def packets(data: bytes, *, psn: int = 10, size: int = PACKET, pair: int = PASSI
     ]
 
 
-def found(frames: Sequence[bytes], *, edges: Iterable[int] = ()) -> dict[int, bytes]:
-    """The messages by the frame that completed each."""
-    whole: dict[int, bytes] = {}
-    with Capture(io.BytesIO(erf_pcap(frames))) as opened:
+def completed(capture: str | Sequence[bytes], edges: Iterable[int] = ()) -> dict[int, Any]:
+    """The messages by the frame that completed each; the capture is read in pieces that end at `edges`."""
+    whole: dict[int, Any] = {}
+    with Capture(capture if isinstance(capture, str) else io.BytesIO(erf_pcap(capture))) as opened:
         for table in opened.tables(edges=list(edges)):
-            whole |= {frame: one.data for frame, (one,) in messages_in(table).items()}
+            for row, one in table.shown.joined if table.completes else ():
+                assert whole.setdefault(table.chunk.first + row, one) is one, "a frame completes one"
     return whole
+
+
+def found(frames: Sequence[bytes], *, edges: Iterable[int] = ()) -> dict[int, bytes]:
+    """Their bytes."""
+    return {frame: one.data for frame, one in completed(frames, edges).items()}
 
 
 def said(nodes: Iterable[Any]) -> list[tuple[str, Any]]:
@@ -70,19 +73,13 @@ def said(nodes: Iterable[Any]) -> list[tuple[str, Any]]:
 def test_the_whole_says_what_one_packet_would_say(kind: str) -> None:
     service, private, data = SERVED[kind]
     with Capture(io.BytesIO(erf_pcap([*connection(service, private), message(data)]))) as opened:
-        (table,) = opened.tables()
         tree = opened.dissect(3)
         at = next(layer for layer in tree.layers if layer.label == "BTH")
         alone = [layer for layer in tree.layers if layer.offset >= at.offset + at.length and layer.label not in ("ICRC", "VCRC", "Pad")]
-        _, services, sides = opened.services.messages(table)
-        whole = WholeMessage(data, (), services[0], sides[0])
     frames = [*connection(service, private), *packets(data)]
     with Capture(io.BytesIO(erf_pcap(frames))) as opened:
-        (table,) = opened.tables()
-        ((joined,),) = messages_in(table).values()
-        layers = layers_of(joined, table, len(table) - 1, Presenter(opened.masker))
-    assert (joined.data, joined.service, joined.side) == (whole.data, whole.service, whole.side)
-    assert said(layers) == said(alone) and len(said(layers)) > 10
+        (whole,) = opened.dissect(len(frames)).joined
+    assert whole.raw == data and said(whole.children) == said(alone) and len(said(whole.children)) > 10
 
 
 @pytest.mark.parametrize("last", [0x02, 0x03, 0x16])

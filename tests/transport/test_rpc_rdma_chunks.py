@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ibdissect.decode.reassembled import WholeMessage
 from ibdissect.python_interface import Capture
 from ibdissect.transport import rpc_rdma_chunks
-from ibdissect.transport.completed import messages_in
 from ibdissect.wire.ulp import rpcrdma
 from tests.acme import ACTIVE_QP, PASSIVE_QP, connection
 from tests.commands import run
-from tests.craft import erf_pcap, rc
+from tests.craft import rc
+from tests.transport.test_reassembled_messages import completed
 
 SPAN = 150
 
@@ -71,13 +70,9 @@ def written(data: bytes, key: int = KEY, at: int = AT, *, psn: int = 50, size: i
     return [packet(codes[i], part, back=True, psn=psn + i, where=where[i]) for i, part in enumerate(parts)]
 
 
-def found(frames: Sequence[bytes], *, edges: Iterable[int] = ()) -> dict[int, WholeMessage]:
+def found(frames: Sequence[bytes], *, edges: Iterable[int] = ()) -> dict[int, Any]:
     """The messages by the frame that completed each."""
-    whole: dict[int, WholeMessage] = {}
-    with Capture(io.BytesIO(erf_pcap([*START, *frames]))) as opened:
-        for table in opened.tables(edges=list(edges)):
-            whole |= {frame: one for frame, (one,) in messages_in(table).items()}
-    return whole
+    return completed([*START, *frames], edges)
 
 
 HEAD = header(0, [(POSITION, segment(len(DATA)))])
@@ -168,10 +163,10 @@ def test_recorded_nfs(shared: Path) -> None:
     """Frames and bytes as `tshark -T fields -e frame.number -e rpcordma.reassembled.length` has them, the RPC replies named."""
     path = shared / "captures/rxe/ul_nfs_v4_2.pcap"
     lengths = {12: 100, 17: 100, 132: 356, 146: 356, 160: 356, 174: 356, 188: 356, 213: 356, 307: 300200, 325: 348, 443: 1456}
+    whole = completed(str(path))
+    lists = {frame: rpcrdma.chunk_lists(one.data[16:]) for frame, one in whole.items()}
+    assert {frame: len(whole[frame].data) - 16 - one.rpc for frame, one in lists.items() if one is not None} == lengths
     with Capture(str(path)) as opened:
-        whole = {frame: one for table in opened.tables() for frame, (one,) in messages_in(table).items()}
-        lists = {frame: rpcrdma.chunk_lists(one.data[16:]) for frame, one in whole.items()}
-        assert {frame: len(whole[frame].data) - 16 - one.rpc for frame, one in lists.items() if one is not None} == lengths
         (layer,) = opened.dissect(307).joined
     assert (layer.children[-1].label, layer.children[-1].text) == ("Moved by RDMA", "300000 bytes, 74 packets, frames 234-307")
     replies = run("show", str(path), "-Y", "rpcordma.msg_type == 1 && rpc.msgtyp == 1", "--format", "jsonl", text=True).stdout

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.rules.DRF.subnet_files import TableDrift
 from tests.craft import erf_pcap
 from tests.rules.DRF.cases import GUID2LID, NODE_INFO, OPTIONS, P_KEY_TABLE, PARTITIONS, SHOWN
+from tests.rules.findings import rules
 from tests.rules.test_rules import lint
 from tests.subnet.made import answer, node, p_keys
 
@@ -17,5 +17,5 @@ def test_a_table_of_any_size_is_compared_with_its_last_block(size: int, blocks: 
     frames = [answer(5, NODE_INFO, node(5, partition_cap=size)), SHOWN[1]]
     for shown in range(1, 4):
         frames.append(answer(5, P_KEY_TABLE, p_keys(0xFFFF), modifier=shown - 1))
-        found = lint(erf_pcap(frames), None, [GUID2LID, OPTIONS, PARTITIONS], rules=[TableDrift])
+        found = lint(erf_pcap(frames), None, [GUID2LID, OPTIONS, PARTITIONS], rules=[rules()["DRF001"]])
         assert [one.code for one in found] == ["DRF001"] * (shown >= blocks)

@@ -7,11 +7,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ibdissect.lint.linter import Context
 from ibdissect.rules.TXN import timing
-from ibdissect.rules.TXN.timing import Flood, TransactionReused
 from tests.craft import erf_pcap, gmp, interfaces_pcapng
-from tests.decode.made import tables_of
+from tests.rules.findings import rules
 from tests.rules.made.conversations import GET, GET_RESP, counters, perf
 from tests.rules.test_rules import lint
 from tests.standard import SECOND_NS
@@ -24,16 +22,17 @@ def test_only_requests_of_the_last_second_are_remembered(most: int, kept: list[i
     assert np.arange(5)[timing._last_second(times, most)].tolist() == kept
 
 
-@pytest.mark.parametrize("rule", [Flood, TransactionReused])
+@pytest.mark.parametrize("code", ["TXN018", "TXN002"])
 @pytest.mark.parametrize("window", [16, 5000, 1 << 20])
-def test_the_first_one_without_room_is_named(rule: type[Flood | TransactionReused], window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_one_without_room_is_named(code: str, window: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "MAX_KEPT", 40)
     monkeypatch.setattr(timing, "MAX_ASKED", 40)
     packets = [gmp(0x04, 1, 0x12, slid=1, dlid=2, header={"transaction_id": i + 1}) for i in range(200)]
-    judge = rule()
-    for table in tables_of(erf_pcap(packets, step_ns=10_000_000), window):
-        list(judge.look(table, Context()))
-    assert (judge.dropped.frame, judge.dropped.count) == (41, 160)
+    judges = [rules()[one] for one in (code, "CAP016")]
+    told = [
+        (one.frame, one.count) for one in lint(erf_pcap(packets, step_ns=10_000_000), rules=judges, window=window) if one.code == "CAP016"
+    ]
+    assert told == [(41, 160)]
 
 
 @pytest.mark.parametrize(("pause_ms", "how"), [(49, "warning"), (50, "info")])
