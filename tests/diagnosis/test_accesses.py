@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable
-
 import pytest
 
+from ibdissect.capture import records
 from ibdissect.diagnosis import accesses
-from ibdissect.diagnosis.accesses import Access, Accesses
-from ibdissect.diagnosis.follow import ConnectionFollower
-from ibdissect.pipeline.reading import open_reading
-from tests.diagnosis.lab import MS, READ, US, WRITE_ONLY, Lab
+from tests.diagnosis.lab import MS, READ, US, WRITE_ONLY, Lab, joined
 
 
 def refused(code: int = 0x62) -> Lab:
@@ -40,33 +35,19 @@ def test_the_operation_is_named(header: str, opcode: int, said: str) -> None:
     assert f"refused the {said} of 10.0.0.1" in lab.only().why and "it asks for 8 bytes at 0x0000000000001000" in lab.only().why
 
 
-def follower(data: bytes) -> ConnectionFollower:
-    found = ConnectionFollower()
-    with open_reading(io.BytesIO(data)) as reading:
-        reading.joins = False
-        for table in reading.tables(keys=False):
-            found.feed(table)
-    return found
-
-
-@pytest.mark.parametrize("change", [lambda frames: frames, lambda frames: frames[:-2]])
-def test_only_what_was_refused_is_remembered_for_long(change: Callable[[list[tuple[int, bytes]]], list[tuple[int, bytes]]]) -> None:
-    lab = refused()
-    lab.frames = change(lab.frames)
-    found = follower(lab.pcap()).accesses
-    found._newest.clear()
-    whole = len(lab.frames) == len(refused().frames)
-    assert found.of(10) == (Access(0x1000, 640, 7) if whole else None)
-
-
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accesses, "KEPT_REQUESTS", 2)
-    lab, kept = Lab(), Accesses()
-    for n in range(3):
-        lab.ask(n * MS, 100 + n, 64, WRITE_ONLY)
-    with open_reading(io.BytesIO(lab.pcap())) as reading:
-        (table,) = list(reading.tables(keys=False))
-        lanes = ConnectionFollower().lanes
-        for _ in range(4):
-            kept.feed(table, lanes)
-    assert len(kept._newest) == 2 - 1 and kept.of(3) == Access(0x1000, 64, 7) and kept.of(4) is None
+@pytest.mark.parametrize(("most", "told"), [(4, True), (3, True), (2, False)])
+@pytest.mark.parametrize("rows", [1, 1 << 17])
+def test_only_what_was_refused_is_remembered_for_long(most: int, told: bool, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two more requests come before the refusal, each in a window of its own, and many after it."""
+    monkeypatch.setattr(accesses, "KEPT_REQUESTS", most)
+    monkeypatch.setattr(records, "ROWS", rows)
+    lab, other = Lab(), Lab(qa=0x333, qb=0x444)
+    time = lab.good(lab.up(), 100, 3)
+    lab.ask(time, 103, 640, WRITE_ONLY, dma=640)
+    for n in range(2):
+        other.ask(time + (1 + n) * US, 500 + n, 64, WRITE_ONLY)
+    lab.answer(time + 5 * US, 103, 0x62)
+    for n in range(6):
+        other.ask(time + MS + n * US, 600 + n, 64, WRITE_ONLY)
+    one, _ = sorted(joined(lab, other).diagnosis().connections, key=lambda found: found.ends[1].qpn or 0)
+    assert ("it asks for 640 bytes" in one.why) is (told or rows > 1)

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from ibdissect.diagnosis.assemble import address_of, text_of
-from ibdissect.engine.hosts import Host
 from ibdissect.wire import cm
-from tests.diagnosis.lab import MS, QA, QB, Lab
+from tests.craft import erf_pcap, ethernet_pcap, rc
+from tests.diagnosis.lab import MS, QA, QB, Lab, diagnosis
+
+
+def ends_of(capture: bytes) -> list[str]:
+    """The addresses of the only connection."""
+    (found,) = diagnosis(capture).connections
+    return [end.address for end in found.ends]
 
 
 def test_addresses_are_those_of_their_kind() -> None:
-    for hi, lo, text, size in ((0, 31, "LID 31", 2), (0, 0xFFFF << 32 | 0x0A000001, "10.0.0.1", 4), (0xFE80 << 48, 5, "fe80::5", 16)):
-        for network in (0, 70):
-            end = address_of(host := Host(hi, lo, network, 0))
-            assert (text_of(host), len(end.address), end.network) == (text, size, network)
+    """LIDs, IPv4 addresses, also as GIDs, and GIDs."""
+
+    def talk(**gids: bytes) -> list[bytes]:
+        there, back = ({"sgid": gids[a], "dgid": gids[b]} if gids else None for a, b in (("one", "other"), ("other", "one")))
+        asked = [rc(0x04, bytes(8), slid=31, dlid=32, bth={"psn": psn, "destqp": QB, "a": 1}, grh=there) for psn in (1, 2)]
+        ext = {"AETH": {"syndrome": 31, "msn": 1}}
+        return asked + [rc(0x11, ext=ext, slid=32, dlid=31, bth={"psn": psn, "destqp": QA}, grh=back) for psn in (1, 2)]
+
+    assert ends_of(erf_pcap(talk())) == ["LID 31", "LID 32"]
+    lab = Lab()
+    lab.good(0, 1, 2)
+    assert ends_of(lab.pcap()) == ["10.0.0.1", "10.0.0.2"]
+    local, mapped = b"\xfe\x80" + bytes(13) + b"\5", bytes(10) + b"\xff\xff\x0a\0\0\x09"
+    routed = [bytes(12) + b"\x89\x15" + frame[8:-2] for frame in talk(one=local, other=mapped)]
+    assert ends_of(ethernet_pcap(routed)) == ["fe80::5", "10.0.0.9"]
 
 
 def test_set_up_and_data_are_one_connection() -> None:

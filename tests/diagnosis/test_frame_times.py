@@ -5,32 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.diagnosis import frame_times
-from ibdissect.diagnosis.frame_times import FrameTimes
-from tests.decode.made import tables_of
 from tests.diagnosis.lab import MS, SEC, START, US, Lab, diagnosis
 from tests.diagnosis.test_causes import CAUSES
-
-
-def fed(data: bytes, window: int) -> FrameTimes:
-    found = FrameTimes()
-    for table in tables_of(data, window):
-        found.feed(table)
-    return found
-
-
-def capture() -> bytes:
-    lab = Lab()
-    lab.good(0, 100, 10)
-    lab.ask(SEC, 110)
-    return lab.pcap()
-
-
-@pytest.mark.parametrize("window", [256, 1 << 20])
-def test_times(window: int) -> None:
-    times = fed(capture(), window)
-    assert [times.of(frame) for frame in (1, 2, 3, 21)] == [START, START + 5 * US, START + 100 * US, START + SEC]
-    assert [times.of(frame) for frame in (0, 22, None)] == [None] * 3
-    assert times.last == START + SEC and FrameTimes().last == 0
 
 
 @pytest.mark.parametrize(("cut", "said"), [(7, True), (6, False)])
@@ -53,13 +29,6 @@ def test_frames_that_are_cut_off_are_said(cut: int, said: bool) -> None:
     assert bool(notes) is said and (not said or notes[0].startswith("7 of 21 frames are cut off, at 122 bytes or less: "))
 
 
-@pytest.mark.parametrize("window", [256, 1 << 20])
-def test_beyond_the_bound_nothing_is_known(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame_times, "MAX_TIMES", 20)
-    times = fed(capture(), window)
-    assert (times.of(20), times.of(21), times.dropped.count) == (times.last, None, 1)
-
-
 def test_a_connection_says_since_when(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Lab()
     lab.good(0, 100, 10)
@@ -68,8 +37,9 @@ def test_a_connection_says_since_when(monkeypatch: pytest.MonkeyPatch) -> None:
     one = lab.only()
     assert (one.start_ns, one.since_ns, one.last_ns) == (START, START + SEC, START + SEC + MS)
     assert one.round_trip_ns == 5 * US
-    monkeypatch.setattr(frame_times, "MAX_TIMES", 20)
-    assert lab.only().since_ns is None
+    for most, known in ((21, True), (20, False)):
+        monkeypatch.setattr(frame_times, "MAX_TIMES", most)
+        assert lab.only().since_ns == (START + SEC if known else None), "beyond the bound nothing is known"
 
 
 @pytest.mark.parametrize("name", ["RNR", "loss", "time-outs"])
