@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.craft import build, erf_pcap, gmp, mad, put, rc, ud
 
 SERVICE = 0x0000_00AC_E000_0001
 ACTIVE_QP, PASSIVE_QP = 0x111, 0x222
 
 
-def connection(service: int, private: bytes = b"", *, accepted: bytes = b"") -> list[bytes]:
-    """REQ from LID 1 to LID 2 with `private` data, and its REP with `accepted`."""
+def connection(service: int, private: bytes = b"", *, accepted: bytes = b"", psn: int = 0, gids: Sequence[bytes] = ()) -> list[bytes]:
+    """REQ from LID 1 to LID 2 with `private` data, and its REP with `accepted`; the PSNs of the active side begin with `psn`.
+
+    `gids`: those of both ends, behind routers.
+    """
     from ibdissect.wire.cm import REP, REQ
 
+    routed = {"primary_local_port_gid": gids[0], "primary_remote_port_gid": gids[1]} if gids else {}
+    there, back = ({"sgid": gids[0], "dgid": gids[1]}, {"sgid": gids[1], "dgid": gids[0]}) if gids else (None, None)
     req = bytearray(build(REQ, local_communication_id=7, service_id=service, local_qpn=ACTIVE_QP, primary_local_port_lid=1,
-                          primary_remote_port_lid=2))  # fmt: skip
+                          primary_remote_port_lid=2, starting_psn=psn, **routed))  # fmt: skip
     req[REQ.private_data.bit // 8 :] = private.ljust(REQ.size - REQ.private_data.bit // 8, b"\0")
     rep = bytearray(build(REP, local_communication_id=9, remote_communication_id=7, local_qpn=PASSIVE_QP))
     put(rep, REP.private_data, accepted)
     return [
-        gmp(0x07, 0x03, 0x0010, bytes(req), at=24, slid=1, dlid=2),
-        gmp(0x07, 0x03, 0x0013, bytes(rep), at=24, slid=2, dlid=1),
+        gmp(0x07, 0x03, 0x0010, bytes(req), at=24, slid=1, dlid=2, grh=there),
+        gmp(0x07, 0x03, 0x0013, bytes(rep), at=24, slid=2, dlid=1, grh=back),
     ]
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ibdissect.decode.addresses import End
-from ibdissect.decode.identity import Side
-from ibdissect.decode.reassembled import FrameSpan
-from ibdissect.transport.pdu_streams import PduStreams, _split
+from ibdissect.python_interface import Capture
 from tests import commands
+from tests.acme import PASSIVE_QP, SERVICE, connection
+from tests.craft import erf_pcap, rc
 
 MAX_BYTES = 1 << 16
 
@@ -80,78 +80,94 @@ def test_the_key_of_a_session_is_hidden_in_every_packet(capture: str, form: str)
     assert "5e551045" in clear
 
 
-class Packet:
-    """A packet of a SEND as `whole_messages` hands it on."""
-
-    def __init__(self, frame: int, data: bytes, psn: int, code: int = 4, complete: bool = True, gid: bytes = b"") -> None:
-        self.data, self.psn, self.code, self.complete = data, psn, code, complete
-        self.to, self.queue_pair, self.service, self.side, self.span = Side(End(b"to"), gid), 7, 1, 1, FrameSpan(frame, 20, len(data))
+LENGTHS = f"""
+from ibdissect.words import CmPayload, Stream, Struct, rest, uint
 
 
-def taken(packets: list[Packet], since: int = 1) -> list[tuple[int, bytes, list[tuple[int, int, int]]]]:
-    """Frame, bytes if it is in several packets, and spans of each PDU; its first byte is its length."""
-    streams, found = PduStreams(), []
-    streams._kind = lambda table, service, side: (None, 1, lambda data: data[0])  # type: ignore[method-assign,assignment,return-value]
-    for packet in packets:
-        for one in streams.take(packet, since, None, 0):  # type: ignore[arg-type]
-            found.append((packet.span.frame, one.data, [(span.frame, span.offset, span.length) for span in one.spans]))
-    return found
+class Lengths(Struct):
+    "A PDU whose first byte is its length."
+
+    prefix, key, section, size = "pdux", "pdu", "X 1", 1
+    length = uint(8, "Length", at="0", unit="bytes")
+    data = rest("Data", at="1")
+    carried_by = Stream(CmPayload({SERVICE}), length=length)
 
 
-def test_pdus_in_one_packet_and_over_several() -> None:
-    assert taken([Packet(1, b"\2a\4b", 9), Packet(2, b"cd\1\5", 10), Packet(3, b"efgh", 11)]) == [
-        (1, b"", [(1, 20, 2)]), (2, b"\4bcd", [(1, 22, 2), (2, 20, 2)]), (2, b"", [(2, 22, 1)]),
-        (3, b"\5efgh", [(2, 23, 1), (3, 20, 4)]),
-    ]  # fmt: skip
+class Long(Struct):
+    "A PDU of another service, whose length takes three bytes."
+
+    prefix, key, section, size = "pdux", "long", "X 2", 3
+    length = uint(24, "Length", at="0", unit="bytes")
+    data = rest("Data", at="3")
+    carried_by = Stream(CmPayload({SERVICE + 1}), length=length)
+"""
 
 
-def test_a_repetition_adds_nothing() -> None:
-    assert taken([Packet(1, b"\2a\2", 9), Packet(2, b"\2a\2", 9), Packet(3, b"b", 10)]) == [
-        (1, b"", [(1, 20, 2)]), (3, b"\2b", [(1, 22, 1), (3, 20, 1)]),
-    ]  # fmt: skip
+def sent(data: bytes, psn: int, code: int = 0x04, **kw: Any) -> bytes:
+    """A packet of the active side."""
+    ext = {0x0A: {"RETH": {"dmalen": len(data)}}, 0x0C: {"RETH": {"dmalen": 8}}}.get(code)
+    return rc(code, data, ext=ext, bth={"destqp": PASSIVE_QP, "psn": psn % (1 << 24)}, **{"slid": 1, "dlid": 2, **kw})
 
 
-def test_queue_pairs_behind_a_router_have_streams_of_their_own() -> None:
+def taken(folder: Path, frames: list[bytes], psn: int = 9, kind: str = "pdu", start: list[bytes] | None = None) -> list[tuple[int, bytes]]:
+    """The PDUs of a connection: each with the packet that completes it, from 1."""
+    (folder / "x.py").write_text(LENGTHS)
+    before = connection(SERVICE + (kind == "long"), psn=psn) if start is None else start
+    (folder / "x.pcap").write_bytes(erf_pcap([*before, *frames]))
+    with Capture(str(folder / "x.pcap"), plugins=[folder / "x.py"]) as capture:
+        table = capture.table()
+        length, data = table[f"pdux.{kind}.length"], table[f"pdux.{kind}.data"]
+    sizes = zip(length.frame.tolist(), length.value.tolist(), strict=True)
+    rests = dict[int, list[bytes]]()
+    for frame, value in zip(data.frame.tolist(), data.value, strict=True):
+        rests.setdefault(frame, []).append(bytes(value))
+    return [(frame - len(before), size.to_bytes(1, "big") + rests[frame].pop(0) if kind == "pdu" else b"") for frame, size in sizes]
+
+
+def test_pdus_in_one_packet_and_over_several(tmp_path: Path) -> None:
+    frames = [sent(b"\2a\4b", 9), sent(b"cd\1\5", 10), sent(b"efgh", 11)]
+    assert taken(tmp_path, frames) == [(1, b"\2a"), (2, b"\4bcd"), (2, b"\1"), (3, b"\5efgh")]
+    with Capture(str(tmp_path / "x.pcap"), plugins=[tmp_path / "x.py"]) as capture:
+        joined = [one for table in capture.tables() for _, one in table.shown.joined]
+    assert [[(span.frame - 2, span.offset, span.length) for span in one.spans] for one in joined] == [
+        [(1, 20, 2)], [(1, 22, 2), (2, 20, 2)], [(2, 22, 1)], [(2, 23, 1), (3, 20, 4)],
+    ], "bytes are cut where the PDU ends"  # fmt: skip
+
+
+def test_a_repetition_adds_nothing(tmp_path: Path) -> None:
+    frames = [sent(b"\2a\2", 9), sent(b"\2a\2", 9), sent(b"b", 10)]
+    assert taken(tmp_path, frames) == [(1, b"\2a"), (3, b"\2b")]
+
+
+def test_queue_pairs_behind_a_router_have_streams_of_their_own(tmp_path: Path) -> None:
     """They share its LID, and may share the number."""
-    one, other = bytes(15) + b"\1", bytes(15) + b"\2"
-    begun = [Packet(1, b"\2", 9, gid=one), Packet(2, b"\3", 700, gid=other)]
-    ended = [Packet(3, b"a", 10, gid=one), Packet(4, b"bc", 701, gid=other)]
-    assert [(frame, data) for frame, data, _ in taken(begun + ended)] == [(3, b"\2a"), (4, b"\3bc")]
+    home = b"\xfe\x80" + bytes(13) + b"\7"
+    far = [b"\xfe\xc0" + bytes(13) + bytes([last]) for last in (1, 2)]
+    one, other = ({"grh": {"sgid": home, "dgid": gid}} for gid in far)
+    frames = [sent(b"\2", 9, **one), sent(b"b", 10, **other), sent(b"a", 10, **one)]
+    assert taken(tmp_path, frames, start=connection(SERVICE, psn=9, gids=(home, far[0]))) == [(3, b"\2a")]
 
 
-@pytest.mark.parametrize("wrong", [
-    Packet(2, b"b\1", 11), Packet(2, b"b", 10, complete=False), Packet(2, b"b\0", 10),
-], ids=["a gap", "cut off", "a length of zero"])  # fmt: skip
-def test_nothing_is_guessed_behind_what_is_missing(wrong: Packet) -> None:
-    found = taken([Packet(1, b"\1\2", 9), wrong, Packet(3, b"\1\1", wrong.psn + 1)])
-    assert [frame for frame, _, _ in found if frame != 2] == [1]
+@pytest.mark.parametrize("wrong", [sent(b"b\1", 11), sent(b"b", 10)[:-7], sent(b"b\0", 10)], ids=["a gap", "cut off", "a length of zero"])
+def test_nothing_is_guessed_behind_what_is_missing(tmp_path: Path, wrong: bytes) -> None:
+    psn = 12 if wrong == sent(b"b\1", 11) else 11
+    assert [frame for frame, _ in taken(tmp_path, [sent(b"\1\2", 9), wrong, sent(b"\1\1", psn)]) if frame != 2] == [1]
 
 
-def test_psns_go_on_behind_the_largest_and_behind_a_read() -> None:
+def test_psns_go_on_behind_the_largest_and_behind_a_read(tmp_path: Path) -> None:
     last = (1 << 24) - 1
-    assert [frame for frame, _, _ in taken([Packet(1, b"\1", last), Packet(2, b"\1", 0)])] == [1, 2]
-    assert [frame for frame, _, _ in taken([Packet(1, b"\1", 5), Packet(2, b"", 6, code=12), Packet(3, b"\1", 9)])] == [1, 3]
-    assert [frame for frame, _, _ in taken([Packet(1, b"\1", 5), Packet(2, b"", 6, code=10), Packet(3, b"\1", 9)])] == [1]
+    assert taken(tmp_path, [sent(b"\1", last), sent(b"\1", 0)], psn=last) == [(1, b"\1"), (2, b"\1")]
+    assert taken(tmp_path, [sent(b"\1", 5), sent(b"", 6, 0x0C), sent(b"\1", 9)], psn=5) == [(1, b"\1"), (3, b"\1")]
+    assert taken(tmp_path, [sent(b"\1", 5), sent(b"1234", 6, 0x0A), sent(b"\1", 9)], psn=5) == [(1, b"\1")]
 
 
-def test_the_longest_pdu() -> None:
-    streams = PduStreams()
-    for size, wanted in ((MAX_BYTES, 1), (MAX_BYTES + 1, 0)):
-        streams._kind = lambda table, service, side, size=size: (None, 1, lambda data: size)  # type: ignore[method-assign,assignment,misc]
-        packet = Packet(1, bytes(MAX_BYTES + 2), 1)
-        packet.queue_pair = size
-        assert len(list(streams.take(packet, 1, None, 0))[:1]) == wanted  # type: ignore[arg-type]
+@pytest.mark.parametrize(("size", "found"), [(MAX_BYTES, 17), (MAX_BYTES + 1, 0)])
+def test_the_longest_pdu(tmp_path: Path, size: int, found: int) -> None:
+    data = size.to_bytes(3, "big") + bytes(MAX_BYTES + 4096 - 3)
+    frames = [sent(data[at : at + 4096], 9 + at // 4096) for at in range(0, size, 4096)]
+    assert [frame for frame, _ in taken(tmp_path, frames, kind="long")][:1] == ([-(-size // 4096)] if found else [])
 
 
-def test_spans_are_cut_where_the_pdu_ends() -> None:
-    assert _split([FrameSpan(1, 5, 3), FrameSpan(2, 0, 4)], 3) == ([FrameSpan(1, 5, 3)], [FrameSpan(2, 0, 4)])
-    assert _split([FrameSpan(1, 5, 3), FrameSpan(2, 0, 4)], 4) == ([FrameSpan(1, 5, 3), FrameSpan(2, 0, 1)], [FrameSpan(2, 1, 3)])
-
-
-@pytest.mark.parametrize(("starts", "frames"), [((9, 70), [1, 2]), ((), [1, 2]), ((8, 70), []), ((10, 70), [])])
-def test_a_stream_begins_with_the_packet_that_connection_management_announced(starts: tuple[int, ...], frames: list[int]) -> None:
-    streams = PduStreams()
-    streams._kind = lambda table, service, side: (None, 1, lambda data: data[0])  # type: ignore[method-assign,assignment,return-value]
-    packets = Packet(1, b"\1", 9), Packet(2, b"\1", 10)
-    found = [packet.span.frame for packet in packets for _ in streams.take(packet, 1, None, 0, starts)]  # type: ignore[arg-type]
-    assert found == frames
+@pytest.mark.parametrize(("psn", "packets"), [(9, [1, 2]), (8, []), (10, [])])
+def test_a_stream_begins_with_the_packet_that_connection_management_announced(tmp_path: Path, psn: int, packets: list[int]) -> None:
+    assert [frame for frame, _ in taken(tmp_path, [sent(b"\1", 9), sent(b"\1", 10)], psn=psn)] == packets
