@@ -2,57 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from ibdissect.subnet.m_keys import MKey, MKeyState, hides, refuses
-from tests.standard import GET, SET, TRAP_REPRESS
+from tests.craft import erf_pcap, smp
+from tests.standard import GET, P_KEY_TABLE, PORT_INFO, SET, TRAP, TRAP_REPRESS
+from tests.subnet.made import ANSWER, answer, ask, node, port_info
+from tests.subnet.taught import Taught
 
 KEY, WRONG, SECOND = 0x1122, 0xBAD, 1_000_000_000
+START = 1_700_000_000 * SECOND
+Asked = tuple[int, int, int]
+"""Method, M_Key and time of a packet to the port, or of the port."""
+
+
+def packet(method: int, key: int) -> bytes:
+    if method == TRAP:
+        return smp(TRAP, 0x02, slid=5, dlid=1, m_key=key)
+    return answer(5, P_KEY_TABLE, bytes(64), m_key=key) if method == ANSWER else ask(5, P_KEY_TABLE, method=method, m_key=key)
+
+
+def wrong(held: tuple[int, int, int], asked: Sequence[Asked], *between: bytes) -> list[tuple[int, tuple[int, int, int]]]:
+    """Which of the packets to a port with this key, protect bits and lease have a wrong key, and what the port held then.
+
+    `between`: packets before the last two, at the time of the one before them.
+    """
+    key, protect, lease = held
+    body = port_info(5, m_key=key, m_key_protect_bits=protect, m_key_lease_period=lease)
+    known = [answer(5, 0x11, node(5)), answer(5, PORT_INFO, body, m_key=key)]
+    frames = [packet(method, presented) for method, presented, _ in asked]
+    times = [at for *_, at in asked]
+    at = len(frames) - 2 if between else 0
+    frames[at:at], times[at:at] = between, [times[at - 1]] * len(between)
+    capture = erf_pcap([*known, *frames], times=[START, START, *(START + SECOND + time for time in times)])
+    told = Taught().read(capture).told("WrongMKey")
+    return [(one.frame - len(known) - (len(between) if one.frame - len(known) > at else 0), tuple(one.held)) for one in told]
 
 
 @pytest.mark.parametrize("protect", range(4))
 @pytest.mark.parametrize("presented", [0, WRONG])
 def test_wrong_keys(protect: int, presented: int) -> None:
-    held = MKey(KEY, protect, 0)
-    assert refuses(held, GET, presented) is (protect >= 2)
-    assert refuses(held, SET, presented) and refuses(held, TRAP_REPRESS, presented)
-    assert not refuses(held, 0x81, presented) and not refuses(held, 0x05, presented), "answers and traps are never checked"
-    assert hides(held, presented) is (protect == 1)
+    """Answers and traps are never checked."""
+    asked = [(method, presented, n) for n, method in enumerate((GET, SET, TRAP_REPRESS, ANSWER, TRAP))]
+    assert wrong((KEY, protect, 0), asked) == [(n, (KEY, protect, 0)) for n in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("protect", range(4))
 @pytest.mark.parametrize("method", [GET, SET, TRAP_REPRESS])
 def test_right_key_or_none(protect: int, method: int) -> None:
-    assert not refuses(MKey(KEY, protect, 0), method, KEY)
-    assert not refuses(MKey(0, protect, 0), method, WRONG), "a port without a key checks nothing"
-    assert not hides(MKey(KEY, protect, 0), KEY)
+    assert wrong((KEY, protect, 1), [(method, KEY, 0), (method, KEY, 9 * SECOND)]) == []
+    assert wrong((0, protect, 1), [(method, WRONG, 0), (SET, WRONG, 9 * SECOND)]) == [], "a port without a key checks nothing"
 
 
 def test_lease_runs_out() -> None:
-    guard = MKeyState()
-    guard.learn(MKey(KEY, 2, 15), 1)
-    assert guard.check(GET, 0, 1, 0) == MKey(KEY, 2, 15)
-    assert guard.check(GET, 0, 1, 14 * SECOND) == MKey(KEY, 2, 15)
-    assert guard.check(GET, 0, 1, 15 * SECOND) == MKey(KEY, 0, 15), "the protect bits fall to 0, the key stays"
+    held = [one for _, one in wrong((KEY, 2, 15), [(GET, 0, 0), (GET, 0, 14 * SECOND), (GET, 0, 15 * SECOND)])]
+    assert held == [(KEY, 2, 15), (KEY, 2, 15), (KEY, 0, 15)], "the protect bits fall to 0, the key stays"
 
 
 def test_right_key_stops_the_lease() -> None:
-    guard = MKeyState()
-    guard.learn(MKey(KEY, 2, 15), 1)
-    guard.check(GET, 0, 1, 0)
-    assert guard.check(GET, KEY, 1, 10 * SECOND) is None
-    assert guard.check(GET, 0, 1, 20 * SECOND) == MKey(KEY, 2, 15)
+    found = wrong((KEY, 2, 15), [(GET, 0, 0), (GET, KEY, 10 * SECOND), (GET, 0, 20 * SECOND)])
+    assert found == [(1, (KEY, 2, 15)), (3, (KEY, 2, 15))]
 
 
 def test_key_under_way_counts_as_right() -> None:
-    guard = MKeyState()
-    guard.learn(MKey(KEY, 1, 0), 1)
-    guard.pending = WRONG
-    assert guard.check(SET, WRONG, 1, 0) is None and guard.check(SET, KEY, 1, 0) is None
-    guard.learn(MKey(WRONG, 1, 0), 5)
-    assert guard.check(SET, KEY, 1, 0) == MKey(WRONG, 1, 0)
-    guard.forget(9)
-    assert guard.check(SET, 0, 1, 0) is None
+    """Until the answer says which of both it is; a port that restarted may hold any."""
+    change = ask(5, PORT_INFO, method=SET, body=port_info(5, m_key=WRONG), m_key=KEY, header={"transaction_id": 77})
+    done = answer(5, PORT_INFO, port_info(5, m_key=WRONG), header={"transaction_id": 77})
+    restarted = answer(5, PORT_INFO, port_info(5, port_state=2))
+    asked = [(GET, KEY, 0), (SET, WRONG, 1), (SET, KEY, 2)]
+    assert wrong((KEY, 0, 0), asked, change) == []
+    assert wrong((KEY, 0, 0), asked, change, done) == [(3, (WRONG, 0, 0))]
+    assert wrong((KEY, 0, 0), asked, change, done, restarted) == []
 
 
 @pytest.mark.parametrize(
@@ -64,26 +85,12 @@ def test_key_under_way_counts_as_right() -> None:
     ],
 )  # fmt: skip
 def test_a_lease_runs_from_the_first_refusal(lease: int, requests: list[int], protect: int) -> None:
-    guard = MKeyState()
-    guard.learn(MKey(KEY, 2, lease), 1)
-    for at in requests:
-        held = guard.check(GET, WRONG, 2, at)
-    assert held == MKey(KEY, protect, lease)
+    assert wrong((KEY, 2, lease), [(GET, WRONG, at) for at in requests])[-1] == (len(requests), (KEY, protect, lease))
 
 
-@pytest.mark.parametrize(
-    ("protect", "method", "runs"), [(2, GET, True), (1, GET, False), (1, SET, True), (0, GET, False), (3, GET, True), (2, 0x81, False)]
-)
-def test_only_a_refusal_starts_the_lease(protect: int, method: int, runs: bool) -> None:
-    guard = MKeyState()
-    guard.learn(MKey(KEY, protect, 1), 1)
-    guard.check(method, WRONG, 2, 5)
-    assert (guard.timer.now is not None) is runs
-    assert guard.check(SET, WRONG, 3, 9 * SECOND) == MKey(KEY, 0 if runs else protect, 1)
-
-
-def test_a_port_without_a_key_checks_nothing() -> None:
-    guard = MKeyState()
-    assert guard.check(SET, WRONG, 1, 0) is None
-    guard.learn(MKey(0, 3, 1), 1)
-    assert guard.check(SET, WRONG, 1, 0) is None and guard.timer.now is None
+@pytest.mark.parametrize("protect", range(4))
+@pytest.mark.parametrize(("method", "least"), [(GET, 2), (SET, 0), (TRAP_REPRESS, 0), (ANSWER, 9), (TRAP, 9)])
+def test_only_a_refusal_starts_the_lease(protect: int, method: int, least: int) -> None:
+    """A Get is refused if the protect bits forbid reading."""
+    asked = [(method, WRONG, 5), (SET, WRONG, 9 * SECOND)]
+    assert wrong((KEY, protect, 1), asked)[-1] == (2, (KEY, 0 if protect >= least else protect, 1))
