@@ -10,21 +10,19 @@ from typing import Any
 
 import pytest
 
-from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.compare import KINDS, changes, known_p_keys, texts
-from ibdissect.subnet.file_lines import doubtful, line_number
+from ibdissect.subnet.compare import changes, texts
 from ibdissect.subnet.files import learn, read_files
-from ibdissect.subnet.m_keys import MKey, MKeyState
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.multicast_groups import GroupFacts
-from ibdissect.subnet.nodes import Port, SmFacts
-from ibdissect.subnet.p_keys import Membership, PKeys, block_of
+from ibdissect.wire.sa_paths import MCMemberRecord
+from ibdissect.wire.sm import SMInfo
+from tests import commands
 from tests.conftest import SHARED
-from tests.decode.made import native_table
-from tests.standard import CA, SWITCH
+from tests.craft import build, erf_pcap, smp
 from tests.subnet.files.made_files import subnet_of
 from tests.subnet.files.samples import SAMPLES
-from tests.subnet.made import SET, answer, ask, node, p_keys
+from tests.subnet.made import ANSWER, SET, answer, ask, node, p_keys, port_info, switch
+from tests.subnet.taught import taught
+from tests.subnet.test_sa_answers import record
 
 FABRICS = sorted((SHARED / "knowledge").glob("*/changes.json"))
 DISCOVERED = SAMPLES["ibnetdiscover"]
@@ -37,9 +35,7 @@ def read(path: Path) -> Subnet:
 
 
 def changed(before: Subnet, after: Subnet) -> dict[str, Any]:
-    found = changes(before, after)
-    assert found.keys() <= set(KINDS)
-    return {kind: list_ for kind, list_ in found.items() if list_}
+    return {kind: list_ for kind, list_ in changes(before, after).items() if list_}
 
 
 def without_names(value: Any) -> Any:
@@ -140,15 +136,24 @@ def test_a_port_at_another_place() -> None:
         assert len(lines) == (2 if "99" in place else 1)
 
 
-def p_key_tables(*blocks: tuple[int, ...], more: Sequence[bytes] = ()) -> Subnet:
+def p_key_tables(*blocks: tuple[int, ...], more: Sequence[bytes] = (), capacity: int = 64) -> Subnet:
     """A channel adapter that shows blocks of its P_Key table."""
-    follower = FabricFollower()
-    frames = [answer(5, 0x11, node(5, partition_cap=64))]
+    frames = [answer(5, 0x11, node(5, partition_cap=capacity))]
     frames += [answer(5, 0x16, p_keys(*keys), modifier=number) for number, keys in enumerate(blocks) if keys]
-    frames += more
-    for _ in follower.feed(native_table(frames)):
-        pass
-    return follower.subnet
+    return taught(*frames, *more).subnet
+
+
+def test_a_change_of_any_kind_may_fail_a_job(tmp_path: Path) -> None:
+    """What JSON names, --fail-on knows."""
+    for name, keys in (("a", (0xFFFF, 0x8001)), ("b", (0xFFFF, 0x8002))):
+        frames = [answer(5, 0x11, node(5)), answer(5, 0x16, p_keys(*keys)), answer(5, 0x15, port_info(5))]
+        (tmp_path / name).write_bytes(erf_pcap(frames))
+    found = json.loads(commands.run("diff", "a", "b", "--format", "json", cwd=tmp_path).stdout)["counts"]
+    assert {kind for kind, number in found.items() if number} >= {"pkeys_changed", "partitions_new", "partitions_gone"}
+    for kind, status in (("lid_changed", 0), ("pkeys_changed", 1)):
+        assert commands.run("diff", "a", "b", "--fail-on", kind, cwd=tmp_path).returncode == status
+    refused = commands.run("diff", "a", "b", "--fail-on", "pkeys", cwd=tmp_path, text=True)
+    assert refused.returncode == 2 and all(kind in refused.stderr for kind in found)
 
 
 def test_p_keys_are_compared_in_blocks_that_both_sides_know() -> None:
@@ -179,74 +184,61 @@ def test_a_port_of_which_nothing_else_is_known() -> None:
     assert (port["lid"], port["lmc"], port["pkeys"]) == (None, 0, None)
 
 
-def adapter(subnet: Subnet, guid: int, lid: int = 0) -> Port:
-    port = subnet.port(subnet.node(guid, 1)[0], 1, 1)
-    port.node.kind, port.guid = CA, guid + 1
-    subnet.assign(port, lid, 0, 1)
-    return port
-
-
 def test_ports_without_a_guid_and_external_ports_are_not_compared() -> None:
-    subnet = Subnet()
-    switch, _ = subnet.node(0x50, 1)
-    switch.kind = SWITCH
-    for number, guid in ((0, 0x50), (1, 0x50), (2, 0x52)):
-        subnet.port(switch, number, 1).guid = guid
-    adapter(subnet, 0x10).guid = 0
-    adapter(subnet, 0x20)
-    assert [one["port_guid"] for one in changed(Subnet(), subnet)["new_ports"]] == [f"0x{guid:016x}" for guid in (0x21, 0x50)]
+    frames = [answer(2, 0x11, switch(2)), answer(2, 0x15, port_info(0), modifier=1), answer(5, 0x11, node(5, port_guid=0))]
+    found = changed(Subnet(), taught(*frames, answer(6, 0x11, node(6))).subnet)["new_ports"]
+    assert [one["port_guid"][-4:] for one in found] == ["0020", "1061"]
+
+
+def cabled(*pairs: tuple[int, int], others: Sequence[bytes] = ()) -> Subnet:
+    """Some adapters, of which each first one of a pair finds the other one behind its port; 0: one that does not say who it is."""
+    frames = [answer(lid, 0x11, node(lid)) for lid in (1, 2, 3, 4)]
+    for number, pair in enumerate(pairs):
+        for path, lid in zip(([], [1]), pair, strict=True):
+            body = node(lid, node_guid=0, port_guid=0) if not lid else node(lid)
+            frames.append(smp(ANSWER, 0x11, body, path=path, header={"transaction_id": (7 + number) << 32 | len(path)}))
+    return taught(*frames, *others).subnet
 
 
 def test_cables_are_compared_only_where_both_sides_know_any_between_known_nodes() -> None:
     """An end whose node nobody named is no cable to compare."""
-
-    def cabled(*pairs: tuple[int, int]) -> Subnet:
-        subnet = Subnet()
-        for guid in (0x10, 0x20, 0x30, 0x40):
-            adapter(subnet, guid)
-        for one, other in pairs:
-            near, far = (subnet.port(subnet.node(guid, 1)[0], 1, 1) for guid in (one, other))
-            near.face(far, 1)
-            far.face(near, 1)
-        return subnet
-
-    none, one, other = cabled(), cabled((0x10, 0x20)), cabled((0x30, 0x10))
-    assert changed(none, one) == changed(one, none) == changed(one, cabled((0x20, 0x10))) == {}
-    assert changed(cabled((0, 0x20)), one) == changed(one, cabled((0x20, 0))) == {}
+    none, one, other = cabled(), cabled((1, 2)), cabled((3, 1))
+    assert changed(none, one) == changed(one, none) == changed(one, cabled((2, 1))) == {}
+    assert changed(cabled((2, 0)), one) == changed(one, cabled((2, 0))) == {}
     found = changed(one, other)
-    ends = [[(end["node_guid"][-2:], end["port"]) for end in found[kind][0]] for kind in ("links_gone", "links_new")]
-    assert ends == [[("10", 1), ("20", 1)], [("10", 1), ("30", 1)]]
+    ends = [[(end["node_guid"][-2], end["port"]) for end in found[kind][0]] for kind in ("links_gone", "links_new")]
+    assert [sorted(pair) for pair in ends] == [[("1", 1), ("2", 1)], [("1", 1), ("3", 1)]]
+
+
+PORT = "0x11 0x1 0x1"
 
 
 @pytest.mark.parametrize(
-    ("lines", "known"),
-    [({0x8001: 4}, ({0x8001}, set())), ({0x8001: 4, 0x8002: 5}, ({0x8001, 0x8002}, set())), ({}, (set(), set())), (None, None)],
-)
-def test_what_a_port_should_hold_by_a_file(lines: dict[int, int] | None, known: Any) -> None:
-    """It counts only if all of it is certain; of a table that was read, the certain blocks count."""
-    port = adapter(Subnet(), 0x10)
-    assert known_p_keys(port) is None
-    port.p_keys = PKeys()
-    assert known_p_keys(port) is None
-    if lines is not None:
-        port.p_keys.intended = Membership({key: line_number(0, line) for key, line in lines.items()}, {}, line_number(0, 0))
-    assert known_p_keys(port) == known
-    for doubted in lines or ():
-        port.p_keys.intended = Membership(
-            {key: doubtful(line) if key == doubted else line for key, line in port.p_keys.intended.keys.items()}, {}, line_number(0, 0)
-        )
-        assert known_p_keys(port) is None
+    ("text", "known"),
+    [
+        ("Default=0x7fff : ALL=full ; X=0x10 : 0x11=full ;", ["0x7fff", "0x8010", "0xffff"]),
+        ("Default=0x7fff : ALL=full ;", ["0x7fff", "0xffff"]), (None, None),
+        ("Default=0x7fff : ALL ; X=0x10 : 0x11=full ;", None),
+    ],
+)  # fmt: skip
+def test_what_a_port_should_hold_by_a_file(text: str | None, known: list[str] | None) -> None:
+    """It counts only if all of it is certain: where the manager is, is not known."""
+    files = [("guid2lid", PORT), *([("partitions.conf", text)] if text is not None else [])]
+    (port,) = changes(Subnet(), subnet_of(*files))["new_ports"]
+    assert port["pkeys"] == known
 
 
 def test_blocks_of_which_only_some_are_certain() -> None:
-    port = adapter(Subnet(), 0x10)
-    port.p_keys = PKeys()
-    port.p_keys.learn(0, block_of([0xFFFF]), doubtful(line_number(0, 3)))
-    assert known_p_keys(port) is None
-    port.p_keys.learn(1, block_of([0x8001, 0x8000]), line_number(0, 4))
-    assert (
-        known_p_keys(port) == ({0x8001}, {1}) and known_p_keys(port, {0}) == (set(), {1}) and known_p_keys(port, {1, 7}) == ({0x8001}, {1})
-    )
+    """The table of a port of a node of unknown type may be what a switch enforces there."""
+    keys = "$ smpquery pkeys 3 1\n   0: 0xffff 0x0010 " + "0x0000 " * 6 + "\n32 pkeys capacity for this port"
+    (port,) = changes(Subnet(), subnet_of(("smpquery", keys), ("guid2lid", "0x11 0x3 0x3")))["new_ports"]
+    assert port["pkeys"] is None
+    values = {"NodeType": "Channel Adapter", "NumPorts": 1, "SystemGuid": "0x10", "Guid": "0x10", "PortGuid": "0x11", "PartCap": 32,
+              "DevId": 1, "LocalPort": 1, "VendorId": 1}  # fmt: skip
+    info = "".join(f"{name}:...{value}\n" for name, value in values.items())
+    known = subnet_of(("smpquery", f"# Node info: Lid 3\n{info}{keys}"), ("guid2lid", "0x11 0x3 0x3"))
+    (port,) = changes(Subnet(), known)["new_ports"]
+    assert port["pkeys"] == ["0x0010", "0xffff"]
 
 
 @pytest.mark.parametrize(
@@ -254,39 +246,28 @@ def test_blocks_of_which_only_some_are_certain() -> None:
 )
 def test_partitions_are_new_only_where_the_whole_tables_were_known(capacity: int, blocks: int, whole: bool) -> None:
     """A table of unknown size is taken for one block."""
-    before, after = Subnet(), Subnet()
-    for subnet, keys in ((before, [[0xFFFF]] * blocks), (after, [[0xFFFF, 0x8005]])):
-        port = adapter(subnet, 0x10, 5)
-        port.p_keys = PKeys()
-        port.p_keys.size = capacity
-        for number, block in enumerate(keys):
-            port.p_keys.learn(number, block_of(block), 3)
+    before, after = p_key_tables(*[(0xFFFF,)] * blocks, capacity=capacity), p_key_tables((0xFFFF, 0x8005), capacity=capacity)
     assert changes(before, after)["partitions_new"] == ([{"partition": "0x0005"}] if whole else [])
 
 
 def test_partitions_of_ports_of_which_only_a_file_speaks() -> None:
-    subnets = [Subnet(), Subnet()]
-    for subnet, keys in zip(subnets, ([0xFFFF], [0xFFFF, 0x8005]), strict=True):
-        port = adapter(subnet, 0x10)
-        port.p_keys = PKeys()
-        port.p_keys.intended = Membership({key: line_number(0, 3) for key in keys}, {}, line_number(0, 0))
-    assert changes(*subnets)["partitions_new"] == [{"partition": "0x0005"}] and changes(*subnets)["partitions_gone"] == []
-    found = changes(*subnets)["pkeys_changed"]
-    assert [(one["removed"], one["added"], one["lid_after"]) for one in found] == [([], ["0x8005"], None)]
+    sides = [subnet_of(("guid2lid", PORT), ("partitions.conf", text)) for text in ("Default=0x7fff : ALL=full ;",
+             "Default=0x7fff : ALL=full ; X=5 : 0x11=full ;")]  # fmt: skip
+    found = changes(*sides)
+    assert found["partitions_new"] == [{"partition": "0x0005"}] and found["partitions_gone"] == []
+    assert [(one["removed"], one["added"], one["lid_after"]) for one in found["pkeys_changed"]] == [([], ["0x8005"], 1)]
 
 
 def test_m_keys_are_numbered_by_their_first_sight() -> None:
     """The same key has the same number; 0 is none."""
-    sides = [Subnet(), Subnet()]
-    for subnet, keys in zip(sides, ([7, 0, 8, 5, None], [8, 7, 0, 5, 7]), strict=True):
-        for number, key in enumerate(keys):
-            if key is not None:
-                port = adapter(subnet, 0x10 * (number + 1), number + 1)
-                port.guard = MKeyState()
-                port.guard.held.learn(MKey(key, 0, 0), 1)
-            else:
-                adapter(subnet, 0x10 * (number + 1), number + 1)
-    told = [(one["before"], one["after"]) for one in changes(*sides)["m_keys_changed"]]
+
+    def keyed(*keys: int | None) -> Subnet:
+        frames = [answer(lid, 0x11, node(lid)) for lid in range(1, 6)]
+        infos = [port_info(lid, m_key=key, m_key_lease_period=5) for lid, key in enumerate(keys, 1) if key is not None]
+        lids = [lid for lid, key in enumerate(keys, 1) if key is not None]
+        return taught(*frames, *(answer(lid, 0x15, info) for lid, info in zip(lids, infos, strict=True))).subnet
+
+    told = [(one["before"], one["after"]) for one in changes(keyed(7, 0, 8, 5, None), keyed(8, 7, 0, 5, 7))["m_keys_changed"]]
     assert told == [("M_Key#1", "M_Key#2"), ("none", "M_Key#1"), ("M_Key#2", "none")]
 
 
@@ -294,14 +275,8 @@ def test_routes_that_stay_are_not_listed() -> None:
     """Of a switch that both sides know; tables that one side lacks are no change."""
 
     def routed(**ports: int) -> Subnet:
-        subnet = Subnet()
-        for guid in (0x10, 0x20):
-            subnet.node(guid, 1)[0].kind = SWITCH
-        if ports:
-            body = bytes(ports.get(f"lid{lid}", 255) for lid in range(64))
-            subnet.nodes[0x10].tables().linear.learn(0, body, 1)
-        subnet.nodes[0x20].tables()
-        return subnet
+        body = bytes(ports.get(f"lid{lid}", 255) for lid in range(64))
+        return taught(*(answer(lid, 0x11, switch(lid)) for lid in (1, 2)), *[answer(1, 0x19, body)] * bool(ports)).subnet
 
     one = routed(lid3=1, lid4=2, lid5=3)
     assert [change["lids"] for change in changes(one, routed(lid3=1, lid4=7, lid6=1))["routes_changed"]] == [
@@ -312,11 +287,7 @@ def test_routes_that_stay_are_not_listed() -> None:
 
 def test_only_masters_are_compared() -> None:
     def managed(**states: int) -> Subnet:
-        subnet = Subnet()
-        for name, state in states.items():
-            sm = subnet.sm(ord(name))
-            sm.facts.learn(SmFacts(state, 1, 0), 1)
-        return subnet
+        return taught(*(answer(5, 0x20, build(SMInfo, 64, guid=ord(name), sm_state=state)) for name, state in states.items())).subnet
 
     assert changed(managed(a=3, b=2), managed(a=3, c=2)) == changed(managed(a=2), managed(b=3)) == changed(managed(a=3), managed(b=2)) == {}
     (change,) = changed(managed(a=3, b=2), managed(a=2, b=3))["managers_changed"]
@@ -333,9 +304,9 @@ def test_only_masters_are_compared() -> None:
 )  # fmt: skip
 def test_members_that_came_and_left(was: bytes, now: bytes, line: str | None) -> None:
     """Where one side knows no member, nobody knows who left."""
-    sides = [Subnet(), Subnet()]
-    for subnet, members in zip(sides, (was, now), strict=True):
-        group = subnet.groups.learn(b"\xff\x12" + bytes(14), GroupFacts(0xC000, 0xFFFF, 0, 4, 3, 0), 1)
-        for one in members:
-            subnet.groups.join(group, bytes([one]) * 16, 1, 1)
+    sides = [
+        taught(*(record(MCMemberRecord, mgid=b"\xff\x12" + bytes(14), port_gid=bytes([one]) * 16 if one else bytes(16), mlid=0xC000,
+                        join_state=int(one > 0)) for one in members or b"\0")).subnet for members in (was, now)
+    ]  # fmt: skip
+    assert all(len(side.groups.by_mgid) == 1 for side in sides)
     assert [*texts(changes(*sides))] == ([line] if line else [])
