@@ -6,8 +6,10 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
+import pytest
 
 import ibdissect
+from ibdissect.capture import records
 from ibdissect.decode.addresses import End, ends_of
 from ibdissect.decode.connections import Connections
 from ibdissect.dissect.info_line import summaries
@@ -92,8 +94,9 @@ def answers(link: int, other: bytes, *frames: bytes) -> bool:
     return not any(numbers(interfaces_pcapng([*((0, frame) for frame in frames), (1, other)], link=link)))
 
 
-def test_pairs_are_known_by_their_addresses_alone() -> None:
-    """Both of them, whatever stands in front of and behind them."""
+def test_pairs_are_known_by_their_addresses_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both of them, whatever stands in front of and behind them. Each packet has a window of its own."""
+    monkeypatch.setattr(records, "ROWS", 1)
 
     def one(n: int, **way: Any) -> bytes:
         return roce1(n, **way, flow_label=n << 12 | n)

@@ -13,6 +13,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.decode import ChunkTable
 from ibdissect.decode.addresses import End, ends_of
 from ibdissect.decode.networks import Networks
+from ibdissect.transport.congestion import Congestion
 from tests import craft, tunnels
 from tests.craft import interfaces_pcapng
 
@@ -93,3 +94,13 @@ def test_equal_addresses_of_two_networks_are_two_ends() -> None:
     assert near != other and (near.lid, other.lid, far.lid) == (1, 1, 2) and str(near) == str(other) == "LID 1"
     assert near.network == 0 != other.network and near.address == other.address == bytes([0, 1])
     assert End().address == b""
+
+
+def test_marks_in_two_networks_are_those_of_two_pairs() -> None:
+    marked = craft.roce2(payload=b"1234", ip={"ecn": 3})
+    tagged = [marked[:12] + bytes([0x81, 0, 0, vlan]) + marked[12:] for vlan in (7, 8)]
+    (chunk,) = open_capture(io.BytesIO(craft.ethernet_pcap([marked, *tagged, tagged[0]]))).chunks()
+    table, congestion = ChunkTable(chunk), Congestion()
+    Networks().tell_apart(table)
+    congestion.feed(table)
+    assert sorted(pair.ce for pair in congestion.pairs.values()) == [1, 1, 2]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ibdissect.decode import rows as row_tools
 from ibdissect.decode.rows import SLOTS, by_value, distinct_values, groups, slot
 from tests.cases import every
-from tests.craft import gmp, native
+from tests.craft import gmp
 from tests.rules.findings import lint
 
 ROWS = st.lists(st.tuples(*[st.sampled_from([0, 1, 2, 0xFFFF, 1 << 40, (1 << 64) - 1])] * 3), min_size=1, max_size=60)
@@ -83,8 +83,3 @@ def test_requests_are_alike_only_if_all_of_their_bytes_are() -> None:
     for at in (0, 7, 8, 191):
         assert not flood(asked(i, bytes(at) + bytes([i]) + bytes(191 - at)) for i in range(101)), at
     assert not flood(asked(i, slid=1 + i % 2, dlid=2 - i % 2) for i in range(101))
-
-
-def test_each_of_many_senders_has_a_finding_of_its_own() -> None:
-    found = lint([native(slid=1 + i % 300, dlid=1000, bth={"tver": 1, "psn": i}) for i in range(600)], "BTH003")
-    assert [(one.frame, one.count) for one in found] == [(i, 2) for i in range(1, 301)]

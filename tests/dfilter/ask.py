@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.decode import ChunkTable
-from ibdissect.dfilter.compile import Filter, compile_filter
+from ibdissect.dfilter.compile import compile_filter
 from ibdissect.errors import FilterError
 
 # One tap a filter: thousands of filters in the time of a few tshark runs. A filter that tshark refuses raises here.
@@ -52,17 +52,18 @@ def tshark(capture: Path, filters: Sequence[str], folder: Path) -> list[Answer]:
 
 def ibdissect(capture: Path, filters: Sequence[str]) -> list[Answer]:
     """What ibdissect selects, filter by filter."""
-    compiled: list[Filter | None] = []
-    for text in filters:
+    answers: list[Answer] = [[] for _ in filters]
+    compiled = []
+    for i, text in enumerate(filters):
         try:
-            compiled.append(compile_filter(text))
+            compiled.append((i, compile_filter(text)))
         except FilterError:
-            compiled.append(None)
-    answers: list[Answer] = [None if each is None else [] for each in compiled]
+            answers[i] = None
     with open_capture(capture) as reader:
         for chunk in reader.chunks():
             table = ChunkTable(chunk)
-            for each, answer in zip(compiled, answers, strict=True):
-                if each is not None and answer is not None:
-                    answer += (each.rows(table).nonzero()[0] + chunk.first).tolist()
+            for i, each in compiled:
+                answer = answers[i]
+                assert answer is not None
+                answer += (each.rows(table).nonzero()[0] + chunk.first).tolist()
     return answers

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.dfilter.answers import REQUEST_FRAME, RESPONSE_FRAME, AnswerFrames
+from ibdissect.dfilter.answers import REQUEST_FRAME, AnswerFrames
 from ibdissect.dfilter.compile import compile_filter
 from tests import commands, craft
 from tests.cases import every
@@ -76,7 +76,7 @@ def test_single_frames() -> None:
     answers = AnswerFrames()
     for table in tables_of(craft.erf_pcap(FRAMES)):
         answers.feed(table)
-    assert [answers.value(RESPONSE_FRAME, frame) for frame in range(1, 9)] == [None, 6, None, 6, None, None, None, None]
+    assert [answers.value("ibdissect.response_frame", frame) for frame in range(1, 9)] == [None, 6, None, 6, None, None, None, None]
     assert [answers.value(REQUEST_FRAME, frame) for frame in range(1, 9)] == [None] * 5 + [4, None, None]
 
 
@@ -89,7 +89,7 @@ def test_many_answers() -> None:
         answers.feed(table)
     assert len(answers) == pairs
     for i in range(pairs):
-        assert answers.value(RESPONSE_FRAME, 2 * i + 1) == 2 * i + 2 and answers.value(REQUEST_FRAME, 2 * i + 2) == 2 * i + 1
+        assert answers.value("ibdissect.response_frame", 2 * i + 1) == 2 * i + 2 and answers.value(REQUEST_FRAME, 2 * i + 2) == 2 * i + 1
 
 
 def run(*arguments: str, given: bytes | None = None) -> tuple[int, str]:

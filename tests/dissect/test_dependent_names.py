@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ibdissect.dissect.build import dissect_row
-from ibdissect.dissect.dependent_names import component_label
 from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.wire.catalog import builtin
@@ -79,7 +78,16 @@ def inside(record: type[Struct]) -> Iterator[type[Struct]]:
 
 
 def test_every_component_has_a_label_that_people_know() -> None:
-    for record in builtin().structs:
+    """As the tree lists those of a mask with all bits."""
+    records = {attr_id: [record for _, record in found if any(components_of(record))]
+               for (mgmt_class, attr_id), found in sorted(builtin().attributes.items()) if mgmt_class == 0x03}  # fmt: skip
+    attributes = [attr_id for attr_id, found in records.items() if found]
+    table = native_table(gmp(0x03, 0x12, attr_id, struct.pack(">24xQ", (1 << 64) - 1), at=24) for attr_id in attributes)
+    for row, attr_id in enumerate(attributes):
+        (text,) = (node.text for node in dissect_row(table, row, Presenter()).walk() if node.name == "infiniband.sa.componentmask")
+        said = [name for name in text.partition("(")[2].removesuffix(")").split(", ") if not name.startswith("bit ")]
+        record = records[attr_id][0]
         labels = {field.label for struct in inside(record) for field in struct.fields}
-        for name in filter(None, components_of(record)):
-            assert component_label(record, name).rpartition(".")[2].partition("[")[0] in labels, f"{record.__name__}: {name}"
+        assert len(said) == len([*filter(None, components_of(record))]), record.__name__
+        for name in said:
+            assert name.rpartition(".")[2].partition("[")[0] in labels, f"{record.__name__}: {name}"

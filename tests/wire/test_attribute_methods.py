@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import re
 
-from ibdissect.rules.MAD.header_fields import is_unknown
 from ibdissect.wire.attribute_methods import REQUESTS
 from tests.cases import every
 from tests.conftest import REFERENCE
-from tests.craft import smp
-from tests.decode.made import native_table
+from tests.craft import gmp, smp
+from tests.rules.findings import lint
 
 NUMBERED = 0x00FF
 NUMBER = re.compile("0x[0-9A-Fa-f]{4}")
@@ -55,9 +54,9 @@ def test_every_attribute_of_the_catalogue_is_in_the_table() -> None:
 
 def test_attributes_of_open_headers_are_known() -> None:
     """umad_attributes.csv: tests/reference/umad_attributes.py reads it from a copy of the headers of libibumad and libibmad."""
-    table = native_table([smp(1, 0x11)])
     with open(REFERENCE / "umad_attributes.csv", newline="", encoding="utf-8") as file:
         rows = [(int(row["class"], 16), int(row["attribute"], 16)) for row in csv.DictReader(file)]
     assert len(rows) > 90
-    assert not [(hex(c), hex(a)) for c, a in rows if is_unknown(table, c, a)]
-    assert is_unknown(table, 0x03, 0x3F), "the test can fail"
+    frames = [smp(1, a, path=[1] * (c == 0x81)) if c in (0x01, 0x81) else gmp(c, 1, a) for c, a in rows]
+    assert not [rows[finding.frame - 1] for finding in lint(frames, "MAD011")]
+    assert lint([gmp(0x03, 1, 0x3F)], "MAD011"), "the test can fail"

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import ibdissect
-from ibdissect.cli.show import command
 from ibdissect.dissect.printers import dump
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.vendor import OUI_OPENIB, oui_text
+from tests import commands
 from tests.craft import build, bytes_as, erf_pcap, gmp, named, smp
 
 
@@ -137,7 +136,7 @@ def shown(frame: bytes, tmp_path: Path, *options: str) -> str:
     """What `show --format tree` prints of a frame, blanks collapsed."""
     capture = tmp_path / "one.pcap"
     capture.write_bytes(erf_pcap([frame]))
-    return " ".join(CliRunner().invoke(command, [str(capture), "--format", "tree", *options]).output.split())
+    return " ".join(commands.run("show", str(capture), "--format", "tree", *options, text=True).stdout.split())
 
 
 def notice(generic: bool, producer: int, trap: int, details: bytes = b"") -> bytes:
