@@ -15,7 +15,7 @@ from ibdissect.decode import ChunkTable
 from ibdissect.decode.copies import Copies
 from ibdissect.wire.headers import BTH
 from tests import tunnels
-from tests.craft import ethernet_pcap, roce2
+from tests.craft import ethernet_pcap, gmp, interfaces_pcapng, native, roce2
 
 FRAMES = [roce2(payload=b"%08d" % i, bth={"psn": i}) for i in range(5)]
 
@@ -134,3 +134,16 @@ def test_copies_of_mirrored_frames_differ_in_their_tunnels(kind: str, rows: int,
     chunk = next(iter(open_capture(io.BytesIO(ethernet_pcap([one, other, FRAMES[1]], step_ns=500))).chunks()))
     if len(chunk) == 3:
         assert Copies().leave_out(ChunkTable(chunk)).size.tolist() in ([len(FRAMES[0])], [len(FRAMES[0]) - 14])
+
+
+def test_copies_that_are_found_in_several_ways_are_in_the_order_of_frames_and_each_is_one() -> None:
+    """A datagram that a switch forwarded on another lane, 100 us later, in front of a copy of a mirror; and one that is both."""
+    asked, other = (gmp(4, 1, 0x12, header={"transaction_id": number}) for number in (7, 8))
+    forwarded, sent = bytes([asked[0] ^ 0x10]) + asked[1:], native(0x04, b"some words")
+    frames, times = [asked, forwarded, sent, sent, other, other], [0, 100_000, 200_000, 200_500, 300_000, 300_500]
+    data = interfaces_pcapng([(0, frame) for frame in frames], times=[1_700_000_000_000_000_000 + time for time in times])
+    found, state = list[tuple[int, int, int]](), Copies()
+    for chunk in open_capture(io.BytesIO(data)).chunks():
+        told = state.find(ChunkTable(chunk))
+        found += zip((told.rows + chunk.first).tolist(), told.behind.tolist(), told.later_ns.tolist(), strict=True)
+    assert found == [(2, 1, 100_000), (4, 1, 500), (6, 1, 500)]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from ibdissect.decode.addresses import lid_end
-from ibdissect.decode.identity import Side
+from ibdissect.decode.identity import NodeId, PortId, Side
 from tests import craft
 from tests.cases import every
 from tests.rules.findings import lint
 from tests.rules.made.traps import trap
+
+
+def test_a_port_has_one_number() -> None:
+    port = PortId(NodeId(70000), 255)
+    assert PortId.of(port.key) == port and PortId.of(port.key + 1) == PortId(NodeId(70001), 0)
 
 
 def issued(lid: int, issuer: int) -> bool:

@@ -20,7 +20,7 @@ from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.plugins import load as load_plugins
 from ibdissect.rules import load
-from ibdissect.scrub.kinds import IDENTITIES, ScrubKind, kind_of, survivors
+from ibdissect.scrub.kinds import ScrubKind, kind_of, survivors
 from ibdissect.scrub.rewrite import write_scrubbed
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.cm import REQ
@@ -91,7 +91,7 @@ def planted(table: ChunkTable) -> list[tuple[str, bytes]]:
             kind = kind_of(field)
             if field.kind in ("nested", "hole", "rest") or field.part_of is not None or field.bits < 32 or field.bits % 8:
                 continue
-            if kind not in (*IDENTITIES, ScrubKind.DROP, ScrubKind.MARK):
+            if kind is ScrubKind.KEEP:
                 continue
             size = field.bits // 8
             for row in table.matrix(struct_):
