@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.conditions import partners
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.column import ComputedField
 from ibdissect.wire.encapsulation import IPv4
-from ibdissect.wire.headers import AETH, BTH, DETH, GRH, LRH, RETH
+from ibdissect.wire.headers import AETH, BTH, GRH, LRH, RETH
 from ibdissect.wire.mad import MAD, RMPP
 from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
-from ibdissect.wire.sm_tables import PKeyEntry, PKeyTable
+from ibdissect.wire.sm_tables import PKeyTable
 from ibdissect.wire.spec import BYTE_KINDS, Field
 from tests.cases import every
 from tests.craft import ethernet_pcap, gmp, native, rc, roce2, smp, ud
@@ -134,25 +133,6 @@ def test_rows_by_class_and_attribute() -> None:
     for row, view in views:
         assert row in groups[view.mgmt_class, view.attribute_id].tolist()
     assert all((np.diff(rows) > 0).all() for rows in groups.values()) and native_table([native()]).attributes() == {}
-
-
-@every(("struct", "of", "paired"), [(BTH, LRH, True), (LRH, BTH, True), (RETH, BTH, False), (BTH, RETH, False), (AETH, BTH, False)])
-def test_partners(struct: Any, of: Any, paired: bool) -> None:
-    """The occurrence of another structure in the same frame; None where each has one."""
-    table = whole()
-    found, theirs = partners(table, struct, of), table.occurrences(of).rows
-    assert (found is None) is paired
-    mine = table.occurrences(struct).rows.tolist()
-    assert found is None or found.tolist() == [mine.index(row) if row in mine else -1 for row in theirs.tolist()]
-    assert partners(table, struct, of) is found
-
-
-def test_structures_that_come_as_often_but_in_other_rows_are_no_partners() -> None:
-    table = native_table([rc(0x06, b"abcd", ext={"RETH": {}}), rc(0x11, ext={"AETH": {}})])
-    assert partners(table, RETH, AETH) is not None and partners(table, RETH, AETH).tolist() == [-1]  # type: ignore[union-attr]
-    twice = native_table([smp(0x81, 0x16, bytes(64))])
-    assert len(twice.occurrences(PKeyEntry)) == 32 and partners(twice, PKeyEntry, PKeyEntry).tolist() == [0] * 32  # type: ignore[union-attr]
-    assert partners(table, DETH, RETH).tolist() == [-1] and partners(table, RETH, DETH).tolist() == []  # type: ignore[union-attr]
 
 
 @every("keep", [[True, False, True, True], [False] * 4, [True] * 4, [False, True, False, False]])

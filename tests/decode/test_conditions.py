@@ -10,7 +10,7 @@ import pytest
 from ibdissect.decode.conditions import occurrences_where, rows_where
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.wire.expr import Compare, Expr, Where
-from ibdissect.wire.headers import BTH, GRH, LRH, RETH
+from ibdissect.wire.headers import AETH, BTH, GRH, LRH, RETH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import NodeDescription
 from ibdissect.wire.sm_tables import PKeyEntry
@@ -85,6 +85,14 @@ def test_rows(expr: Expr, rows: list[int]) -> None:
 )
 def test_occurrences_are_judged_one_by_one(expr: Expr, entries: list[int]) -> None:
     assert np.flatnonzero(occurrences_where(expr, TABLE, PKeyEntry)).tolist() == entries
+
+
+def test_structures_that_come_as_often_but_in_other_packets_do_not_belong_together() -> None:
+    table = native_table([rc(0x06, b"abcd", ext={"RETH": {}}), rc(0x11, ext={"AETH": {}}), rc(0x06, b"abcd", ext={"RETH": {"dmalen": 4}})])
+    assert np.flatnonzero(occurrences_where(RETH.dmalen == 0, table, AETH)).tolist() == []
+    assert np.flatnonzero(occurrences_where(AETH.msn == 0, table, RETH)).tolist() == []
+    assert [np.flatnonzero(occurrences_where(RETH.dmalen == size, table, BTH)).tolist() for size in (0, 4)] == [[0], [2]]
+    assert np.flatnonzero(occurrences_where(BTH.opcode == 0x06, table, RETH)).tolist() == [0, 1]
 
 
 def test_structures_that_occur_several_times_beside_another() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import ibdissect
-from ibdissect.decode.conversation_values import MAX_CHANGES
 from ibdissect.errors import SpecError
 from ibdissect.wire.tail import length_of
 from ibdissect.words import Stream, Struct, TcpPort, kept, raw, uint
@@ -107,7 +106,11 @@ def test_a_hello_that_changes_the_version(tmp_path: Path) -> None:
     assert shown(path, "acme.old.value", "acme.new.value") == {4: ["7"], 6: ["9"]}
 
 
-@pytest.mark.parametrize(("changes", "known"), [(MAX_CHANGES, True), (MAX_CHANGES + 1, False)])
+CHANGES = 32
+"""Latest changes of one value that are known."""
+
+
+@pytest.mark.parametrize(("changes", "known"), [(CHANGES, True), (CHANGES + 1, False)])
 def test_changes_beyond_the_bound_make_what_was_before_unknown(tmp_path: Path, changes: int, known: bool) -> None:
     more = [frame(1, hello(1 + i % 2)) for i in range(1, changes)]
     path = capture(tmp_path / "a.pcap", TALK[0], TALK[2], TALK[3], *more)

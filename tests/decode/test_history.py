@@ -6,7 +6,10 @@ import numpy as np
 
 from ibdissect.capture.records import ROWS
 from ibdissect.decode.history import Clock, History
-from ibdissect.engine.facts import KEPT, MANY
+from ibdissect.engine.facts import KEPT
+
+MANY = 64
+"""With more values in one window, half of them are dropped at a time."""
 
 
 def test_what_held_when() -> None:

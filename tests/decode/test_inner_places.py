@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.decode import ChunkTable, inner_places
-from ibdissect.wire.catalog import Catalog, builtin_modules
 from ibdissect.wire.ulp import ip
 from ibdissect.wire.ulp.ipoib import IPOIB_Q_KEY
-from ibdissect.words import Parsed
+from tests.cases import every
 from tests.craft import build, ud
-from tests.decode import vault
 from tests.decode.made import native_table
+from tests.decode.typed import Packets, packet
 
 
 @pytest.mark.filterwarnings("ignore::ibdissect.failures.PluginWarning")
-def test_what_a_function_finds() -> None:
+@every(
+    ("spans", "blocks"),
+    [([(0, 4), (4, 4)], [0]), ([(36, 40), (0, 36)], [0, 36]), ([(36, 41)], []), ([(0, 3)], []), ([(-6, 4), (4, 8)], [4]), ([], []),
+     ([(37, 40)], []), ([(5, 9), (20, 24)], [5, 20])],
+)  # fmt: skip
+def test_what_a_function_finds(spans: list[tuple[int, int]], blocks: list[int]) -> None:
     """Empty spans of a structure with bytes are nothing; what ends with the bytes fits, one byte more does not; in order of the bytes."""
-    table = ChunkTable(native_table([bytes(80)]).chunk, Catalog([*builtin_modules(), vault]))
-    first, stop, kept = 20, 60, []
-    for found, want, whole_ in (
-        ([(0, 4), (4, 4)], [(20, 24)], True), ([(36, 40), (0, 36)], [(20, 56), (56, 60)], True), ([(36, 41)], [], False),
-        ([(0, 3)], [], False), ([(-1, 4), (4, 8)], [(24, 28)], False), ([], [], True), ([(37, 40)], [], False),
-    ):  # fmt: skip
-        place = Parsed(vault.Vault.body, lambda data, found=found: found)  # type: ignore[misc]
-        kept.append(place)  # places last as long as the program
-        assert inner_places._parsed(table, vault.VaultTlv, place, first, stop) == (want, whole_), found
-    nothing = Parsed(vault.Vault.body, lambda data: [(5, 5)])
-    assert inner_places._parsed(table, vault.VaultName, nothing, first, stop) == ([(25, 25)], True)
+    body = bytes(range(100, 140))
+    packets = Packets(packet(pieces=tuple(spans), body=body))
+    assert packets.column("typed.block.value") == [(0, [*body[at : at + 4]]) for at in blocks]
+    assert packets.column("typed.piece.bytes") == [(0, body[a:b]) for a, b in sorted(spans) if a >= 0 and b <= len(body)]
 
 
 @pytest.mark.parametrize(("words", "found"), [(5, [20]), (6, [24]), (15, [60]), (4, [])])

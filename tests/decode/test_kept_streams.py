@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.decode.conversation_values import MAX_CHANGES
 from tests import commands
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, mad, rc, ud
 from tests.decode import agreed
 
 PLUGIN = agreed.__file__
 SYN, ACK = 2, 0x10
+CHANGES = 32
+"""Latest connections of two ports that are known."""
 NAMES = ("agreed.old.value", "agreed.new.value")
 SHOW = [word for name in ("frame.number", *NAMES, "agreed.new.key") for word in ("-e", name)]
 
@@ -143,7 +144,7 @@ def test_a_new_connection_begins_anew_with_its_syn(tmp_path: Path) -> None:
     assert read([*first[:3], again, *first[3:]]) == [], "an answer to another SYN"
 
 
-@pytest.mark.parametrize(("syns", "known"), [(MAX_CHANGES - 1, True), (MAX_CHANGES, False)])
+@pytest.mark.parametrize(("syns", "known"), [(CHANGES - 1, True), (CHANGES, False)])
 def test_connections_beyond_the_bound_make_what_was_before_unknown(tmp_path: Path, syns: int, known: bool) -> None:
     more = [tcp(b"", 100_000 * number, SYN) for number in range(2, syns + 2)]
     assert (columns(capture(tmp_path / "a.pcap", [*talk(1, 9, 1000), *more])) == ["5 9  "]) == known

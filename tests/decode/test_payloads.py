@@ -58,7 +58,7 @@ def test_a_datagram_ends_where_its_length_says_and_no_later_than_its_frame(claim
     ],
 )  # fmt: skip
 def test_data_of_tcp_begins_behind_the_options(words: int, data: bytes, start: bytes, at: int | None) -> None:
-    frame = ip(6, build("TCP", header_length=words) + data)
+    frame = ip(6, build("TCP", header_length=words, checksum=0x6162) + data)  # "ab" in the header, too
     assert found(ethernet(frame), TcpData(start)) == ([] if at is None else [(0, 34 + at, len(frame))])
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from ibdissect.capture import records
 from ibdissect.lint.linter import Linter
-from ibdissect.rules.BTH.header_fields import CongestionMark
 from ibdissect.subnet.separate_subnets import LID, SubnetMap
 from ibdissect.traffic.statistics import Statistics
 from tests.craft import gmp, interfaces_pcapng, native, rc, roce2
 from tests.decode.made import tables_of
 from tests.diagnosis.lab import diagnosis
+from tests.rules.findings import rules
 
 Made = Callable[[int, bool], bytes]
 """A packet by its number, marked or not."""
@@ -79,7 +79,7 @@ def test_a_mark_counts_once(made: Made, link: int, marks: tuple[int, int, int], 
     if made is not datagram:
         assert sum(one.counts.ce for one in diagnosis(data).connections) == 4
     if made is not roce:
-        assert found_in(data, Linter([CongestionMark])) == [4]
+        assert found_in(data, Linter([rules()["BTH020"]])) == [4]
 
 
 def test_a_packet_that_bore_a_mark_before_the_switch_is_found_once() -> None:
@@ -92,13 +92,13 @@ def test_a_packet_that_bore_a_mark_before_the_switch_is_found_once() -> None:
     times = [1_700_000_000_000_000_000 + 10_000 * (i // 2) + 300 * (i % 2) for i in range(80)]
     data = interfaces_pcapng([(0, frame) for frame in every], times=times)
     assert stats(data) == (0, 40 - BEHIND, 1)
-    assert found_in(data, Linter([CongestionMark])) == [40 - BEHIND]
+    assert found_in(data, Linter([rules()["BTH020"]])) == [40 - BEHIND]
 
 
 def test_a_part_of_a_mixed_capture_has_its_copies() -> None:
     """They are left out there, too, and what they are the first to show is not."""
     linter = Linter([])
-    linter.parts = {number: Linter([CongestionMark]) for number in (0, 1, 2)}
+    linter.parts = {number: Linter([rules()["BTH020"]]) for number in (0, 1, 2)}
     linter.context.sources[SubnetMap] = SubnetMap({(LID, lid): 1 for lid in (1, 2)})
     assert found_in(shown_twice(native_rc, 247), linter) == [4]
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.capture.opening import open_capture
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.sa_tables import _of_segments, _Segments
 from ibdissect.mad.rmpp_reassembly import Transfers, records
 from ibdissect.wire.dm import IOUnitInfo
 from ibdissect.wire.sa import SAFormat, SARecordPiece
@@ -77,6 +75,16 @@ def test_segments_hold_the_records_that_fall_into_them_whole() -> None:
     assert places(first, SARecordPiece) == [AT + 112]
     assert places(middle, SARecordPiece) == [AT, AT + 136]
     assert places(last, SARecordPiece) == [AT]
+
+
+def test_padding_between_records_is_no_piece_of_one() -> None:
+    """Records of 8 bytes, 16 apart, of which 13 begin in the first segment: the second begins with the rest of the padding."""
+    segments = [sa(TABLE_RESP, LINK, bytes(200), kind=DATA, flags=flags, number=number, length=length, step=2)
+                for number, flags, length in ((1, 3, 660), (2, 1, 0), (3, 5, 20 + 33 * 16 - 8 - 400))]  # fmt: skip
+    assert [places(one, LinkRecord) for one in segments] == [
+        [AT + 16 * i for i in range(13)], [AT + 8 + 16 * i for i in range(12)], [AT + 16 * i for i in range(8)],
+    ]  # fmt: skip
+    assert [places(one, SARecordPiece) for one in segments] == [[], [], []]
 
 
 @every(
@@ -182,17 +190,3 @@ def test_frames_show_the_records_that_whole_transfers_show(shared: Path, name: s
             alone.setdefault(what, set()).update(zip((found.rows[keep] + chunk.first).tolist(), offsets.tolist(), strict=True))
     assert cut > 1000
     assert {what: places for what, places in alone.items() if places} == whole
-
-
-@every(
-    ("step", "phase", "head", "tail"),
-    [
-        (8, 0, None, (16, 20)), (8, 1, (0, 1), (17, 20)), (8, -1, None, None), (0, 1, None, None),
-        (4, 0, None, (16, 20)), (10, 2, None, None), (10, 3, (0, 3), (13, 20)),
-    ],
-)  # fmt: skip
-def test_pieces_of_a_segment(step: int, phase: int, head: tuple[int, int] | None, tail: tuple[int, int] | None) -> None:
-    """Records of 8 bytes in a segment of 20: what lies before its first record, and behind its last one. No piece is empty."""
-    seg = _Segments(*(np.array([value]) for value in (7, 0, 20, step, phase, 1)))
-    found = [list(zip(one.rows.tolist(), one.at.tolist(), one.stop.tolist(), strict=True)) for one in _of_segments(seg, 8)]
-    assert found == [[(7, *piece)] if piece is not None else [] for piece in (head, tail)]

@@ -44,9 +44,9 @@ class Typed(Struct):
 
 
 def find(data: bytes) -> Iterator[tuple[int, int]]:
-    """Begin and end of each piece, two bytes behind their number; they count from behind all of these."""
-    for at in range(1, 2 * data[0] + 1, 2):
-        yield 1 + 2 * data[0] + data[at], 1 + 2 * data[0] + data[at + 1]
+    """Begin and end of each piece, two bytes with a sign behind their number; they count from behind all of these."""
+    ends = [1 + 2 * data[0] + byte - (byte >> 7 << 8) for byte in data[1 : 1 + 2 * data[0]]]
+    yield from zip(ends[::2], ends[1::2], strict=True)
 
 
 class Piece(Struct):
@@ -54,6 +54,13 @@ class Piece(Struct):
 
     prefix, key, section, size, carried_by = "typed", "piece", "TYPED 2", 0, Parsed(Typed.body, find)
     bytes_ = rest("Bytes")
+
+
+class Block(Struct):
+    """Four bytes of the body, or more."""
+
+    prefix, key, section, size, carried_by = "typed", "block", "TYPED 3", 4, Parsed(Typed.body, find)
+    value = raw(4, "Value", at="0")
 
 
 signed = column(Typed, "signed", lambda view: view.u64 - (view.u64 >> 63 << 64), "Signed")
@@ -68,7 +75,7 @@ def packet(
     numbers = {name: value % (1 << 64) if isinstance(value, int) else value for name, value in fields.items()}
     sizes = {"left_size": len(left), "right_size": len(right), "some_count": len(some), "others_count": len(others)}
     head = build(Typed, 140, **sizes, **numbers)
-    return ud(head + (left + right) * 2 + some + others + bytes([len(pieces), *sum(pieces, ())]) + body, dest_qp=QP)
+    return ud(head + (left + right) * 2 + some + others + bytes([len(pieces), *(end % 256 for end in sum(pieces, ()))]) + body, dest_qp=QP)
 
 
 class Packets:
