@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
+from ibdissect.decode import ChunkTable
+from ibdissect.wire.catalog import Catalog, builtin_modules
 from ibdissect.wire.ulp import ip
 from ibdissect.wire.ulp.ipoib import IPOIB_Q_KEY
+from ibdissect.words import Parsed, Struct, UdpPort, rest, secret
 from tests.cases import every
 from tests.craft import build, ud
-from tests.decode.made import native_table
+from tests.decode.hidden.test_cut_keys import in_rows
+from tests.decode.made import ethernet_table, native_table
 from tests.decode.typed import Packets, packet
+from tests.test_plugin_places import udp
 
 
 @pytest.mark.filterwarnings("ignore::ibdissect.failures.PluginWarning")
@@ -24,6 +31,32 @@ def test_what_a_function_finds(spans: list[tuple[int, int]], blocks: list[int]) 
     packets = Packets(packet(pieces=tuple(spans), body=body))
     assert packets.column("typed.block.value") == [(0, [*body[at : at + 4]]) for at in blocks]
     assert packets.column("typed.piece.bytes") == [(0, body[a:b]) for a, b in sorted(spans) if a >= 0 and b <= len(body)]
+
+
+class Outer(Struct):
+    """Bytes in which a function looks for keys."""
+
+    prefix, key, size, carried_by = "acme", "outer", 0, UdpPort(5557)
+    body = rest("Body")
+
+
+class Token(Struct):
+    """A key of four bytes."""
+
+    prefix, key, size = "acme", "token", 4
+    carried_by = (Parsed(Outer.body, lambda data: [(0, 4), (4, 4)] if data[4] else [(0, 4), (4, 7)]),)
+    token = secret(32, "Token")
+
+
+def test_a_list_with_an_empty_span_was_read_to_its_end() -> None:
+    """So what is beside its keys is shown; where a place did not fit, a key may be anywhere."""
+    acme = ModuleType("acme")
+    for one in (Outer, Token):
+        one.__module__ = "acme"
+        setattr(acme, one.__name__, one)
+    chunk = ethernet_table([udp(1000, 5557, bytes(4) + bytes([first]) + b"words") for first in (1, 0)]).chunk
+    table = ChunkTable(chunk, Catalog([*builtin_modules(), acme]))
+    assert [bool(hidden) for _, hidden in in_rows(table)] == [False, True]
 
 
 @pytest.mark.parametrize(("words", "found"), [(5, [20]), (6, [24]), (15, [60]), (4, [])])

@@ -307,7 +307,7 @@ def meaning(text: str) -> str:
     "text",
     ["bth", "bth.p_key==0x7fff", " lrh.dlid >= 4\t", "ip.src == 10.0.0.1 && bth", "lrh.dlid == 1 or lrh.slid != 2 or mad", "bth xand mad",
      "lrh.dlid == 1 &&", "bth and mad or grh", "lrh.dlid == lrh.slid == 1", "any lrh.dlid == 1", "grh.sgid[0] == 1", "lrh.dlid == 1 bth",
-     "bth && mad || grh", "bth.p_key == 0x7fff || lrh.dlid == 1 || mad"],
+     "bth && mad || grh", "mad or grh and bth", "bth.p_key == 0x7fff || lrh.dlid == 1 || mad", "lrh.slid ~= 2 && lrh.dlid !== 3"],
 )  # fmt: skip
 def test_common_filters_mean_the_same_in_parentheses(text: str) -> None:
     assert meaning(text) == meaning(f"({text})")

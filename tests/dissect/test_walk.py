@@ -15,13 +15,10 @@ import ibdissect
 from ibdissect.cli.frames import PRINTERS
 from ibdissect.decode import ChunkTable
 from ibdissect.dissect import layout
-from ibdissect.dissect.build import dissect_row, tree_of
-from ibdissect.dissect.info_line import summaries
+from ibdissect.dissect.build import dissect_row, dissect_rows
 from ibdissect.dissect.json_lines import JsonLines
-from ibdissect.dissect.layout import layout_of
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import Node, Tree
-from ibdissect.dissect.walk import Walk
 from ibdissect.wire.text import plain
 from tests.conftest import REPO, a_third_of, shared_captures
 from tests.craft import erf_pcap, ethernet_pcap
@@ -56,17 +53,14 @@ def layers_of(tree: Tree) -> list[dict[str, Any]]:
 
 
 def compare(table: ChunkTable, step: int = 1) -> None:
-    rows = np.arange(0, len(table), step)
-    presenter = Presenter()
-    walk = Walk(table)
-    shapes = {row: shape for shape in walk.shapes(rows) for row in shape.rows.tolist()}
+    """Trees and JSON lines; with all rows, trees of one shape are made of one layout."""
+    rows, presenter = np.arange(0, len(table), step), Presenter()
+    trees = dict(dissect_rows(table, presenter)) if step == 1 else {row: dissect_row(table, row, presenter) for row in rows.tolist()}
     for row, line in zip(rows.tolist(), JsonLines(presenter).lines(table, rows), strict=True):
-        found = json.loads(line)
-        summary = summaries(table, np.array([row]), presenter)[0]
-        tree = tree_of(walk, layout_of(walk, shapes[row]), row, presenter, summary)
+        found, tree = json.loads(line), trees[row]
         assert found["layers"] == layers_of(tree)
         assert found["malformed"] == tree.malformed
-        assert (found["source"], found["info"]) == (summary.source, summary.info)
+        assert (found["source"], found["info"]) == (tree.summary.source, tree.summary.info)
 
 
 def test_bulk_and_tree_agree_on_crafted_frames() -> None:
