@@ -10,7 +10,7 @@ from ibdissect.decode import ChunkTable
 from ibdissect.wire.catalog import Catalog, builtin_modules
 from ibdissect.wire.ulp import ip
 from ibdissect.wire.ulp.ipoib import IPOIB_Q_KEY
-from ibdissect.words import Parsed, Struct, UdpPort, rest, secret
+from ibdissect.words import Parsed, Struct, UdpPort, rest, secret, uint
 from tests.cases import every
 from tests.craft import build, ud
 from tests.decode.hidden.test_cut_keys import in_rows
@@ -41,11 +41,12 @@ class Outer(Struct):
 
 
 class Token(Struct):
-    """A key of four bytes."""
+    """A number, and a key that is zero here."""
 
     prefix, key, size = "acme", "token", 4
-    carried_by = (Parsed(Outer.body, lambda data: [(0, 4), (4, 4)] if data[4] else [(0, 4), (4, 7)]),)
-    token = secret(32, "Token")
+    carried_by = (Parsed(Outer.body, lambda data: [(0, 4), (4, 4 + 3 * (data[0] == 2))]),)
+    number = uint(8, "Number", holds="number")
+    token = secret(24, "Token")
 
 
 def test_a_list_with_an_empty_span_was_read_to_its_end() -> None:
@@ -54,7 +55,7 @@ def test_a_list_with_an_empty_span_was_read_to_its_end() -> None:
     for one in (Outer, Token):
         one.__module__ = "acme"
         setattr(acme, one.__name__, one)
-    chunk = ethernet_table([udp(1000, 5557, bytes(4) + bytes([first]) + b"words") for first in (1, 0)]).chunk
+    chunk = ethernet_table([udp(1000, 5557, bytes([number, 0, 0, 0])) for number in (1, 2)]).chunk
     table = ChunkTable(chunk, Catalog([*builtin_modules(), acme]))
     assert [bool(hidden) for _, hidden in in_rows(table)] == [False, True]
 
