@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from ibdissect.decode import capture_places
-from ibdissect.decode.capture_places import MAX_SCOPES, Scopes
-from ibdissect.decode.history import SECOND_NS
+from ibdissect.decode.capture_places import Scopes
 from tests.craft import ethernet_pcap, interfaces_pcapng, roce2
 from tests.decode.made import tables_of
 from tests.made_interfaces import START_NS, pcapng_of
@@ -16,6 +15,8 @@ from tests.rules.test_rules import lint
 from tests.subnet.made import answer, node
 from tests.subnet.made import ask as get
 
+MAX_SCOPES, SECOND_NS = 255, 1_000_000_000
+"""Places that are told apart."""
 SHOWN = answer(5, 0x11, node(5))
 OTHER = answer(5, 0x11, node(6))
 ASKED = get(5, 0x11)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from ibdissect.decode import icrc_mistakes_of_hosts
 from ibdissect.decode.icrc_mistakes_of_hosts import Checksums
 from tests.cases import every
 from tests.craft import roce2
@@ -94,10 +93,17 @@ def test_each_row_has_its_verdict() -> None:
     assert len({right, wrong, unchecked}) == 3 and rest == [unchecked, right]
 
 
-def test_hosts_and_samples_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(icrc_mistakes_of_hosts, "MAX_HOSTS", 2)
-    monkeypatch.setattr(icrc_mistakes_of_hosts, "SAMPLE", 3)
+def test_samples_are_bounded() -> None:
+    """Of a host that makes all of them wrongly."""
+    frames, seen = [frame(bytes([9, 9, 9, i % 50]), i % 50, host=1 + i % 2) for i in range(600)], Checksums()
+    for some in (frames[:100], frames[100:]):
+        seen.feed(ethernet_table(some))
+    assert [seen.how[HOST[:3] + bytes([host])].total() for host in (1, 2)] == [256, 256]
+
+
+@pytest.mark.slow
+def test_hosts_are_bounded() -> None:
     seen = Checksums()
-    seen.feed(ethernet_table([frame(bytes([9, 9, 9, i]), i, host=1 + i % 3) for i in range(30)]))
-    assert [seen.how[HOST[:3] + bytes([host])].total() for host in (1, 2)] == [3, 3] and len(seen.how) == 2
-    assert [len(values) for values in seen.values.values()] == [2, 2]
+    hosts = [bytes([10, 9, i >> 8, i & 0xFF]) for i in range(4100)]
+    seen.feed(ethernet_table([roce2(ip={"source": host})[:-4] + b"abcd" for host in hosts]))
+    assert len(seen.how) == 4096 and seen.of(hosts[4095]) == "other" and seen.of(hosts[4096]) is None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
 import ibdissect
-from ibdissect.decode import reassembled
-from ibdissect.decode.reassembled import FrameSpan, JoinedRecords, SaRecord
+from ibdissect.decode.reassembled import JoinedRecords
 from ibdissect.mad.rmpp_reassembly import records
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.ulp import rpcrdma
@@ -109,26 +110,44 @@ def test_a_key_in_such_a_record_is_masked(tmp_path) -> None:  # type: ignore[no-
     assert key.hex() not in said + run("show", str(path), "--format", "jsonl", text=True).stdout
 
 
-def test_records_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reassembled, "MAX_BYTES", 10 * (reassembled.OVERHEAD + reassembled.SPAN + 64))
-    found = JoinedRecords()
+ROOM_FOR_SOME = 8000
+"""Bytes."""
+
+
+@cache
+def some() -> tuple[Any, int]:
+    """A record in several segments, and of how many like it there is room."""
+    with ibdissect.open(io.BytesIO(erf_pcap(IN_ORDER))) as opened:
+        (table,) = opened.tables()
+        (_, record), *_ = table.shown.joined
+    found, frame = JoinedRecords(ROOM_FOR_SOME), 0
+    while not found.forgotten_to:
+        found.put(frame := frame + 1, record)
+    return record, frame - 1
+
+
+def test_records_kept_are_bounded() -> None:
+    record, room = some()
+    found = JoinedRecords(ROOM_FOR_SOME)
+    assert 5 < room < 50
     for frame in range(1, 101):
-        found.put(frame, SaRecord(0, bytes(64), (FrameSpan(frame, 0, 64),), None))
-        assert len(found.among(range(1, 101))) <= 10
+        found.put(frame, record)
+        assert len(found.among(range(1, 101))) <= room
     assert [row for row, _ in found.among(range(96, 101))] == [0, 1, 2, 3, 4]
-    assert [(row, record.spans[0].frame) for row, record in found.among([3, 97, 99, 200])] == [(1, 97), (2, 99)]
+    assert [row for row, _ in found.among([3, 97, 99, 200])] == [1, 2]
 
 
 def test_what_was_not_read_yet_is_told_when_it_is_forgotten() -> None:
-    found = JoinedRecords(10 * (reassembled.OVERHEAD + reassembled.SPAN + 64))
-    for first in range(1, 40, 3):  # those before the last window were read
+    record, room = some()
+    found, last = JoinedRecords(ROOM_FOR_SOME), 3 * room + 1
+    for first in range(1, last + 1, 3):  # those before the last window were read
         found.begin(first, first * 1000)
         for frame in range(first, first + 3):
-            found.put(frame, SaRecord(0, bytes(64), (FrameSpan(frame, 0, 64),), None))
-    assert not found.dropped[0].count
-    for frame in range(40, 48):
-        found.put(frame, SaRecord(0, bytes(64), (FrameSpan(frame, 0, 64),), None))
-    assert found.dropped[0].count and found.dropped[0].frame >= 34 and found.dropped[0].time_ns == 37000
+            found.put(frame, record)
+    assert not found.dropped[0].count and found.forgotten_to
+    for frame in range(last + 3, last + 2 + room):
+        found.put(frame, record)
+    assert found.dropped[0].count and found.dropped[0].frame >= last - 3 and found.dropped[0].time_ns == last * 1000
 
 
 def test_recorded_transfers(shared) -> None:  # type: ignore[no-untyped-def]

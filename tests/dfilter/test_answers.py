@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.dfilter.answers import REQUEST_FRAME, AnswerFrames
+from ibdissect.dfilter.answers import AnswerFrames
 from ibdissect.dfilter.compile import compile_filter
 from tests import commands, craft
 from tests.cases import every
 from tests.decode.made import tables_of
 
+REQUEST, RESPONSE = "ibdissect.request_frame", "ibdissect.response_frame"
 ASK = craft.gmp(4, 1, 0x12, slid=1, dlid=2, header={"transaction_id": 7})
 ANSWER = craft.gmp(4, 0x81, 0x12, slid=2, dlid=1, header={"transaction_id": 7})
 OTHER = craft.gmp(4, 1, 0x1D, slid=1, dlid=2, header={"transaction_id": 8})
@@ -76,8 +77,8 @@ def test_single_frames() -> None:
     answers = AnswerFrames()
     for table in tables_of(craft.erf_pcap(FRAMES)):
         answers.feed(table)
-    assert [answers.value("ibdissect.response_frame", frame) for frame in range(1, 9)] == [None, 6, None, 6, None, None, None, None]
-    assert [answers.value(REQUEST_FRAME, frame) for frame in range(1, 9)] == [None] * 5 + [4, None, None]
+    assert [answers.value(RESPONSE, frame) for frame in range(1, 9)] == [None, 6, None, 6, None, None, None, None]
+    assert [answers.value(REQUEST, frame) for frame in range(1, 9)] == [None] * 5 + [4, None, None]
 
 
 @pytest.mark.slow
@@ -89,7 +90,7 @@ def test_many_answers() -> None:
         answers.feed(table)
     assert len(answers) == pairs
     for i in range(pairs):
-        assert answers.value("ibdissect.response_frame", 2 * i + 1) == 2 * i + 2 and answers.value(REQUEST_FRAME, 2 * i + 2) == 2 * i + 1
+        assert answers.value(RESPONSE, 2 * i + 1) == 2 * i + 2 and answers.value(REQUEST, 2 * i + 2) == 2 * i + 1
 
 
 def run(*arguments: str, given: bytes | None = None) -> tuple[int, str]:

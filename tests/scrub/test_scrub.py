@@ -20,7 +20,7 @@ from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.plugins import load as load_plugins
 from ibdissect.rules import load
-from ibdissect.scrub.kinds import ScrubKind, kind_of, survivors
+from ibdissect.scrub.kinds import ScrubKind, kind_of
 from ibdissect.scrub.rewrite import write_scrubbed
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.cm import REQ
@@ -86,7 +86,7 @@ def transports() -> list[bytes]:
 def planted(table: ChunkTable) -> list[tuple[str, bytes]]:
     """The bytes of every field of four bytes and more that must not survive, by name."""
     found = []
-    for struct_ in (s for group in survivors(table.catalog) for s in group):
+    for struct_ in table.catalog.structs:
         for field in struct_.fields:
             kind = kind_of(field)
             if field.kind in ("nested", "hole", "rest") or field.part_of is not None or field.bits < 32 or field.bits % 8:
