@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import io
 import re
-import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -41,6 +40,7 @@ from ibdissect.tables.default_fields import DEFAULT
 from ibdissect.tables.rows import Rows, named_columns
 from ibdissect.traffic.statistics import Statistics
 from ibdissect.wire.text import plain
+from tests.bounds import bound
 from tests.craft import erf_pcap, rc
 from tests.crowds import PERIOD_NS, crowd
 from tests.decode.made import tables_of
@@ -50,8 +50,6 @@ from tests.rules.made.connections import PASSIVE, data, reply, request
 pytestmark = pytest.mark.slow
 
 RULES = load()
-NO_BOUNDS = ("MAX_LMC", "MAX_WORDS", "MAX_RETRIES", "MAX_STEPS", "MAX_HOPS")
-"""Constants of the standard, and sizes of single stored entries."""
 BY_LID = ("FabricFollower.subnet.lids", "SA024", "FabricFollower.learner.heard{}[][].standby")
 """State by LID: at most 65,535 entries."""
 
@@ -60,15 +58,6 @@ OF_CHUNK += ("FabricFollower.subnet.clock.", "FabricFollower.subnet.recent.")
 OF_FACTS = re.compile(r"\._answers\.|\.done$|\.subnet\.gone\b|\.past$|\.linear\.ports$")
 """Columns of the last chunk or of the frames before it, pairs of addresses (tests/decode/test_networks.py), earlier values of its frames
 (tests/decode/test_history.py bounds them), a block of a forwarding table."""
-
-
-def bound(monkeypatch: pytest.MonkeyPatch, value: int, *rooms: str) -> None:
-    """Set every limit in some packages to `value`."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith(tuple(f"ibdissect.{room}" for room in rooms)):
-            for constant, old in list(vars(module).items()):
-                if constant.startswith(("MAX_", "KEPT_")) and type(old) is int and constant not in NO_BOUNDS:
-                    monkeypatch.setattr(module, constant, value)
 
 
 def sizes(root: Any, path: str, out: Counter[str], seen: dict[int, object], depth: int = 0) -> None:  # Any: it walks objects of all types

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from ibdissect.decode import capture_places
 from ibdissect.decode.capture_places import Scopes
+from tests.bounds import bound
 from tests.craft import ethernet_pcap, interfaces_pcapng, roce2
 from tests.decode.made import tables_of
 from tests.made_interfaces import START_NS, pcapng_of
@@ -82,7 +82,7 @@ def test_what_was_before_a_pause_of_a_minute_says_nothing(window: int) -> None:
 
 
 def test_after_more_pauses_than_are_kept_nothing_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture_places, "MAX_PAUSES", 2)
+    bound(monkeypatch, 2, "decode")
     times = [START_NS + second * SECOND_NS for second in (0, 60, 120, 180, 190)]
     found = Scopes()
     for table in tables_of(interfaces_pcapng([(0, ASKED)] * 5, times=times)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from ibdissect.decode import ChunkTable
 from ibdissect.wire.encapsulation import UDP, IPv4
 from ibdissect.wire.headers import BTH, DETH, GRH, LRH, RETH
 from ibdissect.wire.mad import MAD
@@ -11,7 +12,7 @@ from ibdissect.wire.sm_port import PortInfo
 from tests import tunnels
 from tests.cases import every
 from tests.craft import LINK_ETHERNET, LINK_INFINIBAND, rc, roce2, smp, ud
-from tests.decode.made import ChunkTable, Row, chunk_of
+from tests.decode.made import Row, chunk_of
 from tests.decode.test_chunk_table import plain, read
 
 

@@ -1,9 +1,8 @@
-"""Which LIDs may be one port's while nobody has shown its LMC, and which sides of a datagram are told apart."""
+"""A port is one number, and LIDs may be one port's while nobody has shown its LMC."""
 
 from __future__ import annotations
 
-from ibdissect.decode.addresses import lid_end
-from ibdissect.decode.identity import NodeId, PortId, Side
+from ibdissect.decode.identity import NodeId, PortId
 from tests import craft
 from tests.cases import every
 from tests.rules.findings import lint
@@ -40,11 +39,3 @@ def test_the_bounds_of_ranges_and_blocks() -> None:
     assert [issued(0x180, 0x180 ^ 1 << bit) for bit in range(9)] == [False] * 7 + [True] * 2
     assert [answered(0x180, 0x180 ^ 1 << bit) for bit in range(9)] == [False] * 7 + [True] * 2
     assert not answered(2, 127) and answered(127, 128)
-
-
-def test_a_side_is_told_apart_by_its_gid() -> None:
-    """Virtual ports and routers share a LID."""
-    end, virtual = lid_end(5), lid_end(5)
-    virtual.gid = b"\xfe\x80" + bytes(13) + b"\x07"
-    assert end == virtual and Side.of(end) != Side.of(virtual) and str(Side.of(virtual)).startswith("fe80::")
-    assert Side.of(lid_end(5, 1)) != Side.of(end) == Side.of(lid_end(5))

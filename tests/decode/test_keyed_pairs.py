@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import ibdissect
-from ibdissect.decode import keyed_pairs
 from ibdissect.wire.cm import REQ
 from ibdissect.wire.ulp import rpcrdma, rping
 from tests.acme import ACTIVE_QP, PASSIVE_QP, SERVICE
+from tests.bounds import bound
 from tests.craft import LINK_INFINIBAND, build, erf_pcap, ethernet_pcap, gmp, interfaces_pcapng, rc, ud
 from tests.decode.hidden.test_cut_keys import trees
 from tests.fuzz.container import pcapng
@@ -111,7 +111,7 @@ def test_a_request_that_is_cut_off_behind_its_queue_pair(size: int) -> None:
 
 def test_what_was_not_kept_counts_as_such_a_service(monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the bound, every message is hidden from then on, and not before."""
-    monkeypatch.setattr(keyed_pairs, "MAX_PAIRS", 2)
+    bound(monkeypatch, 2, "decode")
     two = set_up(rpcrdma.SERVICE, (17, 19), (5, 6), local_qpn=0x777)
     assert not shows(erf_pcap([*set_up(), *two, send(8, 9, 0x888)])) and shows(erf_pcap([*set_up(), send(8, 9, 0x888)]))
 

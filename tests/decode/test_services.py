@@ -10,10 +10,10 @@ import pytest
 
 from ibdissect.capture import records
 from ibdissect.decode import ChunkTable
-from ibdissect.decode import services as module
 from ibdissect.decode.services import ACTIVE, PASSIVE, Services
 from ibdissect.wire import cm
 from ibdissect.wire.cm import SIDRRep
+from tests.bounds import bound
 from tests.craft import build, erf_pcap, gmp, native, rc, ud
 from tests.decode.made import ethernet_table, native_table, tables_of
 from tests.decode.test_connection_events import SERVICE, ask, tell
@@ -112,7 +112,7 @@ def test_names_of_services_are_those_that_controllers_list() -> None:
 @pytest.mark.parametrize(("most", "kept", "dropped"), [(4, [1, 2, 3, 4], 0), (3, [2, 3, 4], 1), (1, [4], 3)])
 def test_the_oldest_ends_are_forgotten(most: int, kept: list[int], dropped: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not because of a message that is repeated."""
-    monkeypatch.setattr(module, "MAX_ENDS", most)
+    bound(monkeypatch, most, "decode")
     found = Services()
     for qp in range(1, 5):
         found._bind({b"\0\2", b"", b"\0\0"}, qp, qp, qp, 9, PASSIVE)
@@ -122,7 +122,7 @@ def test_the_oldest_ends_are_forgotten(most: int, kept: list[int], dropped: int,
 
 
 def test_all_that_an_end_had_is_forgotten_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_ENDS", 3)
+    bound(monkeypatch, 3, "decode")
     found = Services()
     for moment, (qp, service) in enumerate([(1, 9), (1, 11), (2, 9), (3, 9), (4, 9)], 1):
         found._bind({b"\0\2"}, qp, moment, moment, service, PASSIVE)

@@ -14,12 +14,12 @@ import pytest
 import ibdissect
 from ibdissect.cli.frames import PRINTERS
 from ibdissect.decode import ChunkTable
-from ibdissect.dissect import layout
 from ibdissect.dissect.build import dissect_row, dissect_rows
 from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.wire.text import plain
+from tests.bounds import bound
 from tests.conftest import REPO, a_third_of, shared_captures
 from tests.craft import erf_pcap, ethernet_pcap
 
@@ -111,7 +111,7 @@ def test_few_layouts_are_kept_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return text, len(printer.layouts)
 
     before = shown()
-    monkeypatch.setattr(layout, "MAX_LAYOUTS", 3)
+    bound(monkeypatch, 3, "dissect")
     after = shown()
     assert before[0] == after[0]
     assert before[1] > 3 >= after[1]

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import ibdissect
-from ibdissect.decode.hidden import key_numbers
 from ibdissect.decode.hidden.key_numbers import KeyNumbering, secret_fields
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.headers import DETH
@@ -16,6 +15,7 @@ from ibdissect.wire.sm import SMP
 from ibdissect.wire.ulp import rpcrdma
 from tests import craft
 from tests.acme import connection
+from tests.bounds import bound
 from tests.cases import every
 from tests.craft import LINK_INFINIBAND
 from tests.decode.hidden.test_cut_keys import chunks
@@ -49,7 +49,7 @@ def test_zero_and_public_values_are_no_secrets() -> None:
 
 
 def test_numbers_follow_the_first_appearance_up_to_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_numbers, "MAX_KEYS", 2)
+    bound(monkeypatch, 2, "decode")
     masker, table = KeyNumbering(), native_table([craft.smp(1, 0x10, m_key=key) for key in (9, 0, 7, 9, 5, 5)])
     masker.feed(table)
     assert [masker.name("M_Key", key) for key in (9, 7, 5, 6)] == ["M_Key#1", "M_Key#2", "M_Key#?", "M_Key#?"]
