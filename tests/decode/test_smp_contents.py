@@ -1,24 +1,18 @@
-"""Subnet management packets with equal contents, and conditions that ask nothing else of a packet."""
+"""Subnet management packets with equal contents, and rules that ask more of a packet."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 
 import numpy as np
 
+import ibdissect
 from ibdissect.decode import ChunkTable
-from ibdissect.decode.smp_contents import contents, rests_on_content
-from ibdissect.lint.rule import REGISTRY
-from ibdissect.rules import load
-from ibdissect.wire.encapsulation import ERF
-from ibdissect.wire.expr import Expr, Where
-from ibdissect.wire.headers import BTH, ICRC, LRH, VCRC
-from ibdissect.wire.mad import MAD
-from ibdissect.wire.sm import SMPDirected
-from ibdissect.wire.sm_port import PortInfo
-from ibdissect.words import present, previous
+from ibdissect.decode.smp_contents import contents
 from tests.cases import every
-from tests.craft import LINK_INFINIBAND, ethernet_pcap, roce2, sa_mad, smp, ud
+from tests.craft import LINK_INFINIBAND, erf_pcap, ethernet_pcap, roce2, sa_mad, smp, ud
+from tests.decode import repeated
 from tests.decode.made import Row, chunk_of, native_table, table_of
 from tests.engine.plain import plain
 from tests.subnet.made import answer, port_info
@@ -73,31 +67,20 @@ def test_lengths_that_do_not_fit_make_a_packet_new() -> None:
     assert [one > 0 for one in held(frames)] == [False, True, False, False]
 
 
-@every(
-    ("condition", "rests"),
-    [
-        (PortInfo.lid == 0, True),
-        ((PortInfo.lid + 1 > PortInfo.master_sm_lid) & ~PortInfo.lmc.isin({1, 2}) | present(SMPDirected), True),
-        (MAD.method == 1, True),
-        (LRH.slid == 1, True),
-        (BTH.destqp == 1, True),
-        (BTH.psn == 1, False),
-        (MAD.transaction_id == 0, False),
-        (~(PortInfo.lid == MAD.transaction_id), False),
-        (present(ICRC), False),
-        (present(VCRC), False),
-        (PortInfo.lid == ERF.wire_length, False),
-        (PortInfo.lid == previous(PortInfo.lid), False),
-        ((PortInfo.lid == 1) & Where(PortInfo, lambda table: np.ones(1, np.bool_)), False),
-    ],
-)
-def test_what_conditions_rest_on(condition: Expr, rests: bool) -> None:
-    assert rests_on_content(PortInfo, condition) == rests
-    assert not rests_on_content(None, condition), "a condition on frames"
-
-
-def test_conditions_of_rules() -> None:
-    load()
-    some = {code: rests_on_content(rule.on, rule.when) for code, rule in REGISTRY.items() if rule.when is not None}
-    assert not any(some[code] for code in ("ROC004", "ROC007", "CAP004", "MAD012"))
-    assert sum(some.values()) > len(some) / 2
+def test_repetitions_are_judged_by_what_else_a_rule_asks() -> None:
+    """Of 600 packets with equal contents those whose PSN, transaction id, checksum or place is asked for, and those with something new."""
+    frames = [
+        smp(0x81, PORT_INFO, port_info(5, master_sm_lid=7 if i > 597 else 1), slid=9 if i == 600 else 5, dlid=1, bth={"psn": i},
+            header={"transaction_id": i})
+        for i in range(1, 601)
+    ]  # fmt: skip
+    with ibdissect.open(io.BytesIO(erf_pcap(frames)), plugins=[repeated.__name__]) as opened:
+        found = [(one.name.removeprefix("asked-").upper(), one.frame, one.count) for one in opened.lint(select="REP")]
+        sums = {name: opened.table()[f"infiniband.{kind}.crc"] for name, kind in (("ICR", "invariant"), ("VCR", "variant"))}
+    wanted = {name: list(range(repeated.LATE + 1, 601)) for name in ("AGAIN", "PSN", "TID", "SUM", "BUT", "FUN", "CAL")}
+    wanted |= {name: column.frame[column.value & 0x7F == 0x11].tolist() for name, column in sums.items()} | {
+        "LID": [600],
+        "SML": [598, 599, 600],
+    }
+    assert {name: [frame for each, frame, _ in found if each == name] for name in wanted} == wanted and wanted["ICR"] and wanted["VCR"]
+    assert [(frame, count) for name, frame, count in found if name == "BEF"] == [(2, 598)], "not the one on another LID"
