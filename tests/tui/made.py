@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import shutil
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any  # a screen of any class: tests ask it for what it shows
 
 from textual.css.query import NoMatches
 from textual.geometry import Region
 from textual.pilot import Pilot
+from textual.widgets import Input
 
+from ibdissect.cli.common import CommonOptions
+from ibdissect.cli.points import MergedCapture
+from ibdissect.lint.rule import REGISTRY
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.rules import load
 from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.screen_model.saved_state import FilterHistory, Profile
 from ibdissect.tui.app import TuiApp
+from ibdissect.tui.screens.choice import Choice
 from tests.screen_model.made import capture as capture
 from tests.screen_model.made import frames as frames
 from tests.tui import drawn
@@ -28,6 +35,18 @@ def app_on(path: Path, *, follow: bool = False, show_keys: bool = False, display
     model = CaptureModel(str(path), follow=follow, show_keys=show_keys)
     history, memory = FilterHistory(path.parent / "history"), Profile(path.parent / "screen.json")
     return TuiApp([model], lambda: CheckOptions(rules=load()), history=history, memory=memory, display_filter=display_filter)
+
+
+def app_on_points(captures: Sequence[Path], path: Path) -> TuiApp:
+    """The application on what several points captured, merged in a file: with one rule, that about losses between points."""
+    merged = MergedCapture([*map(str, captures)], CommonOptions())
+    shutil.copy(merged.file.name, path)
+    merged.file.close()
+    app = app_on(path)
+    merged.tell(app.model)
+    app.main.recall()
+    app.study.load = lambda: CheckOptions(rules=[REGISTRY["PTS001"]], policy=merged.known)
+    return app
 
 
 async def until(pilot: Pilot[None], true: Callable[[], object]) -> None:
@@ -69,3 +88,40 @@ def text(app: TuiApp, line: int) -> str:
 async def type_text(pilot: Pilot[None], what: str) -> None:
     names = {" ": "space", "_": "underscore", ".": "full_stop", "=": "equals_sign"}
     await pilot.press(*(names.get(character, character) for character in what))
+
+
+async def opens(pilot: Pilot[None], *keys: str) -> Any:
+    """The screen or window that the last of some keys opens, when a part of it has the focus."""
+    before = pilot.app.screen
+    await pilot.press(*keys)
+    await until(pilot, lambda: pilot.app.screen is not before and pilot.app.focused is not None)
+    return pilot.app.screen
+
+
+async def leaves(pilot: Pilot[None], *keys: str) -> None:
+    """Press keys of which the last leads back to the packet list."""
+    await pilot.press(*keys)
+    app = pilot.app
+    assert isinstance(app, TuiApp)
+    await until(pilot, lambda: app.screen is app.main)
+
+
+def asks(app: TuiApp) -> Any:
+    """The line of a window that asks for one, as soon as keys are written into it; None if no line is asked for."""
+    line, window = app.focused, app.screen
+    return line if window is not app.main and isinstance(line, Input) and window.early is None else None  # type: ignore[attr-defined]
+
+
+def offered(app: TuiApp) -> list[tuple[str, str, str]]:
+    """What a small window offers: answer, title and preview of each entry; nothing if there is no such window."""
+    return app.screen.entries if isinstance(app.screen, Choice) else []
+
+
+def told(app: TuiApp, what: str) -> bool:
+    """Whether a message over the screen has told something."""
+    return any(what in note.message for note in app._notifications)
+
+
+def focused(app: TuiApp) -> Any:
+    """The part of the screen in front that keys are for."""
+    return app.focused

@@ -17,12 +17,9 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from ibdissect.cli.common import CommonOptions
-from ibdissect.cli.points import MergedCapture
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.rules import load
-from ibdissect.rules.PTS.between_points import LostBetweenPoints
 from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.screen_model.saved_state import FilterHistory, Profile
 from ibdissect.tui.app import TuiApp
@@ -122,13 +119,7 @@ def app_for(walk: str, folder: Path, repo: Path) -> TuiApp:
     """The application on the capture of a walk."""
     path = folder / f"{walk}.pcap"
     if walk == "points":
-        merged = MergedCapture([str(repo / f"docs/examples/lost/{name}.pcap") for name in ("client", "tap", "server")], CommonOptions())
-        app = app_on(shutil.copy(merged.file.name, folder / "points.pcapng"))
-        merged.file.close()
-        merged.tell(app.model)
-        app.main.recall()
-        app.study.load = lambda: CheckOptions(rules=[LostBetweenPoints], policy=merged.known)
-        return app
+        return made.app_on_points([repo / f"docs/examples/lost/{name}.pcap" for name in ("client", "tap", "server")], folder / "points.pcapng")
     if walk in SAMPLES:
         shutil.copy(repo / "captures" / SAMPLES[walk], path)
         return app_on(path)

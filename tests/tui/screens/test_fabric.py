@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.tui.screens.fabric import DetailTable, FabricScreen, FabricTree, HistoryScreen, HistoryTable
 from tests import craft
 from tests.screen_model.test_fabric_view import FRAMES, edit, manager, routed
 from tests.subnet.made import p_keys, port_info
 from tests.tui import made
-from tests.tui.made import running, until
+from tests.tui.made import focused, leaves, opens, running, until
 
 
 @pytest.fixture
@@ -23,31 +22,28 @@ def path(tmp_path: Path) -> Path:
 
 async def test_keys_of_the_fabric_screen(path: Path) -> None:
     async with running(path) as (app, pilot):
-        await pilot.press("b")
-        await until(pilot, lambda: isinstance(app.screen, FabricScreen))
-        tree = app.screen.query_one(FabricTree)
+        await opens(pilot, "b")
+        tree = focused(app)
         assert tree.lines[1][1].text == "manager host", "managers are open at the start"
         lines = tree.count()
         await pilot.press("enter")
         assert tree.count() == lines - 1
         await pilot.press("right", "down", "left")
         assert tree.cursor == 0, "left leads to what an entry belongs to"
-        await pilot.press("down", "enter")
-        await until(pilot, lambda: not isinstance(app.screen, FabricScreen))
+        await leaves(pilot, "down", "enter")
         assert app.main.packets.frame == 4
 
 
 async def test_clicks_in_the_fabric_screen(path: Path) -> None:
     async with running(path) as (app, pilot):
-        await pilot.press("b")
-        await until(pilot, lambda: isinstance(app.screen, FabricScreen))
-        tree, details = app.screen.query_one(FabricTree), app.screen.query_one(DetailTable)
+        screen = await opens(pilot, "b")
+        tree, details = focused(app), screen.details
         lines = tree.count()
-        await pilot.click(FabricTree, offset=(5, 0))
+        await pilot.click(tree, offset=(5, 0))
         await until(pilot, lambda: tree.count() == lines - 1)
-        await pilot.click(FabricTree, offset=(5, 0))
+        await pilot.click(tree, offset=(5, 0))
         await until(pilot, lambda: tree.count() == lines)
-        await pilot.click(FabricTree, offset=(8, 1))
+        await pilot.click(tree, offset=(8, 1))
         await until(pilot, lambda: tree.cursor == 1 and details.items and details.items[0][1] == "manager host")
 
 
@@ -55,8 +51,7 @@ async def test_sizes_of_panes_are_remembered_and_facts_are_sorted(path: Path) ->
     sizes = {}
     for run in range(2):
         async with running(path) as (app, pilot):
-            await pilot.press("b")
-            await until(pilot, lambda: isinstance(app.screen, FabricScreen))
+            details = (await opens(pilot, "b")).details
             await pilot.pause()
             if not run:
                 for pane, offset in (("fabric-side", (-12, 0)), ("details", (0, -6))):
@@ -66,7 +61,6 @@ async def test_sizes_of_panes_are_remembered_and_facts_are_sorted(path: Path) ->
                     await pilot.mouse_up(offset=(at.x + offset[0], at.y + offset[1]))
                     await pilot.pause()
             sizes[run] = [app.screen.query_one(f"#{pane}").size for pane in ("fabric-side", "details")]
-            details = app.screen.query_one(DetailTable)
             details.focus()
             await pilot.press("o")
             assert [label for label, _, _ in map(details.items.__getitem__, details.order)] == sorted(one[0] for one in details.items)
@@ -81,28 +75,25 @@ async def test_without_management_nothing_is_claimed(tmp_path: Path) -> None:
     made = tmp_path / "data.pcap"
     made.write_bytes(craft.erf_pcap([craft.rc(0x04, bytes(8))]))
     async with running(made) as (app, pilot):
-        await pilot.press("b")
-        await until(pilot, lambda: isinstance(app.screen, FabricScreen))
-        tree = app.screen.query_one(FabricTree)
+        screen = await opens(pilot, "b")
+        tree = focused(app)
         await pilot.press("left", "right", "enter")
-        assert isinstance(app.screen, FabricScreen) and tree.count() == 0 and "No subnet management seen" in tree.render_line(0).text
+        assert app.screen is screen and tree.count() == 0 and "No subnet management seen" in tree.render_line(0).text
 
 
 async def test_fabric(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
-        await pilot.press("b")
-        await until(pilot, lambda: isinstance(app.screen, FabricScreen))
-        tree = app.screen.query_one(FabricTree)
+        screen = await opens(pilot, "b")
+        tree = focused(app)
         drawn = "".join(segment.text for i in range(tree.count()) for segment in tree.parts(i, 60))
         assert "\x1b" not in drawn and "\x07" not in drawn and "[red]" in drawn
         place = next(i for i, (_, entry) in enumerate(tree.lines) if entry.kind in ("ca", "switch"))
         await pilot.press(*["down"] * place, "right", "down")
-        details = app.screen.query_one(DetailTable)
+        details = screen.details
         assert any(label == "P_Key" for label, _, _ in details.items)
         await pilot.press("left", "left", "tab")
         assert details.has_focus
-        await pilot.press("enter")
-        await until(pilot, lambda: not isinstance(app.screen, FabricScreen))
+        await leaves(pilot, "enter")
         assert app.main.packets.frame in (1, 2, 4)
 
 
@@ -111,10 +102,7 @@ async def test_a_route_from_one_port_to_another(tmp_path: Path) -> None:
     lft = bytes([255, 1, 255, 255, 255, 3]).ljust(64, b"\xff")
     path.write_bytes(craft.erf_pcap([*FRAMES, craft.smp(0x81, 0x19, lft, path=[1])]))
     async with running(path) as (app, pilot):
-        await pilot.press("b")
-        await until(pilot, lambda: isinstance(app.screen, FabricScreen))
-        screen = app.screen
-        assert isinstance(screen, FabricScreen)
+        screen = await opens(pilot, "b")
         places = {entry.text: i for i, (_, entry) in enumerate(screen.known.lines) if entry.kind == "ca"}
         screen.known.select(places["manager host"])
         await pilot.press("r")
@@ -135,12 +123,9 @@ async def test_a_handover_an_edit_and_a_new_lid(tmp_path: Path) -> None:
     lid, unwritten = routed(0x15, port_info(6), 1, 3, modifier=1), routed(0x16, p_keys(0xFFFF, 0x777), 1, 3)
     path.write_bytes(craft.erf_pcap([*FRAMES, manager(2), *edit(p_keys(0xFFFF, 0x4321), 1, 3), lid, unwritten, manager(3)]))
     async with running(path) as (app, pilot):
-        await pilot.press("b")
-        await until(pilot, lambda: isinstance(app.screen, FabricScreen))
-        await pilot.press("t")
-        await until(pilot, lambda: isinstance(app.screen, HistoryScreen))
-        assert isinstance(app.screen, HistoryScreen)
-        table = app.screen.query_one(HistoryTable)
+        await opens(pilot, "b")
+        await opens(pilot, "t")
+        table = focused(app)
         found = [(one.frame, one.what, one.text) for one in table.items]
         assert found == [
             (4, "Manager", "master, priority 7"), (11, "Manager", "standby, priority 7"), (12, "P_Keys", "uncertain"),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ibdissect.tui.screens.ladder import LadderList, LadderScreen
 from tests.tui import drawn
-from tests.tui.made import running, shows, until
+from tests.tui.made import focused, opens, running, shows, until
 
 
 async def test_ladder(repo: Path, tmp_path: Path) -> None:
@@ -15,11 +14,11 @@ async def test_ladder(repo: Path, tmp_path: Path) -> None:
     async with running(tmp_path / "x.pcap") as (app, pilot):
         app.jump(11)
         await shows(pilot, 11)
-        await pilot.press("L")
-        await until(pilot, lambda: isinstance(app.screen, LadderScreen) and app.screen.query_one(LadderList).lines)
+        await opens(pilot, "L")
+        ladder = focused(app)
+        await until(pilot, lambda: ladder.lines)
         assert "NAK Remote access error" in drawn.text(app) and "◀" in drawn.text(app)
         assert "1 refused" in drawn.text(app)
-        ladder = app.screen.query_one(LadderList)
         await pilot.press("home", "n")
         assert "NAK" in ladder.lines[ladder.cursor][1]
         await pilot.press("n")

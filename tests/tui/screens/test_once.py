@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import OptionList
 
-from ibdissect.tui.screens.choice import Choice, WindowOptions
+from ibdissect.tui.screens.choice import Choice
 from tests.tui import made
 from tests.tui.made import running, until
 
@@ -20,7 +20,7 @@ async def test_a_window_is_left_once(answers: str, wanted: str | None, tmp_path:
         choice = Choice("which", [("a", "one", ""), ("b", "two", "")])
         app.push_screen(choice, got.append)
         await until(pilot, lambda: app.screen is choice)
-        options = choice.query_one(WindowOptions)
+        options = choice.query_one(OptionList)
         await pilot.pause()
         for key in answers:
             if key == "e":

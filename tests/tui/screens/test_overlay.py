@@ -5,10 +5,8 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
-from ibdissect.tui.screens.conversations import ConversationScreen
-from ibdissect.tui.screens.overlay import Overlay
 from tests.tui import drawn, made
-from tests.tui.made import running, until
+from tests.tui.made import opens, running
 
 LEAVE = "? keys · Esc back"
 
@@ -16,20 +14,20 @@ LEAVE = "? keys · Esc back"
 async def test_screens_open_and_leave(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         for key, leave in product("sCSbT", ("escape", "q", "again")):
-            await pilot.press(key)
-            await until(pilot, lambda: isinstance(app.screen, Overlay))
+            screen = await opens(pilot, key)
             await pilot.pause()
             assert app.focused is not None and app.focused.can_focus and "· Esc back" in drawn.text(app), key
-            assert isinstance(app.screen, Overlay) and app.screen.key_line(80).endswith(f"· {LEAVE}")
+            assert screen.key_line(80).endswith(f"· {LEAVE}")
             await pilot.press(key if leave == "again" else leave)
             assert app.screen is app.main and app.main.packets.has_focus, key
 
 
-def test_the_line_of_keys_is_never_cut() -> None:
+async def test_the_line_of_keys_is_never_cut(tmp_path: Path) -> None:
     """What has no room is left out; how to leave stays."""
-    screen = ConversationScreen.__new__(ConversationScreen)
-    full = f" {ConversationScreen.keys} · {LEAVE}"
-    assert screen.key_line(200) == full and screen.key_line(len(full)) == full
-    for width in (len(full) - 1, 60, 45):
-        line = screen.key_line(width)
-        assert len(line) <= width and line.endswith(f" · {LEAVE}") and "? keys" in LEAVE and line.startswith(" Enter")
+    async with running(made.capture(tmp_path)) as (_, pilot):
+        screen = await opens(pilot, "C")
+        full = f" {screen.keys} · {LEAVE}"
+        assert screen.key_line(200) == full and screen.key_line(len(full)) == full
+        for width in (len(full) - 1, 60, 45):
+            line = screen.key_line(width)
+            assert len(line) <= width and line.endswith(f" · {LEAVE}") and line.startswith(" Enter")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ibdissect.tui.screens.payload import PayloadList, PayloadScreen
 from tests.tui import drawn
-from tests.tui.made import running, shows, until
+from tests.tui.made import focused, opens, running, shows, until
 
 
 async def test_payload(repo: Path, tmp_path: Path) -> None:
@@ -15,8 +14,8 @@ async def test_payload(repo: Path, tmp_path: Path) -> None:
     async with running(tmp_path / "x.pcap") as (app, pilot):
         app.jump(6)
         await shows(pilot, 6)
-        await pilot.press("R")
-        await until(pilot, lambda: isinstance(app.screen, PayloadScreen) and app.screen.query_one(PayloadList).lines)
+        await opens(pilot, "R")
+        await until(pilot, lambda: focused(app).lines)
         assert "72 64 6d 61 2d 70 69 6e" in drawn.text(app) and "READ 100 bytes, frames 6-7" in drawn.text(app)
         await pilot.press("x")
         assert "rdma-ping-0: ABC" in drawn.text(app)

@@ -5,23 +5,17 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ibdissect.pipeline.check import CheckOptions
-from ibdissect.points.comparison import Comparison
-from ibdissect.points.merged import delays, merged_faults, write_merged
-from ibdissect.rules.PTS.between_points import LostBetweenPoints
-from ibdissect.screen_model.packet_columns import POINT
-from ibdissect.tui.screens.time_chart import Chart, TimeChartScreen
 from tests.tui import drawn
-from tests.tui.made import SIZE, app_on, running, shows, text, until
+from tests.tui.made import SIZE, app_on_points, opens, running, shows, text, until
 
 
 async def test_chart(repo: Path, tmp_path: Path) -> None:
     shutil.copy(repo / "captures/rxe-rping.pcap", tmp_path / "x.pcap")
     async with running(tmp_path / "x.pcap", display_filter="infiniband.aeth") as (app, pilot):
-        await pilot.press("T")
-        await until(pilot, lambda: isinstance(app.screen, TimeChartScreen) and app.screen.chart.frames == 125)
+        screen = await opens(pilot, "T")
+        await until(pilot, lambda: screen.chart.frames == 125)
         await pilot.pause(0.1)
-        view = app.screen.query_one(Chart)
+        view = screen.view
         assert [sum(counts) for counts in view.counts] == [125, 60] and "infiniband.aeth" in drawn.text(app)
         await pilot.press("end", "plus")
         assert view.shown[1] - view.shown[0] == view.chart.span // 2 and not view.whole
@@ -38,10 +32,8 @@ async def test_chart(repo: Path, tmp_path: Path) -> None:
 async def test_curves_and_the_frame_at_the_cursor(repo: Path, tmp_path: Path) -> None:
     shutil.copy(repo / "captures/rxe-rping.pcap", tmp_path / "x.pcap")
     async with running(tmp_path / "x.pcap") as (app, pilot):
-        await pilot.press("T")
-        await until(pilot, lambda: isinstance(app.screen, TimeChartScreen) and app.screen.chart.frames == 125)
-        screen = app.screen
-        assert isinstance(screen, TimeChartScreen)
+        screen = await opens(pilot, "T")
+        await until(pilot, lambda: screen.chart.frames == 125)
         await pilot.press("a", *"cm.req", "enter")
         await until(pilot, lambda: len(screen.chart.series) == 2 and screen.chart.frames == 125)
         await pilot.pause(0.1)
@@ -52,14 +44,8 @@ async def test_curves_and_the_frame_at_the_cursor(repo: Path, tmp_path: Path) ->
 
 async def test_several_points(repo: Path, tmp_path: Path) -> None:
     """The merged list with the point, the way of a packet in its tree, what was lost, and the delays."""
-    comparison = Comparison([str(repo / f"docs/examples/lost/{name}.pcap") for name in ("client", "tap", "server")])
-    with (tmp_path / "x.pcapng").open("wb") as file:
-        numbers = write_merged(comparison, file)
-    app = app_on(tmp_path / "x.pcapng")
-    app.study.load = lambda: CheckOptions(rules=[LostBetweenPoints], policy=merged_faults(comparison, numbers))
-    app.model.delays = found = delays(comparison, numbers)
-    app.model.numbers = dict(zip(("client", "tap", "server"), numbers, strict=True))
-    app.main.packets.columns.insert(1, POINT)
+    app = app_on_points([repo / f"docs/examples/lost/{name}.pcap" for name in ("client", "tap", "server")], tmp_path / "x.pcapng")
+    assert app.model.numbers is not None and app.model.delays is not None
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.study.finished and app.main.tree_pane.lines)
         app.jump(74)
@@ -69,7 +55,7 @@ async def test_several_points(repo: Path, tmp_path: Path) -> None:
         assert app.main.tree_pane.frame_tree is not None
         journey = app.main.tree_pane.frame_tree.layers[0]
         assert [(line.label, line.text.split()[0]) for line in journey.children] == [("client", "frame"), ("verdict", "lost")]
-        there = int(numbers[0][24])
+        there = int(app.model.numbers["client"][24])
         assert journey.children[0].text.startswith(f"frame 25 · No. {there}  -") and there != 25
         app.main.tree_pane.reveal_node(journey.children[0])
         app.main.tree_pane.focus()
@@ -79,7 +65,7 @@ async def test_several_points(repo: Path, tmp_path: Path) -> None:
         app.jumping.step(back=True)
         await shows(pilot, 74)
         await until(pilot, lambda: "Journey  packet 25" in drawn.text(app) and "lost after tap, before server" in drawn.text(app))
-        await pilot.press("T")
-        await until(pilot, lambda: isinstance(app.screen, TimeChartScreen) and app.screen.chart.frames == 621)
+        screen = await opens(pilot, "T")
+        await until(pilot, lambda: screen.chart.frames == 621)
         await pilot.press("b", "b")
-        assert max(app.screen.query_one(Chart).counts[0]) == found.max() and "since the point before" in drawn.text(app)
+        assert max(screen.view.counts[0]) == app.model.delays.max() and "since the point before" in drawn.text(app)
