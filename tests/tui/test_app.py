@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from ibdissect.tui.panes.bytes_pane import BytesPane
 from tests.conftest import REPO
 from tests.screen_model.made import TOTAL
 from tests.tui import made
@@ -83,5 +82,5 @@ async def test_every_frame_of_the_samples_can_be_visited(name: str) -> None:
         for frame in range(1, total + 1, max(total // 8, 1)):
             app.jump(frame)
             await shows(pilot, frame)
-            for byte in range(0, len(app.query_one(BytesPane).data), 37):
+            for byte in range(0, len(app.main.bytes_pane.data), 37):
                 app.main.tree_pane.reveal(byte)

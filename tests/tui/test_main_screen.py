@@ -7,28 +7,25 @@ from pathlib import Path
 import pytest
 from textual.widgets import Label
 
-from ibdissect.tui.main_screen import PaneLayout
-from ibdissect.tui.panes import bars
-from ibdissect.tui.panes.bytes_pane import BytesPane
-from ibdissect.tui.panes.findings_pane import FindingsPane
-from ibdissect.tui.screens.prompt import Prompt
 from tests.screen_model.made import written
 from tests.tui import made
-from tests.tui.made import running, shows, until
+from tests.tui.made import asks, running, shows, until
 
 
 @pytest.mark.parametrize(
     ("panes", "size", "shown"),
     [
-        (PaneLayout(), (120, 40), {"tree": True, "bytes": True, "findings": True}),
-        (PaneLayout(), (80, 24), {"tree": True, "bytes": False, "findings": False}),
-        (PaneLayout({"bytes": True}), (80, 24), {"tree": False, "bytes": True, "findings": False}),
-        (PaneLayout({"findings": True}), (80, 24), {"tree": False, "bytes": False, "findings": True}),
-        (PaneLayout({"bytes": False, "findings": False}), (250, 80), {"tree": True, "bytes": False, "findings": False}),
+        ({}, (120, 40), {"tree": True, "bytes": True, "findings": True}),
+        ({}, (80, 24), {"tree": True, "bytes": False, "findings": False}),
+        ({"bytes": True}, (80, 24), {"tree": False, "bytes": True, "findings": False}),
+        ({"findings": True}, (80, 24), {"tree": False, "bytes": False, "findings": True}),
+        ({"bytes": False, "findings": False}, (250, 80), {"tree": True, "bytes": False, "findings": False}),
     ],
 )
-def test_panes(panes: PaneLayout, size: tuple[int, int], shown: dict[str, bool]) -> None:
-    assert panes.shown(*size) == shown
+def test_panes(tmp_path: Path, panes: dict[str, bool], size: tuple[int, int], shown: dict[str, bool]) -> None:
+    layout = made.app_on(made.capture(tmp_path)).main.layout_
+    layout.wanted = panes
+    assert layout.shown(*size) == shown
 
 
 async def test_sizes(tmp_path: Path) -> None:
@@ -41,9 +38,9 @@ async def test_sizes(tmp_path: Path) -> None:
             await until(pilot, lambda size=size: app.screen.size == size and app.query_one("#byte-side").display == (size[0] >= 100))
             if small:
                 await pilot.press("x")
-                assert app.query_one(BytesPane).has_focus and not app.main.tree_pane.display
+                assert app.main.bytes_pane.has_focus and not app.main.tree_pane.display
                 await pilot.press("x", "F")
-                assert app.query_one(FindingsPane).has_focus and not app.main.tree_pane.display
+                assert app.main.findings_pane.has_focus and not app.main.tree_pane.display
                 await pilot.press("F")
                 app.main.layout_.wanted.clear()
             for strip in app.main.packets.render_lines(app.main.packets.size.region):
@@ -58,7 +55,7 @@ async def test_tab_goes_round_the_panes(tmp_path: Path) -> None:
             seen.append(app.focused.id if app.focused is not None else None)
         assert seen == ["tree", "bytes", "findings", "packets"]
         await pilot.press("shift+tab")
-        assert app.query_one(FindingsPane).has_focus
+        assert app.main.findings_pane.has_focus
 
 
 async def test_an_empty_capture(tmp_path: Path) -> None:
@@ -75,13 +72,14 @@ async def test_remarks_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """After a while, and when the next key is pressed; what stands comes back, what belongs to work stays."""
     async with running(made.capture(tmp_path), (80, 24)) as (app, pilot):
         bar = app.main.key_bar
-        monkeypatch.setattr(bars, "WHILE", 0.05)
+        after = bar.set_timer
+        monkeypatch.setattr(bar, "set_timer", lambda _, call: after(0.05, call))
         bar.stand("held")
         bar.say("done")
         assert "done" in bar.render().plain and "held" not in bar.render().plain
         await until(pilot, lambda: not bar.note)
         assert "held" in bar.render().plain
-        monkeypatch.setattr(bars, "WHILE", 60)
+        monkeypatch.setattr(bar, "set_timer", lambda _, call: after(60, call))
         app.note("a note over the list")
         bar.say("about the last key")
         await pilot.press("i")
@@ -92,7 +90,7 @@ async def test_remarks_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         bar.say_no_more()
         assert bar.note == "working…"
         await pilot.press("w")  # more kinds than one line has room for
-        await until(pilot, lambda: isinstance(app.screen, Prompt) and app.screen.early is None)
+        await until(pilot, lambda: asks(app))
         kinds = app.screen.query_one("#prompt-kinds", Label)
         lines = str(kinds.content).split("\n")
         assert kinds.size.height == len(lines) == 4 and max(map(len, lines)) <= kinds.size.width

@@ -119,7 +119,8 @@ def app_for(walk: str, folder: Path, repo: Path) -> TuiApp:
     """The application on the capture of a walk."""
     path = folder / f"{walk}.pcap"
     if walk == "points":
-        return made.app_on_points([repo / f"docs/examples/lost/{name}.pcap" for name in ("client", "tap", "server")], folder / "points.pcapng")
+        points = [repo / f"docs/examples/lost/{name}.pcap" for name in ("client", "tap", "server")]
+        return made.app_on_points(points, folder / "points.pcapng")
     if walk in SAMPLES:
         shutil.copy(repo / "captures" / SAMPLES[walk], path)
         return app_on(path)

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ibdissect.tui.start import StartApp, StartList, entries
+from ibdissect.tui.start import StartApp
 from tests.tui import drawn
+from tests.tui.made import focused
 
 
-def test_entries(tmp_path: Path) -> None:
+def test_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "state/ibdissect").mkdir(parents=True)
+
+    def offered() -> Any:
+        return StartApp().shown.shown[0].lines  # type: ignore[attr-defined]
+
+    assert [one.path for one in offered()].count("") == 1 and not any(one.path for one in offered())
     for name in ("b.pcap", "a.pcapng.gz", "notes.txt"):
         (tmp_path / name).write_bytes(b"x" * 1234)
     (tmp_path / "folder.pcap").mkdir()
-    found = [*entries([str(tmp_path / "b.pcap"), str(tmp_path / "gone.pcap"), "/"], str(tmp_path))]
+    (tmp_path / "state/ibdissect/recent").write_text(f"{tmp_path}/b.pcap\n{tmp_path}/gone.pcap\n/\n")
+    found = offered()
     assert [Path(one.path).name for one in found if one.path] == ["b.pcap", "a.pcapng.gz", "b.pcap"], "opened before, then those here"
     assert found[0].path == "" and "1,234 bytes" in [one.note for one in found]
-    assert [one.path for one in entries([], str(tmp_path / "none"))].count("") == 1
 
 
 async def test_a_capture_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,7 +38,7 @@ async def test_a_capture_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         app = StartApp()
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause()
-            assert app.screen.query_one(StartList).count() > 5
+            assert focused(app).count() > 5
             text = drawn.text(app)
             assert "\x1b" not in text and "In this folder" in text and "ibdissect lint CAPTURE" in text
             await pilot.press(*keys)

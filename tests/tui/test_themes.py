@@ -10,13 +10,23 @@ from textual.color import Color
 from ibdissect.tui import themes
 from ibdissect.tui.changes import ChangesApp
 from ibdissect.tui.start import StartApp
-from ibdissect.tui.themes import BARS, contrast, readable
+from ibdissect.tui.themes import readable
 from tests.tui import made
 from tests.tui.made import running, until
 
 LEAST = 4.5
 WHITE = Color(255, 255, 255)
 BLACK = Color(0, 0, 0)
+
+
+def contrast(one: Color, other: Color) -> float:
+    """How much two colours differ, 1 to 21, counted from the text of WCAG 2."""
+    light = [
+        sum(share * (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4)
+            for share, part in zip((0.2126, 0.7152, 0.0722), color.normalized, strict=True))
+        for color in (one, other)
+    ]  # fmt: skip
+    return (max(light) + 0.05) / (min(light) + 0.05)
 
 
 def test_contrast() -> None:
@@ -133,9 +143,12 @@ async def test_what_is_drawn_can_be_read(theme: str, palette: str, size: tuple[i
                 await pilot.pause()
 
 
-def test_every_application_has_the_colours_of_the_terminal() -> None:
+def test_every_application_has_the_colours_of_the_terminal(tmp_path: Path) -> None:
     """Also the start screen and `diff --tui`: the cursor is not the colour of its line without the focus."""
-    for app in (StartApp(), ChangesApp("", [])):
-        app.palette = "256"
+    bars = set()
+    for app in (made.app_on(made.capture(tmp_path)), StartApp(), ChangesApp("", [])):
+        full, app.palette, app.theme = app.get_css_variables(), "256", "ibdissect-dark"
         variables = app.get_css_variables()
-        assert variables["tint-cursor"] != variables["tint-quiet"] and variables["tint-cursor"] == BARS["256", True]["tint-cursor"]
+        assert variables["tint-cursor"] != variables["tint-quiet"] and variables["tint-cursor"] != full["tint-cursor"]
+        bars.add((variables["tint-cursor"], variables["tint-quiet"]))
+    assert len(bars) == 1

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibdissect.tui.keys.captures import complete_path
-from ibdissect.tui.screens.choice import Choice
-from ibdissect.tui.screens.prompt import Prompt
+from textual.widgets import Label
+
 from tests import craft
 from tests.screen_model.made import TOTAL
 from tests.screen_model.test_decoding import FRAMES
 from tests.tui import drawn, made
-from tests.tui.made import running, shows, text, type_text, until
+from tests.tui.made import asks, offered, opens, running, shows, text, told, type_text, until
 
 
 async def test_a_file_is_opened_and_a_wrong_one_refused(tmp_path: Path) -> None:
@@ -20,12 +19,12 @@ async def test_a_file_is_opened_and_a_wrong_one_refused(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         for name, opened in (("none", 1), ("two", 2)):
             await pilot.press("ctrl+o")
-            await until(pilot, lambda: isinstance(app.screen, Prompt) and app.screen.early is None)
+            await until(pilot, lambda: asks(app))
             for path, said in (str(tmp_path), "type the path"), (str(tmp_path / "no"), "no such file"), ("~nobody-here/x", "no such file"):
-                app.screen.query_one("#prompt-input").value = path  # type: ignore[attr-defined]
+                asks(app).value = path
                 await pilot.press("enter")
                 await until(pilot, lambda said=said: said in drawn.text(app))
-            app.screen.query_one("#prompt-input").value = str(tmp_path / name)  # type: ignore[attr-defined]
+            asks(app).value = str(tmp_path / name)
             await pilot.press("enter")
             await until(pilot, lambda: app.screen is app.main)
             await pilot.pause(0.1)
@@ -42,8 +41,7 @@ async def test_a_capture_that_is_read_anew_keeps_notes_and_decodings(tmp_path: P
             app.jump(frame)
             await shows(pilot, frame)
             await pilot.press("D")
-            assert isinstance(app.screen, Choice)
-            place, before = next(i for i, entry in enumerate(app.screen.entries) if what in entry[2]), app.capture
+            place, before = next(i for i, entry in enumerate(offered(app)) if what in entry[2]), app.capture
             await pilot.press(*["down"] * place, "enter")
             await until(pilot, lambda before=before: app.capture is not before and app.study.finished)
         layers = [layer.label for layer in app.model.tree(1).layers] + [layer.text for layer in app.model.tree(3).layers]
@@ -60,7 +58,7 @@ async def test_roce_on_another_port_is_read_anew_with_filter_and_frame(tmp_path:
         await shows(pilot, 5)
         assert "RC" not in text(app, 4)
         await pilot.press("D")
-        assert isinstance(app.screen, Choice) and app.screen.entries[0][1:] == ("UDP port 4799", "RoCE v2")
+        assert offered(app)[0][1:] == ("UDP port 4799", "RoCE v2")
         before = app.capture
         await pilot.press("enter")
         await until(pilot, lambda: app.capture is not before and app.main.packets.count() == 5)
@@ -73,8 +71,7 @@ async def test_messages_to_a_queue_pair_are_read_as_said(tmp_path: Path) -> None
     path.write_bytes(craft.ethernet_pcap(FRAMES))
     async with running(path) as (app, pilot):
         await pilot.press("D")
-        assert isinstance(app.screen, Choice)
-        place = next(i for i, entry in enumerate(app.screen.entries) if "NVMe command" in entry[2])
+        place = next(i for i, entry in enumerate(offered(app)) if "NVMe command" in entry[2])
         before = app.capture
         await pilot.press(*["down"] * place, "enter")
         await until(pilot, lambda: app.capture is not before and app.study.finished and app.main.tree_pane.frame_tree)
@@ -96,19 +93,27 @@ async def test_findings_in_a_pipe_are_reported_to_be_older(tmp_path: Path) -> No
         await pilot.press("D", "enter")
         await pilot.pause()
         assert app.capture is before and [one.qp for one in app.model.decodings] == [0x12]
-        assert any("earlier findings stay" in one.message for one in app._notifications)
+        assert told(app, "earlier findings stay")
 
 
-def test_paths_are_completed(tmp_path: Path) -> None:
+async def test_paths_are_completed(tmp_path: Path) -> None:
     for name in ("first-a.pcap", "first-b.pcap", "second.pcap", ".hidden"):
         (tmp_path / name).touch()
     (tmp_path / "folder").mkdir()
-    assert complete_path(f"{tmp_path}/fi") == (f"{tmp_path}/first-", "first-a.pcap, first-b.pcap")
-    assert complete_path(f"{tmp_path}/s") == (f"{tmp_path}/second.pcap", "")
-    assert complete_path(f"{tmp_path}/fo") == (f"{tmp_path}/folder/", "")
-    assert "hidden" not in complete_path(f"{tmp_path}/")[1] and complete_path(f"{tmp_path}/.h")[0].endswith(".hidden")
-    assert complete_path(f"{tmp_path}/x") == (f"{tmp_path}/x", "no file begins so")
-    assert complete_path(f"{tmp_path}/none/x")[1]
+    async with running(made.capture(tmp_path)) as (app, pilot):
+        await opens(pilot, "ctrl+o")
+        await until(pilot, lambda: asks(app))
+        for typed, completed, said in (
+            ("/fi", "/first-", "first-a.pcap, first-b.pcap"), ("/s", "/second.pcap", ""), ("/fo", "/folder/", ""), ("/.h", "/.hidden", ""),
+            ("/x", "/x", "no file begins so"), ("/none/x", "/none/x", "no such"), ("/", "/", "first-a.pcap, first-b.pcap, folder"),
+        ):  # fmt: skip
+            asks(app).value = f"{tmp_path}{typed}"
+            await pilot.press("tab")
+            reason = app.screen.query_one("#prompt-reason", Label)
+            await until(pilot, lambda end=completed, reason=reason: asks(app).value == f"{tmp_path}{end}" and reason.content is not None)
+            await pilot.pause()
+            told = str(reason.render())
+            assert told.startswith(said) and (said or "file" not in told) and "hidden" not in told, typed
 
 
 async def test_recent_captures_come_back(tmp_path: Path) -> None:
@@ -118,7 +123,7 @@ async def test_recent_captures_come_back(tmp_path: Path) -> None:
         for path in (two, made.capture(tmp_path)):
             app.recent.add(str(path), path=True)
         await pilot.press("ctrl+o")
-        await until(pilot, lambda: isinstance(app.screen, Prompt) and app.screen.early is None)
+        await until(pilot, lambda: asks(app))
         await pilot.press("up", "up", "enter")
         await until(pilot, lambda: len(app.captures) == 2)
         assert app.captures[1].model.source == str(two)
@@ -146,4 +151,4 @@ async def test_a_growing_capture_is_held_and_ended(tmp_path: Path) -> None:
         await pilot.press("H", "down", "enter")
         await until(pilot, lambda: app.model.complete)
         await pilot.press("H")
-        await until(pilot, lambda: any("to its end" in note.message for note in app._notifications))
+        await until(pilot, lambda: told(app, "to its end"))

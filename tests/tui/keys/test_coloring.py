@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibdissect.tui.keys.coloring import INKS
-from ibdissect.tui.panes.packet_list import PAGE
-from ibdissect.tui.screens.choice import Choice
-from ibdissect.tui.screens.prompt import Prompt
+from ibdissect.tui.app import TuiApp
 from tests.tui import made
-from tests.tui.made import running, type_text, until
+from tests.tui.made import asks, offered, running, type_text, until
+
+
+def in_ink(app: TuiApp, name: str) -> set[int]:
+    """The frames whose lines are drawn in an ink of the theme."""
+    packets = app.main.packets
+    wanted = packets.ink(name).color
+    return {
+        row + 1 for row in range(packets.count())
+        if any(part.style is not None and part.style.color == wanted for part in packets.parts(row, 120) if len(part.text.strip()) > 9)
+    }  # fmt: skip
 
 
 async def test_frames_of_a_filter_are_colored_until_the_rule_is_taken_away(tmp_path: Path) -> None:
@@ -23,20 +30,12 @@ async def test_frames_of_a_filter_are_colored_until_the_rule_is_taken_away(tmp_p
         await pilot.pause()
         app.filtering.enter("")
         await pilot.pause()
-        colored = {
-            packets.rows.frame(row)
-            for row in range(packets.count())
-            if packets.inks.by_rule(packets.rows.frame(row), row // PAGE, packets._frames)
-        }
-        assert colored == frames and frames < set(range(1, app.model.index.frames + 1))
-        line = packets.line(min(frames) - 1)
-        assert line is not None and packets.inks.of(line, 0, packets._frames) == INKS["red"]
+        assert in_ink(app, "nak") == frames | {21} and frames < set(range(1, 31)), "and the NAK, which is red without a rule"
     async with running(path) as (app, pilot):
         await until(pilot, lambda: app.main.packets.inks.rules)
         app.jump(min(frames))
         await pilot.press("number_sign")
-        assert isinstance(app.screen, Choice)
-        assert [what for _, what, _ in app.screen.entries][-1] == "no longer red"
+        assert [what for _, what, _ in offered(app)][-1] == "no longer red"
         await pilot.press("end", "enter")
         await pilot.pause()
         assert app.main.packets.inks.rules == [] and not app.memory.by_kind("color")
@@ -49,19 +48,14 @@ async def test_a_rule_may_ask_for_findings(tmp_path: Path) -> None:
         await until(pilot, lambda: app.main.packets.inks.rules)
         packets = app.main.packets
         assert packets.inks.rules is not None and len(packets.inks.rules) == 1, "what this capture does not know is left out"
-        found = {
-            frame
-            for frame in range(1, app.model.index.frames + 1)
-            if packets.inks.by_rule(frame, (frame - 1) // PAGE, packets._frames) == "cm"
-        }
-        assert found == set(app.model.findings.frames().tolist()) != set()
+        assert in_ink(app, "cm") == set(app.model.findings.frames().tolist()) != set()
 
 
 async def test_profiles(tmp_path: Path) -> None:
     path = made.capture(tmp_path)
     async with running(path) as (app, pilot):
         await pilot.press("P", "end", "enter")
-        await until(pilot, lambda: isinstance(app.screen, Prompt))
+        await until(pilot, lambda: asks(app))
         await type_text(pilot, "work")
         await pilot.press("enter")
         await until(pilot, lambda: app.memory.name == "work")
@@ -86,5 +80,5 @@ async def test_profiles(tmp_path: Path) -> None:
         await pilot.press("P", "down", "down", "enter")
         await until(pilot, lambda: app.memory.name == "")
         await pilot.press("P")
-        assert isinstance(app.screen, Choice) and [what for _, what, _ in app.screen.entries] == ["● default", "  new ..."]
+        assert [what for _, what, _ in offered(app)] == ["● default", "  new ..."]
         assert not (tmp_path / "screen-work.json").exists() and app.theme == "ibdissect-dark"

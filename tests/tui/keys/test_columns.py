@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import json
-import time
+import threading
 from pathlib import Path
 
 import pytest
 from textual.widgets import SelectionList
 
 from ibdissect.screen_model import packet_columns
-from ibdissect.screen_model.shown_frames import SortedRows
 from ibdissect.subnet.node_names import NodeNames
-from ibdissect.tui.keys import columns
-from ibdissect.tui.panes.bars import KeyBar
-from ibdissect.tui.screens.choice import ColumnChoice
-from ibdissect.tui.screens.prompt import Prompt
 from tests.screen_model.made import TOTAL
 from tests.tui import made
-from tests.tui.made import running, shows, text, type_text, until
+from tests.tui.made import asks, opens, running, shows, text, type_text, until
 
 
 async def test_the_next_run_shows_the_same_columns(tmp_path: Path) -> None:
     path = made.capture(tmp_path)
     async with running(path) as (app, pilot):
-        await pilot.press("v")
-        assert isinstance(app.screen, ColumnChoice)
-        app.screen.query_one(SelectionList).deselect("length").select("ibdissect.response_time")
+        window = await opens(pilot, "v")
+        window.query_one(SelectionList).deselect("length").select("ibdissect.response_time")
         await pilot.press("enter")
         await pilot.pause()
         shown = [column.key for column in app.main.packets.columns]
@@ -58,7 +52,7 @@ async def test_a_note_names_unknown_columns(tmp_path: Path, known: tuple[str, ..
     path = made.capture(tmp_path)
     (tmp_path / "screen.json").write_text(json.dumps({"columns": [*known, "\x1b[31mx"]}))
     async with running(path) as (app, _):
-        note = app.query_one(KeyBar).note
+        note = app.main.key_bar.note
         assert "unknown now" in note and "\x1b" not in note
         assert [column.key for column in app.main.packets.columns] == [*shown]
 
@@ -88,9 +82,7 @@ async def test_dated_times_stay_on_a_narrow_screen(tmp_path: Path) -> None:
 
 async def test_columns(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
-        await pilot.press("v")
-        assert isinstance(app.screen, ColumnChoice)
-        choice = app.screen.query_one(SelectionList)
+        choice = (await opens(pilot, "v")).query_one(SelectionList)
         choice.deselect("length")
         await pilot.press("enter")
         await pilot.pause()
@@ -150,9 +142,9 @@ async def test_the_list_is_sorted_by_a_click_and_by_a_key(tmp_path: Path) -> Non
         for down, sign in ((False, "▴"), (True, "▾")):
             ordered = sorted(lengths, key=lambda frame: -lengths[frame] if down else lengths[frame])
             await pilot.click(packets, offset=(at + 1, 0))
-            await until(pilot, lambda: isinstance(packets.rows, SortedRows) and packets.rows.down == down)  # noqa: B023
+            await until(pilot, lambda: sign in packets.head and packets.rows is not app.model.rows)  # noqa: B023
             lines = [packets.line(row) for row in range(TOTAL)]
-            assert sign in packets.head and [line.frame for line in lines if line is not None] == ordered
+            assert [line.frame for line in lines if line is not None] == ordered
             assert packets.frame == 1, "the cursor stays at its frame"
         await pilot.press("g", "7", "enter")
         await until(pilot, lambda: packets.frame == 7)
@@ -160,7 +152,7 @@ async def test_the_list_is_sorted_by_a_click_and_by_a_key(tmp_path: Path) -> Non
         await until(pilot, lambda: packets.rows is app.model.rows)
         assert packets.frame == 7
         await pilot.press("o", "enter")
-        await until(pilot, lambda: isinstance(packets.rows, SortedRows) and packets.rows.key == "number")
+        await until(pilot, lambda: packets.sorted_by == "No. ▴")
 
 
 async def test_the_end_of_a_heading_sorts_nothing(tmp_path: Path) -> None:
@@ -173,14 +165,14 @@ async def test_the_end_of_a_heading_sorts_nothing(tmp_path: Path) -> None:
 async def test_a_column_of_a_typed_field_in_a_place_of_its_own(tmp_path: Path) -> None:
     path = made.capture(tmp_path)
     async with running(path, (160, 40)) as (app, pilot):
-        await pilot.press("v", "plus")
-        await until(pilot, lambda: isinstance(app.screen, Prompt) and app.screen.early is None)
+        window = await opens(pilot, "v")
+        await pilot.press("plus")
+        await until(pilot, lambda: asks(app))
         await type_text(pilot, "bth.no")
         await pilot.press("enter")
-        assert isinstance(app.screen, Prompt), "there is no such field"
-        app.screen.query_one("#prompt-input").value = "frame.time_delta"  # type: ignore[attr-defined]
+        asks(app).value = "frame.time_delta"  # there is no field bth.no
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, ColumnChoice))
+        await until(pilot, lambda: app.screen is window)
         await pilot.press("greater_than_sign", "greater_than_sign", "less_than_sign", "enter")
         await until(pilot, lambda: app.screen is app.main)
         shown = [column.key for column in app.main.packets.columns]
@@ -204,20 +196,22 @@ async def test_info_is_scrolled_sideways(tmp_path: Path) -> None:
 
 
 async def test_a_sort_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "sort_rows", lambda *_, wanted, **__: [time.sleep(0.001) for _ in iter(wanted, False)] and None)
     async with running(made.capture(tmp_path)) as (app, pilot):
-        await pilot.press("o", "enter")
-        await until(pilot, lambda: app.filtering.work.name == columns.SORT)
+        after, go_on = app.model.index.after, threading.Event()
+        monkeypatch.setattr(app.model.index, "after", lambda *given: (go_on.wait(10), after(*given))[1])
+        await pilot.press("o", "down", "enter")
+        await until(pilot, lambda: app.filtering.busy)
         await pilot.press("escape")
+        go_on.set()
         await until(pilot, lambda: not app.filtering.busy)
-        assert app.main.packets.rows is app.model.rows and app.query_one(KeyBar).note == "not sorted"
+        assert app.main.packets.rows is app.model.rows and app.main.key_bar.note == "not sorted"
 
 
 async def test_times_of_day_are_shifted(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         packets = app.main.packets
         await pilot.press("z")
-        await until(pilot, lambda: isinstance(app.screen, Prompt))
+        await until(pilot, lambda: asks(app))
         await type_text(pilot, "+3600.5")
         await pilot.press("enter")
         await until(pilot, lambda: "2023-11-14 23:13:20.501" in text(app, 1))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibdissect.tui.changes import ChangesScreen
 from tests.tui import drawn, made
-from tests.tui.made import until
+from tests.tui.made import opens, told, until
 from tests.tui.test_open_capture import two
 
 
@@ -14,16 +13,15 @@ async def test_two_tabs(tmp_path: Path) -> None:
     app = two(tmp_path)
     async with app.run_test(size=made.SIZE) as pilot:
         await until(pilot, lambda: app.study.finished)
-        await pilot.press("equals_sign")
-        await until(pilot, lambda: isinstance(app.screen, ChangesScreen))
+        await opens(pilot, "equals_sign")
         assert "changes from made.pcap to other.pcap" in drawn.text(app) and "traffic" in drawn.text(app)
         await pilot.press("escape")
         (tmp_path / "other.pcap").unlink()
         await pilot.press("equals_sign")
-        await until(pilot, lambda: any("other.pcap" in note.message for note in app._notifications))
+        await until(pilot, lambda: told(app, "other.pcap"))
         app.captures[1].model.live = True
         await pilot.press("equals_sign")
-        await until(pilot, lambda: any("cannot be read again" in note.message for note in app._notifications))
+        await until(pilot, lambda: told(app, "cannot be read again"))
         await app.close(app.captures[1])
         await pilot.press("equals_sign")
-        await until(pilot, lambda: any("Only one capture" in note.message for note in app._notifications))
+        await until(pilot, lambda: told(app, "Only one capture"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibdissect.tui.panes.bars import KeyBar
 from tests.conftest import REPO
 from tests.screen_model.made import written
 from tests.screen_model.test_related_frames import FRAMES
@@ -41,7 +40,7 @@ async def test_jump_between_request_and_answer(tmp_path: Path) -> None:
         await shows(pilot, 1)
         await pilot.press("r")
         await shows(pilot, 5)
-        assert "frame 1" in app.query_one(KeyBar).note
+        assert "frame 1" in app.main.key_bar.note
         await pilot.press("r")
         await shows(pilot, 1)
         app.jump(9)

@@ -8,11 +8,8 @@ import pytest
 from textual.widgets import OptionList
 
 from ibdissect.screen_model.value_filters import as_filter
-from ibdissect.tui.messages import ValuesWanted
-from ibdissect.tui.screens.choice import Choice
-from ibdissect.tui.screens.conversations import ConversationScreen
 from tests.tui import made
-from tests.tui.made import running, shows, until
+from tests.tui.made import offered, opens, running, shows, told, until
 
 GO = "go "
 APPLY = "apply "
@@ -26,8 +23,8 @@ async def test_the_menu_of_a_field(tmp_path: Path, key: str) -> None:
         tree.select(place)
         wanted = as_filter(tree.node)
         await pilot.press(key)
-        assert isinstance(app.screen, Choice) and app.screen.heading == (tree.node.label if tree.node else "")
-        entries = {title: preview for _, title, preview in app.screen.entries}
+        assert offered(app) and app.screen.heading == (tree.node.label if tree.node else "")
+        entries = {title: preview for _, title, preview in offered(app)}
         assert entries["Apply as filter"] == wanted and entries["Mark"] == "frame 1"
         assert ("Explain" in entries) == bool(app.model.findings.of_frame(1)) and "Take the mark away" not in entries
         await pilot.press("enter")
@@ -41,12 +38,11 @@ async def test_color_asks_for_the_color_at_once(tmp_path: Path) -> None:
         wanted = as_filter(tree.node)
         for colors in ({wanted: "red"}, {}):
             await pilot.press("space")
-            assert isinstance(app.screen, Choice)
-            place = next(i for i, entry in enumerate(app.screen.entries) if entry[1] == "Color")
+            place = next(i for i, entry in enumerate(offered(app)) if entry[1] == "Color")
             await pilot.press(*["down"] * place, "enter")
             await pilot.pause()
             if colors:
-                assert isinstance(app.screen, Choice) and app.screen.heading == wanted and app.screen.entries[0][0] == "red"
+                assert app.screen.heading == wanted and offered(app)[0][0] == "red"  # type: ignore[attr-defined]
                 await pilot.press("enter")
             await until(pilot, lambda: app.screen is app.main)
             assert app.memory.by_kind("color") == colors
@@ -69,7 +65,7 @@ async def test_pages_of_a_window_that_is_not_laid_out(tmp_path: Path, key: str) 
 async def test_a_click_with_the_right_button(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         await pilot.click(app.main.packets, offset=(8, 3), button=3)
-        await until(pilot, lambda: isinstance(app.screen, Choice))
+        await until(pilot, lambda: offered(app))
         assert app.main.packets.cursor == 2
         await pilot.press("escape")
         app.main.packets.rows = type(app.model.rows)()
@@ -84,9 +80,9 @@ async def test_a_right_click_is_about_the_cell_that_it_hits(tmp_path: Path) -> N
         await shows(pilot, 3)
         at = 4 + sum(packets.given[column.key] + 2 for column in packets.columns[:5])
         await pilot.click(packets, offset=(at + 1, 1 + 7), button=3)
-        await until(pilot, lambda: isinstance(app.screen, Choice))
-        assert isinstance(app.screen, Choice) and packets.frame == 8
-        entries = {title: preview for _, title, preview in app.screen.entries}
+        await until(pilot, lambda: offered(app))
+        assert packets.frame == 8
+        entries = {title: preview for _, title, preview in offered(app)}
         assert entries["Apply as filter"] == entries["Color"] == "infiniband.bth.p_key == 0xffff" and entries["Mark"] == "frame 8"
         await pilot.press("down", "enter", "enter")
         await until(pilot, lambda: app.filtering.text == "not (infiniband.bth.p_key == 0xffff)")
@@ -104,23 +100,22 @@ async def test_commands_are_about_the_frame_that_is_selected(tmp_path: Path) -> 
 async def test_values_of_a_line_lead_to_their_frames(tmp_path: Path) -> None:
     """In every view: what its line names is offered, and the view is left for the frames."""
     async with running(made.capture(tmp_path)) as (app, pilot):
-        await pilot.press("C")
-        await until(pilot, lambda: isinstance(app.screen, ConversationScreen))
+        await opens(pilot, "C")
         await pilot.press("space")
-        await until(pilot, lambda: isinstance(app.screen, Choice))
-        assert isinstance(app.screen, Choice)
-        key = app.screen.entries[0][0]
+        await until(pilot, lambda: offered(app))
+        key = offered(app)[0][0]
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is app.main)
         assert key == f"{APPLY}{app.filtering.text}" and app.filtering.text
         app.main.findings_pane.focus()
         await pilot.press("end", "space")
-        await until(pilot, lambda: isinstance(app.screen, Choice))
-        assert isinstance(app.screen, Choice) and app.screen.heading == "Values of this line"
+        await until(pilot, lambda: offered(app))
+        assert app.screen.heading == "Values of this line"  # type: ignore[attr-defined]
         app.screen.dismiss(f"{GO}7")
         await shows(pilot, 7)
-        app.on_values_wanted(ValuesWanted("nothing"))
-        await until(pilot, lambda: any("names no node" in note.message for note in app._notifications))
+        await opens(pilot, "s")
+        await pilot.press("tab", "space")
+        await until(pilot, lambda: told(app, "names no node"))
 
 
 async def test_keys_reach_each_cell_of_the_line(tmp_path: Path) -> None:
@@ -128,19 +123,17 @@ async def test_keys_reach_each_cell_of_the_line(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         assert app.main.tree_pane.as_filter is None
         await pilot.press("space")
-        assert isinstance(app.screen, Choice) and app.screen.entries[0][:2] == ("cell ", "A cell of this line")
+        assert offered(app)[0][:2] == ("cell ", "A cell of this line")
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, Choice) and app.screen.heading == "Cells of frame 1")
-        assert isinstance(app.screen, Choice)
-        cells = [title for _, title, _ in app.screen.entries]
+        await until(pilot, lambda: offered(app) and app.screen.heading == "Cells of frame 1")  # type: ignore[attr-defined]
+        cells = [title for _, title, _ in offered(app)]
         assert cells[:4] == ["No.", "Time", "Source", "Destination"]
         await pilot.press("down", "down", "enter")
-        await until(pilot, lambda: isinstance(app.screen, Choice) and app.screen.heading.startswith("Source: "))
-        assert isinstance(app.screen, Choice)
-        titles = {title for _, title, _ in app.screen.entries}
+        await until(pilot, lambda: offered(app) and app.screen.heading.startswith("Source: "))  # type: ignore[attr-defined]
+        titles = {title for _, title, _ in offered(app)}
         assert {"Apply as filter", "Filter: and, or, not", "Color", "Copy", "Sort the list"} <= titles
-        wanted = app.screen.entries[0][2]
+        wanted = offered(app)[0][2]
         await pilot.press("enter")
         await until(pilot, lambda: app.filtering.text == wanted)
         await pilot.press("tab", "space")
-        assert isinstance(app.screen, Choice) and "cell " not in [key for key, *_ in app.screen.entries]
+        assert offered(app) and "cell " not in [key for key, *_ in offered(app)]

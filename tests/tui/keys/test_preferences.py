@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibdissect.tui.screens.choice import Choice, ColumnChoice
-from tests.tui import made
-from tests.tui.made import running, until
+from tests.tui import drawn, made
+from tests.tui.made import offered, running, until
 
 
 async def test_preferences(tmp_path: Path) -> None:
@@ -15,13 +14,12 @@ async def test_preferences(tmp_path: Path) -> None:
         async def choose(what: str, answer: str = "") -> None:
             await pilot.press("comma")
             for wanted in filter(None, (what, answer)):
-                await until(pilot, lambda key=wanted: isinstance(app.screen, Choice) and key in [one[0] for one in app.screen.entries])
-                assert isinstance(app.screen, Choice)
+                await until(pilot, lambda key=wanted: key in [one[0] for one in offered(app)])
                 app.screen.dismiss(wanted)
                 await pilot.pause()
 
         await choose("theme", "ibdissect-light")
-        assert app.theme == app.memory.look["theme"] == "ibdissect-light" and isinstance(app.screen, Choice), "back in the list"
+        assert app.theme == app.memory.look["theme"] == "ibdissect-light" and offered(app), "back in the list"
         await pilot.press("escape")
         await choose("time", "DATE")
         assert app.memory.look["time"] == "DATE" and app.main.packets.time_format.name == "DATE"
@@ -40,4 +38,4 @@ async def test_preferences(tmp_path: Path) -> None:
         await pilot.press("escape")
         assert not app.history.texts and not app.memory.by_kind("layer") and not app.main.tree_pane.chosen_layers
         await choose("columns")
-        assert isinstance(app.screen, ColumnChoice)
+        assert "Columns of the packet list" in drawn.text(app)

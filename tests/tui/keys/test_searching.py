@@ -6,19 +6,16 @@ from pathlib import Path
 
 from textual.widgets import Input
 
-from ibdissect.tui.panes.bars import KeyBar
-from ibdissect.tui.screens.prompt import Prompt
 from tests.tui import made
-from tests.tui.made import running, shows, type_text, until
+from tests.tui.made import asks, running, shows, type_text, until
 
 
 async def test_go_to(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path, repeat=40)) as (app, pilot):
         await pilot.press("g")
-        assert isinstance(app.screen, Prompt)
         await type_text(pilot, "99999")
         await pilot.press("enter")
-        assert isinstance(app.screen, Prompt)  # there is no such frame
+        assert asks(app), "there is no such frame"
         await pilot.press("backspace", "backspace", "enter")
         await shows(pilot, 999)
         assert app.main.packets.scroll_offset.y > 900
@@ -35,10 +32,9 @@ async def test_find(tmp_path: Path) -> None:
         await pilot.press("ctrl+f", "down")
         app.screen.query_one(Input).value = "xx"
         await pilot.press("enter")
-        assert isinstance(app.screen, Prompt)
-        app.screen.query_one(Input).value = "6e656564"
+        asks(app).value = "6e656564"
         await pilot.press("enter")
-        await until(pilot, lambda: "wrapped around" in app.query_one(KeyBar).note)
+        await until(pilot, lambda: "wrapped around" in app.main.key_bar.note)
         await pilot.press("ctrl+f", "down")
         app.screen.query_one(Input).value = "bth.psn >= 109 && bth.psn <= 110"
         await pilot.press("enter")
@@ -52,8 +48,7 @@ async def test_find(tmp_path: Path) -> None:
 async def test_find_nothing(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         await pilot.press("n")
-        assert isinstance(app.screen, Prompt)
         await type_text(pilot, "nowhere")
         await pilot.press("enter")
-        await until(pilot, lambda: "not found" in app.query_one(KeyBar).note)
+        await until(pilot, lambda: "not found" in app.main.key_bar.note)
         assert app.main.packets.frame == 1

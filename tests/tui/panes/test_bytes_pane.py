@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ibdissect.dissect.tree import Node
-from ibdissect.dissect.walk import PadBytes
 from ibdissect.screen_model.value_filters import as_filter
-from ibdissect.tui.panes.bytes_pane import BytesPane
 from ibdissect.wire.ulp import rpcrdma
 from tests.acme import connection
+from tests.craft import native
 from tests.mad.test_rmpp_records import FIRST, MIDDLE
 from tests.screen_model.made import written
 from tests.transport.test_reassembled_messages import NFS, packets
@@ -21,7 +20,7 @@ async def test_masked_bytes_are_not_shown(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         app.jump(7)
         await shows(pilot, 7)
-        pane = app.query_one(BytesPane)
+        pane = app.main.bytes_pane
         drawn = "".join(segment.text for i in range(pane.count()) for segment in pane.parts(i, 90))
         assert "** ** ** **" in drawn and "01 23 45 67" not in drawn
         await pilot.press("y")
@@ -30,7 +29,7 @@ async def test_masked_bytes_are_not_shown(tmp_path: Path) -> None:
 
 async def test_text_of_bytes_can_be_clicked(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
-        pane = app.query_one(BytesPane)
+        pane = app.main.bytes_pane
         line = pane.render_line(0).text
         start = len(line.rstrip()) - pane.per_line
         await pilot.click("#bytes", offset=(start + 3, 1))
@@ -39,7 +38,7 @@ async def test_text_of_bytes_can_be_clicked(tmp_path: Path) -> None:
 
 async def test_fields_of_what_a_frame_completes_have_its_bytes(tmp_path: Path) -> None:
     """A message of three packets, then a record in two segments: bytes and tree mark each other, keys stay hidden."""
-    frames = (*connection(rpcrdma.SERVICE), *packets(NFS), FIRST, MIDDLE)
+    frames = (*connection(rpcrdma.SERVICE), *packets(NFS), FIRST, MIDDLE, native(0x04, bytes(8), bth={"padcnt": 2}))
     async with running(written(tmp_path, *frames)) as (app, pilot):
         pane, tree = app.main.bytes_pane, app.main.tree_pane
         await until(pilot, lambda: app.main.study.finished)
@@ -74,7 +73,8 @@ async def test_fields_of_what_a_frame_completes_have_its_bytes(tmp_path: Path) -
         shown = tree.frame_tree
         assert shown is not None and [(one.label, one.text) for one in shown.joined] == [("Reassembled", "records that end in this frame")]
         record = shown.joined[0].children[0]
-        gap = Node("frame.pad", "Pad", 4, 2, 0, 16, "0102", "", field=PadBytes.fields[-1])
+        padding = next(node for node in app.model.tree(8).walk() if node.name == "frame.pad")
+        gap = Node("frame.pad", "Pad", 4, 2, 0, 16, "0102", "", field=padding.field)
         record.children.append(gap)
         tree.reveal_node(gap)
         assert as_filter(gap) == "frame[4:2] == 01:02" and tree.as_filter is None, "these bytes are at no place of the frame"

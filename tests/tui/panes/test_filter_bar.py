@@ -8,7 +8,6 @@ import pytest
 from textual import events
 from textual.widgets import OptionList
 
-from ibdissect.tui import app as application
 from tests.tui import made
 from tests.tui.made import running, type_text, until
 
@@ -60,8 +59,9 @@ async def test_each_completion_is_one_line(tmp_path: Path) -> None:
 
 async def test_an_enter_that_a_click_led_elsewhere_does_not_hold_keys_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The focus leaves the bar between the key's coming and its being read, as when the list is clicked just before."""
-    monkeypatch.setattr(application, "LOST", 0.1)
     async with running(made.capture(tmp_path)) as (app, pilot):
+        after = app.set_timer
+        monkeypatch.setattr(app, "set_timer", lambda seconds, call: after(seconds / 30, call))
         await pilot.press("slash")
         await app.on_event(events.Key("enter", "\r"))
         app.main.set_focus(app.main.packets)

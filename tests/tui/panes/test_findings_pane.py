@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibdissect.tui.panes.findings_pane import FindingsPane
-from ibdissect.tui.screens.page import PageScreen
 from tests.tui import made
-from tests.tui.made import running, shows, until
+from tests.tui.made import leaves, opens, running, shows, until
 
 
 async def test_findings(tmp_path: Path) -> None:
@@ -15,7 +13,7 @@ async def test_findings(tmp_path: Path) -> None:
         first = app.model.findings.frames()[0]
         await pilot.press("end", "f")
         await shows(pilot, first)
-        pane = app.query_one(FindingsPane)
+        pane = app.main.findings_pane
         pane.focus()
         await pilot.press("end", "enter")
         assert pane.finding is not None
@@ -31,9 +29,11 @@ async def test_findings(tmp_path: Path) -> None:
         assert opened > len(app.model.findings.rules())
         await pilot.press("left")
         assert pane.count() < opened
-        await pilot.press("o", "e")
-        assert pane.count() == lines and isinstance(app.screen, PageScreen)
-        await pilot.press("escape", "F")
+        await pilot.press("o")
+        page = await opens(pilot, "e")
+        assert pane.count() == lines and pane.finding.code in page.heading.plain
+        await leaves(pilot, "escape")
+        await pilot.press("F")
         assert not pane.display
         await pilot.press("F")
         assert pane.display and pane.has_focus
@@ -41,7 +41,7 @@ async def test_findings(tmp_path: Path) -> None:
 
 async def test_groups_of_findings_open_by_a_click_and_lead_to_frames(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
-        pane = app.query_one(FindingsPane)
+        pane = app.main.findings_pane
         pane.focus()
         await pilot.press("o", "home")
         closed = pane.count()
@@ -54,6 +54,4 @@ async def test_groups_of_findings_open_by_a_click_and_lead_to_frames(tmp_path: P
         assert pane.finding == first, "a group stands for its first finding"
         await pilot.press("enter")
         await until(pilot, lambda: pane.count() == closed)
-        await pilot.press("e")
-        await until(pilot, lambda: isinstance(app.screen, PageScreen))
-        assert first.code in app.screen.heading.plain  # type: ignore[attr-defined]
+        assert first.code in (await opens(pilot, "e")).heading.plain

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ibdissect.screen_model.capture_model import CaptureModel
-from ibdissect.tui.panes.packet_inks import PacketInks
 from tests.tui import made
 
 
 def test_inks(tmp_path: Path) -> None:
-    model = CaptureModel(str(made.capture(tmp_path)))
+    app = made.app_on(made.capture(tmp_path))
+    model, inks, frames = app.model, app.main.packets.inks, list(range(1, 6))
     model.scan(lambda: None)
-    inks, frames = PacketInks(model, {2}.__contains__), list(range(1, 6))
+    app.study.repeated.add(2)
     one = replace(model.lines([1])[0], frame=1, p_key=0xFFFF, malformed=False, protocol="RC", info="SEND Only")
     asked = list[int]()
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from ibdissect.tui.panes.bytes_pane import BytesPane
-from ibdissect.tui.screens.page import PageScreen
 from tests.screen_model.made import TOTAL
 from tests.tui import drawn, made
 from tests.tui.made import SIZE, app_on, running, shows, until
@@ -15,7 +14,7 @@ from tests.tui.made import SIZE, app_on, running, shows, until
 
 async def test_bytes_and_tree_follow_each_other(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
-        pane, tree = app.query_one(BytesPane), app.main.tree_pane
+        pane, tree = app.main.bytes_pane, app.main.tree_pane
         pane.focus()
         await pilot.press("home", "right", "right")
         assert pane.byte == 2 and tree.node is not None and tree.node.name == "infiniband.lrh.dlid" and pane.span == (2, 4)
@@ -118,10 +117,10 @@ async def test_a_proof_opens_at_the_field_that_proves(tmp_path: Path) -> None:
     async with running(made.capture(tmp_path)) as (app, pilot):
         finding = next(one for one in app.model.findings.of_frame(3) if one.code == "PKY003")
         app.explain(finding)
-        await until(pilot, lambda: isinstance(app.screen, PageScreen))
-        assert isinstance(app.screen, PageScreen)
-        assert "P_KeyTable P_Key: 0xffff, 0x1234" in dict(app.screen.frames)[2]
-        app.screen.dismiss(2)
+        await until(pilot, lambda: app.screen is not app.main)
+        page: Any = app.screen
+        assert "P_KeyTable P_Key: 0xffff, 0x1234" in dict(page.frames)[2]
+        page.dismiss(2)
         await shows(pilot, 2)
         node = app.main.tree_pane.node
         assert node is not None and node.name == "infiniband.p_keytable.p_key" and not {"BTH"} & app.main.tree_pane._revealed

@@ -101,7 +101,7 @@ async def test_a_route_from_one_port_to_another(tmp_path: Path) -> None:
     path = tmp_path / "routed.pcap"
     lft = bytes([255, 1, 255, 255, 255, 3]).ljust(64, b"\xff")
     path.write_bytes(craft.erf_pcap([*FRAMES, craft.smp(0x81, 0x19, lft, path=[1])]))
-    async with running(path) as (app, pilot):
+    async with running(path) as (_, pilot):
         screen = await opens(pilot, "b")
         places = {entry.text: i for i, (_, entry) in enumerate(screen.known.lines) if entry.kind == "ca"}
         screen.known.select(places["manager host"])

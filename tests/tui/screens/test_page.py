@@ -31,7 +31,7 @@ async def test_help_and_palette(tmp_path: Path) -> None:
 async def test_the_page_of_a_view_says_each_key_once(repo: Path, tmp_path: Path) -> None:
     """Those of the last line first, in the words that say more; names that only terminals know are left out."""
     shutil.copy(repo / "captures/slow-lab.pcap", tmp_path / "x.pcap")
-    async with running(tmp_path / "x.pcap") as (app, pilot):
+    async with running(tmp_path / "x.pcap") as (_, pilot):
         said = {}
         for key in "WLT":
             await opens(pilot, key)
@@ -52,7 +52,8 @@ async def test_what_has_no_room_in_a_column_goes_on_below_it(tmp_path: Path) -> 
     async with running(made.capture(tmp_path)) as (app, pilot):
         await opens(pilot, "question_mark")
         for width, said in (
-            (120, "  g                go to a frame number"), (60, "  F                findings pane; o groups by\n                   rule"),
+            (120, "  g                go to a frame number"),
+            (60, "  f  d             next, previous frame with a     \n" + " " * 19 + "finding"),
             (44, "  g                go to a frame    \nnumber"),
         ):  # fmt: skip
             await pilot.resize_terminal(width, 30)

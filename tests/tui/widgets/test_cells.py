@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ibdissect.tui.widgets.cells import cut, cut_apart, cut_at, fit, line_of, width_of
+from ibdissect.tui.widgets.cells import line_of, width_of
+from ibdissect.tui.widgets.table import Heading, Table
+
+
+def column(texts: list[str], width: int, names: list[str] | tuple[()] = ()) -> list[str]:
+    """The cells of a column of a table; `names`: texts that stay different when they are cut."""
+    table = Table(texts)
+    table.columns = [Heading("", width, lambda text: (text, ""), "left", names=names)]
+    return [table.parts(row, 100)[1].text for row in range(len(texts))]
 
 
 @pytest.mark.parametrize(
@@ -12,14 +20,14 @@ from ibdissect.tui.widgets.cells import cut, cut_apart, cut_at, fit, line_of, wi
     [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("漢字漢字", 5, "漢字…"), ("漢字", 3, "漢…"), ("abc", 0, ""), ("a", 1, "a"), ("ab", 1, "…")],
 )
 def test_cut(text: str, width: int, expected: str) -> None:
-    assert cut(text, width) == expected
-    assert width_of(fit(text, width)) == width
+    (shown,) = column([text], width)
+    assert shown.rstrip(" ") == expected and width_of(shown) == width
 
 
 @pytest.mark.parametrize("width", [10, 18, 21, 24, 27])
 def test_nothing_follows_the_part_that_is_cut(width: int) -> None:
     line = "".join(part.text for part in line_of((("a message of ", None), ("eight words", None), ("  (see 7)", None)), width))
-    assert line == ("a message of eight words" if width == 24 else cut("a message of eight words  (see 7)", width))
+    assert line == ("a message of eight words" if width == 24 else f"{'a message of eight words  (see 7)'[: width - 1]}…")
 
 
 def test_what_is_cut_twice_has_one_sign() -> None:
@@ -41,10 +49,5 @@ def test_parts_that_fit_stay_as_they_are() -> None:
     ],
 )  # fmt: skip
 def test_names_stay_different(names: list[str], width: int, expected: list[str]) -> None:
-    found = cut_apart(names, width)
-    assert list(found) == names and all(width_of(text) <= width for text in found.values())
-    assert list(found.values()) == expected
-
-
-def test_cut_at() -> None:
-    assert [cut_at("abcdefghij", 7, tail) for tail in (0, 3, 6)] == ["abcdef…", "abc…hij", "…efghij"]
+    found = column(names, width, names)
+    assert [shown.rstrip(" ") for shown in found] == expected and all(width_of(shown) == width for shown in found)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any  # a line of what is told
+
 import msgspec
 import pytest
+from rich.style import Style
 
 from ibdissect.diagnosis.connection import Connection, ConnectionTimes
-from ibdissect.tui.widgets.connection_lines import LOOKS, ConnectionLine, bar, told, verdict
+from ibdissect.tui.screens.connections import ConnectionsView
+from ibdissect.tui.widgets.connection_lines import told
 from tests.diagnosis.lab import SEC, START, TIMEOUT, Lab
 
 
@@ -19,7 +23,7 @@ def lost() -> Connection:
     return lab.only()
 
 
-def text(line: ConnectionLine) -> str:
+def text(line: Any) -> str:
     return "".join(part for part, _ in line.parts)
 
 
@@ -39,21 +43,23 @@ def test_lines(width: int) -> None:
     assert "6 messages" in drawn[-1] or "6 messages" in " ".join(drawn[-3:])
 
 
+def drawn(times: ConnectionTimes | None, room: int) -> list[str]:
+    """The bar of a connection, in pieces."""
+    one = msgspec.structs.replace(lost(), times=times)
+    table = ConnectionsView([one], START)
+    table.ink = lambda name: Style()  # type: ignore[method-assign]
+    return [part.text for part in table.rest_parts(one, room)]
+
+
 def test_a_bar_tells_parts_apart_without_colours() -> None:
-    one = msgspec.structs.replace(lost(), times=ConnectionTimes(1000, 250, 0, 250, 0, 500, 0))
-    drawn = list(bar(one, 8))
-    assert [cells for _, cells, _ in drawn] == ["██", "RR", "TTTT"] and [part for part, *_ in drawn] == [
-        "transferring",
-        "rnr_wait",
-        "timeout",
-    ]
-    assert len({sign for sign, _ in LOOKS.values()}) == len(LOOKS) == 6
-    assert list(bar(msgspec.structs.replace(one, times=None), 8)) == []
+    assert drawn(ConnectionTimes(1000, 250, 0, 250, 0, 500, 0), 8) == ["██", "RR", "TTTT"] and drawn(None, 8) == []
+    signs = drawn(ConnectionTimes(600, *[100] * 6), 12)
+    assert len({sign[0] for sign in signs}) == len(signs) == 6
 
 
 @pytest.mark.parametrize(("trouble", "wanted"), [(199, ("✔", "healthy", "good")), (200, ("ℹ", "lost time", "info"))])
 def test_a_healthy_connection_that_lost_a_fifth_of_its_time_has_no_tick(trouble: int, wanted: tuple[str, str, str]) -> None:
     times = ConnectionTimes(1000, 1000 - trouble, 0, 0, trouble, 0, 0)
     one = msgspec.structs.replace(lost(), verdict="healthy", cause="healthy", severity="none", directions="both", times=times)
-    assert verdict(one) == wanted
-    assert text(told(one, 120, START)[0]).startswith(" ".join(wanted[:2]))
+    title = told(one, 120, START)[0]
+    assert text(title).startswith(" ".join(wanted[:2])) and title.parts[0][1] == wanted[2]
