@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ibdissect.screen_model import ladder as study
-from ibdissect.screen_model.ladder import Ladder, shorter
+from ibdissect.screen_model.ladder import Ladder, short_ends, shorter
 from tests import craft
 from tests.commands import run
+from tests.screen_model.made import opened
 
 
 def send(psn: int) -> bytes:
@@ -26,16 +26,20 @@ def nak(psn: int) -> bytes:
     return craft.rc(0x11, slid=2, dlid=1, bth={"psn": psn, "destqp": 8}, ext={"AETH": {"syndrome": 0x60}})
 
 
-def ladder(frames: Iterable[bytes], tmp_path: Path, repeated: Container[int] = ()) -> Ladder:
-    from ibdissect.capture.opening import open_capture
-    from ibdissect.decode.chunk_table import ChunkTable
-    from ibdissect.dissect.shown_value import Presenter
+def ladder(frames: Iterable[bytes], tmp_path: Path, repeated: Container[int] = (), times: Sequence[int] = ()) -> Ladder:
+    """The ladder of some InfiniBand packets, a millisecond apart or at times in nanoseconds."""
+    path = tmp_path / "x.pcapng"
+    path.write_bytes(craft.interfaces_pcapng([(0, frame) for frame in frames], times=times))
+    return ladder_of(path, repeated)
 
-    path = tmp_path / "x.pcap"
-    path.write_bytes(craft.erf_pcap(frames))
-    found = Ladder(Presenter(None), repeated)
-    for chunk in open_capture(str(path)).chunks():
-        found.feed(ChunkTable(chunk), np.arange(len(chunk)))
+
+def ladder_of(path: Path, repeated: Container[int] = ()) -> Ladder:
+    """The ladder of all packets of a capture. `repeated`: frames known to be sent before."""
+    model = opened(path)
+    found = Ladder(model.presenter(0), repeated)
+    if total := model.index.frames:
+        found.feed(model.table(range(1, total + 1)), np.arange(total))
+    model.close()
     return found
 
 
@@ -83,10 +87,13 @@ def test_a_request_of_management_that_comes_again(tmp_path: Path) -> None:
     assert [step.mark for step in ladder([ask, craft.gmp(4, 1, 0x1D, slid=1, dlid=2), ask], tmp_path).steps] == ["", "", "again"]
 
 
-def test_what_is_not_kept_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study, "MAX_STEPS", 2)
-    found = ladder([send(1), send(2), send(3)], tmp_path)
-    assert (len(found.steps), found.left_out) == (2, 1)
+def test_what_is_not_kept_is_counted(tmp_path: Path) -> None:
+    found, model = ladder([send(1), send(2)], tmp_path), opened(tmp_path / "x.pcapng")
+    found.steps *= 4999
+    for left_out in (0, 2):
+        found.feed(model.table([1, 2]), np.arange(2))
+        assert (len(found.steps), found.left_out) == (10_000, left_out)
+    model.close()
 
 
 def test_show(repo: Path) -> None:
@@ -99,7 +106,7 @@ def test_show(repo: Path) -> None:
 
 def test_ends_are_named_as_shortly_as_they_differ() -> None:
     ends = ["a HCA-1", "a HCA-1 port 1", "b HCA-1 port 1", "b HCA-1 port 2", "c HCA-1", "c HCA-2", "LID 5", "10.0.0.1", ""]
-    assert list(study.short_ends(ends).items()) == [
+    assert list(short_ends(ends).items()) == [
         ("a HCA-1", "a"), ("a HCA-1 port 1", "a"), ("b HCA-1 port 1", "b port 1"), ("b HCA-1 port 2", "b port 2"),
         ("c HCA-1", "c HCA-1"), ("c HCA-2", "c HCA-2"), ("LID 5", "LID 5"), ("10.0.0.1", "10.0.0.1"),
     ]  # fmt: skip

@@ -2,48 +2,67 @@
 
 from __future__ import annotations
 
-import msgspec
+from pathlib import Path
 
-from ibdissect.diagnosis.connection import Connection, Episode
-from ibdissect.screen_model.ladder import LadderStep
+import pytest
+
+from ibdissect.diagnosis.connection import Connection
 from ibdissect.screen_model.stalls import stalls
-from tests.diagnosis.lab import MS, US, Lab
+from tests.diagnosis.lab import MS, SEC, US, Lab
+from tests.screen_model.test_ladder import ladder, ladder_of, send
+
+START = 1_700_000_000 * SEC
 
 
-def steps(*times: int, again: tuple[int, ...] = ()) -> list[LadderStep]:
-    return [LadderStep(i + 1, time, "a", "b", "", "again" if i in again else "") for i, time in enumerate(times)]
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
 
 
-def one_with(*episodes: Episode) -> Connection:
-    lab = Lab()
-    lab.good(0, 100, 2)
-    return msgspec.structs.replace(lab.only(), episodes=episodes)
+def found(folder: Path, *times: int, again: int = 0) -> dict[int, tuple[int, str, int]]:
+    """The stalls of packets at these times: how long each is, what it waited for, and its lines. `again`: this one was sent before."""
+    frames = [send(i + 1 if i != again or not i else 1) for i in range(len(times))]
+    steps = ladder(frames, folder, times=[START + time for time in times]).steps
+    return {i: (each.ns, each.what, each.lines) for i, each in stalls(steps).items()}
 
 
-def test_stalls_are_gaps_that_are_much_longer_than_most() -> None:
-    found = stalls(steps(0, 5 * US, 10 * US, 10 * US + 39 * US, 10 * US + 39 * US + 40 * US))
-    assert {i: each.ns for i, each in found.items()} == {4: 40 * US}
-    assert stalls(steps(0, MS, 2 * MS, 3 * MS)) == {} == stalls([]) == stalls(steps(5)) == stalls(steps(5, 5))
-    assert stalls(steps(0, 100, 200, 300, 10_299)) == {} and stalls(steps(0, 100, 200, 300, 10_300))[4].ns == 10_000
+def test_stalls_are_gaps_that_are_much_longer_than_most(folder: Path) -> None:
+    several = found(folder, 0, 5 * US, 10 * US, 10 * US + 39 * US, 10 * US + 39 * US + 40 * US)
+    assert {i: ns for i, (ns, *_) in several.items()} == {4: 40 * US}
+    assert found(folder, 0, MS, 2 * MS, 3 * MS) == {} == stalls([]) == found(folder, 5) == found(folder, 5, 5)
+    assert found(folder, 0, 100, 200, 300, 10_299) == {} and found(folder, 0, 100, 200, 300, 10_300)[4][0] == 10_000
 
 
-def test_all_are_drawn_to_one_scale() -> None:
-    found = stalls(steps(0, US, 2 * US, 3 * US, 8 * MS, 9 * MS, 9 * MS + US, 13 * MS))
-    assert [each.lines for each in found.values()] == [8, 1, 4]
-    times = (0, US, 2 * US, 3 * US, 160 * MS, 165 * MS)
-    assert [each.lines for each in stalls(steps(*times)).values()] == [8]
-    assert [each.lines for each in stalls(steps(*times), one_with(Episode("rnr", 160 * MS, 165 * MS))).values()] == [8, 1]
+def test_all_are_drawn_to_one_scale(folder: Path) -> None:
+    several = found(folder, 0, US, 2 * US, 3 * US, 8 * MS, 9 * MS, 9 * MS + US, 13 * MS)
+    assert [lines for *_, lines in several.values()] == [8, 1, 4]
+    assert [lines for *_, lines in found(folder, 0, US, 2 * US, 3 * US, 160 * MS, 165 * MS).values()] == [8]
     many = [0]
     for _ in range(60):
         many += [many[-1] + US, many[-1] + 2 * US, many[-1] + 3 * US, many[-1] + 10 * MS]
-    assert {each.lines for each in stalls(steps(*many)).values()} == {1}
+    assert {lines for *_, lines in found(folder, *many).values()} == {1}
 
 
-def test_what_it_waited_for() -> None:
-    times = (0, US, 2 * US, 3 * US, 10 * MS, 20 * MS, 30 * MS)
-    found = stalls(steps(*times, again=(5,)), one_with(Episode("timeout", 3 * US, 10 * MS)))
-    assert [(each.kind, each.what) for each in found.values()] == [
-        ("timeout", "waiting for a time-out"), ("", "until it was sent again"), ("", "no packet"),
+def told(lab: Lab, folder: Path, one: Connection | None) -> list[tuple[str, str, int]]:
+    """The stalls of a lab's packets: kind, what was waited for, and lines."""
+    (folder / "lab.pcap").write_bytes(lab.pcap())
+    return [(each.kind, each.what, each.lines) for each in stalls(ladder_of(folder / "lab.pcap").steps, one).values()]
+
+
+def test_what_it_waited_for(folder: Path) -> None:
+    """What is known of the connection; else that it went on with a packet that was sent before. Trouble has a line at least."""
+    lab = Lab()
+    at = lab.good(0, 100, 5, step=10 * US)
+    lab.ask(at, 105)
+    lab.ask(at + 160 * MS, 105)  # its timer ran out
+    at = lab.good(at + 160 * MS + 5 * US, 106, 3, step=10 * US)
+    lab.ask(at, 109)
+    lab.answer(at + 5 * US, 109, 0x20 | 12)
+    lab.ask(at + 5 * MS, 109)
+    lab.answer(at + 5 * MS + 5 * US, 109, msn=109)
+    lab.good(at + 60 * MS, 110, 4, step=10 * US)
+    assert told(lab, folder, None) == [("", "until it was sent again", 8), ("", "no packet", 3)]
+    assert told(lab, folder, lab.only()) == [
+        ("timeout", "waiting for a time-out", 8), ("rnr", "waiting for a receive buffer", 1),
+        ("idle", "the application had nothing to send", 3),
     ]  # fmt: skip
-    found = stalls(steps(*times), one_with(Episode("rnr", 10 * MS, 20 * MS), Episode("idle", 20 * MS, 30 * MS)))
-    assert [each.kind for each in found.values()] == ["", "rnr", "idle"]
