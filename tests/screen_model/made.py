@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from ibdissect.lint.finding import Finding
@@ -12,6 +13,7 @@ from ibdissect.rules import load
 from ibdissect.screen_model.background_analysis import BackgroundAnalysis, Snapshot
 from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.screen_model.findings_store import FindingsStore
+from ibdissect.screen_model.shown_frames import FilteredRows
 from tests import craft
 from tests.craft import erf_pcap, gmp, native, rc, ud
 from tests.subnet.made import answer, ask, node, p_keys
@@ -59,6 +61,23 @@ def opened(path: Path | io.BytesIO, **kw: bool) -> CaptureModel:
     model = CaptureModel(str(path) if isinstance(path, Path) else path, **kw)
     model.scan(lambda: None)
     return model
+
+
+def filtered(
+    model: CaptureModel, text: str, *, wanted: Callable[[], bool] = lambda: True, grew: Callable[[], object] = lambda: None
+) -> FilteredRows:  # fmt: skip
+    """The rows of the packet list with a filter, when all frames have been looked at, or it is no longer wanted."""
+    matcher, error = model.filter(text)
+    assert matcher is not None, error
+    rows = FilteredRows()
+    model.fill(rows, matcher, wanted, lambda: grew() and None)
+    return rows
+
+
+def selected(model: CaptureModel, text: str) -> list[int]:
+    """The frames that a filter selects."""
+    rows = filtered(model, text)
+    return rows.frames(0, len(rows))
 
 
 def studied(model: CaptureModel, options: CheckOptions | None = None, kept: int | None = 1000) -> tuple[BackgroundAnalysis, Snapshot]:

@@ -8,27 +8,25 @@ from typing import Any
 
 import pytest
 
-from ibdissect.dfilter.compile import compile_filter
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.path_ignores import PathIgnores
 from ibdissect.lint.site_policy import SitePolicy
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
 from ibdissect.screen_model.background_analysis import BackgroundAnalysis
-from ibdissect.screen_model.shown_frames import FilteredRows
 from tests.screen_model import made
-from tests.screen_model.made import TOTAL, all_of, opened, studied
+from tests.screen_model.made import TOTAL, all_of, opened, selected, studied
 
 
 def test_filter_for_findings_follows_the_study(tmp_path: Path) -> None:
     model = opened(made.capture(tmp_path))
-    rows = FilteredRows()
-    thread = threading.Thread(target=model.fill, args=(rows, compile_filter('ibdissect.code == "PKY003"'), lambda: True, lambda: None))
+    frames = list[int]()
+    thread = threading.Thread(target=lambda: frames.extend(selected(model, 'ibdissect.code == "PKY003"')))
     thread.start()
     study = BackgroundAnalysis(model, lambda: CheckOptions(rules=load()))
     threading.Thread(target=study.run, args=(lambda: None,), daemon=True).start()
     thread.join(10)
-    assert rows.frames(0, 9) == [3]
+    assert frames == [3]
     model.close()
 
 

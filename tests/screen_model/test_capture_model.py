@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.dfilter.compile import compile_filter
 from ibdissect.errors import CaptureError
 from ibdissect.screen_model.capture_model import CaptureModel
-from ibdissect.screen_model.shown_frames import FilteredRows
 from tests.capture.built import Pipe
 from tests.screen_model import made
-from tests.screen_model.made import TOTAL, opened, studied
+from tests.screen_model.made import TOTAL, filtered, opened, studied
 
 
 def test_a_file_that_shrinks_gives_shorter_frames(tmp_path: Path) -> None:
@@ -71,13 +69,11 @@ def test_a_file_that_is_no_capture_is_refused(tmp_path: Path) -> None:
 
 def test_filter_fills_rows(tmp_path: Path) -> None:
     model = opened(made.capture(tmp_path, repeat=30))
-    rows = FilteredRows()
-    model.fill(rows, compile_filter("infiniband.bth.p_key == 0x9999"), lambda: True, lambda: None)
+    rows = filtered(model, "infiniband.bth.p_key == 0x9999")
     assert rows.frames(0, 4) == [3, 3 + TOTAL, 3 + 2 * TOTAL, 3 + 3 * TOTAL] and len(rows) == 30 and rows.checked == model.index.frames
     assert rows.frame(1) == 3 + TOTAL
     assert (rows.nearest(1), rows.nearest(TOTAL - 1), rows.nearest(10**9)) == (0, 1, 29)
-    stopped = FilteredRows()
-    model.fill(stopped, compile_filter("infiniband"), lambda: False, lambda: None)
+    stopped = filtered(model, "infiniband", wanted=lambda: False)
     assert len(stopped) == 0 and stopped.nearest(5) == 0
     model.close()
 

@@ -13,9 +13,8 @@ from ibdissect.pipeline.check import CheckOptions
 from ibdissect.screen_model.background_analysis import BackgroundAnalysis
 from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.screen_model.connections import connection_filter, connection_of, diagnosed, joined, points_of, slice_filter
-from ibdissect.screen_model.shown_frames import FilteredRows
 from tests.craft import erf_pcap, interfaces_pcapng, rc
-from tests.screen_model.made import opened
+from tests.screen_model.made import opened, selected
 
 
 @pytest.fixture
@@ -31,14 +30,6 @@ def studied(model: CaptureModel) -> BackgroundAnalysis:
     study.run(lambda: study.close() if study.finished else None)
     assert study.finished
     return study
-
-
-def shown(model: CaptureModel, text: str) -> list[int]:
-    matcher, error = model.filter(text)
-    assert error is None and matcher is not None, error
-    rows = FilteredRows()
-    model.fill(rows, matcher, lambda: True, lambda: None)
-    return rows.frames(0, len(rows))
 
 
 def of(found: list[Connection], cause: str) -> Connection:
@@ -66,7 +57,7 @@ def test_a_capture_without_packets_of_connections(tmp_path: Path) -> None:
 def test_frames_of_a_connection(slow: tuple[CaptureModel, BackgroundAnalysis]) -> None:
     model, study = slow
     found = diagnosed(study).connections
-    every = [shown(model, connection_filter(one)) for one in found]
+    every = [selected(model, connection_filter(one)) for one in found]
     for one, frames in zip(found, every, strict=True):
         assert (frames[0], frames[-1]) == (one.first_frame, one.last_frame)
     assert sorted(frame for frames in every for frame in frames) == [*range(1, model.index.frames + 1)]
@@ -81,10 +72,10 @@ def test_frames_of_a_part_of_the_time(slow: tuple[CaptureModel, BackgroundAnalys
     found = diagnosed(study).connections
     one = of(found, "slow-by-timeout")
     text, frame = slice_filter(one, "timeout", model)
-    frames = shown(model, text)
+    frames = selected(model, text)
     assert len(frames) == 8 and frame in frames and 376 in frames
     one = of(found, "slow-by-rnr")
-    frames = shown(model, slice_filter(one, "rnr_wait", model)[0])
+    frames = selected(model, slice_filter(one, "rnr_wait", model)[0])
     assert len(frames) == 36 and 309 in frames
     text, frame = slice_filter(one, "transferring", model)
     assert (text, frame) == (connection_filter(one), one.first_frame)
@@ -102,7 +93,7 @@ def test_connections_of_lids(tmp_path: Path) -> None:
     (tmp_path / "x.pcap").write_bytes(erf_pcap(frames))
     model = opened(tmp_path / "x.pcap")
     found = diagnosed(studied(model)).connections
-    assert [shown(model, connection_filter(one)) for one in found] == [[1, 2], [3]]
+    assert [selected(model, connection_filter(one)) for one in found] == [[1, 2], [3]]
     assert [connection_of(found, model.table([frame]), frame) is one for frame, one in ((2, found[0]), (3, found[1]))] == [True, True]
     model.close()
 
@@ -133,11 +124,11 @@ def test_connections_of_merged_points_are_told_apart(merged: tuple[CaptureModel,
     pair = [one for one in found if one.cause == "slow-by-timeout"]
     assert [points[one.first_frame].name for one in pair] == ["interface 0", "interface 1"]
     for one in pair:
-        frames = shown(model, connection_filter(one, points[one.first_frame]))
+        frames = selected(model, connection_filter(one, points[one.first_frame]))
         assert (frames[0], frames[-1]) == (one.first_frame, one.last_frame)
-        assert len(frames) == 68 + 5 * (one is pair[0]) < len(shown(model, connection_filter(one)))  # the first has the set-up, too
+        assert len(frames) == 68 + 5 * (one is pair[0]) < len(selected(model, connection_filter(one)))  # the first has the set-up, too
         assert connection_of(found, model.table([frames[3]]), frames[3], points) is one
-        assert len(shown(model, slice_filter(one, "timeout", model, points[one.first_frame])[0])) == 8
+        assert len(selected(model, slice_filter(one, "timeout", model, points[one.first_frame])[0])) == 8
 
 
 def test_a_capture_of_one_point_names_none(slow: tuple[CaptureModel, BackgroundAnalysis]) -> None:

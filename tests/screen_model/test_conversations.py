@@ -1,15 +1,13 @@
-"""The messages of conversations are counted, and their filters are valid."""
+"""The messages of conversations are counted, and their filters show them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from ibdissect.decode.addresses import End
-from ibdissect.dfilter.compile import compile_filter
-from ibdissect.mad.response_times import Exchange
-from ibdissect.screen_model.conversations import Conversation, conversation_filter, exchange_filter
-from tests import craft
-from tests.screen_model.made import opened, studied, written
+from ibdissect.pipeline.check import CheckOptions
+from ibdissect.tui.screens.conversations import ConversationTable, ExchangeTable
+from tests import craft, keyed
+from tests.screen_model.made import opened, selected, studied, written
 
 
 def test_messages_are_counted_and_timed(tmp_path: Path) -> None:
@@ -22,12 +20,35 @@ def test_messages_are_counted_and_timed(tmp_path: Path) -> None:
     model.close()
 
 
-def test_filters_of_conversations_compile() -> None:
-    for near, far in ((End(b"\0\1"), End(b"\0\2")), (End(b"\n\0\0\1"), End(b"\n\0\0\2")), (End(bytes(15) + b"\1"), End(bytes(15) + b"\2"))):
-        for service, qp in (("RC", 0x11), ("UD", 0x11), ("UC", -1)):
-            text = conversation_filter(Conversation(service, near, qp, far, 0x12, (1, 1), (9, 9), (), 1))
-            compile_filter(text)
-            other = [End(end + b"\0\0\3") for end in (near, far)]  # on another VLAN, say
-            assert conversation_filter(Conversation(service, other[0], qp, other[1], 0x12, (1, 1), (9, 9), (), 1)) == text
-        compile_filter(exchange_filter(Exchange(near, far, 3)))
-    assert exchange_filter(Exchange(End(b"\xff\xff"), "directed routes", 0x81)) == "infiniband.mad.mgmtclass == 0x81"
+def test_filters_of_conversations_show_their_packets(tmp_path: Path) -> None:
+    """Ends are LIDs, IPv4 addresses, also on a VLAN, or IPv6 addresses; the queue pair of a sender is known of datagrams only."""
+    native = [
+        craft.rc(opcode, bytes(8), slid=1, dlid=2, bth={"destqp": opcode + 1}, **more)
+        for opcode, more in ((0x04, {}), (0x64, {"ext": {"DETH": {"srcqp": 0x11}}}), (0x24, {}))
+    ]  # fmt: skip
+    there = {"source": bytes([10, 9, 9, 1]), "destination": bytes([10, 9, 9, 2])}
+    tagged = [
+        craft.roce2(opcode, bytes(8), bth={"destqp": opcode + 1}, ip=there, vlan=3, **more)
+        for opcode, more in ((0x04, {}), (0x64, {"ext": {"DETH": {"srcqp": 0x11}}}), (0x24, {}))
+    ]  # fmt: skip
+    roce = [keyed.roce(one, version) for version in (4, 6) for one in native]
+    for name, data, count in (("x.pcap", craft.erf_pcap(native * 2), 3), ("y.pcap", craft.ethernet_pcap((roce + tagged) * 2), 9)):
+        (tmp_path / name).write_bytes(data)
+        _, shot = studied(opened(tmp_path / name), CheckOptions(rules=[]))
+        table, model = ConversationTable(shot.conversations), opened(tmp_path / name)
+        found = [(one.service, selected(model, table.answer(one))) for one in shot.conversations]
+        assert sorted(frames for _, frames in found) == [[frame, frame + count] for frame in range(1, count + 1)]
+        assert sorted(service for service, _ in found) == sorted(["RC", "UC", "UD"] * (count // 3))
+        model.close()
+
+
+def test_filters_of_exchanges_show_their_packets(tmp_path: Path) -> None:
+    """The other end of a request on a directed route is not known: its filter is that of the class."""
+    asks, sweep = craft.gmp(4, 1, 0x12, slid=1, dlid=2), craft.smp(1, 0x11, path=[1])
+    path = written(tmp_path, asks, sweep, craft.gmp(4, 0x81, 0x12, slid=2, dlid=1), craft.gmp(3, 1, 0x11, slid=1, dlid=2))
+    _, shot = studied(opened(path), CheckOptions(rules=[]))
+    table, model = ExchangeTable(shot.exchanges), opened(path)
+    texts = {one.kind: table.answer(one) for one in shot.exchanges}
+    assert {kind: selected(model, text) for kind, text in texts.items()} == {"PM": [1, 3], "SM (directed)": [2], "SA": [4]}
+    assert "infiniband.mad.mgmtclass == 0x81" in texts.values()
+    model.close()

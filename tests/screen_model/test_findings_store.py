@@ -7,16 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ibdissect.dfilter.compile import compile_filter
 from ibdissect.lint.finding import Finding, Severity
 from ibdissect.lint.rule import REGISTRY
-from ibdissect.pipeline.check import CheckOptions
 from ibdissect.rules import load
-from ibdissect.screen_model import background_analysis, findings_store
-from ibdissect.screen_model.findings_store import OCCURRENCE, FindingsStore
-from ibdissect.screen_model.shown_frames import FilteredRows
+from ibdissect.screen_model import findings_store
+from ibdissect.screen_model.findings_store import FindingsStore
 from tests import craft
-from tests.screen_model.made import opened, studied
+from tests.screen_model.made import filtered, opened, selected, studied
 
 load()
 ROUTE, REPEAT = REGISTRY["PKY003"], REGISTRY["RC002"]
@@ -35,10 +32,6 @@ def filled() -> tuple[FindingsStore, Finding]:
     store.settle()
     store.set_counts({"RC002": 1, "PKY003": 1}, {Severity.ERROR: 1})
     return store, first
-
-
-def test_an_occurrence_takes_sixteen_bytes() -> None:
-    assert OCCURRENCE.itemsize == 16
 
 
 def test_what_is_foreseen_is_replaced_and_taken_back() -> None:
@@ -111,30 +104,24 @@ def test_every_view_counts_alike(tmp_path: Path) -> None:
     bad = [craft.smp(1, 0x10, modifier=7, lrh={"vl": 0}, slid=3, dlid=5) for _ in range(5)]
     path.write_bytes(craft.erf_pcap([*packets, *bad]))
     model = opened(path)
-    store = model.findings = studied_store(path, kept=2)
+    other = opened(path)
+    studied(other, kept=2)
+    store = model.findings = other.findings
     model.studied, model.studied_to = True, model.index.frames
     groups = {group.code: group for group in store.rules()}
     assert len(groups["RC002"].places) == groups["RC002"].first.count == 20
     for code, group in groups.items():
-        rows = FilteredRows()
-        model.fill(rows, compile_filter(f'ibdissect.code == "{code}"'), lambda: True, lambda: None)
-        assert len(rows) == group.frames, code
+        assert len(selected(model, f'ibdissect.code == "{code}"')) == group.frames, code
     beyond = [group for group in groups.values() if any(store.finding(place).message.endswith("only") for place in group.places.tolist())]
     assert beyond and all(store.by_rule[group.code] == len(group.places) for group in beyond)
     model.close()
-
-
-def studied_store(path: Path, kept: int | None = background_analysis.KEPT) -> FindingsStore:
-    model = opened(path)
-    studied(model, CheckOptions(rules=load()), kept)
-    return model.findings
 
 
 def test_a_finding_known_only_at_the_end_is_filtered_too(tmp_path: Path) -> None:
     """Its filter ran while the capture was studied: what came late is looked for again."""
     path = tmp_path / "few.pcap"
     path.write_bytes(craft.erf_pcap([craft.native(0x04, bytes(8), slid=3, dlid=5) for _ in range(9)]))
-    model, rows = opened(path), FilteredRows()
+    model = opened(path)
     store = model.findings
     store.take(ROUTE, Severity.ERROR, None, [7], 54, 2)
     store.settle()
@@ -146,6 +133,5 @@ def test_a_finding_known_only_at_the_end_is_filtered_too(tmp_path: Path) -> None
             store.settle()
             model.studied = True
 
-    model.fill(rows, compile_filter('ibdissect.code == "PKY003"'), lambda: True, grew)
-    assert rows.frames(0, 9) == [2, 7]
+    assert filtered(model, 'ibdissect.code == "PKY003"', grew=grew).frames(0, 9) == [2, 7]
     model.close()

@@ -5,12 +5,9 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-import pytest
-
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.rules import load
-from ibdissect.screen_model import background_analysis
 from ibdissect.screen_model.background_analysis import BackgroundAnalysis
 from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.screen_model.foreseen import foresee
@@ -34,8 +31,7 @@ def test_what_a_check_finds_at_the_end_only(tmp_path: Path) -> None:
     model.close()
 
 
-def test_findings_of_a_growing_capture_come_before_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background_analysis, "PAUSE", 0.02)
+def test_findings_of_a_growing_capture_come_before_its_end(tmp_path: Path) -> None:
     path = capture(tmp_path)
     model = CaptureModel(str(path), follow=True)
     study = BackgroundAnalysis(model, lambda: OPTIONS)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
-import pytest
-
-from ibdissect.screen_model import kept_marks
 from ibdissect.screen_model.kept_marks import KeptMarks
 from tests.screen_model import made
 from tests.screen_model.made import opened
 
 
-def test_marks_and_notes_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marks_and_notes_are_kept(tmp_path: Path) -> None:
     path = made.capture(tmp_path)
     model = opened(path)
     kept = KeptMarks(model, tmp_path / "state")
@@ -32,8 +30,7 @@ def test_marks_and_notes_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert other.recall() == 0
     assert KeptMarks(again, tmp_path / "state").keep(), "all marks were taken away"
     assert KeptMarks(again, tmp_path / "state").recall() == 0
-    again.marked |= set(range(1, 40, 2))
-    monkeypatch.setattr(kept_marks, "LARGEST", 100)
+    again.marked |= set(range(1, 40_000, 2))
     assert not KeptMarks(again, tmp_path / "state").keep(), "too much to be kept"
     again.close()
 
@@ -53,14 +50,19 @@ def test_another_capture_in_its_place_has_none(tmp_path: Path) -> None:
     model.close()
 
 
-def test_only_the_captures_of_late_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_marks, "MAX_KEPT", 2)
-    for i in range(4):
-        model = opened(made.capture(tmp_path, name=f"{i}.pcap"))
-        model.marked |= {1}
-        assert KeptMarks(model, tmp_path).keep()
-        model.close()
-    assert len(list((tmp_path / "marks").glob("*.json"))) == 2
+def test_only_the_captures_of_late_are_remembered(tmp_path: Path) -> None:
+    (tmp_path / "marks").mkdir()
+    for i in range(210):
+        (tmp_path / "marks" / f"{i}.json").touch()
+        os.utime(tmp_path / "marks" / f"{i}.json", (i, i))
+    model = opened(made.capture(tmp_path))
+    model.marked |= {1}
+    assert KeptMarks(model, tmp_path).keep()
+    there = {path.name for path in (tmp_path / "marks").iterdir()}
+    assert len(there) == 200 and not there & {f"{i}.json" for i in range(11)}
+    model.marked.clear()
+    assert KeptMarks(model, tmp_path).recall() == 1
+    model.close()
 
 
 def test_marks_of_a_pipe_cannot_be_kept(tmp_path: Path) -> None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from ibdissect.screen_model.node_names import state_of
-from ibdissect.subnet import FabricFollower
-from tests import craft
-from tests.decode.made import native_table
-from tests.subnet.made import ANSWER
+from pathlib import Path
+
+from ibdissect.pipeline.check import CheckOptions
+from tests.screen_model import made
+from tests.screen_model.made import opened, studied
 
 
-def test_a_name_changes_the_state() -> None:
-    follower = FabricFollower()
-    empty = state_of(follower)
-    list(follower.feed(native_table([craft.smp(ANSWER, 0x10, b"manager".ljust(64, b"\0"), path=[])])))
-    assert state_of(follower) != empty
+def test_a_name_that_comes_later_is_used(tmp_path: Path) -> None:
+    """Frame 1 shows the node, frame 4 its name; two frames are read at a time."""
+    model = opened(made.capture(tmp_path))
+    after, seen = model.index.after, list[str | None]()
+
+    def few(done: int, most: int) -> object:
+        names = model.ends.names
+        seen.append(names.node_by_address.get(5, "") if names is not None else None)
+        return after(done, min(most, 2))
+
+    model.index.after = few  # type: ignore[assignment,method-assign]
+    study, _ = studied(model, CheckOptions(rules=[]))
+    assert study.names is not None and "host" in study.names.node_by_address[5]
+    assert seen[:3] == [None, "", ""], "other names were known before"

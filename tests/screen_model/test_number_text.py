@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from ibdissect.screen_model.number_text import duration, octets, spark, squeeze
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ibdissect.pipeline.check import CheckOptions
+from ibdissect.screen_model.number_text import duration
+from ibdissect.tui.screens.conversations import ConversationTable
+from tests.screen_model import made
+from tests.screen_model.made import opened, studied
 
 
-def test_numbers_for_people() -> None:
-    assert [octets(n) for n in (0, 999, 1500, 123_456, 5_000_000_000)] == ["0 B", "999 B", "1.5 kB", "123 kB", "5.0 GB"]
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A conversation."""
+    return studied(opened(made.capture(tmp_path_factory.mktemp("numbers"))), CheckOptions(rules=[]))[1].conversations[0]
+
+
+def test_numbers_for_people(one: Any) -> None:
+    table = ConversationTable([one])
+    cell = next(column.cell for column in table.columns if column.title == "Frame bytes")
+    shown = [cell(replace(one, octets=(octets, 0)))[0] for octets in (0, 999, 1500, 123_456, 5_000_000_000)]
+    assert shown == ["0 B", "999 B", "1.5 kB", "123 kB", "5.0 GB"]
     assert [duration(n) for n in (5, 61_000, 2_500_000)] == ["5 ns", "61 µs", "2.5 ms"]
     assert [duration(n) for n in (3_100_000_000, 90_000_000_000)] == ["3.10 s", "1 min 30 s"]
-    assert spark([0, 1, 8]) == " ▁█" and spark([]) == "" and spark([0, 0]) == "  "
-    assert set(squeeze([7] * 4096, 108)[:-1]) == {7 * 38}, "equal buckets give a flat line, no comb"
-    assert squeeze([1, 2, 3, 4], 2) == [3, 7] and squeeze([5], 3) == [5, 5, 5] and squeeze([], 2) == [0, 0]
+
+
+def test_packets_over_time(one: Any) -> None:
+    def drawn(values: Sequence[int], room: int) -> str:
+        return ConversationTable([one]).rest(replace(one, spark=tuple(values)), room)[0]
+
+    assert drawn([0, 1, 8], 3) == " ▁█" and drawn([], 9) == "" and drawn([0, 0], 9) == "  "
+    assert set(drawn([7] * 4096, 108)[:-1]) == {"█"}, "equal buckets give a flat line, no comb"
+    assert drawn([1, 2, 3, 4], 2) == "▃█"

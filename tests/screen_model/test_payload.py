@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any  # messages as they are shown
 
-import ibdissect
-from ibdissect.dissect.named_values import MESSAGE_NAMES
-from ibdissect.screen_model.payload import SentMessage, as_text, followed
+from ibdissect.pipeline.check import CheckOptions
+from ibdissect.screen_model.payload import as_text, followed
 from tests import craft
+from tests.screen_model.made import opened, studied
 
 
-def said_in(path: Path, frame: int, *, show_keys: bool = False) -> list[SentMessage] | None:
-    with ibdissect.open(str(path), show_keys=show_keys) as capture:
-        messages = capture.answers(MESSAGE_NAMES).messages
-        assert messages is not None
-        return followed(messages, frame, capture.table_at, show_keys=show_keys)
+def said_in(path: Path, frame: int) -> list[Any] | None:
+    learnt, model = opened(path), opened(path)
+    studied(learnt, CheckOptions(rules=[]))
+    assert learnt.answers.messages is not None
+    return followed(learnt.answers.messages, frame, model.table, show_keys=False)
 
 
 def write(psn: int, opcode: int, text: bytes) -> bytes:
@@ -37,15 +38,21 @@ def test_both_ways_and_no_copy(tmp_path: Path) -> None:
         ("WRITE", b"one two!", True, True), ("READ", b"read", False, False), ("SEND", b"sent", False, False),
     ]  # fmt: skip
     assert found[0].title == "WRITE 8 bytes, frames 1-4, LID 1 → LID 2"
-    assert SentMessage("ATOMIC", "a", "b", True, 1, 2, True, True).title == "ATOMIC without payload, frames 1-2, a → b"
+    addition = craft.rc(0x14, slid=1, dlid=2, bth={"psn": 5, "destqp": 9}, ext={"AtomicETH": {"va": 0x1000}})
+    path.write_bytes(craft.erf_pcap([addition, craft.rc(0x12, slid=2, dlid=1, bth={"psn": 5, "destqp": 8})]))
+    found = said_in(path, 1)
+    assert found is not None and found[0].title == "ATOMIC without payload, frames 1-2, LID 1 → LID 2"
 
 
 def test_frames_without_messages(repo: Path) -> None:
     assert said_in(repo / "captures/rxe-rping.pcap", 1) is None
 
 
-def test_forms() -> None:
-    said = SentMessage("SEND", "a", "b", True, 1, 2, True, True, bytearray(b"Hi\x00\n" + bytes(range(65, 85))), [(4, 8)])
+def test_forms(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    path.write_bytes(craft.erf_pcap([write(5, 0x04, b"Hi\x00\n" + bytes(range(65, 85)))]))
+    (said,) = said_in(path, 1) or ()
+    said.hidden.append((4, 8))
     assert list(as_text(said, "ascii")) == ["Hi.", "****EFGHIJKLMNOPQRST"]
     assert list(as_text(said, "hex")) == [
         "00000000  48 69 00 0a ** ** ** **  45 46 47 48 49 4a 4b 4c  Hi..****EFGHIJKL",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.screen_model.saved_state import FilterHistory, Profile, state_folder, unusable
+from ibdissect.screen_model.saved_state import FilterHistory, Profile
 
 CHOSEN = ["number", "info", "infiniband.bth.psn"]
 
@@ -54,12 +54,11 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 def test_the_state_folder_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr("sys.platform", "linux")
-    folder = state_folder()
-    assert folder is not None and folder.is_absolute() and folder.name == "ibdissect"
+    path = Profile().path
+    assert path is not None and path.is_absolute() and path.parent == tmp_path / "ibdissect"
     # Never where the program was started: that may be the folder of a foreign capture.
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("platformdirs.user_state_dir", lambda *_, **__: "state/ibdissect")
-    assert state_folder() is None
     assert Profile().path is None and FilterHistory().path is None
     Profile().keep_columns(CHOSEN)
     assert list(tmp_path.iterdir()) == []
@@ -108,4 +107,4 @@ def test_profiles_have_names_and_the_last_one_is_found_again(tmp_path: Path) -> 
 def test_names_that_are_no_file_names(tmp_path: Path, name: str) -> None:
     path = tmp_path / "screen.json"
     path.write_text(json.dumps({"profile": name}))
-    assert unusable(name) is not None and Profile(path).last().name == ""
+    assert Profile(path).last().name == ""

@@ -8,7 +8,6 @@ import pytest
 
 from ibdissect.dfilter.compile import compile_filter
 from ibdissect.screen_model.search import FindKind, Query, find, place
-from ibdissect.screen_model.shown_frames import AllRows
 from tests.craft import rc
 from tests.screen_model import made
 from tests.screen_model.made import opened
@@ -29,8 +28,7 @@ from tests.screen_model.made import opened
 def test_find(tmp_path: Path, kind: FindKind, text: str, start: int, forward: bool, found: tuple[int, bool] | None) -> None:
     model = opened(made.capture(tmp_path))
     matcher = compile_filter(text) if kind is FindKind.FILTER else None
-    rows: AllRows = model.rows
-    assert find(model, rows, Query(kind, text, matcher), start, forward=forward, wanted=lambda: True) == found
+    assert find(model, model.rows, Query(kind, text, matcher), start, forward=forward, wanted=lambda: True) == found
     model.close()
 
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any  # a column
 
 import pytest
 
-from ibdissect.screen_model.packet_columns import BY_KEY, added
-from ibdissect.screen_model.shown_frames import FilteredRows, SortedRows, in_order
+from ibdissect.screen_model.packet_columns import recalled
 from ibdissect.screen_model.sorting import sort_rows
+from ibdissect.wire.catalog import builtin
 from tests import craft
-from tests.screen_model.made import opened, written
+from tests.screen_model.made import filtered, opened, written
 
 FRAMES = [
     craft.native(0x04, bytes(size), slid=slid, dlid=5, bth={"p_key": p_key, "psn": psn})
     for size, slid, p_key, psn in ((8, 10, 0xFFFF, 30), (64, 9, 0x8001, 4), (16, 10, 0x0001, 200), (4, 1, 0x7FFF, 30))
 ]
+
+
+def column(key: str) -> Any:
+    """A column of the list by the name under which it is remembered."""
+    (found,), unknown = recalled([key], builtin())
+    assert not unknown
+    return found
 
 
 @pytest.mark.parametrize(
@@ -30,22 +38,19 @@ FRAMES = [
 )  # fmt: skip
 def test_order(tmp_path: Path, key: str, up: list[int], down: list[int]) -> None:
     model = opened(written(tmp_path, *FRAMES))
-    column = BY_KEY.get(key) or added(key)
     for downwards, order in ((False, up), (True, down)):
-        rows = sort_rows(model, model.rows, column, down=downwards, wanted=lambda: True)
+        rows = sort_rows(model, model.rows, column(key), down=downwards, wanted=lambda: True)
         assert rows is not None and rows.frames(0, 9) == order, (key, downwards)
-        assert [rows.nearest(frame) for frame in order] == [0, 1, 2, 3] and in_order(rows) is model.rows
-    assert sort_rows(model, model.rows, BY_KEY["info"], down=False, wanted=lambda: False) is None
+        assert [rows.nearest(frame) for frame in order] == [0, 1, 2, 3]
+    assert sort_rows(model, model.rows, column("info"), down=False, wanted=lambda: False) is None
     model.close()
 
 
 def test_only_the_frames_shown_are_sorted(tmp_path: Path) -> None:
-    model, base = opened(written(tmp_path, *FRAMES)), FilteredRows()
-    matcher, _ = model.filter("infiniband.lrh.slid == 10")
-    assert matcher is not None
-    model.fill(base, matcher, lambda: True, lambda: None)
-    rows = sort_rows(model, base, BY_KEY["length"], down=True, wanted=lambda: True)
-    assert isinstance(rows, SortedRows) and rows.frames(0, 9) == [3, 1] and rows.frame(1) == 1 and rows.nearest(4) == 0
+    model = opened(written(tmp_path, *FRAMES))
+    base = filtered(model, "infiniband.lrh.slid == 10")
+    rows = sort_rows(model, base, column("length"), down=True, wanted=lambda: True)
+    assert rows is not None and rows.frames(0, 9) == [3, 1] and rows.frame(1) == 1 and rows.nearest(4) == 0
     model.close()
 
 
@@ -57,7 +62,7 @@ def test_names_are_those_that_the_list_shows_at_each_frame(tmp_path: Path) -> No
         return "b" if text == "LID 9" else text if text != "LID 10" else "a" if frame < 3 else "c"
 
     for down, order in ((False, [4, 1, 2, 3]), (True, [3, 2, 1, 4])):
-        rows = sort_rows(model, model.rows, BY_KEY["source"], down=down, wanted=lambda: True, name=name)
+        rows = sort_rows(model, model.rows, column("source"), down=down, wanted=lambda: True, name=name)
         assert rows is not None and rows.frames(0, 9) == order
     model.close()
 
@@ -67,13 +72,13 @@ def test_hidden_keys_are_not_put_in_order(tmp_path: Path) -> None:
     frames = [craft.smp(0x01, 0x15, m_key=key) for key in (9, 5, 7)]
     for show, order in ((False, [1, 2, 3]), (True, [2, 3, 1])):
         model = opened(written(tmp_path, *frames), show_keys=show)
-        rows = sort_rows(model, model.rows, added("infiniband.smplid.mkey"), down=False, wanted=lambda: True)
+        rows = sort_rows(model, model.rows, column("infiniband.smplid.mkey"), down=False, wanted=lambda: True)
         assert rows is not None and rows.frames(0, 9) == order
         model.close()
 
 
 def test_progress_is_told(tmp_path: Path) -> None:
     model, told = opened(written(tmp_path, *FRAMES)), list[float]()
-    sort_rows(model, model.rows, BY_KEY["info"], down=False, wanted=lambda: True, progress=told.append)
+    sort_rows(model, model.rows, column("info"), down=False, wanted=lambda: True, progress=told.append)
     assert told == [1.0]
     model.close()

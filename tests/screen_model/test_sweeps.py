@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any  # sweeps
 
 import pytest
 
@@ -10,10 +11,9 @@ from ibdissect.pipeline.check import CheckOptions
 from ibdissect.screen_model import sweeps
 from ibdissect.screen_model.background_analysis import BackgroundAnalysis
 from ibdissect.screen_model.capture_model import CaptureModel
-from ibdissect.screen_model.shown_frames import FilteredRows
-from ibdissect.screen_model.sweeps import Sweeps, find_sweeps, frames_filter
+from ibdissect.screen_model.sweeps import find_sweeps, frames_filter
 from tests import craft
-from tests.screen_model.made import opened
+from tests.screen_model.made import opened, selected
 from tests.subnet.made import ANSWER, GET, SET, node, port_info, switch
 
 MS = 1_000_000
@@ -30,7 +30,7 @@ def asked(tid: int, attribute: int, body: bytes, *path: int, modifier: int = 0, 
     return request, answer
 
 
-def found(path: Path) -> tuple[CaptureModel, Sweeps]:
+def found(path: Path) -> tuple[CaptureModel, Any]:
     model = opened(path)
     study = BackgroundAnalysis(model, lambda: CheckOptions(rules=[]))
     study.run(lambda: study.close() if study.finished else None)
@@ -63,11 +63,7 @@ def test_two_sweeps(tmp_path: Path) -> None:
     assert [one.order for one in first.ports] == [3, 2, 1, 4], "the slowest first, equal ones in order"
     silent = second.ports[0]
     assert silent.unanswered == 1 and silent.node == slow.node and silent.slowest_ns == -1 and silent.frames == [12]
-    matcher, _ = model.filter(frames_filter(slow.frames))
-    assert matcher is not None
-    rows = FilteredRows()
-    model.fill(rows, matcher, lambda: True, lambda: None)
-    assert rows.frames(0, 99) == [5, 6, 7] and frames_filter([9, 1, 2, 3]) == "frame.number in {1 .. 3, 9}"
+    assert selected(model, frames_filter(slow.frames)) == [5, 6, 7] and frames_filter([9, 1, 2, 3]) == "frame.number in {1 .. 3, 9}"
     model.close()
 
 

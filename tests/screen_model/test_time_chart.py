@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ibdissect.screen_model import capture_model
 from ibdissect.screen_model.capture_model import CaptureModel
 from ibdissect.screen_model.time_chart import Series, TimeChart, ticks, time_filter
 from tests import craft
 
 
-def chart_of(tmp_path: Path, *texts: str, many: int = 8) -> TimeChart:
-    """A chart of that many SENDs, a millisecond apart, of growing length."""
+def chart_of(
+    tmp_path: Path, *texts: str, many: int = 8, wanted: Callable[[], bool] = lambda: True, most: int = 1000
+) -> TimeChart:  # fmt: skip
+    """A chart of that many SENDs, a millisecond apart, of growing length; `most`: of so many frames at once."""
     path = tmp_path / "x.pcap"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, bytes(4 * (i % 3)), bth={"destqp": i % 2}) for i in range(many)]))
     model = CaptureModel(str(path))
     model.scan(lambda: None)
     chart = TimeChart(model)
     chart.series = [Series(text, model.filter(text)[0]) for text in texts]
-    chart.follow(lambda: True, lambda: None)
+    after = model.index.after
+    model.index.after = lambda done, count: after(done, min(count, most))  # type: ignore[method-assign]
+    chart.follow(wanted, lambda: None)
     return chart
 
 
@@ -44,8 +48,10 @@ def test_zoom_and_bytes(tmp_path: Path) -> None:
 
 
 def test_a_chart_continues_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture_model, "STEP", 3)
-    chart = chart_of(tmp_path, "")
+    """Three frames at a time, and no more after the first three."""
+    chart = chart_of(tmp_path, "", wanted=iter([True, False]).__next__, most=3)
+    assert chart.frames == 3 and sum(chart.counts((0, chart.span), 5)[1][0]) == 3
+    chart.follow(lambda: True, lambda: None)
     assert chart.frames == 8 and sum(chart.counts((0, chart.span), 5)[1][0]) == 8
     chart.follow(lambda: True, lambda: None)
     assert chart.frames == 8

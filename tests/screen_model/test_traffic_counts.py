@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
-from ibdissect.screen_model.traffic_counts import TimeLine
+from ibdissect.pipeline.check import CheckOptions
+from tests import craft
+from tests.screen_model.made import opened, studied
 
 
-def test_time_line_stretches_and_keeps_the_sum() -> None:
-    line = TimeLine()
-    times = np.arange(0, 10**12, 10**9, dtype=np.int64) + 1_700_000_000 * 10**9
-    for part in np.array_split(times, 7):
-        line.feed(part, np.full(len(part), 100, np.int64))
-    line.feed(times[:1] - 10**9, np.full(1, 100, np.int64))  # time runs backwards
-    assert line.packets.sum() == len(times) + 1 and line.octets.sum() == 100 * (len(times) + 1)
-    assert line.used <= 4096 and line.worst(np.array([len(times) + 1]), np.array([3]))[-1] == 3
+def test_time_line_stretches_and_keeps_the_sum(tmp_path: Path) -> None:
+    """Of some packets a second apart, and one from before the first: time runs backwards."""
+    times = [1_700_000_000 * 10**9 + second * 10**9 for second in (*range(500), -1)]
+    frame = craft.rc(0x04, bytes(8))
+    (tmp_path / "x.pcapng").write_bytes(craft.interfaces_pcapng([(0, frame)] * len(times), times=times))
+    _, shot = studied(opened(tmp_path / "x.pcapng"), CheckOptions(rules=[]))
+    line = shot.traffic.line
+    assert line.packets.sum() == len(times) and line.octets.sum() == len(frame) * len(times)
+    assert 2048 < line.used <= 4096 and line.worst(np.array([len(times)]), np.array([3]))[-1] == 3

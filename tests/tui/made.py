@@ -30,11 +30,13 @@ SIZE = (120, 40)
 Running = tuple[TuiApp, Pilot[None]]
 
 
-def app_on(path: Path, *, follow: bool = False, show_keys: bool = False, display_filter: str = "") -> TuiApp:
-    """The application on a capture, with a history of its own."""
+def app_on(
+    path: Path, *, follow: bool = False, show_keys: bool = False, display_filter: str = "", fields: tuple[str, ...] = ()
+) -> TuiApp:  # fmt: skip
+    """The application on a capture, with a history of its own. `fields`: columns that a plugin wants."""
     model = CaptureModel(str(path), follow=follow, show_keys=show_keys)
     history, memory = FilterHistory(path.parent / "history"), Profile(path.parent / "screen.json")
-    return TuiApp([model], lambda: CheckOptions(rules=load()), history=history, memory=memory, display_filter=display_filter)
+    return TuiApp([model], lambda: CheckOptions(rules=load()), history=history, memory=memory, display_filter=display_filter, fields=fields)
 
 
 def app_on_points(captures: Sequence[Path], path: Path) -> TuiApp:

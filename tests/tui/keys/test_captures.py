@@ -105,7 +105,7 @@ async def test_paths_are_completed(tmp_path: Path) -> None:
         await until(pilot, lambda: asks(app))
         for typed, completed, said in (
             ("/fi", "/first-", "first-a.pcap, first-b.pcap"), ("/s", "/second.pcap", ""), ("/fo", "/folder/", ""), ("/.h", "/.hidden", ""),
-            ("/x", "/x", "no file begins so"), ("/none/x", "/none/x", "no such"), ("/", "/", "first-a.pcap, first-b.pcap, folder"),
+            ("/x", "/x", "no file begins so"), ("/none/x", "/none/x", "No such file"), ("/", "/", "first-a.pcap, first-b.pcap, folder"),
         ):  # fmt: skip
             asks(app).value = f"{tmp_path}{typed}"
             await pilot.press("tab")

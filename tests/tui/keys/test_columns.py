@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from textual.widgets import SelectionList
+from textual.widgets import Label, SelectionList
 
 from ibdissect.screen_model import packet_columns
 from ibdissect.subnet.node_names import NodeNames
@@ -168,6 +168,17 @@ async def test_a_column_of_a_typed_field_in_a_place_of_its_own(tmp_path: Path) -
         window = await opens(pilot, "v")
         await pilot.press("plus")
         await until(pilot, lambda: asks(app))
+        for typed, completed, offered in (
+            ("infini", "infiniband", ""), ("infiniband.bth.p", "infiniband.bth.p", "p_key, padcnt, psn"),
+            ("infiniband.bth.ps", "infiniband.bth.psn", ""), ("zzz", "zzz", "no field begins so"), (" bth.ps", "bth.psn", ""),
+        ):  # fmt: skip
+            asks(app).value = typed
+            await pilot.press("tab")
+            reason = app.screen.query_one("#prompt-reason", Label)
+            await until(pilot, lambda end=completed, reason=reason: asks(app).value == end and reason.content is not None)
+            await pilot.pause()
+            assert not offered or str(reason.render()) == offered, typed
+        asks(app).value = ""
         await type_text(pilot, "bth.no")
         await pilot.press("enter")
         asks(app).value = "frame.time_delta"  # there is no field bth.no

@@ -73,7 +73,7 @@ async def test_fields_of_what_a_frame_completes_have_its_bytes(tmp_path: Path) -
         shown = tree.frame_tree
         assert shown is not None and [(one.label, one.text) for one in shown.joined] == [("Reassembled", "records that end in this frame")]
         record = shown.joined[0].children[0]
-        padding = next(node for node in app.model.tree(8).walk() if node.name == "frame.pad")
+        padding = next(node for node in app.model.tree(8).walk() if node.name == "infiniband.bth.padding")
         gap = Node("frame.pad", "Pad", 4, 2, 0, 16, "0102", "", field=padding.field)
         record.children.append(gap)
         tree.reveal_node(gap)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from textual import events
@@ -115,9 +116,9 @@ async def test_a_row_shows_no_name_that_a_filter_does_not_find(tmp_path: Path) -
         lines = packets.names.of_packets(model.lines(range(1, model.index.frames + 1)))
         named = {("src", line.source) for line in lines} | {("dst", line.destination) for line in lines}
         named = {(side, name) for side, name in named if not name.startswith("LID ") and ":" not in name}
-        assert named and not any(character in name for _, name in named for character in '"\\')
+        assert named
         for side, name in named:
-            matcher, error = model.filter(f'ibdissect.{side}.node == "{name}" && ibdissect.node == "{name}"')
+            matcher, error = model.filter(f"ibdissect.{side}.node == {json.dumps(name)} && ibdissect.node == {json.dumps(name)}")
             assert matcher is not None, error
             frames = [line.frame for line in lines if name == (line.source if side == "src" else line.destination)]
             assert model.matching(matcher, frames) == set(frames)
