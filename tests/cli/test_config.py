@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from ibdissect.cli.config import Config, read_config
-from ibdissect.cli.frame_selection import parse_frames
-from ibdissect.errors import ConfigError
-
-ENDLESS = (1 << 63) - 1
+from tests.cli.followed import LAB, followed, refused
+from tests.commands import run
 
 
-def test_the_nearest_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_nearest_file_counts(tmp_path: Path) -> None:
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
-    monkeypatch.chdir(below)
     (tmp_path / "pyproject.toml").write_text('[tool.ibdissect]\nselect = ["PKY"]\n')
-    assert read_config(None).select == ("PKY",)
+    assert followed(cwd=below)["select"] == ["PKY"]
     (tmp_path / "a" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
-    assert read_config(None).select == ("PKY",)
-    (tmp_path / "a" / "ibdissect.toml").write_text('ignore = "AM"\nfail-on = "warning"\nplugins = ["p.py", "module"]\n')
-    found = read_config(None)
-    assert (found.ignore, found.fail_on, found.select) == (("AM",), "warning", ())
-    assert read_config(found.source).plugins == (str(tmp_path / "a" / "p.py"), "module")
+    assert followed(cwd=below)["select"] == ["PKY"]
+    (tmp_path / "a" / "ibdissect.toml").write_text('ignore = "AM"\nfail-on = "warning"\n\n')
+    found = followed(cwd=below)
+    assert "AM" not in found["select"] and "TXN" in found["select"] and found["fail-on"] == "warning"
+    assert found["#"][0] == f"configuration: {tmp_path / 'a' / 'ibdissect.toml'}"
+    for name, shown in (("p.py", tmp_path / "a" / "p.py"), ("no_such_module", "no_such_module")):
+        (tmp_path / "a" / "ibdissect.toml").write_text(f'plugins = ["{name}"]\n')
+        assert f"error: plugin {shown}: " in refused("--config", str(tmp_path / "a" / "ibdissect.toml"), cwd=below)
 
 
-def test_nothing_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert read_config(None) == Config()
+def test_nothing_is_fine(tmp_path: Path) -> None:
+    found = followed(cwd=tmp_path)
+    assert found["fail-on"] == "error" and found["#"][0].startswith("configuration: none")
 
 
 @pytest.mark.parametrize(
@@ -42,32 +42,29 @@ def test_nothing_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_mistakes_are_named(tmp_path: Path, text: str, key: str, hint: str) -> None:
     path = tmp_path / "ibdissect.toml"
     path.write_text(text)
-    with pytest.raises(ConfigError) as caught:
-        read_config(str(path))
-    assert (caught.value.source, caught.value.key) == (str(path), key)
-    assert hint in str(caught.value)
+    said = refused("--config", str(path))
+    assert said.startswith(f"error: {path}: {key}") and hint in said
 
 
 @pytest.mark.parametrize("broken", ["[tool.x]\na = 1\na = 2\n", "[tool.x\n", "x = \xff\n"])
-def test_a_mistake_of_another_tool_does_not_hide_our_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+def test_a_mistake_of_another_tool_does_not_hide_our_table(tmp_path: Path, broken: str) -> None:
     """In a repository of captures nobody else reads that file, and without our `fail-on` the job would pass."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text(f'[tool.ibdissect]\nfail-on = "warning"\n{broken}', encoding="latin-1")
-    with pytest.raises(ConfigError, match=r"pyproject.toml: .*not valid TOML: .*(at line [345]|position)"):
-        read_config(None)
+    assert re.search(r"pyproject.toml: .*not valid TOML: .*(at line [345]|position)", refused(cwd=tmp_path))
     (tmp_path / "pyproject.toml").write_text(f"[tool.other]\n{broken}", encoding="ascii", errors="ignore")
-    assert read_config(None) == Config()  # it says nothing about us
+    assert followed(cwd=tmp_path)["fail-on"] == "error", "it says nothing about us"
 
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
-    [("1", ((1, 1),)), ("1-10,17", ((1, 10), (17, 17))), ("5-", ((5, ENDLESS),)), ("-3", ((1, 3),)), (" 2 - 4 ", ((2, 4),))],
+    [("1", [1]), ("1-10,17", [*range(1, 11), 17]), ("35-", [35, 36, 37]), ("-3", [1, 2, 3]), (" 2 - 4 ", [2, 3, 4])],
 )
-def test_frames(text: str, wanted: tuple[tuple[int, int], ...]) -> None:
-    assert parse_frames(text) == wanted
+def test_frames(text: str, wanted: list[int]) -> None:
+    done = run("show", LAB, f"--frames={text}", "--format", "fields", "-e", "frame.number", text=True)
+    assert [*map(int, done.stdout.split())] == wanted
 
 
 @pytest.mark.parametrize("text", ["", "a", "1-2-3", "0", "5-4", "1,,2", "-", "１"])
 def test_bad_frames(text: str) -> None:
-    with pytest.raises(ConfigError):
-        parse_frames(text)
+    done = run("show", LAB, f"--frames={text}", text=True)
+    assert done.returncode == 2 and "--frames" in done.stderr and not done.stdout

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
+from types import SimpleNamespace  # a configuration, of which only the source counts
 
 import pytest
 
-from ibdissect.cli.config import Config, read_config
-from ibdissect.cli.config_edit import ignore, with_ignored, written
+from ibdissect.cli.config_edit import ignore, written
 from ibdissect.errors import CaptureError, ConfigError
 
 SITE = '[site]\nignore = ["not ours"]\n'
+
+
+def ignored(path: Path, text: str) -> str | None:
+    """The text of a file after a rule was added; None if that was refused, and the file is as it was."""
+    path.write_bytes(text.encode())
+    try:
+        ignore(str(path), "PKY001")
+    except ConfigError:
+        assert path.read_bytes() == text.encode()
+        return None
+    return path.read_bytes().decode()
 
 
 @pytest.mark.parametrize(
@@ -26,8 +38,8 @@ SITE = '[site]\nignore = ["not ours"]\n'
         ("ignore = 3\n", None), ("not toml", None), ("ignore = [['x']]\n", None),
     ],
 )  # fmt: skip
-def test_of_our_own_file(text: str, changed: str | None) -> None:
-    assert with_ignored(text, "PKY001") == changed
+def test_of_our_own_file(text: str, changed: str | None, tmp_path: Path) -> None:
+    assert ignored(tmp_path / "ibdissect.toml", text) == changed
 
 
 @pytest.mark.parametrize(
@@ -40,17 +52,17 @@ def test_of_our_own_file(text: str, changed: str | None) -> None:
          "[tool.x]\nignore = []\n[tool.ibdissect]\nignore = ['A', \"PKY001\"]\n"),
     ],
 )  # fmt: skip
-def test_of_a_project(text: str, changed: str) -> None:
-    assert with_ignored(text, "PKY001", of_project=True) == changed
+def test_of_a_project(text: str, changed: str, tmp_path: Path) -> None:
+    assert ignored(tmp_path / "pyproject.toml", text) == changed
 
 
 def test_the_file_that_was_read_is_changed_or_a_new_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert written(Config()) == written(Config(source="--config")) == str(tmp_path / "ibdissect.toml")
-    assert written(Config(source="a.toml")) == "a.toml"
-    ignore(written(Config()), "PKY001")
-    ignore(written(Config()), "CAP001")
-    assert read_config(None).ignore == ("PKY001", "CAP001")
+    none, given, found = (SimpleNamespace(source=source) for source in ("", "--config", "a.toml"))
+    assert written(none) == written(given) == str(tmp_path / "ibdissect.toml") and written(found) == "a.toml"
+    ignore(written(none), "PKY001")
+    ignore(written(none), "CAP001")
+    assert tomllib.loads((tmp_path / "ibdissect.toml").read_text()) == {"ignore": ["PKY001", "CAP001"]}
 
 
 def test_a_file_that_is_not_understood_stays(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from ibdissect.cli import COMMANDS, run
-from ibdissect.cli.other_words import OF_LINTERS, OF_TSHARK, ours
+from ibdissect.cli.other_words import OF_LINTERS, OF_TSHARK
 from ibdissect.report import FORMATS
 from tests.conftest import REPO
 
@@ -19,8 +19,17 @@ def test_words_of_linters(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"Here: {text}." in said and "Did you mean" not in said and "Possible" not in said, word
 
 
-def test_a_letter_means_what_its_program_means() -> None:
-    assert ours("lint", "-c") == "`--config`" and ours("show", "-c") == OF_TSHARK["-c"] and ours("lint", "--nothing") is None
+def test_words_of_tshark(capsys: pytest.CaptureFixture[str]) -> None:
+    for word, text in OF_TSHARK.items():
+        assert run(["show", str(REPO / "captures/pkey-lab.pcap"), word]) == 2
+        assert f"Here: {text}." in capsys.readouterr().err, word
+
+
+def test_a_letter_means_what_its_program_means(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in ((["lint", "-c"], "Here: `--config`."), (["show", "-c"], "Here: `show --frames 1-N`."), (["lint", "--nothing"], "")):
+        assert run(words) == 2
+        text = capsys.readouterr().err
+        assert said in text and ("Here: " in text) == bool(said), words
 
 
 def test_what_is_named_exists(capsys: pytest.CaptureFixture[str]) -> None:

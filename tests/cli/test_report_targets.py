@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 import pytest
 
-from ibdissect.cli.report_targets import Target, digests_of, limited, most_listed, targets_of
-from ibdissect.errors import ConfigError
+from tests import craft
 from tests.commands import run
-from tests.report.test_formats import finding, report
 
 
 @pytest.fixture(autouse=True)
@@ -17,33 +17,52 @@ def outside_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
 
 
-def test_the_first_is_that_of_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert targets_of(None, None, ()) == [Target("text")]
-    assert targets_of("json", "x", ["junit=y=z.xml"]) == [Target("json", "x"), Target("junit", "y=z.xml")]
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A capture with 120 findings of AM001."""
+    path = tmp_path_factory.mktemp("targets") / "lab.pcap"
+    path.write_bytes(craft.erf_pcap([craft.smp(1, 0x10, modifier=7, slid=3, dlid=5 + i) for i in range(120)]))
+    return str(path)
+
+
+def lint(lab: str, *words: str, status: int = 1, cwd: Path | None = None) -> str:
+    """What is printed."""
+    done = run("lint", "--select", "AM001", lab, *words, text=True, cwd=cwd)
+    assert done.returncode == status, done
+    return str(done.stdout or done.stderr)
+
+
+def test_the_first_is_that_of_standard_output(monkeypatch: pytest.MonkeyPatch, lab: str, tmp_path: Path) -> None:
+    assert " error AM001 " in lint(lab) and lint(lab, "--format", "concise").startswith(f"{lab}:1: error")
+    assert lint(lab, "--format", "json", "-o", "x", "--output-file", "junit=y=z.xml", cwd=tmp_path).count("\n") <= 1
+    assert json.loads((tmp_path / "x").read_text())["findings"] and (tmp_path / "y=z.xml").read_text().startswith("<?xml")
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    assert targets_of(None, None, ["sarif=x"]) == [Target("github"), Target("sarif", "x")]
-    assert targets_of(None, "x", ()) == [Target("text", "x")] and targets_of("text", None, ()) == [Target("text")]
-    with pytest.raises(ConfigError, match="is named twice"):
-        targets_of(None, None, ["json=a", "sarif=b/../a"])
+    assert lint(lab, "--output-file", "sarif=x", cwd=tmp_path).startswith("::error ")
+    assert json.loads((tmp_path / "x").read_text())["runs"]
+    lint(lab, "-o", "x", cwd=tmp_path)
+    assert " error AM001 " in (tmp_path / "x").read_text() and " error AM001 " in lint(lab, "--format", "text")
+    twice = lint(lab, "--output-file", "json=a", "--output-file", "sarif=b/../a", status=2, cwd=tmp_path)
+    assert "is named twice" in twice and not (tmp_path / "a").exists()
 
 
-def test_people_read_some_and_programs_all() -> None:
-    text, json = Target("text"), Target("json", "x")
-    assert (text.limit(None), json.limit(None), text.limit(-1), json.limit(5)) == (100, 10_000, None, 5)
-    assert (most_listed([text], None), most_listed([text, json], None), most_listed([text, json], -1)) == (100, 10_000, None)
+def test_people_read_some_and_programs_all(lab: str, tmp_path: Path) -> None:
+    def listed(*words: str) -> tuple[int, int]:
+        """Findings in the text and in the JSON."""
+        text = lint(lab, "--format", "full", *words, "--output-file", "json=x.json", cwd=tmp_path)
+        return text.count(" error AM001 "), len(json.loads((tmp_path / "x.json").read_text())["findings"])
+
+    assert listed() == (100, 120) and listed("--max-findings", "none") == (120, 120) and listed("--max-findings", "5") == (5, 5)
 
 
-def test_what_is_left_out_stays_counted() -> None:
-    many = report(*(finding(frame=frame) for frame in range(1, 9)))
-    (few,) = limited([many], 3)
-    assert (len(few.findings), few.left_out, len(many.findings), many.left_out) == (3, 5, 8, 0)
+def test_what_is_left_out_stays_counted(lab: str) -> None:
+    found = json.loads(lint(lab, "--format", "json", "--max-findings", "3"))
+    assert (len(found["findings"]), found["captures"][0]["left_out"], found["by_rule"]) == (3, 117, {"AM001": 120})
 
 
-def test_files_are_read_once_more_only_for_a_format_that_shows_it(tmp_path_factory: pytest.TempPathFactory) -> None:
-    path = tmp_path_factory.mktemp("x") / "a"
-    path.write_bytes(b"abc")
-    assert digests_of([Target("json")], [str(path)]) == {}
-    assert digests_of([Target("text"), Target("sarif", "x")], [str(path), "-"])[str(path)].size == 3
+def test_a_format_that_shows_the_digest_of_a_file_has_it(lab: str) -> None:
+    data = Path(lab).read_bytes()
+    (found,) = json.loads(lint(lab, "--format", "sarif"))["runs"][0]["artifacts"]
+    assert (found["length"], found["hashes"]) == (len(data), {"sha-256": hashlib.sha256(data).hexdigest()})
 
 
 @pytest.mark.slow

@@ -183,9 +183,11 @@ def test_a_terminal_has_a_size(served: tuple[str, int, str], size: str) -> None:
 
 def test_a_size_sent_later_is_bounded_too() -> None:
     pytest.importorskip("textual_serve")
-    from ibdissect.cli.browser import _cells
+    import json
 
-    assert [_cells(said) for said in (1, 1000, "80", 0, 1001, 1e5, None, -3, "٣" * 9, True)] == [1, 1000, 80, *[None] * 7]
+    sizes = (1, 1000, "80", 0, 1001, 1e5, None, -3, "٣" * 9, True)
+    _, taken = answered(*(json.dumps(["resize", {"width": one, "height": 9}]) for one in sizes))
+    assert taken == [(1, 9), (1000, 9), (80, 9)]
 
 
 NO_MESSAGES = (
@@ -196,6 +198,11 @@ NO_MESSAGES = (
 
 @pytest.mark.parametrize("said", NO_MESSAGES, ids=range(len(NO_MESSAGES)))
 def test_a_message_that_is_none_ends_only_its_window(said: str) -> None:
+    assert answered(said) == (True, [])
+
+
+def answered(*messages: str) -> tuple[bool, list[tuple[int, int]]]:
+    """What messages of a browser do: whether its window ends, and the sizes it takes."""
     pytest.importorskip("textual_serve")
     from aiohttp import WSMessage, WSMsgType
 
@@ -203,13 +210,19 @@ def test_a_message_that_is_none_ends_only_its_window(said: str) -> None:
 
     class Browser:
         async def __aiter__(self) -> AsyncIterator[WSMessage]:
-            yield WSMessage(WSMsgType.TEXT, said, None)
+            for said in messages:
+                yield WSMessage(WSMsgType.TEXT, said, None)
+
+    taken = list[tuple[int, int]]()
+
+    async def sized(width: int, height: int) -> None:
+        taken.append((width, height))
 
     async def ignored(*_: object) -> None: ...
 
-    ended = SimpleNamespace(_process=Mock(), set_terminal_size=ignored, send_bytes=ignored)
-    asyncio.run(LocalServer("true", "127.0.0.1", 9, "")._process_messages(Browser(), ended))
-    ended._process.terminate.assert_called_once_with()
+    window = SimpleNamespace(_process=Mock(), set_terminal_size=sized, send_bytes=ignored)
+    asyncio.run(LocalServer("true", "127.0.0.1", 9, "")._process_messages(Browser(), window))
+    return bool(window._process.terminate.call_count), taken
 
 
 def test_no_cookie_is_set_and_nothing_but_the_page_is_allowed(served: tuple[str, int, str]) -> None:

@@ -7,9 +7,8 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from ibdissect.cli.stats import command, lines
+from ibdissect.cli.stats import lines
 from ibdissect.traffic.statistics import Statistics
 from tests import craft
 from tests.commands import run
@@ -17,26 +16,25 @@ from tests.conftest import REPO
 
 
 def test_text(repo: Path) -> None:
-    run = CliRunner().invoke(command, [str(repo / "captures/rxe-rping.pcap")])
-    assert run.exit_code == 0
+    done = run("stats", str(repo / "captures/rxe-rping.pcap"), text=True)
+    assert done.returncode == 0 and "\x1b" not in done.stdout
     for title in ("Protocol hierarchy", "OpCodes", "Conversations", "Streams", "Communication Management"):
-        assert title in run.output
-    assert "\x1b" not in run.output
+        assert title in done.stdout
 
 
 def test_json_and_filter(tmp_path: Path) -> None:
     path = tmp_path / "two.pcap"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data"), craft.gmp(4, 1, 0x12), craft.gmp(4, 0x81, 0x12, slid=2, dlid=1)]))
-    whole = json.loads(CliRunner().invoke(command, [str(path), "--format", "json"]).output)
+    whole = json.loads(run("stats", str(path), "--format", "json").stdout)
     assert whole["schema"] == 1 and whole["frames"] == 3 and whole["response_times"][0]["answered"] == 1
-    part = json.loads(CliRunner().invoke(command, [str(path), "--format", "json", "--frames", "2-3"]).output)
+    part = json.loads(run("stats", str(path), "--format", "json", "--frames", "2-3").stdout)
     assert part["frames"] == 2 and {entry["opcode"] for entry in part["opcodes"]} == {0x64}
 
 
 def test_top_limits_the_lists(tmp_path: Path) -> None:
     path = tmp_path / "many.pcap"
     path.write_bytes(craft.erf_pcap([craft.rc(0x04, b"data", slid=lid) for lid in range(1, 30)]))
-    found = json.loads(CliRunner().invoke(command, [str(path), "--format", "json", "--top", "5"]).output)
+    found = json.loads(run("stats", str(path), "--format", "json", "--top", "5").stdout)
     assert len(found["conversations"]) == len(found["lids"]["source"]) == len(found["streams"]) == 5
 
 

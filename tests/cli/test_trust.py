@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
 from ibdissect.cli import run
-from ibdissect.cli.config import read_config
-from ibdissect.cli.trusted_folders import is_trusted, trusted_folders
+from tests.cli.followed import LAB, followed
 from tests.commands import run as commanded
 from tests.conftest import REPO
 
@@ -21,65 +21,80 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that looks like a project's root, as an archive may contain; its captures are one folder below."""
     home = tmp_path / "home"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
-    monkeypatch.setattr("platformdirs.user_config_dir", lambda name, appauthor: str(home / name))
     monkeypatch.delenv("CI", raising=False)
     folder = tmp_path / "sent"
     (folder / "captures").mkdir(parents=True)
     (folder / ".git").mkdir()
     (folder / "pyproject.toml").write_text("")
     (folder / "ibdissect.toml").write_text('plugins = ["mine.py"]\nignore = ["TXN"]\n')
+    (folder / "mine.py").write_text("")
     monkeypatch.chdir(folder / "captures")
     return folder
 
 
+def loaded(*words: str) -> list[str]:
+    """The plugins that a command in the working directory loads: it ends at once, as they declare nothing."""
+    done = commanded("lint", LAB, "--show-settings", *words, text=True)
+    return re.findall(r"error: plugin (\S+?): declares nothing", done.stderr)
+
+
+def refusals() -> str:
+    """Why it loads none."""
+    return "\n".join(followed()["#"])
+
+
+def trusted() -> list[str]:
+    """The folders that the user trusts."""
+    found: str = commanded("trust", text=True).stdout
+    return found.splitlines()
+
+
 def test_what_was_found_runs_no_code_until_it_is_trusted(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = read_config(None)
-    assert found.plugins == () and found.ignore == ("TXN",), "only code needs trust"
-    assert f"its folder is not trusted (ibdissect trust {project})" in found.refused
+    found = followed()
+    assert "plugins" not in found and "TXN" not in found["select"], "only code needs trust"
+    assert f"its folder is not trusted (ibdissect trust {project})" in refusals()
     assert run(["trust", ".."]) == 0
     assert "mine.py" in capsys.readouterr().err
-    assert read_config(None).plugins == (str(project / "mine.py"),) and not read_config(None).refused
-    assert run(["trust"]) == 0
-    assert capsys.readouterr().out == f"{project}\n"
+    assert loaded() == [str(project / "mine.py")]
+    assert trusted() == [str(project)]
     assert run(["trust", "--forget", str(project)]) == 0
-    assert read_config(None).plugins == () and trusted_folders() == set()
+    assert loaded() == [] and trusted() == []
 
 
 def test_trust_is_for_one_folder_and_its_real_path(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(["trust", str(project)]) == 0
     (tmp_path / "link").symlink_to(project)
-    assert is_trusted(str(tmp_path / "link")) and not is_trusted(str(project / "captures")) and not is_trusted(str(tmp_path))
-    copy = project / "captures" / "inner"
-    copy.mkdir()
-    (copy / "ibdissect.toml").write_text('plugins = ["other.py"]\n')
-    monkeypatch.chdir(copy)
-    assert read_config(None).plugins == ()
+    monkeypatch.chdir(tmp_path / "link")
+    assert loaded()
+    for copy in (project / "captures", project / "captures" / "inner", tmp_path):
+        copy.mkdir(exist_ok=True)
+        (copy / "ibdissect.toml").write_text('plugins = ["other.py"]\n')
+        monkeypatch.chdir(copy)
+        assert not loaded(), copy
 
 
 @pytest.mark.parametrize("what", ["folder", "configuration", "plugin"])
 @pytest.mark.parametrize("how", ["everybody writes", "another owner"])
 def test_what_others_may_have_written_since_is_not_trusted(what: str, how: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "mine.py").write_text("")
-    assert run(["trust", str(project)]) == 0 and read_config(None).plugins
+    assert run(["trust", str(project)]) == 0 and loaded()
     path = {"folder": project, "configuration": project / "ibdissect.toml", "plugin": project / "mine.py"}[what]
     mode = path.stat().st_mode
     path.chmod(mode | 0o020)
-    assert read_config(None).plugins, "a team may have a group"
+    assert loaded(), "a team may have a group"
     if how == "everybody writes":
         path.chmod(mode | 0o002)
     elif os.geteuid() == 0:
         os.chown(path, 12_345, -1)
     else:
         pytest.skip("only root can make another user's files")
-    found = read_config(None)
-    assert found.plugins == () and "plugins are not loaded, " in found.refused
+    assert not loaded() and "plugins are not loaded, " in refusals()
     if what == "folder" and how == "another owner":
         capsys.readouterr()
-        assert run(["trust", str(project)]) == 0 and read_config(None).plugins, "the user may trust a folder of somebody else"
+        assert run(["trust", str(project)]) == 0 and loaded(), "the user may trust a folder of somebody else"
         assert run(["trust"]) == 0 and capsys.readouterr().out == f"{project}\n" * 2
         os.chown(path, 12_346, -1)
-        assert read_config(None).plugins == ()
-        assert run(["trust", "--forget", str(project)]) == 0 and trusted_folders() == set()
+        assert not loaded()
+        assert run(["trust", "--forget", str(project)]) == 0 and not trusted()
 
 
 @pytest.mark.parametrize(
@@ -88,13 +103,13 @@ def test_what_others_may_have_written_since_is_not_trusted(what: str, how: str, 
 def test_ci_loads_only_what_config_names(value: str, loads: bool, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(["trust", str(project)]) == 0
     monkeypatch.setenv("CI", value)
-    assert bool(read_config(None).plugins) == loads
-    assert read_config(str(project / "ibdissect.toml")).plugins, "named: always"
+    assert bool(loaded()) == loads
+    assert loaded("--config", str(project / "ibdissect.toml")), "named: always"
 
 
 def test_a_folder_without_a_configuration_cannot_be_trusted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["trust", str(tmp_path)]) == 2
-    assert "holds no configuration" in capsys.readouterr().err and trusted_folders() == set()
+    assert "holds no configuration" in capsys.readouterr().err and not trusted()
 
 
 @pytest.mark.parametrize("name", ["--plugin=code.pcap", "--config=code.pcap", "-qxo"])
@@ -132,7 +147,7 @@ def test_a_file_that_is_found_is_not_waited_for(tmp_path: Path, monkeypatch: pyt
         for name in ("ibdissect.toml", "pyproject.toml"):
             (tmp_path / name).symlink_to("pipe")
             monkeypatch.chdir(tmp_path)
-            assert read_config(None).followed() == ()
+            assert run(["show", str(REPO / "captures/pkey-lab.pcap"), "--count"]) == 0
             (tmp_path / name).unlink()
     finally:
         os.close(writer)

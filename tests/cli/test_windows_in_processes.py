@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from ibdissect import Capture
 from ibdissect.capture import opening
 from ibdissect.cli.common import CommonOptions
-from ibdissect.cli.windows_in_processes import WindowRows, WindowWorker
-from ibdissect.export.csv import write_rows
+from ibdissect.cli.windows_in_processes import WindowWorker
 from ibdissect.tables.rows import Rows, named_columns
 from tests.commands import run
 
@@ -68,20 +66,26 @@ def test_keys_and_compressed_captures(tmp_path: Path) -> None:
 
 
 def writer(opened: Capture) -> Any:
-    columns = Rows(named_columns(opened.catalog, NAMES[:2]), opened.state(NAMES[:2]))
-    return columns, partial(write_rows, columns)
+    """The columns of a capture, and what writes the numbers of its frames."""
+
+    def write(chosen: Iterable[tuple[Any, Any]], file: IO[bytes]) -> int:
+        numbers = [table.chunk.first + row for table, rows in chosen for row in rows.tolist()]
+        file.write("".join(f"{number}\n" for number in numbers).encode())
+        return len(numbers)
+
+    return Rows(named_columns(opened.catalog, NAMES[:2]), opened.state(NAMES[:2])), write
 
 
 def test_a_process_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     windows, begun, read = WindowWorker(LAB, CommonOptions(quiet=True), writer), list[int](), WindowWorker._read
 
-    def reading(self: WindowWorker) -> Iterator[WindowRows]:
+    def reading(self: WindowWorker) -> Iterator[Any]:
         begun.append(self._wanted)
         return read(self)
 
     monkeypatch.setattr(WindowWorker, "_read", reading)
     second, fifth = windows(1), windows(4)
-    assert begun == [0] and int(second.text.split(b",")[0]) < int(fifth.text.split(b",")[0]) and not fifth.last
+    assert begun == [0] and int(second.text.split()[0]) < int(fifth.text.split()[0]) and not fifth.last
     assert windows(1) == second and len(begun) == 2, "an earlier one is read from the beginning"
     assert windows(99).last and windows(100).last and len(begun) == 2
 
