@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.followed import LAB, followed, refused
-from tests.commands import run
+from tests.cli.followed import LAB, followed, here, refused
 
 
 def test_the_nearest_file_counts(tmp_path: Path) -> None:
@@ -60,11 +59,10 @@ def test_a_mistake_of_another_tool_does_not_hide_our_table(tmp_path: Path, broke
     [("1", [1]), ("1-10,17", [*range(1, 11), 17]), ("35-", [35, 36, 37]), ("-3", [1, 2, 3]), (" 2 - 4 ", [2, 3, 4])],
 )
 def test_frames(text: str, wanted: list[int]) -> None:
-    done = run("show", LAB, f"--frames={text}", "--format", "fields", "-e", "frame.number", text=True)
-    assert [*map(int, done.stdout.split())] == wanted
+    assert [*map(int, here("show", LAB, f"--frames={text}", "--format", "fields", "-e", "frame.number")[1].split())] == wanted
 
 
 @pytest.mark.parametrize("text", ["", "a", "1-2-3", "0", "5-4", "1,,2", "-", "１"])
 def test_bad_frames(text: str) -> None:
-    done = run("show", LAB, f"--frames={text}", text=True)
-    assert done.returncode == 2 and "--frames" in done.stderr and not done.stdout
+    status, out, err = here("show", LAB, f"--frames={text}")
+    assert status == 2 and "--frames" in err and not out

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.cli import run
-from tests.cli.followed import LAB, followed
+from tests.cli.followed import LAB, followed, here
 from tests.commands import run as commanded
 from tests.conftest import REPO
 
@@ -34,8 +34,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def loaded(*words: str) -> list[str]:
     """The plugins that a command in the working directory loads: it ends at once, as they declare nothing."""
-    done = commanded("lint", LAB, "--show-settings", *words, text=True)
-    return re.findall(r"error: plugin (\S+?): declares nothing", done.stderr)
+    return re.findall(r"error: plugin (\S+?): declares nothing", here("show", LAB, "--count", *words)[2])
 
 
 def refusals() -> str:
@@ -45,8 +44,7 @@ def refusals() -> str:
 
 def trusted() -> list[str]:
     """The folders that the user trusts."""
-    found: str = commanded("trust", text=True).stdout
-    return found.splitlines()
+    return here("trust")[1].splitlines()
 
 
 def test_what_was_found_runs_no_code_until_it_is_trusted(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

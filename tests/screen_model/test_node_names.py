@@ -11,7 +11,7 @@ from tests.screen_model.made import opened, studied
 
 def test_a_name_that_comes_later_is_used(tmp_path: Path) -> None:
     """Frame 1 shows the node, frame 4 its name; two frames are read at a time."""
-    model = opened(made.capture(tmp_path))
+    model = opened(made.written(tmp_path, *made.frames()[:5]))
     after, seen = model.index.after, list[str | None]()
 
     def few(done: int, most: int) -> object:

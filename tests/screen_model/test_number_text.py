@@ -11,6 +11,7 @@ import pytest
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.screen_model.number_text import duration
 from ibdissect.tui.screens.conversations import ConversationTable
+from tests import craft
 from tests.screen_model import made
 from tests.screen_model.made import opened, studied
 
@@ -18,7 +19,8 @@ from tests.screen_model.made import opened, studied
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A conversation."""
-    return studied(opened(made.capture(tmp_path_factory.mktemp("numbers"))), CheckOptions(rules=[]))[1].conversations[0]
+    path = made.written(tmp_path_factory.mktemp("numbers"), craft.rc(0x04, bytes(8)))
+    return studied(opened(path), CheckOptions(rules=[]))[1].conversations[0]
 
 
 def test_numbers_for_people(one: Any) -> None:

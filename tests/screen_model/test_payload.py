@@ -11,11 +11,13 @@ from tests import craft
 from tests.screen_model.made import opened, studied
 
 
-def said_in(path: Path, frame: int) -> list[Any] | None:
+def said_in(path: Path, *frames: int) -> list[list[Any] | None]:
+    """The messages around some frames."""
     learnt, model = opened(path), opened(path)
     studied(learnt, CheckOptions(rules=[]))
-    assert learnt.answers.messages is not None
-    return followed(learnt.answers.messages, frame, model.table, show_keys=False)
+    messages = learnt.answers.messages
+    assert messages is not None
+    return [followed(messages, frame, model.table, show_keys=False) for frame in frames]
 
 
 def write(psn: int, opcode: int, text: bytes) -> bytes:
@@ -27,31 +29,31 @@ def back(psn: int, opcode: int, text: bytes = b"") -> bytes:
 
 
 def test_both_ways_and_no_copy(tmp_path: Path) -> None:
+    """And an ATOMIC between others, which has no payload."""
     ack = craft.rc(0x11, slid=1, dlid=2, bth={"psn": 70, "destqp": 9})
     frames = [write(5, 0x06, b"one "), write(6, 0x08, b"two!"), write(6, 0x08, b"two!"), back(6, 0x11), write(7, 0x0C, b""),
-              back(7, 0x10, b"read"), back(70, 0x04, b"sent"), ack]  # fmt: skip
+              back(7, 0x10, b"read"), back(70, 0x04, b"sent"), ack,
+              craft.rc(0x14, slid=3, dlid=4, bth={"psn": 5, "destqp": 9}, ext={"AtomicETH": {"va": 0x1000}}),
+              craft.rc(0x12, slid=4, dlid=3, bth={"psn": 5, "destqp": 8})]  # fmt: skip
     path = tmp_path / "x.pcap"
     path.write_bytes(craft.erf_pcap(frames))
-    found = said_in(path, 2)
-    assert found is not None
+    found, atomic = said_in(path, 2, 9)
+    assert found is not None and atomic is not None
     assert [(said.kind, bytes(said.data), said.forward, said.asked) for said in found] == [
         ("WRITE", b"one two!", True, True), ("READ", b"read", False, False), ("SEND", b"sent", False, False),
     ]  # fmt: skip
     assert found[0].title == "WRITE 8 bytes, frames 1-4, LID 1 → LID 2"
-    addition = craft.rc(0x14, slid=1, dlid=2, bth={"psn": 5, "destqp": 9}, ext={"AtomicETH": {"va": 0x1000}})
-    path.write_bytes(craft.erf_pcap([addition, craft.rc(0x12, slid=2, dlid=1, bth={"psn": 5, "destqp": 8})]))
-    found = said_in(path, 1)
-    assert found is not None and found[0].title == "ATOMIC without payload, frames 1-2, LID 1 → LID 2"
+    assert [said.title for said in atomic] == ["ATOMIC without payload, frames 9-10, LID 3 → LID 4"]
 
 
 def test_frames_without_messages(repo: Path) -> None:
-    assert said_in(repo / "captures/rxe-rping.pcap", 1) is None
+    assert said_in(repo / "captures/rxe-rping.pcap", 1) == [None]
 
 
 def test_forms(tmp_path: Path) -> None:
     path = tmp_path / "x.pcap"
     path.write_bytes(craft.erf_pcap([write(5, 0x04, b"Hi\x00\n" + bytes(range(65, 85)))]))
-    (said,) = said_in(path, 1) or ()
+    ((said,),) = said_in(path, 1)
     said.hidden.append((4, 8))
     assert list(as_text(said, "ascii")) == ["Hi.", "****EFGHIJKLMNOPQRST"]
     assert list(as_text(said, "hex")) == [
