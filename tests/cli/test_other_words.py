@@ -19,6 +19,7 @@ def test_words_of_linters(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"Here: {text}." in said and "Did you mean" not in said and "Possible" not in said, word
 
 
+@pytest.mark.slow
 def test_words_of_tshark(capsys: pytest.CaptureFixture[str]) -> None:
     for word, text in OF_TSHARK.items():
         assert run(["show", str(REPO / "captures/pkey-lab.pcap"), word]) == 2

@@ -37,9 +37,9 @@ def test_the_first_is_that_of_standard_output(monkeypatch: pytest.MonkeyPatch, l
     assert " error AM001 " in lint(lab, "--output-file", "junit=y=z.xml", cwd=tmp_path)
     assert (tmp_path / "y=z.xml").read_text().startswith("<?xml")
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    assert lint(lab, "--output-file", "json=x", cwd=tmp_path).startswith("::error ") and json.loads((tmp_path / "x").read_text())
-    lint(lab, "-o", "x", cwd=tmp_path)
-    assert " error AM001 " in (tmp_path / "x").read_text() and " error AM001 " in lint(lab, "--format", "text")
+    assert lint(lab).startswith("::error ") and " error AM001 " in lint(lab, "--format", "text")
+    lint(lab, "-o", "x", "--max-findings", "1", cwd=tmp_path)
+    assert " error AM001 " in (tmp_path / "x").read_text()
     twice = lint(lab, "--output-file", "json=a", "--output-file", "sarif=b/../a", status=2, cwd=tmp_path)
     assert "is named twice" in twice and not (tmp_path / "a").exists()
 

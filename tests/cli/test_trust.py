@@ -161,17 +161,17 @@ def test_a_file_that_is_found_is_not_waited_for(tmp_path: Path, monkeypatch: pyt
 )  # fmt: skip
 def test_every_output_says_whose_rules_were_followed(words: tuple[str, ...], keys: list[str], tmp_path: Path) -> None:
     (tmp_path / "ibdissect.toml").write_text('ignore = ["PKY"]\nfail-on = "never"\ncolor = "never"\n[severity]\nTXN = "info"\n')
-    printed = {}
-    for form in ("text", "json", "sarif", "github", "markdown", "html"):
-        printed[form] = commanded("lint", str(REPO / "captures/pkey-lab.pcap"), "--format", form, *words, cwd=tmp_path, text=True).stdout
+    lab, forms = str(REPO / "captures/pkey-lab.pcap"), ("json", "sarif", "github", "markdown", "html", "junit")
+    files = [word for form in forms for word in ("--output-file", f"{form}={form}")]
+    printed = {"text": commanded("lint", lab, *files, *words, cwd=tmp_path, text=True).stdout}
+    printed |= {form: (tmp_path / form).read_text(encoding="utf-8") for form in forms}
     said = f"configuration ibdissect.toml: {', '.join(keys)}"
     assert f"By {said}.\n" in printed["text"] and f"{said}\n" in printed["github"] and said in printed["html"]
     assert said in printed["markdown"].replace("\\", "")
     assert json.loads(printed["json"])["configuration"] == {"path": "ibdissect.toml", "keys": keys}
     (invocation,) = json.loads(printed["sarif"])["runs"][0]["invocations"]
     assert invocation["properties"]["configuration"] == {"path": "ibdissect.toml", "keys": keys}
-    lab = str(REPO / "captures/pkey-lab.pcap")
-    suite = ET.fromstring(commanded("lint", lab, "--format", "junit", *words, cwd=tmp_path, text=True).stdout)[0]
+    suite = ET.fromstring(printed["junit"])[0]
     assert [*map(dict, (one.attrib for one in suite[0]))] == [
         {"name": "configuration.path", "value": "ibdissect.toml"}, {"name": "configuration.keys", "value": ", ".join(keys)},
     ]  # fmt: skip
@@ -180,7 +180,7 @@ def test_every_output_says_whose_rules_were_followed(words: tuple[str, ...], key
     for options in (("--format", "json"), ("-q", "--output-file", "junit=x.xml"), ("-q", "--config", "ibdissect.toml")):
         assert "configuration" not in commanded("lint", lab, *options, *words, cwd=tmp_path, text=True).stderr
     (tmp_path / "ibdissect.toml").write_text('color = "never"\n')
-    printed["json"] = commanded("lint", str(REPO / "captures/pkey-lab.pcap"), "--format", "json", cwd=tmp_path, text=True).stdout
+    printed["json"] = commanded("lint", lab, "--format", "json", cwd=tmp_path, text=True).stdout
     assert "configuration" not in json.loads(printed["json"])
 
 

@@ -138,6 +138,7 @@ def test_lids_that_a_port_had() -> None:
     assert [(text, frame) for label, text, frame in port.details if label == "LID"] == [("5 (LMC 0) → 6 (LMC 0)", 11)]
 
 
+@pytest.mark.slow
 def test_a_large_fabric_says_how_many_nodes_are_left_out() -> None:
     subnet = FabricFollower().subnet
     for guid in range(1, 5002):
