@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from typing import Any  # a view of the fabric and its lines
 
+import pytest
+
 from ibdissect import Capture
 from ibdissect.screen_model.fabric_view import view_of
 from ibdissect.subnet import FabricFollower
