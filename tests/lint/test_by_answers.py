@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from ibdissect.errors import PluginError, SpecError
-from ibdissect.lint.by_answers import AnswersEvaluator, all_compared, check, holds_in, value_in
+from ibdissect.errors import PluginError
 from ibdissect.lint.rule import REGISTRY
-from ibdissect.lint.sequence import Sequence, is_stateless
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.pipeline.check import check as check_file
 from ibdissect.plugins import load
-from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.events import ChunkFollowed
-from ibdissect.wire.headers import BTH, LRH
-from ibdissect.wire.mad import MAD
-from ibdissect.wire.sm import NodeInfo, SwitchInfo
-from ibdissect.wire.sm_port import PortInfo
-from ibdissect.wire.sm_tables import LinearForwardingTable
-from ibdissect.words import previous, unless, within
 from tests.craft import erf_pcap
-from tests.decode.made import native_table
 from tests.standard import NODE_INFO, PORT_INFO, SET
-from tests.subnet.made import answer, ask, history, node, port_info, switch
+from tests.subnet.made import answer, ask, node, port_info, switch
+from tests.subnet.test_separate_subnets import HERE, THERE, mixed
 
 PLUGIN = str(Path(__file__).parents[2] / "docs/examples/ports.py")
 HOST, OTHER = answer(5, NODE_INFO, node(5)), answer(6, NODE_INFO, node(6))
@@ -119,31 +109,57 @@ def test_windows_make_no_difference(case: str, tmp_path: Path, monkeypatch: pyte
     assert found(tmp_path / "a.pcap", code, frames) == expected
 
 
+OWN = """
+from ibdissect.lint.sequence import previous, unless, within
+from ibdissect.rules.shared.attribute_rule import ANSWERED, AttributeRule, Fault
+from ibdissect.wire.headers import LRH
+from ibdissect.wire.mad import MAD
+from ibdissect.wire.sm import NodeInfo, SwitchInfo
+from ibdissect.wire.sm_port import PortInfo
+from ibdissect.wire.sm_tables import LinearForwardingTable
+
+
+class Own(AttributeRule):
+    "Something is wrong. Why. What to do."
+
+    code, name, example = "OWNN001", "own", "any"
+    message, why = "{port}", "shown"
+"""
+
+
+NUMBERS = count(1)
+
+
+def loaded(path: Path, *lines: str) -> Any:
+    """A rule with these lines, and a code that no other one has."""
+    path.mkdir(exist_ok=True)
+    text = OWN.replace("OWNN001", f"OWNN{next(NUMBERS):03d}") + "".join(f"    {line}\n" for line in lines)
+    (path / "own.py").write_text(text, encoding="utf-8")
+    return load([str(path / "own.py")])
+
+
 @pytest.mark.parametrize(
-    ("condition", "attribute", "said"),
+    ("condition", "at", "said"),
     [
-        (previous(LRH.slid) == 1, PORT_INFO, "neither of this attribute nor kept of NodeInfo"),
-        (previous(SwitchInfo.life_time_value) == 1, PORT_INFO, "neither of this attribute nor kept of NodeInfo"),
-        (previous(NodeInfo.node_guid) == 1, PORT_INFO, "neither of this attribute nor kept of NodeInfo"),
-        (previous(LinearForwardingTable.port) == b"1", 0x19, "neither of this attribute nor kept of NodeInfo"),
-        (previous(PortInfo.lid, one_way=True) == 1, PORT_INFO, "without where="),
-        (previous(PortInfo.lid, same=PortInfo.lmc) == 1, PORT_INFO, "without where="),
-        ((previous(PortInfo.lid) == 1) & within(1.0), PORT_INFO, "are for occurrences in conversations"),
-        ((PortInfo.lid == 1) & unless(PortInfo.lid == 2, within=1.0), PORT_INFO, "are for occurrences in conversations"),
+        ("(previous(LRH.slid) == 1)", "PortInfo.lid", "neither of this attribute nor kept of NodeInfo"),
+        ("(previous(SwitchInfo.life_time_value) == 1)", "PortInfo.lid", "neither of this attribute nor kept of NodeInfo"),
+        ("(previous(NodeInfo.node_guid) == 1)", "PortInfo.lid", "neither of this attribute nor kept of NodeInfo"),
+        ('(previous(LinearForwardingTable.port) == b"1")', "LinearForwardingTable.port", "neither of this attribute nor kept of NodeInfo"),
+        ("(previous(PortInfo.lid, one_way=True) == 1)", "PortInfo.lid", "without where="),
+        ("(previous(PortInfo.lid, same=PortInfo.lmc) == 1)", "PortInfo.lid", "without where="),
+        ("(previous(PortInfo.lid) == 1) & within(1.0)", "PortInfo.lid", "are for occurrences in conversations"),
+        ("(PortInfo.lid == 1) & unless(PortInfo.lid == 2, within=1.0)", "PortInfo.lid", "are for occurrences in conversations"),
+        ("(previous(PortInfo.lid) == 1)", "", "name a field of the attribute"),
     ],
 )
-def test_what_cannot_be_said(condition: Any, attribute: int, said: str) -> None:
-    with pytest.raises(SpecError, match=said):
-        check("Mine", condition, (attribute,))
+def test_what_cannot_be_said(condition: str, at: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(PluginError, match=said):
+        loaded(tmp_path, *([f"at = {at}"] if at else []), f"when = ANSWERED & {condition}")
 
 
-@pytest.mark.parametrize("field", [SwitchInfo.linear_fdb_cap, NodeInfo.node_type, PortInfo.lid])
-def test_what_can_be_said_of_any_attribute(field: Any) -> None:
-    condition = previous(field) == 1
-    check("Mine", condition, (0x19,))
-    check("Mine", condition, (0x19, 0x1A))
-    with pytest.raises(SpecError, match="name a field of the attribute"):
-        check("Mine", condition, ())
+@pytest.mark.parametrize("field", ["SwitchInfo.linear_fdb_cap", "NodeInfo.node_type", "PortInfo.lid"])
+def test_what_can_be_said_of_any_attribute(field: str, tmp_path: Path) -> None:
+    assert len(loaded(tmp_path, "at = LinearForwardingTable.port", f"when = ANSWERED & (previous({field}) == 1)").rules) == 1
 
 
 def test_it_is_said_when_the_plugin_is_loaded(tmp_path: Path) -> None:
@@ -160,44 +176,56 @@ def test_a_message_that_quotes_what_nobody_says(tmp_path: Path) -> None:
         load([str(tmp_path / "wrong.py")])
 
 
-def test_the_first_word_is_the_proof() -> None:
-    both = (MAD.method == 1) & (previous(PortInfo.lmc) > 1) & (previous(PortInfo.lid) == 1)
-    assert [one.name for one in all_compared(both)] == ["lmc", "lid"]
-    assert [one.name for one in all_compared((BTH.psn == previous(PortInfo.lid)) | ~(previous(PortInfo.lmc) > 1))] == ["lid"]
-    assert all_compared(BTH.psn == 1) == all_compared(None) == ()
-    words = Sequence(BTH, (previous(BTH.psn) > BTH.psn) & (previous(BTH.destqp) == 1)).previous
-    assert [word.field for word in words] == [BTH.psn, BTH.destqp]
+def told(path: Path, frames: list[bytes], *lines: str) -> Found:
+    """What a rule of its own finds."""
+    plugins = loaded(path, *lines)
+    (path / "a.pcap").write_bytes(erf_pcap(frames))
+    report = check_file(str(path / "a.pcap"), CheckOptions(rules=plugins.rules, catalog=plugins.catalog))
+    assert report.error is None, report.error
+    return [(one.frame, one.message, [(each.frame, each.why) for each in one.related]) for one in report.findings]
 
 
-def test_no_such_rule_judges_packets_of_uncertain_subnets() -> None:
-    rules = {one.code: one for one in load([PLUGIN, str(Path(PLUGIN).with_name("talk.py"))]).rules}
-    assert not any(is_stateless(rules[code]) for code in ("SITE001", "SITE003", "ACME021", "ACME022"))
-    assert [is_stateless(REGISTRY[code]) for code in ("SEM003", "SEM008", "SEM012", "MKY007")] == [True, False, False, False]
+@pytest.mark.parametrize(
+    ("condition", "proof"),
+    [
+        ("(previous(PortInfo.lmc) == 0) & (previous(NodeInfo.num_ports) == 1)", 2),
+        ("(previous(NodeInfo.num_ports) == 1) & (previous(PortInfo.lmc) == 0)", 1),
+        ("(PortInfo.lid == previous(PortInfo.lid)) | ~(previous(NodeInfo.num_ports) > 1)", 2),
+        ("~(previous(PortInfo.lmc) > 1) & (PortInfo.lmc < previous(NodeInfo.num_ports))", 1),
+    ],
+)  # fmt: skip
+def test_the_first_word_is_the_proof(condition: str, proof: int, tmp_path: Path) -> None:
+    """What is negated proves nothing."""
+    frames = [HOST, answer(5, PORT_INFO, port_info(5)), ask(5, PORT_INFO, method=SET, body=port_info(5))]
+    found = told(tmp_path, frames, "at = PortInfo.lid", f"when = (MAD.method == {SET}) & ({condition})")
+    assert [(frame, related) for frame, _, related in found] == [(3, [(proof, "shown")])]
 
 
-def test_rules_about_the_same_smps_share_what_they_read() -> None:
-    (event,) = [one for one in FabricFollower().feed(native_table([HOST, width(2), width(1)])) if isinstance(one, ChunkFollowed)]
-    smps = history(PortInfo).of(event)
-    whole, again, some = AnswersEvaluator(smps), AnswersEvaluator(smps), AnswersEvaluator(smps, np.array([1]))
-    field = PortInfo.link_width_active
-    assert whole.series(field) is again.series(field) and whole.series(MAD.method) is again.series(MAD.method)
-    assert (some.series(field).values.tolist(), whole.series(field).values.tolist()) == ([1], [2, 1])
-    fewer = field < previous(field)
-    assert [one.mask(fewer).tolist() for one in (whole, again, some)] == [[False, True], [False, True], [True]]
+def test_no_such_rule_judges_packets_of_uncertain_subnets(tmp_path: Path) -> None:
+    """Nor do sequences. One packet is enough for SEM003."""
+    frames = [HOST, width(2), answer(5, PORT_INFO, port_info(5, link_width_active=1, neighbor_mtu=9))]
+    plugins = load([PLUGIN])
+    rules = [*(one for one in plugins.rules if one.code == "SITE001"), REGISTRY["SEM003"]]
+    for raw, codes in ((erf_pcap(frames), ["SEM003", "SITE001"]), (mixed([*HERE, *frames], THERE, interfaces=False), ["SEM003"])):
+        (tmp_path / "a.pcap").write_bytes(raw)
+        report = check_file(str(tmp_path / "a.pcap"), CheckOptions(rules=rules, catalog=plugins.catalog))
+        assert sorted(one.code for one in report.findings) == codes
 
 
-def test_what_one_answer_holds() -> None:
+def test_what_one_answer_holds(tmp_path: Path) -> None:
     """Its own fields, those of its MAD, what was shown before (0: nothing), and arithmetic on them."""
     frames = [HOST, width(2, header={"transaction_id": 0x77}), width(1, header={"transaction_id": 0x78})]
-    (event,) = [one for one in FabricFollower().feed(native_table(frames)) if isinstance(one, ChunkFollowed)]
-    smps = history(PortInfo).of(event)
-    first, second = smps.each(np.ones(2, np.bool_))
-    field = PortInfo.link_width_active
-    for operand, values in (
-        (field, (2, 1)), (MAD.method, (0x81, 0x81)), (MAD.attribute_id, (PORT_INFO, PORT_INFO)), (MAD.transaction_id, (0x77, 0x78)),
-        (previous(field), (0, 2)), (previous(NodeInfo.num_ports), (1, 1)), (field + 1, (3, 2)), (field + previous(field), (0, 3)),
-    ):  # fmt: skip
-        assert (value_in(first, operand), value_in(second, operand)) == values, operand
-    assert [holds_in(one, field < previous(field)) for one in (first, second)] == [False, True]
-    assert [holds_in(one, MAD.transaction_id == 0x77) for one in (first, second)] == [True, False]
-    assert AnswersEvaluator(smps).series(MAD.transaction_id).values.tolist() == [0x77, 0x78]
+    says = {
+        "own": "at", "method": "MAD.method", "attribute": "MAD.attribute_id", "tid": "MAD.transaction_id", "was": "previous(at)",
+        "ports": "previous(NodeInfo.num_ports)", "more": "at + 1", "both": "at + previous(at)",
+    }  # fmt: skip
+    words = ", ".join(f"{name!r}: {what}" for name, what in says.items())
+    quoted = " ".join(f"{name}={{{name}}}" for name in says)
+    forms = 'Fault(MAD.transaction_id == 0x77, "the first"), Fault(at < previous(at), "fewer")'
+    for tid, message in (
+        (0x77, f"own=2 method=129 attribute=21 tid=119 was=0 ports=1 more=3 both=0 the first of {NAME}"),
+        (0x78, f"own=1 method=129 attribute=21 tid=120 was=2 ports=1 more=2 both=3 fewer of {NAME}"),
+    ):
+        found = told(tmp_path / str(tid), frames, "at = PortInfo.link_width_active", f"says = {{{words}}}", f"faults = ({forms})",
+                     f'message = "{quoted} {{what}} of {{port}}"', f"when = ANSWERED & (MAD.transaction_id == {tid})")  # fmt: skip
+        assert [(frame, text) for frame, text, _ in found] == [(tid - 0x77 + 2, message)]
