@@ -204,12 +204,13 @@ def test_the_first_word_is_the_proof(condition: str, proof: int, tmp_path: Path)
 def test_no_such_rule_judges_packets_of_uncertain_subnets(tmp_path: Path) -> None:
     """Nor do sequences. One packet is enough for SEM003."""
     frames = [HOST, width(2), answer(5, PORT_INFO, port_info(5, link_width_active=1, neighbor_mtu=9))]
-    plugins = load([PLUGIN])
-    rules = [*(one for one in plugins.rules if one.code == "SITE001"), REGISTRY["SEM003"]]
-    for raw, codes in ((erf_pcap(frames), ["SEM003", "SITE001"]), (mixed([*HERE, *frames], THERE, interfaces=False), ["SEM003"])):
+    plugins, own = load([PLUGIN]), loaded(tmp_path, "at = PortInfo.lmc", "when = ANSWERED & (PortInfo.lmc == 0)")
+    rules = [*(one for one in plugins.rules if one.code == "SITE001"), *own.rules, REGISTRY["SEM003"]]
+    all_three = [own.rules[0].code, "SEM003", "SITE001"]
+    for raw, codes in ((erf_pcap(frames), all_three), (mixed([*HERE, *frames], THERE, interfaces=False), ["SEM003"])):
         (tmp_path / "a.pcap").write_bytes(raw)
         report = check_file(str(tmp_path / "a.pcap"), CheckOptions(rules=rules, catalog=plugins.catalog))
-        assert sorted(one.code for one in report.findings) == codes
+        assert sorted({one.code for one in report.findings if one.frame > report.frames - len(frames)}) == codes
 
 
 def test_what_one_answer_holds(tmp_path: Path) -> None:
