@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from ibdissect.subnet import FabricFollower, Node, Port, Subnet, events
+from ibdissect.subnet import FabricFollower, events
 from ibdissect.subnet.changes import ChangeLog
 from ibdissect.subnet.describe import describe
 from ibdissect.subnet.topology import links
@@ -29,7 +29,7 @@ class Taught:
         """What rules are told, in order."""
 
     @property
-    def subnet(self) -> Subnet:
+    def subnet(self) -> Any:
         return self.follower.subnet
 
     def read(self, capture: bytes | str | Path | Iterable[bytes], window: int = 1 << 20) -> Taught:
@@ -56,16 +56,16 @@ class Taught:
         return self._log.happened.dropped.count
 
     @property
-    def cables(self) -> list[tuple[Port, Port]]:
+    def cables(self) -> list[tuple[Any, Any]]:
         return [*links(self.subnet)]
 
     @property
-    def node(self) -> Node:
+    def node(self) -> Any:
         """The only node."""
         (found,) = self.subnet.slots.values()
         return found
 
-    def port(self, lid: int) -> Port:
+    def port(self, lid: int) -> Any:
         """Who has a LID now."""
         found = self.subnet.by_lid(lid)
         assert found is not None

@@ -196,5 +196,3 @@ def test_since_when_a_manager_is_what_it_is() -> None:
     told = [sm.at(frame) for frame in (1, 2, 3, 5, 7, 8, 9, 10, 11, 12)]
     assert [since for _, since in told] == [0, 2, 2, 2, 2, 8, 8, 10, 10, 12]
     assert [facts.state if facts else None for facts, _ in told] == [None, 3, 3, 3, 3, 2, 2, 3, 3, None]
-
-

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ibdissect.decode.history import History
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.nodes import NO_FACTS, UNCABLED, Node, Origin, Port, SwitchFacts
+from ibdissect.subnet.nodes import Node, NodeFacts, Origin, Port, SwitchFacts
 from ibdissect.subnet.p_keys import PKeys
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
@@ -25,7 +25,7 @@ def test_a_port_is_named_with_the_lid_that_it_had() -> None:
 def test_a_cable_is_known_from_its_frame_on() -> None:
     near, far = Port(Node(1, 0, 1), 1, 1), Port(Node(2, 1, 1), 1, 1)
     near.face(None, 3)
-    assert near.facing is UNCABLED, "no history for ports without a cable"
+    assert near.facing_at(4) == (None, 0)
     near.face(far, 5)
     assert near.facing_at(4) == (None, 0) and near.facing_at(6) == (far, 5)
 
@@ -100,7 +100,7 @@ def test_how_many_p_keys_a_port_holds(
     if switch is not None:
         node.switch.learn(SwitchFacts(*[0] * len(SwitchFacts._fields))._replace(partition_enforcement_cap=switch), 5)
     if facts is not None:
-        node.facts.learn(replace(NO_FACTS, partition_cap=facts), 5)
+        node.facts.learn(NodeFacts(0, facts), 5)
     port.p_keys = PKeys()
     port.p_keys.size = listed
     assert port.p_key_capacity(9) == capacity
@@ -154,8 +154,8 @@ def test_names_of_ports() -> None:
 
 def test_what_a_node_is_from_a_frame_on() -> None:
     node = Node(0x10, 3, 1)
-    assert (node.num_ports, node.partition_cap, node.facts_at(9), node.tables() is node.tables()) == (0, 0, (NO_FACTS, 0), True)
-    facts = replace(NO_FACTS, num_ports=4, partition_cap=32)
+    assert (node.num_ports, node.partition_cap, node.facts_at(9), node.tables() is node.tables()) == (0, 0, (NodeFacts(0, 0), 0), True)
+    facts = NodeFacts(4, 32)
     for frame, value, changed in ((5, facts, 0), (6, facts, 0), (7, replace(facts, num_ports=5), 7)):
         node.learn(node.facts, value, frame)
         assert node.changed == changed

@@ -14,7 +14,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.describe import describe
-from ibdissect.subnet.events import ChunkFollowed, FabricEvent
+from ibdissect.subnet.events import ChunkFollowed
 from ibdissect.subnet.nodes import NodeFacts
 from ibdissect.subnet.smps import Smps
 from ibdissect.wire.sm import NodeInfo
@@ -68,10 +68,10 @@ ONE_BY_ONE, AT_ONCE = 16, 16 << 20
 """Windows: a chunk for each SMP; all in one chunk."""
 
 
-def placed(source: Any, window: int) -> tuple[list[tuple[int, int, int]], dict[str, Any], list[tuple[type[FabricEvent], int]]]:
+def placed(source: Any, window: int) -> tuple[list[tuple[int, int, int]], dict[str, Any], list[tuple[type, int]]]:
     """Frame, slot and port of each SMP, what was learnt, and the other events."""
     follower, places = FabricFollower(), list[tuple[int, int, int]]()
-    events: list[tuple[type[FabricEvent], int]] = []
+    events: list[tuple[type, int]] = []
     for chunk in open_capture(source, window=window).chunks():
         for event in follower.feed(ChunkTable(chunk)):
             if not isinstance(event, ChunkFollowed):

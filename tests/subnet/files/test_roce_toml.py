@@ -10,7 +10,6 @@ from ibdissect.errors import SubnetFileError
 from ibdissect.subnet.file_lines import file_and_line
 from ibdissect.subnet.files import read_files
 from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.roce_network import mapped
 from tests.subnet.files.made_files import parsed, subnet_of
 from tests.subnet.files.samples import SAMPLES
 
@@ -29,10 +28,10 @@ def test_facts_and_their_lines() -> None:
     ]  # fmt: skip
     hosts = {address: (host.name, set(host.vlans), line_of(host.line)) for address, host in roce.hosts.items()}
     assert hosts == {
-        mapped(bytes([192, 168, 0, 1])): ("node01", {101}, 11),
+        bytes(10) + b"\xff\xff" + bytes([192, 168, 0, 1]): ("node01", {101}, 11),
         bytes.fromhex("fd") + bytes(14) + b"\x01": ("node01", {101}, 11),
-        mapped(bytes([192, 168, 0, 2])): ("node02", set(), 16),
-        mapped(bytes([192, 168, 0, 3])): ("node02", set(), 17),
+        bytes(10) + b"\xff\xff" + bytes([192, 168, 0, 2]): ("node02", set(), 16),
+        bytes(10) + b"\xff\xff" + bytes([192, 168, 0, 3]): ("node02", set(), 17),
     }
 
 

@@ -6,15 +6,22 @@ import re
 from pathlib import Path
 
 from ibdissect.subnet.files import read_files
-from ibdissect.subnet.files.writing import ibnetdiscover, partitions_conf
+from tests import commands
 from tests.subnet.files.made_files import parsed, subnet_of
 from tests.subnet.files.samples import SAMPLES
 from tests.subnet.test_compare import changed
 
 
-def test_topology() -> None:
+def written(folder: Path, form: str, **files: str) -> str:
+    """What `fabric` makes of some files."""
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text)
+    return str(commands.run("fabric", "--subnet", str(folder), "--format", form, text=True).stdout)
+
+
+def test_topology(tmp_path: Path) -> None:
     known = subnet_of(("ibnetdiscover", SAMPLES["ibnetdiscover"]))
-    text = "\n".join(ibnetdiscover(known))
+    text = written(tmp_path, "ibnetdiscover", topology=SAMPLES["ibnetdiscover"])
     again, lines = parsed("ibnetdiscover", text)
     assert lines.strange == 0
     assert changed(known, subnet_of(("ibnetdiscover", text))) == {}
@@ -26,7 +33,9 @@ def test_topology() -> None:
 def test_partitions(tmp_path: Path) -> None:
     others = [(kind, SAMPLES[kind]) for kind in ("guid2lid", "opensm.conf", "opensm.log", "ibnetdiscover")]
     known = subnet_of(*others, ("partitions.conf", SAMPLES["partitions.conf"].replace("=limi", "=both")))
-    text = "\n".join(partitions_conf(known))
+    (tmp_path / "files").mkdir()
+    conf = SAMPLES["partitions.conf"].replace("=limi", "=both")
+    text = written(tmp_path / "files", "partitions.conf", partitions_conf=conf, **{kind.replace(".", "_"): told for kind, told in others})
     assert text.startswith("# needs allow_both_pkeys TRUE")
     assert "0x0002c903000000a1=both," in text
     (tmp_path / "written").write_text(text)
