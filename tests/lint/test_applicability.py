@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
 import pytest
 
-from ibdissect.lint.applicability import PortFacts, applying, compares_copies, declared, port_kinds
 from ibdissect.lint.rule import REGISTRY
-from ibdissect.subnet.model import Subnet
 from ibdissect.wire.expr import Expr
+from ibdissect.wire.mad import MAD
 from ibdissect.wire.port_kinds import ADAPTER_PORT, ALL_PORTS, END_PORTS, EXTERNAL_PORT, LINK_PORTS, PORT_ZERO
 from ibdissect.wire.sa_records import PKeyTableRecord
-from ibdissect.wire.sm import NodeInfo
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.wire.sm_tables import PKeyTable
-from ibdissect.words import Rule, previous
+from ibdissect.words import Rule
 from tests.craft import build, erf_pcap, native, sa_mad, smp, ud
-from tests.decode.made import native_table, tables_of
 from tests.rules.findings import rules
 from tests.rules.test_rules import lint
+from tests.subnet.files.made_files import parsed
+from tests.subnet.files.samples import SAMPLES
 from tests.subnet.made import SET, answer, ask, node, port_info, switch
 
 NODE_INFO, PORT_INFO = 0x11, 0x15
 CA, SWITCH, ROUTER = (answer(5, NODE_INFO, body) for body in (node(5), switch(5), node(5, node_type=3)))
-NO_FACTS = (*[np.empty(0, np.int64)] * 3, np.empty((0, 64), np.uint8), *[np.empty(0, np.int64)] * 2)
 SECOND = 1_000_000_000
 BAD = {"neighbor_mtu": 9, "capability_mask": 1}
 
@@ -84,23 +83,19 @@ def test_declarations() -> None:
     assert (PortInfo.neighbor_mtu.ports, PortInfo.capability_mask.ports) == (LINK_PORTS, END_PORTS)
     assert PortInfo.is_sm.ports == END_PORTS and PortInfo.is_sm.read_only, "bits are as their whole"
     assert PortInfo.mtu_cap.read_only and not PortInfo.neighbor_mtu.read_only
-    assert declared((PortInfo.lmc == 1) | (PortInfo.mtu_cap > 5)) and not declared(PortInfo.lmc == 1)
     assert LINK_PORTS | END_PORTS == ALL_PORTS and LINK_PORTS & END_PORTS & (PORT_ZERO | EXTERNAL_PORT) == 0
 
 
-def test_kinds_without_facts() -> None:
-    frames = [answer(5, PORT_INFO, port_info(lid), modifier=number) for number, lid in ((0, 5), (1, 5), (1, 0))]
-    kinds = port_kinds(native_table(frames), PortInfo, None).tolist()
-    assert kinds == [ALL_PORTS & ~EXTERNAL_PORT, ALL_PORTS & ~PORT_ZERO & ~EXTERNAL_PORT, ALL_PORTS & ~PORT_ZERO]
-    assert all(kind & ADAPTER_PORT for kind in kinds)
+def hits(frames: list[bytes], condition: Expr, **more: Any) -> list[int]:
+    """Frames in which a condition holds, of a rule about it."""
+    rule = type("Made", (Rule,), {"__doc__": "A fault.", "code": "ZYA001", "name": "made", "message": "x", "when": condition, **more})
+    REGISTRY.pop("ZYA001")
+    return [one.frame for one in lint(erf_pcap(frames), rules=[rule])]
 
 
-def test_kinds_of_what_the_facts_do_not_know() -> None:
-    """An SMP that nobody placed is about any port; a record is about the port that has its LID, in any chunk."""
-    frames = [answer(5, PORT_INFO, port_info(5), modifier=1)] * 2
-    facts = PortFacts(Subnet(), np.array([1]), np.array([2]), *NO_FACTS[2:])
-    unknown, placed = port_kinds(native_table(frames), PortInfo, facts).tolist()
-    assert (unknown, placed) == (ALL_PORTS & ~PORT_ZERO & ~EXTERNAL_PORT, EXTERNAL_PORT)
+OF_PORTS = [CA, answer(5, PORT_INFO, port_info(5), modifier=1), answer(7, NODE_INFO, switch(7)),
+            *(answer(7, PORT_INFO, port_info(7), modifier=number) for number in (0, 2))]  # fmt: skip
+"""An adapter's port in frame 2, ports 0 and 2 of a switch in frames 4 and 5."""
 
 
 @pytest.mark.parametrize(("path", "holds_s"), [(None, 10), ([1], 1800)])
@@ -123,61 +118,45 @@ def test_a_record_of_port_0_is_a_switchs_although_an_adapter_had_its_lid() -> No
     assert [found(CA, record) for record in records] == [{"SEM062"}, {"SEM003", "SEM062"}]
 
 
-@pytest.mark.parametrize("before", range(3))
-def test_records_are_about_the_port_that_has_their_lid_in_their_frame(before: int) -> None:
-    subnet = Subnet()
-    owner = subnet.node(7, 2)[0]
-    owner.kind = 2
-    subnet.assign(subnet.port(owner, 0, 2), 5, 0, 2 + before)
-    body = (5).to_bytes(2, "big") + b"\1\0" + port_info(5)
-    record = sa_mad(0x81, 0x12, body)
-    *_, table = tables_of(erf_pcap([native()] * 2 + [ud(record)]), 1)
-    (kind,) = port_kinds(table, PortInfo, PortFacts(subnet, *NO_FACTS)).tolist()
-    unknown = ALL_PORTS & ~PORT_ZERO & ~EXTERNAL_PORT
-    assert kind == (unknown | EXTERNAL_PORT if before < 2 else unknown), "2 + before is the frame that shows the LID"
-
-
-def test_kinds_of_ports_of_p_key_tables_without_facts() -> None:
-    """The port's number is in the upper half of the modifier; most records are of adapters, which number their ports from 1."""
-    smps = [answer(5, 0x16, modifier=modifier, body=bytes(64)) for modifier in (0, 1, 1 << 16, 0xFF << 16, 3 << 16 | 7)]
-    kinds = port_kinds(native_table(smps), PKeyTable, None).tolist()
-    zero, numbered = ALL_PORTS & ~EXTERNAL_PORT, ALL_PORTS & ~PORT_ZERO
-    assert kinds == [zero, zero, numbered, numbered, numbered]
-    records = [ud(sa_mad(0x81, 0x33, build(PKeyTableRecord, lid=5, port_num=number))) for number in (0, 1, 255)]
-    for facts in (None, PortFacts(Subnet(), *NO_FACTS)):
-        assert port_kinds(native_table(records), PKeyTable, facts).tolist() == [PORT_ZERO, numbered & ~EXTERNAL_PORT, numbered]
+def test_records_are_about_the_port_that_has_their_lid_in_their_frame() -> None:
+    """Another one may have it by now: the record of a port of a switch may be one of an adapter's."""
+    record = ud(sa_mad(0x81, 0x12, (5).to_bytes(2, "big") + b"\1\0" + port_info(5, **BAD)))
+    shown = [SWITCH, answer(5, PORT_INFO, port_info(5), modifier=0)]
+    assert found(record) == found(record, *shown) == {"SEM003", "SEM062"} and found(*shown, record) == {"SEM003"}
 
 
 @pytest.mark.parametrize(
-    ("condition", "copies", "named"),
+    ("ports", "frames"),
     [
-        (PortInfo.link_width_active == 1, True, True), (PortInfo.lid == 1, False, True), (NodeInfo.num_ports == 1, False, False),
-        ((PortInfo.lid == 1) & ~(PortInfo.diag_code > 3), True, True),
-        (PortInfo.lmc + PortInfo.local_port_num == 3, True, True), ((NodeInfo.num_ports == 1) | (PortInfo.lid == 1), False, True),
+        (ALL_PORTS & ~EXTERNAL_PORT, [1, 2, 6, 7]), (ALL_PORTS & ~PORT_ZERO, [3, 4, 5, 7, 8]), (PORT_ZERO, [6]),
+        (ALL_PORTS & ~PORT_ZERO & ~EXTERNAL_PORT, [7]), (ALL_PORTS, [*range(1, 9)]), (ADAPTER_PORT, []),
     ],
 )  # fmt: skip
-def test_which_conditions_are_about_read_only_components(condition: Expr, copies: bool, named: bool) -> None:
-    """A Set may carry copies of them; only attributes of ports are set so."""
+def test_kinds_of_ports_of_p_key_tables(ports: int, frames: list[int]) -> None:
+    """The port's number is in the upper half of the modifier; most records are of adapters, which number their ports from 1. A rule about
+    some kinds is silent where the table may be of another."""
+    smps = [answer(5, 0x16, modifier=modifier, body=bytes(64)) for modifier in (0, 1, 1 << 16, 0xFF << 16, 3 << 16 | 7)]
+    records = [ud(sa_mad(0x81, 0x33, build(PKeyTableRecord, lid=5, port_num=number))) for number in (0, 1, 255)]
+    assert hits([*smps, *records], MAD.method > 0, on=PKeyTable, ports=ports) == frames
 
-    class Made(Rule):
-        """A fault."""
 
-        code, name, on, when = "ZYA001", "made", PortInfo, condition
-
-    class Elsewhere(Made):
-        """A fault of another structure."""
-
-        code, name, on = "ZYA002", "elsewhere", NodeInfo
-
-    class Never(Rule):
-        """Has no condition."""
-
-        code, name = "ZYA003", "never"
-
-    for one in ("ZYA001", "ZYA002", "ZYA003"):
-        REGISTRY.pop(one)
-    assert [compares_copies(rule()) for rule in (Made, Elsewhere, Never)] == [copies, False, False]
-    assert declared(condition) is named and not declared(None)
+@pytest.mark.parametrize(
+    ("condition", "shown", "written", "reported"),
+    [
+        (PortInfo.link_width_active == 1, {"link_width_active": 2}, {"link_width_active": 1}, False),
+        ((PortInfo.lid == 1) & ~(PortInfo.diag_code > 3), {"diag_code": 4}, {"lid": 1}, False),
+        ((PortInfo.lid == 1) & ~(PortInfo.diag_code > 3), {"diag_code": 3}, {"lid": 1}, True),
+        (PortInfo.lmc + PortInfo.local_port_num == 3, {"local_port_num": 1}, {"lmc": 1, "local_port_num": 2}, False),
+        (PortInfo.lmc + PortInfo.local_port_num == 3, {"local_port_num": 2}, {"lmc": 1, "local_port_num": 2}, True),
+        (PortInfo.lid == 1, {"lid": 5}, {"lid": 1}, True),
+    ],
+)  # fmt: skip
+def test_a_set_may_carry_copies_of_read_only_components(
+    condition: Expr, shown: dict[str, int], written: dict[str, int], reported: bool
+) -> None:
+    before, after = (port_info(**{"lid": 5, **values}) for values in (shown, written))
+    frames = [CA, answer(5, PORT_INFO, before), ask(5, PORT_INFO, method=SET, body=after, modifier=1)]
+    assert (3 in hits(frames, condition)) is reported
 
 
 @pytest.mark.parametrize(
@@ -208,81 +187,35 @@ def test_a_copy_counts_only_where_nobody_knows_what_the_port_has(before: int | N
     assert [one.code for one in found if one.frame == len(frames)] == ["ZYA004"] * low + ["ZYA005"]
 
 
-def test_a_set_is_judged_as_it_is_written_where_nothing_is_known() -> None:
-    table = native_table([ask(5, PORT_INFO, method=SET, body=port_info(5, mtu_cap=cap), modifier=1) for cap in (0, 1, 5)])
-    assert applying(table, PortInfo, PortInfo.mtu_cap < 2, 0, np.array([True, True, False]), None).tolist() == [False, True, False]
+@pytest.mark.parametrize(
+    ("ports", "frames"), [(0, [2, 4, 5]), (ADAPTER_PORT, [2]), (END_PORTS, [2, 4]), (PORT_ZERO | EXTERNAL_PORT, [4, 5])]
+)
+def test_a_condition_of_what_all_ports_have_holds_as_written(ports: int, frames: list[int]) -> None:
+    """Of the kinds of port that a rule judges."""
+    assert hits(OF_PORTS, PortInfo.lmc == 0, ports=ports) == frames
+    assert hits(OF_PORTS, PortInfo.lmc == 1, ports=ports) == []
 
 
 @pytest.mark.parametrize(
-    ("content", "known"),
+    ("condition", "frames"),
     [
-        ([0, 0, 0, 0, 0], [0, 0, 0, 0, 0]), ([5, 0, 5, 5, 6], [1, 0, 2, 3, 4]), ([-5, 1, 0, 0, 0], [1, 2, 0, 3, 0]),
-        ([5, 0, 0, 0, 5], [1, 0, 0, 3, 4]),
+        (~(PortInfo.neighbor_mtu == 9), [2, 5]), (~(PortInfo.capability_mask == 9), [2, 4]),
+        (~((PortInfo.neighbor_mtu == 9) & (PortInfo.lmc == 0)), [2, 5]), (~(PortInfo.neighbor_mtu == 5), []),
+        ((PortInfo.neighbor_mtu == 5) & (PortInfo.capability_mask > 0), [2]),
     ],
 )  # fmt: skip
-def test_what_packets_hold_counts_with_their_nodes(content: list[int], known: list[int]) -> None:
-    """Row 3 is a PortInfo, for which one number stands already; rows 2 and 4 go to nodes of known kinds. 0: unknown."""
-    facts = PortFacts(
-        Subnet(), np.array([2, 4]), np.array([1, 2]), np.array([3]), np.empty((1, 64), np.uint8), np.array([9]), np.array([77])
-    )
-    found = facts.with_content(np.array(content)).tolist()
-    assert [bool(one) for one in found] == [bool(one) for one in known]
-    assert found[3] == (77 if any(content) else 0)
-    assert len({*found} - {0}) == len({*known} - {0}), "equal packets to nodes of other kinds differ"
-
-
-def test_what_packets_hold_is_not_enough_where_another_node_may_be() -> None:
-    """A packet in order, judged as if nobody knew its node, may be a fault of the node that is known to be there."""
-    one, there = np.empty((1, 64), np.uint8), np.array([9])
-    facts = PortFacts(Subnet(), np.array([0, 1]), np.array([2, -2]), np.array([1]), one, there, there)
-    assert facts.with_content(np.array([5, 5])).astype(bool).tolist() == [True, False]
-
-
-def test_of_a_chunk_nothing_is_kept() -> None:
-    """Rules share what they read, as long as the chunk lives."""
-    table = native_table([CA, answer(5, PORT_INFO, port_info(5)), ask(5, PORT_INFO, method=SET, body=port_info(5), modifier=1)])
-    facts = PortFacts(Subnet(), *NO_FACTS)
-    kinds = port_kinds(table, PortInfo, facts)
-    assert port_kinds(table, PortInfo, facts) is kinds
-    for ports in (0, END_PORTS):
-        applying(table, PortInfo, PortInfo.mtu_cap < 2, ports, np.array([False, False]), facts)
-    assert len(facts.judges) == 2 and len(facts.kinds_of) == 1
-    facts.close()
-    assert not facts.judges and not facts.kinds_of
-
-
-@pytest.mark.parametrize("ports", [0, ADAPTER_PORT, END_PORTS, PORT_ZERO | EXTERNAL_PORT])
-@pytest.mark.parametrize("hits", [[False, False, False], [True, False, True], [True, True, True]])
-def test_a_condition_of_what_all_ports_have_holds_as_written(ports: int, hits: list[bool]) -> None:
-    """Of the kinds of port that a rule judges; the frames show an adapter's port, and ports 0 and 2 of a switch."""
-    facts = PortFacts(Subnet(), np.array([0, 1, 2]), np.array([1, 2, 2]), *NO_FACTS[2:])
-    table = native_table([answer(5, PORT_INFO, port_info(5), modifier=number) for number in (1, 0, 2)])
-    kinds = [ADAPTER_PORT, PORT_ZERO, EXTERNAL_PORT]
-    found = applying(table, PortInfo, PortInfo.lmc == 0, ports, np.array(hits), facts).tolist()
-    assert not declared(PortInfo.lmc == 0)
-    assert found == [hit and (not ports or not kind & ~ports) for hit, kind in zip(hits, kinds, strict=True)]
-
-
-def test_a_negation_does_not_hold_for_what_a_port_does_not_have() -> None:
+def test_a_negation_does_not_hold_for_what_a_port_does_not_have(condition: Expr, frames: list[int]) -> None:
     """Port 0 has no neighbor, an external port no capabilities of its own."""
-    facts = PortFacts(Subnet(), np.array([0, 1, 2]), np.array([1, 2, 2]), *NO_FACTS[2:])
-    table = native_table([answer(5, PORT_INFO, port_info(5), modifier=number) for number in (1, 0, 2)])
-    everywhere = np.ones(3, np.bool_)
-    for condition, expected in (
-        (~(PortInfo.neighbor_mtu == 9), [True, False, True]), (~(PortInfo.capability_mask == 9), [True, True, False]),
-        (~((PortInfo.neighbor_mtu == 9) & (PortInfo.lmc == 0)), [True, False, True]), (~(PortInfo.neighbor_mtu == 5), [False] * 3),
-        ((PortInfo.neighbor_mtu == 5) & (PortInfo.capability_mask > 0), [True, False, False]),
-    ):  # fmt: skip
-        assert applying(table, PortInfo, condition, 0, everywhere, facts).tolist() == expected
+    assert hits(OF_PORTS, condition, on=PortInfo) == frames
 
 
-def test_what_was_shown_before_is_no_component_of_the_packet() -> None:
-    assert not declared(previous(PortInfo.mtu_cap) == 1) and declared((previous(PortInfo.lid) == 1) & (PortInfo.mtu_cap == 1))
-
-
-def test_other_structures_have_no_components_that_ports_lack() -> None:
-    hits = np.array([True, False])
-    assert applying(native_table([CA, SWITCH]), NodeInfo, NodeInfo.num_ports == 1, ADAPTER_PORT, hits, None) is hits
+def test_what_a_subnet_file_lists_holds() -> None:
+    """However long after it the port shows itself."""
+    listed = [parsed("ibnetdiscover", SAMPLES["ibnetdiscover"])[0]]
+    shown = [answer(2, PORT_INFO, port_info(2, **BAD), modifier=number) for number in (0, 1)]
+    judges_ = judges("SEM003", "SEM062")
+    codes = [[one.code for one in lint(erf_pcap([frame]), known=listed, rules=judges_)] for frame in shown]
+    assert codes == [["SEM062"], ["SEM003"]]
 
 
 @pytest.mark.parametrize(("mask", "found"), [(0, True), (4, False), (6, True)])
