@@ -2,149 +2,167 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from ibdissect.subnet.file_lines import doubtful, file_and_line, line_number
-from ibdissect.subnet.p_keys import Member, Membership, PKeys, Verdict, block_of, keys_in
+from ibdissect.subnet.file_lines import file_and_line
+from tests.subnet.files.made_files import subnet_of
 
-from .made import p_keys
+from .made import SET, answer, ask, node, p_keys
+from .taught import taught
 
-KEPT_BLOCKS = 16
+KEPT_BLOCKS, ENTRIES = 16, 32
 
 
-def table(*blocks: bytes) -> PKeys:
-    keys = PKeys()
-    for number, block in enumerate(blocks):
-        keys.learn(number, block, 10 + number)
-    return keys
+def written(block: int) -> bytes:
+    """Somebody writes a block; until an answer shows it, it is unknown."""
+    return ask(5, 0x16, method=SET, modifier=block, body=p_keys(0xFFFF))
+
+
+def shown(block: int, *keys: int) -> bytes:
+    return answer(5, 0x16, p_keys(*keys), modifier=block)
+
+
+def table(*frames: bytes) -> Any:
+    """The table of a port of which frame 9 shows the node, and these frames the blocks."""
+    return taught(*[answer(5, 0x11, node(5, partition_cap=0xFFFF))] * 9, *frames).port(5).p_keys
+
+
+def blocks(*keys: tuple[int, ...]) -> Any:
+    """The table with these keys in its blocks, which frames 10, 11, .. show."""
+    return table(*(shown(number, *some) for number, some in enumerate(keys)))
 
 
 @pytest.mark.parametrize(
     ("entry", "packet", "verdict"),
     [
-        (0x1234, 0x1234, Verdict.LIMITED), (0x9234, 0x1234, Verdict.ALLOWED), (0x1234, 0x9234, Verdict.ALLOWED),
-        (0x9234, 0x9234, Verdict.ALLOWED), (0x1234, 0x1235, Verdict.ABSENT),
+        (0x1234, 0x1234, "LIMITED"), (0x9234, 0x1234, "ALLOWED"), (0x1234, 0x9234, "ALLOWED"),
+        (0x9234, 0x9234, "ALLOWED"), (0x1234, 0x1235, "ABSENT"),
     ],
 )  # fmt: skip
-def test_membership(entry: int, packet: int, verdict: Verdict) -> None:
-    assert table(p_keys(0xFFFF, entry)).judge(packet, 99, 32) == (verdict, (10,))
+def test_membership(entry: int, packet: int, verdict: str) -> None:
+    found, frames = blocks((0xFFFF, entry)).judge(packet, 99, 32)
+    assert (found.name, frames) == (verdict, (10,))
 
 
 def test_partly_known_table_never_says_absent() -> None:
-    keys = table(p_keys(0xFFFF))
-    assert keys.judge(0x1234, 99, 64)[0] is Verdict.UNKNOWN, "a block is missing"
-    assert keys.judge(0x1234, 99, None)[0] is Verdict.UNKNOWN, "how long it is, nobody said"
-    assert keys.judge(0x1234, 99, 32)[0] is Verdict.ABSENT
-    assert table(p_keys(0xFFFF), p_keys()).judge(0x1234, 99, 64) == (Verdict.ABSENT, (10, 11))
+    keys = blocks((0xFFFF,))
+    assert keys.judge(0x1234, 99, 64)[0].name == "UNKNOWN", "a block is missing"
+    assert keys.judge(0x1234, 99, None)[0].name == "UNKNOWN", "how long it is, nobody said"
+    assert keys.judge(0x1234, 99, 32)[0].name == "ABSENT"
+    found, frames = blocks((0xFFFF,), ()).judge(0x1234, 99, 64)
+    assert (found.name, frames) == ("ABSENT", (10, 11))
 
 
 @pytest.mark.parametrize("size", [1, 31, 32, 33, 63, 64, 65, 96, 97])
-@pytest.mark.parametrize("blocks", [1, 2, 3])
-def test_a_table_of_any_size_is_known_only_with_its_last_block(size: int, blocks: int) -> None:
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_table_of_any_size_is_known_only_with_its_last_block(size: int, number: int) -> None:
     """A table of 33 entries has two blocks, although it fills one and one entry of the next."""
-    verdict = table(*[p_keys(0xFFFF)] * blocks).judge(0x1234, 99, size)[0]
-    assert verdict is (Verdict.ABSENT if blocks * 32 >= size else Verdict.UNKNOWN)
+    verdict = blocks(*[(0xFFFF,)] * number).judge(0x1234, 99, size)[0]
+    assert verdict.name == ("ABSENT" if number * ENTRIES >= size else "UNKNOWN")
 
 
 def test_a_key_in_two_blocks_makes_one_member() -> None:
-    assert table(p_keys(0xFFFF, 0x1234), p_keys(0x1234, 0x9234)).members() == {0xFFFF: 10, 0x1234: 10, 0x9234: 11}
+    assert blocks((0xFFFF, 0x1234), (0x1234, 0x9234)).members() == {0xFFFF: 10, 0x1234: 10, 0x9234: 11}
 
 
 def test_by_frame() -> None:
-    keys = table(p_keys(0x1234))
-    keys.learn(0, None, 20)
-    keys.learn(0, p_keys(0x9234), 30)
-    assert [keys.judge(0x1234, frame, 32)[0] for frame in (9, 10, 20, 30)] == [
-        Verdict.UNKNOWN, Verdict.LIMITED, Verdict.UNKNOWN, Verdict.ALLOWED,
+    keys = table(shown(0, 0x1234), written(0), shown(0, 0x9234))
+    assert [keys.judge(0x1234, frame, 32)[0].name for frame in (9, 10, 11, 12)] == [
+        "UNKNOWN", "LIMITED", "UNKNOWN", "ALLOWED",
     ]  # fmt: skip
-    assert [keys.changes(after) for after in (9, 10, 29, 30)] == [{10, 20, 30}, {20, 30}, {30}, set()]
+    assert [keys.changes(after) for after in (9, 10, 11, 12)] == [{10, 11, 12}, {11, 12}, {12}, set()]
 
 
 def test_empty_table_holds_the_default_partition() -> None:
-    keys = table(p_keys())
-    assert keys.judge(0x7FFF, 99, 32)[0] is Verdict.ALLOWED
-    assert keys.judge(0xFFFF, 99, 32)[0] is Verdict.ALLOWED
-    assert keys.judge(0x8001, 99, 32)[0] is Verdict.ABSENT
+    keys = blocks(())
+    assert [keys.judge(key, 99, 32)[0].name for key in (0x7FFF, 0xFFFF, 0x8001)] == ["ALLOWED", "ALLOWED", "ABSENT"]
 
 
 def test_bounded() -> None:
-    keys = PKeys()
-    for block in range(2000):
-        keys.learn(block, p_keys(0xFFFF), 1)
+    keys = blocks(*[(0xFFFF,)] * (KEPT_BLOCKS + 9))
     assert len(keys.blocks) == KEPT_BLOCKS
-    assert keys.judge(0x1234, 9, 65535)[0] is Verdict.UNKNOWN
+    assert keys.judge(0x1234, 99, 65535)[0].name == "UNKNOWN"
 
 
 def test_forms_are_those_ever_limited_and_those_full_from_a_frame_on() -> None:
-    keys = table(p_keys(0xFFFF, 0x1234, 0x9235), p_keys(0x1236))
+    frames = [shown(0, 0xFFFF, 0x1234, 0x9235), shown(1, 0x1236)]
+    keys = table(*frames)
     assert keys.forms(10) == ({0x1234, 0x1236}, {0x7FFF, 0x1235})
     assert keys.forms(9)[1] == set(), "the block was shown later"
-    keys.learn(0, p_keys(0x9234), 20)
+    keys = table(*frames, shown(0, 0x9234))
     assert keys.forms(30) == ({0x1234, 0x1236}, set()), "a block that changed may have been anything"
 
 
 @pytest.mark.parametrize(
     ("base", "keys", "member"),
     [
-        (0x1234, (0x1234,), Member.LIMITED), (0x1234, (0x9234,), Member.FULL), (0x1234, (0x1234, 0x9234), Member.FULL),
-        (0x1235, (0x1234,), Member.NONE),
-        (0x7FFF, (0xFFFF,), Member.FULL), (0x7FFF, (0x8000, 0), Member.FULL), (0x7FFE, (0x8000, 0), Member.NONE), (0x7FFF, (0x0001,),
-        Member.NONE),
+        (0x1234, (0x1234,), "LIMITED"), (0x1234, (0x9234,), "FULL"), (0x1234, (0x1234, 0x9234), "FULL"),
+        (0x1235, (0x1234,), "NONE"),
+        (0x7FFF, (0xFFFF,), "FULL"), (0x7FFF, (0x8000, 0), "FULL"), (0x7FFE, (0x8000, 0), "NONE"), (0x7FFF, (0x0001,),
+        "NONE"),
     ],
 )  # fmt: skip
-def test_which_member_a_table_makes_its_port(base: int, keys: tuple[int, ...], member: Member) -> None:
+def test_which_member_a_table_makes_its_port(base: int, keys: tuple[int, ...], member: str) -> None:
     """An empty table acts as if it held the default key; 0 and 0x8000 are no keys."""
-    assert table(p_keys(*keys)).member(base, 99, 32) == (member, (10,))
-    whole = table(p_keys(*keys)).member(base, 99, None)[0]
-    assert whole is (Member.FULL if member is Member.FULL and any(key & 0x8000 and key != 0x8000 for key in keys) else Member.UNKNOWN)
+    found, frames = blocks(keys).member(base, 99, 32)
+    assert (found.name, frames) == (member, (10,))
+    whole = blocks(keys).member(base, 99, None)[0].name
+    assert whole == ("FULL" if member == "FULL" and any(key & 0x8000 and key != 0x8000 for key in keys) else "UNKNOWN")
 
 
-def intended(doubted: int = 0) -> PKeys:
-    """partitions.conf gives a port a full key in its line 3, a limited one in line 4 and perhaps one in line 5; line 6 defines another."""
-    keys = PKeys()
-    lines = {0x9234: line_number(0, 3), 0x1235: line_number(0, 4), 0x9236: doubtful(line_number(0, 5))}
-    keys.intended, keys.doubted = Membership(lines, {0x1237: line_number(0, 6)}, line_number(0, 0)), doubted
-    return keys
+CONF = """# ours
+Default=0x7fff : ALL=full ;
+A=0x1234 : 0x11=full ;
+B=0x1235 : 0x11 ;
+C=0x1236 : ALL_SWITCHES=full ;
+D=0x1237 : 0x22=full ;
+"""
+"""A full key in line 3, a limited one in line 4 and perhaps one in line 5; line 6 defines another."""
+
+
+def intended() -> Any:
+    """What partitions.conf gives a port."""
+    return subnet_of(("guid2lid", "0x11 0x5 0x5"), ("partitions.conf", CONF)).by_lid(5).p_keys  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
     ("base", "member", "line"),
     [
-        (0x1234, Member.FULL, 3),
-        (0x1235, Member.LIMITED, 4),
-        (0x1236, Member.UNKNOWN, 5),
-        (0x1237, Member.NONE, 6),
-        (0x1238, Member.NONE, 0),
+        (0x1234, "FULL", 3),
+        (0x1235, "LIMITED", 4),
+        (0x1236, "UNKNOWN", 5),
+        (0x1237, "NONE", 6),
+        (0x1238, "NONE", 0),
     ],
 )
-def test_what_a_file_intends(base: int, member: Member, line: int) -> None:
-    found, (shown,) = intended().member(base, 50, 32)
-    assert (found, file_and_line(shown)) == (member, (0, line))
-    assert intended().members() == {0x1235: line_number(0, 4), 0x9234: line_number(0, 3)} and intended().first == line_number(0, 0)
+def test_what_a_file_intends(base: int, member: str, line: int) -> None:
+    found, (proof,) = intended().member(base, 50, 32)
+    assert (found.name, file_and_line(proof)) == (member, (1, line))
+    lines = {key: file_and_line(frame)[1] for key, frame in intended().members().items()}
+    assert lines.items() >= {0x1235: 4, 0x9234: 3}.items() and 0x9236 not in lines and file_and_line(intended().first) == (1, 0)
 
 
 @pytest.mark.parametrize(("doubted", "shown", "holds"), [(0, 51, True), (0, 50, False), (50, 99, False), (51, 99, True), (1, 99, False)])
 def test_what_a_file_intends_holds_until_the_table_is_shown_or_doubted(doubted: int, shown: int, holds: bool) -> None:
-    keys = intended(doubted)
+    keys = intended()
+    keys.doubted = doubted
     keys.learn(0, p_keys(0xFFFF), shown)
-    assert (keys.member(0x1234, 50, 32)[0] is Member.FULL) is holds
+    assert (keys.member(0x1234, 50, 32)[0].name == "FULL") is holds
 
 
-@pytest.mark.parametrize(
-    ("p_key", "verdict"), [(0x9235, Verdict.ALLOWED), (0x1235, Verdict.UNKNOWN), (0x9236, Verdict.UNKNOWN), (0xFFFF, Verdict.ALLOWED)]
-)
-def test_a_full_key_needs_any_entry_of_the_known_part(p_key: int, verdict: Verdict) -> None:
-    assert table(p_keys(0x1235, 0xFFFF)).judge(p_key, 99, 64)[0] is verdict
+@pytest.mark.parametrize(("p_key", "verdict"), [(0x9235, "ALLOWED"), (0x1235, "UNKNOWN"), (0x9236, "UNKNOWN"), (0xFFFF, "ALLOWED")])
+def test_a_full_key_needs_any_entry_of_the_known_part(p_key: int, verdict: str) -> None:
+    assert blocks((0x1235, 0xFFFF)).judge(p_key, 99, 64)[0].name == verdict
 
 
 def test_keys_and_blocks() -> None:
-    assert keys_in(None) == [] and keys_in(block_of([1, 0x8002]))[:3] == [1, 0x8002, 0] and len(block_of([])) == 64
-    keys = table(p_keys(0xFFFF), p_keys(0x1234))
+    frames = [shown(0, 0xFFFF), shown(1, 0x1234)]
+    keys = table(*frames)
     assert keys.keys(9) == (set(), set(), ()) and keys.keys(10)[1:] == ({0}, (10,)) and keys.keys(11)[1:] == ({0, 1}, (10, 11))
     assert keys.first == 10 and not any(keys.rewritten(frame) for frame in (9, 10, 11))
-    keys.learn(1, p_keys(0x9234), 20)
-    assert [keys.rewritten(frame) for frame in (10, 11, 19, 20)] == [False, True, True, False]
-    keys.learn(0, None, 30)
-    keys.learn(0, p_keys(0x9234), 40)
-    assert [keys.rewritten(frame) for frame in (20, 29, 30, 39)] == [False, False, False, False], "a Set stood before it"
+    keys = table(*frames, shown(1, 0x9234), written(0), shown(0, 0x9234))
+    assert [keys.rewritten(frame) for frame in (10, 11, 12)] == [False, True, False]
+    assert [keys.rewritten(frame) for frame in (12, 13)] == [False, False], "a Set stood before it"
     assert keys.first == 10
