@@ -116,7 +116,7 @@ from ibdissect.wire.headers import LRH
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm import NodeInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
-from ibdissect.wire.sm_tables import LinearForwardingTable
+from ibdissect.wire.sm_tables import LinearForwardingTable, SLtoVLMappingTable
 
 
 class Own(AttributeRule):
@@ -176,11 +176,11 @@ def test_a_message_that_quotes_what_nobody_says(tmp_path: Path) -> None:
         load([str(tmp_path / "wrong.py")])
 
 
-def told(path: Path, frames: list[bytes], *lines: str) -> Found:
+def told(path: Path, frames: list[bytes], *lines: str, **options: Any) -> Found:
     """What a rule of its own finds."""
     plugins = loaded(path, *lines)
     (path / "a.pcap").write_bytes(erf_pcap(frames))
-    report = check_file(str(path / "a.pcap"), CheckOptions(rules=plugins.rules, catalog=plugins.catalog))
+    report = check_file(str(path / "a.pcap"), CheckOptions(rules=plugins.rules, catalog=plugins.catalog, **options))
     assert report.error is None, report.error
     return [(one.frame, one.message, [(each.frame, each.why) for each in one.related]) for one in report.findings]
 
