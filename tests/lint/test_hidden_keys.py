@@ -69,8 +69,9 @@ def test_keys_in_hits_of_handlers_are_masked(tmp_path: Path, form: str) -> None:
     said = (done.stdout + done.stderr).lower()
     assert "cafebabe" not in said and str(NUMBER) not in said and "made later: x_key#1, key (hidden)" in said
     assert said.count("another number") >= 7 and said.count(str(NUMBER + 1)) >= 6 and f"{NUMBER + 1:x}" in said, "no key"
-    text = commands.run(*words[:-1], "text", text=True).stdout
-    assert "X_Key#1" in text and "cafebabe" not in text.lower() and str(NUMBER) not in text
+    if form == "concise":
+        text = commands.run(*words[:-1], "text", text=True).stdout
+        assert "X_Key#1" in text and "cafebabe" not in text.lower() and str(NUMBER) not in text
     shown = commands.run(*words, "--show-keys", text=True).stdout
     assert "cafebabe" in shown and str(NUMBER) in shown and "hidden" not in shown
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.describe import current_master, describe, node_name, port_name, ranges
+from ibdissect.subnet.describe import describe, node_name, port_name
 from ibdissect.subnet.file_lines import KnownFile, doubtful, line_number
 from ibdissect.subnet.m_keys import MKeyState
 from ibdissect.subnet.model import Subnet
@@ -139,8 +139,13 @@ def test_hidden_keys_are_text() -> None:
     assert (hidden["value"], hidden["text"]) == (None, "M_Key#1")
 
 
-def test_ranges() -> None:
-    assert [ranges(numbers) for numbers in ([], [1], [1, 2], [1, 3], [1, 2, 3, 5, 7, 8])] == ["", "1", "1-2", "1,3", "1-3,5,7-8"]
+def test_lids_of_a_forwarding_table_are_ranges() -> None:
+    for lids, text in (((1,), "1"), ((1, 2), "1-2"), ((1, 3), "1,3"), ((1, 2, 3, 5, 7, 8), "1-3,5,7-8")):
+        table = bytes(1 if lid in lids else 255 for lid in range(64))
+        (told,) = described([answer(2, 0x11, switch(2)), answer(2, 0x19, table)])["nodes"]
+        assert told["forwarding"]["linear"] == [{"port": 1, "lids": text, "count": len(lids)}]
+    (told,) = described([answer(2, 0x11, switch(2)), answer(2, 0x19, b"\xff" * 64)])["nodes"]
+    assert told["forwarding"]["linear"] == []
 
 
 @pytest.mark.parametrize(
@@ -385,17 +390,6 @@ def test_a_manager_is_told_with_its_node(state: int, name: str) -> None:
         "state_code": state, "node": "head",
     }  # fmt: skip
     assert (second["node"], second["former"]) == (None, state == 3), "of two masters seen last in one frame the first counts"
-
-
-def test_only_a_master_is_the_current_one() -> None:
-    subnet = Subnet()
-    for guid, state, frame in ((1, 2, 9), (2, 3, 5), (3, 3, 7)):
-        sm = subnet.sm(guid)
-        sm.facts.learn(SmFacts(state, 1, 0), 1)
-        sm.frame = frame
-    assert current_master(Subnet()) is None and current_master(subnet) is subnet.sms[3]
-    subnet.sms[2].frame = 8
-    assert current_master(subnet) is subnet.sms[2]
 
 
 @pytest.mark.parametrize(("code", "gbps"), [(2, 2.5), (3, 10), (1, None)])

@@ -14,7 +14,6 @@ from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.subnet import FabricFollower, earlier_answers
 from ibdissect.subnet.earlier_answers import DescriptionsRecorded, NodesRecorded, PortGuids, combined
 from ibdissect.subnet.events import ChunkFollowed
-from ibdissect.subnet.nodes import NOBODY
 from ibdissect.wire.sa_records import NodeRecord
 from ibdissect.wire.sm import LedInfo, NodeDescription, NodeInfo, SMInfo, SwitchInfo
 from ibdissect.wire.sm_port import PortInfo
@@ -207,7 +206,7 @@ def test_one_smp_of_a_column() -> None:
     assert bytes(second.body) == port_info(5, p_key_violations=4) and bytes(second.before) == port_info(5, p_key_violations=3)
     told = second.now(PortInfo.p_key_violations), second.was(PortInfo.p_key_violations), first.was(PortInfo.p_key_violations)
     assert told == (4, 3, 0) and {type(one) for one in told} == {int}
-    assert second.node.guid == first.node.guid != 0 and asked.node is NOBODY
+    assert second.node.guid == first.node.guid != 0 and asked.node.guid == 0
     assert second.port is second.node.ports[0] is third.port and asked.port is None
     facts, since = second.switch
     assert facts is not None and (facts.linear_fdb_cap, since) == (1024, 2)

@@ -10,9 +10,6 @@ import pytest
 
 from ibdissect.decode.rows import slot
 from ibdissect.subnet import early_packets
-from ibdissect.subnet.early_packets import _known_from
-from ibdissect.subnet.model import Subnet
-from ibdissect.subnet.p_keys import block_of
 from ibdissect.wire.headers import BTH
 from tests.craft import native
 from tests.rules.findings import lint
@@ -156,24 +153,3 @@ def test_each_end_counts_only_what_came_before_its_table(known: int) -> None:
     for chunks in ((), (start - 1, 2)):
         found = sorted((one.code, one.frame, one.count) for one in lint(frames, "PKY003", "PKY004", chunks=chunks))
         assert found == [("PKY003", start, 3), ("PKY004", start, 3)]
-
-
-@pytest.mark.parametrize(("lid", "known"), [(0, False), (5, True), (6, False), (0xBFFF, False), (0xC000, False)])
-def test_from_which_frame_a_table_is_known(lid: int, known: bool) -> None:
-    """Of LIDs that nobody uses it does not matter; the LID counts from its first sight, as the table does."""
-    subnet = Subnet()
-    port = subnet.port(subnet.node(7, 1)[0], 1, 1)
-    subnet.assign(port, 5, 0, 9)
-    lids = np.array([lid])
-    unicast = 0 < lid < 0xC000
-    assert _known_from(subnet, lids)[lid] == (AFTER_ALL if unicast else 0)
-    subnet.learn_p_keys(port, 0, block_of([0xFFFF]), 7)
-    assert _known_from(subnet, lids)[lid] == (9 if known else AFTER_ALL if unicast else 0)
-    subnet.learn_p_keys(port, 0, block_of([0x8001]), 12)
-    subnet.assign(port, 5, 1, 13)
-    assert _known_from(subnet, lids)[lid] == (9 if known else 13 if lid == 6 else AFTER_ALL if unicast else 0)
-    for gone, back in ((20, 25), (30, 35)):
-        subnet.assign(port, 0, 0, gone)
-        subnet.assign(port, 5, 1, back)
-    assert _known_from(subnet, lids)[lid] == (9 if known else 13 if lid == 6 else AFTER_ALL if unicast else 0)
-    assert not _known_from(subnet, np.empty(0, np.int64)).any()

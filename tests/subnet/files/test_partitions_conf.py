@@ -5,21 +5,27 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.subnet.file_lines import is_doubtful
-from ibdissect.subnet.files.file_facts import DefinitionFact
-from ibdissect.subnet.files.partitions_conf import memberships, numbered
-from tests.subnet.files.made_files import parsed, subnet_of
+from tests.subnet.files.made_files import subnet_of
 
 A, B, SWITCH = 0x11, 0x22, 0x33
-PORTS = ((A, 1), (B, 1), (SWITCH, 2))
 
 
-def definitions(text: str) -> list[DefinitionFact]:
-    return [fact for fact in parsed("partitions.conf", text)[0].facts if isinstance(fact, DefinitionFact)]
+def info(lid: int, kind: str, guid: int) -> str:
+    values = {"NodeType": kind, "NumPorts": 1, "SystemGuid": hex(guid), "Guid": hex(guid), "PortGuid": hex(guid), "PartCap": 32, "DevId": 1,
+              "LocalPort": 1, "VendorId": 1}  # fmt: skip
+    return f"# Node info: Lid {lid}\n" + "".join(f"{name}:...{value}\n" for name, value in values.items())
+
+
+NODES = info(1, "Channel Adapter", A) + info(2, "Channel Adapter", B) + info(3, "Switch", SWITCH)
 
 
 def keys(text: str, *, both: bool | None = False, own: int = A) -> dict[int, set[int]]:
-    found = memberships(definitions(text), PORTS, own, both=both, whole=-1)
-    return {guid: set(membership.keys) for guid, membership in found.items()}
+    """The P_Keys that OpenSM on a port gives to each one."""
+    files = [("smpquery", NODES), ("sminfo", f"sminfo: sm lid 1 sm guid {own:#x}, activity count 6 priority 12 state 3 SMINFO_MASTER\n")]
+    if both is not None:
+        files.append(("opensm.conf", f"# options\nallow_both_pkeys {'TRUE' if both else 'FALSE'}\n"))
+    found = subnet_of(*files, ("partitions.conf", text))
+    return {port.guid: set(port.p_keys.intended.keys) for port in found.ports() if port.p_keys is not None and port.p_keys.intended}
 
 
 @pytest.mark.parametrize(
@@ -43,8 +49,10 @@ def test_members(text: str, both: bool, expected: dict[int, set[int]]) -> None:
 
 
 def test_numbers_that_opensm_makes_up() -> None:
-    text = "A : 0x11; =0x10 : 0x11; 0x2 : 0x11; B : 0x11; A : 0x22; Default : 0x11;"
-    assert [number for number, _ in numbered(definitions(text))] == [1, 0x10, 2, 3, 1, 0x7FFF]
+    """The first that no definition before it has; the same for the same name."""
+    parts = "A : 0x11=full; =0x10 : 0x11=full; 0x2 : 0x11=full; B : 0x11=full; A : 0x22=full; Default : 0x11;"
+    found = keys("Default=0x7fff : NONE ;" + parts)
+    assert {key & 0x7FFF for key in found[A]} - {0x7FFF} == {1, 0x10, 2, 3} and {key & 0x7FFF for key in found[B]} - {0x7FFF} == {1}
 
 
 def test_keys_of_unknown_ports_are_doubtful() -> None:
