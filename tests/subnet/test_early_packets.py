@@ -11,9 +11,10 @@ import pytest
 from ibdissect.decode.rows import slot
 from ibdissect.subnet import early_packets
 from ibdissect.wire.headers import BTH
-from tests.craft import native
+from tests.craft import native, smp
 from tests.rules.findings import lint
 from tests.rules.PKY.cases import shown
+from tests.subnet.made import ANSWER, GET, node, p_keys, port_info
 
 AFTER_ALL, SLOTS, RECEIVER, SENDER = 1 << 40, 1 << 16, 16, 32
 
@@ -153,3 +154,28 @@ def test_each_end_counts_only_what_came_before_its_table(known: int) -> None:
     for chunks in ((), (start - 1, 2)):
         found = sorted((one.code, one.frame, one.count) for one in lint(frames, "PKY003", "PKY004", chunks=chunks))
         assert found == [("PKY003", start, 3), ("PKY004", start, 3)]
+
+
+def asked(attribute: int, body: bytes) -> list[bytes]:
+    """A question and its answer along a directed route, which needs no LID."""
+    return [smp(method, attribute, body if method == ANSWER else b"", path=[1]) for method in (GET, ANSWER)]
+
+
+KNOWN, LID, TABLE, GONE = asked(0x11, node(5)), asked(0x15, port_info(5)), asked(0x16, p_keys(0xFFFF)), asked(0x15, port_info(0))
+PACKET = [send((100, 0x9999))]
+
+
+@pytest.mark.parametrize(
+    ("parts", "found"),
+    [
+        ([KNOWN, TABLE, PACKET, LID], [(5, 1, "inferred")]), ([KNOWN, LID, PACKET, TABLE], [(5, 1, "inferred")]),
+        ([KNOWN, TABLE, LID, PACKET, GONE, LID, PACKET], [(7, 2, "learnt")]),
+    ],
+    ids=["the table first", "the LID first", "a LID that comes back"],
+)  # fmt: skip
+@pytest.mark.parametrize("apart", [False, True])
+def test_from_which_frame_a_table_is_known(parts: list[list[bytes]], found: list[tuple[int, int, str]], apart: bool) -> None:
+    """From the first sight of the LID and of the table on: what was sent before is judged at the end, and nothing twice."""
+    frames = [frame for part in parts for frame in part]
+    told = lint(frames, "PKY003", chunks=(1,) * (len(frames) - 1) if apart else ())
+    assert [(one.frame, one.count, str(one.evidence)) for one in told] == found
