@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ibdissect.tables.connections import SCHEMA
+import ibdissect
 from tests.commands import run
 
 pytestmark = pytest.mark.slow
@@ -33,11 +33,13 @@ def test_rows_are_chosen_by_the_first_frame(chosen: str, numbers: list[str], rep
 
 
 def test_all_columns_in_sql_without_quotes(repo: Path) -> None:
-    query = f"select {', '.join(SCHEMA.names)} from connections order by connection"
     capture = str(repo / "captures/rxe-rping.pcap")
+    with ibdissect.open(capture) as opened:
+        names = opened.connection_table().schema().names
+    query = f"select {', '.join(names)} from connections order by connection"
     (row,) = json.loads(run("sql", capture, query, "--format", "json", text=True).stdout)
     (said,) = json.loads(run("diagnose", capture, "--format", "json", text=True).stdout)["connections"]
-    assert [*row] == SCHEMA.names
+    assert [*row] == names
     counts = said["counts"]
     assert (row["why"], row["bytes"], row["messages"]) == (said["why"], counts["payload_bytes"], counts["messages"])
     assert [each["start_ns"] for each in row["episodes"]] == [each["start_ns"] for each in said["episodes"]]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
 
 import ibdissect
 from ibdissect.errors import CaptureError
-from ibdissect.pipeline.capture_nodes import ends_in
+from tests.capture.built import Pipe
 from tests.commands import run
 from tests.craft import erf_pcap, native
 from tests.screen_model.made import written
@@ -21,15 +20,14 @@ ASKED = 'ibdissect.src.node == "host"'
 
 def test_ends_of_a_capture(tmp_path: Path) -> None:
     with ibdissect.open(str(written(tmp_path, *SHOWN))) as capture:
+        assert capture.table().filter(ASKED).frames().tolist() == [1, 2, 3]
         (table,) = capture.tables()
-        assert ends_in(capture).of(table)[0] == {0: ["host"], 1: ["host"], 2: ["host"]}
+        assert capture.ends().of(table)[0] == {0: ["host"], 1: ["host"], 2: ["host"]}
 
 
 def test_a_pipe_can_be_read_only_once() -> None:
-    with ibdissect.open(io.BytesIO(erf_pcap(SHOWN))) as capture:
-        capture.reader.rereadable = False
-        with pytest.raises(CaptureError, match="only once"):
-            ends_in(capture)
+    with ibdissect.open(Pipe(erf_pcap(SHOWN))) as capture, pytest.raises(CaptureError, match="only once"):
+        capture.ends()
 
 
 def test_commands_know_who_is_who(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ibdissect.capture import records
 from ibdissect.errors import CaptureError
-from ibdissect.points import reading
 
 from .world import World, behind, said
 
@@ -48,7 +48,7 @@ def test_stamps_of_a_batch_are_known_in_any_blocks(tmp_path: Path, monkeypatch: 
         world.seen["server"][-4:-1] = [(batch[0][0], frame, number) for _, frame, number in batch]
     paths = world.write(tmp_path)
     whole = said(paths)
-    monkeypatch.setattr(reading, "BLOCK", block)
+    monkeypatch.setattr(records, "ROWS", block)
     assert said(paths) == whole
     assert abs(whole["points"][1]["clock"]["segments"][0]["offset_ns"]) < 1_000
 

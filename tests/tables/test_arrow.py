@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
+
+import ibdissect
+from tests.craft import erf_pcap, native
+from tests.subnet.made import answer, port_info
 
 pa = pytest.importorskip("pyarrow")
 
@@ -34,23 +38,26 @@ def test_pandas_is_not_imported(repo: Path) -> None:
 
 
 def test_nulls_of_every_type() -> None:
-    """Arrays from bytes hold what `pa.array` would: text beyond ASCII, flags, lists that are null or hold nulls."""
-    from ibdissect.tables.arrow import TYPES, _array
-    from ibdissect.tables.rows import Cells
-
-    null = np.array([False, True, False, False, True])
-    for kind in TYPES:
-        values = np.array(["", "x", "\u00e9", "a\u20ac", "b"], object) if kind == "text" else np.arange(5)
-        values = values.astype({"text": object, "time": np.int64, "seconds": np.int64}.get(kind, kind))
-        there = [None if gone else one for gone, one in zip(null.tolist(), values.tolist(), strict=True)]
-        plain = pa.array(there, pa.int64() if kind in ("time", "seconds") else TYPES[kind])
-        flat = _array(Cells(values, null), kind)
-        flat.validate(full=True)
-        if kind == "seconds":
-            assert [None if one is None else int(one.scaleb(9)) for one in flat.to_pylist()] == there
-            continue
-        assert flat.equals(plain.cast(TYPES[kind]))
-        lists = _array(Cells(values, null, np.array([2, 0, 3])), kind)
-        lists.validate(full=True)
-        assert lists.value_lengths().to_pylist() == [2, None, 3]
-        assert lists.flatten().equals(flat)
+    """Columns hold what `pa.array` would make of their values: text beyond ASCII, flags, lists, nulls at the start, in between, at the end."""
+    names = {
+        "frame.number": "int64", "frame.time": "timestamp[ns, tz=UTC]", "frame.time_relative": "decimal128(28, 9)", "bth.a": "bool",
+        "bth.opcode": "uint8", "lrh.slid": "uint16", "bth.psn": "uint32", "mad.transactionid": "uint64", "frame.interface_id": "int32",
+        "nodedescription.nodestring": "list<item: string>", "portinfo.lid": "list<item: uint16>", "_ws.malformed": "string",
+    }  # fmt: skip
+    words = "", "x", "\u00e9", "a\u20ac"
+    frames = [native(0x04, bytes(8), bth={"psn": 7, "a": 1})[:-3], *(answer(2, 0x10, word.encode().ljust(64, b"\0")) for word in words)]
+    frames += [native(0x11, bytes(4), bth={"psn": 9}), answer(2, 0x15, port_info(5)), native(0x04)[:9]]
+    with ibdissect.open(io.BytesIO(erf_pcap(frames))) as capture:
+        table = capture.table().select(*names).to_arrow()
+    table.validate(full=True)
+    assert dict(zip(names, map(str, table.schema.types), strict=True)) == names
+    for column in table.columns:
+        assert column.combine_chunks().equals(pa.array(column.to_pylist() if "ns" not in str(column.type) else column, column.type))
+    found = table.to_pydict()
+    assert found["infiniband.nodedescription.nodestring"] == [None, *([word] for word in words), None, None, None]
+    assert (
+        found["infiniband.bth.psn"][0] == 7 and found["infiniband.bth.psn"][-1] is None and found["infiniband.bth.a"][:2] == [True, False]
+    )
+    assert found["infiniband.portinfo.lid"][-2] == [5] and found["infiniband.portinfo.lid"][0] is None
+    assert [str(each) for each in found["frame.time_relative"][:2]] == ["0E-9", "0.001000000"]
+    assert [text is None for text in found["_ws.malformed"]] == [False, *[True] * 6, False]

@@ -8,9 +8,9 @@ from importlib.util import find_spec
 import pytest
 
 import ibdissect
-from ibdissect.tables.capture_table import table_html
 from tests.cases import every
 from tests.craft import erf_pcap, native, smp
+from tests.subnet.made import answer
 
 FRAMES = [native(payload=bytes(8), slid=7), smp(1, 0x11), native(payload=bytes(8), slid=9)]
 
@@ -68,8 +68,12 @@ def test_what_a_prompt_shows(capture: ibdissect.Capture) -> None:
 
 
 def test_text_is_escaped_and_tables_are_short() -> None:
-    html = table_html(["<b>"], [[f"<script>{i}\x1b"] for i in range(99)], "a & b")
-    assert "<script>" not in html and "<b>" not in html and "a &amp; b" in html and "\x1b" not in html
+    named = [answer(2, 0x10, f"<script>{number}\x1b".encode().ljust(64, b"\0")) for number in range(99)]
+    with ibdissect.open(io.BytesIO(erf_pcap(named))) as opened:
+        html = (
+            opened.table().select("frame.number", "nodedescription.nodestring").filter('nodedescription.nodestring != "<b>"')._repr_html_()
+        )
+    assert "<script>" not in html and "&lt;script&gt;9" in html and "<b>" not in html and "&lt;b&gt;" in html and "\x1b" not in html
     assert html.count("<tr>") == 11 and html.endswith("<p>...</p>")
 
 

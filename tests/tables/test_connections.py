@@ -11,10 +11,8 @@ import pyarrow as pa
 import pytest
 
 import ibdissect
-from ibdissect.diagnosis.connection import Connection
 from ibdissect.tables import arrow
-from ibdissect.tables.connections import SCHEMA, ConnectionTable, batches
-from tests.diagnosis.lab import SEC, START, TIMEOUT, Lab
+from tests.diagnosis.lab import SEC, START, TIMEOUT, Lab, joined
 
 
 def lost() -> Lab:
@@ -27,13 +25,22 @@ def lost() -> Lab:
     return lab
 
 
-def rows(*found: Connection) -> list[dict[str, Any]]:
-    return pa.Table.from_batches(batches(enumerate(found, 1)), SCHEMA).drop(["since", "start_time", "end_time", "outcome_time"]).to_pylist()
+TIMES = ["since", "start_time", "end_time", "outcome_time"]
+
+
+def table(capture: bytes) -> pa.Table:
+    """The connections of a capture."""
+    with ibdissect.open(io.BytesIO(capture)) as opened:
+        return pa.table(opened.connection_table())
+
+
+def rows(lab: Lab, snap: int | None = None) -> list[dict[str, Any]]:
+    return table(lab.pcap(snap) if snap else lab.pcap()).drop(TIMES).to_pylist()
 
 
 def test_a_row() -> None:
     one = lost().only()
-    (row,) = rows(one)
+    (row,) = rows(lost())
     assert (row["source"], row["source_qp"], row["destination"], row["dest_qp"]) == ("10.0.0.1", 0x111, "10.0.0.2", 0x222)
     assert (row["verdict"], row["cause"], row["blamed"]) == ("failed", "retries-exhausted", "10.0.0.2")
     assert (row["proof_frame"], row["decisive_frame"], json.loads(row["detail"])) == (*one.evidence, one.detail)
@@ -47,36 +54,37 @@ def test_a_row() -> None:
 
 
 def test_times_are_those_of_the_frames() -> None:
-    (batch,) = batches([(1, lost().only())])
-    since = batch.column(SCHEMA.names.index("since")).cast(pa.int64()).to_pylist()
-    assert since == [START + SEC]
+    assert table(lost().pcap()).column("since").cast(pa.int64()).to_pylist() == [START + SEC]
 
 
 def test_what_is_not_known_is_null() -> None:
     lab = Lab()
     lab.ask(0, 100)
-    (row,) = rows(lab.only())
+    (row,) = rows(lab)
     assert row["source_qp"] is None and row["service"] is None and row["set_up_time"] is None and row["round_trip"] is None
     assert row["blamed"] is None and row["proof_frame"] is None and row["bits_per_second"] is None and row["advice"] is None
 
 
 def test_every_column_has_values_of_some_connection() -> None:
-    filled = {name for row in rows(lost().only()) for name, value in row.items() if value is not None}
-    assert {*SCHEMA.names} - filled == {"reject_reason", "since", "start_time", "end_time", "outcome_time"}
+    filled = {name for row in rows(lost()) for name, value in row.items() if value is not None}
+    assert {*table(lost().pcap()).column_names} - filled == {"reject_reason", *TIMES}
 
 
 def test_of_many_connections_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow, "BATCH", 2)
-    some = list(batches((number, lost().only()) for number in range(1, 6)))
-    assert [batch.num_rows for batch in some] == [2, 2, 1]
+    labs = [Lab(qa=0x100 + number, qb=0x200 + number) for number in range(5)]
+    for number, lab in enumerate(labs):
+        lab.good(0, 1000 * number, 5)
+    with ibdissect.open(io.BytesIO(joined(*labs).pcap())) as capture:
+        assert [batch.num_rows for batch in pa.RecordBatchReader.from_stream(capture.connection_table())] == [2, 2, 1]
 
 
 def test_from_python() -> None:
     with ibdissect.open(io.BytesIO(lost().pcap())) as capture:
-        table = capture.connection_table()
-    assert isinstance(table, ConnectionTable) and len(table) == 1 and table.schema() is SCHEMA
-    assert "retries-exhausted" in table._repr_html_() and repr(table) == "<ConnectionTable: 1 connection>"
-    assert pa.RecordBatchReader.from_stream(table).read_all().num_rows == 1
+        found = capture.connection_table()
+    assert len(found) == 1 and found.schema().names == table(lost().pcap()).column_names
+    assert "retries-exhausted" in found._repr_html_() and repr(found) == "<ConnectionTable: 1 connection>"
+    assert pa.RecordBatchReader.from_stream(found).read_all().num_rows == 1
 
 
 @pytest.mark.parametrize("one_way", ["both", "requests", "answers"])
@@ -86,11 +94,11 @@ def test_what_was_not_captured_is_null(one_way: str) -> None:
     lab.good(0, 100, 5)
     kept = {"requests": 0x222, "answers": 0x111}.get(one_way)
     lab.frames = [(time, frame) for time, frame in lab.frames if kept in (None, int.from_bytes(frame[47:50], "big"))]
-    (row,) = rows(lab.only())
+    (row,) = rows(lab)
     unknown = {"requests": ("naks", "rnr_naks", "cnps"), "answers": ("messages", "bytes", "retries")}.get(one_way, ())
     for name in ("messages", "bytes", "retries", "naks", "rnr_naks", "cnps"):
         assert (row[name] is None) is (name in unknown), name
     assert (row["directions"], row["ce_marks"], row["episodes"]) == (one_way, 0, [])
     if one_way == "both":
-        (cut,) = rows(lab.only(54))
+        (cut,) = rows(lab, 54)
         assert cut["unread_answers"] and (cut["naks"], cut["rnr_naks"], cut["episodes"], cut["cnps"]) == (None, None, None, 0)
