@@ -12,11 +12,11 @@ import pytest
 
 import ibdissect
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.dissect.tree import Node
 from tests.cases import every
 from tests.commands import run
 from tests.craft import build, erf_pcap, gmp
 from tests.mad.test_rmpp_records import FRAMES
+from tests.subnet.made import p_keys
 
 
 @pytest.fixture
@@ -98,13 +98,13 @@ def test_records_of_which_a_frame_is_selected(only: int, found: list[int]) -> No
         assert [row["record"] for row in opened.records()] == found
 
 
-def test_fields_of_one_name_are_a_list() -> None:
-    pytest.importorskip("pyarrow")
-    from ibdissect.tables.records import _leaves, _values
-
-    def node(name: str, value: object, *inside: Node) -> Node:
-        return Node(name, "", 0, 0, 0, 0, value, "", list(inside))
-
-    made = [node("a", 1), node("", 2), node("b", None, node("c", 3), node("b", None, node("c", 4), node("d", 0))), node("e", None)]
-    assert _values(made) == {"a": 1, "c": [3, 4], "d": 0, "e": None}
-    assert [leaf.name for leaf in _leaves(made)] == ["a", "", "c", "c", "d", "e"]
+def test_fields_of_one_name_are_a_list(tmp_path: Path) -> None:
+    """Also of nested structures: the entries of a record's table."""
+    record = build("PKeyTableRecord", lid=5, block_num=2)[:8] + p_keys(0xFFFF, 0x8001)
+    head = struct.pack(">BBBBII8xHxx8x", 1, 1, 7, 0, 1, 20 + len(record), len(record) // 8)
+    path = tmp_path / "x.pcap"
+    path.write_bytes(erf_pcap([gmp(0x03, 0x92, 0x33, head + record, at=24)]))
+    (row,) = exported(str(path))
+    fields = json.loads(row["fields"])
+    assert fields["infiniband.p_keytable.p_keybase"] == [0x7FFF, 1, *[0] * 30] and fields["infiniband.sa.lid"] == 5
+    assert not [name for name, value in fields.items() if isinstance(value, dict)]

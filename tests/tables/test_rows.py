@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,22 +16,25 @@ from ibdissect.decode import ChunkTable
 from ibdissect.dfilter.names import names_of
 from ibdissect.dissect import named_values
 from ibdissect.errors import FilterError
-from ibdissect.tables.rows import Cells, NamedColumn, Rows, named_columns, texts
+from ibdissect.tables.rows import Rows, named_columns
 from ibdissect.wire.catalog import BOTH, builtin
 from ibdissect.wire.encapsulation import AROUND_TUNNELS
-from ibdissect.wire.text import plain_value
+from ibdissect.wire.text import plain_value, printable
 from tests.cases import every
+from tests.commands import run
 from tests.craft import erf_pcap, ethernet_pcap, interfaces_pcapng, native, smp, ud
 from tests.dissect.frames import all_frames, ethernet_frames
+from tests.subnet.made import answer, p_keys
 
 
-def lines(data: bytes, *names: str, show_keys: bool = False) -> tuple[list[list[str]], int]:
-    with ibdissect.open(io.BytesIO(data), show_keys=show_keys) as capture:
-        columns = named_columns(capture.catalog, names)
-        made = Rows(columns, capture.state(names))
-        (table,) = capture.tables()
-        cells = made.cells(table, np.arange(len(table)))
-        return [texts(each, column) for each, column in zip(cells, columns, strict=True)], made.masked
+def lines(data: bytes, *names: str, show_keys: bool = False, first: bool = False) -> tuple[list[list[str]], int]:
+    """The columns of a capture as CSV, and how many keys were left out."""
+    words = [word for one in names for word in ("-e", one)] + ["--show-keys"] * show_keys + ["--first"] * first
+    done = run("export", "-", "--output", "-", "--format", "csv", *words, stdin=data, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = [row or [""] for row in csv.reader(io.StringIO(done.stdout))][1:]
+    left_out = re.search(r"(\d+) keys? left out", done.stderr)
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names], int(left_out[1]) if left_out else 0
 
 
 def test_absent_and_masked_values_are_empty() -> None:
@@ -55,12 +60,6 @@ def test_only_what_may_repeat_is_a_list() -> None:
                 for column in columns.values():
                     rows = [row for run in named_values.runs(table, column.fields) for row in run.rows.tolist()]
                     assert column.repeats or len(rows) == len(set(rows)), column.name
-
-
-def test_seconds_as_text() -> None:
-    """Seconds are made for all at once; the texts are those of single numbers."""
-    for times in ([0, 1, 999_999_999, 1_000_000_000, 1_700_000_000_123_456_789], [-1, 5, -1_000_000_001], []):
-        assert named_values.seconds_texts(np.array(times, np.int64)) == list(map(named_values.seconds_text, times))
 
 
 @every(
@@ -114,7 +113,7 @@ def test_what_codes_mean() -> None:
     assert method[:2] == ["GetResp", "Get"] and opcode[2] == "RC SEND Only"
 
 
-def own_values(table: ChunkTable, column: NamedColumn) -> list[list[str]]:
+def own_values(table: ChunkTable, column: Any) -> list[list[str]]:
     """Each row's values by views on its structures, in the order of their bytes."""
     found: list[list[tuple[int, int, str]]] = [[] for _ in range(len(table))]
     for name in BOTH.get(column.name, (column.name,)):
@@ -132,7 +131,7 @@ def own_values(table: ChunkTable, column: NamedColumn) -> list[list[str]]:
 
 
 def chosen(size: int) -> Iterator[list[int]]:
-    yield from (list(range(size)), list(range(0, size, 2)), list(range(1, size, 3)), [size - 1], [0], [])
+    yield from (list(range(size)), list(range(0, size, 2)), list(range(1, size, 3)), [size - 1], [0])
 
 
 COLUMNS = (
@@ -145,62 +144,44 @@ COLUMNS = (
 
 @pytest.mark.parametrize("link", ["native", "ethernet"])
 def test_cells_are_what_the_structures_of_their_rows_hold(link: str) -> None:
-    """Of all rows, some, one and none: the same values as views give, in the order of the bytes."""
+    """Of all rows, some and one: the same values as views give, in the order of the bytes; and the first one of each row."""
     data = erf_pcap(all_frames()) if link == "native" else ethernet_pcap(ethernet_frames())
     seen = 0
     with ibdissect.open(io.BytesIO(data), show_keys=True) as capture:
         columns = [one for one in named_columns(capture.catalog, COLUMNS) if one.type != "bool"]
-        firsts = [one for one in named_columns(capture.catalog, COLUMNS, first=True) if one.type != "bool"]
+        names = [one.name for one in columns]
         (table,) = capture.tables()
-        for of in (columns, firsts):
-            made = Rows(of, capture.state(COLUMNS))
-            wanted = [own_values(table, column) for column in of]
-            for rows in chosen(len(table)):
-                for cells, column, want in zip(made.cells(table, np.array(rows, np.int64)), of, wanted, strict=True):
-                    assert column.repeats == (cells.counts is not None)
-                    here = [",".join(want[row] if column.repeats else want[row][:1]) for row in rows]
-                    assert texts(cells, column) == here, (column.name, rows)
-                    assert cells.counts is None or cells.counts.tolist() == [len(want[row]) for row in rows]
-                    seen += sum(map(bool, here))
-            assert made.masked == 0
-    assert seen > 80
+        wanted = [own_values(table, column) for column in columns]
+        for rows in chosen(len(table)):
+            some = capture.table().filter(f"frame.number in {{{','.join(str(row + 1) for row in rows)}}}").select(*names).to_arrow()
+            for name, column, want in zip(names, columns, wanted, strict=True):
+                found = [value if isinstance(value, list) else [] if value is None else [value] for value in some[name].to_pylist()]
+                assert [list(map(str, value)) for value in found] == [want[row] if column.repeats else want[row][:1] for row in rows], name
+                seen += sum(map(bool, found))
+    firsts, masked = lines(data, *names, show_keys=True, first=True)
+    assert [[cell.lstrip("'") for cell in column] for column in firsts] == [[printable("".join(of[:1])) for of in want] for want in wanted]
+    assert seen > 40 and not masked
 
 
 def test_hidden_values_leave_nothing_and_are_counted() -> None:
     data = erf_pcap([ud(b"x", q_key=0xC0FFEE), native(0x04, b"y"), ud(b"z", q_key=0xC0FFED), ud(b"z", q_key=5)])
+    assert lines(data, "deth.q_key", "deth.srcqp") == ([["", "", "", ""], ["1", "", "1", "1"]], 3)
     with ibdissect.open(io.BytesIO(data)) as capture:
-        columns = named_columns(capture.catalog, ["deth.q_key", "deth.srcqp"])
-        made = Rows(columns, capture.state(["deth.q_key"]))
-        (table,) = capture.tables()
-        keys, pairs = made.cells(table, np.arange(4))
-        assert keys.values.tolist() == [0, 0, 0, 0] and keys.null.tolist() == [True] * 4
-        assert pairs.null.tolist() == [False, True, False, False]
-        assert made.masked == 3 and not made.numbers_keys
-        made.cells(table, np.array([0]))
-        assert made.masked == 6
+        assert capture.table().select("deth.q_key").to_arrow()["infiniband.deth.q_key"].to_pylist() == [None] * 4
         assert Rows(named_columns(capture.catalog, ["_ws.col.info"]), capture.state([])).numbers_keys
 
 
-@every(
-    ("kind", "values", "said"),
-    [
-        ("text", np.array(["a", "b\n", ""], object), ["a", "b\n", ""]), ("bool", np.array([True, False, True]), ["true", "false", "true"]),
-        ("uint8", np.array([0, 255, 7], np.uint8), ["0", "255", "7"]),
-        ("time", np.array([0, 1, 1_700_000_000_123_456_789], np.int64), [
-            "1970-01-01 00:00:00.000000000Z", "1970-01-01 00:00:00.000000001Z", "2023-11-14 22:13:20.123456789Z",
-        ]),
-        ("seconds", np.array([0, 1, -1], np.int64), ["0.000000000", "0.000000001", "-0.000000001"]),
-    ],
-)  # fmt: skip
-def test_texts_of_cells(kind: str, values: Any, said: list[str]) -> None:
+def test_texts_of_cells() -> None:
     """With and without a value, one a row and in lists of any length."""
-    (source,) = named_columns(builtin(), ["frame.number"])
-    column = NamedColumn(source.source, "x", (), kind, False)
-    for null in ([False] * 3, [True, False, False], [False, False, True], [True] * 3):
-        want = ["" if gone else one for gone, one in zip(null, said, strict=True)]
-        assert texts(Cells(values, np.array(null)), column) == want
-        assert texts(Cells(values, np.array(null), np.array([1, 0, 2])), column) == [want[0], "", ",".join(want[1:])]
-        assert texts(Cells(values, np.array(null), np.array([0, 3])), column) == ["", ",".join(want)]
+    keys = [answer(2, 0x16, p_keys(*some)) for some in ((0xFFFF,), (0xFFFF, 0x8001, 1))]
+    frames = [native(0x04, bth={"a": 1, "psn": 255}), native(0x04)[:9], *keys, *(answer(2, 0x10, text) for text in (b"a", b"b\n"))]
+    data = interfaces_pcapng([(0, frame) for frame in frames], times=[0, 1, 1_700_000_000_123_456_789, *[5] * 3])
+    names = "bth.a", "bth.psn", "frame.time", "frame.time_relative", "p_keytable.p_key", "nodedescription.nodestring"
+    (a, psn, time, since, p_key, text), _ = lines(data, *names)
+    assert (a[:2], psn[:2], text) == (["true", ""], ["255", ""], ["", "", "", "", "a", "b\\x0a"]) and a[2] == "false"
+    assert time[:3] == ["1970-01-01 00:00:00.000000000Z", "1970-01-01 00:00:00.000000001Z", "2023-11-14 22:13:20.123456789Z"]
+    assert since[:2] == ["0.000000000", "0.000000001"]
+    assert [key.split(",")[:3] for key in p_key[2:4]] == [["65535", "0", "0"], ["65535", "32769", "1"]] and p_key[4] == ""
 
 
 def test_numbers_of_the_frame() -> None:
