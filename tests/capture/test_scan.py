@@ -88,3 +88,18 @@ def test_starts_end_where_their_room_ends() -> None:
     starts = np.full(3, -1, np.int64)
     assert c_code.records.walk(bytes(64), 0, 61, "<u4", 0, 0, 8, starts[:2]) == (2, 16)
     assert starts.tolist() == [0, 8, -1]
+
+
+def test_a_length_of_nothing_ends_no_walk() -> None:
+    """Both ways go on behind a record that says that it is shorter than its own header."""
+    erf, ng = erf_record(b"abc", second=1_600_000_000), enhanced("<", 0, 5, b"abc")
+    for before, one, at, size in ((b"", erf, 10, 2), (section() + interface("<", 1), ng, 4, 4)):
+        wrong = one[:at] + bytes(size) + one[at + size :]
+        capture = before + one * 40 + wrong + one * 40
+        found = []
+        for compiled in (True, False):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(c_code, "records", c_code.records if compiled else None)
+                rows, reader = read(capture)
+            found.append((rows, reader.damage))
+        assert found[0] == found[1] and len(found[0][0]) >= 80 and len(found[0][1]) == 1
