@@ -116,9 +116,9 @@ def test_mads_that_were_sent_once_and_answered(tmp_path: Path, monkeypatch: pyte
     time = world.conversation(30)
     shown = world.sent
     for transaction, answer in ((5, False), (5, True), (6, False), (6, False), (6, True), (7, False)):
-        for beat in range(0 if answer else 40):  # between two requests are windows' ends
+        for beat in range(0 if answer else 10):  # between two requests are windows' ends
             world.packet(time + 10_000 * beat, psn=10_000 + world.sent - shown, missing=() if beat else ["server"])
-        time += 50_000 if answer else 400_000
+        time += 50_000 if answer else 320_000
         payload = mad(0x03, 0x81 if answer else 1, 0x35, transaction_id=transaction, size=64)
         missing = () if answer else ("server",)
         world.packet(time, back=answer, opcode=UD_SEND, payload=payload, dest_qp=1, psn=world.sent, missing=missing)
