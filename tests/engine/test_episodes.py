@@ -1,79 +1,76 @@
-"""Skipped positions, gaps and episodes are kept as they are, within their bounds."""
+"""Skipped positions, gaps and episodes are told as they are, within their bounds."""
 
 from __future__ import annotations
 
-from array import array
-
 import pytest
 
-from ibdissect.engine import episodes
-from ibdissect.engine.episodes import beyond, close_episode, count_again, fill, open_episode, skip
-from tests.engine.plain import plain
+from tests.diagnosis.lab import MS, START, US, Lab
 
-LOSS, MAX_ALL, RNR, TIMEOUT = "loss", 100_000, "rnr", "timeout"
+NAK, RNR_NAK = 0x60, 0x2E
 
 
-class Trouble:
-    """What the functions take of a direction."""
-
-    def __init__(self) -> None:
-        self.episodes: list[list[object]] = []
-        self.dropped = 0
-        self.gaps = plain("answer_times").Gaps()
-        self.path, self.room = self, plain("waiting_packets").Room()
-
-
-def test_a_hole_is_filled_from_any_side() -> None:
-    holes: list[list[int]] = []
-    assert not skip(holes, 5, 9, 1) and not skip(holes, 9, 9, 1)
-    assert not fill(holes, 4, 5) and not fill(holes, 9, 10)
-    assert fill(holes, 6, 7) and holes == [[5, 6], [7, 9]]
-    assert fill(holes, 5, 6) and fill(holes, 8, 9) and holes == [[7, 8]]
-    assert not fill(holes, 6, 7)
+def reordered(*psns: int) -> tuple[list[tuple[str, int]], int]:
+    """Episodes with packets sent again, and how many were, of a requester that sends these PSNs, which are all acknowledged."""
+    lab = Lab()
+    for i, psn in enumerate(psns):
+        lab.ask(i * US, 100 + psn)
+    lab.answer((len(psns) + 5) * US, 100 + max(psns), msn=8)
+    lab.good(MS, 101 + max(psns), 3)
+    found = lab.only()
+    return [(one.kind, one.packets_sent_again) for one in found.episodes], found.counts.packets_sent_again
 
 
-def test_holes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(episodes, "MAX_HOLES", 2)
-    holes: list[list[int]] = []
-    assert [skip(holes, 10 * i, 10 * i + 1, 1) for i in range(3)] == [0, 0, 1] and holes == [[10, 11], [20, 21]]
-    assert skip(holes, 30, 31, 0) == 1 and holes == [[20, 21], [30, 31]]
+@pytest.mark.parametrize("late", [(1, 2, 3, 4), (4, 3, 2, 1), (2, 1, 4, 3), (3, 2, 1, 4)])
+def test_a_hole_is_filled_from_any_side(late: tuple[int, ...]) -> None:
+    """What comes late was not sent again; what comes once more was."""
+    assert reordered(0, 5, 6, *late, 7) == ([], 0)
+    for again in (2, 5):
+        assert reordered(0, 5, 6, *late, again, 7) == ([("loss", 1)], 1)
 
 
-def test_gaps_beyond_a_round_trip() -> None:
-    half = Trouble()
-    for gap in (0, 10, 10, 1000, 5_000_000):
-        assert not half.gaps.add(half.room, gap, 1 << 40)
-    assert beyond(half, 100) == (5_001_020, 900 + 4_999_900)
-    for _ in range(2):
-        half.gaps.add(half.room, 500, 500)  # as long as a round trip: number and sum
-    assert beyond(half, 100) == (5_002_020, 900 + 4_999_900 + 800)
-    assert beyond(half, 1 << 40) == (5_002_020, 0)
-
-
-def test_a_ring_grows_in_order() -> None:
-    wider = plain("waiting_packets").wider
-    assert list(wider(memoryview(array("q", [5, 6, 1, 2, 3, 4])), 1, 2)) == [1, 2, 3, 4, 5, 6] + [0] * 6
-    assert list(wider(memoryview(array("q")), 0, 2)) == [0] * 8
+@pytest.mark.parametrize(("holes", "known"), [(256, True), (257, False)])
+def test_holes_are_bounded(holes: int, known: bool) -> None:
+    """The oldest is forgotten: a packet of it that comes late seems to be sent again."""
+    assert reordered(*range(0, 2 * holes + 1, 2), 1) == (([], 0) if known else ([("loss", 1)], 1))
 
 
 def test_episodes_end_when_another_begins() -> None:
-    half = Trouble()
-    open_episode(half, LOSS, 10, 10)
-    count_again(half.episodes)
-    count_again(half.episodes)
-    open_episode(half, TIMEOUT, 20, 30)
-    open_episode(half, RNR, 40, 40)
-    close_episode(half, 45)
-    close_episode(half, 50)
-    assert half.episodes == [[LOSS, 10, 20, 2], [TIMEOUT, 20, 30, 0], [RNR, 40, 45, 0]]
+    """A loss ends with the time-out that follows it, that with what is sent again, and waiting for a buffer with the next try."""
+    lab = Lab()
+    time = lab.good(0, 100, 5)
+    lab.ask(time, 105)
+    lab.ask(time + 10 * US, 106)
+    lab.answer(time + 20 * US, 105, NAK, msn=5)
+    for at in (time + 30 * US, time + 40 * MS):
+        lab.ask(at, 105)
+        lab.ask(at + US, 106)
+    later = time + 40 * MS
+    lab.answer(later + 10 * US, 106, msn=7)
+    lab.ask(later + MS, 107)
+    lab.answer(later + MS + 5 * US, 107, RNR_NAK, msn=7)
+    lab.ask(later + 3 * MS, 107)
+    lab.answer(later + 3 * MS + 5 * US, 107, msn=8)
+    lab.good(later + 5 * MS, 108, 3)
+    found = [(one.kind, one.start_ns - START, one.end_ns - START, one.packets_sent_again) for one in lab.only().episodes]
+    assert found == [
+        ("loss", time + 20 * US, time + 31 * US, 2), ("timeout", time + 31 * US, later, 2),
+        ("rnr", later + MS + 5 * US, later + 3 * MS, 1),
+    ]  # fmt: skip
 
 
-def test_episodes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(episodes, "MAX_EPISODES", 1)
-    half = Trouble()
-    open_episode(half, LOSS, 10, 10)
-    open_episode(half, LOSS, 20, 20)
-    assert (len(half.episodes), half.dropped, half.room.episodes) == (1, 1, MAX_ALL - 1)
-    half.episodes, half.room.episodes = [], 0
-    open_episode(half, LOSS, 10, 10)
-    assert (half.episodes, half.dropped) == ([], 2)
+@pytest.mark.parametrize(("losses", "kept"), [(128, 128), (129, 128)])
+def test_episodes_are_bounded(losses: int, kept: int) -> None:
+    """What is left out of the list is counted and said."""
+    lab = Lab()
+    for number in range(losses):
+        time, psn = number * MS, 100 + 2 * number
+        lab.ask(time, psn)
+        lab.ask(time + 10 * US, psn + 1)
+        lab.answer(time + 20 * US, psn, NAK, msn=number)
+        lab.ask(time + 30 * US, psn)
+        lab.ask(time + 31 * US, psn + 1)
+        lab.answer(time + 40 * US, psn + 1, msn=number)
+    whole = lab.diagnosis()
+    (found,) = whole.connections
+    assert (len(found.episodes), found.counts.naks, found.counts.packets_sent_again) == (kept, losses, 2 * losses)
+    assert any("more episodes than are kept" in note for note in whole.notes) == (losses > kept)

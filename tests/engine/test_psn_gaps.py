@@ -1,48 +1,58 @@
-"""Gaps and their fate, and distances of PSNs."""
+"""Gaps and their fate, and distances of PSNs: what rules say in the end of packets that are missing."""
 
 from __future__ import annotations
 
+import io
+import re
+
 import pytest
 
-from ibdissect.engine import psn_gaps
-from ibdissect.engine.psn_gaps import Gap, GapTotal, added, asked_for, distance, filled, went_back
+import ibdissect
+from tests.craft import interfaces_pcapng
+from tests.rules.RC.cases import IDLE, answer, ask
+
+SEC, SOON, START = 1_000_000_000, 900_000, 1_700_000_000_000_000_000
+Packet = tuple[int, int]
+"""PSN, and nanoseconds since the one before; negative: a NAK for it."""
+Told = tuple[str, int, int] | None
+"""The rule that finds that packets are missing, how many, and from which PSN on."""
 
 
-def test_distance_wraps() -> None:
-    assert distance(0, 0xFFFFFF) == 1 and distance(0xFFFFFF, 0) == -1 and distance(5, 5) == 0
-    assert distance(1 << 23, 0) == -(1 << 23) and distance((1 << 23) - 1, 0) == (1 << 23) - 1
+def told(*later: Packet, begins: int = 8) -> Told:
+    """A requester sends two packets, the second of which is acknowledged, and goes on after three that are missing."""
+    psn = [(begins + by) & 0xFFFFFF for by in range(6)]
+    time, sent = 3, [(0, ask(psn[0])), (1, ask(psn[1])), (2, answer(psn[1], 2)), (3, ask(psn[5]))]
+    for number, wait in later:
+        time += abs(wait)
+        sent.append((time, ask(number & 0xFFFFFF) if wait >= 0 else answer(number, 2, syndrome=0x60)))
+    sent += [((2 + number) * SEC, frame) for number, frame in enumerate(IDLE)]
+    data = interfaces_pcapng([(0, frame) for _, frame in sent], times=[START + time for time, _ in sent], link=1)
+    with ibdissect.open(io.BytesIO(data)) as capture:
+        found = capture.lint(select=("RC001", "RC011"))
+    if not found:
+        return None
+    (one,) = found
+    said = re.search(r"(\d+) packets? missing from PSN (\d+) on, ", one.message)
+    assert said is not None
+    return one.code, int(said[1]), int(said[2])
 
 
-def parts(psn: int, start: int = 10, count: int = 3) -> list[tuple[int, int]]:
-    gaps, total = [Gap(start, count, 2, 0, 1)], GapTotal(count=1)
-    found = filled(gaps, total, psn, 5, 0)
-    assert total.count == len(gaps) and found is (sum(gap.count for gap in gaps) == count - 1)
-    return [(gap.start, gap.count) for gap in gaps]
+@pytest.mark.parametrize(
+    ("late", "left"), [((), (3, 0)), ((1,), (1, 0)), ((0,), (2, 1)), ((2,), (2, 0)), ((0, 1), (1, 2)), ((2, 0, 1), None)]
+)
+def test_a_late_packet_leaves_two_gaps_one_or_none(late: tuple[int, ...], left: tuple[int, int] | None) -> None:
+    """Also over the wrap of PSNs; of two gaps the first one is told."""
+    for begins in (8, 0xFFFFFD):
+        found = told(*((begins + 2 + by, SOON) for by in late), begins=begins)
+        assert found == (left and ("RC001", left[0], (begins + 2 + left[1]) & 0xFFFFFF))
 
 
-def test_a_late_packet_leaves_two_gaps_one_or_none() -> None:
-    assert parts(11) == [(10, 1), (12, 1)] and parts(10) == [(11, 2)] and parts(12) == [(10, 2)] and parts(10, count=1) == []
-    assert parts(9) == [(10, 3)] and parts(13) == [(10, 3)]
-    assert parts(0, start=0xFFFFFF) == [(0xFFFFFF, 1), (1, 1)]
+@pytest.mark.parametrize(("psn", "code"), [(9, "RC001"), (10, "RC011"), (12, "RC011"), (13, "RC001")])
+def test_what_is_asked_for_is_marked(psn: int, code: str) -> None:
+    assert told((psn, -SOON)) == (code, 3, 10)
 
 
-def test_the_oldest_gap_is_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psn_gaps, "MAX_GAPS", 2)
-    gaps, total = [Gap(1, 1, 2, 0, 1), Gap(3, 1, 3, 0, 2)], GapTotal(count=2)
-    gaps.append(Gap(5, 1, 4, 0, 3))
-    added(gaps, total, 1, 4, 0)
-    assert [gap.start for gap in gaps] == [3, 5] and (total.count, total.dropped.count) == (2, 1)
-
-
-def test_what_is_asked_for_is_marked() -> None:
-    for psn, wanted in ((9, False), (10, True), (12, True), (13, False)):
-        gap = Gap(10, 3, 2, 0, 1)
-        asked_for([gap], psn, 7)
-        assert (gap.requested, gap.requested_ns) == (wanted, 7 if wanted else 0)
-
-
-def test_who_repeats_later_psns_sent_those_of_the_gap() -> None:
-    for psn, time_ns, wanted in ((11, 0, True), (10, 0, False), (9, 999_999, False), (9, 1_000_000, True)):
-        gap = Gap(10, 1, 2, 0, 1)
-        went_back([gap], psn, time_ns)
-        assert gap.passed is wanted, (psn, time_ns)
+@pytest.mark.parametrize(("psn", "wait", "sent"), [(13, SOON, True), (10, SOON, False), (9, 999_999, False), (9, 1_000_000, True)])
+def test_who_repeats_later_psns_sent_those_of_the_gap(psn: int, wait: int, sent: bool) -> None:
+    """The capture missed them. Copies of earlier ones within a millisecond were made by the network."""
+    assert told((psn, wait)) == (None if sent else ("RC001", 2, 11) if psn == 10 else ("RC001", 3, 10))
