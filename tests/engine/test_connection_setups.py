@@ -5,85 +5,107 @@ from __future__ import annotations
 import pytest
 
 from ibdissect.engine import connection_setups
-from ibdissect.engine.connection_setups import SetUps, field_of, terms
 from ibdissect.wire import cm
-from tests.craft import build, mad
+from tests.diagnosis.lab import MS, START, US, C, Lab, joined
 
-A, B, C = (0, 1), (0, 2), (0, 3)
-
-
-def req(number: int = 0xA0, **more: object) -> bytes:
-    values = {"local_communication_id": number, "local_qpn": 0x11, "starting_psn": 5, "primary_local_ack_timeout": 14, **more}
-    return mad(7, 3, cm.REQ_ID, build(cm.REQ, path_packet_payload_mtu=3, **values))
+SetUp = tuple[str, int, str, int]
+"""Who asked with which id, the state of the set-up, and how many REQs there were."""
 
 
-def test_tries_are_one_connection_and_another_asker_has_its_own() -> None:
-    ups = SetUps()
-    for frame in (1, 2, 3):
-        ups.take(req(), A, B, 0, frame, frame * 50_000_000)
-    ups.take(req(), A, B, 0, 4, 199_999_999)  # of another mirror, or interface
-    ups.take(req(), C, B, 0, 4, 200_000_000)
-    ups.take(req(0xA1), A, B, 0, 5, 250_000_000)
-    assert [(one.ends[0], one.tries) for one in ups.all] == [(A, 3), (C, 1), (A, 1)]
-    rep = mad(7, 3, cm.REP_ID, build(cm.REP, local_communication_id=0xB0, remote_communication_id=0xA0, local_qpn=0x22, starting_psn=9))
-    found = ups.take(rep, B, A, 0, 6, 300_000_000)
-    assert found is not None and found[0] is ups.all[0] and ups.all[0].qpns == [0x11, 0x22] and ups.all[0].psns == [5, 9]
-    assert terms(ups.all[0]) == (1024, 4096 << 13) and ups.all[1].rep is None
+def set_ups(lab: Lab) -> list[SetUp]:
+    found = lab.diagnosis().connections
+    return [(one.ends[0].address, one.set_up.id, one.set_up.state, one.set_up.tries) for one in found]
+
+
+@pytest.mark.parametrize(("apart", "tries"), [(50 * MS - 1, 3), (50 * MS, 4)])
+def test_tries_are_one_connection_and_another_asker_has_its_own(apart: int, tries: int) -> None:
+    """What comes again too soon is of another mirror, or interface."""
+    lab, other, more = Lab(), Lab(a=C), Lab()
+    for number in range(3):
+        lab.req(number * 50 * MS)
+    lab.req(100 * MS + apart)
+    other.req(200 * MS)
+    more.req(250 * MS, local_communication_id=0xA1)
+    found = [(who, number, count) for who, number, _, count in set_ups(joined(lab, other, more))]
+    assert found == [("10.0.0.1", 0xA0, tries), ("10.0.0.3", 0xA0, 1), ("10.0.0.1", 0xA1, 1)]
+
+
+def test_the_answer_belongs_to_who_asked() -> None:
+    lab, other = Lab(), Lab(a=C)
+    lab.req(0)
+    other.req(10 * MS)
+    lab.rep(300 * MS)
+    lab.short(301 * MS, cm.RTU_ID, cm.RTU)
+    lab.good(302 * MS, 100, 3)
+    first, second = joined(lab, other).diagnosis().connections
+    assert (first.set_up.state, first.set_up.established_ns, [end.qpn for end in first.ends]) == (
+        "complete",
+        START + 301 * MS,
+        [0x111, 0x222],
+    )
+    assert second.ends[1].qpn is None and second.set_up.state != "complete"
 
 
 def test_another_service_is_another_connection_and_the_first_rep_stands() -> None:
-    ups = SetUps()
-    for frame, service in enumerate((0x99, 0x99, 0x98), 1):
-        ups.take(req(service_id=service), A, B, 0, frame, frame * 50_000_000)
-    assert [one.tries for one in ups.all] == [2, 1]
-    for frame, qpn in ((4, 0x22), (5, 0x23)):
-        rep = mad(7, 3, cm.REP_ID, build(cm.REP, local_communication_id=0xB0, remote_communication_id=0xA0, local_qpn=qpn))
-        ups.take(rep, B, A, 0, frame, frame)
-    assert (ups.all[1].reps, ups.all[1].rep, ups.all[1].qpns[1]) == (2, (4, 4), 0x22)
+    lab = Lab()
+    lab.req(0, 2, service_id=0x99)
+    lab.req(300 * MS, service_id=0x98)
+    lab.rep(400 * MS, local_qpn=0x22)
+    lab.rep(500 * MS, local_qpn=0x23)
+    found = [(one.set_up.service_id, one.set_up.tries, one.ends[1].qpn) for one in lab.diagnosis().connections]
+    assert found == [(0x99, 2, None), (0x98, 1, 0x22)]
 
 
-def test_the_latest_dreq_is_kept_when_there_are_many() -> None:
-    ups = SetUps()
-    ups.take(req(), A, B, 0, 1, 10)
-    for frame in range(2, connection_setups.MAX_TRIES + 4):
-        ups.take(mad(7, 3, cm.DREQ_ID, build(cm.DREQ, local_communication_id=0xA0)), A, B, 0, frame, frame)
-    assert (len(ups.all[0].dreqs), ups.all[0].dreqs[0][0], ups.all[0].dreqs[-1][0]) == (
-        connection_setups.MAX_TRIES,
-        2,
-        connection_setups.MAX_TRIES + 3,
-    )
+@pytest.mark.parametrize("number", [1, 2, connection_setups.MAX_TRIES + 4])
+def test_the_latest_dreq_is_kept(number: int) -> None:
+    """There may be many before one is answered."""
+    lab = Lab()
+    lab.good(lab.up(), 100, 3)
+    for i in range(number):
+        lab.down((10 + 100 * i) * MS, answered=i == number - 1)
+    found = lab.only()
+    assert (found.end_state, found.set_up.state, found.cause) == ("closed", "complete", "healthy")
+    assert found.end_ns == START + (10 + 100 * (number - 1)) * MS + 100 * US
 
 
 def test_an_id_that_is_used_again_after_the_end_is_another_connection() -> None:
-    ups = SetUps()
-    ups.take(req(), A, B, 0, 1, 10)
-    ups.take(mad(7, 3, cm.REJ_ID, build(cm.REJ, remote_communication_id=0xA0, reason=28)), B, A, 0, 2, 20)
-    ups.take(req(), A, B, 0, 3, 30)
-    assert [(one.tries, one.rej is not None) for one in ups.all] == [(1, True), (1, False)]
+    lab = Lab()
+    lab.req(0)
+    lab.short(MS, cm.REJ_ID, cm.REJ, back=True, reason=28)
+    lab.req(200 * MS)
+    assert set_ups(lab) == [("10.0.0.1", 0xA0, "refused", 1), ("10.0.0.1", 0xA0, "partly", 1)]
 
 
-def test_cut_messages_tell_what_is_left_of_them() -> None:
-    whole = req()
-    assert field_of(whole[24:], cm.REQ.starting_psn) == 5 and field_of(whole[24:70], cm.REQ.starting_psn) is None
-    ups = SetUps()
-    assert ups.take(whole[:24], A, B, 0, 1, 10) is None
-    ups.take(whole[:40], A, B, 0, 2, 20)
-    assert ups.all[0].ids[0] == 0xA0 and ups.all[0].qpns[0] is None
-    rej = mad(7, 3, cm.REJ_ID, build(cm.REJ, remote_communication_id=0xA0, reason=8))
-    ups.take(rej[:34], B, A, 0, 3, 30)
-    assert ups.all[0].rej == (3, 30, None, 1)
+@pytest.mark.parametrize(
+    ("snap", "known"),
+    [
+        (65, None), (90, ("partly", None, None, None)), (100, ("refused", 8, None, None)), (110, ("refused", 8, 0x1061144, None)),
+        (130, ("refused", 8, 0x1061144, 0x111)),
+    ],
+)  # fmt: skip
+def test_cut_messages_tell_what_is_left_of_them(snap: int, known: tuple[object, ...] | None) -> None:
+    """State, reason, service and queue pair, in the order of their bytes."""
+    lab = Lab()
+    lab.req(0)
+    lab.short(MS, cm.REJ_ID, cm.REJ, back=True, reason=8)
+    found = [(one.set_up.state, one.set_up.reason, one.set_up.service_id, one.ends[0].qpn) for one in lab.diagnosis(snap).connections]
+    assert found == ([known] if known else [])
 
 
 def test_an_answer_whose_request_is_missing_begins_a_connection() -> None:
-    ups = SetUps()
-    ups.take(mad(7, 3, cm.REJ_ID, build(cm.REJ, remote_communication_id=0xA0, reason=8)), B, A, 0, 1, 10)
-    assert ups.all[0].ends == (A, B) and ups.all[0].tries == 0
-    assert ups.take(mad(7, 3, cm.RTU_ID, build(cm.RTU, local_communication_id=9, remote_communication_id=8)), A, B, 0, 2, 20) is None
+    """A refusal; an RTU tells nothing that is known."""
+    lab = Lab()
+    lab.short(MS, cm.REJ_ID, cm.REJ, back=True, reason=8)
+    assert set_ups(lab) == [("10.0.0.1", 0xA0, "refused", 0)]
+    lab = Lab()
+    lab.short(MS, cm.RTU_ID, cm.RTU)
+    assert set_ups(lab) == []
 
 
 def test_they_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_setups, "MAX_SETUPS", 2)
-    ups = SetUps()
-    for i in range(5):
-        ups.take(req(i + 1), A, B, 0, i + 1, i)
-    assert len(ups.all) == 2 and ups.dropped == 3 and len(ups.by_id) <= 4
+    labs = [Lab(qa=0x100 + number) for number in range(5)]
+    for number, lab in enumerate(labs):
+        lab.req(number * US, local_communication_id=number + 1)
+    found = joined(*labs).diagnosis()
+    assert len(found.connections) == 2 and "more connections were asked for than are kept: 3 are missing" in found.notes

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from unittest import mock
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
-from ibdissect.decode import locate as where
-from ibdissect.engine.locate import Finder
+from ibdissect.decode.locate import locate
 from tests import craft, tunnels
 from tests.conftest import REPO, shared_captures
 from tests.decode.made import Row, chunk_of
-from tests.engine.plain import plain
+from tests.engine.plain import interpreted
 from tests.fuzz import mutate, seeds
 from tests.standard import LINK_ERF, LINK_ETHERNET, LINK_IPOIB, LINK_LOOP, LINK_NULL, LINK_PPP, LINK_SLL, LINK_SLL2
 
@@ -28,16 +29,22 @@ BESIDE = ("end", "snapped", "malformed", "length", "payload_end", "opcode", "lim
 PORTS = (4791, 4789)
 
 
-def located(chunk: Chunk, finder: type, ports: Sequence[int]) -> dict[str, list[int]]:
-    with mock.patch.object(where, "Finder", finder):
-        loc = where.locate(chunk, ports)
+def located(chunk: Chunk, locate: Any, ports: Sequence[int]) -> dict[str, list[int]]:
+    loc = locate(chunk, ports)
     return {name: at.tolist() for name, at in loc.start.items()} | {name: getattr(loc, name).tolist() for name in BESIDE}
+
+
+@cache
+def plain_locate() -> Any:
+    """The same, with the interpreted steps."""
+    with interpreted():
+        return import_module("ibdissect.decode.locate").locate
 
 
 def agree(chunk: Chunk) -> None:
     """Both find the same in a chunk."""
     for ports in (PORTS[:1], PORTS):
-        assert located(chunk, Finder, ports) == located(chunk, plain("locate").Finder, ports)
+        assert located(chunk, locate, ports) == located(chunk, plain_locate(), ports)
 
 
 def first_rows(path: Path) -> Chunk:
@@ -47,7 +54,9 @@ def first_rows(path: Path) -> Chunk:
 
 
 def test_the_second_one_is_interpreted() -> None:
-    assert plain("locate").Finder is not Finder and plain("locate").__file__.endswith(".py")
+    with interpreted():
+        assert str(import_module("ibdissect.engine.locate").__file__).endswith(".py")
+    assert plain_locate() is not locate
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
@@ -115,13 +124,13 @@ def test_nothing_is_read_beyond_the_window() -> None:
     """Compiled, an offset outside raises IndexError, and so does a negative one."""
     for row in made()[::4]:
         for size in range(0, min(len(row.frame), 160), 5):
-            where.locate(chunk_of([Row(row.frame[:size], row.link, len(row.frame), row.erf)], b""))
+            locate(chunk_of([Row(row.frame[:size], row.link, len(row.frame), row.erf)], b""))
 
 
 def test_offsets_are_those_of_the_fields() -> None:
     datagram = craft.roce2(0x64, bytes(256), headers=bytes(8), bth={"destqp": 1})
     chunk = chunk_of([Row(datagram, LINK_ETHERNET), *other_links(craft.roce2(0x04, bytes(9)))], b"")
-    loc = where.locate(chunk)
+    loc = locate(chunk)
     behind = chunk.offset + np.array([14, 4, 4, 4, 0, 16, 20, 44])
     assert np.array_equal(loc.at("ip4"), behind) and np.array_equal(loc.at("bth"), behind + 28)
     assert np.array_equal(loc.at("icrc"), loc.end - 4) and loc.at("mad").tolist() == [int(behind[0]) + 48, *[-1] * 7]

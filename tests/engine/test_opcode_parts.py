@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-from ibdissect.engine import opcode_parts
-from ibdissect.wire.opcodes import OPCODES
+import pytest
+
+from ibdissect.wire.opcodes import OPCODES, SERVICE
+from tests.craft import headers_of
+from tests.diagnosis.lab import MS, Lab, joined
+
+RC, UC, XRC = 0x00, 0x20, 0xA0
+STREAMS = [code for code in OPCODES if code & SERVICE in (RC, UC, XRC)]
 
 
-def test_parts_of_some_opcodes() -> None:
-    names = {
-        0x00: (0, 1, 0), 0x01: (1, 1, 0), 0x02: (1, 0, 0), 0x04: (0, 0, 0), 0x06: (0, 2, 1), 0x08: (2, 0, 0), 0x0A: (0, 0, 1),
-        0x0C: (0, 0, 0), 0x0D: (0, 3, 0), 0x0E: (3, 3, 0), 0x0F: (3, 0, 0), 0x10: (0, 0, 0), 0x11: (0, 0, 0), 0x64: (0, 0, 0),
-        0xFF: (0, 0, 0),
-    }  # fmt: skip
-    for code, (goes_on, leaves_open, starts) in names.items():
-        assert (opcode_parts.GOES_ON[code], opcode_parts.LEAVES_OPEN[code], opcode_parts.STARTS_WRITE[code]) == (
-            goes_on,
-            leaves_open,
-            starts,
-        ), hex(code)
-        assert opcode_parts.PARTS[code] == goes_on | leaves_open << 2 | starts << 4
+def messages(*sequences: tuple[int, ...]) -> list[int | None]:
+    """How many messages end in each sequence of OpCodes to a queue pair of its own; None: none of them belongs to a connection."""
+    labs = [Lab(qa=0x100 + number, qb=0x100 + number) for number in range(len(sequences))]
+    for number, (lab, codes) in enumerate(zip(labs, sequences, strict=True)):
+        for psn, code in enumerate(codes):
+            back = code in OPCODES and not OPCODES[code].request
+            ends = (lab.b, lab.a) if back else (lab.a, lab.b)
+            extended = headers_of(code) if code in OPCODES else b""
+            lab.put(number * 10 * MS + psn, *ends, code, lab.qb, 10 * number + psn, payload=bytes(256), headers=extended)
+    found = {end.qpn: one.counts.messages for one in joined(*labs).diagnosis().connections for end in one.ends}
+    return [found.get(lab.qb) for lab in labs]
 
 
-def test_streams_are_of_three_services() -> None:
-    for code in range(256):
-        known = OPCODES.get(code)
-        assert opcode_parts.IN_STREAM[code] == (known is not None and code >> 5 in (0, 1, 5))
-        assert opcode_parts.IS_RESPONSE[code] == (bool(opcode_parts.IN_STREAM[code]) and known is not None and not known.request)
+def test_a_message_ends_where_the_name_says_so() -> None:
+    """First and middle packets end none, nor do answers."""
+    found = dict(zip(STREAMS, messages(*((code,) for code in STREAMS)), strict=True))
+    names = {code: OPCODES[code].operation for code in STREAMS}
+    assert found == {code: int(OPCODES[code].request and not names[code].endswith(("First", "Middle"))) for code in STREAMS}
+    assert {"First", "Middle", "Last", "Only"} <= {names[code].split()[-1] for code in STREAMS}
+
+
+@pytest.mark.parametrize("service", [RC, UC, XRC])
+def test_packets_of_a_message_are_one(service: int) -> None:
+    send, write = (0x00, 0x01, 0x01, 0x02), (0x06, 0x07, 0x08)
+    both = [tuple(service + code for code in codes) for codes in (send, write, (*send, *write), (0x04, 0x0A), (*send[:2], 0x04))]
+    assert messages(*both) == [1, 1, 2, 2, 1]
+
+
+def test_other_services_have_no_streams() -> None:
+    assert messages((0x64,), (0x44,), (0xC4,), (0xFF,)) == [None] * 4
