@@ -17,7 +17,6 @@ from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.named_values import reveals_key, runs
 from ibdissect.dissect.printers import dump
 from ibdissect.dissect.tree import outline
-from ibdissect.failures import PluginWarning
 from ibdissect.transport.completed import completed
 from tests.craft import LINK_ETHERNET, LINK_INFINIBAND
 from tests.fuzz.container import pcapng
@@ -71,7 +70,7 @@ def texts(
 ) -> Iterator[tuple[int, str]]:  # fmt: skip
     """Numbers of frames, each with a text that is shown of it. `trees`: trees and dumps, too; `alone`: of rows that are read alone."""
     with ibdissect.open(io.BytesIO(pcapng(rows)), plugins=list(plugins), show_keys=keys) as opened, warnings.catch_warnings():
-        warnings.simplefilter("ignore", PluginWarning)
+        warnings.simplefilter("ignore")
         presenter = opened.presenter()
         for table in opened.tables():
             first, every = table.chunk.first, np.arange(len(table))

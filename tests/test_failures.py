@@ -14,9 +14,11 @@ from ibdissect.failures import Failures
 from ibdissect.mad.transactions import Transactions
 from ibdissect.pipeline.check import CheckOptions, check
 from ibdissect.pytest_plugin import NotClean, assert_clean
-from ibdissect.rules.AM.reserved_modifiers import NodeDescriptionModifier
+from ibdissect.rules import load
 from tests import commands
 from tests.craft import erf_pcap, native, smp
+
+(AM001,) = (rule for rule in load() if rule.code == "AM001")
 
 BAD = erf_pcap([smp(1, 0x10, modifier=1), native(), smp(1, 0x10, modifier=1)])
 """AM001 in frames 1 and 3."""
@@ -103,7 +105,7 @@ def test_what_a_plugin_function_raises_is_told_without_values(capture: str, tmp_
     ],
 )  # fmt: skip
 def test_every_format_says_so(format_: str, said: str, capture: str, monkeypatch: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(NodeDescriptionModifier, "message", "{attribute_modifier:zz}")
+    monkeypatch.setattr(AM001, "message", "{attribute_modifier:zz}")
     assert lint("--format", format_, "--fail-on", "never", capture) == 2
     printed = capsys.readouterr()
     assert said in printed.out and "rule AM001 failed in frame 1" in printed.err
@@ -113,7 +115,7 @@ def test_every_format_says_so(format_: str, said: str, capture: str, monkeypatch
 def test_worker_processes_and_the_pytest_plugin_fail_too(capture: str, monkeypatch: Any, capsys: pytest.CaptureFixture[str]) -> None:
     # Forked workers have what the test changed, also where this process runs threads of the test runner.
     monkeypatch.setattr("ibdissect.pipeline.processes._context", lambda: get_context("fork"))
-    monkeypatch.setattr(NodeDescriptionModifier, "message", "{attribute_modifier:zz}")
+    monkeypatch.setattr(AM001, "message", "{attribute_modifier:zz}")
     Path("other.pcap").write_bytes(BAD)
     assert lint("--jobs", "2", "--fail-on", "never", capture, "other.pcap") == 2
     assert capsys.readouterr().err.count("rule AM001 failed") == 2
@@ -122,8 +124,6 @@ def test_worker_processes_and_the_pytest_plugin_fail_too(capture: str, monkeypat
 
 
 def test_a_follower_that_raises_is_fed_no_more(capture: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ibdissect.rules import load
-
     def feed(self: Transactions, table: object) -> None:
         raise ValueError("key 0x1122334455667788")
 
@@ -137,7 +137,7 @@ def test_what_reading_raises_is_no_finding(capture: str, monkeypatch: pytest.Mon
     from ibdissect.decode.services import Services
 
     monkeypatch.setattr(Services, "feed", lambda self, table: [].pop())
-    report = check(capture, CheckOptions(rules=[NodeDescriptionModifier]))
+    report = check(capture, CheckOptions(rules=[AM001]))
     assert (report.status, report.frames) == ("failed", 0) and "the check failed" in str(report.error)
 
 

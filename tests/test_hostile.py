@@ -12,11 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from ibdissect import Capture
-from ibdissect.cli import group
-from ibdissect.tables.findings import FindingsTable
 from ibdissect.wire.sm import NodeInfo
 from tests import commands
 from tests.craft import build, erf_pcap, smp
@@ -93,10 +90,9 @@ LINTED = [("lint", "--fail-on", "never", "--format", name) for name in ("text", 
 
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
 def test_text(words: tuple[str, ...], paths: list[str]) -> None:
-    """Runs in this process, which is fast; click writes exactly what a terminal would get."""
-    done = CliRunner().invoke(group, [words[0], paths[0], *words[1:]])
-    assert done.exit_code == 0, done.exception
-    text = harmless(done.stdout, "\n\t" if "-e" in words else "\n")
+    done = commands.run(words[0], paths[0], *words[1:])
+    assert done.returncode == 0, done.stderr
+    text = harmless(done.stdout.decode(), "\n\t" if "-e" in words else "\n")
     if words[0] == "show" and "summary" not in words and "_ws.col.info" not in words:
         for said in ("[@click=app.quit]y[/]", "\\x1b[31mred", "::error::x"):
             assert said in text or json.dumps(said)[1:-1] in text or said.replace("\\x1b", "\\u001b") in text
@@ -170,7 +166,7 @@ def test_notebooks(paths: list[str]) -> None:
     tags = Tags()
     with Capture(paths[1]) as opened:
         names = opened.table().select("infiniband.nodedescription.nodestring")
-        cells = [opened, names.filter(ANSWERS), names.filter('frame matches "<b>x"'), opened.frame(1), FindingsTable(opened.lint())]
+        cells = [opened, names.filter(ANSWERS), names.filter('frame matches "<b>x"'), opened.frame(1), opened.findings()]
         for cell in (*cells, *(opened.dissect(frame + 1) for frame in range(4 * len(TEXTS)))):
             tags.feed(harmless(cell._repr_html_()))
             harmless(repr(cell))

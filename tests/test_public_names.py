@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ibdissect.errors import CaptureError, ConfigError
-from ibdissect.failures import error_text
-from ibdissect.public_names import public_name, without_secrets
+from ibdissect.public_names import public_name
 from tests.commands import run
 
 SECRET = "hunter2"
@@ -53,13 +52,43 @@ def test_names(word: str, shown: str) -> None:
 
 
 def test_texts() -> None:
-    assert without_secrets("at 'http://u:hunter2@h/x?hunter2': (s3://b/y?hunter2). dask+tls://HOST:PORT?") == (
-        "at 'http://h/x?...': (s3://b/y?...). dask+tls://HOST:PORT?..."
-    )
-    assert without_secrets("10:20 is a@b? no") == "10:20 is a@b? no"
     url = "simplecache::http://u:hunter2@h/x"
     errors = CaptureError(url, f"is not {url}"), ConfigError("--config", url, url, hint=url), CaptureError("x", url)
-    assert SECRET not in "".join(map(str, errors)) + errors[0].path + errors[0].reason + error_text(ValueError(url))
+    assert SECRET not in "".join(map(str, errors)) + errors[0].path + errors[0].reason
+
+
+RAISES = """
+from ibdissect.words import ERROR, Rule, on_chunk
+
+
+class Raises(Rule):
+    'Asks for what is not there.'
+
+    code, name, severity = "ACM902", "raises", ERROR
+    reference = message = "x"
+
+    @on_chunk
+    def look(self, table, context):
+        raise ValueError({text!r})
+        yield
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "at 'http://u:hunter2@h/x?hunter2': (s3://b/y?hunter2). dask+tls://HOST:PORT?",
+            "at 'http://h/x?...': (s3://b/y?...). dask+tls://HOST:PORT?...",
+        ),
+        ("10:20 is a@b? no", "10:20 is a@b? no"), ("simplecache::http://u:hunter2@h/x", "simplecache::http://h/x"),
+    ],
+)  # fmt: skip
+def test_what_plugins_raise(tmp_path: Path, repo: Path, text: str, said: str) -> None:
+    (tmp_path / "raises.py").write_text(RAISES.replace("{text!r}", repr(text)))
+    words = ("lint", str(repo / "captures/pkey-lab.pcap"), "--plugin", str(tmp_path / "raises.py"), "--select", "ACM902")
+    done = run(*words, text=True)
+    assert f"ValueError: {said}" in done.stderr and SECRET not in done.stdout + done.stderr
 
 
 URLS = (

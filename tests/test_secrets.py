@@ -21,7 +21,6 @@ from ibdissect.decode.rows import SLOTS, slot
 from ibdissect.dissect.json_lines import JsonLines
 from ibdissect.dissect.shown_value import Presenter
 from ibdissect.tables import capture_table
-from ibdissect.tables.findings import FindingsTable
 from ibdissect.wire.catalog import builtin
 from ibdissect.words import Inside, Mad
 from tests import commands, tunnels
@@ -266,7 +265,7 @@ def test_no_repr_shows_a_key(show_keys: bool, folder: Path, monkeypatch: pytest.
     monkeypatch.setattr(capture_table, "SHOWN", 1000)
     with Capture(folder / "whole.pcapng", show_keys=show_keys) as opened:
         columns = opened.table().select("frame", *COLUMNS[1::2])
-        texts = [opened._repr_html_(), columns._repr_html_(), FindingsTable(opened.lint())._repr_html_()]
+        texts = [opened._repr_html_(), columns._repr_html_(), opened.findings()._repr_html_()]
         for number in sorted({key.frame + 1 for key in ({key.field: key for key in PLANTED}.values() if show_keys else PLANTED)}):
             tree, frame = opened.dissect(number), opened.frame(number)
             texts += [repr((tree, frame, list(tree.walk(joined=True)))), tree._repr_html_(), frame._repr_html_()]

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import ibdissect
+from ibdissect import Capture
 from ibdissect.pipeline.reading import open_reading
-from ibdissect.tables import connections, messages, records, requests
 from ibdissect.traffic.statistics import Statistics
 from tests import independent_packets
 from tests.changed_captures import cut, written
@@ -22,7 +22,7 @@ from tests.commands import NEEDS_DUCKDB, run
 from tests.diagnosis.lab import MS, Lab, as_json, diagnosis
 
 CAPTURES = Path(__file__).parents[2] / "shared/captures"
-MADE = {"messages": messages.batches, "records": records.batches, "requests": requests.batches, "connections": connections.selected}
+MADE = {"messages": Capture.messages, "records": Capture.records, "requests": Capture.requests, "connections": Capture.connection_table}
 KEYS = {"messages": ("first_frame",), "records": ("layer", "record", "frames"), "requests": ("request_frame",),
         "connections": ("first_frame",), "mads": ("frame_number",), "ports": ("frame_number",), "packets": ("frame_number",)}  # fmt: skip
 JUDGED = {"verdict", "cause", "severity", "why", "advice", "outcome", "outcome_time", "requester", "connection", "blamed", "since",
@@ -44,7 +44,7 @@ def tables(data: bytes, names: Iterable[str]) -> dict[str, Table]:
     found = {}
     for name in names:
         with ibdissect.open(io.BytesIO(data)) as capture:
-            batches = MADE[name](capture) if name in MADE else [capture.sql(f"select * from {name}")]
+            batches = pa.RecordBatchReader.from_stream(MADE[name](capture)) if name in MADE else [capture.sql(f"select * from {name}")]
             found[name] = {str([row[key] for key in KEYS[name]]): row for batch in batches for row in rows(batch)}
     return found
 

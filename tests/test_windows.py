@@ -24,7 +24,6 @@ from ibdissect.pipeline.check import CheckOptions, check_reading
 from ibdissect.pipeline.reading import Reading
 from ibdissect.report import Run, render
 from ibdissect.rules import load
-from ibdissect.subnet.files.into_model import SubnetFile
 from ibdissect.subnet.files.reading import SubnetFiles
 from tests.capture.built import Pipe
 from tests.craft import LINK_ERF, erf_pcap
@@ -40,7 +39,7 @@ class Told(NamedTuple):
     """What a check is told besides the capture."""
 
     policy: SitePolicy | PointFaults | None = None
-    known: Sequence[SubnetFile] = ()
+    known: Sequence[Any] = ()
 
 
 NOTHING = Told()
