@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,7 +19,6 @@ import pytest
 
 import ibdissect
 from ibdissect.capture.writing import CaptureWriter
-from ibdissect.export.formats import ENDINGS
 from tests import commands, craft
 from tests.craft import erf_pcap, ethernet_pcap
 from tests.dissect.frames import HOSTILE, M_KEY, R_KEY, all_frames, ethernet_frames
@@ -102,46 +102,53 @@ def test_keys_are_masked_unless_asked_for(native: Path, tmp_path: Path) -> None:
 
 
 def test_raw_bytes_that_hold_a_key_are_masked(native: Path) -> None:
-    from ibdissect.capture.opening import open_capture
-    from ibdissect.decode import ChunkTable
-    from ibdissect.dfilter.computed import State
-    from ibdissect.tables.arrow import ArrowColumns
-    from ibdissect.tables.rows import named_columns
     from ibdissect.wire.catalog import builtin
 
     raw = sorted({f.filter_name for s in builtin().structs for f in s.fields if f.kind in ("raw", "rest")})
-    made = ArrowColumns(named_columns(builtin(), raw), State(hide_keys=True))
-    clear = ArrowColumns(named_columns(builtin(), raw), State())
-    with open_capture(str(native)) as reader:
-        for chunk in reader.chunks():
-            table = ChunkTable(chunk)
-            rows = pytest.importorskip("numpy").arange(len(table))
-            masked, shown = str(made.batch(table, rows).to_pylist()), str(clear.batch(table, rows).to_pylist())
+    found = []
+    for show_keys in (False, True):
+        with ibdissect.open(str(native), show_keys=show_keys) as opened:
+            found.append(str(opened.table().select(*raw).to_arrow().to_pylist()))
+    masked, shown = found
     assert f"{M_KEY:016x}" not in masked
     assert len(masked) > 1000 and len(masked) <= len(shown)
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_every_name_can_be_written(native: Path, first: bool) -> None:
-    import io
+def test_every_name_can_be_written(native: Path, first: bool, tmp_path: Path) -> None:
+    import pyarrow.parquet
 
     from ibdissect.dfilter.names import names_of
-    from ibdissect.export import writers
-    from ibdissect.tables.arrow import ArrowColumns
-    from ibdissect.tables.rows import named_columns
+    from ibdissect.wire.catalog import builtin
 
-    with ibdissect.open(str(native)) as opened:
-        names = [name for name in names_of(opened.catalog).every() if ".node" not in name]  # which needs files about the subnet
-        made = ArrowColumns(named_columns(opened.catalog, names, first=first), opened.state(names))
-        batches = [made.batch(table, rows) for table, rows in opened.selected()]
-    assert len(made.schema) > 1000
-    for ending in (".csv", ".jsonl", ".parquet", ".arrow"):
-        assert writers.write(batches, made.schema, io.BytesIO(), ending) == len(all_frames())
+    names = [name for name in names_of(builtin()).every() if ".node" not in name]  # which needs files about the subnet
+    for ending in ("csv", "jsonl", "parquet", "arrow"):
+        path = tmp_path / f"x.{ending}"
+        done = run("export", str(native), "--output", str(path), *columns(tuple(names)), *["--first"] * first)
+        assert done.returncode == 0 and f"{len(all_frames())} frames written" in done.stderr, done.stderr
+        if ending == "parquet":
+            table = pyarrow.parquet.read_table(path)
+            assert table.num_columns > 1000 and table.num_rows == len(all_frames())
+            assert any(str(kind).startswith("list") for kind in table.schema.types) is not first
+        elif ending != "arrow":
+            lines = path.read_text().splitlines()
+            assert len(lines) == len(all_frames()) + (ending == "csv")
+
+
+CAPTURES = ".pcap", ".cap", ".pcapng", ".ntar"
+
+
+def endings(repo: Path) -> list[str]:
+    """The extensions that `export` knows, as it says itself."""
+    said = run("export", str(repo / "captures/pkey-lab.pcap"), "--output", "x.none").stderr
+    found = re.findall(r"\.[a-z]+", said.partition("use one of ")[2])
+    assert len(found) > 8
+    return found
 
 
 def test_the_page_names_every_extension(repo: Path) -> None:
     page = (repo / "docs/getting-data-out.md").read_text(encoding="utf-8")
-    assert [ending for ending in ENDINGS if f"`{ending}`" not in page] == []
+    assert [ending for ending in endings(repo) if f"`{ending}`" not in page and ending not in CAPTURES] == []
 
 
 def test_csv_cells_are_no_formulas(native: Path, tmp_path: Path) -> None:
@@ -379,18 +386,22 @@ def test_killed_while_writing_leaves_the_old_file(long: Path, tmp_path: Path, co
     assert target.read_text() == "old"
 
 
-def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ibdissect.cli import output
-    from ibdissect.errors import ConfigError
+def test_without_the_extra_it_says_what_to_install(native: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pyarrow", "duckdb"):
+        monkeypatch.setitem(sys.modules, name, None)
 
-    monkeypatch.setattr(output, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"python -m pip install 'ibdissect\[export\]'"):
-        output.require_extra("pyarrow")
+    def said(*words: str) -> str:
+        done = commands.run(*words, text=True, here=True)
+        assert done.returncode == 2
+        return str(done.stderr)
+
+    export = "export", str(native), "--output", str(tmp_path / "x.parquet")
+    assert "python -m pip install 'ibdissect[export]'" in said(*export)
     monkeypatch.setattr("sys.prefix", str(tmp_path))
-    for marker, command in (("pipx_metadata.json", "pipx inject ibdissect duckdb pyarrow"), ("uv-receipt.toml", "uv pip install --python")):
-        (tmp_path / marker).touch()
-        with pytest.raises(ConfigError, match=f"install them: {command}"):
-            output.require_extra("duckdb", "pyarrow")
+    (tmp_path / "pipx_metadata.json").touch()
+    assert "install them: pipx inject ibdissect duckdb pyarrow" in said("sql", str(native), "select 1")
+    (tmp_path / "uv-receipt.toml").touch()
+    assert "install it: uv pip install --python" in said(*export)
 
 
 def test_names_of_columns_are_escaped_and_dates_of_no_calendar_are_refused(native: Path) -> None:
@@ -406,11 +417,24 @@ def test_names_of_columns_are_escaped_and_dates_of_no_calendar_are_refused(nativ
         assert done.returncode == 2 and "query: date value out of range" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_every_format_has_its_writer_and_a_command_offers_it() -> None:
-    from ibdissect.cli import export, sql
-    from ibdissect.export import formats, writers
+def choices(command: str) -> list[str]:
+    """The formats that a command offers."""
+    found = re.search(r"--format \[([a-z|]+)\]", run(command, "--help").stdout)
+    assert found is not None
+    return found[1].split("|")
 
-    assert all(callable(getattr(writers, writer)) for writer in formats.WRITERS.values())
-    assert {f".{name}" for name in formats.NAMES} <= {*formats.ENDINGS} <= formats.WRITERS.keys() and {*formats.NAMES} < {*export.FORMATS}
-    printed = next(option.type for option in sql.command.params if option.name == "format_")
-    assert {one.endings[0].removeprefix(".") for one in formats.TABLES} <= {*export.FORMATS, *printed.choices}
+
+def test_every_format_is_written_and_every_extension_is_one(native: Path, repo: Path, tmp_path: Path) -> None:
+    formats = choices("export")
+    assert {f".{name}" for name in formats} <= {*endings(repo)}
+    written = {}
+    for name in (*formats, *(ending.removeprefix(".") for ending in endings(repo))):
+        path = tmp_path / f"x.{name}"
+        words = [] if f".{name}" in CAPTURES else ["-e", "frame.number"]
+        done = run("export", str(native), "--output", str(path), *words)
+        assert done.returncode == 0 and path.stat().st_size > 30, (name, done.stderr)
+        written[name] = path.read_bytes()[:4]
+    assert written["arrow"] == written["feather"] and written["jsonl"] == written["ndjson"] and written["pcapng"] == written["ntar"]
+    for name in choices("sql"):
+        said = run("sql", str(native), "select 17 as one", "--format", name)
+        assert said.returncode == 0 and "one" in said.stdout and "17" in said.stdout, name

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from ibdissect.errors import CaptureError
+from ibdissect.export import parquet_folders
 from tests.commands import NEEDS_DUCKDB, run
-from tests.craft import ethernet_pcap, roce2
+from tests.craft import ethernet_pcap, interfaces_pcapng, roce2
 
 pa = pytest.importorskip("pyarrow")
 dataset = pytest.importorskip("pyarrow.dataset")
@@ -95,37 +95,37 @@ def test_a_capture_that_cannot_be_read_leaves_the_others(captures: Path, tmp_pat
     assert len(files(tmp_path / "ds")) == 2
 
 
-@pytest.mark.parametrize(
-    ("source", "name"),
-    [
-        ("d/a.pcap", "a.pcap"),
-        ("https://h/a.pcap?sig=secret", "a.pcap"),
-        ("zip://d/a.pcap::/tmp/h.zip", "a.pcap"),
-        ("tar://*.pcap::s3://b/h.tar", "%2A.pcap"),
-    ],
-)
-def test_names_of_partitions(source: str, name: str, tmp_path: Path) -> None:
-    from ibdissect.export.parquet_folders import Partitions
-
-    assert Partitions(str(tmp_path), ("capture",), pa.schema([]), source, "").name == name
+def test_a_member_of_an_archive_is_called_by_its_name(captures: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "h.zip", "w") as packed:
+        packed.write(captures / "a.pcap", "d/a*.pcap")
+    done = run("export", f"zip://d/a*.pcap::{tmp_path}/h.zip", "--output", str(tmp_path / "ds"), "--partition-by", "capture", text=True)
+    assert done.returncode == 0, done.stderr
+    (found,) = files(tmp_path / "ds")
+    assert found.startswith("capture=a%2A.pcap/")
 
 
-def test_nothing_is_left_of_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ibdissect.export import parquet_folders
+@pytest.fixture
+def alternating(tmp_path: Path) -> Path:
+    """Three frames, the second of the next hour."""
+    path = tmp_path / "x.pcap"
+    frames = [roce2(payload=b"%08d" % i, bth={"psn": i}) for i in range(3)]
+    path.write_bytes(interfaces_pcapng([(0, frame) for frame in frames], times=[START, START + HOUR, START], link=1))
+    return path
 
-    batch = pa.record_batch([pa.array([1, 2, 3])], names=["x"])
-    with pytest.raises(RuntimeError), parquet_folders.Partitions(str(tmp_path), ("hour",), batch.schema, "a", str(tmp_path)) as made:
-        made.add(batch, np.array([START, START + HOUR, START], np.int64))
-        raise RuntimeError
-    assert files(tmp_path) == []
+
+@pytest.mark.parametrize(("most", "parts"), [(100, 2), (1, 3)])
+def test_few_files_are_open_at_once(alternating: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, parts: int) -> None:
+    """One hour may be in two files."""
+    monkeypatch.setattr(parquet_folders, "MAX_OPEN", most)
+    done = run("export", str(alternating), "--output", str(tmp_path / "ds"), "--partition-by", "hour", text=True, here=True)
+    assert done.returncode == 0 and "3 frames written" in done.stderr and len(files(tmp_path / "ds")) == parts
+
+
+def test_nothing_is_left_of_too_many_files(alternating: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_folders, "MAX_OPEN", 1)
-    with parquet_folders.Partitions(str(tmp_path), ("hour",), batch.schema, "a", str(tmp_path)) as made:
-        made.add(batch, np.array([START, START + HOUR, START], np.int64))
-    assert len(files(tmp_path)) == 3, "one hour in two files"
     monkeypatch.setattr(parquet_folders, "MAX_FILES", 1)
-    full = parquet_folders.Partitions(str(tmp_path), ("hour",), batch.schema, "b", str(tmp_path))
-    with pytest.raises(CaptureError, match="more than 1 files"), full as made:
-        made.add(batch, np.array([START, START + HOUR, START], np.int64))
+    done = run("export", str(alternating), "--output", str(tmp_path / "ds"), "--partition-by", "hour", text=True, here=True)
+    assert done.returncode == 2 and "more than 1 files" in done.stderr and not (tmp_path / "ds").exists()
 
 
 @pytest.mark.slow
@@ -143,8 +143,6 @@ def test_nothing_is_left_of_a_killed_process(captures: Path, tmp_path: Path, mon
     import os
     import signal
 
-    from ibdissect.export import parquet_folders
-
     monkeypatch.setattr(parquet_folders.Partitions, "add", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     done = run("export", str(captures), "--output", str(tmp_path / "ds"), "--partition-by", "hour", "--jobs", "2", text=True, here=True)
     assert done.returncode == 2 and "a.pcap: the process that worked on it died" in done.stderr
@@ -156,8 +154,6 @@ def test_nothing_is_left_of_a_killed_process(captures: Path, tmp_path: Path, mon
 def test_a_full_disk_leaves_no_folder(what: str, jobs: str, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither that of the dataset nor those of its partitions, nor those above; what was there stays."""
     import os
-
-    from ibdissect.export import parquet_folders
 
     def full(path: str, *_: object, **__: object) -> None:
         if what == "os.makedirs" and path == target:

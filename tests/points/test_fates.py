@@ -89,5 +89,5 @@ def test_a_request_is_sent_again_with_its_transaction(tmp_path: Path, before: in
         "its REQ three times in 400 ms to service 0x0000000000000010 " in first
         and f"; {3 - len(lost)} of 3 sendings reached server" in first
     )
-    assert first.endswith(f"; {said} between client and server")
+    assert first.endswith(f"; {said} client and server")
     assert "; all 3 sendings reached server" in second
