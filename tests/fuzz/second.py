@@ -68,7 +68,8 @@ class Dissected:
     def add(self, row: int, packet: Packet, size: int, wire: int) -> None:
         """Take in the dissection of a row: `size` bytes captured behind the ERF header, `wire` bytes sent."""
         self.rows.append(row)
-        self.malformed.append(size >= wire and is_malformed(packet, int(self.table.chunk.link[row]), wire))
+        sent = max(size, wire)  # a record may hold more than it says was sent
+        self.malformed.append(size >= wire and is_malformed(packet, int(self.table.chunk.link[row]), sent))
         layer: Any = packet
         mad: Any = None
         while layer:

@@ -119,6 +119,11 @@ def test_frames_that_end_in_their_icrc(less: int) -> None:
             assert disagreements([(link, short, len(short)), (link, short, len(frame))]) == [], (link, cut)
 
 
+def test_a_record_that_holds_more_than_was_sent() -> None:
+    frame = roce2(0x64, mad(0x03, 3, 0x16, DATA), bth={"destqp": 1})
+    assert disagreements([(LINK_ETHERNET, frame, len(frame) - less) for less in (1, 2, 20)]) == []
+
+
 def test_views_that_differ_are_noticed() -> None:
     """The comparison itself can fail."""
     frame = smp(1, 0x10)
