@@ -120,7 +120,8 @@ def test_frames_that_end_in_their_icrc(less: int) -> None:
 
 
 def test_a_record_that_holds_more_than_was_sent() -> None:
-    frame = roce2(0x64, mad(0x03, 3, 0x16, DATA), bth={"destqp": 1})
+    """Its IP packet is whole, and the datagram in it two bytes shorter."""
+    frame = roce2(0x64, mad(0x03, 3, 0x16, DATA), bth={"destqp": 1}, udp={"length": 286}, ip={"total_length": 308})
     assert disagreements([(LINK_ETHERNET, frame, len(frame) - less) for less in (1, 2, 20)]) == []
 
 
