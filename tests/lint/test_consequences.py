@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from ibdissect.failures import Failures
 from ibdissect.lint import consequences, grouping
 from ibdissect.lint.consequences import Consequences, chains
 from ibdissect.lint.finding import Finding, Related, Severity
-from ibdissect.lint.linter import Context, Linter
+from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.pipeline.check import CheckOptions
 from ibdissect.subnet import FabricFollower
@@ -37,7 +38,7 @@ class Cause(Rule):
     explains = ("ZZA901",)
 
     @on_end
-    def end(self, _context: Context) -> Iterator[Hit]:
+    def end(self, _context: Any) -> Iterator[Hit]:
         for frame in (1, 2):
             yield Hit(frame=frame, time_ns=0, arguments={}, key="one")
 
@@ -48,7 +49,7 @@ class Consequence(Rule):
     code, name, message, severity = "ZZA901", "consequence", "consequence", Severity.WARNING
 
     @on_end
-    def end(self, _context: Context) -> Iterator[Hit]:
+    def end(self, _context: Any) -> Iterator[Hit]:
         for frame in (1, 2, 3):
             yield Hit(frame=frame, time_ns=0, arguments={})
 
@@ -59,7 +60,7 @@ class Doubtful(Rule):
     code, name, message = "ZZA902", "doubtful", "doubtful"
 
     @on_chunk
-    def chunk(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+    def chunk(self, table: ChunkTable, _context: Any) -> Iterator[Hit]:
         for frame in (1, 2, 3):
             yield Hit(frame=frame, time_ns=0, arguments={}, key="flow", severity=Severity.INFO if frame < 3 else None)
 
@@ -143,7 +144,7 @@ def test_which_earlier_frames_are_remembered_does_not_depend_on_the_window(
         explains = ("ZZA904",)
 
         @on_chunk
-        def chunk(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        def chunk(self, table: ChunkTable, _context: Any) -> Iterator[Hit]:
             for frame in range(table.chunk.first, table.chunk.first + len(table)):
                 if frame % 2 == 0:
                     yield Hit(frame=frame, time_ns=0, arguments={})
@@ -154,7 +155,7 @@ def test_which_earlier_frames_are_remembered_does_not_depend_on_the_window(
         code, name, message = "ZZA904", "odd", "odd"
 
         @on_chunk
-        def chunk(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        def chunk(self, table: ChunkTable, _context: Any) -> Iterator[Hit]:
             for frame in range(table.chunk.first, table.chunk.first + len(table)):
                 if frame % 2 and frame > back:
                     yield Hit(frame=frame, time_ns=0, arguments={}, related=(Related(frame - back, "before"),))
@@ -305,7 +306,7 @@ def test_a_doubtful_cause_does_not_hide_a_certain_finding() -> None:
         code = "ZZB904"
 
         @on_end
-        def end(self, _context: Context) -> Iterator[Hit]:
+        def end(self, _context: Any) -> Iterator[Hit]:
             for frame in (1, 2):
                 yield Hit(frame=frame, time_ns=0, arguments={}, severity=Severity.INFO)
 
@@ -322,7 +323,7 @@ def test_what_a_consequence_explains_follows_from_its_cause() -> None:
         code, name, message = "ZZA001", "last", "last"
 
         @on_end
-        def end(self, _context: Context) -> Iterator[Hit]:
+        def end(self, _context: Any) -> Iterator[Hit]:
             yield Hit(frame=2, time_ns=0, arguments={})
             yield Hit(frame=4, time_ns=0, arguments={}, related=(Related(3, "proof"),))
 
@@ -348,7 +349,7 @@ def test_a_finding_lists_no_consequence_in_a_later_frame_of_its_flow(window: int
         code, name, message, explains = "ZZB905", "of-flow", "cause", ("ZZA905",)
 
         @on_chunk
-        def chunk(self, table: ChunkTable, _context: Context) -> Iterator[Hit]:
+        def chunk(self, table: ChunkTable, _context: Any) -> Iterator[Hit]:
             frames = range(table.chunk.first, table.chunk.first + len(table))
             yield Hit(frame=frames[0], time_ns=0, arguments={}, key="one", frames=frames, count=len(frames))
 
@@ -358,7 +359,7 @@ def test_a_finding_lists_no_consequence_in_a_later_frame_of_its_flow(window: int
         code, name, message = "ZZA905", "second", "consequence"
 
         @on_end
-        def end(self, _context: Context) -> Iterator[Hit]:
+        def end(self, _context: Any) -> Iterator[Hit]:
             yield Hit(frame=2, time_ns=0, arguments={})
 
     for code in ("ZZA905", "ZZB905"):
@@ -504,10 +505,10 @@ def waiting_cause(*, holds: bool) -> type[Rule]:
         code, name, message, explains, waits = "ZZB008", "waits", "cause", ("ZZA905", "ZZA906"), True
 
         @on_chunk
-        def chunk(self, table: ChunkTable, _context: Context) -> list[Hit]:
+        def chunk(self, table: ChunkTable, _context: Any) -> list[Hit]:
             return [Hit(frame=frame, time_ns=0, arguments={}) for frame in (1, 2, 3)]
 
-        def stands(self, hit: Hit, context: Context) -> bool:
+        def stands(self, hit: Hit, context: Any) -> bool:
             return holds
 
     REGISTRY.pop("ZZB008")
@@ -520,7 +521,7 @@ class Given(Rule):
     code, name, message = "ZZA905", "given", "consequence"
 
     @on_chunk
-    def chunk(self, table: ChunkTable, _context: Context) -> list[Hit]:
+    def chunk(self, table: ChunkTable, _context: Any) -> list[Hit]:
         return [Hit(frame=frame, time_ns=0, arguments={}) for frame in (1, 2, 3)]
 
 
@@ -536,10 +537,10 @@ class Stumbles(Rule):
     code, name, message, waits = "ZZA907", "stumbles", "x", True
 
     @on_chunk
-    def chunk(self, table: ChunkTable, _context: Context) -> list[Hit]:
+    def chunk(self, table: ChunkTable, _context: Any) -> list[Hit]:
         return [Hit(frame=2, time_ns=0, arguments={})]
 
-    def stands(self, hit: Hit, context: Context) -> bool:
+    def stands(self, hit: Hit, context: Any) -> bool:
         raise KeyError("nothing")
 
 

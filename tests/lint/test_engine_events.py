@@ -15,7 +15,7 @@ from ibdissect.capture.opening import open_capture
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint import grouping
 from ibdissect.lint.finding import Evidence, Finding, Related, Span
-from ibdissect.lint.linter import Context, Follower, Linter
+from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.wire.encapsulation import Ethernet
 from ibdissect.wire.headers import BTH, GRH, LRH
@@ -25,7 +25,7 @@ from ibdissect.words import INFO, Hit, Rule, on_chunk, on_end, on_event
 from tests.craft import erf_pcap, ethernet_pcap, native, roce2, smp
 
 
-class Packets(Follower):
+class Packets:
     """Counts packets, and emits an event for each."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Packets(Follower):
 class Even:
     """A packet in an even row."""
 
-    source: ClassVar[type[Follower]] = Packets
+    source: ClassVar[type[Any]] = Packets
 
     def __init__(self, frame: int) -> None:
         self.frame = frame
@@ -62,7 +62,7 @@ class Listener(Rule):
     code, name, message, severity, reference = "ZZB001", "even", "row", INFO, "chapter 1"
 
     @on_event(Even, Unhandled)
-    def even(self, event: Even, context: Context) -> Iterator[Hit]:
+    def even(self, event: Even, context: Any) -> Iterator[Hit]:
         packets: Packets = context.get(Packets)
         yield Hit(frame=event.frame, time_ns=7, arguments={"seen": packets.seen})
 
@@ -74,7 +74,7 @@ class Asker(Rule):
     needs = (Packets,)
 
     @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
+    def end(self, context: Any) -> Iterator[Hit]:
         yield Hit(frame=1, time_ns=0, arguments={"count": context.get(Packets).seen})
 
 
@@ -84,7 +84,7 @@ class Complete(Rule):
     code, name, message, severity, reference = "ZZB003", "complete", "usual", INFO, "chapter 2"
 
     @on_chunk
-    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+    def chunk(self, table: ChunkTable, context: Any) -> Iterator[Hit]:
         yield Hit(
             frame=table.chunk.first, time_ns=5, arguments={"a": 1}, spans=(Span(1, 2, 3),), field=LRH.slid, value=9,
             related=(Related(4, "proof"),), evidence=Evidence.INFERRED, count=3, key="same", message="special",
@@ -98,7 +98,7 @@ class Many(Rule):
     keyed: ClassVar[bool] = False
 
     @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
+    def end(self, context: Any) -> Iterator[Hit]:
         for frame in range(1, 6):
             yield Hit(frame=frame, time_ns=0, arguments={}, key=frame if self.keyed else None)
 
@@ -179,7 +179,7 @@ class Counters:
     dropped = 17
 
 
-class Telling(Follower):
+class Telling:
     """It may say less when it knows who look it."""
 
     wanted: Container[type[Any]] = ()
@@ -194,7 +194,7 @@ class Telling(Follower):
 class Wanted:
     """A rule asks for it."""
 
-    source: ClassVar[type[Follower]] = Telling
+    source: ClassVar[type[Any]] = Telling
 
 
 class Other(Wanted):
@@ -207,7 +207,7 @@ class OneEvent(Rule):
     code, name, message = "ZZC002", "one-event", "event"
 
     @on_event(Wanted)
-    def look(self, event: Wanted, context: Context) -> Iterator[Hit]:
+    def look(self, event: Wanted, context: Any) -> Iterator[Hit]:
         yield Hit(frame=1, time_ns=0, arguments={"event": type(event)})
 
 
@@ -336,7 +336,7 @@ def test_frames_that_are_not_shown_are_not_reported() -> None:
         code = "ZZB012"
 
         @on_end
-        def end(self, context: Context) -> Iterator[Hit]:
+        def end(self, context: Any) -> Iterator[Hit]:
             yield from (Hit(frame=frame, time_ns=0, arguments={}) for frame in range(15))
 
     REGISTRY.pop(AtEnd.code)
@@ -386,7 +386,7 @@ def test_frames_that_are_only_counted_are_told_too() -> None:
     assert told[0] == [1] and [frame for frames in told for frame in frames] == [1, 2, 3, 4, 5, 6]
 
 
-class Broken(Follower):
+class Broken:
     """Its state proves unreliable at the end."""
 
     unreliable = True
@@ -411,7 +411,7 @@ class Concludes(Rule):
     code, name, message, waits = "ZZC011", "concludes", "hit", True
 
     @on_event(Sighted)
-    def seen(self, event: Sighted, context: Context) -> Iterator[Hit]:
+    def seen(self, event: Sighted, context: Any) -> Iterator[Hit]:
         yield Hit(frame=event.frame, time_ns=0, arguments={})
 
 

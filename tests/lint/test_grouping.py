@@ -12,7 +12,7 @@ import pytest
 
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.lint.finding import Finding, Related, Severity, Span
-from ibdissect.lint.linter import Context, Linter
+from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY, DeferredHit
 from ibdissect.subnet.file_lines import KnownFile, line_number
 from ibdissect.wire.headers import BTH, LRH
@@ -37,7 +37,7 @@ class Repeats(Rule):
         return Hit(frame=frame, time_ns=0, arguments={}, key=key, count=2)
 
     @on_chunk
-    def chunk(self, table: ChunkTable, context: Context) -> Iterator[DeferredHit]:
+    def chunk(self, table: ChunkTable, context: Any) -> Iterator[DeferredHit]:
         for frame in range(table.chunk.first, table.chunk.first + len(table)):
             yield DeferredHit(frame=frame, key=frame % 2, make=partial(self._hit, frame, frame % 2), count=2)
 
@@ -109,7 +109,7 @@ class FaultyBytes(Rule):
     code, name, message = "ZZC009", "faulty-bytes", "hit"
 
     @on_chunk
-    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+    def chunk(self, table: ChunkTable, context: Any) -> Iterator[Hit]:
         bytes_ = (Span(1, 20, 2), Span(2, 30, 3), Span(2, 40, 4))
         yield Hit(frame=2, time_ns=0, arguments={}, spans=bytes_)
         yield Hit(frame=3, time_ns=0, arguments={}, spans=bytes_)
@@ -156,7 +156,7 @@ class Waits(Rule):
     def __init__(self) -> None:
         self.judged: list[int] = []
 
-    def stands(self, hit: Hit, context: Context) -> bool:
+    def stands(self, hit: Hit, context: Any) -> bool:
         self.judged.append(hit.count)
         return hit.frame > 1
 
@@ -166,7 +166,7 @@ class WaitsAlike(Waits):
 
     code, name, alike = "ZZC003", "waits-alike", True
 
-    def stands(self, hit: Hit, context: Context) -> bool:
+    def stands(self, hit: Hit, context: Any) -> bool:
         return super().stands(hit, context) or True
 
 
@@ -240,7 +240,7 @@ def test_what_is_kept_and_what_is_only_counted(severity: Severity | None) -> Non
         code, name, message = "ZZC005", "three", "hit"
 
         @on_chunk
-        def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+        def chunk(self, table: ChunkTable, context: Any) -> Iterator[Hit]:
             for frame in (1, 2, 3):
                 yield Hit(frame=frame, time_ns=0, arguments={}, severity=severity)
 
@@ -363,10 +363,10 @@ class Certain(Waits):
 
     code, name = "ZZC008", "certain"
 
-    def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
+    def severity_at_end(self, hit: Hit, context: Any) -> Severity | None:
         return Severity.INFO if hit.frame % 2 else None
 
-    def stands(self, hit: Hit, context: Context) -> bool:
+    def stands(self, hit: Hit, context: Any) -> bool:
         return hit.frame != 3
 
 
@@ -376,7 +376,7 @@ class Later(Rule):
     code, name, message = "ZZC010", "later", "hit"
 
     @on_chunk
-    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+    def chunk(self, table: ChunkTable, context: Any) -> Iterator[Hit]:
         for frame in range(table.chunk.first, table.chunk.first + len(table)):
             yield Hit(frame=frame, time_ns=0, arguments={}, key="one", severity=Severity.INFO if frame % 2 else None)
 

@@ -15,7 +15,7 @@ from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.failures import Failures
 from ibdissect.lint import linter as engine
 from ibdissect.lint.finding import Finding, Span
-from ibdissect.lint.linter import Context, Follower, Linter
+from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.subnet.file_lines import KnownFile
 from ibdissect.subnet.refuted_facts import Refuted
@@ -60,11 +60,11 @@ class Handlers(Rule):
             yield self.hit(seen, view, LRH.dlid, what="struct")
 
     @on_chunk
-    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+    def chunk(self, table: ChunkTable, context: Any) -> Iterator[Hit]:
         yield Hit(frame=table.chunk.first, time_ns=0, arguments={"what": f"chunk of {len(table)}"})
 
     @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
+    def end(self, context: Any) -> Iterator[Hit]:
         yield Hit(frame=0, time_ns=0, arguments={"what": "end"})
 
 
@@ -74,7 +74,7 @@ class AtEnd(Rule):
     code, name, message = "ZZA005", "at-end", "frame"
 
     @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
+    def end(self, context: Any) -> Iterator[Hit]:
         for frame in (0, 2, 7, 8, 99):
             yield Hit(frame=frame, time_ns=0, arguments={})
 
@@ -154,7 +154,7 @@ class Falls(Rule):
     code, name, message = "ZZA091", "falls", "x"
 
     @on_end
-    def end(self, context: Context) -> Iterator[Hit]:
+    def end(self, context: Any) -> Iterator[Hit]:
         raise KeyError("nothing")
         yield
 
@@ -174,7 +174,7 @@ class Raises(Rule):
     code, name, message = "ZZA092", "raises", "x"
 
     @on_chunk
-    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+    def chunk(self, table: ChunkTable, context: Any) -> Iterator[Hit]:
         raise KeyError("nothing")
         yield
 
@@ -185,7 +185,7 @@ class RaisesAtEvent(Raises):
     code, name = "ZZA093", "raises-at-event"
 
     @on_chunk
-    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+    def chunk(self, table: ChunkTable, context: Any) -> Iterator[Hit]:
         yield from ()
 
     @on_struct(MAD)
@@ -226,7 +226,7 @@ def test_what_fails_names_its_frames() -> None:
 
 
 def test_a_follower_that_fails_is_dropped_and_named() -> None:
-    class Stumbles(Follower):
+    class Stumbles:
         """Fails at its second chunk."""
 
         def __init__(self) -> None:
@@ -267,7 +267,7 @@ class AsksHeard(Rule):
         self.known = list[int]()
 
     @on_chunk
-    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+    def chunk(self, table: ChunkTable, context: Any) -> Iterator[Hit]:
         self.known.append(sum(context.get(Heard).rows))
         yield from ()
 
@@ -370,7 +370,7 @@ class Inherits(Rule):
     code, name, message = "ZZA095", "inherits", "x"
 
     @on_chunk
-    def learn(self, table: ChunkTable, context: Context) -> None:
+    def learn(self, table: ChunkTable, context: Any) -> None:
         return None
 
     learn.__module__ = "ibdissect.rules.shared.made"
@@ -382,7 +382,7 @@ class Forgets(Rule):
     code, name, message = "ZZA096", "forgets", "x"
 
     @on_chunk
-    def look(self, table: ChunkTable, context: Context) -> None:
+    def look(self, table: ChunkTable, context: Any) -> None:
         return None
 
 
@@ -433,7 +433,7 @@ class WithSums(Rule):
     code, name, message, needs_crc = "ZZA095", "with-sums", "x", True
 
     @on_chunk
-    def chunk(self, table: ChunkTable, context: Context) -> Iterator[Hit]:
+    def chunk(self, table: ChunkTable, context: Any) -> Iterator[Hit]:
         for row in crcs.icrc(table).rows.tolist():
             yield Hit(frame=table.chunk.first + row, time_ns=0, arguments={})
 

@@ -9,7 +9,7 @@ import pytest
 
 from ibdissect.errors import PluginError
 from ibdissect.lint.finding import Evidence, Related, Span
-from ibdissect.lint.linter import Context
+from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY
 from ibdissect.wire.headers import BTH, DETH, LRH
 from ibdissect.words import INFO, Moment, Rule, Seen, fault
@@ -96,7 +96,7 @@ def test_state_is_made_once_from_what_it_reads() -> None:
         def __init__(self, first: First) -> None:
             self.first = first
 
-    context = Context()
+    context = Linter([]).context
     made = context.get(Second)
     assert made.first is context.get(First) and context.get(Second) is made
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ibdissect.capture.records import ROWS
-from ibdissect.decode.history import SECOND_NS
 from ibdissect.engine.facts import KEPT
 from ibdissect.wire.notice import TrapPKey
 from tests.craft import native, smp
@@ -17,6 +16,7 @@ from tests.rules.LNK.cases import LOWERED
 from tests.rules.made.subnets import NODE_INFO, PORT_INFO, back, data, sweep
 from tests.rules.made.traps import CA, ENDS, PACKET, bad_key, details, repress, trap
 from tests.rules.TXN.cases import DATA, FIRST, WAIT, segment
+from tests.standard import SECOND_NS
 from tests.subnet.made import SET, answer, ask, node, p_keys, port_info
 
 Frames = Sequence[bytes]

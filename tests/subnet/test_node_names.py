@@ -8,10 +8,11 @@ from ipaddress import ip_address
 import pytest
 
 from ibdissect.decode.history import History
+from ibdissect.subnet.files import learn
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.node_names import NodeNames, names_in, sure_names
-from ibdissect.subnet.roce_network import RoceHost
 from tests.standard import CA, SWITCH
+from tests.subnet.files.made_files import parsed
 
 
 def test_names_that_tell_nothing_apart_are_left_out() -> None:
@@ -89,7 +90,7 @@ def test_the_names_that_a_subnet_gives() -> None:
             port = subnet.port(node, number, 1)
             port.guid = guid * 16 + number if guid or number == 1 else 0
             subnet.assign(port, guid * 16 + number + 1, 0, 1)
-    subnet.roce.hosts[bytes(15) + b"\x09"] = RoceHost("node09", frozenset(), 1)
+    learn(subnet, [parsed("roce", "[[roce.host]]\nname = 'node09'\naddresses = ['::9']")[0]])
     names = names_in(subnet)
     assert names.node_by_guid == {3: "a ", 0x50: "edge"}
     assert names.port_by_lid == {0x31: "a", 0x32: "a port 1", 0x501: "edge", 0x503: "edge port 2", 2: "c port 1", 3: "c port 2"}
