@@ -2,75 +2,96 @@
 
 from __future__ import annotations
 
+import io
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from ibdissect.subnet import FabricFollower
-from ibdissect.subnet.node_ends import Ends
-from ibdissect.subnet.node_names import NodeNames, names_in
+import ibdissect
 from tests import craft
-from tests.decode.made import native_table
+from tests.subnet.files.samples import SAMPLES
 from tests.subnet.made import ANSWER, answer, node, port_info, switch
 
 
+def named(capture: bytes, *files: Path, ports: bool = False) -> tuple[dict[int, Any], dict[int, Any]]:
+    """Names of who sends each packet, and of whom it goes to, by frame; `ports`: of node and port."""
+    with ibdissect.open(io.BytesIO(capture), subnet=[str(file) for file in files]) as opened:
+        ends = opened.ends()
+        (table,) = opened.tables()
+        found = ends.of(table, ports=ports)
+    assert ports or all(len(names) == 1 for one in found for names in one.values())
+    sources, targets = ({row + 1: names if ports else names[0] for row, names in one.items()} for one in found)
+    return sources, targets
+
+
+def name(path: list[int], text: bytes) -> bytes:
+    return craft.smp(ANSWER, 0x10, text.ljust(64, b"\0"), path=path)
+
+
 def test_ends_of_directed_routes() -> None:
-    follower = FabricFollower()
+    """Where nobody shows a name there is none."""
     shown = [
-        craft.smp(ANSWER, 0x11, node(1), path=[]), craft.smp(ANSWER, 0x10, b"manager".ljust(64, b"\0"), path=[]),
-        craft.smp(ANSWER, 0x11, switch(2, 4, local_port_num=1), path=[1]), craft.smp(ANSWER, 0x10, b"leaf".ljust(64, b"\0"), path=[1]),
+        craft.smp(ANSWER, 0x11, node(1), path=[]), name([], b"manager"),
+        craft.smp(ANSWER, 0x11, switch(2, 4, local_port_num=1), path=[1]), name([1], b"leaf"),
     ]  # fmt: skip
-    list(follower.feed(native_table(shown)))
-    later = native_table([craft.smp(1, 0x15, path=[1]), craft.smp(ANSWER, 0x15, path=[1]), craft.smp(1, 0x15, path=[1, 3])])
-    ends = Ends(names_in(follower.subnet), follower)
-    assert ends.routed(later) == {0: ("manager", "leaf"), 1: ("leaf", "manager"), 2: ("manager", "")}
-    assert ends.of(later) == ({0: ["manager"], 1: ["leaf"], 2: ["manager"]}, {0: ["leaf"], 1: ["manager"]})
-    assert Ends(names_in(follower.subnet)).of(later) == ({}, {}), "files know no routes"
-    assert Ends().of(later) == ({}, {})
+    later = [craft.smp(1, 0x15, path=[1]), craft.smp(ANSWER, 0x15, path=[1]), craft.smp(1, 0x15, path=[1, 3])]
+    sources, targets = named(craft.erf_pcap([*shown, *later]))
+    assert [(sources.get(frame), targets.get(frame)) for frame in (5, 6, 7)] == [
+        ("manager", "leaf"),
+        ("leaf", "manager"),
+        ("manager", None),
+    ]
+    assert named(craft.erf_pcap(later)) == ({}, {})
 
 
-def test_ends_by_lid_and_gid() -> None:
-    gid = bytes.fromhex("fe80000000000000000000000000ab07")
-    names = NodeNames({7: "host"}, {3: "host port 1"}, {0xAB07: "host port 1"}, {3: "host"})
-    by_gid = craft.native(0x04, bytes(8), slid=9, dlid=3, grh={"sgid": gid, "dgid": bytes(16)})
-    table = native_table([craft.native(0x04, bytes(8), slid=3, dlid=9), by_gid])
-    assert Ends(names).of(table) == ({0: ["host"], 1: ["host"]}, {1: ["host"]})
-    both = ["host", "host port 1"]
-    assert Ends(names).of(table, ports=True) == ({0: both, 1: both}, {1: both})
+def test_ends_by_lid_and_gid(tmp_path: Path) -> None:
+    """As files name them, which know no routes; the second half of a GID may be a port's GUID."""
+    (tmp_path / "topology").write_text(SAMPLES["ibnetdiscover"])
+    gid = bytes.fromhex("fe80000000000000") + (0x0002C903000000B1).to_bytes(8, "big")
+    frames = [
+        craft.native(0x04, bytes(8), slid=4, dlid=9), craft.native(0x04, bytes(8), slid=9, dlid=4, grh={"sgid": gid, "dgid": bytes(16)}),
+        craft.smp(1, 0x15, path=[1]),
+    ]  # fmt: skip
+    assert named(craft.erf_pcap(frames), tmp_path) == ({1: "host B", 2: "host B"}, {2: "host B"})
+    both = ["host B", "host B port 1"]
+    assert named(craft.erf_pcap(frames), tmp_path, ports=True) == ({1: both, 2: both}, {2: both})
+
+
+def test_the_names_of_addresses(tmp_path: Path) -> None:
+    """Those of RoCE, of 4 bytes or of 16."""
+    (tmp_path / "roce.toml").write_text("[[roce.host]]\nname = 'host'\naddresses = ['10.0.0.1', '::5']\n")
+    four, six = bytes([10, 0, 0, 1]), bytes(15) + b"\5"
+
+    def routed(sgid: bytes, dgid: bytes) -> bytes:
+        return bytes(12) + b"\x89\x15" + craft.native(0x04, bytes(8), grh={"sgid": sgid, "dgid": dgid})[8:-2]
+
+    mapped = bytes(10) + b"\xff\xff" + four
+    frames = [
+        craft.roce2(ip={"source": four}),
+        craft.roce2(ip={"destination": four}),
+        routed(mapped, six),
+        routed(bytes(15) + b"\6", mapped),
+    ]
+    assert named(craft.ethernet_pcap(frames), tmp_path) == ({1: "host", 3: "host"}, {2: "host", 3: "host", 4: "host"})
 
 
 @pytest.mark.parametrize("ports", [False, True])
 def test_a_lid_that_moved_is_whose_it_was(ports: bool) -> None:
-    """LID 5 is that of one host until frame 5, then another's; LID 6 always another's."""
-    follower = FabricFollower()
+    """LID 5 is that of one host until frame 9, then another's; LID 6 is that of the other until then, then nobody's."""
     shown = [
         frame
-        for lid, name in ((5, b"one"), (6, b"other"))
-        for frame in (answer(lid, 0x11, node(lid)), answer(lid, 0x10, name.ljust(64, b"\0")))
+        for lid, text in ((5, b"one"), (6, b"other"))
+        for frame in (answer(lid, 0x11, node(lid)), answer(lid, 0x10, text.ljust(64, b"\0")))
     ]
     moved = [answer(6, 0x15, port_info(6)), answer(6, 0x15, port_info(5), modifier=1)]
-    list(follower.feed(native_table([*shown, *moved])))
-    names = names_in(follower.subnet)
-    ends = Ends(names, follower)
-    assert [ends._moved(lid) for lid in (5, 6, 7)] == [True, True, False]
-    for lid in (5, 6):
-        found = [ends.port(lid, frame) for frame in (0, 1, 2, 4, 5, 6, 7, 99)]
-        assert [one.node.name.decode() if one is not None else "" for one in found] == {
-            5: ["", "one", "one", "one", "one", "other", "other", "other"], 6: ["", "", "", "other", "other", "", "", ""],
-        }[lid]  # fmt: skip
-    assert Ends(names).port(5, 4) is None and Ends(names, follower).port(7, 4) is None
-    sources, targets = ends.of(native_table([craft.native(slid=5, dlid=6)] * 7), ports=ports)
-    assert [sources[row][0] for row in range(7)] == ["one"] * 5 + ["other"] * 2
-    assert [len(sources[row]) for row in range(7)] == [2 if ports else 1] * 7 and targets.get(3, [""])[0] == "other"
+    data = [craft.native(slid=5, dlid=6), craft.native(slid=6, dlid=7)]
+    sources, targets = named(craft.erf_pcap([*shown, *data, *moved, *data]), ports=ports)
 
+    def told(names: dict[int, Any], frame: int) -> str | None:
+        found = names.get(frame)
+        assert found is None or not ports or len(found) == 2
+        return found[0] if ports and found else found
 
-def test_the_names_of_addresses() -> None:
-    """Those of RoCE, of 4 bytes or of 16; the second half of a GID may be a port's GUID."""
-    five, four = bytes(15) + b"\5", bytes([10, 0, 0, 1])
-    names = NodeNames({}, {}, {0xAB07: "p port 1"}, {bytes(10) + b"\xff\xff" + four: "host", five: "six"})
-    of = Ends(names)._of_address
-    assert (of(four), of(bytes(10) + b"\xff\xff" + four), of(bytes([10, 0, 0, 2])), of(five)) == (
-        ("host", ""),
-        ("host", ""),
-        ("", ""),
-        ("six", ""),
-    )
-    assert of(bytes(14) + b"\xab\x07") == (names.node_of("p port 1"), "p port 1") and of(bytes(14) + b"\xab\x08") == ("", "")
+    assert [told(sources, frame) for frame in (5, 6, 7, 8, 9, 10)] == ["one", "other", "other", None, "other", None]
+    assert [told(targets, frame) for frame in (5, 6, 9, 10)] == ["other", None, None, None]
