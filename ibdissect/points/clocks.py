@@ -162,12 +162,12 @@ class Clocks:
                 continue
             here = float(np.median(rest[rows])) if len(rows) else 0.0
             if level is not None and abs(here - level) > JOINED_NS:
-                first = int(seen.frame[base.second[rows[0]]])
+                last, first = sorted((last, int(seen.frame[base.second[rows[0]]])))  # packets of both directions cross
                 starts.append(_border(point, last, first, here > level))
                 self.unsure[new].append((last, first))
             if len(rows):
                 level, last = here, int(seen.frame[base.second[rows[-1]]])
-        return starts
+        return sorted({*starts})
 
 
 def _refuted(bounds: Bounds, starts: Sequence[int], drift: float, resolution: int) -> list[int]:

@@ -45,15 +45,18 @@ def test_which_became_which(tmp_path: Path) -> None:
     assert all("payload" not in pair["changed"] for pair in result["pairs"])
 
 
-@pytest.mark.parametrize(("payload", "changed"), [(b"mine", 1), (b"else", 0)])
-def test_two_senders_of_datagrams(tmp_path: Path, payload: bytes, changed: int) -> None:
-    """Both send to one queue pair with equal PSNs, the client's point shows one of them, and the server's misses one packet of it. Without
-    a right ICRC, as in a cut packet, only what follows the BTH tells them apart."""
+@pytest.mark.parametrize(("payload", "packets_of_other", "changed"), [(b"mine", 10, 0), (b"mine", 1, 1), (b"else", 1, 0)])
+def test_two_senders_of_datagrams(tmp_path: Path, payload: bytes, packets_of_other: int, changed: int) -> None:
+    """Packets to one queue pair from another address, with the PSNs of the client's, which the client's point does not show; the server's
+    misses one of the client's. Without a right ICRC, as in a cut packet, what follows the BTH tells them apart, or that the other address
+    sends more than what would be the changed packet."""
     world = World(points=("client", "server"))
     start = world.conversation(60)
     for psn in range(5_000, 5_010):
         missing, time = ["server"] if psn == 5_004 else [], start + 20_000 * (psn - 4_999)
         world.packet(time, psn=psn, opcode=UD_SEND, dest_qp=0x77, payload=b"mine", missing=missing)
+        if packets_of_other == 1 and psn != 5_004:
+            continue
         world.packet(time + 500, psn=psn, opcode=UD_SEND, dest_qp=0x77, payload=payload, missing=["client"])
         *seen, (at, frame, number) = world.seen["server"]
         world.seen["server"] = [*seen, (at, flipped(frame, IP + 15, 0x55), number)]

@@ -58,6 +58,15 @@ def test_small_steps(tmp_path: Path, late: range, expected: list[int]) -> None:
     assert [one["first_frame"] for one in world.result(tmp_path)["points"][1]["clock"]["segments"]] == expected
 
 
+def test_packets_that_cross_at_a_step(tmp_path: Path) -> None:
+    """The tap's clock is set, and compared with that of the server, which packets of both directions pass in another order."""
+    world = World(clocks={"tap": behind(0, steps={225_000: 20_000_000}), "server": behind(5_000_000)})
+    world.conversation(1500, gap=300, missing={psn: ["tap" if psn % 4 else "client"] for psn in range(0, 1500, 5)})
+    segments = world.result(tmp_path)["points"][1]["clock"]["segments"]
+    before, after = (segments[i]["offset_ns"] for i in (0, -1))
+    assert after - before == pytest.approx(20_000_000, abs=10_000)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("years", [(-1, 1), (-56, 0), (-56, 78)])
 @pytest.mark.parametrize("seed", range(4))

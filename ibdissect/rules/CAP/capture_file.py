@@ -12,6 +12,7 @@ from ibdissect.decode import ChunkTable
 from ibdissect.decode.copies import Copies
 from ibdissect.decode.identity import Frame, Index
 from ibdissect.decode.inner_structures import of_plugins
+from ibdissect.decode.payload_sizes import frame_sizes
 from ibdissect.engine import offsets
 from ibdissect.lint.finding import Span
 from ibdissect.lint.rule import ERROR, INFO, SEEN, WARNING, Context, Hit, Moment, Rule, Seen, fault, on_chunk, on_end, on_event
@@ -330,8 +331,8 @@ class NoInfiniBand(Rule):
 
     Capture with a tool that sees RDMA traffic: `ibdump`, a sniffer rule of the adapter (`tcpdump -i mlx5_0`), or a mirror port.
 
-    All frames. Silent if any frame could not be decoded or was cut before the headers, since it may have been RoCE, and if a plugin
-    declares what a frame holds.
+    All frames. Silent if any frame could not be decoded or was cut before the headers, by a snap length or a mirror, since it may have
+    been RoCE, and if a plugin declares what a frame holds.
     """
 
     code, name, severity = "CAP018", "no-infiniband", WARNING
@@ -351,7 +352,8 @@ class NoInfiniBand(Rule):
         if self.found or not len(table):
             return
         located = table.located
-        unseen = table.chunk.caplen < np.where(located.in_tunnel, table.chunk.length, np.minimum(table.chunk.length, DEEPEST))
+        sizes = table.once(frame_sizes)
+        unseen = table.chunk.caplen < np.where(located.in_tunnel, sizes, np.minimum(sizes, DEEPEST))
         self.found = bool((~located.without_infiniband | (located.malformed != 0) | unseen).any() or table.once(of_plugins).any())
         self.first_ns = self.first_ns or int(table.chunk.time_ns[0])
         self.frames += len(table)

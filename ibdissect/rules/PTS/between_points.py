@@ -58,7 +58,7 @@ class ChangedBetweenPoints(PointRule):
     Look for a gateway, a middlebox or a faulty switch between both points.
 
     Two captures that show the same packet with different values. An `info` where only the payload differs: two packets may have the same
-    PSN.
+    PSN. Packets with different addresses are two if both addresses have other packets, too: servers alike use the same queue pairs.
     """
 
     code, name, severity = "PTS003", "changed-between-points", ERROR

@@ -6,7 +6,9 @@ import struct
 from collections.abc import Sequence
 
 from ibdissect.capture.chunk import Damage
-from tests.craft import erf_pcap, ethernet_pcap, gmp, native, roce2, smp, ud
+from ibdissect.wire.encapsulation import UDP, IPv6
+from tests import tunnels
+from tests.craft import build, erf_pcap, ethernet_pcap, gmp, native, roce2, smp, ud
 from tests.rules.cases import case
 from tests.rules.made.gids import gid
 from tests.subnet.made import ANSWER, node, port_info, switch
@@ -142,6 +144,13 @@ case("CAP017", subnet(0x2C9) + subnet(0x255), subnet(0x2C9) + subnet(0x255, aske
 
 ARP = b"\xff" * 6 + bytes(6) + b"\x08\x06" + bytes(46)
 case("CAP018", ethernet_pcap([ARP]), snapped(roce2(), 40), file=None, frames=[1], twin_also=["CAP001"])
+# a mirror cut it in front of the BTH, behind IPv6 or in a tunnel; what is there of the other frames shows that they are not RoCE
+TCP_6, UDP_6 = (build(IPv6, version=6, payload_length=60, next_header=protocol) for protocol in (6, 17))
+CUT_TCP, CUT_ROCE = TCP_6 + bytes(40), UDP_6 + build(UDP, destination_port=4791, length=60)
+case("CAP018", *(ethernet_pcap([tunnels.ethernet(0x86DD, packet)]) for packet in (CUT_TCP, CUT_ROCE)), file=None, frames=[1],
+     twin_also=["CAP001"])  # fmt: skip
+WHOLE, CUT_OFF = (tunnels.FRAMES["VXLAN"](len(frame), 1) + frame[:46] for frame in (ARP[:46], roce2()))
+case("CAP018", ethernet_pcap([WHOLE]), ethernet_pcap([CUT_OFF]), file=None, frames=[1])
 PFC = bytes.fromhex("0180c2000001 020000000009 8808 0101 0008") + bytes(6) + b"\xff\xff" + bytes(36)
 """A pause of priority 3; in the twin, the packets that it holds up are captured, too."""
 case("CAP018", ethernet_pcap([PFC]), ethernet_pcap([PFC, roce2()]), file=None, frames=[1])
