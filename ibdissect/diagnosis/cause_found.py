@@ -56,6 +56,8 @@ class CaptureContext(Record):
     """Whether answers to requests that are not captured show that connections take several paths."""
     large_only: set[Path] = field(default_factory=set)
     """The paths on which several queue pairs were given up, each with packets larger than any that was acknowledged there."""
+    small_lost: dict[Path, list[tuple[int, int]]] = field(default_factory=dict)
+    """By path, between which times others were tried that were given up."""
 
 
 def asking_side(found: CauseFound, raw: Raw) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ibdissect.engine.packet_kinds import ROCE1, ROCE2, SOON_NS
+from ibdissect.engine.packet_kinds import APART_NS, ROCE1, ROCE2, SOON_NS
 from ibdissect.engine.psn_gaps import FAR, distance
 from ibdissect.wire.convert import LATEST_NS
 
@@ -173,15 +174,19 @@ def _abandoned(raw: Raw, half: Any) -> bool:
     return bool(ended and ended[0] - half.last_request_time > SOON_NS and raw.hosts[1 - side].last_time < half.last_request_time)
 
 
-def large_only(raws: list[Raw], capture: CaptureContext) -> set[Path]:
-    """The paths on which several queue pairs were given up, all with packets larger than any that was acknowledged there."""
-    sizes: dict[Path, list[bool]] = {}
+def lost_by_size(raws: list[Raw], capture: CaptureContext) -> tuple[set[Path], dict[Path, list[tuple[int, int]]]]:
+    """`large_only` and `small_lost` of a capture."""
+    large: Counter[Path] = Counter()
+    small: dict[Path, list[tuple[int, int]]] = {}
     for raw in raws:
         for half in filter(None, (raw.half(0), raw.half(1))):
             if half.tries > 1 and given_up(raw, half, capture):
                 first = half.open.first()
-                sizes.setdefault(half.path, []).append(first is not None and first[2] > half.path.largest >= 0)
-    return {path for path, larger in sizes.items() if len(larger) > 1 and all(larger)}
+                if first is not None and first[2] > half.path.largest >= 0:
+                    large[half.path] += 1
+                else:
+                    small.setdefault(half.path, []).append((half.first_try_time, half.last_try_time))
+    return {path for path, number in large.items() if number > 1 and path not in small}, small
 
 
 def _wrong_icrc(raw: Raw, capture: CaptureContext) -> CauseFound | None:
@@ -227,6 +232,12 @@ def mixed_versions(asks: Any, back: Any) -> bool:
     return asks.versions != back.versions and {asks.versions, back.versions} == versions
 
 
+def _others_pass(half: Any) -> bool:
+    """Whether the path took another packet while one was tried, or soon after that: later it may work again."""
+    _, passed = half.path.passed_around(half.first_try_time)
+    return bool(0 < passed <= half.last_try_time + max(APART_NS, half.last_try_time - half.first_try_time))
+
+
 def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterator[CauseFound]:
     """A request was repeated and never acknowledged."""
     open_ = half.open.first()
@@ -246,7 +257,7 @@ def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterato
         yield CauseFound("ack-stuck", first=half.same_first, decisive=half.same_frame, blamed=1 - side, facts=facts)
     asks = raw.lanes[side]
     agreed = raw.setup.agreed["p_key"] if raw.setup is not None else None
-    if agreed is not None and asks is not None and asks.pkey >= 0 and (asks.pkey ^ agreed) & 0x7FFF:
+    if agreed is not None and asks is not None and asks.pkey >= 0 and (asks.pkey ^ agreed) & 0x7FFF and half.largest < 0:
         facts |= {"p_key": asks.pkey, "agreed": agreed}
         yield CauseFound("wrong-partition", first=first, decisive=tried, blamed=side, facts=facts)
     facts["host_quiet_ns"] = capture.goes_on(last, target.last_time)
@@ -257,11 +268,12 @@ def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterato
     if alive:
         since = when if target.last_time > when else half.first_try_time + half.longest_wait
         facts["alive"] = capture.nearby.sent_after(raw, 1 - side, since) or SignOfLife(target.last_time, target.last_frame)
-    facts["others_pass"] = half.path.passed > half.first_try_time
-    facts["passed"] = half.path.passed > half.first_try_time or bool(half.naks and half.last_answer_time > half.first_try_time)
-    just_before = half.tries > MOST_RETRIES and half.first_try_time - half.path.passed < half.longest_wait
+    facts["others_pass"] = _others_pass(half)
+    facts["passed"] = facts["others_pass"] or bool(half.naks and half.last_answer_time > half.first_try_time)
+    just_before = half.tries > MOST_RETRIES and half.first_try_time - half.path.passed_around(half.first_try_time)[0] < half.longest_wait
     apart = half.largest >= 0 or half.path in capture.large_only  # it is not that the queue pair was dead from the beginning
-    if open_ is not None and shown and open_[2] > half.path.largest >= 0 and apart and (facts["passed"] or just_before):
+    small = any(first <= half.last_try_time and half.first_try_time <= last for first, last in capture.small_lost.get(half.path, ()))
+    if open_ is not None and shown and open_[2] > half.path.largest >= 0 and apart and not small and (facts["passed"] or just_before):
         facts["arrived"] = capture.nearby.arrived(half)
         severity = INFO if half.tries < SURELY and half.path not in capture.large_only else ERROR  # it may have been loss
         yield CauseFound("path-mtu", severity=severity, first=first, decisive=tried, facts=facts)
@@ -272,7 +284,8 @@ def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterato
     waits = half.tries > MOST_RETRIES + 1  # so many tries have RNR NAKs between them
     left = half.tries <= (MOST_RETRIES if limit is None else limit)  # it may try again, unless it was answered where nobody captured it
     unseen = not half.answers and (waits or left or (capture.one_of_paths and raw.setup is None))
-    severity = INFO if unseen or (waits and half.rnr_count) else ERROR
+    moves = raw.setup is not None and bool(raw.setup.agreed["alternate_lid"])  # it may go on there, where nobody captures it
+    severity = INFO if unseen or moves or (waits and half.rnr_count) else ERROR
     yield CauseFound("retries-exhausted", severity=severity, first=first, decisive=tried, blamed=1 - side, detail=detail, facts=facts)
 
 

@@ -17,7 +17,7 @@ from .accesses import Access, Accesses
 from .asked_hosts import AskedHosts
 from .assemble import Raw, address_of, text_of
 from .cause_found import CaptureContext, CauseFound, asking_side
-from .causes import SURELY, judge, large_only, sees
+from .causes import SURELY, judge, lost_by_size, sees
 from .connection import INFO, Connection, ConnectionEnd, ConnectionTimes, Diagnosis, SetUpState
 from .frame_times import FrameTimes
 from .measures import counts_of, episodes_of, round_trip_of, times_of
@@ -49,7 +49,7 @@ class Verdicts:
         self.capture = CaptureContext(
             scopes.goes_on, int(lanes.first_time), lambda host: checksums.of(address_of(host)), earlier, by_pair=by_pair
         )
-        self.capture.large_only = large_only(raws, self.capture)
+        self.capture.large_only, self.capture.small_lost = lost_by_size(raws, self.capture)
         self.capture.asked, self.capture.nearby = AskedHosts(raws), Nearby(raws)
         self.capture.access = accesses.of
         halves = [half for raw in raws for half in (raw.half(0), raw.half(1)) if half is not None]

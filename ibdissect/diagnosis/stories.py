@@ -13,7 +13,7 @@ from ibdissect.decode.capture_places import Scopes
 from ibdissect.decode.connection_packets import LaneFollower
 from ibdissect.decode.history import SECOND_NS
 from ibdissect.decode.identity import Code, HostNumber
-from ibdissect.wire.cm_names import REJ_CONSUMER, is_own_port
+from ibdissect.wire.cm_names import REJ_CONSUMER, is_own_port, same_service
 
 from .frame_times import FrameTimes
 
@@ -91,8 +91,9 @@ class Stories:
         return self.verdicts.of_cause(cause) if any_ and self.verdicts is not None else []
 
     def connected_later(self, one: Connection) -> bool:
-        """Whether a later request of the one who asked for a connection, for the same service of that host, was accepted."""
-        return self._accepted(one, 0, one.set_up.service_id)[0] > one.first_frame
+        """Whether a later request of the one who asked for a connection was accepted, for the same service of that host, or one that is
+        not captured."""
+        return any(first > one.first_frame for first, _ in self._accepted(one, 0))
 
     def connected_back(self, one: Connection) -> bool:
         """Whether the host that was asked for a connection asked for one itself, for the same service or by a REQ that is not captured, and
@@ -100,7 +101,7 @@ class Stories:
         refuse what is one connection too many (libfabric, MVAPICH, Open MPI).
         """
         service, start = one.set_up.service_id, one.set_up.start_ns
-        if any(self._accepted(one, 1, each)[1] > one.first_frame for each in (service, None)):
+        if any(accepted > one.first_frame for _, accepted in self._accepted(one, 1)):
             return True
         if one.hosts is None or service is None or start is None or one.set_up.reason != REJ_CONSUMER or not is_own_port(service):
             return False
@@ -108,23 +109,24 @@ class Stories:
         after = bisect_left(times, start)
         return after < len(times) and times[after] - start < AT_ONCE_NS
 
-    def _accepted(self, one: Connection, side: int, service: Code | None) -> tuple[int, int]:
-        """What `_set_up` knows of connections to a service that an end asked the other one for; zeros for none."""
+    def _accepted(self, one: Connection, side: int) -> list[tuple[int, int]]:
+        """What `_set_up` knows of connections that an end asked the other one for: to its service, and by a REQ that is not captured."""
         if self._latest is None:
             self._latest = self._set_up()
         if one.hosts is None or one.set_up.service_id is None:
-            return 0, 0
-        return self._latest.get((one.hosts[side], one.hosts[1 - side], service), (0, 0))
+            return []
+        ends = one.hosts[side], one.hosts[1 - side]
+        return [self._latest.get((*ends, service), (0, 0)) for service in (same_service(one.set_up.service_id), None)]
 
     def _set_up(self) -> dict[tuple[HostNumber, HostNumber, Code | None], tuple[int, int]]:
-        """The first frame of the latest connection that was accepted with a REP, and the frame of that."""
+        """The first frame of the latest connection that was accepted, and the frame that shows it."""
         latest: dict[tuple[HostNumber, HostNumber, Code | None], tuple[int, int]] = {}
         for raw, how in self.verdicts.set_up() if self.verdicts is not None else ():
-            if raw.setup is not None and raw.setup.rep is not None and how.state in ACCEPTED:
+            if raw.setup is not None and raw.taken is not None and how.state in ACCEPTED:
                 ends = HostNumber(raw.hosts[0].number), HostNumber(raw.hosts[1].number)
-                latest[*ends, how.service_id] = raw.first_frame, raw.setup.rep[0]
+                latest[*ends, raw.setup.service] = raw.first_frame, raw.taken
                 if how.service_id is not None and is_own_port(how.service_id):
-                    insort(self._own_ports.setdefault(ends, []), raw.setup.rep[1])
+                    insort(self._own_ports.setdefault(ends, []), self.time_of(raw.taken))
         return latest
 
     def computes_wrongly(self, sender: End) -> bool:

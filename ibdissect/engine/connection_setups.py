@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from ibdissect.bounded import BoundedDict, Dropped, KeptList
 from ibdissect.wire import cm
+from ibdissect.wire.cm_names import same_service
 from ibdissect.wire.cut import field_of
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.numbers import CM_CLASS
@@ -32,6 +33,7 @@ AGREED: dict[str, Field[Any]] = {
     "cm_timeout": cm.REQ.remote_cm_response_timeout, "initiator_depth": cm.REQ.initiator_depth,
     "asker_resources": cm.REQ.responder_resources, "transport": cm.REQ.transport_service_type, "extended": cm.REQ.extended_transport_type,
     "service_id": cm.REQ.service_id, "asked_gid": cm.REQ.primary_remote_port_gid, "asked_lid": cm.REQ.primary_remote_port_lid,
+    "alternate_lid": cm.REQ.alternate_remote_port_lid,
 }  # fmt: skip
 """What a REQ proposes."""
 _OF_REP = ("resources", "rnr_retry_of_rep")
@@ -105,6 +107,11 @@ class SetUp:
         self.agreed = Agreed()
         self.first_frame = self.last_frame = 0
         self.first_time = self.last_time = 0
+
+    @property
+    def service(self) -> int | None:
+        """The service that its REQ asks for, as connections to it are compared."""
+        return same_service(self.agreed["service_id"])
 
     @property
     def over(self) -> bool:

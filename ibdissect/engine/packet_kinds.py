@@ -32,6 +32,8 @@ SOON_NS = 400_000
 """No transport timer is shorter: a repetition that comes sooner was asked for by a packet that the capture does not show."""
 ANEW_NS = 1_000_000
 """A queue pair that is silent for a shorter time was not made again: that takes several calls of both hosts, and a message between them."""
+APART_NS = 1_000_000_000
+"""A path that took no packet for so long may not have worked."""
 GROUP_NS = 50_000
 """Marks of congestion that are nearer together are answered by one CNP at most."""
 MAX_WAITING = 4096

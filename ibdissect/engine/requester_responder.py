@@ -19,8 +19,8 @@ except ImportError:
     from . import without_cython as cython
 if cython.compiled:
     from cython.cimports.ibdissect.engine.common import (  # isort: skip
-        ACKNOWLEDGE, ANEW_NS, COMPARE_SWAP, FETCH_ADD, OF_REQUEST, PSNS, READ_FIRST, READ_LAST, READ_MIDDLE, READ_ONLY, READ_REQUEST,
-        RING, SEND_FIRST, SEND_MIDDLE, SOON_NS, UNKNOWN_SPAN, WRITE_FIRST, WRITE_MIDDLE, i64,
+        ACKNOWLEDGE, ANEW_NS, APART_NS, COMPARE_SWAP, FETCH_ADD, OF_REQUEST, PSNS, READ_FIRST, READ_LAST, READ_MIDDLE, READ_ONLY,
+        READ_REQUEST, RING, SEND_FIRST, SEND_MIDDLE, SOON_NS, UNKNOWN_SPAN, WRITE_FIRST, WRITE_MIDDLE, i64,
     )  # fmt: skip
     from cython.cimports.ibdissect.engine.direction import Direction
     from cython.cimports.ibdissect.engine.packet_fields import Packet
@@ -30,8 +30,8 @@ else:
     from .direction import Direction
     from .packet_fields import Packet
     from .packet_kinds import (  # isort: skip
-        ACKNOWLEDGE, ANEW_NS, COMPARE_SWAP, FETCH_ADD, OF_REQUEST, PSNS, READ_FIRST, READ_LAST, READ_MIDDLE, READ_ONLY, READ_REQUEST,
-        RING, SEND_FIRST, SEND_MIDDLE, SOON_NS, UNKNOWN_SPAN, WRITE_FIRST, WRITE_MIDDLE,
+        ACKNOWLEDGE, ANEW_NS, APART_NS, COMPARE_SWAP, FETCH_ADD, OF_REQUEST, PSNS, READ_FIRST, READ_LAST, READ_MIDDLE, READ_ONLY,
+        READ_REQUEST, RING, SEND_FIRST, SEND_MIDDLE, SOON_NS, UNKNOWN_SPAN, WRITE_FIRST, WRITE_MIDDLE,
     )  # fmt: skip
     from .waiting_packets import Path, Waits
 
@@ -303,7 +303,10 @@ class Half(Direction):
     def took(self, size: i64, time: i64) -> cython.int:
         """The responder got a packet of this size, sent at this time."""
         self.largest, self.path.largest = max(self.largest, size), max(self.path.largest, size)
-        self.path.passed = max(self.path.passed, time)
+        if time > self.path.passed:
+            if time - self.path.passed >= APART_NS:
+                self.path.resumes(time)
+            self.path.passed = time
         return 0
 
     def negative(self, p: Packet, pos: i64) -> cython.int:

@@ -5,8 +5,9 @@ cdef class Room:
     cdef public i64 episodes, entries, waiting
 
 cdef class Path:
-    cdef public i64 trip, largest, passed, mtu
+    cdef public i64 trip, largest, began, passed, mtu
     cdef public Room room
+    cdef public list pauses
 
 cdef class Waits:
     cdef public i64 count, start

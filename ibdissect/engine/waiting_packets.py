@@ -35,10 +35,29 @@ class Room:
 @cython.cclass
 class Path:
     """From the hosts of requesters to those of responders: the shortest round trip, the largest payload that was acknowledged, when a
-    packet was sent last that was acknowledged, the MTU."""
+    packet that was acknowledged was sent (first, last, and on both sides of each pause), the MTU."""
 
     def __init__(self, room: Room) -> None:
-        self.trip, self.largest, self.passed, self.mtu, self.room = 1 << 62, -1, 0, 0, room
+        self.trip, self.largest, self.began, self.passed, self.mtu, self.room = 1 << 62, -1, 0, 0, 0, room
+        self.pauses: list[tuple[int, int]] = []
+
+    def resumes(self, time: int) -> None:
+        """A packet that was sent at this time passed, `APART_NS` or more after the one before, or as the first."""
+        if self.passed and self.room.entries > 0:
+            self.room.entries -= 1
+            self.pauses.append((self.passed, time))
+        else:  # what was before is not known
+            self.began = time
+            self.pauses.clear()
+
+    def passed_around(self, time: int) -> tuple[int, int]:
+        """When packets were sent that passed: the last one up to a time, and the first one behind it, 0 if none is known; the time itself
+        where they were less than `APART_NS` apart."""
+        if time < self.began:
+            return 0, self.began
+        if time >= self.passed:
+            return self.passed, 0
+        return next((pause for pause in self.pauses if pause[0] <= time < pause[1]), (time, time))
 
 
 @cython.final

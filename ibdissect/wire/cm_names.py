@@ -93,6 +93,12 @@ def is_own_port(service_id: int) -> bool:
     return service_id - port == IP_CM_PREFIX | IP_CM_TCP << 16 and port >= USER_PORTS and port not in IP_PORTS
 
 
+def same_service(service_id: int | None) -> int | None:
+    """The id by which connections to one service are compared: IPoIB's ends with the queue pair of the interface, which changes."""
+    ipoib = service_id is not None and service_id & IPOIB_CM_MASK == IPOIB_CM_PREFIX
+    return IPOIB_CM_PREFIX if ipoib else service_id
+
+
 def service_range(service_id: int) -> str:
     """The purpose of a service id; empty if unknown."""
     return next((name for prefix, mask, name in SERVICE_RANGES if service_id & mask == prefix), "")

@@ -26,7 +26,7 @@ class NeverAcknowledged(StoryRule, QuotingRule):
     captured or an RNR NAK was the last one. An `info` if no answer to it is captured, and answers may take another path: the tries are
     fewer than the requester has (one and its retry count; eight if that is not known), or answers to others come without their requests. An
     `info` if the capture misses packets meanwhile, and below four tries: a copy from a second mirror, or a host that restarted, looks the
-    same.
+    same. An `info` if the REQ names an alternate path: the connection may go on there.
     """
 
     code, name, severity = "CNX004", "never-acknowledged", ERROR
@@ -51,8 +51,9 @@ class LargePacketsVanish(StoryRule):
     Set the MTU of every switch port and interface on the path to what the queue pairs use and about 100 bytes more, or choose a smaller
     path MTU.
 
-    A request that was given up, and larger than any that was acknowledged between the two hosts. An `info` below four tries, unless
-    several queue pairs show it: it may have been loss.
+    A request that was given up, and larger than any that was acknowledged between the two hosts. Smaller ones passed while it was tried or
+    soon after that, or just before all eight tries, and none was given up at that time: then the path was out. An `info` below four tries,
+    unless several queue pairs show it: it may have been loss.
     """
 
     code, name, severity = "CNX005", "large-packets-vanish", ERROR

@@ -69,6 +69,10 @@ for tries in (1, 3):
     refusals = [one for pair in zip(asked, refused, strict=False) for one in pair]
     accepted = [asked[-1], reply(remote_communication_id=0x1001 + tries)]
     case("CM012", [*refusals, *accepted], accepted, frames=[2 * i + 2 for i in range(tries)], severity="info")
+# IPoIB's connected mode: the id names a queue pair of the other interface, which has another one since its driver was loaded again
+for before, then, severity in ((0x48, 0x4A, "info"), (0x48, 1 << 24, "error")):
+    asked = [request(service_id=1 << 60 | before), request(local_communication_id=0x1002, local_qpn=0x102, service_id=1 << 60 | then)]
+    case("CM012", [asked[0], REFUSED, asked[1], reply(remote_communication_id=0x1002)], [asked[0]], frames=[2], severity=severity)
 # LID 2 does not listen yet when LID 1 asks; later it connects to LID 1 itself, for the same service or another one
 LISTENS = [message(0x10, REQ, {"local_communication_id": 0x2003}, PASSIVE, service_id=service, local_qpn=0x201) for service in (0, 1)]
 TAKEN = message(0x13, REP, {"local_communication_id": 0x1003, "remote_communication_id": 0x2003}, ACTIVE, local_qpn=0x101)

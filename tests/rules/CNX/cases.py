@@ -64,20 +64,28 @@ case("CNX001", shown(asked, reject(12)), shown(works), frames=[2], severity="err
 case("CNX001", shown(asked, reject(28)), shown(asked, reject(8)), frames=[2], twin_also=["CM012"], file=None)
 
 
-def at_last(service: int) -> bytes:
-    """A refused connection, and another one that is set up."""
+def at_last(service: int, lacks: str = "") -> bytes:
+    """A refused connection, and another one that is set up, of which the capture may lack a message."""
     lab = Lab()
     asked(lab)
     reject(28)(lab)
     time = SEC
-    lab.req(time, local_communication_id=0xA7, local_qpn=0x112, service_id=service)
-    lab.rep(time + MS, remote_communication_id=0xA7, local_communication_id=0xB7)
-    lab.short(time + 2 * MS, cm.RTU_ID, cm.RTU, local_communication_id=0xA7, remote_communication_id=0xB7)
+    if lacks != "REQ":
+        lab.req(time, local_communication_id=0xA7, local_qpn=0x112, service_id=service)
+    if lacks not in ("REP", "both answers"):
+        lab.rep(time + MS, remote_communication_id=0xA7, local_communication_id=0xB7)
+    if lacks != "both answers":
+        lab.short(time + 2 * MS, cm.RTU_ID, cm.RTU, local_communication_id=0xA7, remote_communication_id=0xB7)
+    elif lacks:
+        lab.put(time + 3 * MS, lab.b, lab.a, 4, 0x112, 500, payload=b"data")
     return lab.pcap()
 
 
 case("CNX001", at_last(0x1061145), shown(works), severity="error", file=None)
 case("CNX001", at_last(0x1061144), shown(works), severity="info", file=None)
+for lacks in ("REQ", "REP", "both answers"):  # its other messages, or its packets, show that it was accepted
+    case("CNX001", at_last(0x1061144, lacks), shown(works), severity="info", file=None)
+case("CNX001", at_last(0x1061145, "REP"), shown(works), severity="error", file=None)
 case("CNX001", shown(asked, reject(25)), shown(works), severity="info", file=None)
 NVME_NO_RESOURCES = b"\0\0\6\0"
 """The private data of a REJ: record format 0, status 6."""
@@ -102,6 +110,10 @@ def again(*, leave: bool) -> bytes:
 case("CNX003", again(leave=False), again(leave=True), file=None)
 # -- silence
 case("CNX004", shown(works, busy, tries(8)), shown(works, busy, tries(8), told(110)), also=["RC002"], twin_also=["RC002"], file=None)
+# an alternate path, over which it may go on
+MOVES = {"alternate_remote_port_lid": 18, "alternate_local_ack_timeout": 12}
+case("CNX004", shown(lambda lab: lab.good(lab.up(**MOVES), 100, 10), busy, tries(8)), shown(works, busy, tries(8), told(110)),
+     also=["RC002"], twin_also=["RC002"], severity="info", file=None)  # fmt: skip
 BIG = {"start": 2 * MS, "opcode": WRITE_FIRST, "size": 1024, "dma": 1500}
 case(
     "CNX005",
@@ -111,6 +123,28 @@ case(
     twin_also=["RC002", "CNX004"],
     file=None,
 )
+
+
+def beside(at: int, *, answered: bool = True) -> Script:
+    """Small packets of other queue pairs between the same hosts, so long after the first try."""
+
+    def step(lab: Lab) -> None:
+        other = Lab(qa=0x331, qb=0x441)
+        if answered:
+            other.good(SEC + at, 700, 3)
+        else:
+            tries(8, 700, SEC + at)(other)
+        lab.frames += other.frames
+
+    return step
+
+
+LATE = {**BIG, "start": SEC}
+for time in (TIMEOUT, SEC):  # a path that takes small packets again only long after that was out, and so was one that lost them, too
+    case("CNX005", shown(works, beside(time), busy, tries(8, **LATE)), shown(works, beside(20 * SEC), busy, tries(8, **LATE)),
+         also=["RC002"], twin_also=["RC002", "CNX004"], file=None)  # fmt: skip
+LOST = [shown(works, beside(at, answered=False), busy, tries(8, **BIG)) for at in (20 * SEC, 3 * MS - SEC)]
+case("CNX005", *LOST, also=["RC002", "CNX004"], twin_also=["RC002", "CNX004"], file=None)
 
 
 def stuck(lab: Lab, psn: int = 109, msn: int = 109) -> None:
@@ -140,9 +174,11 @@ def versions(*, mixed: bool) -> bytes:
 case("CNX007", versions(mixed=True), versions(mixed=False), also=["RC002", "ROC005", "ROC015"], twin_also=["RC002"], file=None)
 
 
-def partition(agreed: int, used: int = 0xFFFF) -> bytes:
+def partition(agreed: int, used: int = 0xFFFF, *, answered: bool = False) -> bytes:
     lab = Lab()
     time = lab.up(partition_key=agreed)
+    if answered:
+        lab.good(time - 10 * US, 99, bth={"p_key": used})
     for i in range(8):
         lab.ask(time + i * TIMEOUT, 100, bth={"p_key": used})
     lab.down(time + 10 * TIMEOUT)
@@ -153,6 +189,8 @@ case("CNX008", partition(0x8001), partition(0xFFFF), also=["RC002"], twin_also=[
 # one fault, one finding: ROC012 says nothing beside it, whichever of both partitions is the default one
 case("CNX008", partition(0xFFFF, 0x8001), partition(0x8001, 0x8001), also=["RC002"], twin_also=["RC002", "CNX004"], file=None)
 case("CNX008", partition(0x8002, 0x8001), partition(0x8001, 0x8001), also=["RC002"], twin_also=["RC002", "CNX004"], file=None)
+# a partition in which the other side answered is no reason
+case("CNX008", partition(0x8001), partition(0x8001, answered=True), also=["RC002"], twin_also=["RC002", "CNX004"], file=None)
 # -- refusals
 CODES = {"CNX011": 0x62, "CNX012": 0x63, "CNX013": 0x61}
 for code, syndrome in CODES.items():
