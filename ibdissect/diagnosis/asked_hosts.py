@@ -33,7 +33,7 @@ class AskedHosts:
             if raw.setup is None:
                 continue
             self._hosts[raw.hosts[1].number] = raw.hosts[1]
-            service, answer = raw.setup.service, answer_of(raw.setup)
+            service, answer = raw.setup.asked_service, answer_of(raw.setup)
             if answer is not None:
                 for key in {service, None}:
                     insort(self._answers.setdefault((raw.hosts[1].number, key), []), answer)
@@ -49,7 +49,7 @@ class AskedHosts:
     def answers(self, host: HostNumber, setup: SetUp) -> dict[str, object]:
         """`answers`: the frame in which a host that leaves REQs unanswered answers another one, the first after them if there is such a
         one; `same_service`: that is for the same service. Empty if it answers none."""
-        service = setup.service
+        service = setup.asked_service
         for key in (service, None) if service is not None else (None,):
             found = self._answers.get((host, key))
             if found:
@@ -60,7 +60,7 @@ class AskedHosts:
     def after(self, asker: HostNumber, setup: SetUp, frame: int) -> tuple[int, str, bool] | None:
         """The first REQ of an asker for the same service after a frame, the address that it asks, and whether that accepted; None: there
         is none, or it cannot be told."""
-        service = setup.service
+        service = setup.asked_service
         found = self._asks.get((asker, service), [])
         place = bisect_right(found, (frame, AFTER_ALL))
         if place >= len(found):
@@ -72,7 +72,7 @@ class AskedHosts:
     def accepted(self, host: HostNumber, setup: SetUp) -> tuple[int | None, int | None] | None:
         """The frames with which a host accepted a connection to the service of a REQ that it refused, the last before and the first after
         its REJ; None: it accepted none."""
-        service = setup.service
+        service = setup.asked_service
         if setup.rej is None or service is None or not (found := self._accepted.get((host, service))):
             return None
         place = bisect_left(found, (setup.rej[1], 0))
@@ -82,7 +82,7 @@ class AskedHosts:
         """When an asker whose REQ was refused asked the same host for the same service again, in nanoseconds after the REJ, and the frame
         of that, if it did so at once and was accepted. None also where it asked for several connections at once: which of them the new
         one replaces cannot be told then."""
-        found = self._tries.get((asker, other, setup.service), [])
+        found = self._tries.get((asker, other, setup.asked_service), [])
         if setup.rej is None or not setup.reqs:
             return None
         refused = setup.rej[1]
@@ -94,7 +94,7 @@ class AskedHosts:
     def later(self, asker: HostNumber, other: HostNumber, setup: SetUp) -> tuple[int, int] | None:
         """The first REQ after a REJ with which the asker got a connection to the same host for the same service, how many nanoseconds after
         the REJ, and its frame; None: it got none."""
-        if setup.rej is None or (service := setup.service) is None:
+        if setup.rej is None or (service := setup.asked_service) is None:
             return None
         found = self._tries.get((asker, other, service), [])
         refused = setup.rej[1]

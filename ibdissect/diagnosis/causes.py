@@ -232,10 +232,15 @@ def mixed_versions(asks: Any, back: Any) -> bool:
     return asks.versions != back.versions and {asks.versions, back.versions} == versions
 
 
-def _others_pass(half: Any) -> bool:
-    """Whether the path took another packet while one was tried, or soon after that: later it may work again."""
-    _, passed = half.path.passed_around(half.first_try_time)
-    return bool(0 < passed <= half.last_try_time + max(APART_NS, half.last_try_time - half.first_try_time))
+def _smaller_pass(half: Any, capture: CaptureContext) -> tuple[bool, bool]:
+    """Whether the path took other packets while one was tried or soon after that, as later it may work again; and whether it took them
+    meanwhile, or just before all tries and lost none that is small."""
+    first, last = half.first_try_time, half.last_try_time
+    before, behind = half.path.passed_around(first)
+    soon = 0 < behind <= last + max(APART_NS, last - first)
+    small = any(begun <= last and first <= ended for begun, ended in capture.small_lost.get(half.path, ()))
+    just_before = half.tries > MOST_RETRIES and first - before < half.longest_wait
+    return soon, 0 < behind <= last or (not small and (soon or just_before))
 
 
 def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterator[CauseFound]:
@@ -268,12 +273,11 @@ def _silence(raw: Raw, half: Any, side: int, capture: CaptureContext) -> Iterato
     if alive:
         since = when if target.last_time > when else half.first_try_time + half.longest_wait
         facts["alive"] = capture.nearby.sent_after(raw, 1 - side, since) or SignOfLife(target.last_time, target.last_frame)
-    facts["others_pass"] = _others_pass(half)
-    facts["passed"] = facts["others_pass"] or bool(half.naks and half.last_answer_time > half.first_try_time)
-    just_before = half.tries > MOST_RETRIES and half.first_try_time - half.path.passed_around(half.first_try_time)[0] < half.longest_wait
+    facts["others_pass"], smaller_pass = _smaller_pass(half, capture)
+    asked = bool(half.naks and half.last_answer_time > half.first_try_time)
+    facts["passed"] = facts["others_pass"] or asked
     apart = half.largest >= 0 or half.path in capture.large_only  # it is not that the queue pair was dead from the beginning
-    small = any(first <= half.last_try_time and half.first_try_time <= last for first, last in capture.small_lost.get(half.path, ()))
-    if open_ is not None and shown and open_[2] > half.path.largest >= 0 and apart and not small and (facts["passed"] or just_before):
+    if open_ is not None and shown and open_[2] > half.path.largest >= 0 and apart and (smaller_pass or asked):
         facts["arrived"] = capture.nearby.arrived(half)
         severity = INFO if half.tries < SURELY and half.path not in capture.large_only else ERROR  # it may have been loss
         yield CauseFound("path-mtu", severity=severity, first=first, decisive=tried, facts=facts)

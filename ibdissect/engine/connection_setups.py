@@ -109,7 +109,7 @@ class SetUp:
         self.first_time = self.last_time = 0
 
     @property
-    def service(self) -> int | None:
+    def asked_service(self) -> int | None:
         """The service that its REQ asks for, as connections to it are compared."""
         return same_service(self.agreed["service_id"])
 

@@ -44,3 +44,25 @@ def test_the_newest_request_may_end_later_or_sooner() -> None:
     waits.ends(1, 9)
     waits.ends(2, 7)
     assert (waits.value(0, 1), waits.value(1, 1)) == (2, 7)
+
+
+def test_a_path_knows_its_pauses() -> None:
+    second, path = packet_kinds.APART_NS, plain("waiting_packets").Path(plain("waiting_packets").Room())
+    assert path.passed_around(5) == (0, 0)
+    for time in (10, 10 + second - 1, 20 + 2 * second, 20 + 5 * second):
+        if time - path.passed >= second or not path.passed:
+            path.resumes(time)
+        path.passed = time
+    assert path.pauses == [(9 + second, 20 + 2 * second), (20 + 2 * second, 20 + 5 * second)]
+    assert [path.passed_around(time) for time in (9, 11, 9 + second, 19 + 2 * second, 20 + 5 * second)] == [
+        (0, 10), (11, 11), path.pauses[0], path.pauses[0], (20 + 5 * second, 0),
+    ]  # fmt: skip
+
+
+def test_without_room_a_path_knows_only_since_its_last_pause() -> None:
+    path = plain("waiting_packets").Path(plain("waiting_packets").Room())
+    path.room.entries = 1
+    for time in (10, 20, 30):
+        path.resumes(time)
+        path.passed = time
+    assert (path.began, path.pauses, path.room.entries, path.passed_around(15)) == (30, [], 0, (0, 30))
