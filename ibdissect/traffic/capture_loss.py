@@ -56,7 +56,7 @@ class CaptureLoss:
         self.unread = MissedPackets("cut management datagrams")
         """Those whose attribute nobody learns: they matter to facts, not to who answered."""
         self.gaps = SmpGaps()
-        self._forgotten = Dropped("seconds and pauses")
+        self._forgotten = Dropped("pauses of the recording")
         self.dropped = self.counted_losses.dropped, self.cut.dropped, self.unread.dropped, self._forgotten, *dropped_of(self.gaps)
         self.erf = False
         """The capture has ERF records; those of ibdump do not count losses."""
@@ -71,7 +71,8 @@ class CaptureLoss:
         self._back: list[int] = []
         """Frames with an earlier time than the one before, up to `MAX_SECONDS` of them."""
         self._clock: list[tuple[int, int]] = []
-        """First frame of each second, and the second."""
+        """First frame of each second, and the second; of a long recording, of every `_step` seconds."""
+        self._step = 1
         self._known: tuple[list[int], list[int]] | None = None
         """First and last second of each time with missed packets; ascending, without overlaps."""
         self._cut_mads: list[int] | None = None
@@ -177,7 +178,7 @@ class CaptureLoss:
         return (0, AFTER_ALL) if self.set_back else (self._second_of(frame), self._second_of(later) + NEAR)
 
     def nanoseconds_between(self, frame: int, later: int) -> int:
-        """Time between two frames, to a second; very long if the clock was set back."""
+        """Time between two frames, to a second, or to a few where the recording takes more than 18 hours; very long if the clock was set back."""
         return AFTER_ALL if self.set_back else (self._second_of(later) - self._second_of(frame)) * SECOND_NS
 
     def stopped(self, frame: int, until_ns: int, for_ns: int = PAUSE_NS) -> bool:
@@ -185,7 +186,7 @@ class CaptureLoss:
         for _, start, length in self._pauses[bisect_left(self._pauses, frame, key=lambda pause: pause[0]) :]:
             if start > until_ns or length >= for_ns:
                 return start <= until_ns
-        return False
+        return self._forgotten.count > 0 and self._forgotten.time_ns <= until_ns
 
     def interrupted(self, frame: int, later: int) -> bool:
         """Whether recording may have stopped between two frames, as in captures that were joined: for half an hour nothing at all was
@@ -220,13 +221,20 @@ class CaptureLoss:
         return self._swaps
 
     def _tick(self, table: ChunkTable) -> None:
-        """Remember which frames the seconds of a chunk start with."""
-        before, times = self._clock[-1][1] if self._clock else -1, table.chunk.time_ns
-        if int(times.min()) // SECOND_NS == before == int(times.max()) // SECOND_NS:
+        """Remember which frames the seconds of a chunk start with; of ever more seconds one, so that frames of a long recording have a time,
+        too."""
+        times, last = table.chunk.time_ns, self._clock[-1][1] if self._clock else -1
+        if int(times.max()) // SECOND_NS // self._step <= last // self._step:
             return
-        seconds = times // SECOND_NS
-        rows = self._that_fit(table, np.flatnonzero(np.diff(seconds, prepend=before)), len(self._clock))
+        seconds = np.maximum.accumulate(times) // SECOND_NS
+        rows = np.flatnonzero(np.diff(np.maximum(seconds // self._step, last // self._step), prepend=last // self._step))
         self._clock += zip((rows + table.chunk.first).tolist(), seconds[rows].tolist(), strict=True)
+        while len(self._clock) > MAX_SECONDS:
+            self._step *= 2
+            first = dict[int, tuple[int, int]]()
+            for frame, second in self._clock:
+                first.setdefault(second // self._step, (frame, second))
+            self._clock = [*first.values()]
 
     def _that_fit(self, table: ChunkTable, rows: Int, known: int) -> Int:
         """The rows for which there is room beside so many known ones; others are counted as dropped."""

@@ -48,6 +48,17 @@ def test_a_port_that_nobody_is_seen_to_arm(code: str) -> None:
     assert at_the_end(code, [*sweep(), STARTS, TABLE, FOREIGN[code]], *BOTH) == ["info"]
 
 
+@pytest.mark.parametrize(("hours", "severity"), [(0, "error"), (3, "info")])
+def test_how_old_a_table_is_in_a_long_recording(hours: int, severity: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More seconds have passed than are remembered, before the table was read and since."""
+    monkeypatch.setattr("ibdissect.traffic.capture_loss.MAX_SECONDS", 16)
+    before, since = ([data(slid=1, dlid=2)] * count for count in (100, 60 * hours))
+    frames = [*before, *sweep(), TABLE, *since, FOREIGN["PKY003"]]
+    quick = len(before), len(frames) - len(since) - 1
+    times = [START_NS + (i if i < quick[0] else quick[0] + max(0, i - quick[1]) * 60) * SECOND_NS + i for i in range(len(frames))]
+    assert [str(one.severity) for one in lint(frames, "PKY003", times=times)] == [severity]
+
+
 @pytest.mark.parametrize("state", [4, 2])
 def test_a_port_complains_whatever_state_it_showed(state: int) -> None:
     complaint = trap(257, details(TrapPKey, **ENDS, key_value=0x8123))

@@ -222,8 +222,24 @@ def test_forgotten_pauses_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ibdissect.traffic.capture_loss.MAX_SECONDS", 2)
     loss = of(craft.ethernet_pcap([ask(i) for i in range(6)], link=247, step_ns=2_000_000_000), window=1)
     assert loss.stopped(1, FIRST) and loss.stopped(2, LATER)
-    assert [loss.interrupted(1, later) for later in (2, 3, 5)] == [False, True, True], "a forgotten one may be long"
-    assert {one.what: (one.frame, one.count) for one in loss.dropped if one.count} == {"seconds and pauses": (3, 4 + 3)}
+    assert [loss.interrupted(1, later) for later in (2, 3, 5)] == [False, False, True], "a forgotten one may be long"
+    assert loss.stopped(5, LATER) and not loss.stopped(5, FIRST)
+    assert {one.what: (one.frame, one.count) for one in loss.dropped if one.count} == {"pauses of the recording": (4, 3)}
+
+
+@pytest.mark.parametrize("window", [32 << 20, 400])
+@pytest.mark.parametrize("often", [1, 3], ids=["a frame a second", "three frames a second"])
+def test_frames_of_a_long_recording_have_a_time(often: int, window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fact of hours ago is not of just now, though not every second is remembered."""
+    monkeypatch.setattr("ibdissect.traffic.capture_loss.MAX_SECONDS", 16)
+    seconds = [*range(100), *range(4000, 4010)]
+    times = [FIRST + second * SECOND + SECOND * part // often for second in seconds for part in range(often)]
+    frames = [(0, ask(number)) for number in range(1, len(times) + 1)]
+    loss = of(craft.interfaces_pcapng(frames, times=times), window)
+    for one, other in ((1, 50), (60, 95), (20, 105), (1, 110)):
+        real, told = seconds[other - 1] - seconds[one - 1], loss.nanoseconds_between((one - 1) * often + 1, other * often) // SECOND
+        assert abs(told - real) < 32, (one, other)
+    assert not any(one.count for one in loss.dropped)
 
 
 @pytest.mark.parametrize("window", [32 << 20, 400])
