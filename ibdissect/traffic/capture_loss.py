@@ -13,6 +13,7 @@ from ibdissect.capture.chunk import LINK_ERF
 from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.capture_places import UNUSUAL_NS, Scopes
 from ibdissect.decode.history import AFTER_ALL, SECOND_NS
+from ibdissect.decode.identity import Time
 from ibdissect.mad.datagrams import Datagrams
 from ibdissect.mad.loss_times import MAX_SECONDS, MissedPackets
 from ibdissect.mad.missed_exchanges import SmpGaps
@@ -178,7 +179,7 @@ class CaptureLoss:
         return (0, AFTER_ALL) if self.set_back else (self._second_of(frame), self._second_of(later) + NEAR)
 
     def nanoseconds_between(self, frame: int, later: int) -> int:
-        """Time between two frames, to a second, or to a few where the recording takes more than 18 hours; very long if the clock was set back."""
+        """Time between two frames, to a second (a few in recordings of more than 18 hours); very long if the clock was set back."""
         return AFTER_ALL if self.set_back else (self._second_of(later) - self._second_of(frame)) * SECOND_NS
 
     def stopped(self, frame: int, until_ns: int, for_ns: int = PAUSE_NS) -> bool:
@@ -221,8 +222,7 @@ class CaptureLoss:
         return self._swaps
 
     def _tick(self, table: ChunkTable) -> None:
-        """Remember which frames the seconds of a chunk start with; of ever more seconds one, so that frames of a long recording have a time,
-        too."""
+        """Remember which frames the seconds of a chunk start with; in a long recording, one of ever more seconds."""
         times, last = table.chunk.time_ns, self._clock[-1][1] if self._clock else -1
         if int(times.max()) // SECOND_NS // self._step <= last // self._step:
             return
@@ -231,7 +231,7 @@ class CaptureLoss:
         self._clock += zip((rows + table.chunk.first).tolist(), seconds[rows].tolist(), strict=True)
         while len(self._clock) > MAX_SECONDS:
             self._step *= 2
-            first = dict[int, tuple[int, int]]()
+            first = dict[Time, tuple[int, int]]()
             for frame, second in self._clock:
                 first.setdefault(second // self._step, (frame, second))
             self._clock = [*first.values()]

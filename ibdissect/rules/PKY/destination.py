@@ -38,7 +38,8 @@ class RefusingTable(LearntFactRule, RefutableRule):
         "the capture shows no Set. The capture does not show the port's manager asking or writing it, and the table was read half an "
         "hour before, or 10 s before and another table was written since. Another port had not yet given up the LID. A port of one of "
         "the LIDs was down or in Initialize, where links carry no data, and nobody is seen to arm it; or so it is when a table that is "
-        "read later is read. Connections work between two pairs of ports or more in partitions that their tables lack, or with a LID "
+        "read later is read. Both ends talk in that partition: datagrams go both ways between two queue pairs, or requests are answered. "
+        "Connections work between two pairs of ports or more in partitions that their tables lack, or with a LID "
         "that no port of a completely read subnet has."
     )
     written = (P_KEY_TABLE, PORT_INFO)
@@ -58,11 +59,8 @@ class RefusingTable(LearntFactRule, RefutableRule):
         subnet = context.get(FabricFollower).subnet
         port = subnet.by_key(hit.key[0]) if hit.evidence is LEARNT else None
         changed = port is not None and port.p_keys is not None and port.p_keys.rewritten(hit.frame)
-        works = (
-            hit.evidence is LEARNT
-            and self.verdict is Verdict.ABSENT
-            and context.get(Outdated).works(hit.arguments["slid"], hit.arguments["dlid"], hit.arguments["p_key"])
-        )
+        ends = [hit.arguments[name] for name in ("slid", "dlid", "p_key")] if hit.evidence is LEARNT else []
+        works = len(ends) > 0 and context.get(Outdated).talk(*ends, full=self.verdict is Verdict.LIMITED)
         moved = port is not None and (context.get(LidWrites).changed_unseen(port, hit.frame) or subnet.contested(port, hit.frame))
         if changed or works or moved:
             return INFO

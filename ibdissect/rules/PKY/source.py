@@ -15,7 +15,7 @@ from ibdissect.lint.rule import ERROR, INFO, WARNING, Context, Hit, fault, on_ev
 from ibdissect.rules.PKY.destination import RefusingTable, hit_of
 from ibdissect.rules.shared.link_rule import stretches
 from ibdissect.rules.shared.refused_packets import RefusedPackets, under_way
-from ibdissect.rules.shared.stale_facts import swept_by
+from ibdissect.rules.shared.stale_facts import Outdated, swept_by
 from ibdissect.rules.shared.unanswered import LearntFactRule
 from ibdissect.subnet import ROUTER, ChunkFollowed, FabricFollower, Port, Subnet
 from ibdissect.subnet.early_packets import SENDER
@@ -44,7 +44,7 @@ class NotInSourceTable(RefusingTable):
     side = SENDER
 
     @on_event(ChunkFollowed)
-    def full_form(self, event: ChunkFollowed, _context: Context) -> Iterator[Hit]:
+    def full_form(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
         """Packets with the full form of a partition of which the sender's table, known as a whole, has the limited form alone."""
         native, subnet = event.table.once(Native), event.subnet
         named = (native.p_key & FULL != 0) & (native.p_key & BASE != 0)  # partition 0 is PKY002
@@ -67,6 +67,7 @@ class NotInSourceTable(RefusingTable):
                     rows = rows[~under_way(event, rows, change, subnet.clock.time_of(change) + LIFETIME_NS)]
                 if not shown or not len(rows):
                     continue
+                context.get(Outdated).listen(event.table, rows)
                 proof = (*((one, TABLE) for one in shown), (since, "the {end}'s LID"))
                 hit = hit_of(event.table, RefusedPackets(Verdict.ABSENT, port, proof, slid, qp, 0, p_key, rows), "sender")
                 hit.message = FULL_OF_LIMITED
@@ -97,6 +98,7 @@ def _latest_change(table: PKeys, frame: int) -> int:
 
 
 TABLE = "the {end}'s P_Key table"
+BOTH_LIMITED = "both are limited members"
 FULL_OF_LIMITED = (
     "P_Key 0x{p_key:04x} (full) from {port} to QP 0x{qp:x}; the sender's P_Key table holds the limited form of that partition alone"
 )
@@ -118,7 +120,7 @@ class PathNotShared(LearntFactRule):
 
     The path in an answer, and the whole P_Key tables of its ports, read before it. Silent for GIDs of virtual ports, which share a LID
     but have tables of their own, and for paths over a router: beyond it another subnet's table decides. An `info` if a table may have
-    changed unseen since, or gets the partition within ten seconds.
+    changed unseen since, or gets the partition within ten seconds, or if both ends talk in it.
     """
 
     code, name, severity = "PKY018", "path-record-pkey-not-shared", WARNING
@@ -127,6 +129,7 @@ class PathNotShared(LearntFactRule):
     example = "P_KeyTable of two ports with 0x1234 each, then GetResp(PathRecord) between them with P_Key 0x1234"
     written = (P_KEY_TABLE, PORT_INFO)
     holds_ns = CONFIGURED_NS
+    needs = (Outdated,)
 
     @on_event(ChunkFollowed)
     def chunk(self, event: ChunkFollowed, context: Context) -> Iterator[Hit]:
@@ -154,8 +157,11 @@ class PathNotShared(LearntFactRule):
                 )  # fmt: skip
 
     def severity_at_end(self, hit: Hit, context: Context) -> Severity | None:
-        """Also INFO if the manager is just writing the tables."""
+        """Also INFO if the manager is just writing the tables, or was right."""
         subnet, (near, far, key) = context.get(FabricFollower).subnet, hit.key
+        outdated, limited = context.get(Outdated), hit.arguments["reason"] == BOTH_LIMITED
+        if outdated.talk(near, far, key, full=limited) or outdated.talk(far, near, key, full=limited):
+            return INFO
         written = swept_by([subnet.owner(lid, hit.frame)[0] for lid in (near, far)], hit, subnet)
         unshared, _, _ = _unshared(subnet, (near, far), hit.arguments["guids"], key, written)
         return super().severity_at_end(hit, context) if unshared else INFO
@@ -184,4 +190,4 @@ def _unshared(
             limited.append(shown)
             slots.append(port.node.slot)
     both = len(limited) == 2 and ends[0] is not ends[1]
-    return ("both are limited members", limited[0] + limited[1], tuple(slots)) if both else unknown
+    return (BOTH_LIMITED, limited[0] + limited[1], tuple(slots)) if both else unknown

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ibdissect.bounded import KeptDict
+from ibdissect.decode import ChunkTable, Int
 from ibdissect.decode.history import AFTER_ALL
-from ibdissect.decode.identity import LidId, PKey
-from ibdissect.decode.lrh_packets import Native
+from ibdissect.decode.identity import FlowId, LidId, PKey
+from ibdissect.decode.lrh_packets import Native, source_qps
+from ibdissect.decode.rows import groups, is_in
 from ibdissect.lint.finding import Severity
 from ibdissect.lint.rule import INFO, SEEN, Context, Hit, Rule
 from ibdissect.rules.shared.refused_packets import REFUSED
@@ -21,11 +23,29 @@ from ibdissect.subnet.p_keys import Verdict
 from ibdissect.subnet.vantage import AGES_NS
 from ibdissect.transport.psn_streams import Streams
 from ibdissect.transport.stream_packets import IN_STREAM, IS_RESPONSE
-from ibdissect.wire.numbers import BASE
+from ibdissect.wire.numbers import BASE, FULL, GSI_QP
+
+
+class Talk(NamedTuple):
+    """Packets one way between two LIDs in a partition; of connections without queue pairs."""
+
+    flow: FlowId
+    partition: PKey
+    full: bool
+    """They carry the full form of the P_Key."""
+    answers: bool
+    """Responses of connections."""
+
+    def replies(self, *, full: bool) -> Iterator[Talk]:
+        """What may come back; `full`: in the full form alone."""
+        one = self.flow
+        back = FlowId(one.destination, one.destination_qp, one.source, one.source_qp)
+        for form in (True,) if full else (True, False):
+            yield Talk(back, self.partition, form, not one.destination_qp and not self.answers)
 
 
 class Outdated:
-    """Connections that work in partitions that P_Key tables lack, or with LIDs that no port has. One per capture; asked at its end."""
+    """What works in partitions that P_Key tables lack, or with LIDs that no port has. One per capture; asked at its end."""
 
     after: ClassVar = (FabricFollower, Streams)
     learns_from: ClassVar = ChunkFollowed
@@ -34,10 +54,14 @@ class Outdated:
         self.subnet, self.streams = follower.subnet, streams
         self.flows = KeptDict[tuple[LidId, LidId, PKey, bool], None](MAX_FLOWS, "flows of connections that P_Key tables refuse")
         """LID of the requester, LID of the responder, partition, and whether these are the answers."""
+        self.talks = KeptDict[Talk, None](MAX_FLOWS, "flows that P_Key tables refuse")
 
     def take(self, event: ChunkFollowed) -> None:
         """Process the refused packets of a chunk."""
         native, chunk = event.table.once(Native), event.table.chunk
+        refusals = [refused.rows for side in REFUSED.values() for refused in event.once(side)]
+        if refusals:
+            self.listen(event.table, np.concatenate(refusals))
         for side in REFUSED.values():
             for refused in (one for one in event.once(side) if one.verdict is Verdict.ABSENT):
                 at = np.searchsorted(native.rows, refused.rows)
@@ -48,11 +72,34 @@ class Outdated:
                     flow = (*ends, refused.p_key & BASE, bool(answer))
                     self.flows.keep(flow, None, chunk.first + refused.row, int(chunk.time_ns[refused.row]))
 
-    def works(self, slid: int, dlid: int, p_key: int) -> bool:
-        """Whether packets between two LIDs are answered in a partition that a table lacks: then the table has it by now."""
-        one, other = LidId(slid), LidId(dlid)
-        asked, answered = (one, other, p_key & BASE), (other, one, p_key & BASE)
-        return any((*way, True) in self.flows and (*way, False) in self.flows for way in (asked, answered))
+    def listen(self, table: ChunkTable, refused: Int) -> None:
+        """Note who says what to whom in packets that a table refuses, in these rows of a chunk."""
+        native, chunk = table.once(Native), table.chunk
+        index = np.flatnonzero(is_in(native.rows, np.unique(refused)))
+        source, connected = source_qps(table, native.rows[index], native.opcode[index]), IN_STREAM[native.opcode[index]]
+        known = connected | ((source > GSI_QP) & (native.dest_qp[index] > GSI_QP))
+        index, source, connected = index[known], source[known], connected[known]
+        p_key, answers = native.p_key[index], IS_RESPONSE[native.opcode[index]].astype(np.int64)
+        ends = (np.where(connected, 0, one) for one in (source, native.dest_qp[index]))
+        columns = native.slid[index], native.dlid[index], p_key & BASE, p_key & FULL, *ends, answers
+        first, _ = groups(columns)
+        for slid, dlid, partition, full, source_qp, qp, answer in zip(*(one[first].tolist() for one in columns), strict=True):
+            flow = FlowId(LidId(slid), source_qp, LidId(dlid), qp)
+            self.talks.keep(Talk(flow, partition, bool(full), bool(answer)), None, chunk.first, int(chunk.time_ns[0]))
+
+    def talk(self, slid: int, dlid: int, p_key: int, *, full: bool = False) -> bool:
+        """Whether two LIDs talk both ways in a partition: datagrams between the same two queue pairs, or requests and answers; then their
+        tables have it by now. `full`: whether the second one answers in the full form. True where that is not known."""
+        said = self._said.get((LidId(slid), LidId(dlid), p_key & BASE), ())
+        return any(reply in self.talks for one in said for reply in one.replies(full=full)) or self.talks.dropped.count > 0
+
+    @cached_property
+    def _said(self) -> dict[tuple[LidId, LidId, PKey], list[Talk]]:
+        """What goes from one LID to another one, by both and partition; known at the end."""
+        said: dict[tuple[LidId, LidId, PKey], list[Talk]] = {}
+        for one in self.talks:
+            said.setdefault((one.flow.source, one.flow.destination, one.partition), []).append(one)
+        return said
 
     @cached_property
     def proved(self) -> bool:

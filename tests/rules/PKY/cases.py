@@ -115,6 +115,32 @@ case("PKY004", [*behind_a_switch(0, 0xFFFF, inbound=1), OUT], [*behind_a_switch(
 VIRTUAL = [*TABLE, answer(5, 0x15, port_info(5, capability_mask2=4))]
 GLOBAL = send(0x9999, slid=5, dlid=3, grh={"sgid": bytes([0xFE, 0x80, *bytes(13), 7]), "dgid": bytes([0xFE, 0x80, *bytes(13), 8])})
 case("PKY004", [*TABLE, answer(5, 0x15, port_info(5)), GLOBAL], [*VIRTUAL, GLOBAL], frames=[4])
+# both ends talk in the partition: somebody wrote the table since, where the capture does not show it
+
+
+def talk(to_5: int, to_3: int, *, qp: int = 0x60) -> list[bytes]:
+    """A datagram from QP 0x60 of LID 3 to QP 0x50 of LID 5, and one back to queue pair `qp`, with these P_Keys."""
+    return [
+        ud(bytes(8), dest_qp=0x50, src_qp=0x60, q_key=7, slid=3, dlid=5, bth={"p_key": to_5}),
+        ud(bytes(8), dest_qp=qp, src_qp=0x50, q_key=7, slid=5, dlid=3, bth={"p_key": to_3}),
+    ]
+
+
+def connected(to_5: int, to_3: int, *, opcode: int = 0x11) -> list[bytes]:
+    """A SEND from LID 5 to LID 3, and what comes back, by default its acknowledgement."""
+    return [native(0x04, bytes(8), slid=5, dlid=3, bth={"p_key": to_3}), rc(opcode, slid=3, dlid=5, bth={"p_key": to_5})]
+
+
+for severity, said in (("info", talk(0x9999, 0x9999)), ("error", talk(0x9999, 0x9999, qp=0x61)), ("error", talk(0x9999, 0x9998))):
+    case("PKY003", [*TABLE, *said], [*TABLE, *talk(0x9234, 0x9234)], frames=[3], severity=severity, also=["PKY004"], twin_also=["PKY004"])
+    case("PKY004", [*TABLE, *said], [*TABLE, *talk(0x9999, 0x1234)], frames=[4], severity=severity, also=["PKY003"], twin_also=["PKY003"])
+for severity, said in (("info", talk(0x1234, 0x9234)), ("error", talk(0x1234, 0x9234, qp=0x61))):
+    case("PKY001", [*TABLE, *said], [*TABLE, *talk(0x9234, 0x1234)], frames=[3], severity=severity, also=["PKY004"])
+    case("PKY004", [*TABLE, *said], [*TABLE, *talk(0x9234, 0x1234)], frames=[4], severity=severity, also=["PKY001"])
+case("PKY001", [*TABLE, *talk(0x1234, 0x1234)], [*TABLE, *talk(0x9234, 0x1234)], frames=[3], severity="error", also=["PKY021"])
+for severity, opcode in (("info", 0x11), ("error", 0x24)):  # a UC SEND answers nothing
+    case("PKY001", [*TABLE, *connected(0x1234, 0x9234, opcode=opcode)], [*TABLE, *connected(0x9234, 0x1234, opcode=opcode)], frames=[4],
+         severity=severity, also=["PKY004"])  # fmt: skip
 
 
 def early_send(p_key: int, psn: int = 1) -> bytes:
