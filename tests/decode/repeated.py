@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from ibdissect.wire.expr import Expr, Where
-from ibdissect.wire.headers import BTH, ICRC, LRH, VCRC
+from ibdissect.wire.headers import BTH, ICRC, VCRC
 from ibdissect.wire.mad import MAD
 from ibdissect.wire.sm_port import PortInfo
 from ibdissect.words import ERROR, Rule, column, previous
 
-LATE = 595
+LATE = 1035
 late = column(MAD, "late", lambda view: int(view.transaction_id > LATE), "Late")
 ASKED: dict[str, Expr] = {
     "PSN": BTH.psn > LATE,
-    "TID": (PortInfo.lid == 5) & (MAD.transaction_id > LATE),
-    "SUM": (MAD.transaction_id + PortInfo.lid) > LATE + 5,
-    "BUT": ~((PortInfo.lid == 5) & (BTH.psn <= LATE)),
-    "ICR": (ICRC.crc & 0x7F) == 0x11,
-    "VCR": (VCRC.crc & 0x7F) == 0x11,
-    "BEF": PortInfo.lid == previous(PortInfo.lid),
+    "TID": (PortInfo.lid > 3) & (MAD.transaction_id > LATE),
+    "SUM": (MAD.transaction_id + PortInfo.lid) > LATE + 6,
+    "BUT": ~((PortInfo.lid > 3) & (BTH.psn <= LATE)),
+    "ICR": ICRC.crc == 7,
+    "VCR": VCRC.crc == 7,
+    "BEF": PortInfo.lid < previous(PortInfo.lid),
     "FUN": Where(PortInfo, lambda table: table.values(BTH.psn) > LATE),
     "CAL": late == 1,
-    "LID": LRH.slid == 9,
     "SML": PortInfo.master_sm_lid == 7,
 }  # fmt: skip
 
