@@ -363,16 +363,13 @@ def _isin(series: Series, choices: frozenset[int | bytes | str]) -> Bool:
 
 
 def partners(table: ChunkTable, struct: StructType, of: StructType) -> Int | None:
-    """For each occurrence of `of` the index of the first occurrence of `struct` in its frame, -1 for none.
+    """For each occurrence of `of` the index of the first occurrence of `struct`, which occurs, in its frame, -1 for none.
 
     None if both occur once in the same frames: then the index is that of `of` itself.
     """
     known: dict[tuple[StructType, StructType], Int | None] = table.results(partners)
     if (struct, of) not in known:
         mine, theirs = table.occurrences(struct).rows, table.occurrences(of).rows
-        if not len(mine):
-            known[struct, of] = np.full(len(theirs), -1, np.int64)
-            return known[struct, of]
         paired = len(mine) == len(theirs) and bool((mine == theirs).all() and (mine[1:] > mine[:-1]).all())
         known[struct, of] = None if paired else table.first(struct)[theirs]
     return known[struct, of]
