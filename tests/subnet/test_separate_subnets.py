@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count, zip_longest
 from pathlib import Path
 from threading import Thread
@@ -21,7 +21,7 @@ from ibdissect.rules import load
 from ibdissect.subnet import separate_subnets as division
 from ibdissect.subnet.files import read_files
 from ibdissect.subnet.files.reading import SubnetFiles
-from ibdissect.subnet.separate_subnets import SubnetMap, SubnetSeparator, _Seen, divide
+from ibdissect.subnet.separate_subnets import SubnetMap, SubnetSeparator, divide
 from tests.craft import erf_pcap, native, rc, smp
 from tests.decode.made import native_table, table_of, tables_of
 from tests.subnet.made import ANSWER, node, p_keys, port_info
@@ -234,8 +234,12 @@ def test_two_subnets_without_a_lid_in_common_do_not_disturb_each_other() -> None
     assert {"PKY001", "PKY003", "PKY004"} <= {code for code, _ in together}
 
 
-def _pairs(divider: SubnetSeparator, kind: str) -> set[tuple[str, int]]:
-    return {(what, value) for seen in divider.kinds for _, what, value in seen.pairs if what == kind and seen.kind == INTERFACE}
+def divided(one: Sequence[bytes], other: Sequence[bytes], site: SubnetMap | None = None) -> Mapping[tuple[str, int], int]:
+    """Which addresses are of which subnet; those of the first have interface 0."""
+    return divide(tables_of(mixed(one, other, interfaces=True)), site or SubnetMap()).numbers
+
+
+APART = {(INTERFACE, 0): 1, (INTERFACE, 1): 2}
 
 
 @pytest.mark.parametrize(
@@ -248,51 +252,56 @@ def _pairs(divider: SubnetSeparator, kind: str) -> set[tuple[str, int]]:
 def test_the_prefix_of_both_ends_is_the_subnets(prefix: int, other: int, taken: bool) -> None:
     """Not what several subnets have, nor what a router passes on; the low half of a GID does not count."""
     gids = {"sgid": prefix.to_bytes(8, "big") + b"\1" * 8, "dgid": other.to_bytes(8, "big") + b"\2" * 8}
-    divider = SubnetSeparator(SubnetMap())
-    divider.feed(native_table([native(grh=gids)]))
-    assert _pairs(divider, PREFIX) == ({(PREFIX, prefix)} if taken else set())
+    assert divided([*HERE, native(grh=gids)], THERE) == APART | ({(PREFIX, prefix): 1} if taken else {})
 
 
 @pytest.mark.parametrize(
-    ("changed", "shown"), [({}, {1, 0xBFFF}), ({"status": 0x8000}, {1, 0xBFFF}), ({"status": 4}, set()), ({"method": 1}, set())]
+    ("changed", "shown"),
+    [({}, {1, 0xBFFF}), ({"status": 0x8000}, {1, 0xBFFF}), ({"status": 4}, set()), ({"method": 1}, set()), ({"method": 2}, set())],
 )
 def test_good_answers_show_the_addresses_of_their_ports(changed: dict[str, int], shown: set[int]) -> None:
-    """0 and LIDs from 0xC000 on are no ports'. The site names LIDs, otherwise these prove nothing."""
+    """0 and LIDs from 0xC000 on are no ports'. The site names LIDs."""
     method, head = changed.get("method", ANSWER), {"transaction_id": 1 << 32, "status": changed.get("status", 0)}
-    frames = [smp(method, 0x15, port_info(lid, gid_prefix=5), header=head, path=[1]) for lid in (0, 1, 0xBFFF, 0xC000, 0xFFFF)]
-    frames.append(smp(method, 0x11, node(2, port_guid=0x77), header=head, path=[1]))
-    divider = SubnetSeparator(SubnetMap({(LID, 99): 1}))
-    divider.feed(native_table(frames))
-    assert {value for _, value in _pairs(divider, LID)} - {0xFFFF} == shown
-    assert _pairs(divider, PREFIX) == ({(PREFIX, 5)} if shown else set()) and _pairs(divider, GUID) == ({(GUID, 0x77)} if shown else set())
-    without = SubnetSeparator(SubnetMap())
-    without.feed(native_table(frames))
-    assert not _pairs(without, LID) and bool(_pairs(without, GUID)) is bool(shown)
+    lids = (0, 1, 0xBFFF, 0xC000, 0xFFFF)
+    here, there = subnet(0x2C9, 1, (11, 12), LIMITED), subnet(0x255, 2, (21, 22), FULL)
+    frames = [*here, *(smp(method, 0x15, port_info(lid, gid_prefix=5), header=head, path=[1]) for lid in lids)]
+    for lid in lids:
+        numbers = divided(frames, there, SubnetMap({(LID, lid): 9}))
+        assert numbers[INTERFACE, 0] == (9 if lid in shown else 10)
+    assert divided(frames, there) == APART | ({(PREFIX, 5): 1} if shown else {})
+    frames = [*here, smp(method, 0x11, node(2, port_guid=0x77), header=head, path=[1])]
+    same = smp(ANSWER, 0x11, node(2, port_guid=0x77), header={"transaction_id": 2 << 32}, path=[1])
+    assert divided(frames, [*there, same]) == ({} if shown else APART)  # a port that both show
 
 
-@pytest.mark.parametrize(("most", "numbers"), [(4, 2), (3, 0)])
+@pytest.mark.parametrize(("most", "numbers"), [(5, 2), (4, 0)])
 def test_too_many_addresses_tell_nothing_apart(monkeypatch: pytest.MonkeyPatch, most: int, numbers: int) -> None:
+    """And no more of them are remembered."""
     monkeypatch.setattr(division, "MAX_SEEN", most)
-    seen = _Seen(INTERFACE)
-    rows = np.arange(4)
-    seen.feed(5, [(INTERFACE, np.arange(4), np.array([0, 0, 1, 1], np.uint64))], [(GUID, rows, np.array([5, 6, 7, 8], np.uint64))])
-    assert len(seen.pairs) == 4 and len(seen.division(SubnetMap(), ()).numbers) == numbers
-    seen.feed(5, [(INTERFACE, np.array([4]), np.array([0], np.uint64))], [(GUID, np.array([4]), np.array([9], np.uint64))])
-    assert len(seen.pairs) == (5 if most == 4 else 4)
+    assert len(divided(HERE, THERE)) == numbers
+    separator = SubnetSeparator(SubnetMap())
+    for frames in (subnet(0x2C9, 1, range(1, 7), LIMITED), HERE, THERE):
+        separator.feed(native_table(frames))
+    assert [len(seen.pairs) for seen in separator.kinds] == [6, 6, 6]
 
 
 def test_a_prefix_of_an_interface_of_no_known_subnet_is_of_none() -> None:
-    seen = _Seen(INTERFACE)
-    seen.pairs = {(0, GUID, 5), (1, GUID, 7), (0, PREFIX, 98), (2, PREFIX, 99)}
-    assert seen.division(SubnetMap(), ()).numbers == {(INTERFACE, 0): 1, (INTERFACE, 1): 2, (PREFIX, 98): 1}
+    """And so is one of two subnets."""
+
+    def sent(prefix: int) -> bytes:
+        gid = prefix.to_bytes(8, "big") + bytes(8)
+        return native(grh={"sgid": gid, "dgid": gid})
+
+    raw = bytearray(mixed([*HERE, sent(97), sent(98), sent(99)], [*THERE, sent(97)], interfaces=True))
+    raw[-(len(sent(99)) + 16 + RECORD) + RECORD + FLAGS] = 4 | 2
+    assert divide(tables_of(bytes(raw)), SubnetMap()).numbers == APART | {(PREFIX, 98): 1}
 
 
-def test_packets_with_and_without_an_interface_in_one_chunk() -> None:
+def test_packets_with_and_without_an_origin_in_one_chunk() -> None:
     """Only what was seen together counts."""
-    seen = _Seen(INTERFACE)
-    seen.feed(3, [(INTERFACE, np.array([1]), np.array([0], np.uint64)), (ORIGIN, np.array([0]), np.array([9], np.uint64))],
-              [(GUID, np.array([0, 1, 2]), np.array([5, 6, 7], np.uint64))])  # fmt: skip
-    assert seen.pairs == {(0, GUID, 6)}
+    answers = [smp(ANSWER, 0x11, node(1, port_guid=maker << 40 | 1 << 8 | 1)) for maker in (0x2C9, 0x255)]
+    raw = mixed([*HERE, *answers], THERE, interfaces=False)
+    assert divide(tables_of(raw), SubnetMap()).numbers == {(ORIGIN, 1): 1, (ORIGIN, 2): 2}
 
 
 @pytest.mark.parametrize(("numbers", "expected"), [({}, [0, 0]), ({(LID, 1): 1}, [1, 0]), ({(LID, 1): 1, (LID, 2): 2}, [0, 0]),
