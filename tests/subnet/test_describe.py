@@ -10,11 +10,10 @@ import pytest
 from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.describe import describe, node_name, port_name
 from ibdissect.subnet.file_lines import KnownFile, doubtful, line_number
-from ibdissect.subnet.m_keys import MKeyState
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.multicast_groups import GroupFacts, MulticastGroup
-from ibdissect.subnet.nodes import NodeFacts, Port, SmFacts, SwitchFacts
-from ibdissect.subnet.p_keys import Membership, PKeys, block_of
+from ibdissect.subnet.nodes import NodeFacts, Port, SwitchFacts
+from ibdissect.subnet.p_keys import PKeys
 from ibdissect.wire.sm import SMInfo
 from ibdissect.wire.sm_port import PortInfo
 from tests import craft
@@ -22,7 +21,7 @@ from tests.decode.made import native_table
 from tests.rules.made.subnets import sweep
 from tests.standard import CA, SWITCH
 from tests.subnet.files.made_files import subnet_of
-from tests.subnet.made import SET, answer, ask, node, p_keys, port_info, switch
+from tests.subnet.made import ANSWER, GUID, SET, answer, ask, node, p_keys, port_info, switch
 
 KIND, ROUTE, BLOCK = "the type of a node", "the node at a directed route", 32
 
@@ -128,15 +127,14 @@ def test_hidden_keys_are_text() -> None:
     follower = FabricFollower()
     for _ in follower.feed(native_table([answer(5, 0x11, node(5)), *key])):
         pass
-    unknown = end(CA, 0x99, subnet=follower.subnet)
-    unknown.guard = MKeyState()
-    assert "m_key" not in describe(follower.subnet, NOBODY_HIDES)["nodes"][0]["ports"][0]
-    follower.subnet.drop(unknown.node)
     shown, hidden = (
         port_of(describe(follower.subnet, text))["m_key"] for text in (lambda kind, value: None, lambda kind, value: f"{kind}#1")
     )
     assert (shown["value"], shown["text"]) == (0x1234, "0x0000000000001234")
     assert (hidden["value"], hidden["text"]) == (None, "M_Key#1")
+    restarted: Any = follower.subnet.by_lid(5)
+    restarted.guard.forget(4)
+    assert "m_key" not in port_of(describe(follower.subnet, NOBODY_HIDES))
 
 
 def test_lids_of_a_forwarding_table_are_ranges() -> None:
@@ -347,22 +345,28 @@ def test_a_lid_that_nobody_has_any_more_is_none_of_the_subnet() -> None:
 
 def test_what_a_port_should_hold_and_what_a_block_held_before() -> None:
     """A block that was written and not shown since is unknown."""
+    texts = (("guid2lid", f"{GUID + 0x51:#x} 0x5 0x5"), ("partitions.conf", "Default=0x7fff : ALL=full ;"))
+    files = [KnownFile("guid2lid", 0), KnownFile("partitions.conf", 0)]
+    sure, perhaps = {"key": 0xFFFF, "frame": 0, "source": "partitions.conf:1"}, {"key": 0x7FFF, "frame": 0, "source": "partitions.conf"}
+
+    def told(*frames: bytes, listed: bool = False) -> dict[str, Any]:
+        follower = FabricFollower()
+        subnet_of(*texts if listed else (), subnet=follower.subnet)
+        list(follower.feed(native_table([answer(5, 0x11, node(5, partition_cap=64)), *frames])))
+        return port_of(describe(follower.subnet, NOBODY_HIDES, files))
+
+    shown = [answer(5, P_KEY_TABLE, p_keys(0x8001), modifier=1), answer(5, P_KEY_TABLE, p_keys(0xFFFF))]
+    write = ask(5, P_KEY_TABLE, method=SET, body=p_keys(0x8001))
+    assert told(listed=True)["intended_p_keys"] == [perhaps, sure] and "p_keys" not in told(listed=True)
     subnet = Subnet()
-    port = end(CA, 0x10, 5, subnet=subnet)
-    port.p_keys = PKeys()
-    assert not {"p_keys", "intended_p_keys"} & describe(subnet, NOBODY_HIDES)["nodes"][0]["ports"][0].keys()
-    line = line_number(0, 3)
-    port.p_keys.intended = Membership({0xFFFF: line}, {}, line)
-    files = [KnownFile("partitions.conf", 0)]
-    told = describe(subnet, NOBODY_HIDES, files)["nodes"][0]["ports"][0]
-    assert told["intended_p_keys"] == [{"key": 0xFFFF, "frame": 0, "source": "partitions.conf:3"}] and "p_keys" not in told
-    for number, key in ((1, 0x8001), (0, 0xFFFF)):
-        port.p_keys.learn(number, block_of([key]), 6 + number)
-    told = describe(subnet, NOBODY_HIDES)["nodes"][0]["ports"][0]
-    assert [(one["block"], one["frame"], one["indices"]) for one in told["p_keys"]] == [(0, 6, [0]), (1, 7, [32])]
-    port.p_keys.learn(0, None, 9)
-    told = describe(subnet, NOBODY_HIDES)["nodes"][0]["ports"][0]
-    assert [one["block"] for one in told["p_keys"]] == [1] and "intended_p_keys" not in told
+    end(CA, 0x10, 5, subnet=subnet).p_keys = PKeys()
+    for unknown in (told(), told(write), port_of(describe(subnet, NOBODY_HIDES))):
+        assert not {"p_keys", "intended_p_keys"} & unknown.keys()
+    for listed in (False, True):
+        found = told(*shown, listed=listed)
+        assert [(one["block"], one["frame"], one["indices"]) for one in found["p_keys"]] == [(0, 3, [0]), (1, 2, [32])]
+        found = told(*shown, write, listed=listed)
+        assert [one["block"] for one in found["p_keys"]] == [1] and "intended_p_keys" not in found
 
 
 def test_lanes_of_each_input_port() -> None:
@@ -378,18 +382,17 @@ def test_lanes_of_each_input_port() -> None:
 
 @pytest.mark.parametrize(("state", "name"), [(0, "not active"), (1, "discovering"), (2, "standby"), (3, "master"), (4, "4")])
 def test_a_manager_is_told_with_its_node(state: int, name: str) -> None:
-    subnet = Subnet()
-    end(CA, 0x10, 5, subnet=subnet).node.name = b"head"
-    for guid, lid in ((0x11, 5), (0x12, 6)):
-        sm = subnet.sm(guid)
-        sm.facts.learn(SmFacts(state, 7, lid), 3)
-        sm.frame = 8
-    first, second = describe(subnet, NOBODY_HIDES)["sms"]
+    def says(guid: int, lid: int) -> bytes:
+        info = craft.build(SMInfo, 64, guid=guid, act_count=1, priority=7, sm_state=state)
+        return craft.smp(ANSWER, 0x20, info, slid=lid, dlid=9)
+
+    shown = [answer(5, 0x11, node(5)), answer(5, 0x15, port_info(5), modifier=1), answer(5, 0x10, b"head".ljust(64, b"\0"))]
+    first, second = described([*shown, says(0x11, 5), says(0x12, 6), says(0x11, 5)])["sms"]
     assert first == {
-        "guid": "0x0000000000000011", "lid": 5, "state": name, "priority": 7, "frame": 3, "last_seen": 8, "former": False,
+        "guid": "0x0000000000000011", "lid": 5, "state": name, "priority": 7, "frame": 4, "last_seen": 6, "former": False,
         "state_code": state, "node": "head",
     }  # fmt: skip
-    assert (second["node"], second["former"]) == (None, state == 3), "of two masters seen last in one frame the first counts"
+    assert (second["node"], second["former"]) == (None, state == 3), "of two masters the one seen last counts"
 
 
 @pytest.mark.parametrize(("code", "gbps"), [(2, 2.5), (3, 10), (1, None)])

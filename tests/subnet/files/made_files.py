@@ -17,8 +17,8 @@ def parsed(kind: str, text: str, path: str = "") -> tuple[SubnetFile, Lines]:
     return SubnetFile(KnownFile(path or kind, 0, KINDS[kind].lasting), kind, list(parse(lines))), lines
 
 
-def subnet_of(*files: tuple[str, str]) -> Subnet:
-    """The model after files given as (kind, text), oldest first."""
-    subnet = Subnet()
+def subnet_of(*files: tuple[str, str], subnet: Subnet | None = None) -> Subnet:
+    """The model after files given as (kind, text), oldest first; `subnet`: one that learns them."""
+    subnet = subnet if subnet is not None else Subnet()
     learn(subnet, [parsed(kind, text)[0] for kind, text in files])
     return subnet
