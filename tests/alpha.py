@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from ibdissect.cli.fabric import command
 from ibdissect.pipeline.reading import open_reading
-from ibdissect.subnet import FabricFollower, Subnet
+from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.describe import describe
 
 ALPHA = Path(__file__).parents[2] / "shared/knowledge/alpha"
@@ -21,7 +21,7 @@ Place = tuple[int, int]
 """The LID of a node's end port, and the number of a port of the node."""
 
 
-def swept(path: str) -> Subnet:
+def swept(path: str) -> Any:
     """What a capture shows of its subnet."""
     follower = FabricFollower()
     with open_reading(path) as reading:

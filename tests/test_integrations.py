@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ibdissect.capture.sets import ENDINGS
+from tests import commands
 from tests.craft import erf_pcap, smp
 
 pytestmark = pytest.mark.slow
@@ -176,8 +176,14 @@ def hook() -> dict[str, Any]:
     return dict(found)
 
 
-def test_the_hook_takes_what_lint_takes_in_folders() -> None:
-    for name in ENDINGS:
+def test_the_hook_takes_what_lint_takes_in_folders(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text").write_text("no capture")
+    named = commands.run("lint", str(tmp_path / "empty"), text=True).stderr.partition("captures are named ")[2]
+    packed = commands.run("lint", str(tmp_path / "text"), text=True).stderr.partition("ERF, also ")[2]
+    suffixes, packs = re.findall(r"\*(\.\w+)", named), ["", *re.findall(r"\.\w+", packed)]
+    assert len(suffixes) >= 6 and len(packs) >= 6
+    for name in (suffix + pack for suffix in suffixes for pack in packs):
         assert re.search(hook()["files"], f"deep/a{name}") and re.search(hook()["files"], f"A{name.upper()}")
     for name in ("a.pcap.txt", "pcap", "a.pcapx", "notes.md", "erf"):
         assert not re.search(hook()["files"], name)

@@ -20,7 +20,7 @@ from ibdissect import Capture
 from ibdissect.bounded import dropped_of
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
-from ibdissect.cli.frames import PRINTERS, Printer
+from ibdissect.cli.frames import PRINTERS
 from ibdissect.decode.chunk_table import ChunkTable
 from ibdissect.decode.hidden.key_numbers import KeyNumbering
 from ibdissect.decode.services import Services
@@ -30,9 +30,9 @@ from ibdissect.lint.linter import Linter
 from ibdissect.rules import load
 from ibdissect.rules.SEM.forwarding_tables import MulticastPortRange
 from ibdissect.scrub.rewrite import Scrubber
+from ibdissect.subnet import FabricFollower
 from ibdissect.subnet.attribute_smps import AttributeSmps
 from ibdissect.subnet.events import ChunkFollowed
-from ibdissect.subnet.follower import FabricFollower
 from ibdissect.subnet.model import Subnet
 from ibdissect.subnet.multicast_groups import GroupFacts
 from ibdissect.subnet.switch_tables import Forwarding
@@ -199,7 +199,7 @@ def _cells(rows: Rows, table: ChunkTable) -> object:
     return rows.cells(table, np.arange(len(table)))
 
 
-def _printed(printer: Printer, table: ChunkTable) -> object:
+def _printed(printer: Any, table: ChunkTable) -> object:
     return list(printer.frames(table, np.arange(len(table))))
 
 

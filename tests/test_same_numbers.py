@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,11 @@ from ibdissect.mad.missed_exchanges import SmpGaps
 from ibdissect.mad.response_times import Exchanges
 from ibdissect.mad.transactions import Transactions
 from ibdissect.transport.credits import Credits
-from ibdissect.transport.message_statistics import MessageStatistics
 from ibdissect.transport.messages import Messages
 from ibdissect.transport.multicast import Multicast
 from ibdissect.wire.cm import REP, REQ, SIDR_REP_ID, SIDR_REQ_ID, SIDRRep, SIDRReq
 from ibdissect.wire.mad import RMPP
+from tests import commands
 from tests.acme import ACTIVE_QP, PASSIVE_QP, SERVICE, connection
 from tests.craft import build, erf_pcap, ethernet_pcap, gmp, interfaces_pcapng, rc, ud
 from tests.diagnosis.lab import MS, SEC, Lab, joined
@@ -260,14 +261,10 @@ def test_an_answer_of_one_host_is_for_its_own_requests() -> None:
 
 def test_messages_to_two_hosts_behind_a_router_are_counted_apart() -> None:
     frames = to_both([[send(psn + 5 * host, 0x04, bytes(8), host) for psn in range(3)] for host in (0, 1)])
-    messages, found = Messages(), MessageStatistics()
-    for table in tables(erf_pcap(frames)):
-        for ended in messages.feed(table):
-            found.take(ended)
-    for ended in messages.finish():
-        found.take(ended)
-    assert [(one["service"], one["messages"]) for one in found.result()] == [("RC", 3)] * 2
-    assert len({one["destination"] for one in found.result()}) == 2
+    done = commands.run("stats", "-", "--format", "json", stdin=erf_pcap(frames))
+    found = json.loads(done.stdout)["messages"]
+    assert [(one["service"], one["messages"]) for one in found] == [("RC", 3)] * 2
+    assert len({one["destination"] for one in found}) == 2
 
 
 def test_credits_of_two_hosts_behind_a_router() -> None:

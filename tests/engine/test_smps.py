@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibdissect.engine import smps
-from ibdissect.subnet import follower as follow
+from ibdissect.subnet import FabricFollower
 from tests import craft
 from tests.conftest import REPO, shared_captures
 from tests.decode.made import tables_of
@@ -94,7 +94,7 @@ def test_they_learn_the_same_of_made_packets(frames: list[bytes]) -> None:
 
 def test_few_exchanges_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smps, "MAX_EXCHANGED", 2)
-    follower = follow.FabricFollower()
+    follower = FabricFollower()
     frames = [answer(5, 0x11, node(5)), *(answer(5, 0x16, bytes(64), modifier=block) for block in range(4))]
     for table in tables_of(craft.erf_pcap(frames)):
         assert len(list(follower.feed(table))) > 1

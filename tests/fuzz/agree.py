@@ -17,7 +17,7 @@ from ibdissect.decode.locate import EXTENDED_STRUCTS, Int
 from ibdissect.dissect.build import tree_of
 from ibdissect.dissect.info_line import summaries
 from ibdissect.dissect.json_lines import JsonLines
-from ibdissect.dissect.layout import Layout, Layouts
+from ibdissect.dissect.layout import Layouts
 from ibdissect.dissect.shown_value import BESIDE, Presenter
 from ibdissect.dissect.tree import Node, Tree
 from ibdissect.dissect.walk import LEFT_OVER, Walk
@@ -108,7 +108,7 @@ def trees(table: ChunkTable, views: Views, seen: Seen, *, json_every: int = 1) -
     """The tree of every row; what is wrong with them is in `seen` when all have been taken."""
     rows = np.arange(len(table))
     presenter, walk = views.presenter, Walk(table)
-    layouts: dict[int, Layout] = {}
+    layouts: dict[int, Any] = {}
     for shape in walk.shapes(rows):
         layouts |= dict.fromkeys(shape.rows.tolist(), views.layouts.of(walk, shape))
     lines = views.lines.lines(table, rows[::json_every])

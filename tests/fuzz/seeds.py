@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ibdissect.capture.chunk import Chunk
 from ibdissect.capture.opening import open_capture
-from ibdissect.decode.locate import Located, locate
+from ibdissect.decode.locate import locate
 from ibdissect.errors import CaptureError
 from ibdissect.wire.catalog import builtin
 from ibdissect.wire.mad import CLASS_VERSION
@@ -67,7 +68,7 @@ def _different(chunk: Chunk, taken: set[tuple[object, ...]], most: int) -> Itera
                 return
 
 
-def _seed(chunk: Chunk, located: Located, row: int) -> Seed:
+def _seed(chunk: Chunk, located: Any, row: int) -> Seed:
     frame, stop = int(chunk.offset[row]), int(chunk.offset[row] + chunk.caplen[row])
     begin = int(chunk.pseudo[row]) if chunk.pseudo[row] >= 0 else frame
     heads = sorted((int(at[row]) - begin, name) for name, at in located.start.items() if at[row] >= 0)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,7 +21,6 @@ from urllib.request import urlopen
 import pytest
 
 from ibdissect.errors import ConfigError, IbdissectError
-from ibdissect.pipeline.check import Stop
 from ibdissect.pipeline.ordered_pool import spread
 from tests.commands import run
 from tests.conftest import REPO
@@ -39,7 +38,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not 
 pytestmark = pytest.mark.slow
 
 
-def work(path: str, stop: Stop | None) -> str:
+def work(path: str, stop: Callable[[], bool] | None) -> str:
     """What tests let workers do; paths say what."""
     deed, _, rest = path.partition(":")
     if deed == "kill":

@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ibdissect.diagnosis.connection import Connection, ConnectionEnd, Diagnosis, SetUpState
+from ibdissect.diagnosis.connection import Connection, ConnectionEnd, Diagnosis
 from ibdissect.points.same_connections import Same, same_connections
+from tests.diagnosis.lab import Lab
 
 SEC = 1_000_000_000
+_LAB = Lab()
+_LAB.good(0, 100, 3)
+NOT_CAPTURED = _LAB.only().set_up
+"""A set-up of which the capture shows nothing."""
 
 
 class Shifted(Struct):
@@ -23,7 +29,7 @@ class Shifted(Struct):
 def connection(cause: str = "healthy", verdict: str = "healthy", **more: Any) -> Connection:
     ends = more.pop("ends", (ConnectionEnd("10.0.0.1", 5), ConnectionEnd("10.0.0.2", 6)))
     severity = {"healthy": "none", "slow": "warning"}.get(verdict, "error")
-    values = {"start_ns": 0, "last_ns": SEC, "first_frame": 1, "last_frame": 9, "set_up": SetUpState("not-captured", 0), **more}
+    values = {"start_ns": 0, "last_ns": SEC, "first_frame": 1, "last_frame": 9, "set_up": NOT_CAPTURED, **more}
     return Connection(
         ends, "RC", 0, cause=cause, verdict=verdict, severity=severity, why="", advice="", evidence=(1, 2), end_state="open", **values,
     )  # fmt: skip
@@ -45,7 +51,7 @@ def test_ends_set_up_and_time_make_it_the_same() -> None:
 
 
 def test_two_set_ups_of_one_queue_pair_are_two_connections() -> None:
-    up = [SetUpState("refused", 1, id=n) for n in (1, 2)]
+    up = [replace(NOT_CAPTURED, state="refused", tries=1, id=number) for number in (1, 2)]
     unknown = (ConnectionEnd("10.0.0.1", 5), ConnectionEnd("10.0.0.2", None))
     first = [connection(ends=unknown, set_up=one) for one in up]
     second = [connection(ends=unknown, set_up=one, start_ns=SEC, last_ns=2 * SEC) for one in reversed(up)]

@@ -14,7 +14,7 @@ import pytest
 import ibdissect
 from ibdissect.decode import ChunkTable
 from ibdissect.dfilter.names import names_of
-from ibdissect.dissect import named_values
+from ibdissect.dissect.named_values import runs
 from ibdissect.errors import FilterError
 from ibdissect.tables.rows import Rows, named_columns
 from ibdissect.wire.catalog import BOTH, builtin
@@ -58,7 +58,7 @@ def test_only_what_may_repeat_is_a_list() -> None:
         with ibdissect.open(io.BytesIO(data)) as capture:
             for table in capture.tables():
                 for column in columns.values():
-                    rows = [row for run in named_values.runs(table, column.fields) for row in run.rows.tolist()]
+                    rows = [row for one in runs(table, column.fields) for row in one.rows.tolist()]
                     assert column.repeats or len(rows) == len(set(rows)), column.name
 
 
