@@ -17,7 +17,6 @@ from ibdissect.pipeline.check import CheckOptions
 from ibdissect.pipeline.reading import open_reading
 from ibdissect.screen_model.background_analysis import Snapshot
 from ibdissect.screen_model.number_text import duration
-from ibdissect.tables import messages, records
 from ibdissect.traffic.statistics import Statistics
 from tests import changed_captures, independent_counter, independent_packets, shown
 from tests.diagnosis.lab import diagnosis
@@ -141,7 +140,7 @@ def rows_that_differ(path: Path, every: list[Message]) -> list[Any]:
          one.latency) for one in every
     )  # fmt: skip
     with ibdissect.open(str(path)) as capture:
-        rows = [row for batch in messages.batches(capture) for row in batch.select(ROW).to_pylist() if row["service"] != "CM"]
+        rows = [row for batch in capture.messages().batches() for row in batch.select(ROW).to_pylist() if row["service"] != "CM"]
     theirs = Counter(
         (*(row[name] for name in ROW[:7]), row["retries"], row["naks"] or 0, row["complete"] or False, row["ack_frame"] or 0,
          None if row["latency"] is None else int(row["latency"].scaleb(9))) for row in rows
@@ -233,7 +232,7 @@ OF_SUBNETS = [
 @pytest.mark.parametrize("path", OF_SUBNETS)
 def test_the_independent_counter_agrees_about_records(path: Path) -> None:
     with ibdissect.open(str(path)) as capture:
-        rows = [row for batch in records.batches(capture) for row in batch.select(["attribute", "complete"]).to_pylist()]
+        rows = [row for batch in capture.records().batches() for row in batch.select(["attribute", "complete"]).to_pylist()]
     shown = Counter(row["attribute"] for row in rows if row["complete"])
     assert sorted(shown.values()) == sorted((+independent_counter.count(str(path))["records"]).values())
     assert shown or path.name not in WITH_RECORDS
@@ -334,7 +333,7 @@ def test_all_outputs_agree(path: Path) -> None:
     # The table of messages, and connections as Python and `diagnose` have them.
     with ibdissect.open(str(path)) as capture:
         columns = ["service", "complete", "bytes", "packets", "retries", "naks", "cnps"]
-        every = [row for batch in messages.batches(capture) for row in batch.select(columns).to_pylist()]
+        every = [row for batch in capture.messages().batches() for row in batch.select(columns).to_pylist()]
         rows = [row for row in every if row["service"] != "CM"]
         connections = capture.connections()
     sums, wanted = Counter[str](), Counter[str]()

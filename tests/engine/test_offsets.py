@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibdissect.decode.find_structures import HEADERS
 from ibdissect.decode.locate import locate
 from ibdissect.engine import offsets
-from ibdissect.engine.offsets import AROUND, NAMES
 from tests import craft, tunnels
 from tests.decode.made import Row, chunk_of
 from tests.standard import LINK_ETHERNET
 
 ROOM = 8
-
-
-def test_every_structure_that_is_found_has_a_column() -> None:
-    assert {name for names in HEADERS.values() for name in names} <= {*NAMES, "erf"}
-    assert len(set(NAMES)) == len(NAMES)
-
-
-def test_headers_that_move_have_the_same_number_in_both_lists() -> None:
-    moving = len(offsets.OF_FRAME) + len(offsets.OF_PACKET)
-    assert NAMES[:moving] == AROUND[:moving]
-    for depth in range(offsets.MAX_DEPTH):
-        first = NAMES.index(f"{AROUND[0]}.{depth}")
-        assert NAMES[first : first + len(AROUND)] == tuple(f"{name}.{depth}" for name in AROUND)
 
 
 def test_a_reason_has_its_text() -> None:

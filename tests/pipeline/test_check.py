@@ -21,8 +21,8 @@ from ibdissect.failures import Failures
 from ibdissect.lint.finding import CaptureReport, Severity
 from ibdissect.lint.linter import Linter
 from ibdissect.lint.rule import REGISTRY, Context
-from ibdissect.pipeline import check, passes, reading
-from ibdissect.pipeline.check import CheckOptions, check_reading
+from ibdissect.pipeline import passes, reading
+from ibdissect.pipeline.check import CheckOptions, check, check_reading
 from ibdissect.pipeline.reading import Reading
 from ibdissect.rules import load
 from ibdissect.subnet import FabricFollower
@@ -167,7 +167,7 @@ def test_a_configured_severity_is_not_lost(
 
     REGISTRY.pop("ZZP001")
     (tmp_path / "x.pcap").write_bytes(erf_pcap([native()] * 3))
-    found = check.check(
+    found = check(
         str(tmp_path / "x.pcap"), CheckOptions(rules=[Everything], severities={"ZZP001": given} if given else {}, max_findings=2)
     )
     assert [one.severity for one in found.findings] == [told] * 2 and +Counter(found.counts) == {told: 3}

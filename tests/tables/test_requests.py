@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 import ibdissect
-from ibdissect.dfilter.answers import REQUEST_FRAME, AnswerFrames
 from ibdissect.dfilter.compile import compile_filter
-from ibdissect.tables import arrow, requests
+from ibdissect.tables import arrow
 from tests.cases import every
 from tests.craft import erf_pcap, interfaces_pcapng, smp
-from tests.decode.made import tables_of
 from tests.talk import PLUGIN, capture
 
 pytest.importorskip("pyarrow")
@@ -38,10 +36,8 @@ def test_a_clock_that_was_set_back_makes_response_times_unknown() -> None:
         with ibdissect.open(io.BytesIO(data)) as opened:
             (row,) = opened.requests()
             assert row["response_frame"] == 2 and row["response_time"] == wanted
-        answers = AnswerFrames()
-        for table in tables_of(data):
-            answers.feed(table)
-        assert (answers.value("ibdissect.response_time", 2), answers.value(REQUEST_FRAME, 2)) == (wanted, 1)
+            _, answer = opened.table().select("ibdissect.response_time", "ibdissect.request_frame")
+            assert answer == {"ibdissect.response_time": wanted, "ibdissect.request_frame": 1}
 
 
 def test_requests_of_a_plugin(tmp_path: Path) -> None:
@@ -69,7 +65,7 @@ def test_all_columns_of_requests() -> None:
     """Answered ones in the order of their answers, the others by their first frame; times in order."""
     with ibdissect.open(io.BytesIO(TALK)) as opened:
         rows = [list(row.values()) for row in opened.requests()]
-        assert list(next(iter(opened.requests()))) == requests.SCHEMA.names
+        assert list(next(iter(opened.requests()))) == opened.requests().schema().names
     assert [row[4:8] + row[9:] for row in rows] == [[2, 3, 2, 4, 0x1C], [1, 1, 1, 5, 0x8004], [6, 8, 2, None, None], [7, 7, 1, None, None]]
     assert [(row[0], row[1], row[2]) for row in rows] == [("SubnGet(NodeInfo)", "LID 1", f"LID {lid}") for lid in (3, 2, 5, 4)]
     assert [row[8] is None for row in rows] == [False, False, True, True] and len({row[3] for row in rows}) == 4
