@@ -17,7 +17,6 @@ from ibdissect.decode.tcp_segments import segments_of
 from ibdissect.diagnosis.stories import Stories
 from ibdissect.mad.missed_exchanges import SmpGaps
 from ibdissect.mad.transactions import Transactions
-from ibdissect.transport.credits import Credits
 from ibdissect.transport.messages import Messages
 from ibdissect.transport.multicast import Multicast
 from ibdissect.wire.cm import REP, REQ, SIDR_REP_ID, SIDR_REQ_ID, SIDRRep, SIDRReq
@@ -268,7 +267,6 @@ def test_credits_of_two_hosts_behind_a_router() -> None:
         rc(0x11, ext={"AETH": {"syndrome": code, "msn": 1}}, bth={"destqp": 7}, slid=2, dlid=1, grh=grh)
         for grh, code in zip(from_them, (0, 9), strict=True)
     ]
-    found = Credits()
-    for table in tables(erf_pcap(frames)):
-        found.feed(table)
-    assert sorted((one.least, one.none) for one in found.by_way.values()) == [(0, 1), (24, 0)]
+    done = commands.run("stats", "-", "--format", "json", stdin=erf_pcap(frames))
+    streams = json.loads(done.stdout)["streams"]
+    assert sorted((one["least_credits"], one["no_credits"]) for one in streams) == [(0, 1), (24, 0)]

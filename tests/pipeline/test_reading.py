@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from io import TextIOWrapper
 from pathlib import Path
 
 import pytest
 
+import ibdissect
 from ibdissect.capture.opening import open_capture
-from ibdissect.pipeline.reading import Reading, open_reading, plain_files
+from ibdissect.pipeline.reading import Reading, open_reading
 from tests import commands
 from tests.craft import erf_pcap, gmp
 from tests.dissect.frames import all_frames
@@ -84,8 +86,14 @@ def test_reading_ends_with_the_last_frame_wanted(until: int, window: int) -> Non
     assert sum(map(len, tables)) == min(until, 17) and tables[0].chunk.first == 1
 
 
-def test_standard_input_is_not_opened_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "a.pcap"
-    path.write_bytes(erf_pcap([bytes(64)]))
-    with open_capture(path) as reader:  # as `ibdissect report - < a.pcap` reads it
-        assert plain_files("-", reader) is None and plain_files(str(path), reader)
+def test_standard_input_is_not_opened_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a file is called so."""
+    monkeypatch.chdir(tmp_path)
+    for name, first in (("a.pcap", 1), ("-", 5)):
+        Path(name).write_bytes(erf_pcap([bytes([number]) * 64 for number in range(first, first + 3)]))
+    with open("a.pcap", "rb") as file, TextIOWrapper(file) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        with ibdissect.open("-") as capture:
+            assert [capture.frame(number).data[0] for number in (3, 1, 2)] == [3, 1, 2]
+    with ibdissect.open("./-") as capture:
+        assert capture.frame(2).data[0] == 6
